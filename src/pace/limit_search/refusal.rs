@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::search::{
-    CLOSE, FIRST_HOLD, GROWTH, LONGEST_HOLD, LOOK, LimitSearch, LowestRefused, Quantity,
-    SMALL_LOOKS, Stage,
+    CLOSE, FIRST_HOLD, GROWTH, LONGEST_HOLD, LimitSearch, LowestRefused, Quantity, SMALL_LOOKS,
+    Stage,
 };
 use crate::pace::throughput::{LEAST_UNMEASURED, Measurement, SPARE};
 
@@ -32,8 +32,6 @@ const IN_A_ROW: u32 = 2;
 /// The middle between sustained and refused is not tried if it is more than this many times what was just accepted: it
 /// would be refused. A limit that was refused this many times as high before is a guess.
 const FAR: f64 = 2.0;
-/// What a bucket had saved up may explain this many steps before the one that was refused.
-const LAST_STEPS: u32 = 3;
 /// Two measurements are the same if one is at least this share of the other: chance makes up for the rest.
 const SAME: f64 = 0.9;
 
@@ -59,14 +57,11 @@ impl LimitSearch {
         }
         let measured_well = since_refused.filter(|measured| measured.calls >= FEWEST_MEASURED);
         let limit = self.limit_shown_by(measured_well);
-        let small_look = match (self.stage, before) {
-            (Stage::Looking { steps }, Some(before)) if steps <= SMALL_LOOKS && !before.rough => {
-                Some((steps, before))
-            }
-            _ => None,
-        };
-        if let Some((steps, before)) = small_look {
-            self.limit_confirmed(now, steps, before);
+        if let (Stage::Looking { steps }, Some(before)) = (self.stage, before)
+            && steps <= SMALL_LOOKS
+            && !before.rough
+        {
+            self.limit_confirmed(now, before);
             return kind;
         }
         if let Some(limit) = limit {
@@ -103,16 +98,14 @@ impl LimitSearch {
         limited.filter(|_| is_same).map(|limited| limited.max(last))
     }
 
-    /// A small look past the limit was refused: the limit is where it was, or a little higher if many steps were sustained.
-    fn limit_confirmed(&mut self, now: Duration, steps: u32, before: LowestRefused) {
+    /// A small look past the limit was refused: the limit is where it was.
+    fn limit_confirmed(&mut self, now: Duration, before: LowestRefused) {
         self.refused = Some(LowestRefused {
             times: before.times + 1,
             ..before
         });
         self.hold = (self.hold * 2).min(LONGEST_HOLD);
-        let sustained = steps.saturating_sub(LAST_STEPS);
-        let more = (0..sustained).fold(1.0, |more, _| more * (1.0 + LOOK));
-        self.hold_at(now, self.held * more);
+        self.hold_at(now, self.held);
     }
 
     /// The limit was measured. Far below what was refused before, pauses may have made it too low.

@@ -90,7 +90,7 @@ pub(super) const FIRST_HOLD: Duration = Duration::from_secs(120);
 /// is found on the same day.
 pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(30 * 60);
 /// A step past a limit that was seen more than once: overshooting by so little costs a call or two.
-pub(super) const LOOK: f64 = 0.03;
+const LOOK: f64 = 0.03;
 /// A step past a limit that was seen once and may have been chance.
 const LOOK_AT_GUESS: f64 = 0.06;
 /// This many steps past a limit are small; each later one is twice as large as the one before.
