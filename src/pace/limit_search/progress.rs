@@ -19,10 +19,9 @@ pub(in crate::pace) struct QuietInterval {
 
 /// A step at a rate lasts at least this many calls: of fewer, a refusal says little.
 const FEWEST_OF_A_STEP: f64 = 5.0;
-/// A cut is checked for this long at most: refusals that are rarer cost little.
-const LONGEST_CHECK: Duration = Duration::from_secs(30);
-/// A step past the limit lasts at least this long: a service that counts in windows of 10 s refuses at their end.
-const LOOK_STEP: Duration = Duration::from_secs(15);
+/// A step past the limit lasts at least this long: a service that counts in windows of 10 s refuses at their end. A cut is
+/// checked for this long at most: refusals that are rarer cost little.
+const LONG_STEP: Duration = Duration::from_secs(15);
 
 impl LimitSearch {
     /// An interval went by without trouble.
@@ -41,7 +40,7 @@ impl LimitSearch {
             }
             Stage::ClosingIn => self.sustained_for(now, step),
             Stage::Checking if interval.cut_helped => self.sustained_for(now, step),
-            Stage::Checking => self.sustained_for(now, step.max(LONGEST_CHECK)),
+            Stage::Checking => self.sustained_for(now, step.max(LONG_STEP)),
             Stage::Holding { until } => {
                 if now >= until {
                     self.look(0);
@@ -71,7 +70,7 @@ impl LimitSearch {
     /// A step past the limit brought no refusal so far.
     fn look_further(&mut self, step: Duration, steps: u32) {
         let is_guess = self.refused.is_some_and(|refused| refused.rough);
-        if self.observed < step.max(if is_guess { Duration::ZERO } else { LOOK_STEP }) {
+        if self.observed < step.max(if is_guess { Duration::ZERO } else { LONG_STEP }) {
             return;
         }
         self.sustained = self.value;
