@@ -107,7 +107,7 @@ impl Controller {
         is_cut: bool,
     ) {
         if !is_cut {
-            self.accepted_at(now, began, level);
+            self.accepted_at(began, level);
             return;
         }
         let before = self.before_cut.clone().map(|(rate, _)| rate);

@@ -136,7 +136,7 @@ impl Controller {
         }
         let found = self
             .levels
-            .refused(now, level, is_sustained, !self.news.is_zero());
+            .refused(level, is_sustained, !self.news.is_zero());
         let Some(level) = found.filter(|_| !self.unlimited) else {
             return false;
         };
