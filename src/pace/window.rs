@@ -16,6 +16,8 @@ pub(super) const SHORTEST_WINDOW: Duration = Duration::from_secs(3);
 /// A step of the search lasts at most this long, however long a wait the service names: the longest common window is a
 /// minute.
 const LONGEST_STEP: Duration = Duration::from_secs(90);
+/// Too much is refused within this many windows: at the latest at the end of the first whole one.
+const WINDOWS_SHOWN: f64 = 1.5;
 
 impl QuotaWindow {
     /// Whether there are any.
@@ -35,9 +37,12 @@ impl QuotaWindow {
         self.length = self.length.max(Some(length));
     }
 
-    /// How long it takes until too much is refused: until the end of a window.
+    /// How long it takes at most until too much is refused.
     pub(super) fn shown(&self) -> Duration {
-        self.length.unwrap_or_default().min(LONGEST_STEP)
+        self.length
+            .unwrap_or_default()
+            .mul_f64(WINDOWS_SHOWN)
+            .min(LONGEST_STEP)
     }
 }
 
@@ -55,10 +60,10 @@ mod tests {
         window.named(second(1));
         assert!(!window.is_known());
         window.named(second(40));
-        assert_eq!(window.shown(), second(40));
+        assert_eq!(window.shown(), second(60));
         // The end of a window is near, but the window is as long as before.
         window.named(second(4));
-        assert_eq!(window.shown(), second(40));
+        assert_eq!(window.shown(), second(60));
         window.is_at_least(second(900));
         assert_eq!(window.shown(), LONGEST_STEP);
     }
