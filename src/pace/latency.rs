@@ -12,8 +12,10 @@ pub(super) struct Latency {
     samples: Vec<f64>,
     /// The last interval that had enough answers.
     last: Option<AnswerTimes>,
-    /// The shortest since answers last queued: what the service takes when nothing queues.
+    /// The shortest of all intervals: what the service takes when nothing queues.
     usual: Option<AnswerTimes>,
+    /// Calls in flight and the median when answers became slow, or when that was last looked at.
+    slow_since: Option<(f64, f64)>,
 }
 
 /// What answers took, in seconds.
@@ -46,6 +48,10 @@ const FAST_ONE_IN: usize = 5;
 const LONGER: f64 = 1.5;
 /// … and at this many times, half of the calls in flight only wait in a queue.
 const QUEUEING: f64 = 2.0;
+/// Once this share of the calls in flight is left, it is time to see whether that has helped …
+const LOOK_AGAIN_AT: f64 = 0.5;
+/// … which it has if answers take less than this share of what they took. If not, our calls were not the reason.
+const SHORTER: f64 = 0.75;
 /// Shorter latencies, in seconds, count as this one: so short a queue is harmless, and may be on our own machine.
 const SHORTEST: f64 = 0.010;
 
@@ -62,8 +68,8 @@ impl Latency {
         self.last.map(|last| Duration::from_secs_f64(last.median))
     }
 
-    /// The interval is over.
-    pub(super) fn interval(&mut self) -> Trend {
+    /// The interval is over, in which `in_flight` calls were allowed.
+    pub(super) fn interval(&mut self, in_flight: f64) -> Trend {
         if self.samples.len() < ENOUGH {
             // They count towards the next interval.
             if self.last.is_none() {
@@ -81,14 +87,25 @@ impl Latency {
             .map_or(times, |usual| usual.shortest_of_both(times));
         self.usual = Some(usual);
         if !times.are_longer(usual, LONGER) {
+            self.slow_since = None;
             return Trend::Usual;
         }
         if !times.are_longer(usual, QUEUEING) {
             return Trend::Longer;
         }
-        // If our calls were not the reason, fewer of them are answered no sooner: then these times stay the usual ones.
+        let (began_with, took) = *self.slow_since.get_or_insert((in_flight, times.median));
+        if in_flight > began_with * LOOK_AGAIN_AT && in_flight > 1.0 {
+            return Trend::Queueing;
+        }
+        if times.median < took * SHORTER {
+            // It is getting better.
+            self.slow_since = Some((in_flight, times.median));
+            return Trend::Queueing;
+        }
+        // The service itself became slower: these times are the usual ones from now on.
         self.usual = Some(times);
-        Trend::Queueing
+        self.slow_since = None;
+        Trend::Usual
     }
 }
 
@@ -122,44 +139,41 @@ impl AnswerTimes {
 mod tests {
     use super::*;
 
-    fn interval(latency: &mut Latency, milliseconds: u64) -> Trend {
+    fn interval(latency: &mut Latency, milliseconds: u64, in_flight: f64) -> Trend {
         for _ in 0..ENOUGH {
             latency.note(Duration::from_millis(milliseconds));
         }
-        latency.interval()
+        latency.interval(in_flight)
     }
 
     #[test]
     fn answers_that_take_twice_as_long_queue() {
         let mut latency = Latency::default();
-        assert_eq!(interval(&mut latency, 100), Trend::Usual);
-        assert_eq!(interval(&mut latency, 140), Trend::Usual);
-        assert_eq!(interval(&mut latency, 160), Trend::Longer);
-        assert_eq!(interval(&mut latency, 210), Trend::Queueing);
+        assert_eq!(interval(&mut latency, 100, 4.0), Trend::Usual);
+        assert_eq!(interval(&mut latency, 140, 6.0), Trend::Usual);
+        assert_eq!(interval(&mut latency, 160, 8.0), Trend::Longer);
+        assert_eq!(interval(&mut latency, 210, 10.0), Trend::Queueing);
         assert_eq!(latency.typical(), Some(Duration::from_millis(210)));
     }
 
     #[test]
-    fn a_service_that_stays_slow_is_slow_by_itself() {
+    fn a_service_that_stays_slow_with_half_of_the_calls_is_slow_by_itself() {
         let mut latency = Latency::default();
-        assert_eq!(interval(&mut latency, 100), Trend::Usual);
-        assert_eq!(interval(&mut latency, 300), Trend::Queueing);
-        assert_eq!(interval(&mut latency, 300), Trend::Usual);
-        assert_eq!(interval(&mut latency, 310), Trend::Usual);
+        assert_eq!(interval(&mut latency, 100, 10.0), Trend::Usual);
+        for in_flight in [10.0, 9.0, 8.0, 6.0] {
+            assert_eq!(interval(&mut latency, 300, in_flight), Trend::Queueing);
+        }
+        assert_eq!(interval(&mut latency, 300, 5.0), Trend::Usual);
+        assert_eq!(interval(&mut latency, 310, 8.0), Trend::Usual);
     }
 
     #[test]
-    fn once_a_queue_is_gone_the_next_one_shows() {
+    fn a_queue_that_shrinks_with_the_calls_in_flight_is_still_one() {
         let mut latency = Latency::default();
-        for (milliseconds, trend) in [
-            (100, Trend::Usual),
-            (210, Trend::Queueing),
-            (150, Trend::Usual),
-            (100, Trend::Usual),
-            (160, Trend::Longer),
-            (210, Trend::Queueing),
-        ] {
-            assert_eq!(interval(&mut latency, milliseconds), trend);
+        assert_eq!(interval(&mut latency, 100, 4.0), Trend::Usual);
+        for (in_flight, milliseconds) in [(64.0, 1_600), (31.0, 800), (15.0, 400), (9.0, 225)] {
+            let trend = interval(&mut latency, milliseconds, in_flight);
+            assert_eq!(trend, Trend::Queueing, "{in_flight}");
         }
     }
 
@@ -172,7 +186,7 @@ mod tests {
                     latency.note(Duration::from_millis(milliseconds));
                 }
             }
-            latency.interval()
+            latency.interval(10.0)
         };
         for (fast, slow) in [(9, 3), (5, 7), (3, 9), (6, 6), (7, 5)] {
             assert_eq!(mixed(fast, slow), Trend::Usual);
@@ -186,18 +200,18 @@ mod tests {
             for answer in 0..10 {
                 latency.note(Duration::from_millis(if answer < fast { 20 } else { 200 }));
             }
-            assert_eq!(latency.interval(), Trend::Usual, "{fast} of 10");
+            assert_eq!(latency.interval(10.0), Trend::Usual, "{fast} of 10");
         }
     }
 
     #[test]
     fn a_few_slow_answers_say_nothing() {
         let mut latency = Latency::default();
-        interval(&mut latency, 100);
+        interval(&mut latency, 100, 10.0);
         for _ in 0..3 {
             latency.note(Duration::from_secs(5));
         }
-        assert_eq!(latency.interval(), Trend::Usual);
-        assert_eq!(interval(&mut latency, 100), Trend::Usual);
+        assert_eq!(latency.interval(10.0), Trend::Usual);
+        assert_eq!(interval(&mut latency, 100, 10.0), Trend::Usual);
     }
 }

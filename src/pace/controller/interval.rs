@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::outcome::OVERLOADED;
 use super::state::{Controller, Interval, LEAST_RATE};
 use crate::pace::latency::Trend;
 use crate::pace::limit_search::QuietInterval;
@@ -14,6 +13,9 @@ const ROUND_TRIPS: u32 = 2;
 pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 /// A step of the search lasts at least this long: before that a bucket, which fills up in a pause, has not run empty.
 const SHORTEST_STEP: Duration = Duration::from_secs(3);
+/// The share of the calls in flight that is left each interval while answers queue: gently, as answers show the queue
+/// as it was.
+const WHILE_QUEUEING: f64 = 0.9;
 
 impl Controller {
     /// Ends the interval if it is over: looks at what it showed and sets the pace.
@@ -34,9 +36,10 @@ impl Controller {
         );
         let lasted = at_least_an_interval(now, over.began);
         self.last_pace = f64::from(over.calls) / lasted;
-        let trend = self.latency.interval();
+        let trend = self.latency.interval(self.in_flight.value());
         if trend == Trend::Queueing && !self.unlimited {
-            self.in_flight.slow_to(self.in_flight.value() * OVERLOADED);
+            self.in_flight
+                .slow_to(self.in_flight.value() * WHILE_QUEUEING);
             self.cause = Some(PaceCause::Queueing);
         }
         let troubled = over.refused || over.failures * 2 > over.answers;

@@ -10,9 +10,9 @@ use crate::telemetry::pace::PaceCause;
 
 /// Of up to one timeout in this many answers, fewer calls in flight would not be answered sooner: that is a long tail.
 const ANSWERS_A_TIMEOUT: u32 = 4;
-/// The share of the calls in flight that is left after more timeouts than that, while answers queue and after an outage; and
-/// of the pace after an outage, as all who waited come back together.
-pub(super) const OVERLOADED: f64 = 0.5;
+/// The share of the pace that is left after an outage, as all who waited come back together, and of the calls in flight after
+/// more timeouts than that, as the service is overloaded.
+const AFTER_OUTAGE: f64 = 0.5;
 
 impl Controller {
     /// A call ended, which was this try of its row. `fraction` is random, from 0 up to 1.
@@ -87,7 +87,7 @@ impl Controller {
         if call.began >= self.last_cut && timeouts * ANSWERS_A_TIMEOUT > answers {
             self.last_cut = now;
             self.since_cut = SinceCut::default();
-            let in_flight = self.in_flight.value() * OVERLOADED;
+            let in_flight = self.in_flight.value() * AFTER_OUTAGE;
             self.in_flight.slow_to(in_flight);
             self.cause = Some(PaceCause::TimedOut);
         }
@@ -101,8 +101,8 @@ impl Controller {
 
     /// An outage is over, perhaps just to one worker: calls start slowly again.
     pub(in crate::pace) fn resume(&mut self, now: Duration) {
-        self.rate.slow_to(self.rate.value() * OVERLOADED);
-        let in_flight = self.in_flight.value() * OVERLOADED;
+        self.rate.slow_to(self.rate.value() * AFTER_OUTAGE);
+        let in_flight = self.in_flight.value() * AFTER_OUTAGE;
         self.in_flight.slow_to(in_flight);
         self.cause = Some(PaceCause::Outage);
         self.half_open = false;
