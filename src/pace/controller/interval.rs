@@ -36,6 +36,13 @@ impl Controller {
         );
         let lasted = at_least_an_interval(now, over.began);
         self.last_pace = f64::from(over.calls) / lasted;
+        if self.slowed.is_none() && over.calls > 0 {
+            self.pace_in_use = if over.rate_used {
+                self.rate.value()
+            } else {
+                self.last_pace
+            };
+        }
         let trend = self.latency.interval(self.in_flight.value());
         if trend == Trend::Queueing && !self.unlimited {
             self.in_flight
@@ -62,7 +69,8 @@ impl Controller {
             self.rate.limit_between(shown.sustained, shown.refused);
             self.cause = Some(PaceCause::RandomRefusals);
         }
-        let slowed = self.random.slowed(now, self.rate.value());
+        let in_use = self.pace_in_use.min(self.rate.value()).max(LEAST_RATE);
+        let slowed = self.random.slowed(now, in_use);
         if slowed != self.slowed {
             self.slowed = slowed;
             self.cause = Some(PaceCause::RandomRefusals);

@@ -30,6 +30,7 @@ pub(in crate::pace) struct Handover {
     rate: LimitSearch,
     in_flight: LimitSearch,
     random: RandomRefusals,
+    pace_in_use: f64,
     last_pace: f64,
     last_cut: Duration,
 }
@@ -42,6 +43,7 @@ impl Controller {
             rate: self.rate.clone(),
             in_flight: self.in_flight.clone(),
             random: self.random.clone(),
+            pace_in_use: self.pace_in_use,
             last_pace: self.last_pace,
             last_cut: self.last_cut,
         }
@@ -58,6 +60,7 @@ impl Controller {
             // A worker that comes or goes may bring a refusal: that is not one more cut without effect.
             self.random.explained();
         }
+        self.pace_in_use = from.pace_in_use;
         self.last_pace = from.last_pace;
         self.last_cut = from.last_cut;
         self.throughput = Throughput::since(from.at);

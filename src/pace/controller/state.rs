@@ -39,6 +39,8 @@ pub(in crate::pace) struct Controller {
     pub(super) interval: Interval,
     /// Calls a second that started in the interval before.
     pub(super) last_pace: f64,
+    /// Calls a second that are in use while random refusals are not being checked.
+    pub(super) pace_in_use: f64,
     /// The pace to keep to while it is checked whether a slower one brings fewer refusals.
     pub(super) slowed: Option<f64>,
     /// When the pace was last cut: refusals of calls that started before are about a pace that was given up already.
@@ -139,6 +141,7 @@ impl Controller {
             quota_hint: QuotaHint::default(),
             interval: Interval::default(),
             last_pace: 0.0,
+            pace_in_use: 0.0,
             slowed: None,
             last_cut: Duration::ZERO,
             cut_for: Duration::ZERO,

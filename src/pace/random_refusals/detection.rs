@@ -68,9 +68,9 @@ impl RandomRefusals {
         wait.is_none_or(|wait| wait < SHORTEST_WINDOW)
     }
 
-    /// The pace to keep to while the share is checked; `usual` is the pace that is allowed otherwise.
-    pub(in crate::pace) fn slowed(&mut self, now: Duration, usual: f64) -> Option<f64> {
-        self.share.as_mut()?.slowed(now, usual)
+    /// The pace to keep to while the share is checked; `in_use` is the pace at which calls are made.
+    pub(in crate::pace) fn slowed(&mut self, now: Duration, in_use: f64) -> Option<f64> {
+        self.share.as_mut()?.slowed(now, in_use)
     }
 
     /// The limit that unexplained refusals or a check of the share have shown, if it is news.

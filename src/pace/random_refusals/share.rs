@@ -161,15 +161,15 @@ impl RandomShare {
         }
     }
 
-    /// The pace to keep to during a check; `usual` is the pace that is allowed otherwise.
-    pub(super) fn slowed(&mut self, now: Duration, usual: f64) -> Option<f64> {
+    /// The pace to keep to during a check; `in_use` is the pace at which calls are made.
+    pub(super) fn slowed(&mut self, now: Duration, in_use: f64) -> Option<f64> {
         match self.check {
             ShareCheck::Waiting { until } if now >= until || self.is_more() => {
                 self.excess = 0.0;
                 // The excess itself must not count towards the share.
                 self.share = self.without_excess;
                 self.check = ShareCheck::Usual {
-                    seen: PaceSample::start(now, usual),
+                    seen: PaceSample::start(now, in_use),
                 };
             }
             ShareCheck::Usual { seen } if seen.is_enough(now, self.share) => {
