@@ -31,6 +31,11 @@ impl LimitSearch {
         let step = interval.step;
         match self.stage {
             Stage::Growing => self.grow(self.growth),
+            // Something other than a refusal had lowered it.
+            Stage::ClosingIn if self.value < self.sustained => {
+                let more = (self.value * GROWTH).max(self.value + self.smallest_step());
+                self.set(more.min(self.sustained));
+            }
             Stage::ClosingIn => self.sustained_for(now, step),
             Stage::Checking if interval.cut_helped => self.sustained_for(now, step),
             Stage::Checking => self.sustained_for(now, step.max(LONG_STEP)),
