@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::types::Allowance;
+use super::window::SHORTEST_WINDOW;
 use crate::telemetry::pace::Hint;
 
 /// The last hint, and whether to believe it.
@@ -24,8 +25,6 @@ struct HintedRate {
     until: Duration,
 }
 
-/// The shortest window that calls are spread over: headers count whole seconds, so that a rate over less time is chance.
-const SHORTEST_SPREAD: Duration = Duration::from_secs(3);
 /// The longest window that calls are spread over: with the rest of a day's quota there would be a call a minute.
 const LONGEST_SPREAD: Duration = Duration::from_secs(5 * 60);
 /// At least this many calls are made in a window: headers can be wrong, and only a refusal must stop calls. If they are
@@ -39,7 +38,7 @@ impl QuotaHint {
     /// Takes what the headers of an answer say, if it is of use.
     pub(super) fn note(&mut self, now: Duration, allowance: Allowance) {
         let Allowance { calls, lasts } = allowance;
-        if self.is_disbelieved() || !(SHORTEST_SPREAD..=LONGEST_SPREAD).contains(&lasts) {
+        if self.is_disbelieved() || !(SHORTEST_WINDOW..=LONGEST_SPREAD).contains(&lasts) {
             return;
         }
         let before = self.last.filter(|last| now < last.until);

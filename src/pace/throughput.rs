@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::types::Call;
 
 /// Counts calls since the service last refused.
@@ -23,8 +21,6 @@ struct OpenCount {
     /// The first call that counts.
     call: u64,
     refused: u64,
-    /// How long all calls have paused since then.
-    paused: Duration,
     /// When the first accepted one started.
     opened: Option<Duration>,
 }
@@ -34,17 +30,13 @@ struct OpenCount {
 struct PreviousCount {
     from: Duration,
     calls: u64,
-    paused: Duration,
 }
 
 /// What the service accepted over a time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measurement {
-    /// Calls a second.
+    /// Calls a second, pauses included.
     pub(super) rate: f64,
-    /// Calls a second of the time without pauses. If a bucket overflowed in a pause, `rate` is too low; if it filled up in
-    /// the pause, this is too high.
-    pub(super) without_pauses: f64,
     /// How many calls it rests on.
     pub(super) calls: u64,
 }
@@ -54,29 +46,11 @@ pub(super) const SPARE: f64 = 0.95;
 /// A cut of the rate that rests on no measurement goes no lower than this, and a refusal at this rate is not put down to the
 /// pace: with fewer calls a second nothing could be seen within minutes. Below it, no blind cut goes below what is sustained.
 pub(super) const LEAST_UNMEASURED: f64 = 1.0;
-/// Pauses are short if at least this share of the time was outside them: neither rate is far off then.
-const SHORT_PAUSES: f64 = 0.8;
 /// Less time than this is not measured: chance would decide.
 const SHORTEST: Duration = Duration::from_millis(500);
 /// More time than this is not measured: two windows of a minute, the longest that is common, and a little. A limit of
 /// longer ago may have changed.
 const LONGEST: Duration = Duration::from_secs(150);
-
-impl Measurement {
-    /// The likeliest of the two rates: after short pauses the one with pauses, which is never too high.
-    pub(super) fn likeliest(self) -> f64 {
-        if self.has_long_pauses() {
-            f64::midpoint(self.rate, self.without_pauses)
-        } else {
-            self.rate
-        }
-    }
-
-    /// Whether pauses make the two rates so different that neither is certain.
-    pub(super) fn has_long_pauses(self) -> bool {
-        self.without_pauses * SHORT_PAUSES > self.rate
-    }
-}
 
 impl OpenCount {
     /// Starts at a call that was refused.
@@ -116,11 +90,6 @@ impl Throughput {
         }
     }
 
-    /// All calls pause for this long.
-    pub(super) fn paused(&mut self, length: Duration) {
-        self.current.paused += length;
-    }
-
     /// A call was refused for the pace. Returns what was accepted since the last such refusal, or since the start, and
     /// starts over: at `back`, a time and a call, if the service says that it accepts nothing before.
     pub(super) fn at_refusal(
@@ -141,7 +110,6 @@ impl Throughput {
         self.previous = Some(PreviousCount {
             from: over.opened.unwrap_or(over.from),
             calls: seen.saturating_sub(over.refused),
-            paused: over.paused,
         });
         self.measure(over.from, self.current.from)
     }
@@ -154,18 +122,14 @@ impl Throughput {
     }
 
     fn measure(&self, from: Duration, until: Duration) -> Option<Measurement> {
-        let PreviousCount { calls, paused, .. } = self.previous?;
+        let PreviousCount { calls, .. } = self.previous?;
         let length = until.saturating_sub(from);
         if calls == 0 || !(SHORTEST..=LONGEST).contains(&length) {
             return None;
         }
         #[allow(clippy::cast_precision_loss, reason = "a rate need not be exact")]
-        let over = |time: Duration| calls as f64 / time.max(SHORTEST / 10).as_secs_f64();
-        Some(Measurement {
-            rate: over(length),
-            without_pauses: over(length.saturating_sub(paused)),
-            calls,
-        })
+        let rate = calls as f64 / length.as_secs_f64();
+        Some(Measurement { rate, calls })
     }
 }
 
@@ -198,14 +162,8 @@ mod tests {
         // These were out together with the refused one.
         throughput.refused(call(101, 1_010));
         throughput.refused(call(102, 1_020));
-        throughput.paused(Duration::from_secs(1));
         let measured = throughput.at_refusal(call(183, 3_000), None).unwrap();
-        assert_eq!(
-            (measured.rate, measured.without_pauses, measured.calls),
-            (40.0, 80.0, 80)
-        );
-        assert!(measured.has_long_pauses());
-        assert_eq!(measured.likeliest(), 60.0);
+        assert_eq!((measured.rate, measured.calls), (40.0, 80));
         assert_eq!(
             throughput.at_refusal(call(185, 3_100), None),
             None,

@@ -10,7 +10,8 @@ pub(super) struct QuotaWindow {
     length: Option<Duration>,
 }
 
-/// A service that names at least this wait counts in windows: a bucket has room again after a second or two.
+/// A service that names at least this wait counts in windows: a bucket has room again after a second or two. Headers count whole
+/// seconds, so that a rate over less time is chance.
 pub(super) const SHORTEST_WINDOW: Duration = Duration::from_secs(3);
 /// A step of the search lasts at most this long, however long a wait the service names: the longest common window is a
 /// minute.

@@ -11,15 +11,15 @@ use crate::telemetry::pace::PaceCause;
 const ROUND_TRIPS: u32 = 2;
 /// … and at least this long: over less time, chance decides how many calls there were.
 pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
-/// A step of the search lasts at least this long: before that a bucket has not run empty.
-const SHORTEST_STEP: Duration = Duration::from_secs(2);
+/// A step of the search lasts at least this long: before that a bucket, which fills up in a pause, has not run empty.
+const SHORTEST_STEP: Duration = Duration::from_secs(3);
 /// The share of the calls in flight that is left each interval while answers queue: gently, as answers show the queue
 /// as it was.
 const WHILE_QUEUEING: f64 = 0.9;
 
 impl Controller {
     /// Ends the interval if it is over: looks at what it showed and sets the pace.
-    pub(super) fn end_interval(&mut self, now: Duration) {
+    pub(in crate::pace) fn end_interval(&mut self, now: Duration) {
         if now < self.interval.ends {
             return;
         }

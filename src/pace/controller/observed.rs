@@ -110,7 +110,7 @@ impl Controller {
         is_cut: bool,
     ) {
         if !is_cut {
-            self.accepted_at(now, began, level);
+            self.accepted_at(began, level);
             return;
         }
         let before = self.before_cut.clone().map(|(rate, _)| rate);
@@ -131,11 +131,6 @@ impl Controller {
         self.interval.in_flight_used |= observed.in_flight_used;
     }
 
-    /// Decides on the pace, if the interval is over.
-    pub(in crate::pace) fn look(&mut self, now: Duration) {
-        self.end_interval(now);
-    }
-
     /// When the present pause ends, if there is one.
     pub(in crate::pace) fn paused_until(&self, now: Duration) -> Option<Duration> {
         self.pauses.until(now)
@@ -149,11 +144,6 @@ impl Controller {
     /// When the pace was last cut for a refusal.
     pub(in crate::pace) const fn last_cut(&self) -> Duration {
         self.last_cut
-    }
-
-    /// The service was down to a worker, and is back.
-    pub(in crate::pace) fn resume_elsewhere(&mut self, now: Duration) {
-        self.resume(now);
     }
 
     /// The search for the rate, for its stage.

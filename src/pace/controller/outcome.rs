@@ -60,7 +60,7 @@ impl Controller {
         self.pauses.answered(call.began);
         self.interval.answers += 1;
         self.since_cut.answers = self.since_cut.answers.saturating_add(1);
-        self.accepted_at(now, call.began, call.level);
+        self.accepted_at(call.began, call.level);
         self.throughput.accepted(call);
         self.latency.note(now.saturating_sub(call.began));
         if self.pauses.is_after(call.began) {
@@ -74,10 +74,10 @@ impl Controller {
     }
 
     /// A call was accepted that was the `level`th in flight, if that is known.
-    pub(super) fn accepted_at(&mut self, now: Duration, began: Duration, level: u32) {
+    pub(super) fn accepted_at(&mut self, began: Duration, level: u32) {
         // While refusals are on their way, more calls are in flight here than at the service.
         if level > 0 && !(self.cut_for..self.last_cut).contains(&began) {
-            self.levels.accepted(now, level);
+            self.levels.accepted(level);
         }
     }
 
@@ -99,8 +99,8 @@ impl Controller {
         self.breaker.bad(call.began, now, kind)
     }
 
-    /// An outage is over: calls start slowly again.
-    pub(super) fn resume(&mut self, now: Duration) {
+    /// An outage is over, perhaps just to one worker: calls start slowly again.
+    pub(in crate::pace) fn resume(&mut self, now: Duration) {
         self.rate.slow_to(self.rate.value() * AFTER_OUTAGE);
         let in_flight = self.in_flight.value() * AFTER_OUTAGE;
         self.in_flight.slow_to(in_flight);

@@ -63,7 +63,6 @@ impl Controller {
             return row_waits;
         }
         let pause = self.pauses.begin(now, call.began, wait, fraction)?;
-        self.throughput.paused(pause.length);
         self.half_open = true;
         Some(PaceEvent::Paused(pause))
     }
@@ -137,7 +136,7 @@ impl Controller {
         }
         let found = self
             .levels
-            .refused(now, level, is_sustained, !self.news.is_zero());
+            .refused(level, is_sustained, !self.news.is_zero());
         let Some(level) = found.filter(|_| !self.unlimited) else {
             return false;
         };
@@ -147,10 +146,11 @@ impl Controller {
         true
     }
 
-    /// The refusals are random: they show no limit.
+    /// The refusals are random: they show no limit, neither of the rate nor of the calls in flight.
     fn forget_limit(&mut self) {
         self.rate.forget();
         self.rate.raise_to(FIRST_RATE);
+        self.in_flight.forget();
         self.cause = Some(PaceCause::RandomRefusals);
         self.before_cut = None;
     }

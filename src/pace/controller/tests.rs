@@ -439,6 +439,23 @@ fn only_the_cut_that_a_row_led_to_is_undone_once_it_is_known_to_be_about_the_row
 }
 
 #[test]
+fn random_refusals_show_no_limit_of_calls_in_flight() {
+    let mut limits = limits(Rate::Auto, 64);
+    limits.known.in_flight = Some(found(4.0));
+    let mut controller = Controller::new(limits);
+    let mut now = Duration::ZERO;
+    assert!(controller.limit().in_flight.is_some());
+    for _ in 0..40 {
+        for _ in 0..7 {
+            call(&mut controller, &mut now, CallOutcome::Answered);
+        }
+        call(&mut controller, &mut now, CallOutcome::Throttled(None));
+    }
+    assert!(controller.pace(now).refused_at_any.is_some());
+    assert_eq!(controller.limit().in_flight, None);
+}
+
+#[test]
 fn a_service_that_is_back_is_called_at_half_the_pace() {
     let mut controller = Controller::new(limits(Rate::PerSecond(40.0), 20));
     let mut now = Duration::ZERO;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::search::{GROWTH, LimitSearch, Quantity, SEEN, Stage};
+use super::search::{GROWTH, LimitSearch, Stage};
 
 /// An interval that went by without trouble.
 #[derive(Debug, Clone, Copy)]
@@ -17,14 +17,9 @@ pub(in crate::pace) struct QuietInterval {
     pub(in crate::pace) cut_helped: bool,
 }
 
-/// A step at a rate lasts at least this many calls: of fewer, a refusal says little.
-const FEWEST_OF_A_STEP: f64 = 5.0;
-/// A step lasts at least this long once the limit was seen more than once: a bucket filled up in the pause.
-const STEP_NEAR_LIMIT: Duration = Duration::from_secs(3);
-/// A cut is checked for this long at most: refusals that are rarer cost little.
-const LONGEST_CHECK: Duration = Duration::from_secs(30);
-/// A step past the limit lasts at least this long: a service that counts in windows of 10 s refuses at their end.
-const LOOK_STEP: Duration = Duration::from_secs(15);
+/// A step past the limit lasts at least this long: a service that counts in windows of 10 s refuses at their end. A cut is
+/// checked for this long at most: refusals that are rarer cost little.
+const LONG_STEP: Duration = Duration::from_secs(15);
 
 impl LimitSearch {
     /// An interval went by without trouble.
@@ -33,7 +28,7 @@ impl LimitSearch {
             return;
         }
         self.observed += interval.length;
-        let step = self.step(interval.step);
+        let step = interval.step;
         match self.stage {
             Stage::Growing => self.grow(self.growth),
             // Something other than a refusal had lowered it.
@@ -43,30 +38,13 @@ impl LimitSearch {
             }
             Stage::ClosingIn => self.sustained_for(now, step),
             Stage::Checking if interval.cut_helped => self.sustained_for(now, step),
-            Stage::Checking => self.sustained_for(now, step.max(LONGEST_CHECK)),
+            Stage::Checking => self.sustained_for(now, step.max(LONG_STEP)),
             Stage::Holding { until } => {
                 if now >= until {
                     self.look(0);
                 }
             }
             Stage::Looking { steps } => self.look_further(step, steps),
-        }
-    }
-
-    /// How long this step lasts.
-    fn step(&self, least: Duration) -> Duration {
-        match self.quantity {
-            Quantity::InFlight => least,
-            Quantity::Rate => {
-                let near = self.refused.is_some_and(|refused| refused.times >= SEEN);
-                least
-                    .max(Duration::from_secs_f64(FEWEST_OF_A_STEP / self.value))
-                    .max(if near {
-                        STEP_NEAR_LIMIT
-                    } else {
-                        Duration::ZERO
-                    })
-            }
         }
     }
 
@@ -82,7 +60,7 @@ impl LimitSearch {
     /// A step past the limit brought no refusal so far.
     fn look_further(&mut self, step: Duration, steps: u32) {
         let is_guess = self.refused.is_some_and(|refused| refused.rough);
-        if self.observed < step.max(if is_guess { Duration::ZERO } else { LOOK_STEP }) {
+        if self.observed < step.max(if is_guess { Duration::ZERO } else { LONG_STEP }) {
             return;
         }
         self.sustained = self.value;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::search::{
-    CLOSE, FIRST_HOLD, GROWTH, LONGEST_HOLD, LOOK, LimitSearch, LowestRefused, Quantity,
-    SMALL_LOOKS, Stage,
+    CLOSE, FIRST_HOLD, GROWTH, LONGEST_HOLD, LimitSearch, LowestRefused, Quantity, SMALL_LOOKS,
+    Stage,
 };
 use crate::pace::throughput::{LEAST_UNMEASURED, Measurement, SPARE};
 
@@ -20,20 +20,16 @@ pub(in crate::pace) enum RefusalKind {
 /// Of fewer calls a rate is not measured: chance would decide.
 const FEWEST_MEASURED: u64 = 10;
 /// A cut below what should have been sustained leaves this share: enough of a difference to show, and little lost if it
-/// does not help.
+/// does not help. One refusal of a held pace lowers it no further.
 const CUT: f64 = 0.8;
-/// Such a cut leaves this share if nothing was measured: the limit may be far below.
-const CUT_BLINDLY: f64 = 0.65;
 /// With each cut, the most that was accepted between two refusals is believed less by this factor: the limit may have fallen.
 const FORGOTTEN: f64 = 0.8;
 /// From this many refusals in a row only what was just measured counts, and after one more that is what is tried: what was
 /// sustained before is out of date.
 const IN_A_ROW: u32 = 2;
 /// The middle between sustained and refused is not tried if it is more than this many times what was just accepted: it
-/// would be refused.
+/// would be refused. A limit that was refused this many times as high before is a guess.
 const FAR: f64 = 2.0;
-/// What a bucket had saved up may explain this many steps before the one that was refused.
-const LAST_STEPS: u32 = 3;
 /// Two measurements are the same if one is at least this share of the other: chance makes up for the rest.
 const SAME: f64 = 0.9;
 
@@ -59,18 +55,15 @@ impl LimitSearch {
         }
         let measured_well = since_refused.filter(|measured| measured.calls >= FEWEST_MEASURED);
         let limit = self.limit_shown_by(measured_well);
-        let small_look = match (self.stage, before) {
-            (Stage::Looking { steps }, Some(before)) if steps <= SMALL_LOOKS && !before.rough => {
-                Some((steps, before))
-            }
-            _ => None,
-        };
-        if let Some((steps, before)) = small_look {
-            self.limit_confirmed(now, steps, before);
+        if let (Stage::Looking { steps }, Some(before)) = (self.stage, before)
+            && steps <= SMALL_LOOKS
+            && !before.rough
+        {
+            self.limit_confirmed(now, before);
             return kind;
         }
         if let Some(limit) = limit {
-            self.hold_below(now, pace, limit);
+            self.hold_below(now, limit);
             return kind;
         }
         self.refused = Some(LowestRefused {
@@ -94,43 +87,33 @@ impl LimitSearch {
     }
 
     /// What was accepted is the limit if more was sent all the time, twice at different paces.
-    fn limit_shown_by(&mut self, measured: Option<Measurement>) -> Option<Measurement> {
+    fn limit_shown_by(&mut self, measured: Option<Measurement>) -> Option<f64> {
         let slowest = std::mem::replace(&mut self.slowest, f64::INFINITY);
-        let limited = measured.filter(|measured| measured.rate * CLOSE < slowest);
-        let last = std::mem::replace(&mut self.last_limited, limited);
-        let limited = limited?;
-        last.filter(|last| is_same(last.rate, limited.rate))
-            .map(|last| Measurement {
-                rate: last.rate.max(limited.rate),
-                ..limited
-            })
+        let rate = measured.map(|measured| measured.rate);
+        let limited = rate.filter(|rate| rate * CLOSE < slowest);
+        let last = std::mem::replace(&mut self.last_limited, limited)?;
+        let is_same = (SAME..=1.0 / SAME).contains(&(last / limited?));
+        limited.filter(|_| is_same).map(|limited| limited.max(last))
     }
 
-    /// A small look past the limit was refused: the limit is where it was, or a little higher if many steps were sustained.
-    fn limit_confirmed(&mut self, now: Duration, steps: u32, before: LowestRefused) {
+    /// A small look past the limit was refused: the limit is where it was.
+    fn limit_confirmed(&mut self, now: Duration, before: LowestRefused) {
         self.refused = Some(LowestRefused {
             times: before.times + 1,
             ..before
         });
         self.hold = (self.hold * 2).min(LONGEST_HOLD);
-        let sustained = steps.saturating_sub(LAST_STEPS);
-        let more = (0..sustained).fold(1.0, |more, _| more * (1.0 + LOOK));
-        self.hold_at(now, self.held * more);
+        self.hold_at(now, self.held);
     }
 
-    /// The limit was measured. After long pauses that may be too low, unless it was found before.
-    fn hold_below(&mut self, now: Duration, pace: f64, limit: Measurement) {
-        let before = std::mem::replace(&mut self.last_limit, limit.rate);
-        let rough = !is_same(before, limit.rate) && limit.has_long_pauses();
-        self.sustained = limit.rate;
+    /// The limit was measured. Far below what was refused before, pauses may have made it too low.
+    fn hold_below(&mut self, now: Duration, limit: f64) {
+        let before = self.refused;
+        self.sustained = limit;
         self.refused = Some(LowestRefused {
-            at: if rough {
-                pace.min(limit.without_pauses)
-            } else {
-                limit.rate
-            },
-            times: self.refused.map_or(0, |before| before.times) + 1,
-            rough,
+            at: limit,
+            times: before.map_or(0, |before| before.times) + 1,
+            rough: before.is_some_and(|before| limit * FAR < before.at),
         });
         self.settle(now);
     }
@@ -148,9 +131,9 @@ impl LimitSearch {
     /// Whatever was measured over a few calls, not much is cut: nothing checks whether that helps.
     fn ease(&mut self, now: Duration, pace: f64, measured: Option<Measurement>) {
         self.sustained = measured
-            .map_or(pace, Measurement::likeliest)
+            .map_or(pace, |measured| measured.rate)
             .min(pace * SPARE)
-            .max(pace * CUT_BLINDLY);
+            .max(pace * CUT);
         self.settle(now);
     }
 
@@ -158,7 +141,7 @@ impl LimitSearch {
     fn check(&mut self, pace: f64, measured: Option<Measurement>, before: Option<LowestRefused>) {
         self.set(match measured {
             Some(measured) => (pace * CUT).min(measured.rate * SPARE),
-            None => (pace * CUT_BLINDLY).max(self.least_blind_cut(pace)),
+            None => (pace / GROWTH).max(self.least_blind_cut(pace)),
         });
         self.best *= FORGOTTEN;
         if let Some(refused) = &mut self.refused {
@@ -183,7 +166,7 @@ impl LimitSearch {
             self.sustained * SPARE
         } else {
             let middle = f64::midpoint(self.sustained, pace);
-            middle.min((measured.likeliest() * FAR).max(self.sustained))
+            middle.min((measured.rate * FAR).max(self.sustained))
         });
         self.stage = Stage::ClosingIn;
     }
@@ -219,8 +202,4 @@ impl LimitSearch {
         self.sustained = self.sustained.min(self.value);
         self.stage = Stage::ClosingIn;
     }
-}
-
-fn is_same(one: f64, other: f64) -> bool {
-    (SAME..=1.0 / SAME).contains(&(one / other))
 }

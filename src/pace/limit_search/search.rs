@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::pace::throughput::{Measurement, SPARE};
+use crate::pace::throughput::SPARE;
 use crate::telemetry::pace::{FoundLimit, Search};
 
 /// What is searched for.
@@ -30,14 +30,12 @@ pub(in crate::pace) struct LimitSearch {
     /// Refusals without a sustained step in between.
     pub(super) refusals_in_a_row: u32,
     /// What was accepted before the last refusal, if clearly more was sent.
-    pub(super) last_limited: Option<Measurement>,
+    pub(super) last_limited: Option<f64>,
     /// The least value since the last refusal. It may be infinite, which JSON cannot say.
     #[serde(skip)]
     pub(super) slowest: f64,
     /// The most that was accepted from one refusal to the next, pauses included: no limit is below that.
     pub(super) best: f64,
-    /// The limit that was measured last.
-    pub(super) last_limit: f64,
     /// The value that was held before a look past the limit.
     pub(super) held: f64,
     pub(super) stage: Stage,
@@ -88,17 +86,17 @@ const NEAR: f64 = 0.99;
 const NEAR_KNOWN: f64 = 0.7;
 /// The first hold. A limit that has just been found is looked at again soon.
 pub(super) const FIRST_HOLD: Duration = Duration::from_secs(120);
-/// Each look that finds the same limit doubles the hold up to this: two looks an hour cost little, and a limit that rose
-/// is found on the same day.
-pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(30 * 60);
+/// Each look that finds the same limit, and each check that confirms random refusals, doubles the time until the next one up to
+/// this: two an hour cost little, and a limit that rose is found on the same day.
+pub(in crate::pace) const LONGEST_HOLD: Duration = Duration::from_secs(30 * 60);
 /// A step past a limit that was seen more than once: overshooting by so little costs a call or two.
-pub(super) const LOOK: f64 = 0.03;
+const LOOK: f64 = 0.03;
 /// A step past a limit that was seen once and may have been chance.
 const LOOK_AT_GUESS: f64 = 0.06;
 /// This many steps past a limit are small; each later one is twice as large as the one before.
 pub(super) const SMALL_LOOKS: u32 = 4;
 /// A limit that was seen this often is not a guess: a single refusal may have had another reason.
-pub(super) const SEEN: u32 = 2;
+const SEEN: u32 = 2;
 
 impl LimitSearch {
     /// Starts at `first`, between `least` and `most`.
@@ -119,7 +117,6 @@ impl LimitSearch {
             last_limited: None,
             slowest: f64::INFINITY,
             best: 0.0,
-            last_limit: 0.0,
             held: 0.0,
             stage: Stage::Growing,
             growth: GROWTH,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::in_order::{FirstTryOutcome, InOrder};
+use crate::pace::limit_search::LONGEST_HOLD;
 use crate::pace::throughput::SPARE;
 
 /// The share of calls that a service refuses at any pace.
@@ -76,8 +77,6 @@ const MORE: f64 = 0.02;
 const SURE: f64 = 12.0;
 /// The wait before the first check of a share: until then, too few calls show it.
 const FIRST_CHECK: Duration = Duration::from_secs(30);
-/// Each check that confirms the share doubles the wait up to this: half an hour, as for looks past a limit.
-const LONGEST_WAIT: Duration = Duration::from_secs(30 * 60);
 /// The slower pace of a check, as a share of the usual one: slow enough to show a difference, fast enough to count soon.
 const SLOWER: f64 = 0.5;
 /// Each pace is counted until this many refusals, or the calls that should bring them: enough to tell half of them …
@@ -218,7 +217,7 @@ impl RandomShare {
                 refused: usual.pace,
             });
         }
-        self.wait = (self.wait * 2).min(LONGEST_WAIT);
+        self.wait = (self.wait * 2).min(LONGEST_HOLD);
         self.calls = usual.calls + seen.calls;
         self.share = (usual.refused + seen.refused) / self.calls;
         self.without_excess = self.share;

@@ -157,7 +157,7 @@ impl Leader {
         if most >= 1.0 && self.workers.values().all(|one| one.most_in_flight > 0) {
             self.controller.set_most_in_flight(most);
         }
-        self.controller.look(time);
+        self.controller.end_interval(time);
         self.decide(now);
     }
 
@@ -197,7 +197,7 @@ impl Leader {
         }
         if report.resumed && self.resumed.is_none_or(|last| last + SAME_OUTAGE < at) {
             self.resumed = Some(at);
-            self.controller.resume_elsewhere(time);
+            self.controller.resume(time);
         }
     }
 
