@@ -26,12 +26,12 @@ const AS_AIMED: Reached = Reached {
     latency: 0.0,
 };
 
-const SHORT: [Reached; 35] = [
+const SHORT: [Reached; 36] = [
     // A few more than thirty: that many were in flight at the first refusal.
     refused("bucket of 50, 40/s", 36),
     refused("503 for 3 min", 36),
     refused("everything hangs for 1 min", 36),
-    refused("noisy host, bucket of 50", 45),
+    refused("noisy host, bucket of 50", 55),
     // Most of them at the start, when as many again are on the wire.
     refused("bucket of 50, 40/s, no hint, 150 ms away", 110),
     refused("bucket of 50, 40/s, Retry-After, 150 ms away", 110),
@@ -41,7 +41,7 @@ const SHORT: [Reached; 35] = [
         ..refused("bucket of 1, 0.7/s", 200)
     },
     Reached {
-        share: 0.9,
+        share: 0.85,
         ..AS_AIMED.of("bucket of 1, 0.25/s")
     },
     // At so low a rate each step takes long.
@@ -70,9 +70,11 @@ const SHORT: [Reached; 35] = [
     },
     refused("40/s falls to 20/s", 40),
     refused("40/s falls to 2/s", 40),
+    // In one run of 48 half of the limit is used for the rest of the time: at 1/s each step takes long.
     Reached {
+        share: 0.4,
         each_minute: 0.2,
-        ..refused("400/s falls to 1/s", 1_000)
+        ..refused("400/s falls to 1/s", 1_700)
     },
     // The limit changes every five minutes, which is often for looks past it.
     Reached {
@@ -108,13 +110,14 @@ const SHORT: [Reached; 35] = [
     },
     // Refused together, they are put down to the pace at first.
     Reached {
-        each_minute: 0.4,
-        ..refused("five rows always refused, bucket", 250)
+        share: 0.65,
+        each_minute: 0.1,
+        ..refused("five rows always refused, bucket", 420)
     },
     // Sometimes it takes two minutes until it is certain that refusals are random: rare ones take long to show.
     Reached {
         share: 0.6,
-        each_minute: 0.45,
+        each_minute: 0.35,
         ..AS_AIMED.of("one row in 100 always refused")
     },
     Reached {
@@ -126,6 +129,10 @@ const SHORT: [Reached; 35] = [
     Reached {
         refused_share: 0.06,
         ..AS_AIMED.of("one call in 100 is refused, bucket")
+    },
+    Reached {
+        refused_share: 0.03,
+        ..AS_AIMED.of("one call in 1,000 is refused, bucket")
     },
     Reached {
         each_minute: 0.0,
