@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::search::{GROWTH, LimitSearch, Stage};
+use super::search::{GROWTH, LimitSearch, Quantity, Stage};
 
 /// An interval that went by without trouble.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +17,8 @@ pub(in crate::pace) struct QuietInterval {
     pub(in crate::pace) cut_helped: bool,
 }
 
+/// A step at a rate lasts at least this many calls: of fewer, a refusal says little.
+const FEWEST_OF_A_STEP: f64 = 5.0;
 /// A step past the limit lasts at least this long: a service that counts in windows of 10 s refuses at their end. A cut is
 /// checked for this long at most: refusals that are rarer cost little.
 const LONG_STEP: Duration = Duration::from_secs(15);
@@ -28,7 +30,7 @@ impl LimitSearch {
             return;
         }
         self.observed += interval.length;
-        let step = interval.step;
+        let step = self.step(interval.step);
         match self.stage {
             Stage::Growing => self.grow(self.growth),
             // Something other than a refusal had lowered it.
@@ -45,6 +47,14 @@ impl LimitSearch {
                 }
             }
             Stage::Looking { steps } => self.look_further(step, steps),
+        }
+    }
+
+    /// How long this step lasts.
+    fn step(&self, least: Duration) -> Duration {
+        match self.quantity {
+            Quantity::InFlight => least,
+            Quantity::Rate => least.max(Duration::from_secs_f64(FEWEST_OF_A_STEP / self.value)),
         }
     }
 

@@ -40,8 +40,9 @@ const SHORT: [Reached; 36] = [
         share: 0.85,
         ..refused("bucket of 1, 0.7/s", 200)
     },
+    // What is accepted until then is half of the limit because of the pauses, and a step up takes as long as the run.
     Reached {
-        share: 0.85,
+        share: 0.5,
         ..AS_AIMED.of("bucket of 1, 0.25/s")
     },
     // At so low a rate each step takes long.
@@ -70,11 +71,9 @@ const SHORT: [Reached; 36] = [
     },
     refused("40/s falls to 20/s", 40),
     refused("40/s falls to 2/s", 40),
-    // In one run of 48 half of the limit is used for the rest of the time: at 1/s each step takes long.
     Reached {
-        share: 0.4,
         each_minute: 0.2,
-        ..refused("400/s falls to 1/s", 1_700)
+        ..refused("400/s falls to 1/s", 1_000)
     },
     // The limit changes every five minutes, which is often for looks past it.
     Reached {
