@@ -36,13 +36,13 @@ impl Connections {
     }
 }
 
-/// Makes calls for 300 rows, 64 at a time, that take so many milliseconds. How many were sent in each turn.
-async fn bursts(latency: u64) -> Vec<usize> {
+/// Makes calls for 300 rows, so many at a time, that take so many milliseconds. How many were sent in each turn.
+async fn bursts(latency: u64, in_flight: usize) -> Vec<usize> {
     const ROWS: u64 = 300;
     let service = Scripted::new(ScriptedResult::Verdict.after(latency));
     let connections = Connections::default();
     let scorer = Fixture::new(service)
-        .concurrency(64)
+        .concurrency(in_flight)
         .observer(connections.clone())
         .build();
     let sending = tokio::spawn(connections.clone().send());
@@ -51,20 +51,28 @@ async fn bursts(latency: u64) -> Vec<usize> {
     let ran = run_to_end(&scorer, around).await;
     sending.abort();
     assert_eq!(ran.written.len(), usize::try_from(ROWS).unwrap());
-    // The canary, and then five times 64 or the rest.
-    assert_eq!(ran.elapsed, Duration::from_millis(latency * (1 + 5)));
+    // The canary, and then as many as there may be, or the rest.
+    let rounds = 1 + (ROWS - 1).div_ceil(in_flight as u64);
+    assert_eq!(ran.elapsed, Duration::from_millis(latency * rounds));
     let bursts = connections.0.bursts.lock().unwrap();
     bursts.clone()
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_that_may_start_together_are_sent_a_few_at_a_time() {
-    let bursts = bursts(20).await;
+    let bursts = bursts(20, 64).await;
     assert!(bursts.iter().all(|calls| *calls <= 8), "{bursts:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn quick_calls_are_sent_as_they_come() {
-    let bursts = bursts(1).await;
+    let bursts = bursts(1, 64).await;
     assert!(bursts.contains(&64), "{bursts:?}");
+}
+
+/// Each that starts beside more others than before opens a connection.
+#[tokio::test(start_paused = true)]
+async fn quick_calls_without_connections_are_sent_a_few_at_a_time() {
+    let bursts = bursts(1, 512).await;
+    assert!(bursts.iter().all(|calls| *calls <= 8), "{bursts:?}");
 }
