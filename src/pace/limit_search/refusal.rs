@@ -22,6 +22,8 @@ const FEWEST_MEASURED: u64 = 10;
 /// A cut below what should have been sustained leaves this share: enough of a difference to show, and little lost if it
 /// does not help. One refusal of a held pace lowers it no further.
 const CUT: f64 = 0.8;
+/// Such a cut leaves this share if nothing was measured: the limit may be far below.
+const CUT_BLINDLY: f64 = 0.65;
 /// With each cut, the most that was accepted between two refusals is believed less by this factor: the limit may have fallen.
 const FORGOTTEN: f64 = 0.8;
 /// From this many refusals in a row only what was just measured counts, and after one more that is what is tried: what was
@@ -141,7 +143,7 @@ impl LimitSearch {
     fn check(&mut self, pace: f64, measured: Option<Measurement>, before: Option<LowestRefused>) {
         self.set(match measured {
             Some(measured) => (pace * CUT).min(measured.rate * SPARE),
-            None => (pace / GROWTH).max(self.least_blind_cut(pace)),
+            None => (pace * CUT_BLINDLY).max(self.least_blind_cut(pace)),
         });
         self.best *= FORGOTTEN;
         if let Some(refused) = &mut self.refused {
