@@ -208,7 +208,8 @@ pub(super) struct RunArgs {
     )]
     output_dir: Option<PathBuf>,
     /// With --output-dir: stop at the first input that cannot be used
-    #[arg(long, requires = "output_dir", help_heading = FILES)]
+    // `requires` alone accepts `-o FILE --fail-fast`, as `--output-dir` cannot be used with `-o`.
+    #[arg(long, requires = "output_dir", conflicts_with = "output", help_heading = FILES)]
     fail_fast: bool,
 
     /// How progress is shown on standard error
