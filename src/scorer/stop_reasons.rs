@@ -29,7 +29,7 @@ pub(super) fn asks_to_wait(wait: Duration) -> Stop {
             .detail(format!("it asks to come back in {time}, at {back}"))
             .hint("`--max-wait` sets how long a run waits")
     };
-    Stop::new(CancelReason::Unavailable, error)
+    Stop::new(CancelReason::MaxWait, error)
 }
 
 /// The stop for pauses of this length in all, without an answer in between.
@@ -40,7 +40,7 @@ pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
         in_words(waited)
     ))
     .hint("a quota may be used up: ask the service, or run again later");
-    Stop::new(CancelReason::Unavailable, error)
+    Stop::new(CancelReason::MaxWait, error)
 }
 
 /// The stop for a service that does not come back; `row` is the one whose call was last.

@@ -303,6 +303,8 @@ pub(crate) enum CancelReason {
     Refused,
     /// The service cannot be reached, or answers with errors.
     Unavailable,
+    /// The service asks to wait for longer than the run may.
+    MaxWait,
     /// The input is invalid or cannot be read any further.
     Input,
     /// The input changed while it was being read.
@@ -348,6 +350,7 @@ impl CancelReason {
             Self::Refused => Exit::Refused,
             Self::Input | Self::MinRows | Self::MaxInvalid => Exit::Usage,
             Self::Unavailable
+            | Self::MaxWait
             | Self::InputChanged
             | Self::Ledger
             | Self::NoVerdicts
@@ -370,6 +373,7 @@ impl CancelReason {
             Self::HungUp => "hung_up",
             Self::Refused => "refused",
             Self::Unavailable => "unavailable",
+            Self::MaxWait => "max_wait",
             Self::Input => "input",
             Self::InputChanged => "input_changed",
             Self::MinRows => "min_rows",

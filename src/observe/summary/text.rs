@@ -104,6 +104,7 @@ const fn stopped_by(reason: CancelReason) -> &'static str {
         CancelReason::HungUp => "hung up",
         CancelReason::Refused => "refused by the service",
         CancelReason::Unavailable => "service unavailable",
+        CancelReason::MaxWait => "`--max-wait`",
         CancelReason::Input => "invalid input",
         CancelReason::InputChanged => "the input has changed",
         CancelReason::MinRows => "`--min-rows`",

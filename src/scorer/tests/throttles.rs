@@ -54,7 +54,7 @@ async fn a_pause_that_is_too_long_to_wait_for_stops_the_run() {
         let service =
             Scripted::new(GOOD).row(2, [ScriptedResult::RetryAfter(429, wait).immediately()]);
         let scorer = Fixture::new(service).build();
-        assert_outcomes(&scorer, &["t-1", "- ! unavailable 3"]).await;
+        assert_outcomes(&scorer, &["t-1", "- ! max_wait 3"]).await;
         assert_eq!(scorer.service().rows(), [1, 2]);
     }
     assert_eq!(began.elapsed(), Duration::ZERO);
@@ -98,7 +98,7 @@ async fn a_service_that_only_refuses_stops_the_run_after_a_quarter_of_an_hour() 
         let began = Instant::now();
         let scorer = Fixture::new(Scripted::new(refusal.immediately()).row(1, [GOOD])).build();
         assert_eq!(scorer.outcome(1).await.outline(), "t-1");
-        assert_eq!(scorer.outcome(2).await.outline(), "- ! unavailable 3");
+        assert_eq!(scorer.outcome(2).await.outline(), "- ! max_wait 3");
         let minutes = began.elapsed().as_secs() / 60;
         assert!((15..=17).contains(&minutes), "{minutes}");
         assert!(scorer.calls(2).len() <= most, "{}", scorer.calls(2).len());

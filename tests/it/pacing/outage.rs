@@ -119,6 +119,7 @@ fn a_pause_longer_than_the_limit_stops_the_run() {
     done.exits(3)
         .says("the service asks for a pause that is too long to wait for")
         .says("it asks to come back in 3 s, at ")
+        .says("stopped early (`--max-wait`)")
         .says("`--max-wait` sets how long a run waits");
     assert_eq!(server.calls(), 6);
 }
