@@ -191,7 +191,7 @@ impl LimitSearch {
         match self.quantity {
             // If something below that is sustained, more was seen there.
             Quantity::Rate if self.sustained > 0.0 => {
-                LEAST_UNMEASURED.min(self.sustained).min(pace)
+                LEAST_UNMEASURED.min(self.sustained * CUT).min(pace)
             }
             Quantity::Rate => LEAST_UNMEASURED.min(pace),
             Quantity::InFlight => 0.0,
