@@ -47,6 +47,8 @@ pub(super) const SPARE: f64 = 0.95;
 /// pace: with fewer calls a second nothing could be seen within minutes. Below it, no blind cut leaves less than 0.8 of what is
 /// sustained.
 pub(super) const LEAST_UNMEASURED: f64 = 1.0;
+/// Of fewer calls a rate is not measured: chance would decide.
+pub(super) const FEWEST_MEASURED: u64 = 10;
 /// Less time than this is not measured: chance would decide.
 const SHORTEST: Duration = Duration::from_millis(500);
 /// More time than this is not measured: two windows of a minute, the longest that is common, and a little. A limit of
@@ -113,6 +115,12 @@ impl Throughput {
             calls: seen.saturating_sub(over.refused),
         });
         self.measure(over.from, self.current.from)
+    }
+
+    /// Whether the count that is over had enough calls for a rate.
+    pub(super) fn is_measured_well(&self) -> bool {
+        let previous = self.previous.as_ref();
+        previous.is_some_and(|previous| previous.calls >= FEWEST_MEASURED)
     }
 
     /// The single call after a pause was refused as well, so nothing more came in. Returns the rate since the previous count

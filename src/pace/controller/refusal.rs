@@ -9,6 +9,7 @@ use crate::pace::limit_search::RefusalKind;
 use crate::pace::pause;
 use crate::pace::random_refusals::RandomRefusals;
 use crate::pace::types::{Call, PaceEvent, Try};
+use crate::pace::window::SHORTEST_WINDOW;
 use crate::telemetry::pace::PaceCause;
 
 /// A refusal after fewer answers than this is put down to other calls, such as those of the run before.
@@ -92,7 +93,7 @@ impl Controller {
         if is_random {
             self.forget_limit();
             self.set_limiter(now);
-        } else if wait.is_none() {
+        } else if wait.is_none() && self.is_window_open() {
             // A single call is not too fast: the window is not over yet.
             self.window.is_at_least(self.pauses.in_a_row());
             if let Some(measured) = self.throughput.still_refused(call) {
@@ -101,6 +102,11 @@ impl Controller {
             }
         }
         is_random
+    }
+
+    /// Whether a single refused call can be put down to a window: that one was refused may be chance.
+    fn is_window_open(&self) -> bool {
+        self.pauses.in_a_row() >= SHORTEST_WINDOW || self.throughput.is_measured_well()
     }
 
     /// Sends less from now on. Whether it turns out that the service refuses at any pace.

@@ -6,7 +6,7 @@ use super::search::{
     CLOSE, FIRST_HOLD, GROWTH, LONGEST_HOLD, LimitSearch, LowestRefused, Quantity, SMALL_LOOKS,
     Stage,
 };
-use crate::pace::throughput::{LEAST_UNMEASURED, Measurement, SPARE};
+use crate::pace::throughput::{FEWEST_MEASURED, LEAST_UNMEASURED, Measurement, SPARE};
 
 /// What a refusal means for the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +17,6 @@ pub(in crate::pace) enum RefusalKind {
     Unexplained,
 }
 
-/// Of fewer calls a rate is not measured: chance would decide.
-const FEWEST_MEASURED: u64 = 10;
 /// A cut below what should have been sustained leaves this share: enough of a difference to show, and little lost if it
 /// does not help. One refusal of a held pace lowers it no further.
 const CUT: f64 = 0.8;
