@@ -155,6 +155,10 @@ fn a_path_that_cannot_be_written_is_found_before_the_first_call() {
             .exits(2)
             .says(output);
     }
+    let run = place.run(&server, ["users.csv", "-o", "new/"]);
+    run.done()
+        .exits(2)
+        .says("cannot write `new/`\n  it is a directory");
     for args in [
         ["--rejects", "no/such/rejects.csv"],
         ["--summary", "no/such/summary.json"],
