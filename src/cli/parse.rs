@@ -192,7 +192,7 @@ fn with_settings(
     let Some((name, given)) = matches.subcommand() else {
         return Ok((command, matches, None));
     };
-    let file = settings::find(&command, given, read).map_err(ParseFailure::Settings)?;
+    let file = settings::find(&command, name, given, read).map_err(ParseFailure::Settings)?;
     let Some(file) = file else {
         return Ok((command, matches, None));
     };

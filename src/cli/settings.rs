@@ -56,24 +56,34 @@ impl SettingsArgs {
 /// Their heading in the help.
 const SETTINGS: &str = "Settings";
 
-/// The settings file of this subcommand, if it takes one and there is one.
+/// The settings file of the subcommand of this name, if it takes one and there is one.
 ///
 /// # Errors
 /// Exit code 2: the file cannot be read, is not valid, or does not exist although it was named.
 pub(super) fn find(
     commands: &Command,
+    name: &str,
     matches: &ArgMatches,
     read: ReadText<'_>,
 ) -> Result<Option<SettingsFile>> {
-    let Ok(named) = matches.try_get_one::<PathBuf>("config") else {
+    // Only in a debug build would clap say of an argument that the subcommand does not have it.
+    if !commands.find_subcommand(name).is_some_and(takes_file) {
         return Ok(None);
-    };
+    }
+    let named = matches.get_one::<PathBuf>("config");
     let profile = matches.get_one::<String>("profile").map(String::as_str);
     let Some(path) = named.cloned().or_else(usual) else {
         return no_file(profile, None);
     };
-    let text = read(&path).map_err(|error| {
-        Error::usage(format!("cannot read the settings in `{}`", shown(&path))).because(error)
+    let text = read(&path).map_err(|cause| {
+        let error = Error::usage(format!("cannot read the settings in `{}`", shown(&path)));
+        let error = error.because(cause);
+        match named {
+            Some(_) => error,
+            None => error.hint(
+                "`XDG_CONFIG_HOME` or `HOME` leads there; `--config FILE` names another file",
+            ),
+        }
     })?;
     let Some(text) = text else {
         return match named {

@@ -178,7 +178,32 @@ pub(super) fn convert(encoding: impl std::fmt::Display) -> String {
 fn encoding(bytes: &[u8]) -> &'static str {
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(bytes, true);
-    detector.guess(None, Utf8Detection::Deny).name()
+    match detector.guess(None, Utf8Detection::Deny).name() {
+        // The detector does not know it.
+        guess if guess.starts_with("windows-125") && looks_like_macintosh(bytes) => "macintosh",
+        guess => guess,
+    }
+}
+
+/// Whether most letters that are not ASCII, within words, are where only the old encoding of Macs has them. Excel on a Mac
+/// still writes it.
+fn looks_like_macintosh(bytes: &[u8]) -> bool {
+    let (mut mac, mut others) = (0, 0);
+    for three in bytes.windows(3) {
+        let [before, byte, after] = three else {
+            continue;
+        };
+        if before.is_ascii_alphabetic() && after.is_ascii_alphabetic() {
+            match byte {
+                // Elsewhere these are quotes, dashes and the like, as in O’Brien.
+                0x85 | 0x91..=0x97 => {}
+                0x80..=0x9f | 0xa7 => mac += 1,
+                0xc0.. => others += 1,
+                _ => {}
+            }
+        }
+    }
+    mac > others
 }
 
 #[cfg(test)]
@@ -247,8 +272,20 @@ mod tests {
                 b"\xcf\xf0\xe8\xe2\xe5\xf2, \xc8\xe2\xe0\xed \xcf\xe5\xf2\xf0\xee\xe2",
                 "windows-1251",
             ),
+            (
+                b"J\x9frgen M\x9fller, Gro\xa7e Stra\xa7e; Ren\x8e Lef\x8fvre; Mu\x96oz",
+                "macintosh",
+            ),
+            (
+                b"Ren\xe9 Lef\xe8vre, S\x9cur O\x92Brien, Mu\xf1oz",
+                "windows-1252",
+            ),
+            (
+                b"Luk\xe1\x9a Dvo\xf8\xe1k, Ji\xf8\xed Ne\x9d\xe1sek, Tom\xe1\x9a Kr\xe1l",
+                "windows-1250",
+            ),
         ] {
-            assert_eq!(encoding(text), expected);
+            assert_eq!(encoding(text), expected, "{text:?}");
         }
     }
 }

@@ -48,6 +48,7 @@ pub(crate) use settings::ProgressSettings;
 pub use style::Style;
 pub(crate) use summary::{
     FailedStart, FileState, FileSummary, KeptKind, KeptLedger, ReadFile, RunSummary, WrittenFile,
+    refuse_other_content,
 };
 pub(crate) use what_if::WhatIfView;
 pub(crate) use words::{most, same_command};

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, is_separator};
 
 use super::name::{OldFile, still_ours};
 use super::paths::{follow, partial_of};
@@ -47,7 +47,7 @@ impl Target {
         let shown = path.to_owned();
         let cannot = || Error::usage(format!("cannot write `{}`", path.display()));
         let metadata = fs::metadata(path).ok();
-        if metadata.as_ref().is_some_and(fs::Metadata::is_dir) {
+        if metadata.as_ref().is_some_and(fs::Metadata::is_dir) || names_directory(path) {
             return Err(cannot().detail("it is a directory"));
         }
         let special = metadata
@@ -286,4 +286,10 @@ mod tests {
             assert_eq!(looking.join().unwrap() & !OWNER, 0);
         });
     }
+}
+
+/// Whether the path ends in a separator, so that no file can have it.
+fn names_directory(path: &Path) -> bool {
+    let last = path.as_os_str().as_encoded_bytes().last();
+    last.is_some_and(|last| is_separator(char::from(*last)))
 }

@@ -1,10 +1,11 @@
 //! The summary of a run that could not start.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use super::earlier::refuse_other_content;
 use super::json::SummaryJson;
 use super::named_file::ReadFile;
 use super::run_summary::RunSummary;
@@ -16,10 +17,6 @@ use crate::selection::Selection;
 use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::telemetry::stats::Stats;
 
-/// How a summary starts: only such a file is replaced by a failure.
-const START: &[u8] = b"{\"type\":\"summary\"";
-/// How many bytes are read to find that out, with room for line ends and indentation.
-const START_BYTES: u64 = 64;
 /// Why it stopped.
 const NOT_STARTED: &str = "not_started";
 
@@ -47,9 +44,10 @@ impl FailedStart {
     /// # Errors
     /// It cannot be written, or its content is not a summary.
     pub(crate) fn replace(self, path: &Path, error: &Error) -> io::Result<()> {
-        if !is_summary(path)? {
-            return Err(io::Error::other("its content is not a summary of rescore"));
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
         }
+        refuse_other_content(path)?;
         fs::write(path, self.text(error))
     }
 
@@ -77,18 +75,4 @@ impl FailedStart {
         };
         indented(&SummaryJson::new(&run).ended(error.exit(), NOT_STARTED))
     }
-}
-
-/// Whether there is a summary, or the empty file of one that was not written yet.
-fn is_summary(path: &Path) -> io::Result<bool> {
-    let there = fs::metadata(path)?;
-    if !there.is_file() || there.len() == 0 {
-        return Ok(there.is_file());
-    }
-    let mut start = Vec::new();
-    File::open(path)?
-        .take(START_BYTES)
-        .read_to_end(&mut start)?;
-    start.retain(|byte| !byte.is_ascii_whitespace());
-    Ok(start.starts_with(START))
 }

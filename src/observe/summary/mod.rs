@@ -4,6 +4,7 @@
 
 mod call_lines;
 mod drift_table;
+mod earlier;
 #[cfg(test)]
 pub(super) mod example;
 mod failed_start;
@@ -16,6 +17,7 @@ mod run_summary;
 mod text;
 
 pub(super) use drift_table::drift_table;
+pub(crate) use earlier::refuse_other_content;
 pub(crate) use failed_start::FailedStart;
 pub(crate) use files::{FileState, FileSummary};
 pub(crate) use kept_ledger::{KeptKind, KeptLedger};

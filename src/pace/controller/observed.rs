@@ -9,7 +9,6 @@ use crate::pace::limit_search::LimitSearch;
 use crate::pace::random_refusals::RandomRefusals;
 use crate::pace::throughput::Throughput;
 use crate::pace::types::Call;
-use crate::telemetry::pace::Search;
 
 /// What workers saw since the last look, all together.
 #[derive(Debug, Clone, Copy, Default)]
@@ -56,10 +55,6 @@ impl Controller {
         self.in_flight.set_most(most);
         self.in_flight.go_on(from.in_flight);
         self.random = from.random;
-        if self.rate.stage() == Search::Holding {
-            // A worker that comes or goes may bring a refusal: that is not one more cut without effect.
-            self.random.explained();
-        }
         self.pace_in_use = from.pace_in_use;
         self.last_pace = from.last_pace;
         self.last_cut = from.last_cut;

@@ -7,6 +7,7 @@
     reason = "tests"
 )]
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use super::leading::{Lead, Leading};
@@ -14,7 +15,7 @@ use super::member::Member;
 use super::memory_row::MemoryRow;
 use crate::pace::rate::Rate;
 use crate::pace::types::{Admission, Call, CallOutcome, PaceEvent, PaceLimits, Try};
-use crate::telemetry::pace::{Limit, PaceCause};
+use crate::telemetry::pace::{FoundLimit, Limit, PaceCause, Search};
 use crate::telemetry::shared_pace::{PaceAsk, PaceDecision};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -45,15 +46,20 @@ struct Workers {
 
 impl Workers {
     fn new(rates: &[Rate]) -> Self {
-        let each = (1..).zip(rates).map(|(seed, rate)| {
+        let each: Vec<_> = rates.iter().copied().map(limits).collect();
+        Self::within(&each)
+    }
+
+    fn within(limits: &[PaceLimits]) -> Self {
+        let each = (1..).zip(limits).map(|(seed, limits)| {
             let mut random = fastrand::Rng::with_seed(seed);
-            let leading = Leading::new(limits(*rate), random.fork());
-            (Member::new(limits(*rate), random), leading)
+            let leading = Leading::new(*limits, random.fork());
+            (Member::new(*limits, random), leading)
         });
         Self {
             row: MemoryRow::default(),
             each: each.collect(),
-            leads: vec![false; rates.len()],
+            leads: vec![false; limits.len()],
             out: Vec::new(),
             begun: Vec::new(),
             now: Duration::ZERO,
@@ -187,6 +193,40 @@ fn the_next_worker_leads_at_the_same_rate_when_the_leader_dies() {
     let calls = workers.run(&[1, 2], 10 * SECOND, answered);
     let sum: u32 = calls.iter().sum();
     assert!((390..=410).contains(&sum), "{calls:?}");
+}
+
+#[test]
+fn random_refusals_are_found_however_often_another_worker_leads() {
+    let near = Limit {
+        rate: Some(FoundLimit {
+            value: 5.0,
+            times: 3,
+        }),
+        ..Limit::NONE
+    };
+    let known = PaceLimits {
+        known: near,
+        ..limits(Rate::Auto)
+    };
+    let mut workers = Workers::within(&[known; 2]);
+    let _ = workers.run(&[0], 20 * SECOND, answered);
+    assert_eq!(workers.each[0].0.pace().search, Search::Holding);
+    // One call in twenty is refused at any pace, and a worker never leads for long enough to see several of them.
+    let calls = Cell::new(0_u32);
+    let outcome = |_, _| {
+        calls.set(calls.get() + 1);
+        if calls.get().is_multiple_of(20) {
+            CallOutcome::Throttled(None)
+        } else {
+            CallOutcome::Answered
+        }
+    };
+    let mut started = 0;
+    for turn in 0..40 {
+        let leads = turn % 2;
+        started = workers.run(&[leads], 6 * SECOND, outcome)[leads];
+    }
+    assert!(started > 500, "{started} calls in the last 6 s");
 }
 
 #[test]

@@ -1,12 +1,11 @@
-//! Services that were not used while the controller was tuned. `SIM_HIDDEN=1` adds them to the table.
+//! Services that are not used while the controller is tuned. `SIM_HIDDEN=1` adds them to the table.
 
-use std::collections::VecDeque;
-use std::f64::consts::TAU;
-use std::time::Duration;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use super::case::{Case, case};
-use super::cases::USUAL;
-use super::models::{Hint, Model, Work, refused};
+use super::cases::{USUAL, bucket};
+use super::models::{FixedWindow, Hint, Model, TokenBucket, Work, refused};
 use super::rows::Row;
 use crate::pace::types::CallOutcome;
 
@@ -17,140 +16,196 @@ pub(super) fn hidden() -> Vec<Case> {
         ..case
     };
     vec![
-        unseen(case("hidden 1", || Box::new(Log::default()))),
-        unseen(case("hidden 2", || Box::new(Replicas::default()))),
-        unseen(case("hidden 3", || Box::new(Shedding::default()))),
+        unseen(Case {
+            // From here on, shares are of whole windows.
+            search: WINDOW as usize,
+            ..case("hidden 1", || Box::new(Nested::default()))
+        }),
+        unseen(case("hidden 2", || Box::new(Sampled::default()))),
+        unseen(case("hidden 3", || Box::new(Autoscaled::default()))),
     ]
 }
 
-/// A number of calls in any 20 s; a caller who exceeds it is shut out for a while.
-#[derive(Default)]
-struct Log {
-    accepted: VecDeque<f64>,
-    shut_out_until: f64,
+/// A quota for five minutes beside a limit each second, each with a hint of its own.
+struct Nested {
+    second: TokenBucket,
+    quota: FixedWindow,
 }
 
-const LOG_CALLS: usize = 600;
-const LOG_SECONDS: f64 = 20.0;
-const SHUT_OUT: f64 = 15.0;
+const QUOTA: u32 = 9_000;
+/// Seconds of the quota's window.
+const WINDOW: f64 = 300.0;
 
-impl Model for Log {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        while self
-            .accepted
-            .front()
-            .is_some_and(|at| *at <= now - LOG_SECONDS)
-        {
-            self.accepted.pop_front();
-        }
-        if now >= self.shut_out_until && self.accepted.len() >= LOG_CALLS {
-            self.shut_out_until = now + SHUT_OUT;
-        }
-        if now < self.shut_out_until {
-            let answer = refused(Hint::RetryAfter, self.shut_out_until - now);
-            return (answer, 0.02);
-        }
-        self.accepted.push_back(now);
-        (CallOutcome::Answered, USUAL.time(random))
-    }
-
-    /// A caller who keeps to it is never shut out.
-    fn allows(&self, _: f64) -> f64 {
-        LOG_CALLS as f64 / LOG_SECONDS
-    }
-}
-
-/// Four servers behind a load balancer that picks any of them; each counts for itself.
-struct Replicas {
-    tokens: [f64; 4],
-    at: [f64; 4],
-}
-
-impl Default for Replicas {
+impl Default for Nested {
     fn default() -> Self {
         Self {
-            tokens: [REPLICA_BURST; 4],
-            at: [0.0; 4],
+            second: bucket(&[(0.0, 80.0)], 20.0, Hint::Always(1)),
+            quota: FixedWindow::new(QUOTA, WINDOW, Hint::RetryAfter, USUAL),
         }
     }
 }
 
-const REPLICA_RATE: f64 = 15.0;
-const REPLICA_BURST: f64 = 8.0;
-/// What regular intervals get with at most one refusal in fifty; found by trying 200,000 calls.
-const REPLICAS_BEST: f64 = 54.0;
+impl Model for Nested {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+        let answer = self.second.call(now, row, random);
+        if answer.0 == CallOutcome::Answered {
+            return self.quota.call(now, row, random);
+        }
+        answer
+    }
 
-impl Model for Replicas {
+    /// The whole quota of each window, however it is spread.
+    fn allows(&self, now: f64) -> f64 {
+        self.quota.allows(now)
+    }
+}
+
+/// Looks at its count now and then, as firewalls in front of services do, and refuses all calls until the next look if too
+/// many came before. Refused calls count.
+#[derive(Default)]
+struct Sampled {
+    arrived: VecDeque<f64>,
+    looks: u64,
+    blocks: bool,
+}
+
+/// Seconds between two looks.
+const LOOK: f64 = 2.0;
+/// Seconds over which it counts.
+const COUNTED: f64 = 10.0;
+const MOST_COUNTED: usize = 500;
+
+impl Model for Sampled {
     fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        let which = random.usize(..4);
-        let grown = (now - self.at[which]) * REPLICA_RATE;
-        self.tokens[which] = (self.tokens[which] + grown).min(REPLICA_BURST);
-        self.at[which] = now;
-        if self.tokens[which] < 1.0 {
+        let looks = (now / LOOK) as u64;
+        if looks > self.looks {
+            self.looks = looks;
+            let from = looks as f64 * LOOK - COUNTED;
+            while self.arrived.front().is_some_and(|at| *at <= from) {
+                self.arrived.pop_front();
+            }
+            self.blocks = self.arrived.len() > MOST_COUNTED;
+        }
+        self.arrived.push_back(now);
+        if self.blocks {
             return (refused(Hint::None, 0.0), 0.01);
         }
-        self.tokens[which] -= 1.0;
         (CallOutcome::Answered, USUAL.time(random))
     }
 
+    /// A caller who keeps to it is never refused. One who sends thousands of calls between two looks and then stays away would
+    /// get more, which no caller should try.
     fn allows(&self, _: f64) -> f64 {
-        REPLICAS_BEST
+        MOST_COUNTED as f64 / COUNTED
     }
 }
 
-/// Others use it as well, now more and now less. The busier it is, the longer it takes, and above some load it refuses more
-/// and more calls, after some work.
-#[derive(Default)]
-struct Shedding {
-    /// Its work for us a second, over about the last two seconds.
-    own: f64,
-    at: f64,
+/// Starts one more server each minute while those that it has are busy. Calls wait shortly, and are refused if they would
+/// have to wait longer.
+struct Autoscaled {
+    servers: u32,
+    /// When each worker is free, in nanoseconds.
+    workers: BinaryHeap<Reverse<u64>>,
+    looks: u64,
+    /// Seconds of work since the last look.
+    worked: f64,
 }
 
-const CAPACITY: f64 = 150.0;
-/// From this load on it refuses some …
-const BUSY: f64 = 0.8;
-/// … and from this on all.
-const FULL: f64 = 1.2;
-/// Seconds over which it measures its load.
-const LOOKS: f64 = 2.0;
-/// The cost of a refusal, as a share of a call.
-const COST: f64 = 0.1;
+const LEAST_SERVERS: u32 = 2;
+const MOST_SERVERS: u32 = 6;
+const WORKERS: u32 = 8;
+const WORK: Work = Work {
+    typical: 0.15,
+    spread: 0.3,
+};
+/// Seconds between two looks at its load.
+const MINUTE: f64 = 60.0;
+/// Above this load it starts another server …
+const BUSY: f64 = 0.6;
+/// … and below this one it stops one.
+const IDLE: f64 = 0.2;
+/// The longest wait, in seconds.
+const PATIENCE: f64 = 0.3;
+/// The load at which hardly any call waits too long; found by trying regular intervals.
+const LOADED: f64 = 0.98;
 
-impl Shedding {
-    /// The load of the others.
-    fn others(now: f64) -> f64 {
-        0.35 + 0.15 * (now / 600.0 * TAU).sin()
-    }
-
-    fn works(&mut self, work: f64) {
-        self.own += work / LOOKS;
-    }
-}
-
-impl Model for Shedding {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        self.own *= (-(now - self.at) / LOOKS).exp();
-        self.at = now;
-        let load = Self::others(now) + self.own / CAPACITY;
-        let slower = 1.0 / (1.0 - load.min(0.9));
-        let work = Work {
-            typical: 0.02 * slower,
-            spread: 0.3,
-        };
-        if random.f64() < (load - BUSY) / (FULL - BUSY) {
-            self.works(COST);
-            return (
-                CallOutcome::Throttled(Some(Duration::from_secs(2))),
-                work.time(random),
-            );
+impl Default for Autoscaled {
+    fn default() -> Self {
+        Self {
+            servers: LEAST_SERVERS,
+            workers: vec![Reverse(0); (LEAST_SERVERS * WORKERS) as usize].into(),
+            looks: 0,
+            worked: 0.0,
         }
-        self.works(1.0);
-        (CallOutcome::Answered, work.time(random))
+    }
+}
+
+impl Autoscaled {
+    fn looks(&mut self) {
+        self.looks += 1;
+        let load = self.worked / (f64::from(self.servers * WORKERS) * MINUTE);
+        self.worked = 0.0;
+        if load > BUSY && self.servers < MOST_SERVERS {
+            self.servers += 1;
+            let starts = (self.looks as f64 * MINUTE * 1e9) as u64;
+            self.workers.extend((0..WORKERS).map(|_| Reverse(starts)));
+        }
+        if load < IDLE && self.servers > LEAST_SERVERS {
+            self.servers -= 1;
+            for _ in 0..WORKERS {
+                self.workers.pop();
+            }
+        }
+    }
+}
+
+impl Model for Autoscaled {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+        while self.looks < (now / MINUTE) as u64 {
+            self.looks();
+        }
+        let mut first = self.workers.peek_mut().unwrap();
+        let free = (first.0 as f64 / 1e9).max(now);
+        if free - now > PATIENCE {
+            return (refused(Hint::Always(2), 0.0), 0.005);
+        }
+        let time = WORK.time(random);
+        *first = Reverse(((free + time) * 1e9) as u64);
+        self.worked += time;
+        (CallOutcome::Answered, free + time - now)
     }
 
-    /// As much as it takes without refusing any.
+    /// What it takes if it was kept busy from the start, so that it has started all the servers that it could.
     fn allows(&self, now: f64) -> f64 {
-        (BUSY - Self::others(now)) * CAPACITY
+        let servers = (LEAST_SERVERS + (now / MINUTE) as u32).min(MOST_SERVERS);
+        f64::from(servers * WORKERS) / WORK.mean() * LOADED
+    }
+}
+
+#[test]
+fn hidden_services_allow_what_they_say_and_no_more() {
+    /// The accepted calls, as a share of those allowed, and the refused, as one of all calls.
+    fn shares(case: &Case, times: f64) -> (f64, f64) {
+        let mut model = (case.model)();
+        let mut random = fastrand::Rng::with_seed(1);
+        let (mut now, mut calls, mut accepted, mut allowed) = (0.0, 0.0, 0.0, 0.0);
+        while now < 1_800.0 {
+            let allows = model.allows(now);
+            let (how, _) = model.call(now, 0, &mut random);
+            calls += 1.0;
+            accepted += f64::from(u8::from(how == CallOutcome::Answered));
+            // A caller who sends `times` as many is allowed this part of a call in between.
+            allowed += 1.0 / times;
+            now += 1.0 / (allows * times);
+        }
+        (accepted / allowed, 1.0 - accepted / calls)
+    }
+    for case in hidden() {
+        let (got, refused) = shares(&case, 0.95);
+        println!("{}: {got:.4}, {refused:.4} refused", case.name);
+        assert!(got > 0.94 && refused < 0.005, "{}", case.name);
+        let (got, refused) = shares(&case, 1.15);
+        println!("{}: {got:.4}, {refused:.4} refused", case.name);
+        assert!(got < 1.03, "{}", case.name);
     }
 }

@@ -32,5 +32,6 @@ mod sharing_table;
 mod short;
 mod table;
 mod tests;
+mod uncommon;
 mod world;
 mod wrapped;

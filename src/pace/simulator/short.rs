@@ -26,7 +26,7 @@ const AS_AIMED: Reached = Reached {
     latency: 0.0,
 };
 
-const SHORT: [Reached; 35] = [
+const SHORT: [Reached; 38] = [
     // A few more than thirty: that many were in flight at the first refusal.
     refused("bucket of 50, 40/s", 36),
     refused("503 for 3 min", 36),
@@ -149,6 +149,21 @@ const SHORT: [Reached; 35] = [
     Reached {
         each_minute: 0.02,
         ..AS_AIMED.of("25 % refused")
+    },
+    // The least share and the most refusals of 48 runs.
+    Reached {
+        share: 0.85,
+        ..refused("600 in any 20 s", 120)
+    },
+    Reached {
+        share: 0.5,
+        refused_share: 0.03,
+        ..AS_AIMED.of("four servers")
+    },
+    // Once in 48 runs thousands are refused.
+    Reached {
+        share: 0.55,
+        ..refused("sheds load", 4_000)
     },
 ];
 

@@ -9,11 +9,20 @@ use super::cases::{changing, steady, troubled, uneven};
 use super::demands::demands;
 use super::hidden::hidden;
 use super::ours::ours;
+use super::uncommon::uncommon;
 use super::world::Seen;
 
 /// All services.
 pub(super) fn all() -> Vec<Case> {
-    [steady(), changing(), troubled(), uneven(), demands()].concat()
+    [
+        steady(),
+        changing(),
+        troubled(),
+        uneven(),
+        demands(),
+        uncommon(),
+    ]
+    .concat()
 }
 
 /// What to run, from the environment.

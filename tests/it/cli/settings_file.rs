@@ -171,6 +171,28 @@ fn the_usual_place_is_in_the_home_directory_and_never_the_working_directory() {
 }
 
 #[test]
+fn only_commands_that_take_a_settings_file_look_for_one() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("xdg/rescore")).unwrap();
+    place.write("xdg/rescore/config.toml", "rat = 1\n");
+    let run = |args: &[&str], base: &str| {
+        let program = place.rescore([]).args(args);
+        program.env("XDG_CONFIG_HOME", place.path(base)).done()
+    };
+    run(&["completions", "bash"], "xdg").exits(0);
+    let stats = run(&["ledger", "stats", "none.ledger"], "xdg");
+    stats.exits(2).says("cannot open the ledger");
+    run(&["config"], "xdg")
+        .exits(2)
+        .says("unknown setting `rat`");
+    // One that may be there, but cannot be read.
+    run(&["config"], "xdg/rescore/config.toml")
+        .exits(2)
+        .says("cannot read the settings in")
+        .says("hint: `XDG_CONFIG_HOME` or `HOME` leads there");
+}
+
+#[test]
 fn what_is_wrong_with_a_file_is_said_with_line_column_and_what_was_meant() {
     let line = CommandLine::new();
     for (text, words) in [

@@ -112,6 +112,34 @@ fn rejects_and_summary_never_overwrite_input_or_output() {
 }
 
 #[test]
+fn a_summary_replaces_only_an_earlier_summary() {
+    let (csv, server) = (users::csv(3), Server::good());
+    let place = Place::with("users.csv", &csv);
+    let settings = "rate = \"50/s\"\n";
+    place.write("config.toml", settings);
+    let line = |summary: &str| {
+        let files = ["users.csv", "-o", "scored.csv", "--config", "config.toml"];
+        let run = place.run(&server, files);
+        run.args(["--overwrite", "--summary", summary]).done()
+    };
+    let before = place.names();
+    line("config.toml")
+        .exits(2)
+        .says("cannot write the summary to `config.toml`")
+        .says("its content is not a summary of rescore");
+    let after = (place.text("config.toml"), place.names(), server.calls());
+    assert_eq!(after, (settings.to_owned(), before, 0));
+    line("summary.json").exits(0);
+    line("summary.json").exits(0);
+    let decide = ["decide", "scored.csv", "--overwrite", "-o", "decided.csv"];
+    let decide = |summary| place.rescore(decide).args(["--summary", summary]).done();
+    decide("config.toml").exits(2);
+    decide("summary.json").exits(0);
+    decide("summary.json").exits(0);
+    assert_eq!(place.text("config.toml"), settings);
+}
+
+#[test]
 fn a_path_that_cannot_be_written_is_found_before_the_first_call() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     fs::create_dir(place.path("directory")).unwrap();
@@ -127,6 +155,10 @@ fn a_path_that_cannot_be_written_is_found_before_the_first_call() {
             .exits(2)
             .says(output);
     }
+    let run = place.run(&server, ["users.csv", "-o", "new/"]);
+    run.done()
+        .exits(2)
+        .says("cannot write `new/`\n  it is a directory");
     for args in [
         ["--rejects", "no/such/rejects.csv"],
         ["--summary", "no/such/summary.json"],
