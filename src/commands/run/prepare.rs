@@ -122,7 +122,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
         files,
         calls: CallParts {
             client: service.client,
-            gate: gate(config.pace, fit.concurrency, ledger.known_limit()),
+            gate: gate(config.pace, fit.concurrency, ledger.facts.known_limit),
             concurrency: fit.concurrency,
             pace: config.pace,
             budget: config.budget,
