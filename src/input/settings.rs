@@ -77,3 +77,26 @@ pub struct ReaderSettings {
     /// Which rows are read.
     pub selection: Selection,
 }
+
+#[cfg(test)]
+impl ReaderSettings {
+    /// The settings of a run without options over this input.
+    pub(crate) fn without_options(input: Input) -> Self {
+        Self {
+            file: FileSettings {
+                input,
+                format: FormatChoice::Detect,
+                encoding: TextEncoding::UTF_8,
+                delimiter: None,
+                no_header: false,
+                max_record: 1 << 20,
+            },
+            assignments: Assignments::default(),
+            phones: PhoneRules::default(),
+            existing: Existing::Replace,
+            columns: AddedColumns::new("", [], None),
+            judges_first_rows: true,
+            selection: Selection::default(),
+        }
+    }
+}

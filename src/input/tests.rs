@@ -7,12 +7,10 @@ use std::io::{self, Read};
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Compose, FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings};
-use crate::base::encoding::TextEncoding;
+use super::{Compose, Input, ReadRow, Reader, ReaderSettings};
 use crate::base::error::Result;
-use crate::fields::{Assignments, PhoneRules, UserRequest};
-use crate::layout::{AddedColumns, Existing};
-use crate::selection::Selection;
+use crate::fields::UserRequest;
+use crate::layout::Existing;
 
 /// Returns at most `step` bytes per read, is interrupted at every third read, and fails at the
 /// `fails`th.
@@ -37,25 +35,6 @@ impl Read for Unsteady {
     }
 }
 
-fn settings() -> ReaderSettings {
-    ReaderSettings {
-        file: FileSettings {
-            input: Input::Stdin,
-            format: FormatChoice::Detect,
-            encoding: TextEncoding::UTF_8,
-            delimiter: None,
-            no_header: false,
-            max_record: 1 << 20,
-        },
-        assignments: Assignments::default(),
-        phones: PhoneRules::default(),
-        existing: Existing::Replace,
-        columns: AddedColumns::new("", [], None),
-        judges_first_rows: true,
-        selection: Selection::default(),
-    }
-}
-
 /// The bytes of all rows and whether they are valid, and how reading ended.
 fn read(bytes: &[u8], step: usize, fails: usize) -> (Vec<(Bytes, bool)>, Result<()>) {
     let source = Unsteady {
@@ -67,8 +46,9 @@ fn read(bytes: &[u8], step: usize, fails: usize) -> (Vec<(Bytes, bool)>, Result<
     let compose = Compose::new(|request: &UserRequest<'_>, to: &mut BytesMut| {
         to.extend_from_slice(request.name.as_bytes());
     });
+    let settings = ReaderSettings::without_options(Input::Stdin);
     let mut rows = Vec::new();
-    let mut reader = match Reader::over(source, settings(), compose) {
+    let mut reader = match Reader::over(source, settings, compose) {
         Ok((reader, _)) => reader,
         Err(error) => return (rows, Err(error)),
     };
@@ -135,7 +115,7 @@ fn a_failed_read_is_an_error_and_never_a_short_file() {
 
 /// The earlier score and decision of each row, as written.
 fn earlier(text: &str, existing: Existing, delimiter: Option<u8>) -> Vec<(String, String)> {
-    let mut settings = settings();
+    let mut settings = ReaderSettings::without_options(Input::Stdin);
     settings.file.delimiter = delimiter;
     settings.existing = existing;
     let source = io::Cursor::new(text.as_bytes().to_vec());

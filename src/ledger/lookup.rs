@@ -89,7 +89,7 @@ impl Lookup {
     /// Whether an answer to this request may have come since the run has the ledger open. "No" is always right, but for
     /// answers that other runs have stored since this process last looked.
     pub(super) fn may_have_come(&self, key: &RequestKey) -> bool {
-        self.reader.may_have_come(key)
+        self.reader.answers.may_have_come(key)
     }
 
     /// Makes the lookups that follow see the ledger's present state, which costs less for each. To be ended soon: the log
@@ -102,7 +102,7 @@ impl Lookup {
         self.reads
             .read()
             .map_err(|error| self.cannot_read(&error))?;
-        let begun = self.reader.begin(&self.connection);
+        let begun = self.reader.answers.begin(&self.connection);
         begun.map_err(|error| self.cannot_read(&error))
     }
 
@@ -111,7 +111,7 @@ impl Lookup {
     /// # Errors
     /// The ledger cannot be read.
     pub(crate) fn end(&mut self) -> Result<()> {
-        let ended = self.reader.end(&self.connection);
+        let ended = self.reader.answers.end(&self.connection);
         ended.map_err(|error| self.cannot_read(&error))
     }
 

@@ -13,6 +13,7 @@ mod boot_clock;
 mod clock;
 mod contents;
 mod db;
+mod facts;
 #[cfg(test)]
 mod faults;
 mod file;
@@ -58,6 +59,7 @@ pub(crate) use contents::{AGES, EndpointStats};
 pub(crate) use db::captures::LackingAnswers;
 pub(crate) use db::outputs::OutputState;
 pub(crate) use db::runs::PreviousRun;
+pub(crate) use facts::{EarlierAnswers, LedgerFacts};
 #[cfg(test)]
 pub(crate) use faults::StoreFaults;
 pub(crate) use file::{SUFFIXES, ledger_of};
@@ -79,7 +81,7 @@ pub(crate) use request_key::{ByRequest, RequestHasher, RequestKey};
 pub(crate) use request_uuids::RequestUuids;
 pub(crate) use row_lookup::RowLookup;
 pub use server_url::ServerUrl;
-pub(crate) use session::{ClosedLedger, EarlierAnswers, RunningLedger};
+pub(crate) use session::{ClosedLedger, RunningLedger};
 pub use session::{OpenLedger, Removal};
 pub use settings::{Freshness, LedgerSettings, Reuse};
 pub(crate) use settings::{PreviewAccount, PreviewSettings};

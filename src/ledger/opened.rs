@@ -1,21 +1,18 @@
 //! A ledger that is open for a run that has not started, wherever it is. This only chooses; how each is opened is in `session`
 //! and in `postgres`.
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use super::db::captures::LackingAnswers;
 use super::db::outputs::OutputState;
-use super::db::runs::PreviousRun;
-use super::known_limit::KnownLimit;
+use super::facts::LedgerFacts;
 use super::location::LedgerLocation;
 use super::lock::OutputLock;
 #[cfg(feature = "postgres")]
 use super::postgres::{OpenServer, StartedServer};
-use super::request_key::{RequestHasher, RequestKey};
+use super::request_key::RequestHasher;
 use super::row_lookup::RowLookup;
-use super::session::{EarlierAnswers, OpenLedger, RunningLedger};
+use super::session::{OpenLedger, RunningLedger};
 use super::settings::LedgerSettings;
 use super::writer::LedgerWriter;
 use crate::base::error::Result;
@@ -33,7 +30,7 @@ pub(crate) enum OpenedLedger {
 
 impl OpenedLedger {
     /// Opens the ledger, for a run that holds the lock of its output already. The run waits for a server for as long as
-    /// `outage` if it is away later.
+    /// `outage` if it is away later. Also returns what the run learns of it.
     ///
     /// # Errors
     /// As [`OpenLedger::open_with`]; exit code 3: the server does not answer.
@@ -41,96 +38,19 @@ impl OpenedLedger {
         settings: LedgerSettings,
         lock: Option<OutputLock>,
         outage: Duration,
-    ) -> Result<Self> {
+    ) -> Result<(Self, LedgerFacts)> {
         match &settings.location {
             #[cfg(feature = "postgres")]
             LedgerLocation::Server(on) => {
-                let server = OpenServer::open(on, &settings, outage)?;
-                Ok(Self::Server(Box::new(server)))
+                let (server, facts) = OpenServer::open(on, &settings, outage)?;
+                Ok((Self::Server(Box::new(server)), facts))
             }
             LedgerLocation::Beside(_) | LedgerLocation::Shared(_) | LedgerLocation::Scratch => {
                 let _ = outage;
-                Ok(Self::File(Box::new(OpenLedger::open_with(settings, lock)?)))
+                let (ledger, facts) = OpenLedger::open_with(settings, lock)?;
+                Ok((Self::File(Box::new(ledger)), facts))
             }
         }
-    }
-
-    /// What the run's own ledger has of the run that this one continues.
-    #[must_use]
-    pub(crate) fn earlier_answers(&self) -> Option<EarlierAnswers> {
-        self.file().and_then(OpenLedger::earlier_answers)
-    }
-
-    /// What the run's own ledger has and will lose with the run's first answer.
-    #[must_use]
-    pub(crate) fn replaced_answers(&self) -> Option<EarlierAnswers> {
-        self.file().and_then(OpenLedger::replaced_answers)
-    }
-
-    /// Answers that could be used if they had all fields that the run needs.
-    #[must_use]
-    pub(crate) fn lacking_answers(&self) -> Option<&LackingAnswers> {
-        match self {
-            Self::File(ledger) => ledger.lacking_answers(),
-            #[cfg(feature = "postgres")]
-            Self::Server(server) => server.lacking_answers(),
-        }
-    }
-
-    #[cfg_attr(
-        not(feature = "postgres"),
-        expect(clippy::unnecessary_wraps, reason = "only a server has another answer")
-    )]
-    fn file(&self) -> Option<&OpenLedger> {
-        match self {
-            Self::File(ledger) => Some(ledger),
-            #[cfg(feature = "postgres")]
-            Self::Server(_) => None,
-        }
-    }
-
-    /// What was recorded about the previous run to this output.
-    #[must_use]
-    pub(crate) fn previous_run(&self) -> PreviousRun {
-        match self {
-            Self::File(ledger) => ledger.previous_run(),
-            #[cfg(feature = "postgres")]
-            Self::Server(server) if server.continues() => PreviousRun::Stopped,
-            #[cfg(feature = "postgres")]
-            Self::Server(_) => PreviousRun::None,
-        }
-    }
-
-    /// Whether this run continues the previous one, or retries what failed there.
-    #[must_use]
-    pub(crate) fn continues(&self) -> bool {
-        match self {
-            Self::File(ledger) => ledger.continues(),
-            #[cfg(feature = "postgres")]
-            Self::Server(server) => server.continues(),
-        }
-    }
-
-    /// Whether the ledger was there when it was opened.
-    #[must_use]
-    pub(crate) fn existed(&self) -> bool {
-        self.file().is_none_or(OpenLedger::existed)
-    }
-
-    /// Where it is, for people; `None` for one that is removed with the run.
-    #[must_use]
-    pub(crate) fn place(&self) -> Option<PathBuf> {
-        match self {
-            Self::File(ledger) => ledger.path().map(Path::to_owned),
-            #[cfg(feature = "postgres")]
-            Self::Server(server) => Some(server.shown()),
-        }
-    }
-
-    /// Whether it is the run's own and stays until every row has a verdict.
-    #[must_use]
-    pub(crate) fn is_own(&self) -> bool {
-        self.file().is_some_and(OpenLedger::is_own)
     }
 
     /// How a file relates to the run that this one continues, over this input; `None` is an input without a path.
@@ -142,32 +62,6 @@ impl OpenedLedger {
             Self::File(ledger) => ledger.output_state(file, input),
             #[cfg(feature = "postgres")]
             Self::Server(_) => Ok(OutputState::Foreign),
-        }
-    }
-
-    /// The limit that an earlier run found, unless that was too long ago.
-    #[must_use]
-    pub(crate) fn known_limit(&self) -> Option<KnownLimit> {
-        match self {
-            Self::File(ledger) => ledger.known_limit(),
-            #[cfg(feature = "postgres")]
-            Self::Server(server) => server.known_limit(),
-        }
-    }
-
-    /// Requests that the service failed on in earlier runs while it answered others.
-    #[must_use]
-    pub(crate) fn failing_requests(&self) -> HashSet<RequestKey> {
-        { self.file().map(OpenLedger::failing_requests) }.unwrap_or_default()
-    }
-
-    /// How many answers were brought to the server that had waited on this machine.
-    #[must_use]
-    pub(crate) fn brought_in(&self) -> u64 {
-        match self {
-            Self::File(_) => 0,
-            #[cfg(feature = "postgres")]
-            Self::Server(server) => server.brought_in(),
         }
     }
 

@@ -8,7 +8,6 @@ use super::rows::Rows;
 use crate::ledger::{ClaimRequest, ClaimResult, Claimed, Urgency};
 use crate::scorer::{Claim, RowCall, Stop};
 use crate::telemetry::event::Event;
-use crate::verdict::Verdict;
 
 impl<S> Rows<'_, S> {
     /// Notes whether rows that are claimed may still be called for, and reports an outage of the ledger's server and its end.
@@ -90,18 +89,9 @@ impl<S> Rows<'_, S> {
         }
         for (row, found, run) in known {
             self.window.set_old(row, found.old);
-            let Some(known) = found.known else {
-                continue;
-            };
-            let verdict = self.scorer.known(known);
-            let has_failed = matches!(verdict, Verdict::Failed(_));
-            let origin = run.origin();
-            for same in self.take_same(row) {
-                self.settle(same, Some(verdict.clone()), origin);
-            }
-            self.settle(row, Some(verdict), origin);
-            if has_failed {
-                self.scorer.check_failures()?;
+            if let Some(known) = found.known {
+                let (_, same) = self.take_same(row);
+                self.settle_known(row, same, known, run.origin())?;
             }
         }
         Ok(())

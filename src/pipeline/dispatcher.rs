@@ -181,9 +181,9 @@ impl<'a, S: Service> Dispatcher<'a, S> {
                 (true, true) if self.must_send() => StartNeeds::CallsSent,
                 (true, true) => StartNeeds::Permit,
             },
-            write: match (self.writes, self.rows.should_write()) {
+            write: match (self.writes, self.rows.window.should_write()) {
                 (true, true) => WriteNeeds::Writer,
-                (true, false) if self.rows.has_ready() => WriteNeeds::More,
+                (true, false) if self.rows.window.has_ready() => WriteNeeds::More,
                 _ => WriteNeeds::NoRow,
             },
             claims: self.rows.claim_needs().filter(|_| !self.is_stopping()),
@@ -192,7 +192,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
 
     /// When what is ready must be written.
     pub(super) const fn write_at(&self) -> Instant {
-        self.rows.write_at()
+        self.rows.window.write_at()
     }
 
     /// When rows that are still being scored are given up.
@@ -223,7 +223,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
                 self.writes = false;
                 self.stop(reason.unwrap_or_else(Stop::writer_ended));
             }
-            Wake::WriteDue => self.rows.set_overdue(),
+            Wake::WriteDue => self.rows.window.set_overdue(),
             Wake::StopAsked(stop) => self.stop(stop),
             Wake::DrainEnded => {
                 self.scoring = 0;

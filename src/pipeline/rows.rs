@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::claims::Claims;
 use super::pending_row::{PendingRow, Request};
 use super::window::{Admitted, RowWindow, WindowSize};
-use crate::ledger::ByRequest;
+use crate::ledger::{ByRequest, KnownOutcome, RequestKey};
 use crate::output::DoneRow;
 use crate::row::RowNumber;
 use crate::scorer::{RowCall, RowOutcome, Scorer, Stop};
@@ -65,12 +65,7 @@ impl<'a, S> Rows<'a, S> {
 
     /// Whether more rows should be read.
     pub(super) fn wants_rows(&self) -> bool {
-        !self.has_waiting() && self.window.has_room()
-    }
-
-    /// Whether a row waits to be admitted.
-    pub(super) fn has_waiting(&self) -> bool {
-        self.window.has_waiting()
+        !self.window.has_waiting() && self.window.has_room()
     }
 
     /// Takes rows that were read.
@@ -104,14 +99,8 @@ impl<'a, S> Rows<'a, S> {
                     self.scorer.check_failures()?;
                 }
                 (Needs::Nothing(origin), Ok(request)) => {
-                    let Some(known) = request.found.known else {
-                        continue;
-                    };
-                    let verdict = self.scorer.known(known);
-                    let has_failed = matches!(verdict, Verdict::Failed(_));
-                    self.settle(number, Some(verdict), origin);
-                    if has_failed {
-                        self.scorer.check_failures()?;
+                    if let Some(known) = request.found.known {
+                        self.settle_known(number, Vec::new(), known, origin)?;
                     }
                 }
                 (_, Ok(request)) => {
@@ -126,7 +115,8 @@ impl<'a, S> Rows<'a, S> {
 
     /// Whether a row waits for its call, admitted or not.
     pub(super) fn has_uncalled(&self) -> bool {
-        self.has_waiting() || { self.claims.as_ref() }.is_some_and(|claims| !claims.is_empty())
+        self.window.has_waiting() || { self.claims.as_ref() }
+            .is_some_and(|claims| !claims.is_empty())
     }
 
     /// Whether the next row can be called for once there is a permit, when those that need no call are admitted.
@@ -234,9 +224,8 @@ impl<'a, S> Rows<'a, S> {
     pub(super) fn resolve(&mut self, outcome: RowOutcome) -> Result<(), Stop> {
         let RowOutcome { row, verdict, stop } = outcome;
         let has_failed = matches!(verdict, Some(Verdict::Failed(_)));
-        let key = self.window.take_key(row);
-        let same = key.and_then(|key| self.out.remove(&key));
-        for same in same.unwrap_or_default() {
+        let (key, same) = self.take_same(row);
+        for same in same {
             self.settle(same, verdict.clone(), Origin::Duplicate);
         }
         if self.claims.is_some() && !matches!(verdict, Some(Verdict::Scored(..))) {
@@ -250,11 +239,34 @@ impl<'a, S> Rows<'a, S> {
         }
     }
 
-    /// Takes the rows that wait for the same answer as this one.
-    pub(super) fn take_same(&mut self, row: RowNumber) -> Vec<RowNumber> {
+    /// The ledger knows what has become of a row's request, and so of those that wait for the `same` answer.
+    ///
+    /// # Errors
+    /// The run must stop: too many rows have failed.
+    pub(super) fn settle_known(
+        &mut self,
+        row: RowNumber,
+        same: Vec<RowNumber>,
+        known: KnownOutcome,
+        origin: Origin,
+    ) -> Result<(), Stop> {
+        let verdict = self.scorer.known(known);
+        let has_failed = matches!(verdict, Verdict::Failed(_));
+        for same in same {
+            self.settle(same, Some(verdict.clone()), origin);
+        }
+        self.settle(row, Some(verdict), origin);
+        if has_failed {
+            self.scorer.check_failures()?;
+        }
+        Ok(())
+    }
+
+    /// Takes the request that is out for a row, with the rows that wait for the same answer.
+    pub(super) fn take_same(&mut self, row: RowNumber) -> (Option<RequestKey>, Vec<RowNumber>) {
         let key = self.window.take_key(row);
         let same = key.and_then(|key| self.out.remove(&key));
-        same.unwrap_or_default()
+        (key, same.unwrap_or_default())
     }
 
     /// A row gets its verdict, or is left for a later run.
@@ -271,26 +283,6 @@ impl<'a, S> Rows<'a, S> {
             self.emit(settled);
         }
         self.window.advance(self.time);
-    }
-
-    /// When what is ready must be written, however little it is.
-    pub(super) const fn write_at(&self) -> Instant {
-        self.window.write_at()
-    }
-
-    /// Whether anything is ready to be written.
-    pub(super) const fn has_ready(&self) -> bool {
-        self.window.has_ready()
-    }
-
-    /// Notes that what is ready has waited long enough for more.
-    pub(super) const fn set_overdue(&mut self) {
-        self.window.set_overdue();
-    }
-
-    /// Whether what is ready should be written now.
-    pub(super) const fn should_write(&self) -> bool {
-        self.window.should_write()
     }
 
     /// Takes what is ready to be written.

@@ -125,13 +125,10 @@ impl<S: Service> Scorer<S> {
             report(None, Next::Stop);
             return NextStep::End(RowOutcome::stopped(call.row, stop));
         }
-        let pause = match change {
-            Some(PaceEvent::Paused(pause)) => Some(pause),
-            _ => None,
-        };
-        let least = match change {
-            Some(PaceEvent::RowWaits(least)) => Some(least),
-            _ => None,
+        let (pause, least) = match change {
+            Some(PaceEvent::Paused(pause)) => (Some(pause), None),
+            Some(PaceEvent::RowWaits(least)) => (None, Some(least)),
+            _ => (None, None),
         };
         let refusals = &history.refusals;
         if least.is_some() && refusals.are_not_chance() {

@@ -1,6 +1,6 @@
 //! What a person types: a run with its settings in variables, so that each argument is free for the test.
 
-use super::process::{Done, KEY, Place, Program};
+use super::process::{Arguments, Done, KEY, Place, Program};
 use super::server::Server;
 use super::users;
 
@@ -19,10 +19,10 @@ impl CommandLine {
     }
 
     /// `users.csv` to `scored.csv` with these arguments.
-    pub(crate) fn typed(&self, arguments: &[&str]) -> Program<'_> {
+    pub(crate) fn typed<K>(&self, arguments: impl Arguments<K>) -> Program<'_> {
         let program = self
             .place
-            .rescore(["run", "users.csv", "-o", "scored.csv"])
+            .rescore("run users.csv -o scored.csv")
             .env("RESCORE_BASE_URL", self.server.url())
             .env("RESCORE_SERVICE_ID", "test")
             .env("RESCORE_API_KEY", KEY)
@@ -45,7 +45,7 @@ impl CommandLine {
     }
 
     #[track_caller]
-    pub(crate) fn refuses_typed(&self, arguments: &[&str], words: &[&str]) {
+    pub(crate) fn refuses_typed<K>(&self, arguments: impl Arguments<K>, words: &[&str]) {
         self.refuses(self.typed(arguments), words);
     }
 }

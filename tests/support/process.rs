@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::gathered::Gathered;
@@ -24,6 +25,28 @@ pub(crate) const WITH_HOSTS: &[&str] = &["unshare", "-rm", "sh", "with-hosts.sh"
 
 /// A run that takes longer counts as hanging.
 const HANGS: Duration = Duration::from_secs(60);
+
+/// The arguments of a command: a line as a person types it, or a list, where one of them has a blank or is computed.
+/// `Kind` only tells the two apart.
+pub(crate) trait Arguments<Kind> {
+    fn list(self) -> Vec<OsString>;
+}
+
+pub(crate) struct Line;
+
+pub(crate) struct List;
+
+impl Arguments<Line> for &str {
+    fn list(self) -> Vec<OsString> {
+        self.split_whitespace().map(OsString::from).collect()
+    }
+}
+
+impl<L: IntoIterator<Item: Into<OsString>>> Arguments<List> for L {
+    fn list(self) -> Vec<OsString> {
+        self.into_iter().map(Into::into).collect()
+    }
+}
 
 /// A temporary directory with the files of one test.
 pub(crate) struct Place(TempDir);
@@ -58,6 +81,10 @@ impl Place {
         String::from_utf8(self.read(name)).unwrap()
     }
 
+    pub(crate) fn json(&self, name: &str) -> Value {
+        serde_json::from_slice(&self.read(name)).unwrap()
+    }
+
     /// The names of all files, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.0.path()).unwrap();
@@ -69,11 +96,11 @@ impl Place {
     }
 
     /// `rescore` with exactly these arguments, and only `PATH` in its environment.
-    pub(crate) fn rescore<const N: usize>(&self, args: [&str; N]) -> Program<'_> {
+    pub(crate) fn rescore<K>(&self, args: impl Arguments<K>) -> Program<'_> {
         Program {
             place: self,
             server: None,
-            args: args.iter().map(OsString::from).collect(),
+            args: args.list(),
             env: Vec::new(),
             stdin: Vec::new(),
             stdin_from: None,
@@ -84,45 +111,28 @@ impl Place {
     }
 
     /// `rescore run` with a key, against a server, with these arguments.
-    pub(crate) fn run<'a, const N: usize>(
-        &'a self,
-        server: &'a Server,
-        args: [&str; N],
-    ) -> Program<'a> {
-        let url = server.url();
-        let mut program = self
-            .rescore([
-                "run",
-                "--base-url",
-                &url,
-                "--service-id",
-                "test",
-                "--rate",
-                "unlimited",
-            ])
-            .env("RESCORE_API_KEY", KEY);
+    pub(crate) fn run<'a, K>(&'a self, server: &'a Server, args: impl Arguments<K>) -> Program<'a> {
+        let run = self.rescore("run --service-id test --rate unlimited --base-url");
+        let mut program = run.arg(server.url()).env("RESCORE_API_KEY", KEY);
         program.server = Some(server);
         program.args(args)
     }
 
     /// `users.csv` to `scored.csv` with a key, against any address, without further settings.
     pub(crate) fn run_at(&self, url: impl Into<OsString>) -> Program<'_> {
-        let args = [
-            "run",
-            "users.csv",
-            "-o",
-            "scored.csv",
-            "--service-id",
-            "test",
-        ];
-        let program = self.rescore(args).arg("--base-url").arg(url);
+        let run = self.rescore("run users.csv -o scored.csv --service-id test --base-url");
+        let program = run.arg(url);
         program.env("RESCORE_API_KEY", KEY)
     }
 
+    /// A run of `users.csv` to `scored.csv`.
+    pub(crate) fn scoring<'a>(&'a self, server: &'a Server) -> Program<'a> {
+        self.run(server, "users.csv -o scored.csv")
+    }
+
     /// What most tests do: score `users.csv` to `scored.csv`, to the end.
-    pub(crate) fn score<const N: usize>(&self, server: &Server, args: [&str; N]) -> Done {
-        let program = self.run(server, ["users.csv", "-o", "scored.csv"]);
-        program.args(args).done()
+    pub(crate) fn score<K>(&self, server: &Server, args: impl Arguments<K>) -> Done {
+        self.scoring(server).args(args).done()
     }
 }
 
@@ -145,8 +155,8 @@ impl<'a> Program<'a> {
         self
     }
 
-    pub(crate) fn args(mut self, args: impl IntoIterator<Item: Into<OsString>>) -> Self {
-        self.args.extend(args.into_iter().map(Into::into));
+    pub(crate) fn args<K>(mut self, args: impl Arguments<K>) -> Self {
+        self.args.extend(args.list());
         self
     }
 
@@ -420,14 +430,21 @@ impl Done {
         self
     }
 
+    /// Standard output as text.
+    pub(crate) fn printed(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Standard output, which is JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.stdout).unwrap()
+    }
+
     /// Standard output has these words.
     #[track_caller]
     pub(crate) fn prints(&self, words: &str) -> &Self {
-        let printed = String::from_utf8_lossy(&self.stdout);
-        self.check(
-            printed.contains(words),
-            &format!("standard output says `{words}`"),
-        );
+        let printed = self.printed().contains(words);
+        self.check(printed, &format!("standard output says `{words}`"));
         self
     }
 
@@ -442,8 +459,7 @@ impl Done {
     /// Neither stream has these words.
     #[track_caller]
     pub(crate) fn silent_about(&self, words: &str) -> &Self {
-        let stdout = String::from_utf8_lossy(&self.stdout);
-        let said = stdout.contains(words) || self.stderr.contains(words);
+        let said = self.printed().contains(words) || self.stderr.contains(words);
         self.check(!said, &format!("nothing says `{words}`"));
         self
     }

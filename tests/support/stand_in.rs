@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::process::{Done, Place, Running};
+use super::process::{Arguments, Done, Place, Running};
 
 /// `rescore sandbox` as a process of its own.
 pub(crate) struct StandIn<'a> {
@@ -36,12 +36,16 @@ pub(crate) const HEADERS: &str =
     "Authorization: Bearer any\r\nX-Service-ID: test\r\nContent-Type: application/json\r\n";
 
 impl<'a> StandIn<'a> {
-    pub(crate) fn start(place: &'a Place, arguments: &[&str]) -> Self {
+    pub(crate) fn start<K>(place: &'a Place, arguments: impl Arguments<K>) -> Self {
         Self::start_at(place, "127.0.0.1:0", arguments)
     }
 
     /// Starts one at the address of an earlier one.
-    pub(crate) fn start_at(place: &'a Place, address: &str, arguments: &[&str]) -> Self {
+    pub(crate) fn start_at<K>(
+        place: &'a Place,
+        address: &str,
+        arguments: impl Arguments<K>,
+    ) -> Self {
         let program = place.rescore(["sandbox", "--listen", address]);
         let program = program.args(arguments);
         let running = program.start();

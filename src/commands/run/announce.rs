@@ -37,7 +37,7 @@ pub(super) fn announce(prepared: &PreparedRun) {
             tell_earlier_run(ledger);
         }
         tell_brought_in(ledger);
-        if files.go_to_stream() && !context.is_sandbox() && !ledger.stays() {
+        if files.go_to_stream() && !context.is_sandbox() && ledger.facts.place.is_none() {
             tell(NO_LEDGER);
         }
     }
@@ -134,10 +134,11 @@ fn pace(rate: Rate) -> String {
 
 /// Says that answers of an earlier run were brought to the ledger's server, which was away then.
 fn tell_brought_in(ledger: &PreparedLedger) {
-    if ledger.brought_in() > 0 {
+    let brought_in = ledger.facts.brought_in;
+    if brought_in > 0 {
         tell(&format!(
             "rescore: brought {} to the ledger that an earlier run had kept here while its server was away",
-            counted(ledger.brought_in(), "paid answer")
+            counted(brought_in, "paid answer")
         ));
     }
 }
@@ -147,7 +148,7 @@ fn tell_limit(ledger: &PreparedLedger, start: Limit) {
     if start == Limit::NONE {
         return;
     }
-    if let Some(KnownLimit { found, .. }) = ledger.known_limit() {
+    if let Some(KnownLimit { found, .. }) = ledger.facts.known_limit {
         let first = if start.is_doubtful() {
             ", and checking it first"
         } else {
@@ -163,7 +164,7 @@ fn tell_limit(ledger: &PreparedLedger, start: Limit) {
 
 /// Says which run this one continues, and what is paid for.
 fn tell_earlier_run(ledger: &PreparedLedger) {
-    let Some(EarlierAnswers { answers, started }) = ledger.earlier_answers() else {
+    let Some(EarlierAnswers { answers, started }) = ledger.facts.earlier_answers else {
         return;
     };
     let has = match (answers, ledger.is_sandbox()) {
@@ -173,23 +174,17 @@ fn tell_earlier_run(ledger: &PreparedLedger) {
         (_, true) => format!(": it has {}", counted(answers, "answer")),
     };
     let started = moment(started);
-    tell(&match ledger.previous_run() {
-        PreviousRun::Finished { .. } if ledger.retries() => {
-            format!("rescore: retrying the failed rows of the run of {started}{has}")
-        }
-        PreviousRun::Finished { .. } | PreviousRun::Stopped | PreviousRun::None => {
-            format!(
-                "rescore: continuing the run of {started}{has} (`--fresh` sends every row again)"
-            )
-        }
+    tell(&if ledger.was_finished() && ledger.retries() {
+        format!("rescore: retrying the failed rows of the run of {started}{has}")
+    } else {
+        format!("rescore: continuing the run of {started}{has} (`--fresh` sends every row again)")
     });
 }
 
 /// A warning of what is lost by starting over. The answers of a finished run have served their purpose.
 fn thrown_away(ledger: &PreparedLedger) -> Option<String> {
-    let EarlierAnswers { answers, started } = ledger.replaced_answers()?;
-    let is_finished = matches!(ledger.previous_run(), PreviousRun::Finished { .. });
-    (!is_finished && answers > 0).then(|| {
+    let EarlierAnswers { answers, started } = ledger.facts.replaced_answers?;
+    (!ledger.was_finished() && answers > 0).then(|| {
         format!(
             "starting over: the {} of the run of {} are discarded",
             observe::answers(answers, ledger.is_sandbox()),
@@ -200,7 +195,7 @@ fn thrown_away(ledger: &PreparedLedger) -> Option<String> {
 
 /// A warning where answers cannot be used because the run needs fields that they were not stored with.
 fn lacking(ledger: &PreparedLedger) -> Option<String> {
-    let LackingAnswers { answers, fields } = ledger.lacking_answers()?;
+    let LackingAnswers { answers, fields } = ledger.facts.lacking_answers.as_ref()?;
     let answers = match answers {
         Some(1) => "1 answer in the ledger lacks".to_owned(),
         Some(answers) => format!("{} in the ledger lack", counted(*answers, "answer")),
@@ -220,9 +215,9 @@ fn lacking(ledger: &PreparedLedger) -> Option<String> {
 
 /// A warning where this run continues one of another day.
 fn aged(ledger: &PreparedLedger) -> Option<String> {
-    let EarlierAnswers { answers, started } = ledger.earlier_answers()?;
+    let EarlierAnswers { answers, started } = ledger.facts.earlier_answers?;
     let is_old = started.elapsed().is_ok_and(|age| age >= OLD);
-    (is_old && answers > 0 && ledger.previous_run() == PreviousRun::Stopped).then(|| {
+    (is_old && answers > 0 && ledger.facts.previous_run == PreviousRun::Stopped).then(|| {
         format!(
             "the run of {} is more than a day old: its {} used, unless `--fresh` or `--max-age` is given",
             moment(started),

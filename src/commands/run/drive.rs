@@ -1,5 +1,7 @@
 //! The third phase: starts everything that the run has only one of, lets the rows of its files run, and ends it.
 
+use std::mem;
+
 use tokio::runtime::Runtime;
 
 use super::file::FileEnd;
@@ -228,15 +230,16 @@ fn last_words(files: &PreparedFiles, ledger: &PreparedLedger) -> String {
 /// Starts the run in its ledger and makes the scorer, which gives the ledger new answers. Nothing may fail after this and
 /// before the first call, as with `--fresh` the ledger then discards what the run starts over from.
 fn start_ledger(
-    ledger: PreparedLedger,
+    mut ledger: PreparedLedger,
     calls: CallParts,
     context: &Context,
     events: &Events,
 ) -> Result<(RunLedger, Scorer<Client>, Option<PaceThread>)> {
+    let failing = mem::take(&mut ledger.facts.failing_requests);
     let policies = Policies {
         retries: RetryPolicy::new(calls.pace.retries, calls.pace.resends),
         patience: calls.pace.patience,
-        outage: Outage::with_failing_requests(ledger.failing_requests()),
+        outage: Outage::with_failing_requests(failing),
         give_up: GiveUpPolicy::new(calls.budget.give_up_after),
         calls: CallBudget::new(calls.budget.calls),
         failures: calls.budget.failures,

@@ -254,32 +254,7 @@ fn size(input: &ReaderSettings) -> Option<u64> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-    use crate::base::encoding::TextEncoding;
-    use crate::fields::{Assignments, PhoneRules};
-    use crate::input::{FileSettings, FormatChoice};
-    use crate::layout::{AddedColumns, Existing};
-
-    fn settings(path: &Path) -> ReaderSettings {
-        ReaderSettings {
-            file: FileSettings {
-                input: Input::File(path.to_owned()),
-                format: FormatChoice::Detect,
-                encoding: TextEncoding::UTF_8,
-                delimiter: None,
-                no_header: false,
-                max_record: 1 << 20,
-            },
-            judges_first_rows: true,
-            selection: Selection::default(),
-            assignments: Assignments::default(),
-            phones: PhoneRules::default(),
-            existing: Existing::Replace,
-            columns: AddedColumns::none(),
-        }
-    }
 
     /// What is wrong with these three files: 4 rows, 6 rows of which one has no name, and none that could be read.
     fn judged(min_rows: u64, max_invalid: Option<Tolerance>) -> Option<String> {
@@ -296,7 +271,7 @@ mod tests {
         ];
         let inputs = files.map(|(name, content)| {
             fs::write(place.path().join(name), content).unwrap();
-            settings(&place.path().join(name))
+            ReaderSettings::without_options(Input::File(place.path().join(name)))
         });
         let limits = InputLimits {
             min_rows: NonZeroU64::new(min_rows),

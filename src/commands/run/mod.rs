@@ -6,7 +6,6 @@
 
 mod announce;
 mod bodies;
-mod claim;
 mod disk_space;
 mod drive;
 mod failure;

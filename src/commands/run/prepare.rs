@@ -5,13 +5,12 @@ use std::fs::File;
 use std::num::NonZeroUsize;
 
 use super::super::lock_wait::LockWait;
-use super::claim::Claimed;
 use super::fd_limit;
 use super::identity;
-use super::ledger::{CallShape, PreparedLedger};
+use super::ledger::{CallShape, LedgerPlan, PreparedLedger};
 use super::log::LogPlan;
 use super::metrics;
-use super::run_files::{InputReading, PreparedFiles, ReadyFiles};
+use super::run_files::{FilesPlace, InputReading, PreparedFiles, ReadyFiles};
 use super::run_wide_files::RunWideFiles;
 use super::service::Answerer;
 use super::stop_signals::StopSignals;
@@ -91,17 +90,17 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let signals = StopSignals::start(stops.sender.clone(), log.signals())?;
     let shows_text = config.watch.shows_text();
     let wait = LockWait::new(config.wait_lock, shows_text, || signals.check());
-    let Claimed { place, ledger } = Claimed::new(&config.files, &config.ledger, &wait)?;
+    let place = wait.until_free(|| FilesPlace::check(config.files.clone(), &config.ledger))?;
+    let mut ledger = LedgerPlan::new(&config.ledger, place.of_ledger())?;
+    ledger.lock_early(&wait)?;
     let reading = InputReading {
         plan: config.plan,
         limits: config.limits,
         shows_text,
+        reuse: config.ledger.reuse,
+        summary: config.watch.summary.as_deref(),
     };
-    let files = place.read(
-        reading,
-        config.ledger.reuse,
-        config.watch.summary.as_deref(),
-    )?;
+    let files = place.read(reading)?;
     files.refuse_clashes(&RunWideFiles::of(&config.watch, &answerer, &ledger))?;
     let log = log.open(files.opened(), &ledger, fit.concurrency)?;
     let warnings = [answerer.warning.take(), fit.warning];
@@ -122,7 +121,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
         files,
         calls: CallParts {
             client: service.client,
-            gate: gate(config.pace, fit.concurrency, ledger.known_limit()),
+            gate: gate(config.pace, fit.concurrency, ledger.facts.known_limit),
             concurrency: fit.concurrency,
             pace: config.pace,
             budget: config.budget,

@@ -59,12 +59,16 @@ pub(super) struct ReadyFiles {
 
 /// How inputs are read up to their first rows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct InputReading {
+pub(super) struct InputReading<'a> {
     pub(super) plan: Plan,
     /// What the inputs must be like.
     pub(super) limits: InputLimits,
     /// Whether words for people are shown.
     pub(super) shows_text: bool,
+    /// Which answers of earlier runs are used.
+    pub(super) reuse: Reuse,
+    /// Where the summary goes.
+    pub(super) summary: Option<&'a Path>,
 }
 
 impl FilesPlace {
@@ -96,21 +100,17 @@ impl FilesPlace {
         }
     }
 
-    /// Reads the inputs up to their first rows, or as far as needed to see that they are as they must be. `summary` is where
-    /// the summary goes.
+    /// Reads the inputs up to their first rows, or as far as needed to see that they are as they must be.
     ///
     /// # Errors
     /// Exit code 2: an input cannot be read, or is not a file of users, or is broken; or an output's name is wrong.
-    pub(super) fn read(
-        self,
-        reading: InputReading,
-        reuse: Reuse,
-        summary: Option<&Path>,
-    ) -> Result<CheckedFiles> {
+    pub(super) fn read(self, reading: InputReading<'_>) -> Result<CheckedFiles> {
         let InputReading {
             plan,
             limits,
             shows_text,
+            reuse,
+            summary,
         } = reading;
         match self {
             Self::One(settings, output) => {

@@ -139,7 +139,7 @@ impl Claims {
         if claim_rows::alive_until(connection, worker)?.is_none() {
             return Ok(taken());
         }
-        self.reader.join(connection)?;
+        self.reader.answers.join(connection)?;
         let (mut checked, mut new, mut results) = (Checked::default(), Vec::new(), Vec::new());
         for request in requests {
             let result = self.claim_one(connection, request, &mut checked)?;
@@ -148,7 +148,7 @@ impl Claims {
             }
             results.push(result);
         }
-        self.reader.leave();
+        self.reader.answers.leave();
         if let Some((own, _)) = &mut self.own {
             let mut seen = HashSet::new();
             new.retain(|key| !own.has(*key) && seen.insert(*key));

@@ -46,7 +46,7 @@ impl ReadScope {
 
 /// Finds what is known about requests, over one connection.
 pub(crate) struct RequestReader {
-    answers: AnswerReader,
+    pub(crate) answers: AnswerReader,
     judge: AnswerJudge,
     checksums: Checksums,
     hasher: RequestHasher,
@@ -71,32 +71,6 @@ impl RequestReader {
     /// From now on the run may have stored failures.
     pub(crate) const fn expect_failures(&mut self) {
         self.failures = true;
-    }
-
-    /// Makes what follows see the ledger's present state. To be ended soon: the log grows meanwhile.
-    pub(crate) fn begin(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        self.answers.begin(connection)
-    }
-
-    /// Ends what [`Self::begin`] started.
-    pub(crate) fn end(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        self.answers.end(connection)
-    }
-
-    /// Makes what follows see what a transaction that writes sees, which the connection is in.
-    pub(super) fn join(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        self.answers.join(connection)
-    }
-
-    /// Ends what [`Self::join`] started.
-    pub(super) const fn leave(&mut self) {
-        self.answers.leave();
-    }
-
-    /// Whether an answer to this request may have come since the run has the ledger open. "No" is always right, but for
-    /// answers that other runs have stored since this process last looked.
-    pub(crate) fn may_have_come(&self, key: &RequestKey) -> bool {
-        self.answers.may_have_come(key)
     }
 
     /// What is known about a request, and which run it arrived in.

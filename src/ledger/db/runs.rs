@@ -20,9 +20,10 @@ use super::schema::fresh_from;
 use crate::ledger::request_key::{KeyHash, RunId};
 
 /// What the ledger has recorded about the previous run to an output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum PreviousRun {
     /// Nothing: none was stopped, and none left rows without a verdict.
+    #[default]
     None,
     /// It was stopped early.
     Stopped,

@@ -20,9 +20,9 @@ use super::store::{ServerStore, StoreScope};
 use super::{earlier_spills, limits, sources};
 use crate::base::error::{Error, Result, shown};
 use crate::ledger::clock;
-use crate::ledger::db::captures::LackingAnswers;
+use crate::ledger::db::runs::PreviousRun;
+use crate::ledger::facts::LedgerFacts;
 use crate::ledger::judge::JudgeScope;
-use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::lease::LeaseTerms;
 use crate::ledger::named_ledger::ServerSettings;
 use crate::ledger::request_key::{RequestHasher, RunId};
@@ -40,17 +40,12 @@ pub(crate) struct OpenServer {
     source: i32,
     hasher: RequestHasher,
     run: ServerRun,
-    /// Whether a run to the same output was stopped, and this one continues it.
-    continues: bool,
     ages: bool,
     captured: Vec<String>,
     fields: Box<[Pointer]>,
-    known_limit: Option<KnownLimit>,
     lease: LeaseTerms,
     in_flight: usize,
     spill: Spill,
-    brought_in: u64,
-    lacking: Option<LackingAnswers>,
 }
 
 /// A ledger on a server that gets a run's answers.
@@ -73,7 +68,7 @@ impl OpenServer {
         on: &ServerSettings,
         settings: &LedgerSettings,
         outage: Duration,
-    ) -> Result<Self> {
+    ) -> Result<(Self, LedgerFacts)> {
         let ledger = ServerLedger::open(on, RUN_PATIENCE)?;
         let secret = ledger.secret(on)?;
         let (now, server) = (ledger.now, Arc::new(ledger.server));
@@ -81,24 +76,27 @@ impl OpenServer {
         let hasher = RequestHasher::new(secret.bytes(), &settings.endpoint, &settings.service_id);
         let read = || -> Result<_, ServerFault> {
             let context = sources::context(&server, &secret, &hasher, &settings.endpoint)?;
-            let fields = sources::fields(&server, &settings.captured)?;
+            let fields: Box<[Pointer]> = sources::fields(&server, &settings.captured)?.into();
             let pointers: Vec<_> = fields.iter().map(Pointer::to_string).collect();
             let source = sources::source(&server, context, &pointers)?;
-            let limit = limits::known(&server, context, SystemTime::now())?;
             let name = { settings.output.as_deref() }
                 .map(|output| Uuid::from_bytes(hasher.run_on_this_machine(output)));
-            let stopped = match name {
-                Some(name) => runs::find(&server, name)?,
-                None => None,
-            };
+            let stopped = name.map(|name| runs::find(&server, name)).transpose()?;
+            let stopped = stopped.flatten();
             let run = plan(name, stopped, settings.reuse, now);
             let lacking = sources::lacking(&server, context, &settings.captured, run.not_before)?;
-            let run = (run, stopped.is_some());
-            Ok((context, fields, source, limit, run, lacking))
+            let facts = LedgerFacts {
+                existed: true,
+                place: Some(url.clone().into()),
+                previous_run: stopped.map_or(PreviousRun::None, |_| PreviousRun::Stopped),
+                continues: stopped.is_some(),
+                lacking_answers: lacking,
+                known_limit: limits::known(&server, context, SystemTime::now())?,
+                ..LedgerFacts::default()
+            };
+            Ok((context, fields, source, run, facts))
         };
-        let (context, fields, source, known_limit, (run, continues), lacking) =
-            read().at_start("open", &url)?;
-        let fields: Box<[Pointer]> = fields.into();
+        let (context, fields, source, run, mut facts) = read().at_start("open", &url)?;
         let output = settings.output.as_deref();
         let path = earlier_spills::path_for(output);
         let spill = Spill::new(SpillSettings {
@@ -114,40 +112,27 @@ impl OpenServer {
             started: run.started,
             earliest: i64::MIN,
         };
-        let brought_in = earlier_spills::bring_in(output, &server, &secret, &scope)?;
-        Ok(Self {
+        facts.brought_in = earlier_spills::bring_in(output, &server, &secret, &scope)?;
+        let ledger = Self {
             contact: Arc::new(ServerContact::new(outage)),
             server,
             context,
             source,
             hasher,
             run,
-            continues,
             ages: matches!(settings.reuse, Reuse::Recent(_)),
             captured: settings.captured.iter().map(Pointer::to_string).collect(),
             fields,
-            known_limit,
             lease: LeaseTerms::for_calls_of(settings.longest_call),
             in_flight: settings.in_flight.get(),
             spill,
-            brought_in,
-            lacking,
-        })
+        };
+        Ok((ledger, facts))
     }
 
     /// The address, as it may be shown.
     pub(crate) fn shown(&self) -> PathBuf {
         self.server.shown().into()
-    }
-
-    /// Whether a run to the same output was stopped, and this one continues it.
-    pub(crate) const fn continues(&self) -> bool {
-        self.continues
-    }
-
-    /// The limit that an earlier run found.
-    pub(crate) const fn known_limit(&self) -> Option<KnownLimit> {
-        self.known_limit
     }
 
     /// Makes the keys of requests.
@@ -158,16 +143,6 @@ impl OpenServer {
     /// The additional fields that new answers must be stored with.
     pub(crate) fn fields(&self) -> &[Pointer] {
         &self.fields
-    }
-
-    /// How many answers of an earlier run were brought in that had waited on this machine.
-    pub(crate) const fn brought_in(&self) -> u64 {
-        self.brought_in
-    }
-
-    /// Answers that could be used if they had all fields that the run needs.
-    pub(crate) const fn lacking_answers(&self) -> Option<&LackingAnswers> {
-        self.lacking.as_ref()
     }
 
     /// The pace that runs with this ledger and this account keep together.

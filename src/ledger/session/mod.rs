@@ -10,7 +10,6 @@ mod running;
 
 pub(crate) use closed::ClosedLedger;
 pub use closed::Removal;
-pub(crate) use open::EarlierAnswers;
 pub use open::OpenLedger;
 pub(super) use preview::open_preview;
 pub(crate) use running::RunningLedger;

@@ -24,6 +24,7 @@ use crate::ledger::db::request_reader::ReadScope;
 use crate::ledger::db::runs::{PreviousRun, RunRecord};
 use crate::ledger::db::schema::LedgerInfo;
 use crate::ledger::db::{answers, contexts, errors, failing, limits, outputs};
+use crate::ledger::facts::{EarlierAnswers, LedgerFacts};
 #[cfg(test)]
 use crate::ledger::faults::{FailingStore, HangingStore, StoreFaults};
 use crate::ledger::known_limit::KnownLimit;
@@ -37,15 +38,6 @@ use crate::ledger::store::Store;
 use crate::ledger::writer::{LedgerWriter, WriterSettings};
 use crate::raw_json::Pointer;
 
-/// Answers of an earlier run in a run's own ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EarlierAnswers {
-    /// How many, of the run's address and service ID.
-    pub(crate) answers: u64,
-    /// When the run started that they come from.
-    pub(crate) started: SystemTime,
-}
-
 /// What a ledger has for a run.
 struct Contents {
     /// Whether there are answers, of whatever run.
@@ -58,13 +50,12 @@ struct Contents {
 /// A ledger that is open for a run that has not started.
 pub struct OpenLedger {
     plan: RunPlan,
-    contents: Contents,
-    lacking: Option<LackingAnswers>,
+    /// Whether there are answers, of whatever run.
+    any: bool,
     lookups: ReadScope,
     fields: Box<[Pointer]>,
     in_flight: NonZeroUsize,
     longest_call: Duration,
-    existed: bool,
     database: Database,
     // In this order: the database is closed before its file is removed, and the lock is released last.
     new_file: NewFile,
@@ -78,14 +69,17 @@ impl OpenLedger {
     /// Exit code 75: another run holds it. Exit code 2: it is not a ledger, of another version, damaged, or cannot be created;
     /// or there is no finished run whose failed rows could be retried.
     pub fn open(settings: LedgerSettings) -> Result<Self> {
-        Self::open_with(settings, None)
+        Ok(Self::open_with(settings, None)?.0)
     }
 
-    /// As [`Self::open`], for a run that holds the lock of its output already.
+    /// As [`Self::open`], for a run that holds the lock of its output already. Also returns what the run learns of it.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub(crate) fn open_with(settings: LedgerSettings, lock: Option<OutputLock>) -> Result<Self> {
+    pub(crate) fn open_with(
+        settings: LedgerSettings,
+        lock: Option<OutputLock>,
+    ) -> Result<(Self, LedgerFacts)> {
         let now = SystemTime::now();
         let claim = settings.location.claim(lock)?;
         let file = LedgerFile::open(&claim, settings.reuse, settings.in_flight)?;
@@ -119,7 +113,7 @@ impl OpenLedger {
         let lacking =
             lacking(connection, &info, (context, &settings.captured), &plan).map_err(unreadable)?;
 
-        let (run, path) = (plan.run, claim.path().to_owned());
+        let run = plan.run;
         let scope = WriteScope {
             checksums,
             latest: Arc::clone(&latest),
@@ -128,10 +122,9 @@ impl OpenLedger {
             run,
             own,
         };
-        Ok(Self {
-            database: Database::new(file.connection, path, scope),
+        let ledger = Self {
+            database: Database::new(file.connection, claim.path().to_owned(), scope),
             new_file: file.new_file,
-            existed: file.existed,
             lookups: ReadScope {
                 checksums,
                 latest,
@@ -141,64 +134,14 @@ impl OpenLedger {
                 fields: settings.captured.iter().map(Pointer::to_string).collect(),
             },
             plan,
-            contents,
-            lacking,
+            any: contents.any,
             fields: pointers,
             in_flight: settings.in_flight,
             longest_call: settings.longest_call,
             claim,
-        })
-    }
-
-    /// What the run's own ledger has of the run that this one continues.
-    #[must_use]
-    pub(crate) fn earlier_answers(&self) -> Option<EarlierAnswers> {
-        // A new run that was stopped has no use for what it has not replaced yet.
-        let usable = !self.plan.replaces && !self.plan.run.leftover;
-        self.contents.earlier.filter(|_| usable)
-    }
-
-    /// What the run's own ledger has and will lose with the run's first answer.
-    #[must_use]
-    pub(crate) fn replaced_answers(&self) -> Option<EarlierAnswers> {
-        let replaced = self.plan.replaces && !self.plan.run.leftover;
-        self.contents.earlier.filter(|_| replaced)
-    }
-
-    /// Answers that could be used if they had all fields that the run needs.
-    #[must_use]
-    pub(crate) const fn lacking_answers(&self) -> Option<&LackingAnswers> {
-        self.lacking.as_ref()
-    }
-
-    /// What was recorded about the previous run to this output.
-    #[must_use]
-    pub(crate) const fn previous_run(&self) -> PreviousRun {
-        self.plan.previous
-    }
-
-    /// Whether this run continues the previous one, or retries what failed there.
-    #[must_use]
-    pub(crate) fn continues(&self) -> bool {
-        self.plan.continues()
-    }
-
-    /// Whether the ledger was there when it was opened.
-    #[must_use]
-    pub(crate) const fn existed(&self) -> bool {
-        self.existed
-    }
-
-    /// The ledger's path; `None` for one that is removed with the run.
-    #[must_use]
-    pub(crate) fn path(&self) -> Option<&Path> {
-        (!self.claim.is_scratch()).then(|| self.claim.path())
-    }
-
-    /// Whether it is the run's own and stays until every row has a verdict.
-    #[must_use]
-    pub(crate) const fn is_own(&self) -> bool {
-        self.claim.is_own()
+        };
+        let facts = contents.facts(&ledger.plan, lacking, file.existed, &ledger.claim);
+        Ok((ledger, facts))
     }
 
     /// How a file relates to the run that this one continues, over this input; `None` is an input without a path.
@@ -214,18 +157,6 @@ impl OpenLedger {
                 outputs::state(&connection, &info, file, input)
             })
             .map_err(|error| errors::cannot_open(path, &error))
-    }
-
-    /// The limit that an earlier run found, unless that was too long ago.
-    #[must_use]
-    pub(crate) const fn known_limit(&self) -> Option<KnownLimit> {
-        self.contents.known_limit
-    }
-
-    /// Requests that the service failed on in earlier runs while it answered others.
-    #[must_use]
-    pub(crate) fn failing_requests(&self) -> HashSet<RequestKey> {
-        self.contents.failing.clone()
     }
 
     /// Makes the keys of requests.
@@ -247,7 +178,7 @@ impl OpenLedger {
     /// Exit code 2: the ledger cannot be opened again.
     pub fn lookup(&self) -> Result<Option<Lookup>> {
         // A run that was stopped may have stored only failures.
-        let may_find = (self.contents.any && !self.plan.replaces) || self.continues();
+        let may_find = (self.any && !self.plan.replaces) || self.plan.continues();
         may_find.then(|| self.open_lookup()).transpose()
     }
 
@@ -364,6 +295,31 @@ impl Contents {
             known_limit: limits::known(connection, info.checksums(), context, now)?,
             failing,
         })
+    }
+
+    /// What a run with this plan learns of them and of their ledger.
+    fn facts(
+        self,
+        plan: &RunPlan,
+        lacking_answers: Option<LackingAnswers>,
+        existed: bool,
+        claim: &ClaimedLocation,
+    ) -> LedgerFacts {
+        // A new run that was stopped has no use for what it has not replaced yet.
+        let earlier = self.earlier.filter(|_| !plan.run.leftover);
+        LedgerFacts {
+            existed,
+            is_own: claim.is_own(),
+            place: (!claim.is_scratch()).then(|| claim.path().to_owned()),
+            previous_run: plan.previous,
+            continues: plan.continues(),
+            earlier_answers: earlier.filter(|_| !plan.replaces),
+            replaced_answers: earlier.filter(|_| plan.replaces),
+            lacking_answers,
+            known_limit: self.known_limit,
+            failing_requests: self.failing,
+            brought_in: 0,
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::support::{
-    BODY, Directory, TestRun, answer, current, failed, find, keep, open, refused, reusing,
+    BODY, Directory, TestRun, answer, current, facts, failed, find, keep, open, open_with_facts,
+    refused, reusing,
 };
 use crate::ledger::db::answer_removal::change_all;
 use crate::ledger::lookup_result::AnsweredIn;
@@ -35,7 +36,7 @@ fn what_was_stored_is_found_by_the_next_run() {
         service_id: "other".to_owned(),
         ..place.own()
     };
-    assert_eq!(open(other.clone()).earlier_answers(), None);
+    assert_eq!(facts(other.clone()).earlier_answers, None);
     assert_eq!(find(other, BODY), LookupResult::default());
 }
 
@@ -43,8 +44,8 @@ fn what_was_stored_is_found_by_the_next_run() {
 fn the_runs_own_ledger_is_removed_when_every_row_has_a_verdict() {
     let place = Directory::new();
     keep(place.own(), BODY, &answer("t-1"));
-    let ledger = open(place.own());
-    assert_eq!(ledger.earlier_answers().unwrap().answers, 1);
+    let (ledger, facts) = open_with_facts(place.own());
+    assert_eq!(facts.earlier_answers.unwrap().answers, 1);
     let closed = TestRun::of(ledger).close(Removal::WhenUsed(1));
     assert_eq!(closed, ClosedLedger::Removed);
     assert_eq!(place.names(), [""; 0]);
@@ -71,15 +72,15 @@ fn a_run_that_stored_nothing_leaves_nothing() {
 fn starting_over_discards_answers_and_reports_which() {
     let place = Directory::new();
     keep(place.own(), BODY, &answer("t-1"));
-    let fresh = || open(reusing(Reuse::Nothing, place.own()));
-    let ledger = fresh();
-    assert_eq!(ledger.replaced_answers().unwrap().answers, 1);
-    assert_eq!(ledger.earlier_answers(), None);
+    let fresh = || open_with_facts(reusing(Reuse::Nothing, place.own()));
+    let (ledger, facts) = fresh();
+    assert_eq!(facts.replaced_answers.unwrap().answers, 1);
+    assert_eq!(facts.earlier_answers, None);
     assert!(ledger.lookup().unwrap().is_none());
     // The run never started.
     drop(ledger);
     assert_eq!(find(place.own(), BODY), current(answer("t-1")));
-    drop(fresh().start().unwrap());
+    drop(fresh().0.start().unwrap());
     assert_eq!(find(place.own(), BODY), LookupResult::default());
     // The old answer is there until the new run has one, and then it is gone.
     let stored = || {
@@ -124,15 +125,14 @@ fn a_finished_run_is_not_continued_but_its_failed_rows_can_be_retried() {
             error.report()
         );
         finish(settings.clone(), BODY, &answer("t-1"));
-        let ledger = open(settings.clone());
+        let facts = facts(settings.clone());
         assert_eq!(
-            (ledger.previous_run(), ledger.continues()),
+            (facts.previous_run, facts.continues),
             (PreviousRun::Finished { failed: 1 }, false)
         );
-        assert_eq!(ledger.earlier_answers(), None);
-        let replaced = ledger.replaced_answers().map(|replaced| replaced.answers);
+        assert_eq!(facts.earlier_answers, None);
+        let replaced = facts.replaced_answers.map(|replaced| replaced.answers);
         assert_eq!(replaced, own.then_some(1));
-        drop(ledger);
         // A new run of a shared ledger still uses what others have paid for.
         let expected = if own {
             LookupResult::default()
@@ -208,7 +208,7 @@ fn of_runs_that_start_over_at_the_same_time_none_uses_an_earlier_ones_answers() 
 fn the_limit_that_a_run_finds_is_known_to_the_next_one() {
     let place = Directory::new();
     let known = |settings| {
-        let known = open(settings).known_limit();
+        let known = facts(settings).known_limit;
         known.map_or(Limit::NONE, |known| known.limit)
     };
     let seen = |value| FoundLimit { value, times: 3 };
@@ -217,8 +217,8 @@ fn the_limit_that_a_run_finds_is_known_to_the_next_one() {
         in_flight: Some(seen(9.0)),
     };
     for settings in [place.shared(), place.own()] {
-        let ledger = open(settings.clone());
-        assert_eq!(ledger.known_limit(), None);
+        let (ledger, facts) = open_with_facts(settings.clone());
+        assert_eq!(facts.known_limit, None);
         let run = TestRun::of(ledger);
         run.writer.found(found(48.0));
         run.keep(BODY, &answer("t-1"));

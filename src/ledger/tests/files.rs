@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::support::{BODY, Directory, TestRun, answer, current, open, settings, wait};
 use crate::ledger::lookup_result::AnsweredIn;
-use crate::ledger::{LedgerLocation, OpenLedger, OutputState, ledger_of};
+use crate::ledger::{LedgerLocation, OpenLedger, OutputState, Removal, ledger_of};
 
 #[test]
 fn nothing_about_a_person_is_in_the_files_and_nobody_else_may_read_them() {
@@ -42,6 +42,7 @@ fn a_file_is_recognised_by_its_path_its_input_and_how_it_was_left() {
         let run = TestRun::new(place.own());
         let files = [(place.path(name), place.path(of).metadata().unwrap())];
         run.ledger.record_outputs(&files, Some(&input)).unwrap();
+        run.close(Removal::Never);
     };
     assert_eq!(state("scored.csv", Some(&input)), OutputState::Absent);
     fs::write(place.path("partial"), "1").unwrap();

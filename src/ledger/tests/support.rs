@@ -11,8 +11,9 @@ use tempfile::TempDir;
 use crate::ledger::db::answer_removal::change_all;
 use crate::ledger::packed::PackedAnswer;
 use crate::ledger::{
-    ClosedLedger, Freshness, KnownOutcome, LedgerLocation, LedgerSettings, LedgerWriter,
-    LookupResult, OpenLedger, Removal, RequestHasher, RequestKey, Reuse, RunningLedger,
+    ClosedLedger, Freshness, KnownOutcome, LedgerFacts, LedgerLocation, LedgerSettings,
+    LedgerWriter, LookupResult, OpenLedger, Removal, RequestHasher, RequestKey, Reuse,
+    RunningLedger,
 };
 use crate::raw_json::Pointer;
 use crate::verdict::{Answer, Failure, Reason, Score, TransactionId};
@@ -111,6 +112,15 @@ pub(super) fn wait<T>(future: impl Future<Output = T>) -> T {
 
 pub(super) fn open(settings: LedgerSettings) -> OpenLedger {
     OpenLedger::open(settings).unwrap()
+}
+
+pub(super) fn open_with_facts(settings: LedgerSettings) -> (OpenLedger, LedgerFacts) {
+    OpenLedger::open_with(settings, None).unwrap()
+}
+
+/// What a run with these settings learns of the ledger.
+pub(super) fn facts(settings: LedgerSettings) -> LedgerFacts {
+    open_with_facts(settings).1
 }
 
 /// A run that has started.

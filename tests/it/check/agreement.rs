@@ -9,12 +9,12 @@ use crate::support::stand_in::StandIn;
 #[track_caller]
 pub(crate) fn json(done: &Done) -> Value {
     done.exits_with_one_of(&[0, 1]);
-    serde_json::from_slice(&done.stdout).unwrap()
+    done.json()
 }
 
 /// A command with the settings of a cron job in variables; only a run has the key.
 pub(crate) fn command<'a>(place: &'a Place, url: &str, words: &[&str]) -> Program<'a> {
-    let program = place.rescore([]).args(words);
+    let program = place.rescore(words);
     let program = program
         .env("RESCORE_BASE_URL", url)
         .env("RESCORE_SERVICE_ID", "test");
@@ -55,7 +55,7 @@ pub(crate) fn agree(
     );
     assert_eq!(stand_in.bill()["refused"], 0, "{done}");
 
-    let summary: Value = serde_json::from_str(&place.text("summary.json")).unwrap();
+    let summary = place.json("summary.json");
     assert_eq!(summary["calls"]["sent"], said["calls"], "{done}");
     assert_eq!(summary["rows"]["read"], said["rows"]["read"], "{done}");
     let reasons = said["unsendable"].as_object().unwrap();

@@ -28,7 +28,7 @@ fn numbers(said: &Value) -> (u64, u64) {
 fn the_ledger_of_a_stopped_run_is_that_of_the_run_that_continues() {
     let place = Place::with("users.csv", users::csv(10));
     let stand_in_place = Place::new();
-    let stand_in = StandIn::start(&stand_in_place, &[]);
+    let stand_in = StandIn::start(&stand_in_place, "");
     stopped(&place, &stand_in.url(), &[]);
     let ledger = ["--ledger", "scored.csv.ledger"];
     let done = command(
@@ -38,7 +38,7 @@ fn the_ledger_of_a_stopped_run_is_that_of_the_run_that_continues() {
     )
     .done();
     done.exits(0);
-    let said = String::from_utf8(done.stdout).unwrap();
+    let said = done.printed();
     assert!(
         said.contains("if the run that was stopped continues"),
         "{said}"
@@ -117,7 +117,7 @@ fn answers_of_other_flags_accounts_and_without_a_field_are_not_used() {
                 more,
             ]
             .concat();
-            let program = place.rescore([]).args(options);
+            let program = place.rescore(options);
             let done = program.env("RESCORE_SERVICE_ID", "test").done();
             done.exits(0)
                 .says("has no answers of this address and service id");
@@ -144,7 +144,7 @@ fn without_an_address_the_only_account_of_the_ledger_is_used() {
     stopped(&place, &server.url(), &["--ledger", "answers"]);
     let bare = |more: &[&str]| {
         let words = ["check", "users.csv", "--json", "--ledger", "answers"];
-        place.rescore([]).args([&words[..], more].concat()).done()
+        place.rescore([&words[..], more].concat()).done()
     };
     assert_eq!(numbers(&super::agreement::json(&bare(&[]))), (4, 6));
     bare(&["--service-id", "test"])
@@ -173,13 +173,13 @@ fn a_ledger_that_the_first_run_will_make_has_no_answers() {
     csv.push_str(csv.clone().lines().nth(1).unwrap());
     let place = Place::with("users.csv", csv);
     let stand_in_place = Place::new();
-    let stand_in = StandIn::start(&stand_in_place, &[]);
+    let stand_in = StandIn::start(&stand_in_place, "");
     let options = ["users.csv", "--ledger", "answers"];
     let words = [&["check"], &options[..]].concat();
     let done = command(&place, &stand_in.url(), &words).done();
     done.exits(0)
         .says("warning: the ledger `answers` does not exist yet: the first run creates it");
-    let said = String::from_utf8(done.stdout.clone()).unwrap();
+    let said = done.printed();
     assert!(said.contains("no ledger yet"), "{said}");
     assert_eq!(place.names(), ["users.csv"]);
     let said = agree(&place, &stand_in, &[], &options, &["-o", "scored.csv"]);
@@ -282,7 +282,7 @@ fn a_found_limit_gives_the_time() {
     }
     let words = [&["check"], &options[..]].concat();
     let done = command(&place, &server.url(), &words).done();
-    let said = String::from_utf8(done.stdout).unwrap();
+    let said = done.printed();
     let time = "time: about 150 ms at 40.0/s, the limit found today";
     assert!(said.contains(time), "{said}");
 }

@@ -41,7 +41,7 @@ fn they_are_those_of_the_run_that_follows() {
 fn a_file_that_exists_is_replaced_only_with_overwrite_and_without_rejects_there_is_none() {
     let place = Place::with("users.csv", USERS);
     place.write("rejects.csv", "precious");
-    let words = ["check", "users.csv", "--rejects", "rejects.csv"];
+    let words = "check users.csv --rejects rejects.csv";
     let refused = place.rescore(words).done();
     refused.exits(2).says("already exists").says("--overwrite");
     assert!(refused.stdout.is_empty());
@@ -76,7 +76,7 @@ fn an_interrupted_check_leaves_no_file_and_says_so() {
     let place = Place::new();
     for signal in ["INT", "TERM"] {
         let (reading, mut writing) = std::io::pipe().unwrap();
-        let program = place.rescore(["check", "--rejects", "rejects.csv"]);
+        let program = place.rescore("check --rejects rejects.csv");
         let running = program.stdin_from(Stdio::from(reading)).start();
         // More than a batch, so that rejects are written; the rest never comes.
         let rows: String = (0..2_000).map(|row| format!("{row},,,\n")).collect();
@@ -102,14 +102,7 @@ fn an_input_that_breaks_off_leaves_no_rejects() {
         "x".repeat(2_000)
     );
     place.write("users.csv", broken);
-    let words = [
-        "check",
-        "users.csv",
-        "--rejects",
-        "rejects.csv",
-        "--max-record-bytes",
-        "1024",
-    ];
+    let words = "check users.csv --rejects rejects.csv --max-record-bytes 1024";
     let done = place.rescore(words).done();
     done.check(
         done.code() != Some(0) && done.code() != Some(1),
@@ -123,7 +116,7 @@ fn an_input_that_breaks_off_leaves_no_rejects() {
 fn a_result_or_a_file_that_cannot_be_written_is_an_error() {
     let place = Place::with("users.csv", USERS);
     let done = place
-        .rescore(["check", "users.csv"])
+        .rescore("check users.csv")
         .stdout(device("/dev/full"))
         .done();
     done.exits(3).says("cannot write standard output");
@@ -131,12 +124,10 @@ fn a_result_or_a_file_that_cannot_be_written_is_an_error() {
     drop(reading);
     // The reader has gone: nobody misses the result.
     place
-        .rescore(["check", "users.csv"])
+        .rescore("check users.csv")
         .stdout(writing)
         .done()
         .exits(1);
-    let done = place
-        .rescore(["check", "users.csv", "--rejects", "/dev/full"])
-        .done();
+    let done = place.rescore("check users.csv --rejects /dev/full").done();
     done.exits(3).says("/dev/full");
 }

@@ -29,7 +29,7 @@ fn users(number: usize) -> String {
 fn numbers(name: &str, content: impl AsRef<[u8]>, options: &[&str]) -> Value {
     let place = Place::with(name, content);
     let stand_in_place = Place::new();
-    let stand_in = StandIn::start(&stand_in_place, &[]);
+    let stand_in = StandIn::start(&stand_in_place, "");
     let both = [&[name], options].concat();
     agree(&place, &stand_in, &[], &both, &["-o", "out"])
 }
@@ -214,7 +214,7 @@ fn the_messy_sample() {
 fn an_earlier_output_as_the_input() {
     let place = Place::with("users.csv", users(12));
     let stand_in_place = Place::new();
-    let stand_in = StandIn::start(&stand_in_place, &[]);
+    let stand_in = StandIn::start(&stand_in_place, "");
     agree(
         &place,
         &stand_in,
@@ -268,7 +268,7 @@ fn partly_known(stand_in: &StandIn<'_>, calls: &str, options: &[&str]) -> Place 
 #[test]
 fn a_ledger_that_knows_some_of_the_answers() {
     let stand_in_place = Place::new();
-    let stand_in = StandIn::start(&stand_in_place, &[]);
+    let stand_in = StandIn::start(&stand_in_place, "");
     let place = partly_known(&stand_in, "11", &[]);
     let both = ["users.csv", "--ledger", "answers"];
     let said = agree(&place, &stand_in, &[], &both, &["-o", "out.csv"]);
@@ -282,7 +282,7 @@ fn a_ledger_that_knows_some_of_the_answers() {
 #[test]
 fn answers_that_are_too_old_are_paid_for_again() {
     let stand_in_place = Place::new();
-    let stand_in = StandIn::start(&stand_in_place, &[]);
+    let stand_in = StandIn::start(&stand_in_place, "");
     let place = partly_known(&stand_in, "10", &[]);
     assert_eq!(ledger_file::age(&place.path("answers"), 7_200_000), 10);
     let more = ["users.csv", "--ledger", "answers", "--no-dedupe"];
@@ -306,7 +306,7 @@ fn answers_that_are_too_old_are_paid_for_again() {
 #[test]
 fn rows_from_a_pipe() {
     let place = Place::new();
-    let check = place.rescore(["check", "--json"]).stdin(users(30)).done();
+    let check = place.rescore("check --json").stdin(users(30)).done();
     let said = super::agreement::json(&check);
     assert_eq!(outline(&said), (30, 10, 0));
     assert_eq!(said["input"], Value::Null);

@@ -12,9 +12,9 @@ fn sample(name: &str) -> Vec<u8> {
 
 #[track_caller]
 fn said(place: &Place, words: &[&str], code: i32) -> String {
-    let done = place.rescore(["check"]).args(words).done();
+    let done = place.rescore("check").args(words).done();
     done.exits(code);
-    String::from_utf8(done.stdout).unwrap()
+    done.printed()
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn lengths_that_the_service_does_not_expect_are_warnings_and_not_rules() {
         "name,email,ip,user_agent\nAnn,ann@example.com,::1,curl/8\nBo,bo@example.com,::1,curl\n{long},{long}@example.com,::1,curl/8\n"
     );
     let place = Place::with("users.csv", file);
-    let done = place.rescore(["check", "users.csv", "-q"]).done();
+    let done = place.rescore("check users.csv -q").done();
     done.exits(0);
     assert_snapshot!(done.stderr, @r"
     warning: 2 rows have a `name` of unusual length (usual: 3 to 50 characters), sent all the same: rows 2, 3
@@ -126,7 +126,7 @@ fn a_file_that_a_run_would_refuse_is_counted_all_the_same() {
     `--rejects FILE` writes the rows that cannot be sent, so that you can fix them
     ");
     let run = place
-        .rescore(["run", "users.csv", "--sandbox", "-o", "scored.csv"])
+        .rescore("run users.csv --sandbox -o scored.csv")
         .done();
     run.exits(2)
         .says("all fail for the same reason, `invalid_ip`");
@@ -135,11 +135,11 @@ fn a_file_that_a_run_would_refuse_is_counted_all_the_same() {
 #[test]
 fn a_file_without_rows_is_a_check_of_no_rows() {
     let place = Place::with("users.csv", users::csv(0));
-    let done = place.rescore(["check", "users.csv"]).done();
+    let done = place.rescore("check users.csv").done();
     done.exits(0).says("has no rows");
     place.write("users.csv", "");
     place
-        .rescore(["check", "users.csv"])
+        .rescore("check users.csv")
         .done()
         .exits(0)
         .says("has no rows");
@@ -167,7 +167,7 @@ fn what_keeps_a_run_from_starting_keeps_a_check_from_starting() {
         (&["users.csv", "--rate", "fast"], "expected a rate"),
         (&["users.csv", "--output", "x.csv"], "--output"),
     ] {
-        let done = place.rescore(["check"]).args(words).done();
+        let done = place.rescore("check").args(words).done();
         done.exits(2).says(expected);
         done.check(done.stdout.is_empty(), "no result");
     }
@@ -185,10 +185,7 @@ fn nothing_from_a_file_steers_the_terminal() {
         let map = ["--map", "name=name\u{1b}]0;x\u{7}"];
         let done = place.rescore(["check", name]).args(map).args(json).done();
         done.exits(0);
-        clean(
-            "standard output",
-            &String::from_utf8(done.stdout.clone()).unwrap(),
-        );
+        clean("standard output", &done.printed());
         clean("standard error", &done.stderr);
     }
 }

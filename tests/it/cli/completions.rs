@@ -135,6 +135,6 @@ fn the_scripts_of_all_shells_have_every_option_and_other_shells_are_refused() {
             done.check(script.contains(option), option);
         }
     }
-    let done = place.rescore(["completions", "tcsh"]).done();
+    let done = place.rescore("completions tcsh").done();
     done.exits(2).says("bash, elvish, fish, powershell, zsh");
 }

@@ -45,7 +45,7 @@ const JSON: [&str; 2] = ["--progress", "json"];
 #[test]
 fn an_error_before_the_start_is_an_object() {
     let (place, server) = (Place::new(), Server::good());
-    let missing = place.run(&server, ["missing.csv", "-o", "scored.csv"]);
+    let missing = place.run(&server, "missing.csv -o scored.csv");
     let done = missing.args(JSON).done();
     done.exits(2);
     let expected = json!({
@@ -56,7 +56,7 @@ fn an_error_before_the_start_is_an_object() {
 
     // By a variable, and with a warning before it.
     place.write("users.csv", "a,b\n1,2\n");
-    let done = { place.run(&server, ["users.csv", "-o", "scored.csv"]) }
+    let done = { place.scoring(&server) }
         .env("RESCORE_PROGRESS", "json")
         .env("RESCORE_RATES", "1")
         .done();
@@ -91,7 +91,7 @@ fn what_the_command_line_or_the_settings_file_has_wrong_is_an_object() {
         (&["--base-url", "https://api.example.com"], "no service id"),
     ] {
         for json in [&["--progress", "json"][..], &["--progress=json"]] {
-            let run = place.rescore(["run", "users.csv"]).args(json).args(args);
+            let run = place.rescore("run users.csv").args(json).args(args);
             let done = run.done();
             done.exits(2);
             let error = error(&done);
@@ -105,13 +105,13 @@ fn what_the_command_line_or_the_settings_file_has_wrong_is_an_object() {
     // A settings file may ask for objects.
     place.write("good.toml", "progress = \"json\"\n");
     let done = place
-        .rescore(["run", "users.csv", "--config", "good.toml", "--sandbox"])
+        .rescore("run users.csv --config good.toml --sandbox")
         .done();
     done.exits(2);
     error(&done);
     // Other commands speak to people, and a person's words stay words.
     let decide = place
-        .rescore(["decide", "missing.csv"])
+        .rescore("decide missing.csv")
         .env("RESCORE_PROGRESS", "json");
     decide.done().exits(2).says("error: cannot read");
 }
@@ -124,7 +124,7 @@ fn warnings_and_the_error_of_a_run_that_stops_are_objects() {
         _ => crate::support::server::good(request),
     });
     let place = Place::with("users.csv", users::csv(9));
-    let done = place.score(&server, ["-c", "1", "--progress", "json"]);
+    let done = place.score(&server, "-c 1 --progress json");
     done.exits(4);
     let [warning] = &of_type(&done, "warning")[..] else {
         panic!("one warning: {done}")
@@ -138,13 +138,9 @@ fn warnings_and_the_error_of_a_run_that_stops_are_objects() {
 
     // Quiet: no progress and no summary, but objects still.
     let place = Place::with("users.csv", users::csv(9));
-    let done = place.score(&server, ["-c", "1", "--progress", "json", "-q"]);
+    let done = place.score(&server, "-c 1 --progress json -q");
     done.exits(4);
     assert_eq!(objects(&done).len(), 2, "{done}");
-}
-
-fn summary(place: &Place) -> Value {
-    serde_json::from_slice(&place.read("summary.json")).unwrap()
 }
 
 fn keys(object: &Value) -> Vec<&String> {
@@ -157,12 +153,12 @@ fn a_summary_says_which_run_it_is_about() {
     place.write("night.toml", "[profile.nightly]\napprove-max = 1.50\n");
     let args = ["--summary", "summary.json", "--config", "night.toml"];
     let run = |more: &[&str]| {
-        let run = place.run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"]);
+        let run = place.run(&server, "users.csv -o scored.csv --overwrite");
         run.args(args).args(more).done()
     };
     run(&["--profile", "nightly"]).exits(0);
     let size = |name: &str| json!({"path": name, "bytes": place.read(name).len()});
-    let scored = summary(&place);
+    let scored = place.json("summary.json");
     assert_eq!(scored["rescore_version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(
         (&scored["job"], &scored["profile"]),
@@ -205,7 +201,7 @@ fn a_summary_says_which_run_it_is_about() {
         .args(levels)
         .stdin(users::csv(9))
         .done();
-    let piped = summary(&place);
+    let piped = place.json("summary.json");
     assert_eq!(
         (&piped["job"], &piped["profile"]),
         (&json!("every night"), &Value::Null)
@@ -222,14 +218,14 @@ fn a_summary_says_which_run_it_is_about() {
 #[test]
 fn a_run_that_cannot_start_has_the_same_keys_as_one_that_ran() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
-    place.score(&server, ["--summary", "summary.json"]).exits(0);
-    let ran = summary(&place);
-    let missing = place.run(&server, ["nobody.csv", "-o", "none.csv", "--limit", "7"]);
+    place.score(&server, "--summary summary.json").exits(0);
+    let ran = place.json("summary.json");
+    let missing = place.run(&server, "nobody.csv -o none.csv --limit 7");
     missing
-        .args(["--summary", "summary.json", "--price", "2"])
+        .args("--summary summary.json --price 2")
         .done()
         .exits(2);
-    let failed = summary(&place);
+    let failed = place.json("summary.json");
     assert_eq!(keys(&failed), keys(&ran));
     for key in [
         "rows",
@@ -265,19 +261,19 @@ fn a_run_that_cannot_start_has_the_same_keys_as_one_that_ran() {
 
 #[test]
 fn the_error_that_stops_a_run_is_in_its_summary_without_what_may_quote_the_input() {
-    let (place, server) = (
-        Place::with("users.csv", users::csv(9)),
-        Server::start(|_| status(401)),
-    );
-    place.score(&server, ["--summary", "summary.json"]).exits(4);
-    let error = &summary(&place)["error"];
+    let place = Place::with("users.csv", users::csv(9));
+    let server = Server::start(|_| status(401));
+    place.score(&server, "--summary summary.json").exits(4);
+    let error = &place.json("summary.json")["error"];
     assert_eq!(error["message"], "the service does not accept the API key");
     assert_eq!(keys(error), ["message", "causes"]);
     // A file without a header: the columns that an error names are people.
     let people = "Ann Lee,ann@example.com\nBob Ray,bob@example.com\n";
     place.write("people.csv", people);
-    let done = place.run(&server, ["people.csv", "-o", "none.csv"]);
-    done.args(["--summary", "summary.json"]).done().exits(2);
+    place
+        .run(&server, "people.csv -o none.csv --summary summary.json")
+        .done()
+        .exits(2);
     let text = place.text("summary.json");
     assert!(text.contains("not_started"), "{text}");
     for personal in ["Ann", "ann@", "Bob"] {
@@ -290,9 +286,7 @@ fn the_error_that_stops_a_run_is_in_its_summary_without_what_may_quote_the_input
 fn the_last_words_at_the_second_signal_are_an_object() {
     let server = Server::start(|_| silence());
     let place = Place::with("users.csv", users::csv(3));
-    let run = place
-        .run(&server, ["users.csv", "-o", "scored.csv"])
-        .args(JSON);
+    let run = place.scoring(&server).args(JSON);
     let running = run.start();
     while server.calls() == 0 {
         std::thread::sleep(std::time::Duration::from_millis(5));

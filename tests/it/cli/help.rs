@@ -32,10 +32,10 @@ fn help_and_version_are_printed_to_standard_output() {
         (&["--version"], &[&version]),
     ];
     for (arguments, words) in cases {
-        let program = place.rescore([]).args(arguments);
+        let program = place.rescore(arguments);
         let done = program.done();
         done.exits(0);
-        let stdout = String::from_utf8(done.stdout.clone()).unwrap();
+        let stdout = done.printed();
         for words in words {
             done.check(
                 stdout.contains(words),
@@ -50,10 +50,8 @@ fn help_and_version_are_printed_to_standard_output() {
 fn help_of_a_command_is_its_long_help() {
     let place = Place::new();
     for words in ["run", "check", "ledger prune"] {
-        let asked = place.rescore(["help"]).args(words.split(' ')).done();
-        let typed = { place.rescore([]).args(words.split(' ')) }
-            .arg("--help")
-            .done();
+        let asked = place.rescore("help").args(words.split(' ')).done();
+        let typed = { place.rescore(words.split(' ')) }.arg("--help").done();
         asked.exits(0);
         assert_eq!(asked.stdout, typed.stdout, "{words}");
     }
@@ -63,7 +61,7 @@ fn help_of_a_command_is_its_long_help() {
 fn no_value_of_a_variable_is_in_the_help() {
     let place = Place::new();
     let done = place
-        .rescore(["run", "--help"])
+        .rescore("run --help")
         .env("RESCORE_BASE_URL", "https://user:hidden@example.com")
         .done();
     done.exits(0).silent_about("hidden");
@@ -72,26 +70,20 @@ fn no_value_of_a_variable_is_in_the_help() {
 #[test]
 fn unknown_arguments_are_answered_with_similar_ones() {
     let line = CommandLine::new();
-    line.refuses_typed(&["--concurency", "3"], &["--concurency", "'--concurrency'"]);
-    line.refuses_typed(&["--api-key-fil", "key.txt"], &["'--api-key-file'"]);
-    line.refuses_typed(&["more.csv"], &["more.csv"]);
-    line.refuses_typed(&["--format", "xml"], &["csv, tsv, jsonl"]);
-    line.refuses_typed(&["--plan", "gold"], &["paid, free"]);
-    line.refuses_typed(
-        &["--progress", "loud"],
-        &["auto", "bar", "plain", "json", "off"],
-    );
-    line.refuses_typed(
-        &["-c", "1", "-c", "2"],
-        &["--concurrency", "multiple times"],
-    );
-    line.refuses(line.place.rescore(["rum"]), &["'rum'", "'run'"]);
+    line.refuses_typed("--concurency 3", &["--concurency", "'--concurrency'"]);
+    line.refuses_typed("--api-key-fil key.txt", &["'--api-key-file'"]);
+    line.refuses_typed("more.csv", &["more.csv"]);
+    line.refuses_typed("--format xml", &["csv, tsv, jsonl"]);
+    line.refuses_typed("--plan gold", &["paid, free"]);
+    line.refuses_typed("--progress loud", &["auto", "bar", "plain", "json", "off"]);
+    line.refuses_typed("-c 1 -c 2", &["--concurrency", "multiple times"]);
+    line.refuses(line.place.rescore("rum"), &["'rum'", "'run'"]);
 }
 
 #[test]
 fn without_a_subcommand_the_help_is_shown_as_an_error() {
     let place = Place::new();
-    let done = place.rescore([]).done();
+    let done = place.rescore("").done();
     done.exits(2)
         .says("Usage: rescore <COMMAND>")
         .says("run")

@@ -34,10 +34,6 @@ const BY_LEVEL: [&str; 8] = [
     "2,high,true",
 ];
 
-fn summary(place: &Place) -> Value {
-    serde_json::from_str(&place.text("summary.json")).unwrap()
-}
-
 #[test]
 fn levels_are_decided_by_their_text_and_the_score_does_not_matter() {
     let expected = [
@@ -66,9 +62,9 @@ fn levels_are_decided_by_their_text_and_the_score_does_not_matter() {
     }
     // The level is no column unless it is asked for.
     assert!(scored.lines().next().unwrap().ends_with("decision"));
-    let column = ["--overwrite", "--column", "level=/summary/risk_level"];
+    let column = "--overwrite --column level=/summary/risk_level";
     place
-        .run(&server, ["users.csv", "-o", "scored.csv"])
+        .scoring(&server)
         .args(BY_LEVEL)
         .args(column)
         .done()
@@ -82,15 +78,15 @@ fn a_level_in_no_list_has_no_decision_and_is_counted_and_named() {
     let server = Server::start(level_as_named);
     let place = Place::with("users.csv", users::named(names));
     let done = place
-        .run(&server, ["users.csv", "-o", "scored.csv"])
+        .scoring(&server)
         .args(BY_LEVEL)
-        .args(["--summary", "summary.json"])
+        .args("--summary summary.json")
         .done();
     done.exits(1)
         .says("approve 1\n         undecided 6: no level 2, unknown level `3` 2, ")
         .says("unknown level `\\u{1b}[2J` 1")
         .says("`--retry-failed` with all levels listed decides without a call");
-    let summary = summary(&place);
+    let summary = place.json("summary.json");
     assert_eq!(
         summary["decisions"],
         json!({"approve": 1, "review": 0, "block": 0})
@@ -113,7 +109,7 @@ fn a_level_in_no_list_has_no_decision_and_is_counted_and_named() {
     let mut listed: Vec<&str> = BY_LEVEL.to_vec();
     listed[7] = "2,3,0.0,\u{1b}[2J";
     let done = place
-        .run(&server, ["users.csv", "-o", "scored.csv", "--retry-failed"])
+        .run(&server, "users.csv -o scored.csv --retry-failed")
         .args(listed)
         .done();
     done.exits(1)
@@ -128,13 +124,13 @@ fn quiet_runs_and_progress_lines_say_which_rows_have_no_decision() {
     let place = Place::with("users.csv", users::named(["0", "3", "7"]));
     let run = || {
         place
-            .run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"])
+            .run(&server, "users.csv -o scored.csv --overwrite")
             .args(BY_LEVEL)
     };
     let done = run().arg("-q").done();
     done.exits(1)
         .says("warning: 2 of 3 rows have no decision: unknown level `3` 1, unknown level `7` 1 (finished with exit code 1)\n");
-    let done = run().args(["--progress", "json"]).done();
+    let done = run().args("--progress json").done();
     let last: Value = serde_json::from_str(done.stderr.lines().last().unwrap()).unwrap();
     assert_eq!(last["undecided"]["rows"], 2);
 }
@@ -145,7 +141,7 @@ fn jsonl_has_null_where_there_is_no_decision() {
     let lines = ["0", "3"].map(|name| users::object(name) + "\n").concat();
     let place = Place::with("users.jsonl", lines);
     let done = place
-        .run(&server, ["users.jsonl", "-o", "scored.jsonl"])
+        .run(&server, "users.jsonl -o scored.jsonl")
         .args(BY_LEVEL)
         .done();
     done.exits(1);
@@ -188,10 +184,7 @@ fn a_change_of_decision_shows_and_a_row_without_one_is_not_compared() {
         .replace(",approve\n", ",block\n");
     let place = Place::with("users.csv", input);
     let done = place
-        .run(
-            &server,
-            ["users.csv", "-o", "scored.csv", "--changes", "changes.csv"],
-        )
+        .run(&server, "users.csv -o scored.csv --changes changes.csv")
         .args(BY_LEVEL)
         .done();
     done.exits(1)
@@ -204,7 +197,7 @@ fn levels_and_thresholds_are_not_mixed_and_a_level_is_in_one_list_only() {
     let line = CommandLine::new();
     let level = ["--decide-by", "level=/summary/risk_level"];
     let refuses = |arguments: &[&str], words: &[&str]| {
-        line.refuses_typed(&[&level[..], arguments].concat(), words);
+        line.refuses_typed([&level[..], arguments].concat(), words);
     };
     refuses(
         &[],
@@ -227,21 +220,21 @@ fn levels_and_thresholds_are_not_mixed_and_a_level_is_in_one_list_only() {
         &["`--review-levels` has an empty level"],
     );
     line.refuses_typed(
-        &["--review-levels", "1"],
+        "--review-levels 1",
         &[
             "`--review-levels` has no effect when decisions are made by the score",
             "--decide-by level",
         ],
     );
     for bad in ["level", "level=", "scores", "risk=/a"] {
-        line.refuses_typed(&["--decide-by", bad], &["--decide-by", "expected `score`"]);
+        line.refuses_typed(["--decide-by", bad], &["--decide-by", "expected `score`"]);
     }
     line.refuses_typed(
-        &["--decide-by", "level=risk_level", "--approve-levels", "0"],
+        "--decide-by level=risk_level --approve-levels 0",
         &["`--decide-by level`: `risk_level` is not a JSON pointer"],
     );
     // From a variable as well, which is named.
-    let program = line.typed(&level).args(["--approve-levels", "0"]);
+    let program = line.typed(level).args("--approve-levels 0");
     line.refuses(
         program.env("RESCORE_REVIEW_MAX", "7"),
         &["`--review-max` has no effect", "RESCORE_REVIEW_MAX"],
@@ -255,11 +248,11 @@ fn a_run_whose_answers_all_lack_the_level_stops_after_a_hundred_and_keeps_them()
     let run = |pointer: &str| {
         let mut by = BY_LEVEL.to_vec();
         by[1] = pointer;
-        let run = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"]);
+        let run = place.run(&server, "users.csv -o scored.csv -c 4");
         run.args(by.into_iter().map(str::to_owned))
     };
     let done = run("level=/wrong/pointer")
-        .args(["--summary", "summary.json"])
+        .args("--summary summary.json")
         .done();
     done.exits(3)
         .says("no row can be decided: none of the first 100 answers has `/wrong/pointer`")
@@ -267,14 +260,14 @@ fn a_run_whose_answers_all_lack_the_level_stops_after_a_hundred_and_keeps_them()
         .silent_about("warning: none of");
     let calls = server.calls();
     assert!((100..110).contains(&calls), "{calls}");
-    let summary = summary(&place);
+    let summary = place.json("summary.json");
     assert_eq!(summary["stopped"], "no_decisions");
     assert_eq!(summary["rows"]["written"], calls);
     assert_eq!(summary["ledger"]["answers"], calls);
 
     // The user insists: the kept answers are used, and there is only the warning.
     let done = run("level=/wrong/pointer")
-        .args(["--give-up-after", "never"])
+        .args("--give-up-after never")
         .done();
     done.exits(1)
         .says("warning: none of the first 100 answers has `/wrong/pointer`");
@@ -287,7 +280,7 @@ fn a_level_that_one_of_the_first_answers_has_does_not_stop_the_run() {
     let mut names = ["absent"; 150];
     names[40] = "low";
     let place = Place::with("users.csv", users::named(names));
-    let done = place.run(&server, ["users.csv", "-o", "scored.csv", "--no-dedupe"]);
+    let done = place.run(&server, "users.csv -o scored.csv --no-dedupe");
     done.args(BY_LEVEL).done().exits(1);
     assert_eq!(server.calls(), 150);
 }

@@ -19,7 +19,7 @@ fn run<'a>(place: &'a Place, server: &'a Server) -> Program<'a> {
 }
 
 fn run_at<'a>(level: &str, place: &'a Place, server: &'a Server) -> Program<'a> {
-    let args = ["users.csv", "-o", "scored.csv", "--overwrite"];
+    let args = "users.csv -o scored.csv --overwrite";
     let program = place.run(server, args);
     program.args(["--log", "n.log", "--log-level", level])
 }
@@ -53,13 +53,8 @@ fn a_log_tells_a_run_from_its_settings_to_its_end() {
         _ => good(request),
     });
     let place = Place::with("users.csv", users::csv(9));
-    let args = ["-c", "1", "--job", "nightly", "--price", "0.004"];
-    let limits = [
-        "--give-up-after=50",
-        "--min-rows=9",
-        "--max-invalid=2%",
-        "--accept-failures=0.5%",
-    ];
+    let args = "-c 1 --job nightly --price 0.004";
+    let limits = "--give-up-after=50 --min-rows=9 --max-invalid=2% --accept-failures=0.5%";
     let run = run(&place, &server).args(args).args(limits);
     run.done().exits(1);
     let log = lines(&place.text("n.log"));
@@ -180,7 +175,7 @@ fn each_change_of_the_pace_has_its_cause() {
     });
     let place = Place::with("users.csv", users::csv(60));
     let program = place.run_at(server.url());
-    program.args(["--log", "n.log"]).done().exits(0);
+    program.args("--log n.log").done().exits(0);
     let log = lines(&place.text("n.log"));
     let paces = named(&log, "pace_changed");
     assert_eq!(paces[0]["cause"], "start");
@@ -204,7 +199,7 @@ fn warnings_and_the_error_that_ends_a_run_are_in_the_log() {
     let place = Place::with("users.csv", users::csv(9));
     fs::write(place.path("key.txt"), "k").unwrap();
     fs::set_permissions(place.path("key.txt"), fs::Permissions::from_mode(0o644)).unwrap();
-    let program = run(&place, &server).args(["-c", "1", "--api-key-file", "key.txt"]);
+    let program = run(&place, &server).args("-c 1 --api-key-file key.txt");
     let done = program.without_env("RESCORE_API_KEY").done();
     done.exits(4).says("warning: ").says("chmod 600");
     let log = lines(&place.text("n.log"));
@@ -228,14 +223,7 @@ fn warnings_and_the_error_that_ends_a_run_are_in_the_log() {
 fn a_run_that_cannot_start_says_so_in_the_log_of_an_earlier_night_and_makes_none() {
     let (place, server) = (Place::with("users.csv", users::csv(2)), Server::good());
     let missing = || {
-        let args = [
-            "nobody.csv",
-            "-o",
-            "scored.csv",
-            "--overwrite",
-            "--log",
-            "n.log",
-        ];
+        let args = "nobody.csv -o scored.csv --overwrite --log n.log";
         place.run(&server, args).done().exits(2).says("nobody.csv");
     };
     missing();
@@ -261,7 +249,7 @@ fn a_log_is_never_added_to_another_file() {
     let line = CommandLine::new();
     let users = line.place.text("users.csv");
     line.refuses_typed(
-        &["--log", "users.csv"],
+        "--log users.csv",
         &["the log `users.csv` would overwrite the input"],
     );
     assert_eq!(line.place.text("users.csv"), users);
@@ -277,11 +265,11 @@ fn a_log_is_never_added_to_another_file() {
         line.refuses_typed(same, &["would be the same file"]);
     }
     line.refuses_typed(
-        &["--log", "no/such.log"],
+        "--log no/such.log",
         &["cannot write the log to `no/such.log`"],
     );
     line.refuses_typed(
-        &["--log", "/dev/full"],
+        "--log /dev/full",
         &["cannot write the log to `/dev/full`: it is not a regular file"],
     );
 
@@ -307,15 +295,12 @@ fn a_log_is_never_added_to_another_file() {
 fn on_standard_error_the_log_takes_the_place_of_progress() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     let run = |options: &[&str]| {
-        let program = place.run(&server, ["users.csv", "--log", "-", "--log-level", "debug"]);
+        let program = place.run(&server, "users.csv --log - --log-level debug");
         program.args(options).done()
     };
     let quiet = run(&["-q"]);
     quiet.exits(0);
-    assert_eq!(
-        String::from_utf8_lossy(&quiet.stdout),
-        users::scored(&users::csv(3))
-    );
+    assert_eq!(quiet.printed(), users::scored(&users::csv(3)));
     let log = lines(&quiet.stderr);
     assert_eq!(log[0]["event"], "run_started");
     assert_eq!(answered(&log).len(), 3);
@@ -335,16 +320,7 @@ fn a_reader_of_standard_error_that_stops_reading_holds_up_nothing() {
     let (reader, writer) = io::pipe().unwrap();
     let server = Server::good();
     let place = Place::with("users.csv", users::csv(20_000));
-    let args = [
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "-q",
-        "--log",
-        "-",
-        "--log-level",
-        "debug",
-    ];
+    let args = "users.csv -o scored.csv -q --log - --log-level debug";
     place.run(&server, args).stderr(writer).done().exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(20_000)));
     drop(reader);
@@ -399,7 +375,7 @@ fn a_rotated_log_is_opened_again_at_sighup_and_no_line_is_lost() {
     for under in [&[][..], &["nohup"]] {
         let (server, release) = Server::holding(20);
         let place = Place::with("users.csv", users::csv(40));
-        let running = run(&place, &server).arg("-c").arg("4").under(under).start();
+        let running = run(&place, &server).args("-c 4").under(under).start();
         server.wait_for_calls(24);
         running.wait_for_file("n.log", |text| {
             answered(&lines(&String::from_utf8_lossy(text))).len() == 20
@@ -446,7 +422,7 @@ fn a_terminal_or_a_log_on_standard_error_leaves_sighup_its_meaning() {
 fn a_second_signal_leaves_its_word_in_the_log() {
     let (server, release) = Server::holding(3);
     let place = Place::with("users.csv", users::csv(50));
-    let running = run(&place, &server).arg("-c").arg("4").start();
+    let running = run(&place, &server).args("-c 4").start();
     server.wait_for_calls(7);
     running.signal("INT");
     running.wait_for_words("interrupted");

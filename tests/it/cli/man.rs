@@ -28,7 +28,7 @@ const PAGES: [&str; 15] = [
 /// All pages in `man1`.
 fn pages() -> Place {
     let place = Place::new();
-    let done = place.rescore(["man", "share/man1"]).done();
+    let done = place.rescore("man share/man1").done();
     done.exits(0).says("wrote 15 manual pages to share/man1");
     done.check(done.stdout.is_empty(), "nothing on standard output");
     place
@@ -57,7 +57,7 @@ fn there_is_a_page_for_each_command_and_the_main_page_is_also_printed() {
         .collect();
     names.sort();
     assert_eq!(names, PAGES);
-    let printed = place.rescore(["man"]).done();
+    let printed = place.rescore("man").done();
     printed.exits(0);
     assert_eq!(printed.stdout, place.read("share/man1/rescore.1"));
     assert_eq!(
@@ -97,7 +97,7 @@ fn a_page_has_what_the_help_has() {
     for page in PAGES {
         let words = page.trim_end_matches(".1").replace("ledger-", "ledger ");
         let words = words.trim_start_matches("rescore").trim_start_matches('-');
-        let program = place.rescore([]).args(words.split_whitespace());
+        let program = place.rescore(words.split_whitespace());
         let help = program.arg("--help").done().stdout;
         let help = String::from_utf8(help).unwrap();
         let text = plain(&place.text(&format!("share/man1/{page}")));
@@ -171,7 +171,7 @@ fn formatters_have_nothing_to_say_about_the_pages() {
 fn pages_of_an_earlier_version_are_replaced_and_links_are_not_followed() {
     let place = pages();
     place.write("share/man1/rescore.1", "old ".repeat(10_000));
-    place.rescore(["man", "share/man1"]).done().exits(0);
+    place.rescore("man share/man1").done().exits(0);
     assert!(!place.text("share/man1/rescore.1").contains("old old"));
 
     place.write("precious", "mine");
@@ -181,11 +181,11 @@ fn pages_of_an_earlier_version_are_replaced_and_links_are_not_followed() {
         place.path("share/man1/rescore-run.1"),
     )
     .unwrap();
-    let done = place.rescore(["man", "share/man1"]).done();
+    let done = place.rescore("man share/man1").done();
     done.exits(2)
         .says("cannot write the page `share/man1/rescore-run.1`")
         .says("symbolic link");
     assert_eq!(place.text("precious"), "mine");
-    let done = place.rescore(["man", "precious"]).done();
+    let done = place.rescore("man precious").done();
     done.exits(2).says("cannot create the directory `precious`");
 }

@@ -6,8 +6,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
-
 use crate::support::process::{Place, Program};
 use crate::support::server::{Server, answer, good};
 use crate::support::users;
@@ -16,14 +14,7 @@ use crate::support::users;
 fn run<'a>(place: &'a Place, server: &'a Server) -> Program<'a> {
     place.run(
         server,
-        [
-            "users.csv",
-            "-o",
-            "scored.csv",
-            "--overwrite",
-            "--metrics",
-            "m.prom",
-        ],
+        "users.csv -o scored.csv --overwrite --metrics m.prom",
     )
 }
 
@@ -42,7 +33,7 @@ fn a_run_leaves_its_numbers_in_the_form_that_prometheus_reads() {
     csv.push_str("\nBad,,nowhere,,\n");
     let (place, server) = (Place::with("users.csv", csv), Server::good());
     run(&place, &server)
-        .args(["--job", "nightly", "--price", "0.004", "--currency", "EUR"])
+        .args("--job nightly --price 0.004 --currency EUR")
         .done()
         .exits(1);
     let endpoint = format!("endpoint=\"{}/v1/validate/user\"", server.url());
@@ -164,7 +155,7 @@ fn the_reference_has_every_metric_and_no_other() {
     });
     let run = || {
         let run = place.run_at(server.url()).arg("--overwrite");
-        run.args(["--rate", "100/s", "--price", "1", "--metrics", "m.prom"])
+        run.args("--rate 100/s --price 1 --metrics m.prom")
     };
     run().done().exits(1);
     let of_failures = place.text("m.prom");
@@ -213,14 +204,7 @@ fn a_run_that_cannot_start_replaces_yesterdays_summary_but_nothing_else() {
     let missing = |file: &'static str| {
         let program = place.run(
             &server,
-            [
-                "nobody.csv",
-                "-o",
-                "scored.csv",
-                "--overwrite",
-                "--metrics",
-                "m.prom",
-            ],
+            "nobody.csv -o scored.csv --overwrite --metrics m.prom",
         );
         program
             .args(["--summary", file])
@@ -229,7 +213,7 @@ fn a_run_that_cannot_start_replaces_yesterdays_summary_but_nothing_else() {
             .says("nobody.csv");
     };
     missing("s.json");
-    let summary: Value = serde_json::from_str(&place.text("s.json")).unwrap();
+    let summary = place.json("s.json");
     assert_eq!(summary["exit_code"], 2);
     assert_eq!(summary["stopped"], "not_started");
     assert!(
@@ -248,7 +232,7 @@ fn a_run_that_cannot_start_replaces_yesterdays_summary_but_nothing_else() {
 #[test]
 fn metrics_that_cannot_be_written_are_noticed_before_the_first_call() {
     let (place, server) = (Place::with("users.csv", users::csv(2)), Server::good());
-    let run = place.run(&server, ["users.csv", "--metrics", "nowhere/m.prom"]);
+    let run = place.run(&server, "users.csv --metrics nowhere/m.prom");
     run.done()
         .exits(2)
         .says("cannot write the metrics to `nowhere/m.prom`: no such file");
@@ -258,7 +242,7 @@ fn metrics_that_cannot_be_written_are_noticed_before_the_first_call() {
 #[test]
 fn a_run_without_its_key_replaces_yesterdays_success() {
     let (place, server) = (Place::with("users.csv", users::csv(2)), Server::good());
-    let run = || run(&place, &server).args(["--summary", "s.json"]);
+    let run = || run(&place, &server).args("--summary s.json");
     run().done().exits(0);
     run()
         .without_env("RESCORE_API_KEY")
@@ -266,7 +250,7 @@ fn a_run_without_its_key_replaces_yesterdays_success() {
         .exits(2)
         .says("no API key");
     assert_eq!(value(&place, "rescore_exit_code"), Some(2.0));
-    let summary: Value = serde_json::from_str(&place.text("s.json")).unwrap();
+    let summary = place.json("s.json");
     assert_eq!(summary["stopped"], "not_started");
     assert_eq!(server.calls(), 2);
 }
@@ -282,16 +266,6 @@ fn a_file_that_holds_something_else_is_never_replaced() {
         .says("its content is not metrics of rescore");
     assert_eq!(place.text("m.prom"), "node_load1 0.5\n");
     assert_eq!(server.calls(), 0);
-    let clash = place.run(
-        &server,
-        [
-            "users.csv",
-            "-o",
-            "m.prom",
-            "--metrics",
-            "m.prom",
-            "--overwrite",
-        ],
-    );
+    let clash = place.run(&server, "users.csv -o m.prom --metrics m.prom --overwrite");
     clash.done().exits(2).says("would be the same file");
 }

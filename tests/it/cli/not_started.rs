@@ -1,6 +1,6 @@
 //! A run that ends before its settings are known: tonight's failure takes the place of yesterday's success all the same.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::docs::schema::assert_valid;
 use crate::support::command_line::CommandLine;
@@ -21,13 +21,9 @@ const WATCHED: [&str; 6] = [
 /// A command line, and the files of a run that ended well.
 fn after_a_good_night() -> CommandLine {
     let line = CommandLine::new();
-    line.typed(&WATCHED).done().exits(0);
+    line.typed(WATCHED).done().exits(0);
     assert_eq!(line.server.calls(), 3);
     line
-}
-
-fn summary(place: &Place) -> Value {
-    serde_json::from_str(&place.text("s.json")).unwrap()
 }
 
 /// The failure with this message is in all three files, and nothing else has changed.
@@ -36,7 +32,7 @@ fn fails(line: &CommandLine, program: Program<'_>, words: &str) {
     let place = &line.place;
     let (files, scored, log) = (place.names(), place.text("scored.csv"), place.text("n.log"));
     program.done().exits(2).says(words);
-    let summary = summary(place);
+    let summary = place.json("s.json");
     assert_valid(&summary);
     assert_eq!(
         [&summary["exit_code"], &summary["stopped"], &summary["job"]],
@@ -66,15 +62,11 @@ fn a_mistyped_option_is_left_wherever_its_place_is_among_the_others() {
     let line = after_a_good_night();
     fails(
         &line,
-        line.typed(&WATCHED).arg("--tiemout=9s"),
+        line.typed(WATCHED).arg("--tiemout=9s"),
         "'--tiemout'",
     );
     let line = after_a_good_night();
-    fails(
-        &line,
-        line.typed(&["--rate", "fast"]).args(WATCHED),
-        "'fast'",
-    );
+    fails(&line, line.typed("--rate fast").args(WATCHED), "'fast'");
     let line = after_a_good_night();
     let joined = [
         "--bogus",
@@ -82,18 +74,18 @@ fn a_mistyped_option_is_left_wherever_its_place_is_among_the_others() {
         "--metrics=m.prom",
         "--log=n.log",
     ];
-    fails(&line, line.typed(&joined), "'--bogus'");
+    fails(&line, line.typed(joined), "'--bogus'");
 }
 
 #[test]
 fn so_is_an_address_that_is_missing_or_wrong() {
     let line = after_a_good_night();
-    let missing = line.typed(&WATCHED).without_env("RESCORE_BASE_URL");
+    let missing = line.typed(WATCHED).without_env("RESCORE_BASE_URL");
     fails(&line, missing, "no service address");
     let line = after_a_good_night();
     fails(
         &line,
-        line.typed(&WATCHED).env("RESCORE_SERVICE_ID", ""),
+        line.typed(WATCHED).env("RESCORE_SERVICE_ID", ""),
         "service",
     );
 }
@@ -102,7 +94,7 @@ fn so_is_an_address_that_is_missing_or_wrong() {
 fn variables_name_the_files_as_well() {
     let line = after_a_good_night();
     let wrong = line
-        .typed(&[])
+        .typed("")
         .env("RESCORE_SUMMARY", "s.json")
         .env("RESCORE_METRICS", "m.prom")
         .env("RESCORE_LOG", "n.log")
@@ -120,26 +112,23 @@ fn a_settings_file_names_them_even_if_a_setting_of_it_is_unknown() {
     ] {
         let line = after_a_good_night();
         line.place.write("night.toml", format!("{FILES}{more}"));
-        fails(&line, line.typed(&["--config", "night.toml"]), words);
+        fails(&line, line.typed("--config night.toml"), words);
     }
     // What is not TOML names nothing, but the command line may.
     let line = after_a_good_night();
     line.place
         .write("night.toml", format!("{FILES}timeout = \n"));
-    let before = summary(&line.place);
-    line.typed(&["--config", "night.toml"]).done().exits(2);
-    assert_eq!(summary(&line.place), before);
-    let typed = line.typed(&["--config", "night.toml"]).args(WATCHED);
+    let before = line.place.json("s.json");
+    line.typed("--config night.toml").done().exits(2);
+    assert_eq!(line.place.json("s.json"), before);
+    let typed = line.typed("--config night.toml").args(WATCHED);
     fails(&line, typed, "night.toml");
 }
 
 #[test]
 fn only_files_of_the_same_kind_are_touched_and_none_are_made() {
     let line = CommandLine::new();
-    line.refuses_typed(
-        &["--bogus", "--summary", "s", "--metrics", "m", "--log", "l"],
-        &[],
-    );
+    line.refuses_typed("--bogus --summary s --metrics m --log l", &[]);
     let users = line.place.text("users.csv");
     let all = [
         "--bogus",
@@ -150,17 +139,17 @@ fn only_files_of_the_same_kind_are_touched_and_none_are_made() {
         "--log",
         "users.csv",
     ];
-    line.typed(&all).done().exits(2);
+    line.typed(all).done().exits(2);
     assert_eq!(line.place.text("users.csv"), users);
     // Neither help nor another command is a run that fails.
     let line = after_a_good_night();
-    let before = summary(&line.place);
-    line.typed(&WATCHED).arg("--help").done().exits(0);
+    let before = line.place.json("s.json");
+    line.typed(WATCHED).arg("--help").done().exits(0);
     let decide = line
         .place
-        .rescore(["decide", "scored.csv", "--bogus", "--summary", "s.json"]);
+        .rescore("decide scored.csv --bogus --summary s.json");
     decide.done().exits(2);
-    assert_eq!(summary(&line.place), before);
+    assert_eq!(line.place.json("s.json"), before);
 }
 
 #[test]
@@ -168,7 +157,7 @@ fn a_run_that_is_at_work_keeps_its_summary_and_metrics_whole() {
     let (server, release) = Server::holding(1);
     let place = Place::with("users.csv", users::csv(3));
     let run = || {
-        let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        let run = place.scoring(&server);
         run.args(WATCHED)
     };
     let first = run().start();
@@ -176,10 +165,10 @@ fn a_run_that_is_at_work_keeps_its_summary_and_metrics_whole() {
     // A failure that is longer than any summary.
     let mistyped = format!("--{}", "x".repeat(20_000));
     run().arg(mistyped).done().exits(2);
-    assert_eq!(summary(&place)["exit_code"], 2);
+    assert_eq!(place.json("s.json")["exit_code"], 2);
     drop(release);
     first.done().exits(0);
-    assert_eq!(summary(&place)["exit_code"], 0);
+    assert_eq!(place.json("s.json")["exit_code"], 0);
     let exits = place.text("m.prom");
     assert!(
         exits.contains("rescore_exit_code{") && !exits.contains("\"\"} 2"),
@@ -190,15 +179,7 @@ fn a_run_that_is_at_work_keeps_its_summary_and_metrics_whole() {
 #[test]
 fn a_run_of_part_files_is_known_by_its_directory() {
     let line = after_a_good_night();
-    let run = [
-        "run",
-        "users.csv",
-        "--bogus",
-        "--metrics",
-        "m.prom",
-        "--output-dir",
-        "scored",
-    ];
+    let run = "run users.csv --bogus --metrics m.prom --output-dir scored";
     line.place.rescore(run).done().exits(2);
     let metrics = line.place.text("m.prom");
     assert!(
@@ -210,7 +191,7 @@ fn a_run_of_part_files_is_known_by_its_directory() {
 #[test]
 fn json_is_spoken_of_a_mistyped_option_before_the_one_that_asks_for_it() {
     let line = CommandLine::new();
-    let done = line.typed(&["--bogus", "--progress", "json"]).done();
+    let done = line.typed("--bogus --progress json").done();
     let objects = super::for_programs::objects(&done);
     assert_eq!(objects.last().unwrap()["exit_code"], 2, "{done}");
 }

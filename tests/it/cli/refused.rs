@@ -6,22 +6,22 @@ use crate::support::command_line::CommandLine;
 fn numbers_out_of_range_are_refused_with_the_range() {
     let line = CommandLine::new();
     for number in ["0", "-1", "1000000000", "10001"] {
-        line.refuses_typed(&["--concurrency", number], &["--concurrency", "1..=10000"]);
-        line.refuses_typed(&["-c", number], &["--concurrency", "1..=10000"]);
+        line.refuses_typed(["--concurrency", number], &["--concurrency", "1..=10000"]);
+        line.refuses_typed(["-c", number], &["--concurrency", "1..=10000"]);
     }
     for flag in ["--retries", "--resend-unknown"] {
         for number in ["-1", "101"] {
-            line.refuses_typed(&[flag, number], &[flag, "0..=100"]);
+            line.refuses_typed([flag, number], &[flag, "0..=100"]);
         }
     }
     for number in ["-1", "0", "1023", "1073741825"] {
         line.refuses_typed(
-            &["--max-record-bytes", number],
+            ["--max-record-bytes", number],
             &["--max-record-bytes", "1024..=1073741824"],
         );
     }
     for text in ["many", "1.5", ""] {
-        line.refuses_typed(&["-c", text], &["--concurrency"]);
+        line.refuses_typed(["-c", text], &["--concurrency"]);
     }
 }
 
@@ -30,13 +30,13 @@ fn rates_out_of_range_are_refused_with_the_range() {
     let line = CommandLine::new();
     for rate in ["-1", "-1/s", "NaN", "0", "0/h", "1e9", "inf", "1/h"] {
         line.refuses_typed(
-            &["--rate", rate],
+            ["--rate", rate],
             &["--rate", "from 0.001/s to 100000/s", "`unlimited`"],
         );
     }
     for rate in ["50/d", "50 per second", "fast", ""] {
         line.refuses_typed(
-            &["--rate", rate],
+            ["--rate", rate],
             &[
                 "--rate",
                 "`50/s`, `600/m` or `1000/h`, or `auto` or `unlimited`",
@@ -50,7 +50,7 @@ fn times_need_a_unit_and_an_end() {
     let line = CommandLine::new();
     for flag in ["--timeout", "--connect-timeout", "--progress-every"] {
         for time in ["30", "0s", "2h", "soon", "1us"] {
-            line.refuses_typed(&[flag, time], &[flag, "from 1ms to 1h", "`30s`"]);
+            line.refuses_typed([flag, time], &[flag, "from 1ms to 1h", "`30s`"]);
         }
     }
 }
@@ -70,14 +70,11 @@ fn invalid_addresses_are_refused() {
             ("example.com", "address"),
             ("", "address"),
         ] {
-            line.refuses_typed(&["--plan", plan, flag, address], &[words]);
+            line.refuses_typed(["--plan", plan, flag, address], &[words]);
         }
     }
     // A flag for plain HTTP does not make other schemes right.
-    line.refuses_typed(
-        &["--allow-http", "--base-url", "file:///x"],
-        &["`https://`"],
-    );
+    line.refuses_typed("--allow-http --base-url file:///x", &["`https://`"]);
 }
 
 #[test]
@@ -85,14 +82,14 @@ fn a_typed_address_cannot_be_used_with_the_sandbox() {
     let line = CommandLine::new();
     for flag in ["--base-url", "--free-base-url"] {
         line.refuses_typed(
-            &["--sandbox", flag, "https://api.example.com"],
+            ["--sandbox", flag, "https://api.example.com"],
             &[
                 &format!("error: `--sandbox` and `{flag}` cannot be used together: with `--sandbox` the built-in stand-in answers, not the service"),
                 &format!("hint: leave out `--sandbox` to call the service, or `{flag}` to call the stand-in"),
             ],
         );
     }
-    let program = line.typed(&["--base-url", "https://api.example.com"]);
+    let program = line.typed("--base-url https://api.example.com");
     line.refuses(
         program.env("RESCORE_SANDBOX", "1"),
         &["`--sandbox` comes from the variable `RESCORE_SANDBOX`"],
@@ -123,14 +120,14 @@ fn a_file_whose_name_says_another_format_is_refused() {
         assert_eq!(line.place.names(), ["users.csv"]);
     }
     for flag in ["--rejects", "--changes"] {
-        line.refuses_typed(&[flag, "x.xlsx"], &[&words(flag, "x.xlsx")]);
+        line.refuses_typed([flag, "x.xlsx"], &[&words(flag, "x.xlsx")]);
     }
 }
 
 #[test]
 fn a_device_cannot_be_a_ledger() {
     CommandLine::new().refuses_typed(
-        &["--ledger", "/dev/null"],
+        "--ledger /dev/null",
         &[
             "error: `/dev/null` cannot be a ledger: it is not a regular file\n\nhint: name a file, or run without a ledger with `--no-ledger`\n",
         ],
@@ -148,12 +145,12 @@ fn flags_of_the_paid_plan_are_refused_on_the_free_one() {
             &line.server.url(),
             flag,
         ];
-        line.refuses_typed(&arguments, &[&format!("`{flag}`"), "paid", "`--plan paid`"]);
+        line.refuses_typed(arguments, &[&format!("`{flag}`"), "paid", "`--plan paid`"]);
         // A rehearsal must not accept what the service would refuse.
-        line.refuses_typed(&["--plan", "free", "--sandbox", flag], &[flag]);
+        line.refuses_typed(["--plan", "free", "--sandbox", flag], &[flag]);
     }
     let by_variable = line
-        .typed(&["--plan", "free", "--free-base-url", &line.server.url()])
+        .typed(["--plan", "free", "--free-base-url", &line.server.url()])
         .env("RESCORE_ADVANCED", "true");
     line.refuses(by_variable, &["--advanced"]);
 }
@@ -180,13 +177,13 @@ fn a_delimiter_is_one_character_and_only_for_csv() {
     let line = CommandLine::new();
     for delimiter in [";;", "ab", "§", ""] {
         line.refuses_typed(
-            &["--delimiter", delimiter],
+            ["--delimiter", delimiter],
             &["--delimiter", "one ASCII character, or `tab`"],
         );
     }
-    line.refuses_typed(&["--delimiter", "\""], &["--delimiter", "quote"]);
+    line.refuses_typed(["--delimiter", "\""], &["--delimiter", "quote"]);
     line.refuses_typed(
-        &["--format", "jsonl", "--delimiter", ";"],
+        "--format jsonl --delimiter ;",
         &["`--delimiter`", "`--format jsonl`"],
     );
 }

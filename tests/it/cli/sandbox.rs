@@ -136,11 +136,11 @@ fn the_messy_sample_shows_what_can_be_wrong_with_a_row() {
 fn rehearse(arguments: &[&str]) -> (Value, Value, String) {
     let place = Place::with("users.csv", users::csv(200));
     let stand_in = StandIn::start(&place, arguments);
-    let program = place.run_at(stand_in.url()).args(["--rate", "unlimited"]);
+    let program = place.run_at(stand_in.url()).args("--rate unlimited");
     // Only from the third on may a back-off take seconds.
-    let program = program.args(["--retries", "2", "--summary", "summary.json"]);
+    let program = program.args("--retries 2 --summary summary.json");
     let done = program.done();
-    let summary: Value = serde_json::from_slice(&place.read("summary.json")).unwrap();
+    let summary = place.json("summary.json");
     let failed = summary["failed"]["rows"].as_u64().unwrap();
     done.exits(i32::from(failed > 0));
     let bill = stand_in.bill();
@@ -273,11 +273,11 @@ fn faults_it_cannot_play_are_refused_with_those_it_can() {
         (&["--accept-key", ""], "--accept-key <KEY>"),
     ];
     for (arguments, words) in cases {
-        let program = place.rescore(["sandbox"]);
+        let program = place.rescore("sandbox");
         let program = program.args(arguments);
         program.done().exits(2).says("error:").says(words);
     }
-    let program = place.rescore(["sandbox"]);
+    let program = place.rescore("sandbox");
     let done = program
         .env("RESCORE_SANDBOX_FAULT", "500=0.1\n404=1")
         .done();

@@ -38,7 +38,7 @@ fn refused(reply: &Reply, status: u16, words: &str) {
 #[test]
 fn requests_against_the_interface_are_refused_and_cost_nothing() {
     let place = Place::new();
-    let stand_in = StandIn::start(&place, &[]);
+    let stand_in = StandIn::start(&place, "");
     let good = user().to_string();
     let post = "POST /v1/validate/user";
 
@@ -116,7 +116,7 @@ fn requests_against_the_interface_are_refused_and_cost_nothing() {
 #[test]
 fn a_right_request_is_scored_and_billed() {
     let place = Place::new();
-    let stand_in = StandIn::start(&place, &[]);
+    let stand_in = StandIn::start(&place, "");
     let users = [
         user(),
         user_with(&json!({"email": null, "phone": "+491512345678"})),
@@ -163,7 +163,7 @@ fn a_right_request_is_scored_and_billed() {
 #[test]
 fn the_free_plan_takes_neither_flag() {
     let place = Place::new();
-    let stand_in = StandIn::start(&place, &["--plan", "free"]);
+    let stand_in = StandIn::start(&place, "--plan free");
     for flag in ["vpn_check", "advanced"] {
         for value in [true, false] {
             refused(
@@ -193,7 +193,7 @@ fn above_its_limit_it_asks_to_wait() {
     // So slow that no call becomes free again during the test.
     let limit = ["--rate-limit", "0.001", "--burst", "2"];
     for (further, named) in [(&["--retry-after", "7"] as &[&str], Some("7")), (&[], None)] {
-        let stand_in = StandIn::start(&place, &[&limit, further].concat());
+        let stand_in = StandIn::start(&place, [&limit, further].concat());
         for _ in 0..2 {
             assert_eq!(stand_in.ask(&user()).status, 200);
         }

@@ -61,23 +61,8 @@ fn the_key_is_in_no_output_whatever_the_server_repeats() {
         5 => answer(500, &[], &echo(request)),
         _ => good(request),
     });
-    let args = [
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--summary",
-        "summary.json",
-        "--progress",
-        "json",
-        "--retries",
-        "0",
-    ];
-    let program = place
-        .run(&server, args)
-        .arg("-c")
-        .arg("1")
-        .arg("--resend-unknown")
-        .arg("0");
+    let args = "users.csv -o scored.csv --summary summary.json --progress json --retries 0";
+    let program = place.run(&server, args).args("-c 1 --resend-unknown 0");
     let done = program.args(LOG).env("RESCORE_API_KEY", SECRET).done();
     done.exits(1);
     assert_eq!(
@@ -119,7 +104,7 @@ fn no_host_that_an_answer_points_to_is_contacted() {
         raw(early).and(answer(code, &headers, &good_body(&request.name())))
     });
     let place = Place::with("users.csv", users::csv(9));
-    let done = place.score(&server, ["-c", "1"]);
+    let done = place.score(&server, "-c 1");
     done.exits(4)
         .says("error: the service redirects to another address; neither key nor data were sent there\n  the service said: 307 Temporary Redirect (JSON, 139 bytes)\n\nhint: check the base address, including `https://` and a missing or extra `/`")
         .says("the same command continues from there");
@@ -137,7 +122,7 @@ fn a_refusal_that_repeats_key_and_person_shows_neither() {
     for code in [301, 401, 402, 403, 404] {
         let place = Place::with("users.csv", users::named(["Jane Doe"]));
         let server = Server::start(move |request| answer(code, &[], &echo(request)));
-        let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        let program = place.scoring(&server);
         let done = program.args(LOG).env("RESCORE_API_KEY", SECRET).done();
         done.exits(4);
         nowhere(&place, &done, &[SECRET]);
@@ -177,7 +162,7 @@ fn key_and_person_are_not_shown_however_the_server_escapes_them() {
             }
         });
         let done = place
-            .run(&server, ["users.csv", "-o", "scored.csv"])
+            .scoring(&server)
             .args(LOG)
             .env("RESCORE_API_KEY", key)
             .done();
@@ -206,7 +191,7 @@ fn a_key_file_is_read_without_its_last_line_end_and_its_mode_is_looked_at() {
     let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
     let program = || {
         place
-            .run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"])
+            .run(&server, "users.csv -o scored.csv --overwrite")
             .without_env("RESCORE_API_KEY")
     };
     for content in [
@@ -216,7 +201,7 @@ fn a_key_file_is_read_without_its_last_line_end_and_its_mode_is_looked_at() {
     ] {
         place.write("key.txt", content);
         fs::set_permissions(place.path("key.txt"), fs::Permissions::from_mode(0o600)).unwrap();
-        let done = program().arg("--api-key-file").arg("key.txt").done();
+        let done = program().args("--api-key-file key.txt").done();
         done.exits(0).silent_about("key.txt");
         nowhere(&place, &done, &[SECRET]);
     }
@@ -233,8 +218,7 @@ fn a_key_file_is_read_without_its_last_line_end_and_its_mode_is_looked_at() {
         );
     }
     program()
-        .arg("--api-key-file")
-        .arg("no-key.txt")
+        .args("--api-key-file no-key.txt")
         .done()
         .exits(2)
         .says("no-key.txt");
@@ -248,17 +232,11 @@ fn a_key_with_a_line_break_is_refused_and_not_shown() {
         format!("{SECRET}\r\nX-Evil: 1"),
         format!("{SECRET}\u{1b}[2J"),
     ] {
-        let done = place
-            .run(&server, ["users.csv", "-o", "scored.csv"])
-            .env("RESCORE_API_KEY", &key)
-            .done();
+        let done = place.scoring(&server).env("RESCORE_API_KEY", &key).done();
         done.exits(2).says("API key").silent_about(SECRET);
         place.write("key.txt", &key);
         fs::set_permissions(place.path("key.txt"), fs::Permissions::from_mode(0o600)).unwrap();
-        let program = place.run(
-            &server,
-            ["users.csv", "-o", "scored.csv", "--api-key-file", "key.txt"],
-        );
+        let program = place.run(&server, "users.csv -o scored.csv --api-key-file key.txt");
         program
             .without_env("RESCORE_API_KEY")
             .done()
@@ -285,10 +263,7 @@ fn a_run_that_crashes_leaves_no_core_with_the_key_in_it() {
         return;
     }
     let (server, release) = Server::holding(0);
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv"])
-        .under(&["sh", "cores.sh"])
-        .start();
+    let running = place.scoring(&server).under(&["sh", "cores.sh"]).start();
     server.wait_for_calls(1);
     running.signal("ABRT");
     let done = running.done();

@@ -13,7 +13,7 @@ use crate::support::server::Server;
 #[test]
 fn what_is_missing_is_named_with_the_flag_that_gives_it() {
     let line = CommandLine::new();
-    let without = |name| line.typed(&[]).without_env(name);
+    let without = |name| line.typed("").without_env(name);
     line.refuses(
         without("RESCORE_BASE_URL"),
         &["no service address", "`--base-url ", "`--sandbox`"],
@@ -21,7 +21,7 @@ fn what_is_missing_is_named_with_the_flag_that_gives_it() {
     .silent_about("--free-base-url");
     // The paid plan's address is given, but this run must not use it.
     line.refuses(
-        line.typed(&["--plan", "free"]),
+        line.typed("--plan free"),
         &["no service address", "`--free-base-url ", "`--sandbox`"],
     )
     .silent_about("`--base-url");
@@ -29,10 +29,10 @@ fn what_is_missing_is_named_with_the_flag_that_gives_it() {
         without("RESCORE_SERVICE_ID"),
         &["no service id", "--service-id", "RESCORE_SERVICE_ID"],
     );
-    line.refuses_typed(&["--service-id", ""], &["no service id"]);
+    line.refuses_typed(["--service-id", ""], &["no service id"]);
     let url = line.server.url().replace("http:", "https:");
     line.refuses_typed(
-        &["--base-url", &url, "--ca-file", "nowhere.pem"],
+        ["--base-url", &url, "--ca-file", "nowhere.pem"],
         &["nowhere.pem"],
     );
 }
@@ -40,7 +40,7 @@ fn what_is_missing_is_named_with_the_flag_that_gives_it() {
 #[test]
 fn everything_that_is_missing_is_named_in_one_message() {
     let line = CommandLine::new();
-    let bare = line.place.rescore(["run", "users.csv", "-o", "scored.csv"]);
+    let bare = line.place.rescore("run users.csv -o scored.csv");
     line.refuses(
         bare,
         &["error: no service address, no service id, no API key\n  \
@@ -49,7 +49,7 @@ fn everything_that_is_missing_is_named_in_one_message() {
             API key: give `--api-key-file FILE` or set the variable `RESCORE_API_KEY`\n\n\
             hint: `--sandbox` uses a built-in stand-in, which needs no address, id or key\n"],
     );
-    let without_key = || line.typed(&[]).without_env("RESCORE_API_KEY");
+    let without_key = || line.typed("").without_env("RESCORE_API_KEY");
     for program in [without_key(), without_key().env("RESCORE_API_KEY", "")] {
         line.refuses(
             program,
@@ -63,7 +63,7 @@ fn each_plan_has_its_address_and_its_flags() {
     let (line, free) = (CommandLine::new(), Server::good());
     let run = |arguments: &[&str]| {
         let program = line
-            .typed(&["--overwrite"])
+            .typed("--overwrite")
             .env("RESCORE_FREE_BASE_URL", free.url());
         let program = program.args(arguments);
         program.done().exits(0);
@@ -111,7 +111,7 @@ fn the_key_comes_from_a_file_then_the_variable_then_systemd() {
     let directory = credentials.path("").into_os_string();
     let file = credentials.path("key.txt").into_os_string();
     let typed = || {
-        line.typed(&["--overwrite"])
+        line.typed("--overwrite")
             .env("CREDENTIALS_DIRECTORY", directory.clone())
     };
     let used = |program: Program<'_>, key: &str| {
@@ -144,11 +144,11 @@ fn a_key_file_that_was_named_is_never_passed_over() {
     write_key(&credentials, "empty", "");
     let empty = credentials.path("empty");
     let empty = empty.to_str().unwrap();
-    line.refuses_typed(&["--api-key-file", "nowhere.txt"], &["nowhere.txt"]);
-    line.refuses_typed(&["--api-key-file", empty], &["API key", "is empty"]);
+    line.refuses_typed("--api-key-file nowhere.txt", &["nowhere.txt"]);
+    line.refuses_typed(["--api-key-file", empty], &["API key", "is empty"]);
     // Systemd's directory without our credential counts as none.
     let program = line
-        .typed(&[])
+        .typed("")
         .without_env("RESCORE_API_KEY")
         .env("CREDENTIALS_DIRECTORY", Path::new(".").as_os_str());
     line.refuses(
@@ -163,7 +163,7 @@ fn a_sandbox_run_has_no_use_for_real_keys_and_addresses() {
         let line = CommandLine::new();
         let url = line.server.url();
         let done = line
-            .typed(&["--sandbox", "--plan", plan])
+            .typed(["--sandbox", "--plan", plan])
             .env("RESCORE_API_KEY", "sk-live-secret")
             .env("RESCORE_API_KEY_FILE", "not-even-there.txt")
             .env("RESCORE_SERVICE_ID", "live-service")

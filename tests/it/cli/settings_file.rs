@@ -21,13 +21,13 @@ const FILE: &str = "service-id = 'from-the-file'\n\
 fn config<'a>(place: &'a Place, arguments: &[&str]) -> Program<'a> {
     place.write("settings.toml", FILE);
     place
-        .rescore(["config", "--config", "settings.toml"])
+        .rescore("config --config settings.toml")
         .args(arguments)
 }
 
 /// Every setting in force with its origin.
 fn shown(done: &Done) -> Vec<(String, String)> {
-    let text = String::from_utf8(done.stdout.clone()).unwrap();
+    let text = done.printed();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let parts = |line: &str| {
         let (setting, origin) = line.split_once("  # ").unwrap();
@@ -82,7 +82,7 @@ fn what_is_shown_is_a_settings_file_that_makes_the_same_settings() {
     let place = Place::new();
     let first = config(&place, &["--profile", "nightly"]).done();
     place.write("again.toml", &first.stdout);
-    let again = place.rescore(["config", "--config", "again.toml"]).done();
+    let again = place.rescore("config --config again.toml").done();
     again.exits(0);
     let settings = |done: &Done| {
         shown(done)
@@ -100,22 +100,15 @@ fn a_run_follows_the_file_unless_something_is_typed() {
         "settings.toml",
         "service-id = 'from-the-file'\nset = ['user_agent=of the file']\nmax-age = '7d'\n",
     );
-    let typed = |arguments: &[&str]| {
+    let typed = |arguments: &str| {
         line.typed(arguments)
             .without_env("RESCORE_SERVICE_ID")
             .env("RESCORE_CONFIG", "settings.toml")
     };
-    typed(&[]).done().exits(0);
-    typed(&[
-        "--overwrite",
-        "--fresh",
-        "--service-id",
-        "typed",
-        "--set",
-        "user_agent=typed",
-    ])
-    .done()
-    .exits(0);
+    typed("").done().exits(0);
+    typed("--overwrite --fresh --service-id typed --set user_agent=typed")
+        .done()
+        .exits(0);
     let requests = line.server.requests();
     let seen: Vec<_> = requests
         .iter()
@@ -144,9 +137,7 @@ fn the_usual_place_is_in_the_home_directory_and_never_the_working_directory() {
         place.write(name, text);
     }
     let show = |variable, directory: &str| {
-        let program = place
-            .rescore(["config"])
-            .env(variable, place.path(directory));
+        let program = place.rescore("config").env(variable, place.path(directory));
         shown(&program.done())
     };
     let says =
@@ -164,7 +155,7 @@ fn the_usual_place_is_in_the_home_directory_and_never_the_working_directory() {
     fs::create_dir_all(place.path("relative/rescore")).unwrap();
     place.write("relative/rescore/config.toml", text);
     let done = place
-        .rescore(["config"])
+        .rescore("config")
         .env("XDG_CONFIG_HOME", "relative")
         .done();
     assert!(says(&shown(&done), "retries = \"4\""));
@@ -176,7 +167,7 @@ fn only_commands_that_take_a_settings_file_look_for_one() {
     fs::create_dir_all(place.path("xdg/rescore")).unwrap();
     place.write("xdg/rescore/config.toml", "rat = 1\n");
     let run = |args: &[&str], base: &str| {
-        let program = place.rescore([]).args(args);
+        let program = place.rescore("").args(args);
         program.env("XDG_CONFIG_HOME", place.path(base)).done()
     };
     run(&["completions", "bash"], "xdg").exits(0);
@@ -261,7 +252,7 @@ fn what_is_wrong_with_a_file_is_said_with_line_column_and_what_was_meant() {
     ] {
         line.place.write("settings.toml", text);
         let mut program = line
-            .typed(&["--config", "settings.toml"])
+            .typed("--config settings.toml")
             .without_env("RESCORE_RATE");
         if text.starts_with("service-id") {
             program = program.without_env("RESCORE_SERVICE_ID");
@@ -275,11 +266,11 @@ fn what_is_wrong_with_a_file_is_said_with_line_column_and_what_was_meant() {
     }
     fs::remove_file(line.place.path("settings.toml")).unwrap();
     line.refuses_typed(
-        &["--config", "settings.toml"],
+        "--config settings.toml",
         &["no settings file `settings.toml`"],
     );
     line.refuses_typed(
-        &["--profile", "nightly"],
+        "--profile nightly",
         &["no profile `nightly`: there is no settings file"],
     );
 }
@@ -292,11 +283,11 @@ fn no_key_and_no_password_is_shown() {
         "base-url = 'https://me:hunter2@api.example.com/x'\n",
     );
     let done = place
-        .rescore(["config", "--config", "settings.toml"])
+        .rescore("config --config settings.toml")
         .env("RESCORE_API_KEY", "very-secret")
         .done();
     done.exits(0);
-    let text = String::from_utf8(done.stdout).unwrap();
+    let text = done.printed();
     assert!(
         !text.contains("hunter2") && !text.contains("very-secret"),
         "{text}"
@@ -313,7 +304,7 @@ fn a_price_in_the_file_is_one_for_a_currency_that_is_typed() {
     let line = CommandLine::new();
     line.place.write("settings.toml", "price = 0.5\n");
     let typed = ["--config", "settings.toml", "--currency", "EUR"];
-    line.typed(&typed)
+    line.typed(typed)
         .done()
         .exits(0)
         .says("spent 1.50 EUR: 3 answers at 0.50 EUR");
@@ -324,12 +315,12 @@ fn what_is_wrong_with_a_value_is_said_with_its_origin_when_settings_are_shown() 
     let place = Place::new();
     place.write("settings.toml", "\nretries = -1\n");
     place
-        .rescore(["config", "--config", "settings.toml"])
+        .rescore("config --config settings.toml")
         .done()
         .exits(2)
         .says("`--retries` comes from `settings.toml`, line 2");
     place
-        .rescore(["config"])
+        .rescore("config")
         .env("RESCORE_RETRIES", "many")
         .done()
         .exits(2)
@@ -340,7 +331,7 @@ fn what_is_wrong_with_a_value_is_said_with_its_origin_when_settings_are_shown() 
 fn an_unknown_variable_is_warned_of_once() {
     let line = CommandLine::new();
     let done = line
-        .typed(&["-q"])
+        .typed("-q")
         .env("RESCORE_RATES", "5/s")
         .env("RESCORE_SANDBOX_LISTEN", "x")
         .done();

@@ -65,8 +65,7 @@ fn thresholds_are_the_highest_scores_of_their_decision() {
     for (arguments, expected) in cases {
         let csv = users::named(expected.iter().map(|(score, _)| score));
         let place = Place::with("users.csv", csv);
-        let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        let done = program.args(arguments).done();
+        let done = place.score(&server, arguments);
         done.exits(0);
         let wanted: Vec<_> = expected.iter().map(|(_, decision)| *decision).collect();
         let scored = place.text("scored.csv");
@@ -88,17 +87,12 @@ fn a_score_next_to_a_threshold_is_decided_by_its_digits() {
     ];
     let csv = users::named(expected.iter().map(|(score, _)| score));
     let place = Place::with("users.csv", csv);
-    place.score(&server, []).exits(0);
+    place.score(&server, "").exits(0);
     let wanted = expected.map(|(_, decision)| decision);
     assert_eq!(decisions(&place.text("scored.csv")), wanted);
     // The threshold's own digits count as well.
-    let arguments = [
-        "--overwrite",
-        "--approve-max",
-        "0.30000000000000001",
-        "--review-max",
-        "5.00000000000000000005",
-    ];
+    let arguments =
+        "--overwrite --approve-max 0.30000000000000001 --review-max 5.00000000000000000005";
     place.score(&server, arguments).exits(0);
     let wanted = [
         "review", "review", "review", "review", "review", "review", "block",
@@ -110,16 +104,16 @@ fn a_score_next_to_a_threshold_is_decided_by_its_digits() {
 fn thresholds_out_of_order_or_no_numbers_are_refused() {
     let line = CommandLine::new();
     line.refuses_typed(
-        &["--approve-max", "6"],
+        "--approve-max 6",
         &["`--approve-max 6` is above `--review-max 5`"],
     );
     line.refuses_typed(
-        &["--review-max", "1.5"],
+        "--review-max 1.5",
         &["`--approve-max 2` is above `--review-max 1.5`"],
     );
     for flag in ["--approve-max", "--review-max"] {
         for text in ["NaN", "inf", "low", ""] {
-            line.refuses_typed(&[flag, text], &[flag]);
+            line.refuses_typed([flag, text], &[flag]);
         }
     }
 }

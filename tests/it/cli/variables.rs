@@ -82,9 +82,7 @@ fn an_error_in_a_value_names_the_variable_that_it_came_from() {
         line.refuses(line.typed(typed).env(name, value), &[words]);
     }
     // An error in an argument does not name the variable that it overrides, nor others.
-    let program = line
-        .typed(&["-c", "few"])
-        .env("RESCORE_CONCURRENCY", "many");
+    let program = line.typed("-c few").env("RESCORE_CONCURRENCY", "many");
     line.refuses(program, &["'few'"]).silent_about("variable");
 }
 
@@ -146,7 +144,7 @@ fn run_with_all(by_variable: bool) -> (Place, Vec<Request>) {
     );
     place.write("scored.csv", "last night's");
     write_key(&place, "key.txt", "key-of-the-file");
-    let mut program = place.rescore(["run"]);
+    let mut program = place.rescore("run");
     if by_variable {
         program = program.env("RESCORE_BASE_URL", server.url());
     } else {
@@ -235,7 +233,7 @@ fn every_setting_can_be_given_by_its_variable() {
 fn an_argument_wins_over_its_variable() {
     let line = CommandLine::new();
     let done = line
-        .typed(&["-c", "2", "--rate", "500/s", "--map", "name=name"])
+        .typed("-c 2 --rate 500/s --map name=name")
         .env("RESCORE_CONCURRENCY", "7")
         .env("RESCORE_RATE", "1/m")
         .env("RESCORE_OUTPUT", "elsewhere.csv")
@@ -247,7 +245,7 @@ fn an_argument_wins_over_its_variable() {
     assert_eq!(line.place.text("scored.csv"), users::scored(&users::csv(3)));
     // Without the arguments, the variables count.
     let done = line
-        .typed(&["--overwrite"])
+        .typed("--overwrite")
         .env("RESCORE_CONCURRENCY", "7")
         .env("RESCORE_RATE", "250")
         .done();
@@ -276,7 +274,7 @@ fn a_bad_variable_is_refused_like_a_bad_argument() {
         ("RESCORE_ALLOW_HTTP", "maybe", "--allow-http"),
         ("RESCORE_FORMAT", "xml", "csv, tsv, jsonl"),
     ] {
-        line.refuses(line.typed(&[]).env(variable, value), &[words]);
+        line.refuses(line.typed("").env(variable, value), &[words]);
     }
 }
 
@@ -291,7 +289,7 @@ fn a_flags_variable_may_say_one_or_yes() {
         ("no", false),
     ] {
         let place = Place::with("users.csv", users::csv(1));
-        let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        let program = place.scoring(&server);
         program.env("RESCORE_VPN_CHECK", value).done().exits(0);
         let request = server.requests().pop().unwrap();
         assert_eq!(request.json()["vpn_check"], sent, "{value:?}");

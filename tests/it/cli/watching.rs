@@ -21,16 +21,12 @@ fn troubled() -> Server {
     })
 }
 
-fn summary(place: &Place) -> Value {
-    serde_json::from_slice(&place.read("summary.json")).unwrap()
-}
-
 #[test]
 fn the_summary_counts_what_the_server_saw() {
     let (place, server) = (Place::with("users.csv", users::csv(20)), troubled());
-    let done = place.score(&server, ["-c", "1", "--summary", "summary.json"]);
+    let done = place.score(&server, "-c 1 --summary summary.json");
     done.exits(1);
-    let summary = summary(&place);
+    let summary = place.json("summary.json");
     let calls = server.calls();
     assert_eq!(calls, 20 + 2 + 1 + 1, "{done}");
     assert_eq!(summary["version"], 2);
@@ -107,7 +103,7 @@ fn a_stopped_run_has_a_summary_too() {
         }
     });
     let place = Place::with("users.csv", users::csv(9));
-    let done = place.score(&server, ["-c", "1", "--summary", "summary.json"]);
+    let done = place.score(&server, "-c 1 --summary summary.json");
     done.exits(4);
     assert_snapshot!(shown(&done, &server), @r"
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
@@ -123,7 +119,7 @@ fn a_stopped_run_has_a_summary_too() {
 
     hint: check the key in `RESCORE_API_KEY` or `--api-key-file`, and whether it belongs to this plan
     ");
-    let summary = summary(&place);
+    let summary = place.json("summary.json");
     assert_eq!(
         (&summary["exit_code"], &summary["stopped"]),
         (&4.into(), &"refused".into())
@@ -142,17 +138,7 @@ fn a_stopped_run_has_a_summary_too() {
 fn progress_as_json_is_one_object_a_line() {
     let (server, release) = Server::holding_if(|request| request.nth > 4);
     let place = Place::with("users.csv", users::csv(8));
-    let args = [
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "-c",
-        "1",
-        "--progress",
-        "json",
-        "--progress-every",
-        "50ms",
-    ];
+    let args = "users.csv -o scored.csv -c 1 --progress json --progress-every 50ms";
     let running = place.run(&server, args).start();
     running.wait_for_words("\"resolved\":4,");
     drop(release);
@@ -202,15 +188,7 @@ fn members(value: &Value) -> Vec<String> {
 fn without_a_terminal_a_line_is_printed_at_intervals() {
     let (server, release) = Server::holding_if(|request| request.nth > 2);
     let place = Place::with("users.csv", users::csv(4));
-    let args = [
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "-c",
-        "1",
-        "--progress-every",
-        "50ms",
-    ];
+    let args = "users.csv -o scored.csv -c 1 --progress-every 50ms";
     let running = place.run(&server, args).start();
     running.wait_for_words("rescore: 2 rows (50.0 %)");
     drop(release);
@@ -236,7 +214,7 @@ fn the_time_of_a_line_is_local() {
         _ => good(request),
     });
     let place = Place::with("users.csv", users::csv(3));
-    let run = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
+    let run = place.run(&server, "users.csv -o scored.csv -c 1");
     let done = run.env("TZ", "Asia/Kathmandu").done();
     done.exits(0)
         .says("+05:45 rescore: paused: the service asked for 1 s\n");
@@ -249,7 +227,7 @@ fn many_short_pauses_are_reported_once_between_two_lines() {
         _ => good(request),
     });
     let place = Place::with("users.csv", users::csv(5));
-    let done = place.score(&server, ["-c", "1"]);
+    let done = place.score(&server, "-c 1");
     done.exits(0).says("the service throttled 3 calls");
     let told = done.stderr.matches("paused: the service asked");
     done.check(told.count() == 1, "a single line about pauses");
@@ -258,11 +236,11 @@ fn many_short_pauses_are_reported_once_between_two_lines() {
 #[test]
 fn quiet_is_quiet_except_for_errors() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
-    let done = place.score(&server, ["-q"]);
+    let done = place.score(&server, "-q");
     done.exits(0);
     done.check(done.stderr.is_empty(), "nothing on standard error");
     let server = Server::start(|_| status(401));
-    let done = place.score(&server, ["-q", "--overwrite"]);
+    let done = place.score(&server, "-q --overwrite");
     done.exits(4)
         .says("error: the service does not accept the API key");
     done.check(done.stderr.starts_with("error: "), "nothing but the error");
@@ -271,7 +249,7 @@ fn quiet_is_quiet_except_for_errors() {
 #[test]
 fn progress_off_leaves_the_first_lines_and_the_summary() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
-    let done = place.score(&server, ["--progress", "off", "--progress-every", "1ms"]);
+    let done = place.score(&server, "--progress off --progress-every 1ms");
     done.exits(0)
         .says("3 rows in")
         .says("wrote scored.csv")
@@ -293,9 +271,9 @@ fn one_answer_for_different_users_is_reported_once_and_counted() {
         &["--quiet"],
     ] {
         let place = Place::with("users.csv", users::csv(9));
-        let program = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
+        let program = place.run(&server, "users.csv -o scored.csv -c 1");
         let program = program.args(args);
-        let done = program.arg("--summary").arg("summary.json").done();
+        let done = program.args("--summary summary.json").done();
         // The rows have what the service answered: it cannot be known whose verdict it was.
         done.exits(0);
         let lines = done.stderr.lines();
@@ -310,7 +288,10 @@ fn one_answer_for_different_users_is_reported_once_and_counted() {
         } else {
             assert_eq!(said, WARNING, "{done}");
         }
-        assert_eq!(summary(&place)["calls"]["repeated_transaction_ids"], 4);
+        assert_eq!(
+            place.json("summary.json")["calls"]["repeated_transaction_ids"],
+            4
+        );
         match args {
             ["--quiet"] => done.check(done.stderr.lines().count() == 1, "nothing but the warning"),
             ["--progress", "json"] => {}
@@ -335,37 +316,38 @@ fn equal_users_may_have_one_transaction_id() {
         .collect();
     // A service may recognise a user; it gives equal users the same id.
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let done = place.score(&server, ["-c", "1", "--summary", "summary.json"]);
+    let done = place.score(&server, "-c 1 --summary summary.json");
     done.exits(0)
         .silent_about("warning")
         .silent_about("transaction id");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(summary(&place)["calls"]["repeated_transaction_ids"], 0);
+    assert_eq!(
+        place.json("summary.json")["calls"]["repeated_transaction_ids"],
+        0
+    );
 }
 
 #[test]
 fn what_rate_limit_headers_ask_for_is_shown_while_it_holds_and_so_is_that_they_were_disbelieved() {
-    let (place, server) = (
-        Place::with("users.csv", users::csv(12)),
-        Server::start(|request| {
-            let headers = [("ratelimit-remaining", "0"), ("ratelimit-reset", "3")];
-            answer(200, &headers, &good_body(&request.name()))
-        }),
-    );
+    let place = Place::with("users.csv", users::csv(12));
+    let server = Server::start(|request| {
+        let headers = [("ratelimit-remaining", "0"), ("ratelimit-reset", "3")];
+        answer(200, &headers, &good_body(&request.name()))
+    });
     // At most one call a second, until the headers have said the same five times.
     let score = |most| place.score(&server, ["--max-calls", most, "--summary", "summary.json"]);
     score("3")
         .exits(3)
         .says("\n         the service's headers ask for about 1.00/s\n");
     assert_eq!(
-        summary(&place)["headers"],
+        place.json("summary.json")["headers"],
         serde_json::json!({"calls_per_second": 1.0, "disbelieved": false})
     );
     score("12").exits(0).says(
         "the service's RateLimit headers were ignored: it accepted more calls than they allow\n",
     );
     assert_eq!(
-        summary(&place)["headers"],
+        place.json("summary.json")["headers"],
         serde_json::json!({"calls_per_second": null, "disbelieved": true})
     );
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(12)));

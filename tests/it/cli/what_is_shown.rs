@@ -49,7 +49,7 @@ fn a_bar_fits_its_terminal_and_is_cleared_before_anything_else_is_printed() {
         });
         let place = Place::with("users.csv", users::csv(40));
         let (side, written) = terminal(columns);
-        let args = ["users.csv", "-o", "scored.csv", "-c", "1"];
+        let args = "users.csv -o scored.csv -c 1";
         let done = place.run(&server, args).stderr(side).done();
         done.exits(0);
         let written = written.join().unwrap();
@@ -85,7 +85,7 @@ fn a_dumb_terminal_gets_lines_and_nothing_that_would_move_its_cursor() {
     });
     let place = Place::with("users.csv", users::csv(9));
     let (side, written) = terminal(80);
-    let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+    let run = place.scoring(&server);
     let done = run.env("TERM", "dumb").stderr(side).done();
     done.exits(0);
     let written = written.join().unwrap();
@@ -125,7 +125,7 @@ fn a_quiet_run_still_says_in_one_line_that_rows_failed() {
 fn a_summary_leaves_out_what_did_not_occur() {
     let place = Place::with("users.csv", users::csv(9));
     let refusing = Server::start(|_| status(422));
-    let done = place.score(&refusing, ["--progress-every", "1ms"]);
+    let done = place.score(&refusing, "--progress-every 1ms");
     done.exits(3)
         .silent_about("approve")
         .silent_about("0 in flight");
@@ -148,17 +148,7 @@ fn a_summary_leaves_out_what_did_not_occur() {
             r#"{{"summary":{{"risk_score":0.5}},"transaction_id":"{id}"}}"#
         ))
     });
-    let done = place.score(
-        &approving,
-        [
-            "-c",
-            "4",
-            "--overwrite",
-            "--fresh",
-            "--ledger",
-            "kept.ledger",
-        ],
-    );
+    let done = place.score(&approving, "-c 4 --overwrite --fresh --ledger kept.ledger");
     done.exits(0);
     assert_snapshot!(shown(&done, &approving), @r"
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
@@ -170,8 +160,12 @@ fn a_summary_leaves_out_what_did_not_occur() {
              the answers are kept in kept.ledger
     ");
     // Everything is known.
-    let done = place.run(&approving, ["users.csv", "-o", "again.csv", "-c", "4"]);
-    let done = done.args(["--ledger", "kept.ledger"]).done();
+    let done = place
+        .run(
+            &approving,
+            "users.csv -o again.csv -c 4 --ledger kept.ledger",
+        )
+        .done();
     done.exits(0);
     assert_snapshot!(shown(&done, &approving), @r"
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
@@ -188,7 +182,7 @@ fn a_summary_leaves_out_what_did_not_occur() {
 fn answers_of_the_stand_in_are_never_called_paid() {
     let place = Place::with("users.csv", users::csv(30));
     let run = |flags: &[&str]| {
-        let arguments = ["run", "users.csv", "-o", "scored.csv", "--sandbox"];
+        let arguments = "run users.csv -o scored.csv --sandbox";
         let program = place.rescore(arguments).args(flags);
         let done = program.done();
         done.silent_about("paid");
@@ -204,7 +198,7 @@ fn answers_of_the_stand_in_are_never_called_paid() {
         .exits(3)
         .says("starting over: the 15 answers of the run of ");
     run(&[]).exits(0);
-    let stream = ["run", "users.csv", "--sandbox", "--max-calls", "5"];
+    let stream = "run users.csv --sandbox --max-calls 5";
     let done = place.rescore(stream).done();
     done.exits(3).silent_about("paid");
 }
@@ -214,9 +208,9 @@ fn files_removed_during_a_run_are_not_named_in_its_summary() {
     let (server, release) = Server::holding(4);
     let place = Place::with("users.csv", users::csv(9));
     fs::create_dir(place.path("out")).unwrap();
-    let arguments = ["users.csv", "-o", "out/scored.csv", "-c", "2"];
+    let arguments = "users.csv -o out/scored.csv -c 2";
     let program = place.run(&server, arguments);
-    let running = program.args(["--summary", "summary.json"]).start();
+    let running = program.args("--summary summary.json").start();
     server.wait_for_calls(6);
     fs::remove_dir_all(place.path("out")).unwrap();
     drop(release);
@@ -226,7 +220,7 @@ fn files_removed_during_a_run_are_not_named_in_its_summary() {
         .silent_about("the output lacks")
         .silent_about("may be lost")
         .silent_about("out/scored.csv.partial");
-    let summary: Value = serde_json::from_slice(&place.read("summary.json")).unwrap();
+    let summary = place.json("summary.json");
     for file in ["output", "rejects", "changes", "ledger"] {
         assert_eq!(summary[file], Value::Null, "{file}");
     }

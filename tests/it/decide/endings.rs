@@ -17,15 +17,7 @@ fn a_signal_leaves_nothing_and_keeps_what_was_there() {
         let place = Place::with("out.csv", "old");
         let (from, to) = std::io::pipe().unwrap();
         let running = place
-            .rescore([
-                "decide",
-                "-",
-                "-o",
-                "out.csv",
-                "--changes",
-                "changes.csv",
-                "--overwrite",
-            ])
+            .rescore("decide - -o out.csv --changes changes.csv --overwrite")
             .stdin_from(from)
             .start();
         std::io::Write::write_all(&mut &to, scored(100_000).as_bytes()).unwrap();
@@ -46,25 +38,25 @@ fn a_disk_that_is_full_or_a_damaged_input_leaves_nothing() {
     let place = Place::with("scored.csv", scored(50_000));
     let limited = &["sh", "-c", "ulimit -f 100; exec \"$@\"", "sh"];
     let done = place
-        .rescore(["decide", "scored.csv", "-o", "out.csv"])
+        .rescore("decide scored.csv -o out.csv")
         .under(limited)
         .done();
     done.exits(3).says("cannot write `out.csv.partial`");
     let done = place
-        .rescore(["decide", "scored.csv"])
+        .rescore("decide scored.csv")
         .stdout(device("/dev/full"))
         .done();
     done.exits(3)
         .says("cannot write standard output: no space left on device");
     let done = place
-        .rescore(["decide", "scored.csv", "--what-if"])
+        .rescore("decide scored.csv --what-if")
         .stdout(device("/dev/full"))
         .done();
     done.exits(3).says("cannot write standard output");
     // An unclosed quote, far from the start.
     let broken = format!("{}\"{}", scored(200_000), "x".repeat(20_000_000));
     let done = place
-        .rescore(["decide", "-", "-o", "out.csv", "--changes", "c.csv"])
+        .rescore("decide - -o out.csv --changes c.csv")
         .stdin(broken)
         .done();
     done.exits(2);
@@ -75,7 +67,7 @@ fn a_disk_that_is_full_or_a_damaged_input_leaves_nothing() {
 fn a_reader_that_has_seen_enough_is_no_error() {
     let place = Place::with("scored.csv", scored(200_000));
     let done = place
-        .rescore(["decide", "scored.csv"])
+        .rescore("decide scored.csv")
         .under(&["sh", "-c", "\"$@\" | head -n 1; exit 0", "sh"])
         .done();
     done.silent_about("error");
@@ -91,16 +83,9 @@ fn the_output_is_as_private_as_the_input() {
         std::fs::Permissions::from_mode(0o600),
     )
     .unwrap();
-    let files = [
-        "-o",
-        "out.csv",
-        "--changes",
-        "changes.csv",
-        "--summary",
-        "summary.json",
-    ];
+    let files = "-o out.csv --changes changes.csv --summary summary.json";
     place
-        .rescore(["decide", "scored.csv"])
+        .rescore("decide scored.csv")
         .args(files)
         .done()
         .exits(0);
@@ -116,7 +101,7 @@ fn memory_does_not_grow_with_the_file() {
     let place = Place::with("scored.csv", scored(10));
     let (from, to) = std::io::pipe().unwrap();
     let running = place
-        .rescore(["decide", "-", "-o", "out.csv"])
+        .rescore("decide - -o out.csv")
         .stdin_from(from)
         .start();
     let block = "t,1,approve\n".repeat(100_000);

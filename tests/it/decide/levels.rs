@@ -19,14 +19,7 @@ fn levels_in_a_column_decide_and_one_in_no_list_empties_the_decision() {
         t,9,block,low\nt,9,block,\" LOW\"\nt,1,,1\nt,1,approve,3\nt,1,approve,\n,,,\nt,1,review,HIGH\n";
     let place = Place::with("scored.csv", scored);
     let done = place
-        .rescore([
-            "decide",
-            "scored.csv",
-            "-o",
-            "out.csv",
-            "--decide-by",
-            "level=risk_level",
-        ])
+        .rescore("decide scored.csv -o out.csv --decide-by level=risk_level")
         .args(LISTS)
         .done();
     done.exits(1)
@@ -38,13 +31,7 @@ fn levels_in_a_column_decide_and_one_in_no_list_empties_the_decision() {
         t,9,approve,low\nt,9,approve,\" LOW\"\nt,1,review,1\nt,1,,3\nt,1,,\n,,,\nt,1,block,HIGH\n";
     assert_eq!(place.text("out.csv"), expected);
     let done = place
-        .rescore([
-            "decide",
-            "scored.csv",
-            "-q",
-            "--decide-by",
-            "level=risk_level",
-        ])
+        .rescore("decide scored.csv -q --decide-by level=risk_level")
         .args(LISTS)
         .done();
     done.exits(1)
@@ -65,7 +52,7 @@ fn a_level_may_be_a_member_a_pointer_or_a_column_number() {
             .args(LISTS)
             .done();
         done.exits(1);
-        let out = String::from_utf8(done.stdout).unwrap();
+        let out = done.printed();
         for (line, decision) in out.lines().zip(codes) {
             assert!(
                 line.contains(&format!("\"decision\":{decision},")),
@@ -75,13 +62,7 @@ fn a_level_may_be_a_member_a_pointer_or_a_column_number() {
     }
     let place = Place::with("scored.csv", "1,Ann,t,9,block\n");
     let done = place
-        .rescore([
-            "decide",
-            "scored.csv",
-            "--no-header",
-            "--decide-by",
-            "level=1",
-        ])
+        .rescore("decide scored.csv --no-header --decide-by level=1")
         .args(LISTS)
         .done();
     done.exits(0);
@@ -98,7 +79,7 @@ fn a_level_that_a_run_wrote_with_a_quote_before_it_is_read_as_the_service_gave_i
         ))
     });
     let place = Place::with("users.csv", users::named(levels));
-    let done = place.score(&server, ["--column", "level=/level"]);
+    let done = place.score(&server, "--column level=/level");
     done.exits(0);
     let scored = place.text("scored.csv");
     assert!(scored.contains(",approve,'-1\n"), "{scored}");
@@ -106,7 +87,7 @@ fn a_level_that_a_run_wrote_with_a_quote_before_it_is_read_as_the_service_gave_i
     // Once as the service gave them, and once as they stand in the file.
     for lists in [["-1,+low,1", "'quoted"], ["'-1,'+low,1", "'quoted"]] {
         let done = place
-            .rescore(["decide", "scored.csv", "--decide-by", "level=level"])
+            .rescore("decide scored.csv --decide-by level=level")
             .args([
                 format!("--block-levels={}", lists[0]),
                 format!("--approve-levels={}", lists[1]),

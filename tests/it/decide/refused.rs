@@ -8,7 +8,7 @@ const SCORED: &str = "transaction_id,risk_score,decision\nt,1,approve\n";
 #[track_caller]
 fn refuses(place: &Place, arguments: &[&str], words: &[&str]) {
     let before = place.names();
-    let done = place.rescore(["decide"]).args(arguments).done();
+    let done = place.rescore("decide").args(arguments).done();
     done.exits(2).says("error:");
     for words in words {
         done.says(words);
@@ -100,7 +100,7 @@ fn the_input_and_files_that_exist_are_not_replaced() {
         &["from an unfinished run is in the way"],
     );
     place
-        .rescore(["decide", "scored.csv", "-o", "out.csv", "--overwrite"])
+        .rescore("decide scored.csv -o out.csv --overwrite")
         .done()
         .exits(0);
     assert_eq!(place.text("out.csv"), SCORED);
@@ -137,13 +137,10 @@ fn options_that_would_have_no_effect_are_refused() {
 #[test]
 fn variables_mean_the_same_as_for_a_run() {
     let place = Place::with("scored.csv", SCORED);
-    let decide = || place.rescore(["decide", "scored.csv"]);
+    let decide = || place.rescore("decide scored.csv");
     let done = decide().env("RESCORE_APPROVE_MAX", "0.5").done();
     done.exits(0);
-    assert_eq!(
-        String::from_utf8_lossy(&done.stdout),
-        SCORED.replace("approve", "review")
-    );
+    assert_eq!(done.printed(), SCORED.replace("approve", "review"));
     let done = decide().env("RESCORE_APPROVE_MAX", "7").done();
     done.exits(2).says("RESCORE_APPROVE_MAX");
 }

@@ -1,6 +1,6 @@
 //! What becomes of rows: all bytes stay but those of decisions that change.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::process::Place;
 use crate::support::server::{Server, status};
@@ -26,24 +26,13 @@ const DECIDED: &str = "\u{feff}id;\"decision\";x;transaction_id;risk_score\r\n\
     6;approve;w;t-6;0.5\r\n\
     \r\n";
 
-fn summary(place: &Place) -> Value {
-    serde_json::from_str(&place.text("summary.json")).unwrap()
-}
-
 #[test]
 fn every_byte_stays_but_those_of_decisions_that_change() {
     let place = Place::with("scored.csv", ODD);
-    let decide = ["decide", "scored.csv", "--approve-max", "3"];
+    let decide = "decide scored.csv --approve-max 3";
     let done = place
         .rescore(decide)
-        .args([
-            "-o",
-            "out.csv",
-            "--changes",
-            "changes.csv",
-            "--summary",
-            "summary.json",
-        ])
+        .args("-o out.csv --changes changes.csv --summary summary.json")
         .done();
     done.exits(0)
         .says("6 rows decided in ")
@@ -58,7 +47,7 @@ fn every_byte_stays_but_those_of_decisions_that_change() {
          1;approve;3.0000000000000000001;review;3.0000000000000000001;1;\"approve\";\"a;b\";t-1;3.0000000000000000001\r\n\
          3;review;30e-1;approve;30e-1;3;\"review\";\"z\r\nz\";t-3;30e-1\r\n"
     );
-    let summary = summary(&place);
+    let summary = place.json("summary.json");
     assert_eq!(
         (&summary["type"], &summary["rows"]),
         (&json!("decide"), &json!(6))
@@ -78,7 +67,7 @@ fn every_byte_stays_but_those_of_decisions_that_change() {
     let streamed = place.rescore(decide).done();
     assert_eq!(streamed.stdout, DECIDED.as_bytes());
     let again = place
-        .rescore(["decide", "-", "--approve-max", "3", "-q"])
+        .rescore("decide - --approve-max 3 -q")
         .stdin(DECIDED)
         .done();
     again
@@ -95,15 +84,15 @@ fn a_run_and_a_decision_by_other_thresholds_make_the_same_file() {
     });
     let place = Place::with("users.csv", users::csv(60));
     let other = ["--approve-max", "0.9", "--review-max", "7.25"];
-    place.score(&server, []).exits(1);
+    place.score(&server, "").exits(1);
     place
-        .run(&server, ["users.csv", "-o", "by-run.csv"])
+        .run(&server, "users.csv -o by-run.csv")
         .args(other)
         .done()
         .exits(1);
     let calls = server.calls();
     place
-        .rescore(["decide", "scored.csv", "-o", "decided.csv"])
+        .rescore("decide scored.csv -o decided.csv")
         .args(other)
         .done()
         .exits(0);
@@ -111,7 +100,7 @@ fn a_run_and_a_decision_by_other_thresholds_make_the_same_file() {
     assert_ne!(place.text("decided.csv"), place.text("scored.csv"));
     // And back again.
     place
-        .rescore(["decide", "decided.csv", "-o", "back.csv"])
+        .rescore("decide decided.csv -o back.csv")
         .done()
         .exits(0);
     assert_eq!(place.text("back.csv"), place.text("scored.csv"));
@@ -127,14 +116,7 @@ fn a_run_and_a_decision_by_other_thresholds_make_the_same_file() {
         .args(other)
         .done()
         .exits_with_one_of(&[0, 1]);
-    let decide = [
-        "decide",
-        "scored.jsonl.gz",
-        "--prefix",
-        "x_",
-        "-o",
-        "decided.jsonl",
-    ];
+    let decide = "decide scored.jsonl.gz --prefix x_ -o decided.jsonl";
     place.rescore(decide).args(other).done().exits(0);
     assert_eq!(place.text("decided.jsonl"), place.text("by-run.jsonl"));
     let Verdict { id, .. } = Verdict::of("User 3");
@@ -148,14 +130,14 @@ fn json_objects_keep_their_form_and_have_null_where_there_is_no_decision() {
         {\"transaction_id\":\"t\",\"risk_score\":1,\"decision\":null}";
     let place = Place::with("scored.jsonl", lines);
     let done = place
-        .rescore(["decide", "scored.jsonl", "--changes", "changes.jsonl"])
+        .rescore("decide scored.jsonl --changes changes.jsonl")
         .done();
     done.exits(0);
     let expected = lines.replace("\"approve\"", "\"block\"").replace(
         "\"risk_score\":1,\"decision\":null",
         "\"risk_score\":1,\"decision\":\"approve\"",
     );
-    assert_eq!(String::from_utf8(done.stdout).unwrap(), expected);
+    assert_eq!(done.printed(), expected);
     let changes = place.text("changes.jsonl");
     assert!(changes.contains("\"change_row\":1,\"old_decision\":\"approve\",\"old_score\":6.00,\"new_decision\":\"block\""), "{changes}");
     assert_eq!(changes.lines().count(), 1);
@@ -169,14 +151,7 @@ fn rows_that_cannot_be_read_stay_as_they_are_and_are_counted() {
     );
     let place = Place::with("scored.csv", &text);
     let done = place
-        .rescore([
-            "decide",
-            "scored.csv",
-            "-o",
-            "out.csv",
-            "--summary",
-            "summary.json",
-        ])
+        .rescore("decide scored.csv -o out.csv --summary summary.json")
         .done();
     done.exits(1).says(
         "unreadable 3, left as they are: ragged 1, text_after_quote 1, existing_columns 1; rows 4, 8 and 9\n",
@@ -186,14 +161,14 @@ fn rows_that_cannot_be_read_stay_as_they_are_and_are_counted() {
         text.replace("t,1,review", "t,1,approve")
     );
     let unreadable = json!({"rows": 3, "reasons": {"ragged": 1, "text_after_quote": 1, "existing_columns": 1}, "first": [4, 8, 9]});
-    assert_eq!(summary(&place)["unreadable"], unreadable);
-    assert_eq!(summary(&place)["exit_code"], 1);
-    let done = place.rescore(["decide", "scored.csv", "-q"]).done();
+    assert_eq!(place.json("summary.json")["unreadable"], unreadable);
+    assert_eq!(place.json("summary.json")["exit_code"], 1);
+    let done = place.rescore("decide scored.csv -q").done();
     done.exits(1)
         .says("warning: 3 of 9 rows are left as they are: ragged 1, ");
     // More than three are not all named.
     let many = format!("{text}{}", "x\n".repeat(20));
-    let done = place.rescore(["decide", "-", "-q"]).stdin(many).done();
+    let done = place.rescore("decide - -q").stdin(many).done();
     done.exits(1)
         .says("ragged 21")
         .says("; the first are rows 4, 8 and 9\n");
@@ -207,13 +182,8 @@ fn a_foreign_value_far_into_the_file_stays_as_well() {
         row.repeat(200_000)
     );
     let place = Place::with("scored.csv", &text);
-    let done = place
-        .rescore(["decide", "scored.csv", "--approve-max", "0.5"])
-        .done();
+    let done = place.rescore("decide scored.csv --approve-max 0.5").done();
     done.exits(1)
         .says("unreadable 1, left as they are: existing_columns 1; row 200,001\n");
-    assert_eq!(
-        String::from_utf8(done.stdout).unwrap(),
-        text.replace("t,1,approve", "t,1,review")
-    );
+    assert_eq!(done.printed(), text.replace("t,1,approve", "t,1,review"));
 }

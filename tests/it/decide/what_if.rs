@@ -7,12 +7,12 @@ use crate::support::users;
 
 fn pairs(place: &Place, arguments: &[&str]) -> Value {
     let done = place
-        .rescore(["decide", "scored.csv", "--what-if", "--json"])
+        .rescore("decide scored.csv --what-if --json")
         .args(arguments)
         .done();
     done.exits(0)
         .check(done.stderr.is_empty(), "all is on standard output");
-    serde_json::from_slice(&done.stdout).unwrap()
+    done.json()
 }
 
 #[test]
@@ -41,17 +41,9 @@ fn every_pair_has_the_numbers_that_deciding_by_it_brings() {
             "--review-max",
             pair["review_max"].as_str().unwrap(),
         ];
-        let decide = [
-            "decide",
-            "scored.csv",
-            "-o",
-            "out.csv",
-            "--overwrite",
-            "--summary",
-            "summary.json",
-        ];
+        let decide = "decide scored.csv -o out.csv --overwrite --summary summary.json";
         place.rescore(decide).args(arguments).done().exits(0);
-        let summary: Value = serde_json::from_str(&place.text("summary.json")).unwrap();
+        let summary = place.json("summary.json");
         for decision in ["approve", "review", "block"] {
             assert_eq!(
                 pair[decision], summary["decisions"][decision],
@@ -78,10 +70,10 @@ fn a_table_of_at_most_80_columns_marks_the_thresholds_of_today() {
         "scored.csv",
         format!("transaction_id,risk_score,decision\n{rows}"),
     );
-    let done = place.rescore(["decide", "scored.csv", "--what-if"]).done();
+    let done = place.rescore("decide scored.csv --what-if").done();
     done.exits(0)
         .check(done.stderr.is_empty(), "all is on standard output");
-    let text = String::from_utf8(done.stdout).unwrap();
+    let text = done.printed();
     insta::assert_snapshot!(text, @r"
     scored.csv: 8 rows, 8 with a score
     today, with --approve-max 2 and --review-max 5:
@@ -132,12 +124,9 @@ fn a_table_of_at_most_80_columns_marks_the_thresholds_of_today() {
 #[test]
 fn what_cannot_be_read_is_not_counted_and_no_rows_are_no_table() {
     let text = "transaction_id,risk_score,decision\nt,1,approve\nt\n";
-    let done = Place::new()
-        .rescore(["decide", "--what-if"])
-        .stdin(text)
-        .done();
+    let done = Place::new().rescore("decide --what-if").stdin(text).done();
     done.exits(1);
-    let printed = String::from_utf8(done.stdout).unwrap();
+    let printed = done.printed();
     assert!(
         printed.starts_with(
             "standard input: 2 rows, 1 with a score\nunreadable 1, not counted: ragged 1; row 2\n"
@@ -145,9 +134,9 @@ fn what_cannot_be_read_is_not_counted_and_no_rows_are_no_table() {
         "{printed}"
     );
     let done = Place::new()
-        .rescore(["decide", "--what-if"])
+        .rescore("decide --what-if")
         .stdin("transaction_id,risk_score,decision\n")
         .done();
     done.exits(0);
-    assert_eq!(String::from_utf8(done.stdout).unwrap().lines().count(), 3);
+    assert_eq!(done.printed().lines().count(), 3);
 }

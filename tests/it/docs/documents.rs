@@ -102,7 +102,7 @@ pub(crate) fn clone() -> Place {
 
 /// The program with the words of a command as its arguments.
 pub(crate) fn program<'a>(place: &'a Place, words: &str) -> Program<'a> {
-    words.split(' ').fold(place.rescore([]), Program::arg)
+    words.split(' ').fold(place.rescore(""), Program::arg)
 }
 
 pub(crate) fn help(words: &str) -> String {

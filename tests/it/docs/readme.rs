@@ -133,7 +133,7 @@ fn the_short_help_fits_a_screen_and_a_half_and_its_examples_run_as_written() {
 #[test]
 fn the_nightly_example_does_what_it_says() {
     let place = clone();
-    let first = ["run", "samples/users.csv", "-o", "scored.csv", "--sandbox"];
+    let first = "run samples/users.csv -o scored.csv --sandbox";
     place.rescore(first).done().exits(0);
     let consoles = blocks(&document("docs/guide.md"), "console");
     let mut consoles = consoles.into_iter();
@@ -183,7 +183,7 @@ fn the_analysts_morning_goes_as_it_is_told() {
             lines.sort_unstable();
             lines
         };
-        let shown = String::from_utf8(done.stdout.clone()).unwrap() + &done.stderr;
+        let shown = done.printed() + &done.stderr;
         assert_eq!(lines(&shown), lines(expected), "{command}");
     }
     let page = place.text("report.html");
@@ -205,7 +205,7 @@ fn what_they_show_of_a_ledger_is_what_is_printed() {
         let (command, expected) = command.split_once('\n').unwrap();
         let done = program(&place, command).done();
         done.exits(0);
-        let printed = String::from_utf8(done.stdout).unwrap();
+        let printed = done.printed();
         assert_eq!(without_moments(&printed), without_moments(expected));
     }
 }

@@ -39,7 +39,7 @@ fn what_programs_read_has_the_documented_members() {
     let (_, now) = lines.split_once("Keys of `now`:").unwrap();
     assert_eq!(names_in_first_column(now, HEADER), members(&printed["now"]));
 
-    let summary: Value = serde_json::from_str(&place.text("summary.json")).unwrap();
+    let summary = place.json("summary.json");
     let documented = section(&reference, "## Summary");
     let own = names_in_first_column(&documented, HEADER);
     assert_eq!(&own | &common, members(&summary));
@@ -66,7 +66,7 @@ fn what_programs_read_has_the_documented_members() {
 #[test]
 fn a_message_has_the_documented_members() {
     let reference = document("docs/reference.md");
-    let run = ["run", "users.csv", "--sandbox", "--progress", "json"];
+    let run = "run users.csv --sandbox --progress json";
     let done = Place::new().rescore(run).done();
     let printed: Value = serde_json::from_str(&done.stderr).unwrap();
     let documented = section(&reference, "## Messages");
@@ -86,7 +86,7 @@ fn the_result_of_a_check_has_the_documented_members() {
     program(&place, run).done().exits(1);
     let check = "check samples/messy.csv --json --sandbox --ledger answers --price 0.004";
     let done = program(&place, check).done();
-    let result: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let result = done.json();
     let documented = section(&reference, "## Result of `check`");
     assert_eq!(
         names_in_first_column(&documented, "| Key | Meaning |"),
@@ -118,19 +118,10 @@ fn what_decide_writes_has_the_documented_members() {
     let (summary, what_if) = documented.split_once("`--what-if --json`").unwrap();
     let scored = "transaction_id,risk_score,decision\nt,1,block\n";
     let place = Place::with("scored.csv", scored);
-    let decide = [
-        "decide",
-        "scored.csv",
-        "-o",
-        "out.csv",
-        "--summary",
-        "s.json",
-    ];
+    let decide = "decide scored.csv -o out.csv --summary s.json";
     place.rescore(decide).done().exits(0);
-    let written: Value = serde_json::from_str(&place.text("s.json")).unwrap();
-    let printed = place
-        .rescore(["decide", "scored.csv", "--what-if", "--json"])
-        .done();
+    let written = place.json("s.json");
+    let printed = place.rescore("decide scored.csv --what-if --json").done();
     let printed: Value = serde_json::from_slice(&printed.stdout).unwrap();
     for (text, object) in [(summary, written), (what_if, printed)] {
         let header = "| Key | Meaning |";

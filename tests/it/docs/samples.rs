@@ -94,7 +94,7 @@ fn the_command_of_the_nightly_unit_scores_with_the_key_that_systemd_passes_on() 
     let credential = "\nLoadCredential=rescore-api-key:/etc/rescore/api-key\n";
     assert!(unit.contains(credential));
     for night in 1..=2 {
-        let done = { place.rescore([]).args(words.split(' ')) }
+        let done = { place.rescore(words.split(' ')) }
             .env("CREDENTIALS_DIRECTORY", place.path("credentials"))
             .done();
         done.exits(0);
@@ -114,7 +114,7 @@ fn the_command_of_the_nightly_unit_scores_with_the_key_that_systemd_passes_on() 
         .find_map(|line| line.strip_prefix("ExecStart="));
     let command = command.unwrap().replace("/var/lib/rescore", &here);
     let words = command.strip_prefix("/usr/bin/rescore ").unwrap();
-    let done = place.rescore([]).args(words.split(' ')).done();
+    let done = place.rescore(words.split(' ')).done();
     done.exits(0);
     done.check(
         String::from_utf8_lossy(&done.stdout).contains("removed 0 answers"),

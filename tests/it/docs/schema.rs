@@ -102,7 +102,7 @@ fn a_summary_of_every_kind_of_trouble_is_valid() {
         _ => good(request),
     });
     let place = Place::with("users.csv", users::csv(20));
-    let args = ["-c", "1", "--progress", "json", "--summary", "summary.json"];
+    let args = "-c 1 --progress json --summary summary.json";
     let done = place.score(&server, args);
     done.exits(4);
     let summary = parsed(&place.read("summary.json"));

@@ -124,9 +124,7 @@ fn a_missing_column_stops_before_the_first_call_with_the_nearest_name() {
         "users.jsonl",
         "{\"name\":\"A\",\"email\":\"a@x.org\",\"last_ip\":\"::1\",\"ua\":\"u\"}\n",
     );
-    let done = place
-        .run(&server, ["users.jsonl", "-o", "scored.jsonl"])
-        .done();
+    let done = place.run(&server, "users.jsonl -o scored.jsonl").done();
     done.exits(2)
         .says("no column for `ip` in `users.jsonl`")
         .says("--map ip=last_ip");
@@ -194,7 +192,7 @@ fn half_of_a_name_is_never_sent_as_the_whole() {
     let server = Server::good();
     let object = r#"{"nom":"B","prenom":"A","email":"a@x.org","ip":"::1","ua":"u"}"#;
     let place = Place::with("users.jsonl", object);
-    let done = place.run(&server, ["users.jsonl", "-o", "x"]).done();
+    let done = place.run(&server, "users.jsonl -o x").done();
     done.exits(2).says("`--map 'name={prenom} {nom}'`");
     assert_eq!(server.calls(), 0);
 }
@@ -287,7 +285,7 @@ fn jsonl_members_are_mapped_by_pointer() {
         "--map",
         "ip=/device/0/ip",
     ];
-    let program = place.run(&server, ["users.jsonl", "-o", "scored.jsonl"]);
+    let program = place.run(&server, "users.jsonl -o scored.jsonl");
     program.args(map).done().exits(0);
     let sent = server.only_request().json();
     assert_eq!(
@@ -374,10 +372,7 @@ fn a_pointer_that_no_answer_has_is_warned_of_once() {
             let place = Place::with("users.csv", users::csv(users));
             let done = columns
                 .iter()
-                .fold(
-                    place.run(&server, ["users.csv", "-o", "scored.csv"]),
-                    |run, arg| run.arg(*arg),
-                )
+                .fold(place.scoring(&server), |run, arg| run.arg(*arg))
                 .args(["--progress", style])
                 .done();
             let warning = format!(
@@ -396,6 +391,6 @@ fn a_pointer_that_no_answer_has_is_warned_of_once() {
         ok(&body)
     });
     let place = Place::with("users.csv", users::csv(150));
-    let done = place.score(&rare, ["--column", "typo=/summary/risk_levl"]);
+    let done = place.score(&rare, "--column typo=/summary/risk_levl");
     done.exits(0).silent_about("warning");
 }

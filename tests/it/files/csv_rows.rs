@@ -7,7 +7,7 @@ use crate::support::users::{self, COLUMNS, Verdict};
 /// Scores `csv`; the output and the reject file, where there is one.
 fn score(csv: &[u8], server: &Server, code: i32) -> (Vec<u8>, Option<String>, Done) {
     let place = Place::with("users.csv", csv);
-    let done = place.score(server, []);
+    let done = place.score(server, "");
     done.exits(code);
     let rejects = "scored.rejects.csv";
     let rejects = place
@@ -180,7 +180,7 @@ fn a_quote_that_is_never_closed_is_named_with_its_line_before_the_first_call() {
     );
     let place = Place::with("users.csv", csv);
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(2)
         .says("the quote that opens at line 4 is never closed");
     assert_eq!(place.names(), ["users.csv"]);
@@ -191,16 +191,8 @@ fn a_quote_that_is_never_closed_is_named_with_its_line_before_the_first_call() {
 fn an_empty_value_in_the_only_column_is_a_row() {
     let server = Server::good();
     let place = Place::with("users.csv", "name\n\"\"\n\nA\n");
-    let set = [
-        "--set",
-        "ip=::1",
-        "--set",
-        "user_agent=u",
-        "--set",
-        "phone=+15550100199",
-    ];
-    let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-    program.args(set).done().exits(1);
+    let set = "--set ip=::1 --set user_agent=u --set phone=+15550100199";
+    place.score(&server, set).exits(1);
     let cells = Verdict::of("A").cells(',');
     assert_eq!(
         place.text("scored.csv"),

@@ -10,7 +10,7 @@ use crate::support::users::{COLUMNS, Verdict};
 /// Scores these bytes in this encoding.
 fn score(bytes: &[u8], encoding: &str, server: &Server, args: &[&str]) -> (Place, Done) {
     let place = Place::with("users.csv", bytes);
-    let program = place.run(server, ["users.csv", "-o", "scored.csv"]);
+    let program = place.scoring(server);
     let done = program.args(["--encoding", encoding]).args(args).done();
     (place, done)
 }
@@ -132,8 +132,8 @@ fn what_is_added_is_in_the_encoding_of_the_file() {
     assert!(rejects.windows(words.len()).any(|part| part == words));
 
     // The output is an input again: its columns are recognised and replaced.
-    let rerun = place.run(&server, ["scored.csv", "-o", "again.csv"]);
-    let rerun = rerun.args(columns).args(["--encoding", "windows-1252"]);
+    let rerun = place.run(&server, "scored.csv -o again.csv");
+    let rerun = rerun.args(columns).args("--encoding windows-1252");
     rerun.done().exits(1).says("`Gr\u{f6}\u{df}e`");
     assert_eq!(fs::read(place.path("again.csv")).unwrap(), scored);
 
@@ -231,12 +231,11 @@ fn the_encoding_that_is_suggested_reads_the_file() {
     };
     let csv: Vec<u8> = format!("{HEADER}\n{rows}").chars().map(cyrillic).collect();
     let place = Place::with("users.csv", &csv);
-    let refused = place.run(&server, ["users.csv", "-o", "scored.csv"]).done();
+    let refused = place.scoring(&server).done();
     refused.exits(2).says(
         "hint: `--encoding windows-1251` reads it and writes the output in the same encoding",
     );
-    let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-    run.args(["--encoding", "windows-1251"]).done().exits(0);
+    place.score(&server, "--encoding windows-1251").exits(0);
     assert_eq!(server.calls(), 200);
     assert!(server.requests().iter().all(|request| {
         request
@@ -251,12 +250,12 @@ fn users_of_a_file_in_another_encoding_are_forgotten() {
     let csv = b"name,email,ip,user_agent\nJ\xfcrgen,a@x.org,::1,u\n";
     let (place, done) = score(csv, "latin1", &server, &["--ledger", "l"]);
     done.exits(0);
-    let forget = ["ledger", "forget", "l", "--users", "users.csv"];
+    let forget = "ledger forget l --users users.csv";
     place
         .rescore(forget)
         .done()
         .exits(2)
         .says("`--encoding windows-1252`");
-    let forgotten = place.rescore(forget).args(["--encoding", "latin1"]);
+    let forgotten = place.rescore(forget).args("--encoding latin1");
     forgotten.done().exits(0);
 }

@@ -13,7 +13,7 @@ const OLD: &str = r#""transaction_id":"t-old","risk_score":1.0,"decision":"appro
 
 /// `users.jsonl` to `scored.jsonl`.
 fn score_lines<const N: usize>(place: &Place, server: &Server, args: [&str; N]) -> Done {
-    let program = place.run(server, ["users.jsonl", "-o", "scored.jsonl"]);
+    let program = place.run(server, "users.jsonl -o scored.jsonl");
     program.args(args).done()
 }
 
@@ -49,8 +49,7 @@ fn a_column_that_rescore_did_not_write_is_refused_before_the_first_call() {
             "users.csv",
             format!("{HEADER}{columns}\nA,a@x.org,::1,u{cells}\n"),
         );
-        let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        let done = run.args(args).done();
+        let done = place.score(&server, args);
         done.exits(2)
             .says("does not come from rescore")
             .says(words)
@@ -121,7 +120,7 @@ fn each_way_out_keeps_the_column_of_the_user() {
         let expected = format!("{HEADER}{header}\nA,a@x.org,::1,u,{eve}{cells}\n");
         assert_eq!(place.text("scored.csv"), expected);
         // The next night, with the same command.
-        let program = place.run(&server, ["scored.csv", "-o", "again.csv"]);
+        let program = place.run(&server, "scored.csv -o again.csv");
         let done = program.args(args).done();
         if args[0] == "--prefix" {
             done.exits(0).says("replacing the columns `rescore_transaction_id`, `rescore_risk_score`, `rescore_decision` of the input");
@@ -138,7 +137,7 @@ fn last_nights_output_is_scored_again_without_further_options_and_a_line_says_so
         ok(&crate::support::server::good_body(&request.name())
             .replace("\"risk_level\":0", "\"risk_level\":\"=low\""))
     });
-    let column = ["--column", "level=/summary/risk_level"];
+    let column = "--column level=/summary/risk_level";
     // A row that fails, a ragged one, and one that the service says nothing of.
     let csv = format!("{}9,,u@x.org,::1,u\nragged\n", users::csv(9));
     let place = Place::with("1.csv", csv);
@@ -151,9 +150,9 @@ fn last_nights_output_is_scored_again_without_further_options_and_a_line_says_so
     }
     assert_eq!(place.text("4.csv"), place.text("2.csv"));
     // The output of `--existing keep` can be scored again like any other.
-    let keep = place.run(&server, ["2.csv", "-o", "kept.csv", "--existing", "keep"]);
+    let keep = place.run(&server, "2.csv -o kept.csv --existing keep");
     keep.args(column).done().exits(1).silent_about("replacing");
-    let again = place.run(&server, ["kept.csv", "-o", "again.csv"]);
+    let again = place.run(&server, "kept.csv -o again.csv");
     again.args(column).done().exits(1).says(said);
     assert_eq!(place.text("again.csv"), place.text("kept.csv"));
 
@@ -175,11 +174,11 @@ fn a_ragged_row_gets_empty_cells_after_its_own_and_stays_as_it_is_where_columns_
         "users.csv",
         format!("{HEADER}\nA,a@x.org,::1,u\nB,b@x.org\n"),
     );
-    place.score(&server, []).exits(1);
+    place.score(&server, "").exits(1);
     let cells = Verdict::of("A").cells(',');
     let expected = format!("{HEADER}{COLUMNS}\nA,a@x.org,::1,u{cells}\nB,b@x.org,,,\n");
     assert_eq!(place.text("scored.csv"), expected);
-    let again = place.run(&server, ["scored.csv", "-o", "again.csv"]).done();
+    let again = place.run(&server, "scored.csv -o again.csv").done();
     again.exits(1).says("replacing the columns");
     assert_eq!(place.text("again.csv"), expected);
 }
@@ -188,7 +187,7 @@ fn a_ragged_row_gets_empty_cells_after_its_own_and_stays_as_it_is_where_columns_
 fn a_header_alone_with_all_three_names_is_ours() {
     let (place, server) = (Place::new(), Server::good());
     place.write("users.csv", format!("{HEADER}{COLUMNS}\n"));
-    place.score(&server, []).exits(0).says("replacing");
+    place.score(&server, "").exits(0).says("replacing");
     assert_eq!(place.text("scored.csv"), place.text("users.csv"));
 }
 
@@ -202,7 +201,7 @@ fn a_later_row_with_a_value_that_rescore_never_writes_fails_and_stays_as_it_is()
     let blank = "\n".repeat(1_100_000);
     let end = row("B", ",,,");
     let place = Place::with("users.csv", format!("{start}{blank}{eve}{end}"));
-    place.score(&server, []).exits(1);
+    place.score(&server, "").exits(1);
     let scored = |name: &str| row(name, &Verdict::of(name).cells(','));
     let expected = format!(
         "{HEADER}{COLUMNS}\n{}{blank}{eve}{}",
@@ -219,7 +218,7 @@ fn a_later_row_with_a_value_that_rescore_never_writes_fails_and_stays_as_it_is()
     // From a pipe, only the header may have come at first.
     let (reader, mut producer) = std::io::pipe().unwrap();
     let place = Place::new();
-    let run = place.run(&server, ["-o", "scored.csv", "--format", "csv"]);
+    let run = place.run(&server, "-o scored.csv --format csv");
     let running = run.stdin_from(reader).start();
     write!(producer, "{start}").unwrap();
     running.wait_for_file("scored.csv.partial", |partial| !partial.is_empty());
@@ -278,22 +277,23 @@ fn a_third_night_with_keep_is_refused_and_error_refuses_objects_too() {
     let keep = ["--existing", "keep"];
     let place = Place::with("users.jsonl", format!("{}\n", object("A")));
     score_lines(&place, &server, keep).exits(0);
-    let second = place.run(&server, ["scored.jsonl", "-o", "second.jsonl"]);
+    let second = place.run(&server, "scored.jsonl -o second.jsonl");
     second.args(keep).done().exits(0);
-    let both: Value = serde_json::from_str(&place.text("second.jsonl")).unwrap();
+    let both = place.json("second.jsonl");
     let now = Verdict::of("A").decision;
     assert_eq!(
         (&both["decision"], &both["previous_decision"]),
         (&now.into(), &now.into())
     );
     let calls = server.calls();
-    let third = place.run(&server, ["second.jsonl", "-o", "third.jsonl"]);
+    let third = place.run(&server, "second.jsonl -o third.jsonl");
     let done = third.args(keep).done();
     done.exits(2)
         .says("both `transaction_id` and `previous_transaction_id`")
         .says("--prefix");
-    let error = place.run(&server, ["scored.jsonl", "-o", "error.jsonl"]);
-    let done = error.args(["--existing", "error"]).done();
+    let done = place
+        .run(&server, "scored.jsonl -o error.jsonl --existing error")
+        .done();
     done.exits(2)
         .says("already has `transaction_id`")
         .says("--existing keep");

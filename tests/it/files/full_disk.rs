@@ -38,7 +38,7 @@ fn run_limited(csv: &str, blocks: usize, server: &Server) -> Done {
     place.write("limited.sh", format!("ulimit -f {blocks}\nexec \"$@\"\n"));
     let before = server.calls();
     let scored = users::scored(csv);
-    let program = place.run(server, ["users.csv", "-o", "scored.csv", "-c", "4"]);
+    let program = place.run(server, "users.csv -o scored.csv -c 4");
     let limited = program.under(&["sh", "limited.sh"]).done();
     let asked = server.calls() - before;
     limited.silent_about("panicked");
@@ -66,7 +66,7 @@ fn run_limited(csv: &str, blocks: usize, server: &Server) -> Done {
         }
         _ => limited.check(false, "exit code 0 or 3"),
     }
-    let done = place.score(server, ["-c", "4"]);
+    let done = place.score(server, "-c 4");
     done.exits(0);
     let calls = server.calls() - before;
     done.check(place.text("scored.csv") == scored, "every row its verdict");
@@ -162,7 +162,7 @@ fn a_full_disk_is_reported_with_the_space_it_needs_and_with_space_the_same_comma
             let (place, server) = (Place::with("users.csv", &csv), Server::good());
             place.write("on-a-small-disk.sh", ON_A_SMALL_DISK);
             fs::create_dir(place.path("disk")).unwrap();
-            let command = ["users.csv", "-o", "disk/scored.csv", "-c", "4"];
+            let command = "users.csv -o disk/scored.csv -c 4";
             let program = place.run(&server, command).under(IN_A_NAMESPACE);
             let done = program.env("SIZE", format!("{kilobytes}k")).done();
             done.exits(0);
@@ -223,7 +223,7 @@ fn on_a_disk_that_is_full_the_same_command_makes_no_call_however_often_it_is_run
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         place.write("on-a-small-disk.sh", AGAIN_AND_AGAIN);
         fs::create_dir(place.path("disk")).unwrap();
-        let program = place.run(&server, ["users.csv", "-c", "32"]);
+        let program = place.run(&server, "users.csv -c 32");
         let program = program.args(options).under(IN_A_NAMESPACE);
         let done = program.env("SIZE", format!("{kilobytes}k")).done();
         assert_eq!(place.text("codes"), "3\n3\n3\n3\n", "{done}");
@@ -266,7 +266,7 @@ fn two_runs_whose_ledgers_disk_is_full_stop_and_with_space_both_continue() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     place.write("on-a-small-disk.sh", TWO_AT_A_TIME);
     fs::create_dir(place.path("disk")).unwrap();
-    let args = ["users.csv", "--ledger", "disk/paid.ledger", "-c", "4"];
+    let args = "users.csv --ledger disk/paid.ledger -c 4";
     let program = place.run(&server, args).under(IN_A_NAMESPACE);
     let done = program.env("SIZE", "400k").done();
     done.exits(0);
@@ -293,7 +293,7 @@ fn without_space_for_temporary_files_a_run_to_a_stream_makes_no_call() {
     let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
     place.write("on-a-small-disk.sh", AGAIN_AND_AGAIN);
     fs::create_dir(place.path("disk")).unwrap();
-    let run = place.run(&server, ["users.csv", "-c", "32"]);
+    let run = place.run(&server, "users.csv -c 32");
     let run = run.env("TMPDIR", "disk").env("SIZE", "100k");
     run.under(IN_A_NAMESPACE)
         .done()
@@ -315,7 +315,7 @@ fn if_standard_output_goes_to_a_full_disk_no_call_is_made() {
     let redirected = "mount -t tmpfs -o size=16k tmpfs disk && \"$@\" > disk/scored.csv";
     place.write("on-a-small-disk.sh", redirected);
     fs::create_dir(place.path("disk")).unwrap();
-    let run = place.run(&server, ["users.csv"]).under(IN_A_NAMESPACE);
+    let run = place.run(&server, "users.csv").under(IN_A_NAMESPACE);
     let done = run.done();
     done.exits(3)
         .says("cannot write standard output: no space left on device")
@@ -330,7 +330,7 @@ fn if_a_file_may_not_grow_any_more_the_same_command_makes_no_call() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     place.write("limited.sh", "ulimit -f 800\nexec \"$@\"\n");
     let run = || {
-        let run = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"]);
+        let run = place.run(&server, "users.csv -o scored.csv -c 4");
         run.under(&["sh", "limited.sh"]).done()
     };
     run().exits(3).says(LIMIT);
@@ -343,7 +343,7 @@ fn if_a_file_may_not_grow_any_more_the_same_command_makes_no_call() {
             .says(LIMIT);
         done.check(server.calls() == calls, "no call");
     }
-    place.score(&server, []).exits(0);
+    place.score(&server, "").exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
 
@@ -364,13 +364,7 @@ fn missing_space_is_reported_for_the_file_that_lacks_it() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     place.write("on-a-small-disk.sh", AGAIN_AND_AGAIN);
     fs::create_dir(place.path("disk")).unwrap();
-    let args = [
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--rejects",
-        "disk/failed.csv",
-    ];
+    let args = "users.csv -o scored.csv --rejects disk/failed.csv";
     let program = place.run(&server, args).under(IN_A_NAMESPACE);
     let done = program.env("SIZE", "300k").done();
     done.exits(0)
@@ -396,7 +390,7 @@ fn without_space_for_temporary_files_a_run_says_where_that_is_and_what_names_it(
     let mut errors = String::new();
     loop {
         // Standard output is a pipe, and has no limit.
-        let run = place.run(&server, ["users.csv", "--no-ledger", "-c", "4"]);
+        let run = place.run(&server, "users.csv --no-ledger -c 4");
         let run = run.env("BLOCKS", blocks.to_string());
         let run = run.env("TMPDIR", place.path("temporary"));
         let done = run.under(&["sh", "limited.sh"]).done();

@@ -11,7 +11,7 @@ use crate::support::users;
 fn a_missing_file_is_named_and_nothing_is_sent() {
     let (place, server) = (Place::new(), Server::good());
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(2)
         .says("`users.csv`")
         .says("no such file");
@@ -23,7 +23,7 @@ fn a_directory_is_not_an_input() {
     let (place, server) = (Place::new(), Server::good());
     fs::create_dir(place.path("users.csv")).unwrap();
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(2)
         .says("`users.csv`")
         .says("directory");
@@ -39,7 +39,7 @@ fn an_empty_csv_is_a_finished_run_of_no_rows() {
     for empty in ["", "\u{feff}", "\n\r\n"] {
         for options in [&[][..], &["--no-header"]] {
             let place = Place::with("users.csv", empty);
-            let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+            let program = place.scoring(&server);
             let program = program.args(options);
             program
                 .done()
@@ -58,7 +58,7 @@ fn an_empty_jsonl_is_a_finished_run_of_no_rows() {
     for empty in ["", "\n\n"] {
         let place = Place::with("users.jsonl", empty);
         place
-            .run(&server, ["users.jsonl", "-o", "scored.jsonl"])
+            .run(&server, "users.jsonl -o scored.jsonl")
             .done()
             .exits(0);
         assert_eq!(place.text("scored.jsonl"), empty);
@@ -71,7 +71,7 @@ fn a_header_alone_gives_a_header_alone() {
     let server = Server::good();
     for end in ["", "\n", "\r\n"] {
         let place = Place::with("users.csv", format!("name,email,ip,user_agent{end}"));
-        place.score(&server, []).exits(0);
+        place.score(&server, "").exits(0);
         let expected = format!("name,email,ip,user_agent{}{end}", users::COLUMNS);
         assert_eq!(place.text("scored.csv"), expected);
         assert_eq!(place.names(), ["scored.csv", "users.csv"]);
@@ -84,7 +84,7 @@ fn a_byte_order_mark_stays_and_is_not_part_of_the_first_name() {
     let server = Server::good();
     let csv = "name,email,ip,user_agent\nJane,j@example.com,192.0.2.1,curl\n";
     let place = Place::with("users.csv", format!("\u{feff}{csv}"));
-    place.score(&server, []).exits(0);
+    place.score(&server, "").exits(0);
     let cells = users::Verdict::of("Jane").cells(',');
     let columns = users::COLUMNS;
     let expected = format!(
@@ -99,7 +99,7 @@ fn iso_2022_jp_is_recognised_though_all_of_its_bytes_are_ascii() {
     let csv = b"name,email,ip,user_agent\n\x1b$B;3ED\x1b(B,a@x.org,::1,u\n";
     let place = Place::with("users.csv", csv);
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(2)
         .says("it is ISO-2022-JP text")
         .says("`iconv -f ISO-2022-JP -t UTF-8`");
@@ -120,7 +120,7 @@ fn utf_16_is_recognised() {
     ] {
         let place = Place::with("users.csv", file);
         place
-            .score(&server, [])
+            .score(&server, "")
             .exits(2)
             .says("UTF-16")
             .says("iconv");
@@ -154,7 +154,7 @@ fn zstd_data_after_a_skipped_frame_is_read() {
         "users.csv.zst",
         [&b"\x50\x2a\x4d\x18\x04\0\0\0abcd"[..], &zstd].concat(),
     );
-    let done = place.run(&server, ["users.csv.zst", "-o", "scored.csv"]);
+    let done = place.run(&server, "users.csv.zst -o scored.csv");
     done.done().exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
@@ -167,7 +167,7 @@ fn a_file_that_has_no_size_is_read_to_its_end() {
     let place = Place::new();
     let arguments = "/proc/self/limits --format csv --delimiter , -o scored.csv \
         --set name=A --set email=a@x.org --set ip=::1 --set user_agent=u";
-    let program = place.run(&server, []);
+    let program = place.run(&server, "");
     let program = program.args(arguments.split_whitespace());
     program.done().exits(0);
     let rows = place.text("scored.csv").lines().count();
@@ -202,7 +202,7 @@ fn a_compressed_file_that_is_cut_off_or_damaged_is_refused_before_the_first_call
             (&checksum, "it is damaged"),
         ] {
             let place = Place::with("users.csv", bytes);
-            let done = place.score(&server, []);
+            let done = place.score(&server, "");
             done.exits(2)
                 .says("cannot decompress `users.csv`")
                 .says(words);
@@ -213,7 +213,7 @@ fn a_compressed_file_that_is_cut_off_or_damaged_is_refused_before_the_first_call
     // A stream cannot be checked before it ends: the rows that came are kept, and the run does not count as finished.
     let place = Place::new();
     let packed = gzip(&csv);
-    let run = place.run(&server, ["-o", "scored.csv", "--format", "csv"]);
+    let run = place.run(&server, "-o scored.csv --format csv");
     let done = run.stdin(&packed[..packed.len() / 2]).done();
     done.exits(2)
         .says("cannot decompress standard input: it ends too early");
@@ -234,31 +234,31 @@ fn bytes_after_gzip_data_are_ignored_with_a_warning() {
     ] {
         let packed = [&gzip(&csv)[..], behind].concat();
         let place = Place::with("users.csv", &packed);
-        let done = place.score(&server, []);
+        let done = place.score(&server, "");
         done.exits(0);
         done.check(done.stderr.matches(said).count() == warned, said);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
         // With a pipe it is only known at the end.
-        let done = place.run(&server, ["--format", "csv"]).stdin(packed).done();
+        let done = place.run(&server, "--format csv").stdin(packed).done();
         done.exits(0);
         done.check(done.stderr.matches(said).count() == warned, said);
-        assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
+        assert_eq!(done.printed(), users::scored(&csv));
     }
 }
 
 #[test]
 fn the_first_bytes_tell_the_format_where_the_name_does_not() {
     let (csv, server) = (users::csv(3), Server::good());
-    let done = Place::new().run(&server, []).stdin(csv.as_str()).done();
+    let done = Place::new().run(&server, "").stdin(csv.as_str()).done();
     done.exits(0);
-    assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
+    assert_eq!(done.printed(), users::scored(&csv));
 
     let object = users::object("Jane");
-    let done = Place::new().run(&server, []).stdin(object.as_str()).done();
+    let done = Place::new().run(&server, "").stdin(object.as_str()).done();
     done.exits(0);
     let members = users::Verdict::of("Jane").members();
     let expected = format!("{}{members}}}", object.strip_suffix('}').unwrap());
-    assert_eq!(String::from_utf8_lossy(&done.stdout), expected);
+    assert_eq!(done.printed(), expected);
 }
 
 #[test]
@@ -266,10 +266,7 @@ fn a_named_format_wins_over_the_files_name() {
     let (csv, server) = (users::csv(2), Server::good());
     let place = Place::with("users.jsonl", &csv);
     place
-        .run(
-            &server,
-            ["users.jsonl", "--format", "csv", "-o", "scored.csv"],
-        )
+        .run(&server, "users.jsonl --format csv -o scored.csv")
         .done()
         .exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
@@ -280,7 +277,7 @@ fn semicolons_tabs_and_bars_are_detected() {
     let (csv, server) = (users::csv(3), Server::good());
     for delimiter in [";", "\t", "|"] {
         let place = Place::with("users.csv", csv.replace(',', delimiter));
-        place.score(&server, []).exits(0);
+        place.score(&server, "").exits(0);
         assert_eq!(
             place.text("scored.csv"),
             users::scored(&csv).replace(',', delimiter)
@@ -290,7 +287,7 @@ fn semicolons_tabs_and_bars_are_detected() {
             "users.csv",
             csv.replace("id,", "number,").replace(',', delimiter),
         );
-        place.score(&server, []).exits(0);
+        place.score(&server, "").exits(0);
     }
 }
 
@@ -307,7 +304,7 @@ fn blank_lines_are_held_up_to_the_limit_of_a_record() {
             .run(&server, [name, "-o", "scored.out"])
             .done()
             .exits(0);
-        let limit = ["--max-record-bytes", "4096", "--overwrite"];
+        let limit = "--max-record-bytes 4096 --overwrite";
         let program = place.run(&server, [name, "-o", "scored.out"]);
         let program = program.args(limit);
         let done = program
@@ -331,19 +328,17 @@ fn a_given_delimiter_is_used() {
     }
     let place = Place::with("users.csv", &csv);
     place
-        .score(&server, ["--delimiter", "ab"])
+        .score(&server, "--delimiter ab")
         .exits(2)
         .says("--delimiter");
 }
 
 #[test]
 fn a_single_column_gives_a_hint_about_the_delimiter() {
-    let (place, server) = (
-        Place::with("users.csv", users::csv(1).replace(',', "~")),
-        Server::good(),
-    );
+    let place = Place::with("users.csv", users::csv(1).replace(',', "~"));
+    let server = Server::good();
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(2)
         .says("only one column was found; try `--delimiter`");
     assert_eq!(server.calls(), 0);
@@ -355,7 +350,7 @@ fn a_producer_that_dies_within_a_row_loses_no_whole_row() {
     let (csv, cut) = (users::csv(3), "4,User");
     let place = Place::new();
     let done = place
-        .run(&server, ["-o", "scored.csv"])
+        .run(&server, "-o scored.csv")
         .stdin(format!("{csv}{cut}"))
         .done();
     done.exits(1);
@@ -374,13 +369,13 @@ fn a_record_beyond_the_limit_stops_the_run_and_the_limit_can_be_raised() {
         "x".repeat(400_000)
     );
     let place = Place::with("users.csv", &long);
-    let done = place.score(&server, ["--max-record-bytes", "200000"]);
+    let done = place.score(&server, "--max-record-bytes 200000");
     done.exits(2)
         .says("line 3")
         .says("200000 bytes")
         .says("--max-record-bytes");
     place
-        .score(&server, ["--max-record-bytes", "500000", "--overwrite"])
+        .score(&server, "--max-record-bytes 500000 --overwrite")
         .exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&long));
 }
@@ -396,9 +391,7 @@ fn a_file_that_shrinks_while_it_is_read_stops_the_run() {
         .collect();
     let place = Place::with("users.csv", &csv);
     let (server, release) = Server::holding_if(|_| true);
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv"])
-        .start();
+    let running = place.scoring(&server).start();
     server.wait_for_calls(1);
     let file = fs::File::options()
         .write(true)
@@ -417,7 +410,7 @@ fn a_file_that_has_grown_is_read_as_it_was_and_named() {
     let (csv, (server, release)) = (users::csv(3), Server::holding(1));
     let place = Place::with("users.csv", &csv);
     let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv", "--quiet"])
+        .run(&server, "users.csv -o scored.csv --quiet")
         .start();
     server.wait_for_calls(2);
     place.write("users.csv", users::csv(4));

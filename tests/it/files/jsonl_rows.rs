@@ -8,7 +8,7 @@ use crate::support::users::{NULLS, Verdict, object};
 fn score(lines: &str, server: &Server, code: i32) -> (String, Option<String>) {
     let place = Place::with("users.jsonl", lines);
     place
-        .run(server, ["users.jsonl", "-o", "scored.jsonl"])
+        .run(server, "users.jsonl -o scored.jsonl")
         .done()
         .exits(code);
     let rejects = "scored.rejects.jsonl";
@@ -192,7 +192,7 @@ fn bytes_that_are_not_utf_8_fail_a_row_only_where_they_would_be_sent() {
         .concat(),
     );
     place
-        .run(&server, ["users.jsonl", "-o", "scored.jsonl"])
+        .run(&server, "users.jsonl -o scored.jsonl")
         .done()
         .exits(1);
     let members = Verdict::of("A").members();
@@ -250,7 +250,7 @@ fn the_second_row_of_a_pipe_may_have_what_the_first_has_not() {
     let (reader, mut producer) = std::io::pipe().unwrap();
     let place = Place::new();
     let running = place
-        .run(&server, ["-o", "scored.jsonl", "--format", "jsonl"])
+        .run(&server, "-o scored.jsonl --format jsonl")
         .stdin_from(reader)
         .start();
     std::io::Write::write_all(&mut producer, format!("{first}\n").as_bytes()).unwrap();
@@ -265,10 +265,7 @@ fn the_second_row_of_a_pipe_may_have_what_the_first_has_not() {
 fn a_mapped_member_that_no_object_has_is_refused_before_anything_is_paid() {
     let server = Server::good();
     let place = Place::with("users.jsonl", format!("{}\n", object("A")));
-    let program = place.run(
-        &server,
-        ["users.jsonl", "-o", "x.jsonl", "--map", "email=emial"],
-    );
+    let program = place.run(&server, "users.jsonl -o x.jsonl --map email=emial");
     program
         .done()
         .exits(2)

@@ -77,11 +77,11 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
         (&["forget", "--all"], "ledger"),
         (&["stats"], "no-such-ledger"),
     ] {
-        let program = place.rescore(["ledger"]).args(arguments);
+        let program = place.rescore("ledger").args(arguments);
         let done = program.arg(file(name)).done();
         clean("standard error", &done.stderr);
-        clean("standard output", &String::from_utf8_lossy(&done.stdout));
-        let said = format!("{}{}", done.stderr, String::from_utf8_lossy(&done.stdout));
+        clean("standard output", &done.printed());
+        let said = format!("{}{}", done.stderr, done.printed());
         assert!(said.contains(&format!("{name}{SHOWN}")), "{done}");
     }
 }

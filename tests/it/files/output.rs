@@ -11,7 +11,7 @@ use crate::support::users;
 #[test]
 fn nothing_but_the_output_is_left_behind() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
-    place.score(&server, []).exits(0);
+    place.score(&server, "").exits(0);
     assert_eq!(place.names(), ["scored.csv", "users.csv"]);
     assert_eq!(place.text("users.csv"), users::csv(3));
 }
@@ -22,7 +22,7 @@ fn an_existing_output_is_replaced_only_when_asked_and_keeps_its_mode() {
     place.write("scored.csv", "precious");
     fs::set_permissions(place.path("scored.csv"), fs::Permissions::from_mode(0o600)).unwrap();
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(2)
         .says("`scored.csv`")
         .says("--overwrite");
@@ -30,7 +30,7 @@ fn an_existing_output_is_replaced_only_when_asked_and_keeps_its_mode() {
         (place.text("scored.csv").as_str(), server.calls()),
         ("precious", 0)
     );
-    place.score(&server, ["--overwrite"]).exits(0);
+    place.score(&server, "--overwrite").exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(3)));
     let mode = fs::metadata(place.path("scored.csv"))
         .unwrap()
@@ -44,7 +44,7 @@ fn a_run_that_fails_leaves_the_old_output_as_it_was() {
     let place = Place::with("users.csv", users::csv(3));
     place.write("scored.csv", "precious");
     let server = Server::start(|_| status(401));
-    place.score(&server, ["--overwrite"]).exits(4);
+    place.score(&server, "--overwrite").exits(4);
     assert_eq!(place.text("scored.csv"), "precious");
     assert_eq!(place.names(), ["scored.csv", "users.csv"]);
 }
@@ -189,7 +189,7 @@ fn the_partial_file_lies_beside_the_real_target_of_a_link() {
         }
     });
     place
-        .run(&server, ["users.csv", "-o", "link.csv", "-c", "1"])
+        .run(&server, "users.csv -o link.csv -c 1")
         .done()
         .exits(4);
     assert_eq!(place.names(), ["link.csv", "real", "users.csv"]);
@@ -200,7 +200,7 @@ fn the_partial_file_lies_beside_the_real_target_of_a_link() {
 
     let server = Server::good();
     place
-        .run(&server, ["users.csv", "-o", "link.csv", "--overwrite"])
+        .run(&server, "users.csv -o link.csv --overwrite")
         .done()
         .exits(0);
     assert!(
@@ -241,16 +241,7 @@ fn a_disk_that_fills_up_keeps_whole_rows_and_says_so() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     place.write("limited.sh", "trap '' XFSZ\nulimit -f 40\nexec \"$@\"\n");
     let done = place
-        .run(
-            &server,
-            [
-                "users.csv",
-                "-o",
-                "scored.csv",
-                "--no-ledger",
-                "--no-dedupe",
-            ],
-        )
+        .run(&server, "users.csv -o scored.csv --no-ledger --no-dedupe")
         .under(&["sh", "limited.sh"])
         .done();
     done.exits(3)
@@ -318,12 +309,10 @@ fn paths_that_would_overwrite_each_other_are_refused() {
 fn a_live_run_is_named_and_its_file_is_not_taken_for_a_leftover() {
     let (server, release) = Server::holding_if(|request| request.nth > 1);
     let place = Place::with("users.csv", users::csv(3));
-    let first = place
-        .run(&server, ["users.csv", "-o", "scored.csv"])
-        .start();
+    let first = place.scoring(&server).start();
     server.wait_for_calls(2);
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(75)
         .says("another run (process")
         .says("is writing `scored.csv`")

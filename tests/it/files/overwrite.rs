@@ -10,7 +10,7 @@ use crate::support::users;
 /// A run to `scored.csv` that has checked everything that can be checked before its input comes.
 fn waiting<'a>(place: &'a Place, server: &'a Server) -> (Running<'a>, impl Write + use<>) {
     let (input, mut rows) = io::pipe().unwrap();
-    let run = place.run(server, ["-", "-o", "scored.csv", "--format", "csv"]);
+    let run = place.run(server, "- -o scored.csv --format csv");
     let running = run.stdin_from(input).start();
     // More than a pipe holds, and not yet a whole line: the run reads it and needs more.
     write!(rows, "name,email,ip,user_agent,{}", "x".repeat(100_000)).unwrap();
@@ -24,10 +24,10 @@ fn what_was_finished_while_a_run_waited_for_its_input_is_not_replaced() {
     for unfinished in [false, true] {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         if unfinished {
-            place.score(&server, ["--max-calls", "2"]).exits(3);
+            place.score(&server, "--max-calls 2").exits(3);
         }
         let (running, mut rows) = waiting(&place, &server);
-        place.score(&server, []).exits(0);
+        place.score(&server, "").exits(0);
         writeln!(rows, "\nJane,j@example.com,::1,u,").unwrap();
         drop(rows);
         running.done().exits(2).says("`scored.csv` already exists");
@@ -47,7 +47,7 @@ fn a_runs_own_ledger_is_used_by_no_other_run_and_a_shared_ledger_is_never_remove
             let args = more.iter().chain(args);
             program.args(args).done()
         };
-        place.score(&server, ["--max-calls", "4"]).exits(3);
+        place.score(&server, "--max-calls 4").exits(3);
         let own = place.read("scored.csv.ledger");
         run("other.csv", &["--ledger", "scored.csv.ledger"])
             .exits(2)
@@ -81,13 +81,11 @@ fn another_run_is_refused_a_ledger_in_use_and_costs_its_owner_nothing() {
     let csv = users::csv(20);
     let (server, release) = Server::holding(8);
     let place = Place::with("users.csv", &csv);
-    let owner = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"]);
+    let owner = place.run(&server, "users.csv -o scored.csv -c 4");
     let owner = owner.start();
     server.wait_for_calls(12);
     place
-        .run(&server, ["users.csv", "-o", "other.csv"])
-        .arg("--ledger")
-        .arg("scored.csv.ledger")
+        .run(&server, "users.csv -o other.csv --ledger scored.csv.ledger")
         .done()
         .exits(2)
         .says("is the ledger of one unfinished run");
@@ -104,7 +102,7 @@ fn unfinished(csv: &str) -> (Place, Server) {
         "User 3" | "User 7" if request.attempt == 1 => status(422),
         _ => good(request),
     });
-    place.score(&server, []).exits(1);
+    place.score(&server, "").exits(1);
     let left = [
         "scored.csv",
         "scored.csv.ledger",
@@ -124,14 +122,14 @@ fn what_somebody_changed_since_the_run_left_it_is_not_replaced() {
         place.write(name, &fixed);
         let ledger = place.read("scored.csv.ledger");
         place
-            .score(&server, ["--retry-failed"])
+            .score(&server, "--retry-failed")
             .exits(2)
             .says(&format!("`{name}` has changed since"))
             .says("--overwrite");
         assert_eq!(place.text(name), fixed);
         assert!(place.read("scored.csv.ledger") == ledger);
         assert_eq!(server.calls(), 10);
-        let both = ["--retry-failed", "--overwrite"];
+        let both = "--retry-failed --overwrite";
         place.score(&server, both).exits(0);
         assert_eq!(
             (server.calls(), place.text("scored.csv")),
@@ -144,12 +142,12 @@ fn what_somebody_changed_since_the_run_left_it_is_not_replaced() {
 fn what_the_run_never_wrote_is_not_replaced() {
     let csv = users::csv(10);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    place.score(&server, ["--max-calls", "4"]).exits(3);
+    place.score(&server, "--max-calls 4").exits(3);
     place.write("scored.csv", "precious");
     let foreign = "`scored.csv` is not from the unfinished run";
-    place.score(&server, []).exits(2).says(foreign);
+    place.score(&server, "").exits(2).says(foreign);
     assert_eq!(place.text("scored.csv"), "precious");
-    place.score(&server, ["--overwrite"]).exits(0);
+    place.score(&server, "--overwrite").exits(0);
 
     let (place, server) = unfinished(&csv);
     place.write("mine.csv", "precious");
@@ -167,13 +165,13 @@ fn the_output_of_another_input_is_not_replaced() {
     let csv = users::csv(10);
     let (place, server) = unfinished(&csv);
     place.write("other.csv", users::csv(3));
-    let retry = ["other.csv", "-o", "scored.csv", "--retry-failed"];
+    let retry = "other.csv -o scored.csv --retry-failed";
     let other = || place.run(&server, retry);
     let done = other().done();
     done.exits(2)
         .says("`scored.csv` was written by a run with another input");
     // Nor by rows that come down a pipe.
-    let retry = ["-o", "scored.csv", "--format", "csv", "--retry-failed"];
+    let retry = "-o scored.csv --format csv --retry-failed";
     let piped = place.run(&server, retry);
     piped.stdin(csv.as_str()).done().exits(2);
     assert_eq!(server.calls(), 10);
@@ -186,7 +184,7 @@ fn the_output_of_another_input_is_not_replaced() {
         let (place, server) = unfinished(&csv);
         symlink("users.csv", place.path("link.csv")).unwrap();
         symlink("scored.csv", place.path("link-out.csv")).unwrap();
-        let rejects = ["--rejects", "scored.rejects.csv", "--retry-failed"];
+        let rejects = "--rejects scored.rejects.csv --retry-failed";
         let run = place.run(&server, [input, "-o", output]);
         run.args(rejects).done().exits(0);
         assert_eq!(server.calls(), 12);
@@ -199,14 +197,14 @@ fn an_input_that_has_changed_or_comes_down_a_pipe_is_still_the_same() {
     let (place, server) = unfinished(&csv);
     place.write("users.csv", users::csv(12));
     place
-        .score(&server, ["--retry-failed"])
+        .score(&server, "--retry-failed")
         .exits(0)
         .says("8 rows already paid for");
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(12)));
 
     let (place, server) = (Place::new(), Server::good());
     let pipe = |rows: String, more: &[&str]| {
-        let args = ["-", "-o", "scored.csv", "--format", "csv"];
+        let args = "- -o scored.csv --format csv";
         let program = place.run(&server, args).stdin(rows);
         program.args(more).done()
     };

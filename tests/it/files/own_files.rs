@@ -55,7 +55,7 @@ fn no_name_of_ours_is_followed_and_a_pipe_is_not_waited_for() {
                 let place = Place::with("users.csv", users::csv(3));
                 place.write("victim", "precious");
                 put(&place, name);
-                let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+                let run = place.scoring(&server);
                 let run = run.args(CHANGES);
                 let run = if overwrite {
                     run.arg("--overwrite")
@@ -79,7 +79,7 @@ fn no_name_of_ours_is_followed_and_a_pipe_is_not_waited_for() {
 fn a_link_that_was_put_there_while_a_run_was_interrupted_is_not_followed() {
     for name in NAMES {
         let (place, server) = (Place::with("users.csv", users::csv(5)), Server::good());
-        let args = ["--max-calls", "2", "--changes", "changes.csv"];
+        let args = "--max-calls 2 --changes changes.csv";
         place.score(&server, args).exits(3);
         place.write("victim", "precious");
         let _ = fs::remove_file(place.path(name));
@@ -104,7 +104,7 @@ fn a_link_that_was_put_there_while_a_run_was_interrupted_is_not_followed() {
 fn a_file_that_is_not_a_lock_of_ours_is_not_emptied() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     place.write("scored.csv.ledger-lock", "my notes");
-    let done = place.score(&server, ["--overwrite"]);
+    let done = place.score(&server, "--overwrite");
     done.exits(2)
         .says("`scored.csv.ledger-lock`")
         .says("does not come from rescore")
@@ -112,7 +112,7 @@ fn a_file_that_is_not_a_lock_of_ours_is_not_emptied() {
     assert_eq!(place.text("scored.csv.ledger-lock"), "my notes");
     // A file that a killed run left there is ours.
     place.write("scored.csv.ledger-lock", "process 4194304");
-    place.score(&server, []).exits(0);
+    place.score(&server, "").exits(0);
     assert_eq!(place.names(), ["scored.csv", "users.csv"]);
 }
 
@@ -122,7 +122,7 @@ fn rejects_that_nobody_named_do_not_follow_a_link() {
     let (place, server) = (Place::with("users.csv", csv), Server::good());
     place.write("victim", "precious");
     symlink("victim", place.path("scored.rejects.csv")).unwrap();
-    let done = place.score(&server, ["--overwrite"]);
+    let done = place.score(&server, "--overwrite");
     done.exits(2).says("`scored.rejects.csv`").says("--rejects");
     assert_eq!(
         (place.text("victim").as_str(), server.calls()),
@@ -165,10 +165,8 @@ fn no_file_is_readable_by_more_people_than_the_input_or_the_file_that_it_replace
             set_mode(&place, "scored.csv", old);
         }
         let (server, release) = Server::holding_if(|request| request.nth >= 3);
-        let run = place.run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"]);
-        let run = run
-            .args(CHANGES)
-            .args(["--summary", "summary.json", "-c", "1"]);
+        let run = place.run(&server, "users.csv -o scored.csv --overwrite");
+        let run = run.args(CHANGES).args("--summary summary.json -c 1");
         let running = run.start();
         server.wait_for_calls(3);
         // Already while it is written, and its owner can continue.
@@ -208,7 +206,7 @@ fn a_leftover_that_anybody_can_read_is_made_private_before_a_row_is_in_it() {
     set_mode(&place, "scored.csv.partial", 0o666);
     let (server, release) = Server::holding_if(|request| request.nth >= 1);
     let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"])
+        .run(&server, "users.csv -o scored.csv --overwrite")
         .start();
     server.wait_for_calls(1);
     assert_eq!(mode(&place, "scored.csv.partial"), 0o600);
@@ -222,10 +220,10 @@ fn a_run_that_replaces_a_read_only_output_can_be_stopped_and_continued() {
     let (place, server) = (Place::with("users.csv", users::csv(5)), Server::good());
     place.write("scored.csv", "old");
     set_mode(&place, "scored.csv", 0o444);
-    let stopped = place.score(&server, ["--overwrite", "--max-calls", "2"]);
+    let stopped = place.score(&server, "--overwrite --max-calls 2");
     stopped.exits(3);
     assert_eq!(mode(&place, "scored.csv.partial"), 0o644);
-    place.score(&server, ["--overwrite"]).exits(0);
+    place.score(&server, "--overwrite").exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
     assert_eq!((mode(&place, "scored.csv"), server.calls()), (0o444, 5));
 }
@@ -245,7 +243,7 @@ fn a_file_that_appears_during_a_run_is_neither_replaced_nor_removed() {
             place.write(name, "old");
         }
         let (server, release) = Server::holding_if(|request| request.nth >= 3);
-        let run = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
+        let run = place.run(&server, "users.csv -o scored.csv -c 1");
         let run = run.args(CHANGES).args(args);
         let running = run.start();
         server.wait_for_calls(3);
@@ -275,9 +273,7 @@ fn rejects_that_appear_during_a_run_without_any_stay() {
         Place::with("users.csv", users::csv(3)),
         Server::holding_if(|request| request.nth >= 2),
     );
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv"])
-        .start();
+    let running = place.scoring(&server).start();
     server.wait_for_calls(2);
     place.write("scored.rejects.csv", "somebody's");
     drop(release);
@@ -310,7 +306,7 @@ fn in_a_directory_that_cannot_be_read_the_output_is_complete_and_there_is_a_warn
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     fs::create_dir(place.path("drop")).unwrap();
     set_mode(&place, "drop", 0o300);
-    let run = place.run(&server, ["users.csv", "-o", "drop/scored.csv"]);
+    let run = place.run(&server, "users.csv -o drop/scored.csv");
     let done = run.under(under).done();
     set_mode(&place, "drop", 0o700);
     done.exits(0)
@@ -347,8 +343,10 @@ fn no_two_files_of_a_run_are_the_same_file_under_two_names() {
         fs::hard_link(place.path("key.txt"), place.path("hard.txt")).unwrap();
         symlink("key.txt", place.path("soft.txt")).unwrap();
         let before = place.names();
-        let run = place.run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"]);
-        let run = run.args(["--api-key-file", "key.txt", "--ca-file", "ca.pem"]);
+        let run = place.run(
+            &server,
+            "users.csv -o scored.csv --overwrite --api-key-file key.txt --ca-file ca.pem",
+        );
         let run = run.args(args);
         run.done()
             .exits(2)

@@ -144,13 +144,8 @@ fn each_row_may_name_its_own_region_in_jsonl() {
     }
     let place = Place::with("users.jsonl", rows.join("\n"));
     let server = Server::good();
-    let region = [
-        "--phone-region-column",
-        "/at/country",
-        "--phone-region",
-        "DE",
-    ];
-    let program = place.run(&server, ["users.jsonl", "-o", "scored.jsonl"]);
+    let region = "--phone-region-column /at/country --phone-region DE";
+    let program = place.run(&server, "users.jsonl -o scored.jsonl");
     program.args(region).done().exits(1);
     let mut expected = expected();
     for name in ["g", "h", "i"] {
@@ -210,8 +205,10 @@ fn rows_that_failed_for_their_numbers_are_sent_once_a_region_is_given() {
     let csv = "name,phone,ip,user_agent\nA,+4915123456780,::1,u\nB,0151 23456789,::1,u\n";
     let (place, done) = score(csv, &server, []);
     done.exits(1);
-    let again = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-    let again = again.args(["--phone-region", "DE", "--retry-failed"]);
+    let again = place.run(
+        &server,
+        "users.csv -o scored.csv --phone-region DE --retry-failed",
+    );
     again.done().exits(0);
     assert_eq!(server.calls(), 2);
     let [a, b] = ["A", "B"].map(|name| Verdict::of(name).cells(','));
@@ -230,10 +227,10 @@ fn a_user_is_forgotten_by_a_national_number() {
     let csv = "name,phone,country,ip,user_agent\nA,0664 1234567,AT,::1,u\nB,030 1234567,,::1,u\nC,0664 1234568,at,::1,u\n";
     let place = Place::with("users.csv", csv);
     let region = ["--phone-region-column", "country", "--phone-region", "DE"];
-    let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-    run.args(region).args(["--ledger", "l"]).done().exits(0);
+    let run = place.scoring(&server);
+    run.args(region).args("--ledger l").done().exits(0);
     let forget = |args: &[&str]| {
-        let program = place.rescore(["ledger", "forget", "l"]).args(args);
+        let program = place.rescore("ledger forget l").args(args);
         let done = program.done();
         done.silent_about("1234567").silent_about("1234568");
         done

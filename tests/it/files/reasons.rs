@@ -96,8 +96,10 @@ fn every_kind_of_file_has_it() {
 
 /// Scores `users.csv` to `scored.csv` with a column `why`.
 fn run(place: &Place, server: &Server, args: &[&str]) -> Done {
-    let program = place.run(server, ["users.csv", "-o", "scored.csv"]);
-    program.args(["--reason-column", "why"]).args(args).done()
+    place
+        .run(server, "users.csv -o scored.csv --reason-column why")
+        .args(args)
+        .done()
 }
 
 #[test]
@@ -133,13 +135,7 @@ fn part_files_have_it_too() {
     place.write("parts/a.csv", users::named(["A", "Bad"]));
     place.write("parts/b.jsonl", object("Bad") + "\n");
     let server = refusing("Bad");
-    let args = [
-        "parts/*",
-        "--output-dir",
-        "scored",
-        "--reason-column",
-        "why",
-    ];
+    let args = "parts/* --output-dir scored --reason-column why";
     place.run(&server, args).done().exits(1);
     let written = place.text("scored/a.csv");
     assert!(written.ends_with(",,,,refused\n"), "{written}");
@@ -199,7 +195,7 @@ fn last_nights_reasons_are_replaced_like_the_verdict() {
 /// Scores lines of JSON while this user is refused.
 fn scored_lines(lines: &str, bad: &'static str) -> Vec<u8> {
     let (place, server) = (Place::with("users.jsonl", lines), refusing(bad));
-    let args = ["users.jsonl", "-o", "out", "--reason-column", "why"];
+    let args = "users.jsonl -o out --reason-column why";
     let done = place.run(&server, args).done();
     done.exits(i32::from(!bad.is_empty()));
     place.read("out")
@@ -248,7 +244,7 @@ fn a_column_that_rescore_did_not_write_is_never_replaced() {
             "users.csv",
             format!("{HEADER}{columns}\nA,a@x.org,::1,u{cells}\n"),
         );
-        let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        let program = place.scoring(&server);
         let why: &[&str] = if args.contains(&"--reason-column") {
             &[]
         } else {
@@ -261,7 +257,7 @@ fn a_column_that_rescore_did_not_write_is_never_replaced() {
         }
         assert_eq!(place.names(), ["users.csv"]);
         // A check says the same.
-        let check = place.rescore(["check", "users.csv"]).args(why).args(args);
+        let check = place.rescore("check users.csv").args(why).args(args);
         check.done().exits(2).says(words);
     }
     assert_eq!(server.calls(), 0);
@@ -283,17 +279,10 @@ fn decide_and_report_read_such_files() {
     });
     run(&place, &server, &[]).exits(1);
     let before = place.text("scored.csv");
-    let decide = [
-        "decide",
-        "scored.csv",
-        "-o",
-        "decided.csv",
-        "--approve-max",
-        "10",
-    ];
+    let decide = "decide scored.csv -o decided.csv --approve-max 10";
     place
         .rescore(decide)
-        .args(["--review-max", "10"])
+        .args("--review-max 10")
         .done()
         .exits(0);
     let expected = before
@@ -303,14 +292,7 @@ fn decide_and_report_read_such_files() {
     // Rows that have a verdict in both files are pairs, also without a key.
     place.write("earlier.csv", &before);
     run(&place, &server, &["--retry-failed"]).exits(0);
-    let report = [
-        "report",
-        "scored.csv",
-        "-o",
-        "page.html",
-        "--against",
-        "earlier.csv",
-    ];
+    let report = "report scored.csv -o page.html --against earlier.csv";
     place
         .rescore(report)
         .done()
@@ -326,7 +308,7 @@ fn decide_and_report_read_such_files() {
         .map(|line| format!("{line}\n"))
         .collect();
     place.write("bare.csv", bare);
-    let decide = ["decide", "bare.csv", "-o", "x.csv", "--no-header"];
+    let decide = "decide bare.csv -o x.csv --no-header";
     place
         .rescore(decide)
         .done()

@@ -12,7 +12,7 @@ fn rejects_go_where_they_are_asked_to_and_are_absent_when_there_are_none() {
     let server = Server::good();
     let place = Place::with("users.csv", &csv);
     place
-        .score(&server, ["--rejects", "bad.csv"])
+        .score(&server, "--rejects bad.csv")
         .exits(1)
         .says("bad.csv");
     assert_eq!(
@@ -26,7 +26,7 @@ fn rejects_go_where_they_are_asked_to_and_are_absent_when_there_are_none() {
     // When the rejects were fixed, no old rejects are left that could be taken for new ones.
     place.write("users.csv", users::csv(1));
     place
-        .score(&server, ["--rejects", "bad.csv", "--overwrite"])
+        .score(&server, "--rejects bad.csv --overwrite")
         .exits(0);
     assert_eq!(place.names(), ["scored.csv", "users.csv"]);
 }
@@ -38,17 +38,14 @@ fn rejects_can_be_fixed_and_run_again() {
         "users.csv",
         "name,email,ip,user_agent\r\n\"A, B\",a@x.org,1.1.1,u\r\n",
     );
-    place.score(&server, []).exits(1);
+    place.score(&server, "").exits(1);
     place.write(
         "fixed.csv",
         place
             .text("scored.rejects.csv")
             .replace("1.1.1,u", "1.1.1.1,u"),
     );
-    place
-        .run(&server, ["fixed.csv", "-o", "again.csv"])
-        .done()
-        .exits(0);
+    place.run(&server, "fixed.csv -o again.csv").done().exits(0);
     assert_eq!(server.only_request().name(), "A, B");
 }
 
@@ -57,7 +54,7 @@ fn a_device_that_takes_the_rejects_is_not_removed() {
     let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
     // As root, removing a device would break the whole machine.
     symlink("/dev/null", place.path("null")).unwrap();
-    place.score(&server, ["--rejects", "null"]).exits(0);
+    place.score(&server, "--rejects null").exits(0);
     assert_eq!(place.names(), ["null", "scored.csv", "users.csv"]);
 }
 
@@ -65,7 +62,7 @@ fn a_device_that_takes_the_rejects_is_not_removed() {
 fn rejects_that_cannot_be_written_cost_no_paid_row() {
     let csv = format!("{}9,,u@x.org,::1,u\n", users::csv(30));
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let done = place.score(&server, ["--rejects", "/dev/full"]);
+    let done = place.score(&server, "--rejects /dev/full");
     done.exits(3)
         .says("/dev/full")
         .says("no space left")
@@ -80,7 +77,7 @@ fn a_reject_that_fails_again_has_its_reason_once() {
     let ends = |name: &str, lines: &str, expected: &str| {
         let (input, output) = (format!("fixed.{name}"), format!("again.{name}"));
         let place = Place::with(&input, lines);
-        let program = place.run(&server, []).arg(&input);
+        let program = place.run(&server, "").arg(&input);
         program.arg("-o").arg(&output).done().exits(1);
         assert_eq!(place.text(&format!("again.rejects.{name}")), expected);
         // The output is the input with our columns, here as well.

@@ -42,7 +42,7 @@ fn a_second_run_over_the_output_gives_the_same_bytes() {
     let (place, done) = score(&users::csv(20), &server, []);
     done.exits(0);
     place
-        .run(&server, ["scored.csv", "-o", "again.csv"])
+        .run(&server, "scored.csv -o again.csv")
         .done()
         .exits(0);
     assert_eq!(place.text("again.csv"), place.text("scored.csv"));
@@ -52,13 +52,10 @@ fn a_second_run_over_the_output_gives_the_same_bytes() {
         .collect();
     place.write("users.jsonl", lines);
     place
-        .run(&server, ["users.jsonl", "-o", "one.jsonl"])
+        .run(&server, "users.jsonl -o one.jsonl")
         .done()
         .exits(0);
-    place
-        .run(&server, ["one.jsonl", "-o", "two.jsonl"])
-        .done()
-        .exits(0);
+    place.run(&server, "one.jsonl -o two.jsonl").done().exits(0);
     assert_eq!(place.text("two.jsonl"), place.text("one.jsonl"));
 }
 
@@ -87,7 +84,7 @@ fn an_object_that_fails_never_keeps_last_nights_verdict() {
     ] {
         let place = Place::with("users.jsonl", format!("{start}{old}}}\n"));
         place
-            .run(&server, ["users.jsonl", "-o", "scored.jsonl"])
+            .run(&server, "users.jsonl -o scored.jsonl")
             .done()
             .exits(1);
         assert_eq!(place.text("scored.jsonl"), format!("{start}{new}}}\n"));
@@ -110,10 +107,7 @@ fn keep_leaves_the_old_values_under_other_names() {
     let start = start.strip_suffix('}').unwrap();
     let place = Place::with("users.jsonl", format!("{start},\"risk_score\": 9.90 }}"));
     place
-        .run(
-            &server,
-            ["users.jsonl", "-o", "scored.jsonl", "--existing", "keep"],
-        )
+        .run(&server, "users.jsonl -o scored.jsonl --existing keep")
         .done()
         .exits(0);
     let members = Verdict::of("A").members();

@@ -2,8 +2,6 @@
 
 use std::io::{self, BufRead, BufReader};
 
-use serde_json::Value;
-
 use crate::support::process::{Place, device};
 use crate::support::server::{Server, answer, good};
 use crate::support::users;
@@ -15,21 +13,21 @@ fn standard_output_has_the_data_alone() {
         let place = Place::with("users.csv", &csv);
         let program = output
             .iter()
-            .fold(place.run(&server, ["users.csv"]), |program, arg| {
+            .fold(place.run(&server, "users.csv"), |program, arg| {
                 program.arg(arg)
             });
         let done = program.done();
         done.exits(0).says("3 rows");
-        assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
+        assert_eq!(done.printed(), users::scored(&csv));
         assert_eq!(place.names(), ["users.csv"]);
     }
     let place = Place::new();
     let done = place
-        .run(&server, ["-", "-o", "-", "--format", "csv"])
+        .run(&server, "- -o - --format csv")
         .stdin(csv.as_str())
         .done();
     done.exits(0);
-    assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
+    assert_eq!(done.printed(), users::scored(&csv));
 }
 
 #[test]
@@ -37,10 +35,7 @@ fn rows_flow_down_a_pipe_during_the_run() {
     let (server, release) = Server::holding_if(|request| request.nth > 3);
     let (csv, place) = (users::csv(4), Place::with("users.csv", users::csv(4)));
     let (reader, writer) = io::pipe().unwrap();
-    let running = place
-        .run(&server, ["users.csv", "-c", "1"])
-        .stdout(writer)
-        .start();
+    let running = place.run(&server, "users.csv -c 1").stdout(writer).start();
     let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
     let expected = users::scored(&csv);
     let mut expected = expected.lines();
@@ -58,7 +53,7 @@ fn a_closed_pipe_ends_the_run_quietly_and_soon() {
     let (server, release) = Server::holding_if(|request| request.nth > 3);
     let place = Place::with("users.csv", users::csv(5_000));
     let (reader, writer) = io::pipe().unwrap();
-    let running = place.run(&server, ["users.csv"]).stdout(writer).start();
+    let running = place.run(&server, "users.csv").stdout(writer).start();
     // As `head -n 1` does.
     let mut line = String::new();
     BufReader::new(reader).read_line(&mut line).unwrap();
@@ -79,10 +74,7 @@ fn a_run_that_writes_nothing_ends_as_well_when_nobody_reads_any_more() {
     });
     let place = Place::with("users.csv", users::csv(9));
     let (reader, writer) = io::pipe().unwrap();
-    let run = place.run(
-        &server,
-        ["users.csv", "-c", "1", "--summary", "summary.json"],
-    );
+    let run = place.run(&server, "users.csv -c 1 --summary summary.json");
     let running = run.stdout(writer).start();
     let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
     assert_eq!(lines.by_ref().take(4).count(), 4);
@@ -91,7 +83,7 @@ fn a_run_that_writes_nothing_ends_as_well_when_nobody_reads_any_more() {
     let done = running.done();
     done.exits(3).says("standard output was closed");
     assert_eq!(server.calls(), 4);
-    let summary: Value = serde_json::from_str(&place.text("summary.json")).unwrap();
+    let summary = place.json("summary.json");
     assert_eq!(summary["stopped"], "output_closed");
 }
 
@@ -99,7 +91,7 @@ fn a_run_that_writes_nothing_ends_as_well_when_nobody_reads_any_more() {
 fn a_reader_that_ends_with_the_last_row_has_read_a_complete_run() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     let (reader, writer) = io::pipe().unwrap();
-    let running = place.run(&server, ["users.csv"]).stdout(writer).start();
+    let running = place.run(&server, "users.csv").stdout(writer).start();
     let lines = BufReader::new(reader).lines();
     assert_eq!(lines.take(4).count(), 4);
     running.done().exits(0);
@@ -109,14 +101,14 @@ fn a_reader_that_ends_with_the_last_row_has_read_a_complete_run() {
 fn a_full_device_is_an_error_and_not_a_panic() {
     let (place, server) = (Place::with("users.csv", users::csv(2_000)), Server::good());
     let done = place
-        .run(&server, ["users.csv"])
+        .run(&server, "users.csv")
         .stdout(device("/dev/full"))
         .done();
     done.exits(3)
         .says("cannot write standard output")
         .says("no space left");
     place
-        .run(&server, ["users.csv", "-o", "/dev/full"])
+        .run(&server, "users.csv -o /dev/full")
         .done()
         .exits(3)
         .says("/dev/full")
@@ -128,11 +120,9 @@ fn a_full_device_is_an_error_and_not_a_panic() {
 fn standard_output_can_be_named_as_a_device() {
     let (csv, server) = (users::csv(3), Server::good());
     let place = Place::with("users.csv", &csv);
-    let done = place
-        .run(&server, ["users.csv", "-o", "/dev/stdout"])
-        .done();
+    let done = place.run(&server, "users.csv -o /dev/stdout").done();
     done.exits(0);
-    assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
+    assert_eq!(done.printed(), users::scored(&csv));
 }
 
 #[test]
@@ -150,13 +140,13 @@ fn only_input_and_output_can_be_streams() {
             "--changes" => "RESCORE_CHANGES",
             _ => "RESCORE_REJECTS",
         };
-        let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        let run = place.scoring(&server);
         run.env(variable, "-").done().exits(2);
         assert_eq!(
             (place.names(), server.calls()),
             (vec!["users.csv".to_owned()], 0)
         );
     }
-    place.score(&server, ["--summary", "./-"]).exits(0);
+    place.score(&server, "--summary ./-").exits(0);
     assert_eq!(place.names(), ["-", "scored.csv", "users.csv"]);
 }

@@ -20,7 +20,7 @@ fn refused<const N: usize>(name: &str, content: &[u8], args: [&str; N]) -> Done 
     done.check(place.names() == [name], "the input alone");
     // The same down a pipe.
     let file = File::open(place.path(name)).unwrap();
-    run(place.run(&server, ["-o", "scored.out"]).stdin_from(file));
+    run(place.run(&server, "-o scored.out").stdin_from(file));
     done
 }
 
@@ -140,7 +140,7 @@ fn excels_first_line_names_the_delimiter_and_stays() {
         for mark in ["", "\u{feff}"] {
             let csv = file("name,email,ip,user_agent\nA,a@x.org,::1,u\nB,,::1,u\n");
             let place = Place::with("users.csv", format!("{mark}{line}{csv}"));
-            place.score(&server, []).exits(1);
+            place.score(&server, "").exits(1);
             let cells = Verdict::of("A").cells(',');
             let scored =
                 format!("name,email,ip,user_agent{COLUMNS}\nA,a@x.org,::1,u{cells}\nB,,::1,u,,,\n");
@@ -195,7 +195,7 @@ fn wrong_bytes_after_the_first_mib_or_in_a_file_that_is_utf_8_fail_only_their_ro
         ]
         .concat();
         let place = Place::with("users.csv", csv);
-        place.score(&server, []).exits(1);
+        place.score(&server, "").exits(1);
         let rejects = String::from_utf8_lossy(&place.read("scored.rejects.csv")).into_owned();
         assert!(rejects.contains(&format!("\n{row},not_utf8,")), "{rejects}");
     }
@@ -235,7 +235,7 @@ fn without_a_header_columns_are_named_by_number_and_no_row_is_lost() {
     let csv = "u,A,a@x.org,::1\n\"v,w\",B,b@x.org,::1\nu,C,c@x.org,nowhere\nu,D\n";
     let place = Place::with("users.csv", csv);
     let numbers = "--no-header --map name=2 --map email=3 --map ip=4 --map user_agent=1";
-    let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+    let program = place.scoring(&server);
     let done = program.args(numbers.split(' ')).done();
     done.exits(1).says("name ← `2`, email ← `3`");
     let (a, b) = (Verdict::of("A").cells(','), Verdict::of("B").cells(','));
@@ -254,12 +254,12 @@ fn without_a_header_columns_are_named_by_number_and_no_row_is_lost() {
         (&"A".into(), &"v,w".into())
     );
 
-    let done = place.score(&server, ["--no-header", "--map", "email=5", "--overwrite"]);
+    let done = place.score(&server, "--no-header --map email=5 --overwrite");
     done.exits(2)
         .says("`5` for `--map email=…`")
         .says("columns: 1, 2, 3, 4");
     let place = Place::with("users.jsonl", users::object("A"));
-    let done = place.run(&server, ["users.jsonl", "--no-header"]).done();
+    let done = place.run(&server, "users.jsonl --no-header").done();
     done.exits(2).says("`--no-header` is for CSV and TSV");
 }
 
@@ -318,7 +318,7 @@ fn a_file_whose_first_hundred_rows_all_fail_for_one_reason_is_refused() {
 
     let server = Server::good();
     let place = Place::with("users.csv", bad(99));
-    place.score(&server, []).exits(1).says("failed 99");
+    place.score(&server, "").exits(1).says("failed 99");
     // A single row that can be sent shows that the columns are right.
     let (_, good) = users::csv(1)
         .split_once('\n')
@@ -328,10 +328,10 @@ fn a_file_whose_first_hundred_rows_all_fail_for_one_reason_is_refused() {
         "users.csv",
         format!("{}{good}{}", bad(50), bad(100).split_once('\n').unwrap().1),
     );
-    place.score(&server, []).exits(1).says("failed 150");
+    place.score(&server, "").exits(1).says("failed 150");
     let place = Place::with("users.csv", bad(120));
     place
-        .score(&server, ["--give-up-after", "never"])
+        .score(&server, "--give-up-after never")
         .exits(1)
         .says("failed 120");
     assert_eq!(server.calls(), 1);
@@ -346,7 +346,7 @@ fn a_pipe_that_brings_a_file_is_judged_before_the_first_call() {
     ]
     .concat();
     assert!(far.len() > 1 << 19);
-    let done = place.run(&server, ["-o", "scored.csv"]).stdin(far).done();
+    let done = place.run(&server, "-o scored.csv").stdin(far).done();
     done.exits(2).says("line 10002 is not UTF-8");
     assert_eq!((server.calls(), place.names()), (0, vec![]));
 }
@@ -355,7 +355,7 @@ fn a_pipe_that_brings_a_file_is_judged_before_the_first_call() {
 fn rows_of_a_pipe_are_judged_as_they_come() {
     let (place, server) = (Place::new(), Server::good());
     let (reader, mut producer) = std::io::pipe().unwrap();
-    let run = place.run(&server, ["-o", "scored.csv", "--format", "csv"]);
+    let run = place.run(&server, "-o scored.csv --format csv");
     let running = run.stdin_from(reader).start();
     let bad = users::csv(100).replace("192.0.2.", "host-");
     let (first, rest) = bad.split_at(bad.len() / 2);
@@ -387,7 +387,7 @@ fn a_file_without_rows_gets_a_warning() {
         }
     }
     let place = Place::with("users.csv", users::csv(1));
-    place.score(&server, []).exits(0).silent_about("warning");
+    place.score(&server, "").exits(0).silent_about("warning");
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn the_delimiter_of_a_pipe_does_not_depend_on_how_fast_it_is() {
     let csv = format!("a;b;c;d,e\n1,1\n{}", "A;a@x.org;::1;u\n".repeat(25));
     let map = "--map name=a --map email=b --map ip=c --set user_agent=u";
     let run = |place: &Place, from: std::io::PipeReader| {
-        let program = place.run(&server, ["-o", "scored.csv"]).stdin_from(from);
+        let program = place.run(&server, "-o scored.csv").stdin_from(from);
         program.args(map.split(' ')).start().done()
     };
     let mut outputs = Vec::new();
@@ -431,7 +431,7 @@ fn rows_of_a_live_pipe_are_sent_when_the_header_shows_the_delimiter() {
     let (place, server) = (Place::new(), Server::good());
     let (reader, mut producer) = std::io::pipe().unwrap();
     let running = place
-        .run(&server, ["-o", "scored.csv"])
+        .run(&server, "-o scored.csv")
         .stdin_from(reader)
         .start();
     let csv = users::csv(1).replace(',', ";");

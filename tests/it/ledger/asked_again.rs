@@ -24,10 +24,10 @@ fn a_different_request_account_or_address_is_asked_again() {
         let other = if args[0] == "--service-id" {
             other
         } else {
-            other.arg("--service-id").arg("test")
+            other.args("--service-id test")
         };
         let other = other.env("RESCORE_API_KEY", "test-key");
-        let other = other.arg("users.csv").arg("-o").arg("scored.csv").done();
+        let other = other.args("users.csv -o scored.csv").done();
         other.exits(0).silent_about("taken from the ledger");
         assert_eq!(server.calls(), 4 + 6, "{args:?}");
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
@@ -39,7 +39,7 @@ fn a_different_request_account_or_address_is_asked_again() {
         Server::good(),
     );
     stopped(&place, &server, 4);
-    place.score(&elsewhere, []).exits(0);
+    place.score(&elsewhere, "").exits(0);
     assert_eq!((server.calls(), elsewhere.calls()), (4, 6));
 }
 
@@ -54,7 +54,7 @@ fn another_account_or_address_keeps_the_answers_of_the_first() {
     stopped(&place, &server, 4);
     stopped(&place, &elsewhere, 2);
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(0)
         .says("4 answers are paid for");
     assert_eq!((server.calls(), elsewhere.calls()), (6, 2));
@@ -67,7 +67,7 @@ fn starting_over_says_what_it_throws_away() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     stopped(&place, &server, 4);
     place
-        .score(&server, ["--fresh"])
+        .score(&server, "--fresh")
         .exits(0)
         .says("warning: starting over: the 4 paid answers of the run of ")
         .says("are discarded")
@@ -80,22 +80,17 @@ fn starting_over_says_what_it_throws_away() {
 #[test]
 fn on_a_shared_ledger_fresh_asks_all_and_the_new_answers_take_the_old_ones_place() {
     let csv = users::csv(5);
-    let (place, server) = (
-        Place::with("users.csv", &csv),
-        Server::start(|request| {
-            let body = format!(
-                r#"{{"transaction_id":"t-{}","summary":{{"risk_score":1}}}}"#,
-                request.nth
-            );
-            ok(&body)
-        }),
-    );
+    let place = Place::with("users.csv", &csv);
+    let server = Server::start(|request| {
+        let body = format!(
+            r#"{{"transaction_id":"t-{}","summary":{{"risk_score":1}}}}"#,
+            request.nth
+        );
+        ok(&body)
+    });
     let run = |more: &[&str]| {
-        let args = ["users.csv", "-o", "scored.csv", "-c", "1", "--overwrite"];
-        let program = place
-            .run(&server, args)
-            .arg("--ledger")
-            .arg("answers.ledger");
+        let args = "users.csv -o scored.csv -c 1 --overwrite";
+        let program = place.run(&server, args).args("--ledger answers.ledger");
         let program = program.args(more);
         program.done().exits(0);
         (server.calls(), place.text("scored.csv").contains(",t-6,"))
@@ -156,23 +151,19 @@ fn answers_that_lack_a_field_are_announced_before_they_are_paid_for_again() {
     for shared in [&[][..], &["--ledger", "shared.ledger"]] {
         let place = Place::with("users.csv", users::csv(20));
         let run = || {
-            let run = place.run(&server, ["users.csv", "-o", "scored.csv", "-q", "-c", "1"]);
+            let run = place.run(&server, "users.csv -o scored.csv -q -c 1");
             run.args(shared)
         };
-        let done = run().args(["--max-calls", "7"]).done();
+        let done = run().args("--max-calls 7").done();
         done.exits(3).silent_about("lack");
         let before = server.calls();
-        let done = run().args(level).args(["--max-calls", "4"]).done();
+        let done = run().args(level).args("--max-calls 4").done();
         done.exits(3).says(
             "warning: 7 answers in the ledger lack `/level`, which this run needs: rows with such an answer are sent again, and paid for\n",
         );
         assert_eq!(server.calls() - before, 4);
         let other = ["--column", "other=/other"];
-        let done = run()
-            .args(level)
-            .args(other)
-            .args(["--max-calls", "1"])
-            .done();
+        let done = run().args(level).args(other).args("--max-calls 1").done();
         done.exits(3)
             .says("warning: 7 answers in the ledger lack `/other`, `/level`, which this run needs");
         let done = run().args(level).done();
@@ -181,7 +172,7 @@ fn answers_that_lack_a_field_are_announced_before_they_are_paid_for_again() {
         assert_eq!(server.calls() - before, 21, "one more for `/other`");
         // A run that uses no earlier answer loses none.
         if !shared.is_empty() {
-            let new = run().args(["--column", "new=/new", "--fresh", "--overwrite"]);
+            let new = run().args("--column new=/new --fresh --overwrite");
             new.done().exits(0).silent_about("lack");
         }
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use humantime::format_rfc3339_millis;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::ledger_file;
 use crate::support::process::{Done, Place};
@@ -21,7 +21,7 @@ fn ago(time: Duration) -> String {
 /// Runs the users to this output, with a ledger that runs share.
 fn run(place: &Place, server: &Server, output: &str, more: &[&str]) -> Done {
     let program = place.run(server, ["users.csv", "-o", output]);
-    program.args(["--ledger", "answers"]).args(more).done()
+    program.args("--ledger answers").args(more).done()
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn rows_to_a_stream_share_them_too() {
     let (server, place) = (Server::start(good), Place::new());
     let job = ["--ledger", "answers", "--asked-since", &ago(Duration::ZERO)];
     for _ in 0..2 {
-        let program = place.run(&server, ["-"]).args(job);
+        let program = place.run(&server, "-").args(job);
         let done = program.stdin(users::csv(ROWS)).done();
         done.exits(0);
         assert_eq!(done.stdout, users::scored(&users::csv(ROWS)).into_bytes());
@@ -82,9 +82,9 @@ fn with_an_age_the_later_moment_counts() {
             age.as_ref().map_or(&[], |age| age),
         ]
         .concat();
-        let check = ["check", "users.csv", "--json", "--ledger", "answers"];
+        let check = "check users.csv --json --ledger answers";
         let done = place.rescore(check).args(&more).done();
-        let said: Value = serde_json::from_slice(&done.stdout).unwrap();
+        let said = done.json();
         assert_eq!(said["known"], json!(known), "{more:?}");
         if known == ROWS {
             run(
@@ -108,10 +108,7 @@ fn a_stopped_run_continues_without_what_is_older() {
         Server::start(good),
         Place::with("users.csv", users::csv(ROWS)),
     );
-    let run = |more: &[&str]| {
-        let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        program.args(more).done()
-    };
+    let run = |more: &[&str]| place.score(&server, more);
     run(&["--max-calls", "5"]).exits(3);
     ledger_file::age(&place.path("scored.csv.ledger"), 7_200_000);
     run(&["--asked-since", &ago(HOUR)]).exits(0);
@@ -151,7 +148,7 @@ fn a_moment_that_cannot_be_meant_is_refused_before_any_call() {
         ),
     ] {
         place
-            .run(&server, [])
+            .run(&server, "")
             .args(args)
             .args(more)
             .done()

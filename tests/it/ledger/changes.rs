@@ -1,6 +1,6 @@
 //! The file of `--changes`: what it never overwrites, where it is after a stop, and older answers that are compared.
 
-use super::drift::{FRONT, Night, compared, summary};
+use super::drift::{FRONT, Night, compared};
 use crate::support::ledger_file;
 use crate::support::process::Place;
 use crate::support::server::{Request, Server, good, good_body, ok, status};
@@ -45,7 +45,7 @@ fn changes_overwrite_nothing_that_they_should_not() {
         .says("--overwrite");
     assert_eq!(place.text("changes.csv"), "last night's");
     place
-        .score(&server, ["--changes", "no/such/changes.csv"])
+        .score(&server, "--changes no/such/changes.csv")
         .exits(2)
         .says("no/such/changes.csv");
     assert_eq!(
@@ -89,7 +89,10 @@ fn a_run_that_stops_leaves_its_changes_beside_its_output() {
         ]
     );
     assert_eq!(place.text("changes.csv.partial"), first(3));
-    assert_eq!(summary(&place)["changes"]["path"], "changes.csv.partial");
+    assert_eq!(
+        place.json("summary.json")["changes"]["path"],
+        "changes.csv.partial"
+    );
     // The same command continues, and the changes are complete.
     compared(&place, &server).arg("-c1").done().exits(0);
     assert_eq!(place.text("changes.csv"), night.changes);
@@ -102,8 +105,7 @@ fn a_run_that_stops_leaves_its_changes_beside_its_output() {
     // Without a ledger both files block the next run, and both are named.
     let place = Place::with("users.csv", &night.input);
     compared(&place, &Server::start(script))
-        .arg("-c1")
-        .arg("--no-ledger")
+        .args("-c1 --no-ledger")
         .done()
         .exits(4)
         .says("move it and changes.csv.partial away");
@@ -128,28 +130,25 @@ fn older_answers_of_the_ledger_are_compared_where_the_input_has_none() {
         format!("{FRONT}{header}\n{}", rows.collect::<String>())
     };
     let place = Place::with("users.csv", &csv);
-    let run = |more: &[&str]| {
-        let program = compared(&place, &server)
-            .arg("--ledger")
-            .arg("answers")
-            .arg("--overwrite");
+    let run = |more: &str| {
+        let program = compared(&place, &server).args("--ledger answers --overwrite");
         program.args(more).done()
     };
     let age = || {
         assert_eq!(ledger_file::age(&place.path("answers"), 60_000), 4);
     };
-    run(&[]).exits(0).silent_about("before");
+    run("").exits(0).silent_about("before");
     age();
-    run(&["--fresh"])
+    run("--fresh")
         .exits(0)
         .says("4 of 4 decisions changed; see changes.csv");
     assert_eq!(place.text("changes.csv"), rows("approve,0.5", "review,3.5"));
     // An answer that is reused is not an older answer.
-    run(&[]).exits(0).silent_about("before");
+    run("").exits(0).silent_about("before");
     age();
-    run(&["--max-age", "1s"]).exits(0);
+    run("--max-age 1s").exits(0);
     assert_eq!(place.text("changes.csv"), rows("review,3.5", "block,9.5"));
-    assert_eq!(summary(&place)["drift"]["review"]["block"], 4);
+    assert_eq!(place.json("summary.json")["drift"]["review"]["block"], 4);
 
     age();
     // The row's own verdict counts before the ledger's.
@@ -157,7 +156,7 @@ fn older_answers_of_the_ledger_are_compared_where_the_input_has_none() {
         .replace("user_agent\n", &format!("user_agent{COLUMNS}\n"))
         .replace("(X11)\n", "(X11),,,block\n");
     place.write("users.csv", known);
-    run(&["--fresh"]).exits(0).says("0 of 4 decisions changed");
+    run("--fresh").exits(0).says("0 of 4 decisions changed");
     assert_eq!(server.calls(), 16);
 }
 
@@ -166,7 +165,7 @@ fn rows_may_go_down_a_pipe_and_changes_to_a_file() {
     let (server, night) = (Server::good(), Night::of(6));
     let place = Place::new();
     let done = place
-        .run(&server, ["--changes", "changes.csv.gz"])
+        .run(&server, "--changes changes.csv.gz")
         .stdin(night.input)
         .done();
     done.exits(0)

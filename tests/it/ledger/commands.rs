@@ -21,8 +21,7 @@ fn kept(server: &Server, flags: &[&str]) -> Place {
 /// A run with the shared ledger. The address and the service id are in variables, so that flags can give others.
 fn run(place: &Place, server: &Server, flags: &[&str]) -> Done {
     let program = place
-        .rescore(["run", "users.csv", "-o", "scored.csv", "--overwrite"])
-        .arg("--ledger")
+        .rescore("run users.csv -o scored.csv --overwrite --ledger")
         .arg(LEDGER)
         .env("RESCORE_API_KEY", KEY)
         .env("RESCORE_BASE_URL", server.url())
@@ -31,7 +30,7 @@ fn run(place: &Place, server: &Server, flags: &[&str]) -> Done {
 }
 
 fn ledger<'a>(place: &'a Place, words: &[&str]) -> Program<'a> {
-    place.rescore(["ledger"]).args(words)
+    place.rescore("ledger").args(words)
 }
 
 /// `rescore ledger forget` about a user of `users.csv`.
@@ -221,7 +220,7 @@ fn stats_prints_what_a_ledger_holds_and_changes_nothing() {
     let before = place.read(LEDGER);
     let done = ledger(&place, &["stats", LEDGER]).done();
     done.exits(0);
-    let printed = String::from_utf8(done.stdout.clone()).unwrap();
+    let printed = done.printed();
     let printed = without_times(&printed).replace(&server.url(), "http://SERVER");
     assert_snapshot!(printed, @r"
     answers.ledger: ledger version 2, created MOMENT
@@ -241,9 +240,7 @@ fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
     let (server, release) = Server::holding_if(|request| request.nth > 3);
     let place = Place::with("users.csv", users::csv(5));
     let own = "scored.csv.ledger";
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"])
-        .start();
+    let running = place.run(&server, "users.csv -o scored.csv -c 1").start();
     server.wait_for_calls(4);
     let done = ledger(&place, &["stats", own]).done();
     done.exits(0);
@@ -267,7 +264,7 @@ fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
     let done = ledger(&place, &["forget", own, "--all"]).done();
     done.exits(0);
     done.prints("forgot 4 answers, 0 left");
-    place.score(&server, []).exits(0);
+    place.score(&server, "").exits(0);
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
 }

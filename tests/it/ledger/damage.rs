@@ -13,9 +13,7 @@ const ROWS: usize = 40;
 /// The files of a run that stopped after most of its rows.
 fn stopped(csv: &str) -> Place {
     let (place, server) = (Place::with("users.csv", csv), Server::good());
-    place
-        .score(&server, ["--max-calls", "35", "-c", "4"])
-        .exits(3);
+    place.score(&server, "--max-calls 35 -c 4").exits(3);
     place
 }
 
@@ -60,14 +58,14 @@ fn if_any_bit_of_a_ledger_is_flipped_or_it_is_cut_the_bytes_are_right_or_no_call
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         place.write("scored.csv.ledger", &bytes);
         place.write("scored.csv.partial", &partial);
-        let done = place.score(&server, []);
+        let done = place.score(&server, "");
         if is_right(&done, &place, &server, &csv) {
             right += 1;
         } else {
             refused += 1;
             // What the message suggests works.
             place
-                .score(&server, ["--overwrite", "--fresh"])
+                .score(&server, "--overwrite --fresh")
                 .exits_with_one_of(&[0, 2]);
         }
     }
@@ -84,7 +82,7 @@ fn a_score_that_was_flipped_is_asked_again_and_the_ledger_is_named_as_damaged() 
     ] {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         let run = |more: &[&str]| {
-            let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+            let program = place.scoring(&server);
             let args = args.iter().chain(more);
             program.args(args).done()
         };
@@ -117,18 +115,14 @@ fn damage_during_a_run_is_named_and_no_message_suggests_continuing() {
     const MANY: usize = 3_000;
     let csv = users::csv(MANY);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let shared = ["-o", "scored.csv", "--ledger", "answers.ledger"];
+    let shared = "-o scored.csv --ledger answers.ledger";
     let run = |input: &str| {
         let program = place.run(&server, [input, "--overwrite"]);
         program.args(shared)
     };
     run("users.csv").done().exits(0);
     let (input, mut rows) = io::pipe().unwrap();
-    let running = run("-")
-        .arg("--format")
-        .arg("csv")
-        .stdin_from(input)
-        .start();
+    let running = run("-").args("--format csv").stdin_from(input).start();
     let (header, known) = csv.split_once('\n').unwrap();
     writeln!(
         rows,

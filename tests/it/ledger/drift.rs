@@ -55,23 +55,11 @@ impl Night {
     }
 }
 
-pub(super) fn summary(place: &Place) -> Value {
-    serde_json::from_str(&place.text("summary.json")).unwrap()
-}
-
 /// `users.csv` to `scored.csv` with a summary and changes.
 pub(super) fn compared<'a>(place: &'a Place, server: &'a Server) -> Program<'a> {
     place.run(
         server,
-        [
-            "users.csv",
-            "-o",
-            "scored.csv",
-            "--changes",
-            "changes.csv",
-            "--summary",
-            "summary.json",
-        ],
+        "users.csv -o scored.csv --changes changes.csv --summary summary.json",
     )
 }
 
@@ -88,8 +76,8 @@ fn a_decision_that_changed_since_last_night_is_counted_and_its_row_written_as_it
         users::scored(&users::csv(30)).as_str()
     );
     assert_eq!(place.text("changes.csv"), night.changes);
-    assert_eq!(summary(&place)["drift"], night.drift);
-    assert_eq!(summary(&place)["changes"]["path"], "changes.csv");
+    assert_eq!(place.json("summary.json")["drift"], night.drift);
+    assert_eq!(place.json("summary.json")["changes"]["path"], "changes.csv");
     assert_eq!(
         place.names(),
         ["changes.csv", "scored.csv", "summary.json", "users.csv"]
@@ -115,13 +103,10 @@ fn a_decision_that_changed_since_last_night_is_counted_and_its_row_written_as_it
 fn what_is_kept_under_other_names_is_compared_as_well() {
     let (server, night) = (Server::good(), Night::of(9));
     let place = Place::with("users.csv", &night.input);
-    let done = compared(&place, &server)
-        .arg("--existing")
-        .arg("keep")
-        .done();
+    let done = compared(&place, &server).args("--existing keep").done();
     done.exits(0);
     assert_eq!(place.text("changes.csv"), night.changes);
-    assert_eq!(summary(&place)["drift"], night.drift);
+    assert_eq!(place.json("summary.json")["drift"], night.drift);
     // A file that has last night's verdicts only under those names has nothing to compare with.
     let (header, rows) = place
         .text("scored.csv")
@@ -132,7 +117,7 @@ fn what_is_kept_under_other_names_is_compared_as_well() {
     place.write("users.csv", format!("{header}\n{rows}"));
     let done = compared(&place, &server).arg("--overwrite").done();
     done.exits(0).silent_about("before");
-    assert_eq!(summary(&place)["drift"], Value::Null);
+    assert_eq!(place.json("summary.json")["drift"], Value::Null);
 }
 
 #[test]
@@ -158,7 +143,7 @@ fn cells_are_compared_whatever_quotes_and_delimiters_they_stand_in() {
         let place = Place::with("users.csv", &csv);
         let text = delimiter.to_string();
         let done = compared(&place, &server)
-            .args(["--existing", "keep", "--delimiter"])
+            .args("--existing keep --delimiter")
             .arg(if delimiter == '\t' { "tab" } else { &text })
             .done();
         done.exits(0).says("1 of 3 decisions changed");
@@ -197,17 +182,8 @@ fn objects_are_compared_and_have_five_more_members() {
     let done = place
         .run(
             &server,
-            [
-                "users.jsonl",
-                "-o",
-                "scored.jsonl",
-                "--existing",
-                "keep",
-                "--changes",
-                "changes.jsonl",
-                "--summary",
-                "summary.json",
-            ],
+            "users.jsonl -o scored.jsonl --existing keep --changes changes.jsonl \
+             --summary summary.json",
         )
         .done();
     done.exits(0)
@@ -220,7 +196,7 @@ fn objects_are_compared_and_have_five_more_members() {
     );
     let expected = format!("{}{members}\n", lines[1].strip_suffix('}').unwrap());
     assert_eq!(place.text("changes.jsonl"), expected);
-    assert_eq!(summary(&place)["drift"]["compared"], 2);
+    assert_eq!(place.json("summary.json")["drift"]["compared"], 2);
 }
 
 #[test]
@@ -229,7 +205,7 @@ fn a_score_alone_is_judged_by_tonights_thresholds() {
     let (user, Verdict { score, .. }) = ("A,a@x.org,::1,u", Verdict::of("A"));
     let csv = format!("name,email,ip,user_agent,risk_score\n{user},{score}\n");
     let place = Place::with("users.csv", &csv);
-    let keep = ["--existing", "keep"];
+    let keep = "--existing keep";
     compared(&place, &server)
         .args(keep)
         .done()
@@ -240,9 +216,7 @@ fn a_score_alone_is_judged_by_tonights_thresholds() {
     place.write("users.csv", csv);
     compared(&place, &server)
         .args(keep)
-        .arg("--overwrite")
-        .arg("--approve-max=10")
-        .arg("--review-max=10")
+        .args("--overwrite --approve-max=10 --review-max=10")
         .done()
         .exits(0)
         .says("1 of 1 decision changed");
@@ -262,14 +236,14 @@ fn when_nothing_changed_the_file_is_there_and_says_so() {
         .silent_about("see changes.csv");
     let header = last.lines().next().unwrap();
     assert_eq!(place.text("changes.csv"), format!("{FRONT}{header}\n"));
-    assert_eq!(summary(&place)["changes"]["path"], "changes.csv");
+    assert_eq!(place.json("summary.json")["changes"]["path"], "changes.csv");
 
     // Nothing to compare at all, and `--changes` was not given.
     let place = Place::with("users.csv", users::csv(5));
-    let done = place.score(&server, ["--summary", "summary.json"]);
+    let done = place.score(&server, "--summary summary.json");
     done.exits(0).silent_about("decisions changed");
-    assert_eq!(summary(&place)["drift"], Value::Null);
-    assert_eq!(summary(&place)["changes"], Value::Null);
+    assert_eq!(place.json("summary.json")["drift"], Value::Null);
+    assert_eq!(place.json("summary.json")["changes"], Value::Null);
 }
 
 #[test]

@@ -27,14 +27,14 @@ fn failed(name: &str) -> bool {
 fn the_same_command_is_a_new_run_and_the_refusal_names_both_ways_and_their_costs() {
     let (place, server) = (Place::with("users.csv", csv()), refuses_until(9));
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(1)
         .says("scored.csv.ledger has 9 paid answers; `--retry-failed` sends only the rows without a verdict");
     let scored = users::scored_without(&csv(), failed);
     assert_eq!(place.text("scored.csv"), scored);
     let ledger = place.read("scored.csv.ledger");
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(2)
         .says("error: `scored.csv` already exists\n")
         .says("`--retry-failed` sends only the rows without a verdict and keeps all others (up to 1 call)\n")
@@ -44,12 +44,12 @@ fn the_same_command_is_a_new_run_and_the_refusal_names_both_ways_and_their_costs
 
     // The nightly job: one bad row, and all users are asked each night.
     for night in 2..=4 {
-        place.score(&server, ["--overwrite"]).exits(1);
+        place.score(&server, "--overwrite").exits(1);
         assert_eq!(server.calls(), 10 * night);
         assert_eq!(place.text("scored.csv"), scored);
     }
     place
-        .score(&server, ["--retry-failed"])
+        .score(&server, "--retry-failed")
         .exits(1)
         .says("retrying the failed rows of the run of ")
         .says(": 9 answers are paid for");
@@ -67,17 +67,17 @@ fn the_same_command_is_a_new_run_and_the_refusal_names_both_ways_and_their_costs
 fn without_a_finished_run_there_is_nothing_to_retry() {
     let (place, server) = (Place::with("users.csv", csv()), Server::good());
     place
-        .score(&server, ["--retry-failed"])
+        .score(&server, "--retry-failed")
         .exits(2)
         .says("nothing to retry: `")
         .says("scored.csv.ledger` does not exist");
     assert_eq!(place.names(), ["users.csv"]);
-    let shared = ["--ledger", "answers.ledger", "--retry-failed"];
+    let shared = "--ledger answers.ledger --retry-failed";
     place
         .score(&server, shared)
         .exits(2)
         .says("nothing to retry");
-    let stream = place.run(&server, ["users.csv", "--retry-failed"]).done();
+    let stream = place.run(&server, "users.csv --retry-failed").done();
     stream.exits(2).says("`--retry-failed` needs a ledger");
     assert_eq!(server.calls(), 0);
 }
@@ -86,10 +86,10 @@ fn without_a_finished_run_there_is_nothing_to_retry() {
 fn what_a_finished_run_has_left_stays_until_the_next_one_has_its_first_answer() {
     let (place, server) = (Place::with("users.csv", csv()), refuses_until(2));
     let refuses = Server::start(|_| status(401));
-    place.score(&server, []).exits(1);
+    place.score(&server, "").exits(1);
     // Another key, another address: a new run that gets nowhere. Its address has nothing here.
-    place.score(&refuses, ["--overwrite"]).exits(4);
-    place.score(&server, ["--retry-failed"]).exits(1);
+    place.score(&refuses, "--overwrite").exits(4);
+    place.score(&server, "--retry-failed").exits(1);
     assert_eq!(server.calls(), 11);
 
     let (place, server) = (
@@ -103,10 +103,10 @@ fn what_a_finished_run_has_left_stays_until_the_next_one_has_its_first_answer() 
             }
         }),
     );
-    place.score(&server, []).exits(1);
-    place.score(&server, ["--overwrite"]).exits(4);
+    place.score(&server, "").exits(1);
+    place.score(&server, "--overwrite").exits(4);
     place
-        .score(&server, ["--retry-failed"])
+        .score(&server, "--retry-failed")
         .exits(1)
         .says("9 rows already paid for, taken from the ledger");
     assert_eq!(server.calls(), 10 + 1 + 1);
@@ -119,17 +119,15 @@ fn what_a_finished_run_has_left_stays_until_the_next_one_has_its_first_answer() 
 
 #[test]
 fn a_new_run_that_was_stopped_before_its_first_answer_does_not_continue_the_finished_one() {
-    let (place, server) = (
-        Place::with("users.csv", csv()),
-        Server::start(|request| match request.nth {
-            11 => status(401),
-            _ => good(request),
-        }),
-    );
-    place.score(&server, []).exits(1);
-    place.score(&server, ["--overwrite"]).exits(4);
+    let place = Place::with("users.csv", csv());
+    let server = Server::start(|request| match request.nth {
+        11 => status(401),
+        _ => good(request),
+    });
+    place.score(&server, "").exits(1);
+    place.score(&server, "--overwrite").exits(4);
     place
-        .score(&server, ["--overwrite"])
+        .score(&server, "--overwrite")
         .exits(1)
         .silent_about("continuing")
         .silent_about("taken from the ledger");
@@ -143,7 +141,7 @@ fn after_a_stop_no_refused_row_is_sent_again_and_its_message_is_kept() {
         let (place, server) = (Place::with("users.csv", &csv), refuses_until(9));
         let whole = (Place::with("users.csv", &csv), refuses_until(9));
         let run = |(place, server): (&Place, &Server), more: &[&str]| {
-            let program = place.run(server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
+            let program = place.run(server, "users.csv -o scored.csv -c 1");
             let args = ledger.iter().chain(more);
             program.args(args).done()
         };
@@ -177,7 +175,7 @@ fn with_a_shared_ledger_a_retry_uses_what_the_finished_run_used() {
     let csv = users::csv(10);
     let (place, server) = (Place::with("users.csv", &csv), refuses_until(3));
     let run = |more: &[&str]| {
-        let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        let program = place.scoring(&server);
         let args = ["--ledger", "answers.ledger"];
         program.args(args.iter().chain(more)).done()
     };
@@ -227,8 +225,7 @@ fn an_empty_partial_file_does_not_stop_a_run() {
     for more in [&["--ledger", "answers.ledger"][..], &["--no-ledger"], &[]] {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         place.write("scored.csv.partial", "");
-        let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        program.args(more).done().exits(0);
+        place.score(&server, more).exits(0);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
     }
 }

@@ -8,7 +8,7 @@ use crate::support::users;
 
 /// A run of `users.csv` that stopped after four calls.
 fn stopped(place: &Place, server: &Server) {
-    place.score(server, ["--max-calls", "4"]).exits(3);
+    place.score(server, "--max-calls 4").exits(3);
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn a_run_that_cannot_start_throws_no_paid_answer_away() {
             done.exits(2).says(cannot);
         }
         place
-            .score(&server, [])
+            .score(&server, "")
             .exits(0)
             .says("4 answers are paid for");
         assert_eq!(server.calls(), 9);
@@ -37,7 +37,7 @@ fn runs_that_start_over_on_one_ledger_each_send_every_row() {
     let csv = users::csv(5);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     for run in 1..=RUNS {
-        let args = ["--ledger", "answers.ledger", "--fresh", "--overwrite"];
+        let args = "--ledger answers.ledger --fresh --overwrite";
         let done = place.score(&server, args);
         done.exits(0).silent_about("taken from the ledger");
         assert_eq!(server.calls(), 5 * run);
@@ -50,7 +50,7 @@ fn a_stopped_run_that_started_over_is_continued_without_starting_over_again() {
         let csv = users::csv(9);
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         let run = |more: &[&str]| {
-            let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+            let program = place.scoring(&server);
             let ledger = ["--ledger", "answers.ledger"];
             let ledger = ledger.into_iter().filter(|_| shared);
             let args = ledger.chain(more.iter().copied());

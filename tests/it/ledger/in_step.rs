@@ -18,7 +18,7 @@ fn slow() -> Server {
 
 fn start<'a>(place: &'a Place, server: &'a Server, output: &str) -> Running<'a> {
     let args = ["users.csv", "-o", output, "--ledger", "answers.ledger"];
-    place.run(server, args).args(["-c", "4"]).start()
+    place.run(server, args).args("-c 4").start()
 }
 
 /// What is left of a ledger's files once all its runs have ended.
@@ -139,8 +139,8 @@ fn a_run_waits_in_plain_words_for_what_a_stopped_one_asks_about() {
     });
     first.signal("STOP");
     drop(release);
-    let args = ["users.csv", "-o", "2.csv", "--ledger", "answers.ledger"];
-    let second = place.run(&server, args).args(["--progress-every", "1s"]);
+    let args = "users.csv -o 2.csv --ledger answers.ledger";
+    let second = place.run(&server, args).args("--progress-every 1s");
     let second = second.start();
     second.wait_for_words("that another run is asking about");
     first.signal("CONT");

@@ -32,14 +32,10 @@ impl Plan {
     pub(crate) fn billed(self, place: &Place, ledger: impl Fn(Program) -> Program) -> usize {
         let csv = users::csv(self.users);
         place.write("users.csv", &csv);
-        let service = StandIn::start(
-            place,
-            &["--latency", self.latency, "--jitter", self.latency],
-        );
+        let service = StandIn::start(place, ["--latency", self.latency, "--jitter", self.latency]);
         let start = |run: usize| {
             let output = format!("{run}.csv");
-            let program =
-                place.rescore(["run", "users.csv", "--overwrite", "--service-id", "test"]);
+            let program = place.rescore("run users.csv --overwrite --service-id test");
             let program = program.args(["--base-url", &service.url(), "-o", &output]);
             let program = program.args(["--rate", "unlimited", "-c", &IN_FLIGHT.to_string()]);
             ledger(program.env("RESCORE_API_KEY", KEY)).start()
@@ -100,9 +96,7 @@ impl Plan {
 
 fn in_a_file(plan: Plan) {
     let place = Place::new();
-    let billed = plan.billed(&place, |program| {
-        program.args(["--ledger", "answers.ledger"])
-    });
+    let billed = plan.billed(&place, |program| program.args("--ledger answers.ledger"));
     assert!((plan.users..=plan.most()).contains(&billed), "{billed}");
 }
 

@@ -69,19 +69,8 @@ impl Nights {
     fn program(&self, more: &[&str]) -> Program<'_> {
         let program = self.place.run(
             &self.server,
-            [
-                "users.csv",
-                "-o",
-                "scored.csv",
-                "--overwrite",
-                "--ledger",
-                "answers",
-                "--changes",
-                "changes.csv",
-                "--summary",
-                "summary.json",
-                "-c1",
-            ],
+            "users.csv -o scored.csv --overwrite --ledger answers --changes changes.csv \
+             --summary summary.json -c1",
         );
         program.args(more)
     }
@@ -91,7 +80,7 @@ impl Nights {
     }
 
     fn drift(&self) -> Value {
-        let summary: Value = serde_json::from_str(&self.place.text("summary.json")).unwrap();
+        let summary = self.place.json("summary.json");
         summary["drift"].clone()
     }
 
@@ -190,10 +179,10 @@ fn a_run_to_another_output_is_another_run() {
     let other = ["-o", "other.csv", "--max-age", "1h"];
     let program = nights
         .place
-        .run(&nights.server, ["users.csv", "--ledger", "answers"]);
-    let program = program.arg("--summary").arg("other.json");
+        .run(&nights.server, "users.csv --ledger answers");
+    let program = program.args("--summary other.json");
     program.args(other).done().exits(0);
-    let other: Value = serde_json::from_str(&nights.place.text("other.json")).unwrap();
+    let other = nights.place.json("other.json");
     let rows = USERS.iter().filter(|user| **user > 3).count();
     assert_eq!(other["drift"]["compared"], rows);
     // For the first run it does not matter which answers came after it started.
@@ -206,10 +195,10 @@ fn a_run_to_another_output_is_another_run() {
 fn rows_down_a_pipe_are_known_by_their_changes() {
     let nights = Nights::second();
     let run = |more: &[&str]| {
-        let args = ["--ledger", "answers", "--changes", "changes.csv", "-c1"];
+        let args = "--ledger answers --changes changes.csv -c1";
         let program = nights.place.run(&nights.server, args).stdin(input());
-        let program = program.args(["--max-age", "1h", "--overwrite"]);
-        let program = program.args(["--summary", "summary.json"]);
+        let program = program.args("--max-age 1h --overwrite");
+        let program = program.args("--summary summary.json");
         program.args(more).done()
     };
     run(&["--max-calls", "3"]).exits(3);

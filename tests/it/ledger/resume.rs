@@ -41,11 +41,11 @@ fn an_input_that_was_sorted_extended_or_edited_costs_only_what_is_new() {
     for (changed, new) in [(sorted, 0), (extended, 5), (shortened, 0), (edited, 1)] {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         place.write("users.csv", csv.clone() + "9,,x@example.com,192.0.2.1,u\n");
-        place.score(&server, []).exits(1);
+        place.score(&server, "").exits(1);
         assert_eq!(server.calls(), 20);
         place.write("users.csv", &changed);
         place
-            .score(&server, ["--retry-failed"])
+            .score(&server, "--retry-failed")
             .exits(0)
             .says("20 answers are paid for");
         assert_eq!(server.calls(), 20 + new);
@@ -64,7 +64,7 @@ fn other_thresholds_cost_no_call() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     stopped(&place, &server, 7);
     place
-        .score(&server, ["--approve-max", "10", "--review-max", "10"])
+        .score(&server, "--approve-max 10 --review-max 10")
         .exits(0);
     assert_eq!(server.calls(), 12);
     let expected = users::scored(&csv)
@@ -96,17 +96,15 @@ fn other_thresholds_cost_no_call() {
 fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
     let csv = users::csv(10);
     let odd = |name: &str| ["User 3", "User 7"].contains(&name);
-    let (place, server) = (
-        Place::with("users.csv", &csv),
-        Server::start(move |request| {
-            if odd(&request.name()) && request.attempt == 1 {
-                return status(422);
-            }
-            good(request)
-        }),
-    );
+    let place = Place::with("users.csv", &csv);
+    let server = Server::start(move |request| {
+        if odd(&request.name()) && request.attempt == 1 {
+            return status(422);
+        }
+        good(request)
+    });
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(1)
         .says("scored.csv.ledger has 8 paid answers; `--retry-failed` sends only the rows without a verdict");
     assert_eq!(place.text("scored.csv"), users::scored_without(&csv, odd));
@@ -120,7 +118,7 @@ fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
         ]
     );
     place
-        .score(&server, ["--retry-failed"])
+        .score(&server, "--retry-failed")
         .exits(0)
         .says("8 rows already paid for, taken from the ledger");
     let again: Vec<_> = server.requests()[10..].iter().map(Request::name).collect();
@@ -140,25 +138,22 @@ fn continuing_a_run_of_another_day_gives_a_warning() {
     ledger_file::begun_long_ago(&place.path("scored.csv.ledger"));
     // A nightly job runs with --quiet and must get the warning all the same.
     place
-        .score(&server, ["--quiet"])
+        .score(&server, "--quiet")
         .exits(0)
         .says("warning: the run of ")
         .says(" is more than a day old: its 4 answers are used, unless `--fresh` or `--max-age` is given\n");
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     // A shared ledger belongs to no single day.
-    let shared = |more: &[&str]| {
-        let args = ["users.csv", "-o", "scored.csv", "--overwrite"];
-        let program = place
-            .run(&server, args)
-            .arg("--ledger")
-            .arg("answers.ledger");
+    let shared = |more: &str| {
+        let args = "users.csv -o scored.csv --overwrite";
+        let program = place.run(&server, args).args("--ledger answers.ledger");
         let done = program.args(more).done();
         done.silent_about("warning").code()
     };
-    assert_eq!(shared(&["--max-calls", "2"]), Some(3));
+    assert_eq!(shared("--max-calls 2"), Some(3));
     ledger_file::begun_long_ago(&place.path("answers.ledger"));
-    assert_eq!(shared(&[]), Some(0));
+    assert_eq!(shared(""), Some(0));
 }
 
 #[test]
@@ -175,7 +170,7 @@ fn equal_rows_that_are_asked_each_keep_their_own_answers_over_a_stop() {
         })
     };
     let (place, server) = (Place::with("users.csv", &csv), numbered());
-    place.score(&server, ["--no-dedupe", "-c", "1"]).exits(0);
+    place.score(&server, "--no-dedupe -c 1").exits(0);
     let whole = place.text("scored.csv");
     assert!(
         whole.contains(",A-1,1,") && whole.contains(",A-4,4,"),
@@ -187,7 +182,7 @@ fn equal_rows_that_are_asked_each_keep_their_own_answers_over_a_stop() {
         let stop = stop.to_string();
         let args = ["--no-dedupe", "-c", "1", "--max-calls", &stop];
         place.score(&server, args).exits(3);
-        place.score(&server, ["--no-dedupe", "-c", "1"]).exits(0);
+        place.score(&server, "--no-dedupe -c 1").exits(0);
         assert_eq!(
             (place.text("scored.csv"), server.calls()),
             (whole.clone(), 5)
@@ -195,7 +190,7 @@ fn equal_rows_that_are_asked_each_keep_their_own_answers_over_a_stop() {
     }
     let (place, server) = (Place::with("users.csv", &csv), numbered());
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(0)
         .says("3 rows reused the answer of an identical row");
     assert_eq!(server.calls(), 2);
@@ -208,8 +203,8 @@ fn a_killed_run_that_sends_each_of_several_equal_rows_pays_for_none_twice() {
     let place = Place::with("users.csv", &csv);
     // The third call is never answered, and so never paid for.
     let (server, release) = Server::holding_if(|request| request.nth == 3);
-    let flags = ["--no-dedupe", "-c", "1"];
-    let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+    let flags = "--no-dedupe -c 1";
+    let run = place.scoring(&server);
     let run = run.args(flags);
     let stored = || {
         let ledger = ledger_file::open(&place.path("scored.csv.ledger"));
@@ -236,9 +231,7 @@ fn a_row_equal_to_one_that_is_out_waits_for_its_answer() {
     let rows: Vec<_> = (1..).zip(names).map(|(id, name)| row(id, name)).collect();
     let csv = file(rows.iter().map(String::as_str));
     let place = Place::with("users.csv", &csv);
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv"])
-        .start();
+    let running = place.scoring(&server).start();
     server.wait_for_calls(4);
     drop(release);
     running
@@ -252,10 +245,10 @@ fn a_row_equal_to_one_that_is_out_waits_for_its_answer() {
 #[test]
 fn a_row_equal_to_one_that_this_run_has_paid_for_is_no_earlier_runs() {
     let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
-    let shared = ["--ledger", "answers.ledger"];
+    let shared = "--ledger answers.ledger";
     place.score(&server, shared).exits(0);
     let (reader, mut writer) = std::io::pipe().unwrap();
-    let running = { place.run(&server, ["-", "-o", "more.csv"]) }
+    let running = { place.run(&server, "- -o more.csv") }
         .args(shared)
         .stdin_from(reader)
         .start();
@@ -289,10 +282,10 @@ fn a_foreign_file_or_a_newer_ledger_is_refused_and_left_as_it_is() {
         for args in [&["--fresh"][..], &["--overwrite"], &[]] {
             place.write("scored.csv.ledger", bytes);
             place.write("answers.ledger", bytes);
-            let program = || place.run(&server, ["users.csv", "-o", "scored.csv"]);
+            let program = || place.scoring(&server);
             let program = || program().args(args);
             program().done().exits(2).says(words);
-            let shared = program().arg("--ledger").arg("answers.ledger").done();
+            let shared = program().args("--ledger answers.ledger").done();
             shared.exits(2).says(words);
             assert!(place.read("scored.csv.ledger") == bytes);
             assert!(place.read("answers.ledger") == bytes);
@@ -311,14 +304,12 @@ fn an_output_on_a_link_has_its_ledger_beside_the_real_file() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     fs::create_dir(place.path("real")).unwrap();
     symlink("real/target.csv", place.path("link.csv")).unwrap();
-    let run = || place.run(&server, ["users.csv", "-o", "link.csv"]);
-    run().arg("--max-calls").arg("4").done().exits(3);
+    let run = || place.run(&server, "users.csv -o link.csv");
+    run().args("--max-calls 4").done().exits(3);
     assert!(place.path("real/target.csv.ledger").exists());
     assert!(!place.path("link.csv.ledger").exists());
     // Under its real name it is the same output.
-    let real = place
-        .run(&server, ["users.csv", "-o", "real/target.csv"])
-        .done();
+    let real = place.run(&server, "users.csv -o real/target.csv").done();
     real.exits(0).says("4 answers are paid for");
     assert_eq!(server.calls(), 6);
     assert_eq!(place.text("link.csv"), users::scored(&csv));
@@ -328,18 +319,13 @@ fn an_output_on_a_link_has_its_ledger_beside_the_real_file() {
 #[test]
 fn a_row_refused_for_good_by_a_pause_is_left_and_asked_by_the_next_run() {
     let csv = users::csv(8);
-    let (place, server) = (
-        Place::with("users.csv", &csv),
-        Server::start(|request| match request.nth {
-            5 => answer(429, &[("retry-after", "3600")], ""),
-            _ => good(request),
-        }),
-    );
-    place
-        .score(&server, ["-c", "1"])
-        .exits(3)
-        .says("4 paid answers");
-    place.score(&server, []).exits(0);
+    let place = Place::with("users.csv", &csv);
+    let server = Server::start(|request| match request.nth {
+        5 => answer(429, &[("retry-after", "3600")], ""),
+        _ => good(request),
+    });
+    place.score(&server, "-c 1").exits(3).says("4 paid answers");
+    place.score(&server, "").exits(0);
     assert_eq!(server.calls(), 5 + 4);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
@@ -354,19 +340,19 @@ fn a_mistyped_command_in_between_costs_no_paid_answer() {
     );
     stopped(&place, &server, 30);
     // First an address that refuses everything, then another file with the same output.
-    place.score(&refuses, []).exits(4);
+    place.score(&refuses, "").exits(4);
     place.write("other.csv", users::named(["Somebody Else"]));
-    let done = place.run(&server, ["other.csv", "-o", "scored.csv"]).done();
+    let done = place.run(&server, "other.csv -o scored.csv").done();
     done.exits(0)
         .says("scored.csv.ledger has 31 paid answers, also for other rows");
     assert_eq!(server.calls(), 31);
     // Now the output belongs to another input.
-    place.score(&server, []).exits(2).says("--retry-failed");
+    place.score(&server, "").exits(2).says("--retry-failed");
     place
-        .score(&server, ["--retry-failed"])
+        .score(&server, "--retry-failed")
         .exits(2)
         .says("`scored.csv` was written by a run with another input");
-    let done = place.score(&server, ["--retry-failed", "--overwrite"]);
+    let done = place.score(&server, "--retry-failed --overwrite");
     done.exits(0)
         .says("30 rows already paid for, taken from the ledger");
     assert_eq!(server.calls(), 41);
@@ -377,22 +363,20 @@ fn a_mistyped_command_in_between_costs_no_paid_answer() {
 #[test]
 fn a_row_that_always_fails_holds_up_no_row_behind_it() {
     let csv = users::csv(6);
-    let (place, server) = (
-        Place::with("users.csv", &csv),
-        Server::start(|request| match &*request.name() {
-            "User 1" => status(500),
-            "User 5" if request.attempt == 1 => status(500),
-            _ => good(request),
-        }),
-    );
-    place.score(&server, ["--retries", "0", "-c", "1"]).exits(3);
+    let place = Place::with("users.csv", &csv);
+    let server = Server::start(|request| match &*request.name() {
+        "User 1" => status(500),
+        "User 5" if request.attempt == 1 => status(500),
+        _ => good(request),
+    });
+    place.score(&server, "--retries 0 -c 1").exits(3);
     let server = Server::start(|request| match &*request.name() {
         "User 2" => status(500),
         "User 5" if request.attempt == 1 => status(500),
         _ => good(request),
     });
-    place.score(&server, ["--retries", "0", "-c", "1"]).exits(1);
-    let retry = ["--retries", "0", "-c", "1", "--retry-failed"];
+    place.score(&server, "--retries 0 -c 1").exits(1);
+    let retry = "--retries 0 -c 1 --retry-failed";
     place.score(&server, retry).exits(1);
     let bad = |name: &str| name == "User 2";
     assert_eq!(place.text("scored.csv"), users::scored_without(&csv, bad));
@@ -401,11 +385,9 @@ fn a_row_that_always_fails_holds_up_no_row_behind_it() {
 #[test]
 fn a_new_ledger_does_not_allow_overwriting_rows_that_were_paid_for() {
     let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
+    place.score(&server, "--no-ledger --max-calls 4").exits(3);
     place
-        .score(&server, ["--no-ledger", "--max-calls", "4"])
-        .exits(3);
-    place
-        .score(&server, ["--ledger", "new.ledger"])
+        .score(&server, "--ledger new.ledger")
         .exits(2)
         .says("is in the way");
     assert_eq!(server.calls(), 4);

@@ -35,9 +35,7 @@ fn of_two_runs_to_one_output_the_second_is_refused_and_the_first_named() {
     let csv = users::csv(50);
     let (server, release) = Server::holding(3);
     let place = Place::with("users.csv", &csv);
-    let first = place
-        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
-        .start();
+    let first = place.run(&server, "users.csv -o scored.csv -c 4").start();
     server.wait_for_calls(7);
     // With another ledger or without one, it is still the same output.
     for more in [
@@ -48,8 +46,7 @@ fn of_two_runs_to_one_output_the_second_is_refused_and_the_first_named() {
         &["--no-ledger"],
         &["--no-ledger", "--no-dedupe"],
     ] {
-        let done = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        let done = done.args(more).done();
+        let done = place.score(&server, more);
         done.exits(75)
             .says(&format!("another run (process {} on ", first.id()))
             .says(") is writing `scored.csv`\n");
@@ -144,7 +141,7 @@ fn a_run_that_was_killed_holds_nothing() {
         let (server, release) = Server::holding(20);
         let place = Place::with("users.csv", &csv);
         let program = || {
-            let program = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"]);
+            let program = place.run(&server, "users.csv -o scored.csv -c 4");
             match ledger {
                 Some(ledger) => program.arg("--ledger").arg(ledger),
                 None => program,
@@ -210,8 +207,8 @@ fn runs_that_want_different_fields_of_one_ledger_pay_for_nobody_again_and_again(
     let server = numbered();
     let place = Place::with("users.csv", users::csv(4));
     let run = |columns: &[&str]| {
-        let args = ["--ledger", "answers.ledger", "--overwrite"];
-        let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        let args = "--ledger answers.ledger --overwrite";
+        let program = place.scoring(&server);
         let program = program.args(args);
         let program = columns.iter().fold(program, |program, column| {
             program.arg("--column").arg(column)
@@ -255,7 +252,7 @@ fn a_damaged_ledger_that_runs_share_is_refused_with_a_way_out_that_leads_somewhe
     damaged[100..].fill(0x55);
     for fresh in [false, true] {
         place.write("answers.ledger", &damaged);
-        let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        let program = place.scoring(&server);
         let fresh = fresh.then_some("--fresh").into_iter();
         let args = shared.into_iter().chain(fresh);
         let done = program.args(args).done();

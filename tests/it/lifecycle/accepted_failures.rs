@@ -16,13 +16,9 @@ fn rejecting_two(times: usize) -> Server {
     })
 }
 
-fn summary(place: &Place) -> Value {
-    serde_json::from_str(&place.text("summary.json")).unwrap()
-}
-
 fn scored(place: &Place, server: &Server, accepted: &str, more: &[&str]) -> Done {
     let accept = ["--accept-failures", accepted, "--summary", "summary.json"];
-    let program = place.run(server, ["users.csv", "-o", "scored.csv"]);
+    let program = place.scoring(server);
     program.args(accept).args(more).done()
 }
 
@@ -39,7 +35,7 @@ fn as_many_failures_as_are_accepted_end_with_0_and_one_more_with_1() {
         done.exits(code)
             .says("failed 2: refused 2; see scored.rejects.csv")
             .says(&words);
-        let summary = summary(&place);
+        let summary = place.json("summary.json");
         assert_eq!(summary["exit_code"], code);
         assert_eq!(summary["failed"]["rows"], 2);
         assert_eq!(summary["failures_accepted"], code == 0);
@@ -90,7 +86,7 @@ fn neither_a_stopped_run_nor_rows_without_a_decision_are_accepted() {
     let place = Place::with("users.csv", users::csv(ROWS));
     let done = scored(&place, &server, "100%", &["--max-calls", "9", "-c", "1"]);
     done.exits(3).silent_about("--accept-failures");
-    assert_eq!(summary(&place)["failures_accepted"], false);
+    assert_eq!(place.json("summary.json")["failures_accepted"], false);
 
     let levels = Server::start(|request| match request.name().as_str() {
         "User 3" => status(422),
@@ -108,7 +104,7 @@ fn neither_a_stopped_run_nor_rows_without_a_decision_are_accepted() {
     ];
     let done = scored(&place, &levels, "5", &decide);
     done.exits(1).says("not accepted, as rows have no decision");
-    assert_eq!(summary(&place)["failures_accepted"], false);
+    assert_eq!(place.json("summary.json")["failures_accepted"], false);
     let done = scored(
         &place,
         &levels,

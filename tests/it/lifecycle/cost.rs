@@ -33,9 +33,7 @@ fn max_cost_is_exact_with_many_in_flight_and_with_retries_and_then_the_same_comm
             "as many calls as are paid for",
         );
     }
-    place
-        .score(&server, ["--max-cost", "20", "--price", "0.1"])
-        .exits(0);
+    place.score(&server, "--max-cost 20 --price 0.1").exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
 
@@ -48,12 +46,9 @@ fn of_two_budgets_the_smaller_one_stops_the_run_and_is_named() {
         ("4", "0.012", "`--max-cost` pays for: 3", "max_cost"),
     ] {
         let budgets = ["--max-calls", calls, "--max-cost", cost, "--price", "0.004"];
-        let done = place.run(
-            &server,
-            ["users.csv", "-o", "scored.csv", "--summary", "s.json"],
-        );
+        let done = place.run(&server, "users.csv -o scored.csv --summary s.json");
         done.args(budgets).done().exits(3).says(words);
-        let summary: serde_json::Value = serde_json::from_str(&place.text("s.json")).unwrap();
+        let summary = place.json("s.json");
         assert_eq!(summary["stopped"], reason);
     }
     assert_eq!(server.calls(), 5);
@@ -95,8 +90,7 @@ fn a_budget_without_a_price_or_for_less_than_a_call_is_refused_before_the_first_
             "`--max-cost` is 0.003 EUR, which is less than the price of a call: 0.004 EUR",
         ),
     ] {
-        let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        run.args(args).done().exits(2).says(words);
+        place.score(&server, args).exits(2).says(words);
     }
     assert_eq!(server.calls(), 0);
 }
@@ -114,19 +108,9 @@ fn what_was_spent_saved_and_perhaps_billed_is_told_apart() {
         "useless" => ok("{}"),
         _ => good(request),
     });
-    let args = [
-        "--price",
-        "0.004",
-        "--currency",
-        "EUR",
-        "--summary",
-        "s.json",
-    ];
+    let args = "--price 0.004 --currency EUR --summary s.json";
     let score = || {
-        let run = place.run(
-            &server,
-            ["users.csv", "-o", "scored.csv", "--progress", "plain"],
-        );
+        let run = place.run(&server, "users.csv -o scored.csv --progress plain");
         run.args(args)
     };
     score().done().exits(1).says(
@@ -134,14 +118,14 @@ fn what_was_spent_saved_and_perhaps_billed_is_told_apart() {
     ).says("saved 0.008 EUR: 2 rows reused an answer\n");
     assert_eq!(server.calls(), 13);
     let cost = || {
-        let summary: serde_json::Value = serde_json::from_str(&place.text("s.json")).unwrap();
+        let summary = place.json("s.json");
         summary["cost"].to_string()
     };
     let expected =
         r#"{"price":0.004,"currency":"EUR","spent":0.044,"spent_at_most":0.052,"saved":0.008}"#;
     assert_eq!(cost(), expected);
     // What is known now costs nothing: only the two rows without a verdict are sent again.
-    let retried = score().args(["--retry-failed", "--overwrite"]).done();
+    let retried = score().args("--retry-failed --overwrite").done();
     retried
         .exits(1)
         .says("spent 0.004 EUR: 1 answer at 0.004 EUR; at most 0.012 EUR, with 2 failed calls")
@@ -152,16 +136,10 @@ fn what_was_spent_saved_and_perhaps_billed_is_told_apart() {
 fn every_kind_of_progress_shows_what_was_spent_and_a_sandbox_only_would_have() {
     let place = Place::with("users.csv", users::csv(20));
     let run = |args: &[&str]| {
-        let run = place.rescore([
-            "run",
-            "users.csv",
-            "--sandbox",
-            "--rate",
-            "50/s",
-            "--price",
-            "1",
-        ]);
-        run.args(["--progress-every", "50ms"]).args(args).done()
+        place
+            .rescore("run users.csv --sandbox --rate 50/s --price 1 --progress-every 50ms")
+            .args(args)
+            .done()
     };
     let plain = run(&["--progress", "plain"]);
     plain

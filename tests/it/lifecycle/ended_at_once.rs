@@ -56,11 +56,7 @@ fn a_signal_ends_a_command_that_waits_for_a_silent_pipe() {
             ] {
                 let place = Place::new();
                 let (reader, mut producer) = io::pipe().unwrap();
-                let running = place
-                    .rescore([])
-                    .args(args(command, "-"))
-                    .stdin_from(reader)
-                    .start();
+                let running = place.rescore(args(command, "-")).stdin_from(reader).start();
                 wait_until_it_listens(&running, number);
                 producer.write_all(first.as_bytes()).unwrap();
                 running.signal(signal);
@@ -85,7 +81,7 @@ fn a_signal_ends_a_command_in_a_large_file() {
         format!("transaction_id,risk_score,decision,name\n{rows}"),
     );
     for command in COMMANDS {
-        let running = place.rescore([]).args(args(command, "scored.csv")).start();
+        let running = place.rescore(args(command, "scored.csv")).start();
         match command.iter().find(|arg| **arg == "new.csv") {
             Some(name) => {
                 running.wait_for_file(&format!("{name}.partial"), |rows| !rows.is_empty());

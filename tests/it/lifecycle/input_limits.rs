@@ -2,8 +2,6 @@
 
 use std::io::Write as _;
 
-use serde_json::Value;
-
 use crate::support::process::{Done, Place};
 use crate::support::server::Server;
 use crate::support::users;
@@ -113,7 +111,7 @@ fn a_stream_that_ends_too_early_costs_no_call_and_replaces_nothing() {
     let server = Server::good();
     let place = Place::with("scored.csv", OLD);
     let run = |rows: String, more: &[&str]| {
-        let args = ["-", "-o", "scored.csv", "--overwrite", "--min-rows", "10"];
+        let args = "- -o scored.csv --overwrite --min-rows 10";
         let program = place.run(&server, args).args(more);
         program.stdin(rows).done()
     };
@@ -156,8 +154,8 @@ fn a_long_stream_with_too_few_rows_does_not_get_the_outputs_name_and_the_whole_o
     let server = Server::good();
     let place = Place::with("scored.csv", OLD);
     let run = |rows: String| {
-        let args = ["-", "-o", "scored.csv", "--overwrite", "--min-rows", "10"];
-        let program = place.run(&server, args).args(["--summary", "summary.json"]);
+        let args = "- -o scored.csv --overwrite --min-rows 10";
+        let program = place.run(&server, args).args("--summary summary.json");
         program.stdin(rows).done()
     };
     run(large_and_small(4))
@@ -166,7 +164,7 @@ fn a_long_stream_with_too_few_rows_does_not_get_the_outputs_name_and_the_whole_o
         .says("error: standard input has 9 rows, fewer than `--min-rows 10`")
         .says("once the input is complete or `--min-rows` is lowered, the same command continues")
         .silent_about("nothing was sent");
-    let summary: Value = serde_json::from_str(&place.text("summary.json")).unwrap();
+    let summary = place.json("summary.json");
     assert_eq!(summary["stopped"], "min_rows");
     assert_eq!(summary["exit_code"], 2);
     assert_eq!(place.text("scored.csv"), OLD);

@@ -163,7 +163,7 @@ fn a_run_that_is_killed_again_and_again_gives_the_bytes_of_one_that_was_not() {
     let (csv, fixed) = (csv(&users, &NAMELESS), csv(&users, &[]));
     let undisturbed = {
         let (place, server) = (Place::with("users.csv", &csv), server());
-        place.score(&server, ["-c", "8"]).exits(1);
+        place.score(&server, "-c 8").exits(1);
         assert_eq!(server.calls(), unique(&users, &NAMELESS));
         (place.text("scored.csv"), place.text("scored.rejects.csv"))
     };
@@ -189,7 +189,7 @@ fn a_run_that_is_killed_again_and_again_gives_the_bytes_of_one_that_was_not() {
     };
     figures.kills = course.kill(40, &mut chance);
     assert_eq!(figures.kills, 40);
-    let done = place.score(&server, ["-c", "8"]);
+    let done = place.score(&server, "-c 8");
     if done.code() == Some(2) {
         done.says("already exists");
     } else {
@@ -202,7 +202,7 @@ fn a_run_that_is_killed_again_and_again_gives_the_bytes_of_one_that_was_not() {
 
     // Only the fixed rows are asked, and they go to their places.
     place.write("users.csv", &fixed);
-    let retry = ["-c", "8", "--retry-failed"];
+    let retry = "-c 8 --retry-failed";
     place.score(&server, retry).exits(0);
     let new = unique(&users, &[]) - figures.unique;
     assert_eq!(server.calls(), figures.calls + new);

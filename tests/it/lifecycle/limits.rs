@@ -24,7 +24,7 @@ fn max_calls_is_exact_with_many_in_flight_and_with_retries_and_then_the_same_com
     let mut runs = 0;
     loop {
         let before = server.calls();
-        let done = place.score(&server, ["-c", "64", "--max-calls", "75"]);
+        let done = place.score(&server, "-c 64 --max-calls 75");
         runs += 1;
         let calls = server.calls() - before;
         if done.code() == Some(0) {
@@ -59,9 +59,7 @@ fn max_calls_is_exact_with_many_in_flight_and_with_retries_and_then_the_same_com
 fn as_many_calls_as_rows_are_enough() {
     let csv = users::csv(64);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    place
-        .score(&server, ["-c", "64", "--max-calls", "64"])
-        .exits(0);
+    place.score(&server, "-c 64 --max-calls 64").exits(0);
     assert_eq!(server.calls(), 64);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
@@ -122,9 +120,9 @@ fn a_run_that_stopped_before_its_first_answer_does_not_stop_the_next() {
         1 => answer(429, &[("retry-after", "3600")], ""),
         _ => good(request),
     });
-    place.score(&server, []).exits(3);
+    place.score(&server, "").exits(3);
     assert_eq!(server.calls(), 1);
-    place.score(&server, []).exits(1);
+    place.score(&server, "").exits(1);
     assert_eq!(
         place.text("scored.csv"),
         users::scored_without(&csv, str::is_empty)
@@ -151,14 +149,14 @@ fn a_path_where_no_ledger_can_be_is_reported_before_the_first_call() {
     }
     // What is in the way of a run's own.
     fs::create_dir(place.path("scored.csv.ledger")).unwrap();
-    place.score(&server, []).exits(2).says("scored.csv.ledger");
+    place.score(&server, "").exits(2).says("scored.csv.ledger");
     fs::remove_dir(place.path("scored.csv.ledger")).unwrap();
     // Nobody may write there, except root.
     let closed = place.path("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).unwrap();
     if fs::write(closed.join("x"), "").is_err() {
-        let run = place.run(&server, ["users.csv", "-o", "closed/scored.csv"]);
+        let run = place.run(&server, "users.csv -o closed/scored.csv");
         run.done().exits(2).says("permission denied");
     } else {
         println!("skipped: this user may write everywhere");
@@ -176,7 +174,7 @@ fn a_directory_that_is_removed_meanwhile_stops_the_run() {
     let place = Place::with("users.csv", &csv);
     fs::create_dir(place.path("out")).unwrap();
     let running = place
-        .run(&server, ["users.csv", "-o", "out/scored.csv", "-c", "4"])
+        .run(&server, "users.csv -o out/scored.csv -c 4")
         .start();
     server.wait_for_calls(24);
     fs::remove_dir_all(place.path("out")).unwrap();
@@ -192,7 +190,7 @@ fn a_directory_that_is_removed_meanwhile_stops_the_run() {
 
     fs::create_dir(place.path("out")).unwrap();
     place
-        .run(&server, ["users.csv", "-o", "out/scored.csv"])
+        .run(&server, "users.csv -o out/scored.csv")
         .done()
         .exits(0);
     assert_eq!(place.text("out/scored.csv"), users::scored(&csv));
@@ -207,13 +205,13 @@ fn standard_output_asks_equal_rows_once_and_leaves_nothing_behind() {
     let left = || fs::read_dir(place.path("tmp")).unwrap().count();
     let run = |server| {
         place
-            .run(server, ["users.csv"])
+            .run(server, "users.csv")
             .env("TMPDIR", place.path("tmp"))
     };
     let done = run(&server).done();
     done.exits(0)
         .says("43 rows reused the answer of an identical row");
-    assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
+    assert_eq!(done.printed(), users::scored(&csv));
     assert_eq!((server.calls(), left()), (7, 0));
 
     let done = run(&server).arg("--no-dedupe").done();
@@ -239,20 +237,15 @@ fn standard_output_asks_equal_rows_once_and_leaves_nothing_behind() {
 fn with_a_ledger_a_run_to_standard_output_continues_too() {
     let csv = users::csv(30);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let run = || {
-        place.run(
-            &server,
-            ["users.csv", "--ledger", "answers.ledger", "-c", "1"],
-        )
-    };
-    let done = run().arg("--max-calls").arg("12").done();
+    let run = || place.run(&server, "users.csv --ledger answers.ledger -c 1");
+    let done = run().args("--max-calls 12").done();
     done.exits(3).says("answers.ledger has the paid answers");
-    let first = String::from_utf8_lossy(&done.stdout);
+    let first = done.printed();
     assert_eq!(first, users::scored(&users::csv(12)));
     let done = run().done();
     done.exits(0)
         .says("12 rows already paid for, taken from the ledger");
-    assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
+    assert_eq!(done.printed(), users::scored(&csv));
     assert_eq!(server.calls(), 30);
     assert_eq!(place.names(), ["answers.ledger", "users.csv"]);
 }
@@ -261,38 +254,31 @@ fn with_a_ledger_a_run_to_standard_output_continues_too() {
 fn without_a_ledger_the_next_run_refuses_what_was_paid_for() {
     let csv = users::csv(9);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    place
-        .score(&server, ["--no-ledger", "--max-calls", "4"])
-        .exits(3);
+    place.score(&server, "--no-ledger --max-calls 4").exits(3);
     assert_eq!(place.names(), ["scored.csv.partial", "users.csv"]);
     for more in ["--no-ledger", "--no-dedupe"] {
         place.score(&server, [more]).exits(2).says("is in the way");
     }
     assert_eq!(server.calls(), 4);
-    place.score(&server, ["--overwrite"]).exits(0);
+    place.score(&server, "--overwrite").exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
 
 #[test]
 fn an_answer_without_a_verdict_is_not_kept_once_the_run_is_finished() {
     let csv = users::csv(6);
-    let (place, server) = (
-        Place::with("users.csv", &csv),
-        Server::start(|request| match request.nth {
-            4 => ok("{}"),
-            _ => good(request),
-        }),
-    );
-    place
-        .score(&server, ["-c", "1"])
-        .exits(1)
-        .says("5 paid answers");
+    let place = Place::with("users.csv", &csv);
+    let server = Server::start(|request| match request.nth {
+        4 => ok("{}"),
+        _ => good(request),
+    });
+    place.score(&server, "-c 1").exits(1).says("5 paid answers");
     let failed = |name: &str| name == "User 4";
     assert_eq!(
         place.text("scored.csv"),
         users::scored_without(&csv, failed)
     );
-    place.score(&server, ["-c", "1", "--retry-failed"]).exits(0);
+    place.score(&server, "-c 1 --retry-failed").exits(0);
     assert_eq!(server.calls(), 7);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }

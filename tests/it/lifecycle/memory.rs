@@ -8,9 +8,7 @@ use crate::support::users;
 fn a_run_takes_no_huge_pages_where_the_system_gives_them_unasked() {
     let (server, release) = Server::holding_if(|_| true);
     let place = Place::with("users.csv", users::csv(1));
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv"])
-        .start();
+    let running = place.scoring(&server).start();
     server.wait_for_calls(1);
     // Linux reports it since 5.0.
     let given = running.status("THP_enabled:");

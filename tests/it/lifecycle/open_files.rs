@@ -35,7 +35,7 @@ fn if_few_files_may_be_open_fewer_calls_are_in_flight_and_a_warning_says_so() {
         let (server, most) = crowded();
         let place = Place::with("users.csv", &csv);
         let under = with_files(&place, &format!("-n {limit}"));
-        let args = ["users.csv", "-o", "scored.csv", "-c", "200", "-q"];
+        let args = "users.csv -o scored.csv -c 200 -q";
         let done = place.run(&server, args).under(under).done();
         done.exits(0);
         let warning = format!(
@@ -50,7 +50,7 @@ fn if_few_files_may_be_open_fewer_calls_are_in_flight_and_a_warning_says_so() {
 
 #[test]
 fn if_too_few_files_may_be_open_for_one_call_the_run_does_not_start_and_names_their_number() {
-    let run = ["run", "users.csv", "-o", "scored.csv"];
+    let run = "run users.csv -o scored.csv";
     for (limit, more, needed) in [
         (4, &[][..], 24),
         (20, &[], 24),
@@ -93,7 +93,7 @@ fn a_run_with_just_enough_open_files_succeeds() {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         let under = with_files(&place, &format!("-n {limit}"));
         let program = place
-            .rescore(["run", "users.csv", "-o", "scored.csv", "-q"])
+            .rescore("run users.csv -o scored.csv -q")
             .env("RESCORE_API_KEY", KEY)
             .env("RESCORE_SERVICE_ID", "test")
             .env("RESCORE_BASE_URL", server.url());
@@ -113,7 +113,7 @@ fn without_a_given_concurrency_there_are_silently_as_many_calls_as_open_files_al
     let (server, most) = crowded();
     let place = Place::with("users.csv", &csv);
     let under = with_files(&place, "-n 64");
-    let args = ["users.csv", "-o", "scored.csv", "--progress", "off"];
+    let args = "users.csv -o scored.csv --progress off";
     let done = place.run(&server, args).under(under).done();
     done.exits(0)
         .says("up to 8 calls at a time, no rate limit")
@@ -134,7 +134,7 @@ fn if_few_files_may_be_open_no_call_lacks_one() {
     let csv = users::csv(3_000);
     let place = Place::with("users.csv", &csv);
     let under = with_files(&place, "-n 256");
-    let args = ["run", "users.csv", "-o", "scored.csv", "--sandbox"];
+    let args = "run users.csv -o scored.csv --sandbox";
     let done = place.rescore(args).under(under).done();
     done.exits(0)
         .says("up to 52 calls at a time, no rate limit")
@@ -156,7 +156,7 @@ fn a_limit_that_may_be_raised_is_raised_in_silence() {
     });
     let place = Place::with("users.csv", &csv);
     let under = with_files(&place, "-Sn 64");
-    let args = ["users.csv", "-o", "scored.csv", "-c", "100", "-q"];
+    let args = "users.csv -o scored.csv -c 100 -q";
     let done = place.run(&server, args).under(under).done();
     done.exits(0);
     done.check(done.stderr.is_empty(), "nothing to be said");

@@ -27,10 +27,6 @@ fn numbers_of(place: &Place, csv: &str) -> Vec<usize> {
     output.lines().skip(1).map(number).collect()
 }
 
-fn summary(place: &Place) -> Value {
-    serde_json::from_str(&place.text("s.json")).unwrap()
-}
-
 #[test]
 fn a_part_then_a_larger_one_then_the_whole_file_pays_for_each_user_once() {
     // Users 1 to 5, the first two again, and 15 others.
@@ -60,10 +56,10 @@ fn a_part_then_a_larger_one_then_the_whole_file_pays_for_each_user_once() {
             ["s.json", "scored.csv", "scored.csv.ledger", "users.csv"]
         );
         let part = serde_json::json!({"limit": taken, "sample_percent": null});
-        assert_eq!(summary(&place)["part"], part);
-        assert_eq!(summary(&place)["rows"]["read"], taken);
+        assert_eq!(place.json("s.json")["part"], part);
+        assert_eq!(place.json("s.json")["rows"]["read"], taken);
     }
-    let done = place.score(&server, []);
+    let done = place.score(&server, "");
     done.exits(0)
         .says("continuing the run of")
         .says("10 rows already paid for");
@@ -72,7 +68,7 @@ fn a_part_then_a_larger_one_then_the_whole_file_pays_for_each_user_once() {
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!(place.names(), ["s.json", "scored.csv", "users.csv"]);
     // It is finished: the next one is another run.
-    place.score(&server, []).exits(2).says("already exists");
+    place.score(&server, "").exits(2).says("already exists");
 }
 
 #[test]
@@ -87,7 +83,9 @@ fn a_sample_is_the_same_whatever_the_ledger_and_the_order_and_equal_rows_are_all
         assert_eq!(
             format!(
                 "{}%",
-                summary(&place)["part"]["sample_percent"].as_f64().unwrap()
+                place.json("s.json")["part"]["sample_percent"]
+                    .as_f64()
+                    .unwrap()
             ),
             share
         );
@@ -117,18 +115,18 @@ fn a_sample_is_the_same_whatever_the_ledger_and_the_order_and_equal_rows_are_all
 fn a_sample_then_its_first_rows_then_the_whole_file_pays_for_each_user_once() {
     let csv = users::csv(300);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    place.score(&server, ["--sample", "10%"]).exits(0);
+    place.score(&server, "--sample 10%").exits(0);
     let drawn = numbers_of(&place, &csv);
     assert_eq!(server.calls(), drawn.len());
-    let done = place.score(&server, ["--sample", "20%", "--limit", "5"]);
+    let done = place.score(&server, "--sample 20% --limit 5");
     done.exits(0)
         .says("sending the first 5 rows of a sample of 20% of users.csv")
         .says("without `--limit` and `--sample` continues");
     let first = numbers_of(&place, &csv);
     assert_eq!(first.len(), 5);
-    place.score(&server, ["--sample", "20%"]).exits(0);
+    place.score(&server, "--sample 20%").exits(0);
     assert_eq!(numbers_of(&place, &csv)[..5], first);
-    place.score(&server, []).exits(0);
+    place.score(&server, "").exits(0);
     assert_eq!(server.calls(), 300);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
@@ -140,7 +138,7 @@ fn a_whole_run_that_is_killed_after_a_part_continues_and_replaces_the_parts_outp
         let place = Place::with("users.csv", &csv);
         let server = Server::start(|request| good(request).after(Duration::from_millis(2)));
         let run = |args: &[&str]| {
-            let run = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"]);
+            let run = place.run(&server, "users.csv -o scored.csv -c 4");
             run.args(ledger).args(args)
         };
         run(&["--limit", "50"])
@@ -165,13 +163,13 @@ fn a_whole_run_that_is_killed_after_a_part_continues_and_replaces_the_parts_outp
 fn a_part_that_is_stopped_continues_like_any_run() {
     let csv = users::csv(30);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let args = ["--limit", "20", "--max-calls", "8", "--summary", "s.json"];
+    let args = "--limit 20 --max-calls 8 --summary s.json";
     for code in [3, 3, 0] {
         place.score(&server, args).exits(code);
-        assert_eq!(summary(&place)["part"]["limit"], 20);
+        assert_eq!(place.json("s.json")["part"]["limit"], 20);
     }
     assert_eq!(server.calls(), 20);
-    place.score(&server, []).exits(0);
+    place.score(&server, "").exits(0);
     assert_eq!(server.calls(), 30);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
@@ -202,15 +200,15 @@ fn rejects_of_a_part_have_the_row_numbers_of_the_input_and_cost_nothing_again() 
         rejects.lines().skip(1).map(row).collect()
     };
     place
-        .score(&server, ["--sample", "30%"])
+        .score(&server, "--sample 30%")
         .exits(1)
         .says("without `--sample` continues");
     let (calls, of_sample) = (server.calls(), rejected(&place));
     assert!(of_sample.len() > 5, "{of_sample:?}");
     // None is sent again, whatever became of it.
-    place.score(&server, ["--sample", "30%"]).exits(1);
+    place.score(&server, "--sample 30%").exits(1);
     assert_eq!(server.calls(), calls);
-    place.score(&server, []).exits(1);
+    place.score(&server, "").exits(1);
     assert_eq!(server.calls(), 180);
     let of_all = rejected(&place);
     assert!(of_sample.iter().all(|row| of_all.contains(row)));
@@ -225,7 +223,7 @@ fn rejects_of_a_part_have_the_row_numbers_of_the_input_and_cost_nothing_again() 
     }
     // Now it is finished: what failed can be retried.
     place
-        .score(&server, ["--retry-failed", "--give-up-after", "never"])
+        .score(&server, "--retry-failed --give-up-after never")
         .exits(1);
     assert_eq!(server.calls(), 180 + 200 / 7 - 200 / 70);
 }
@@ -236,19 +234,16 @@ fn with_a_limit_a_pipe_that_stays_open_and_the_rest_of_a_file_are_not_waited_for
     let csv = users::csv(5);
     let (reader, mut writer) = std::io::pipe().unwrap();
     writer.write_all(csv.as_bytes()).unwrap();
-    let run = place.run(&server, ["-", "--limit", "4"]);
+    let run = place.run(&server, "- --limit 4");
     let done = run.stdin_from(reader).done();
     done.exits(0);
-    assert_eq!(
-        String::from_utf8_lossy(&done.stdout),
-        users::scored(&rows(&csv, 1..=4))
-    );
+    assert_eq!(done.printed(), users::scored(&rows(&csv, 1..=4)));
     drop(writer);
     // What is wrong with the rest of a file is not found, as it is not read.
     let broken = csv + &"x".repeat(2_000_000) + "\n\0";
     place.write("users.csv", broken);
     place
-        .score(&server, ["--limit", "5", "--max-record-bytes", "1024"])
+        .score(&server, "--limit 5 --max-record-bytes 1024")
         .exits(0);
 }
 
@@ -269,7 +264,7 @@ fn objects_and_blank_lines_of_a_part_stay_as_they_are() {
     let place = Place::with("users.jsonl", &jsonl);
     let server = Server::good();
     let run = |args: &[&str]| {
-        let run = place.run(&server, ["users.jsonl", "-o", "scored.jsonl"]);
+        let run = place.run(&server, "users.jsonl -o scored.jsonl");
         run.args(args).done().exits(0).says("");
         place.text("scored.jsonl")
     };
@@ -295,58 +290,58 @@ fn a_part_of_which_nothing_is_kept_says_so() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     let nothing =
         "no ledger keeps the 3 paid answers of this run: another run makes the same calls again";
-    let done = place.run(&server, ["users.csv", "--limit", "3"]).done();
+    let done = place.run(&server, "users.csv --limit 3").done();
     done.exits(0)
         .says(nothing)
         .says("`--ledger FILE` keeps them")
         .silent_about("continues");
-    let done = place.score(&server, ["--limit", "3", "--no-ledger"]);
+    let done = place.score(&server, "--limit 3 --no-ledger");
     done.exits(0).says(nothing).silent_about("continues");
-    place.score(&server, []).exits(2).says("already exists");
+    place.score(&server, "").exits(2).says("already exists");
     assert_eq!(server.calls(), 6);
     // Standard output with a shared ledger.
-    let shared = |args: &[&str]| {
-        let run = place.run(&server, ["users.csv", "--ledger", "l"]);
+    let shared = |args: &str| {
+        let run = place.run(&server, "users.csv --ledger l");
         run.args(args).done()
     };
-    shared(&["--limit", "3"])
+    shared("--limit 3")
         .exits(0)
         .says("without `--limit` continues");
-    let whole = shared(&[]);
+    let whole = shared("");
     whole.exits(0);
     assert_eq!(server.calls(), 15);
-    assert_eq!(String::from_utf8_lossy(&whole.stdout), users::scored(&csv));
+    assert_eq!(whole.printed(), users::scored(&csv));
 }
 
 #[test]
 fn a_part_in_a_shared_ledger_is_replaced_by_the_whole_and_by_nothing_else() {
     let csv = users::csv(9);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let score = |args: &[&str]| {
-        let run = place.run(&server, ["users.csv", "-o", "scored.csv", "--ledger", "l"]);
+    let score = |args: &str| {
+        let run = place.run(&server, "users.csv -o scored.csv --ledger l");
         run.args(args).done()
     };
-    score(&["--limit", "3"])
+    score("--limit 3")
         .exits(0)
         .says("l has the paid answers; the same command without `--limit`");
-    score(&["--max-calls", "2"]).exits(3);
-    score(&[]).exits(0);
+    score("--max-calls 2").exits(3);
+    score("").exits(0);
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     // The whole is finished.
-    score(&[]).exits(2).says("already exists");
-    score(&["--limit", "3"]).exits(2).says("already exists");
+    score("").exits(2).says("already exists");
+    score("--limit 3").exits(2).says("already exists");
     // From a pipe, the refusal comes before the rows; with `--overwrite` it costs nothing either.
     fs::remove_file(place.path("scored.csv")).unwrap();
-    let piped = |args: &[&str]| {
-        let run = place.run(&server, ["-o", "scored.csv", "--ledger", "l"]);
+    let piped = |args: &str| {
+        let run = place.run(&server, "-o scored.csv --ledger l");
         run.args(args).stdin(csv.as_bytes()).done()
     };
-    piped(&["--limit", "3"])
+    piped("--limit 3")
         .exits(0)
         .says("the same command without `--limit` and with `--overwrite` continues");
-    piped(&[]).exits(2);
-    piped(&["--overwrite"]).exits(0);
+    piped("").exits(2);
+    piped("--overwrite").exits(0);
     assert_eq!(server.calls(), 9);
 }
 
@@ -355,19 +350,17 @@ fn the_output_of_a_part_that_was_edited_or_of_another_file_is_not_replaced() {
     let csv = users::csv(9);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     place.write("others.csv", users::csv(4));
-    place.score(&server, ["--limit", "3"]).exits(0);
-    let others = place
-        .run(&server, ["others.csv", "-o", "scored.csv"])
-        .done();
+    place.score(&server, "--limit 3").exits(0);
+    let others = place.run(&server, "others.csv -o scored.csv").done();
     others
         .exits(2)
         .says("was written by a run with another input");
     place.write("scored.csv", "mine");
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(2)
         .says("has changed since the unfinished run left it");
-    place.score(&server, ["--overwrite"]).exits(0);
+    place.score(&server, "--overwrite").exits(0);
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
@@ -380,31 +373,26 @@ fn a_part_of_a_file_that_was_scored_before_is_a_new_run_that_the_whole_file_cont
         "User 9" => ok("{}"),
         _ => good(request),
     });
-    place.score(&server, []).exits(1);
+    place.score(&server, "").exits(1);
     place
-        .score(&server, ["--limit", "3"])
+        .score(&server, "--limit 3")
         .exits(2)
         .says("already exists");
-    place
-        .score(&server, ["--limit", "3", "--overwrite"])
-        .exits(0);
+    place.score(&server, "--limit 3 --overwrite").exits(0);
     assert_eq!(server.calls(), 12);
-    let fresh = place.score(&server, ["--limit", "2", "--fresh"]);
+    let fresh = place.score(&server, "--limit 2 --fresh");
     fresh
         .exits(0)
         .says("without `--limit` and `--fresh` continues");
     assert_eq!(server.calls(), 14);
-    place.score(&server, []).exits(1);
+    place.score(&server, "").exits(1);
     assert_eq!(server.calls(), 21);
 }
 
 #[test]
 fn what_is_no_part_is_refused() {
     let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
-    let refused = |args: &[&str]| -> Done {
-        let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        run.args(args).done()
-    };
+    let refused = |args: &[&str]| -> Done { place.score(&server, args) };
     refused(&["--limit", "0"]).exits(2).says("at least 1");
     for share in ["0%", "101%", "0.5", "one"] {
         refused(&["--sample", share])
@@ -428,22 +416,10 @@ fn what_is_no_part_is_refused() {
 fn progress_of_a_part_comes_to_a_hundred_percent() {
     let place = Place::with("users.csv", users::csv(3_000));
     let run = |args: &[&str]| -> Vec<f64> {
-        let run = place.rescore([
-            "run",
-            "users.csv",
-            "-o",
-            "scored.csv",
-            "--sandbox",
-            "--overwrite",
-        ]);
-        let run = run.args([
-            "--rate",
-            "100/s",
-            "--progress",
-            "json",
-            "--progress-every",
-            "20ms",
-        ]);
+        let run = place.rescore(
+            "run users.csv -o scored.csv --sandbox --overwrite --rate 100/s \
+             --progress json --progress-every 20ms",
+        );
         let done = run.args(args).done();
         done.exits(0);
         let lines = done

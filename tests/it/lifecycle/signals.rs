@@ -13,9 +13,7 @@ fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
     for (signal, code, word) in [("INT", 130, "interrupted"), ("TERM", 143, "terminated")] {
         let (server, release) = Server::holding(3);
         let place = Place::with("users.csv", &csv);
-        let running = place
-            .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
-            .start();
+        let running = place.run(&server, "users.csv -o scored.csv -c 4").start();
         server.wait_for_calls(7);
         running.signal(signal);
         running.wait_for_words(word);
@@ -35,7 +33,7 @@ fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
         );
 
         place
-            .score(&server, [])
+            .score(&server, "")
             .exits(0)
             .says("7 answers are paid for");
         assert_eq!(server.calls(), 50);
@@ -48,9 +46,7 @@ fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
 fn a_second_signal_ends_the_run_immediately() {
     let (server, release) = Server::holding(3);
     let place = Place::with("users.csv", users::csv(50));
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
-        .start();
+    let running = place.run(&server, "users.csv -o scored.csv -c 4").start();
     server.wait_for_calls(7);
     // A verdict is in the file some milliseconds later.
     running.wait_for_file("scored.csv.partial", |partial| {
@@ -74,9 +70,7 @@ fn a_second_signal_ends_the_run_immediately() {
 fn two_sigterms_at_once_are_one_as_timeout_sends_them() {
     let (server, release) = Server::holding(3);
     let place = Place::with("users.csv", users::csv(50));
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
-        .start();
+    let running = place.run(&server, "users.csv -o scored.csv -c 4").start();
     server.wait_for_calls(7);
     running.signal("TERM");
     running.signal("TERM");
@@ -94,9 +88,7 @@ fn rows_after_one_that_is_lost_are_kept_in_order() {
     let (server, release) = Server::holding_if(|request| request.name() == "User 2");
     let csv = users::csv(6);
     let place = Place::with("users.csv", &csv);
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "2"])
-        .start();
+    let running = place.run(&server, "users.csv -o scored.csv -c 2").start();
     server.wait_for_calls(6);
     running.signal("INT");
     running.wait_for_words("interrupted");
@@ -120,10 +112,7 @@ fn a_signal_before_the_first_verdict_leaves_nothing_behind() {
     let (server, release) = Server::holding(0);
     let place = Place::with("users.csv", users::csv(5));
     let running = place
-        .run(
-            &server,
-            ["users.csv", "-o", "scored.csv", "--timeout", "1s"],
-        )
+        .run(&server, "users.csv -o scored.csv --timeout 1s")
         .start();
     server.wait_for_calls(1);
     running.signal("INT");
@@ -137,7 +126,7 @@ fn a_signal_while_a_producer_is_silent_ends_the_run_immediately() {
     let (reader, mut producer) = io::pipe().unwrap();
     let (place, server) = (Place::new(), Server::good());
     let running = place
-        .run(&server, ["-o", "scored.csv"])
+        .run(&server, "-o scored.csv")
         .stdin_from(reader)
         .start();
     producer.write_all(users::csv(2).as_bytes()).unwrap();
@@ -156,10 +145,7 @@ fn a_signal_while_a_producer_is_silent_ends_the_run_immediately() {
 fn under_nohup_a_hang_up_changes_nothing() {
     let (server, release) = Server::holding(2);
     let place = Place::with("users.csv", users::csv(5));
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv"])
-        .under(&["nohup"])
-        .start();
+    let running = place.scoring(&server).under(&["nohup"]).start();
     server.wait_for_calls(3);
     running.signal("HUP");
     drop(release);
@@ -172,9 +158,7 @@ fn a_dropped_connection_ends_a_run_in_order_although_two_signals_come() {
     let (server, release) = Server::holding(3);
     let csv = users::csv(9);
     let place = Place::with("users.csv", &csv);
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
-        .start();
+    let running = place.run(&server, "users.csv -o scored.csv -c 4").start();
     server.wait_for_calls(7);
     // By the shell, and by the system.
     running.signal("HUP");
@@ -187,7 +171,7 @@ fn a_dropped_connection_ends_a_run_in_order_although_two_signals_come() {
         .says("stopped early (hung up)")
         .says("scored.csv.ledger has 7 paid answers; the same command continues");
     assert_eq!(server.calls(), 7);
-    place.score(&server, []).exits(0);
+    place.score(&server, "").exits(0);
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
@@ -202,7 +186,7 @@ fn a_signal_before_the_header_is_there_ends_the_run_with_a_word() {
         let (reader, producer) = io::pipe().unwrap();
         let (place, server) = (Place::new(), Server::good());
         let running = place
-            .run(&server, ["-o", "scored.csv"])
+            .run(&server, "-o scored.csv")
             .stdin_from(reader)
             .start();
         running.wait_for_status("SigCgt:", |caught| {
@@ -234,10 +218,7 @@ fn rows_to_a_stream_without_a_ledger_are_reported_as_all_that_stays() {
     done.exits(130).says(
         "no ledger keeps the 7 paid answers of this run: another run makes the same calls again (`--ledger FILE` keeps them)",
     );
-    assert_eq!(
-        String::from_utf8_lossy(&done.stdout),
-        users::scored(&users::csv(7))
-    );
+    assert_eq!(done.printed(), users::scored(&users::csv(7)));
     // With a ledger, or to a file, the message does not appear.
     let server = Server::good();
     for args in [
@@ -245,7 +226,7 @@ fn rows_to_a_stream_without_a_ledger_are_reported_as_all_that_stays() {
         &["-o", "scored.csv"],
         &["-q"],
     ] {
-        let run = place.run(&server, ["users.csv"]).args(args);
+        let run = place.run(&server, "users.csv").args(args);
         run.done().exits(0).silent_about("no ledger");
     }
 }
@@ -257,16 +238,13 @@ fn answers_that_the_output_did_not_take_are_counted() {
     let server = Server::good();
     let place = Place::with("users.csv", users::csv(20_000));
     let running = place
-        .run(
-            &server,
-            ["users.csv", "-c", "64", "--summary", "summary.json"],
-        )
+        .run(&server, "users.csv -c 64 --summary summary.json")
         .stdout(writer)
         .start();
     server.wait_for_calls(2_000);
     running.signal("INT");
     let done = running.done();
-    let summary: serde_json::Value = serde_json::from_slice(&place.read("summary.json")).unwrap();
+    let summary = place.json("summary.json");
     let number = |of: &serde_json::Value| of.as_u64().unwrap();
     let answered = number(&summary["calls"]["answered"]);
     let lacks = answered - number(&summary["rows"]["written"]);
@@ -291,10 +269,7 @@ fn a_signal_while_nobody_reads_our_output_ends_the_run() {
     let (reader, writer) = io::pipe().unwrap();
     let server = Server::good();
     let place = Place::with("users.csv", users::csv(20_000));
-    let running = place
-        .run(&server, ["users.csv", "-c", "64"])
-        .stdout(writer)
-        .start();
+    let running = place.run(&server, "users.csv -c 64").stdout(writer).start();
     // More than the pipe and the window hold together.
     server.wait_for_calls(2_000);
     running.signal("TERM");

@@ -15,7 +15,7 @@ use crate::support::users;
 
 /// Runs the same command to its end, and checks how many calls there were in all.
 fn goes_on(place: &Place, server: &Server, csv: &str, calls: usize) {
-    let done = place.score(server, ["-c", "4"]);
+    let done = place.score(server, "-c 4");
     done.exits(0).says("taken from the ledger");
     let said = format!("{calls} calls in all and not {}", server.calls());
     done.check(server.calls() == calls, &said);
@@ -41,9 +41,7 @@ fn a_run_that_is_interrupted_again_and_again_pays_for_each_user_once() {
     for stops in 0..ROWS / (ANSWERED + IN_FLIGHT) {
         let before = server.calls();
         answered.store(before + ANSWERED, Relaxed);
-        let running = place
-            .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
-            .start();
+        let running = place.run(&server, "users.csv -o scored.csv -c 4").start();
         server.wait_for_calls(before + ANSWERED + IN_FLIGHT);
         running.signal(["INT", "TERM"][stops % 2]);
         running.wait_for_words("s for 4 calls in flight");
@@ -62,9 +60,7 @@ fn interrupted_twice_a_run_loses_what_is_in_flight_and_continues() {
     let csv = users::csv(40);
     let (server, release) = Server::holding(12);
     let place = Place::with("users.csv", &csv);
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
-        .start();
+    let running = place.run(&server, "users.csv -o scored.csv -c 4").start();
     server.wait_for_calls(16);
     // What is in the file is durable.
     running.wait_for_file("scored.csv.partial", |partial| {
@@ -105,18 +101,7 @@ fn a_run_that_is_terminated_during_a_back_off_continues() {
         good(request)
     });
     let running = place
-        .run(
-            &server,
-            [
-                "users.csv",
-                "-o",
-                "scored.csv",
-                "-c",
-                "4",
-                "--retries",
-                "15",
-            ],
-        )
+        .run(&server, "users.csv -o scored.csv -c 4 --retries 15")
         .start();
     // Both were tried three times: the next attempt is at least a second away.
     server.wait_for_calls(8 + 2 * 3);
@@ -155,9 +140,7 @@ fn a_run_that_is_interrupted_while_the_service_asks_for_a_pause_continues() {
             }
             good(request)
         });
-        let running = place
-            .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
-            .start();
+        let running = place.run(&server, "users.csv -o scored.csv -c 4").start();
         running.wait_for_words("paused");
         for signal in signals {
             running.signal(signal);
@@ -168,7 +151,7 @@ fn a_run_that_is_interrupted_while_the_service_asks_for_a_pause_continues() {
         over.store(true, Relaxed);
         let refused = server.calls() - 20;
         assert!(refused <= 4, "{refused}");
-        let done = place.score(&server, ["-c", "4"]);
+        let done = place.score(&server, "-c 4");
         done.exits(0);
         // Refused calls were not billed. After a second signal, answers that were not on disk yet may be lost.
         let billed = server.calls() - refused;
@@ -187,16 +170,14 @@ fn interrupted_before_its_first_verdict_a_run_starts_as_new() {
     let csv = users::csv(5);
     let (server, release) = Server::holding(0);
     let place = Place::with("users.csv", &csv);
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv"])
-        .start();
+    let running = place.scoring(&server).start();
     server.wait_for_calls(1);
     running.signal("INT");
     running.wait_for_words("interrupted");
     running.signal("INT");
     running.done().exits(130);
     drop(release);
-    place.score(&server, []).exits(0).silent_about("continuing");
+    place.score(&server, "").exits(0).silent_about("continuing");
     assert_eq!(server.calls(), 1 + 5);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!(place.names(), ["scored.csv", "users.csv"]);
@@ -211,9 +192,7 @@ fn a_stop_while_equal_rows_wait_for_one_answer_leaves_them_all_or_none() {
     let place = Place::with("users.csv", &csv);
     let (server, release) =
         Server::holding_if(|request| request.name() == "B" && request.attempt == 1);
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv"])
-        .start();
+    let running = place.scoring(&server).start();
     server.wait_for_calls(3);
     running.signal("INT");
     running.wait_for_words("interrupted");
@@ -235,7 +214,7 @@ fn calls_in_flight_when_no_more_are_allowed_are_finished_and_kept_so_that_each_r
         _ => good(request).after(Duration::from_millis(500)),
     });
     for calls in [5, 10] {
-        let done = place.score(&server, ["-c", "8", "--max-calls", "5", "--timeout", "5s"]);
+        let done = place.score(&server, "-c 8 --max-calls 5 --timeout 5s");
         done.exits(3)
             .says("`--max-calls` is reached: waiting up to 5 s for 4 calls in flight\n")
             .says(&format!(
@@ -251,15 +230,7 @@ fn a_call_that_is_never_answered_holds_up_a_stop_no_longer_than_its_own_timeout(
     let (server, release) = Server::holding(3);
     let csv = users::csv(9);
     let place = Place::with("users.csv", &csv);
-    let args = [
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "-c",
-        "4",
-        "--timeout",
-        "1s",
-    ];
+    let args = "users.csv -o scored.csv -c 4 --timeout 1s";
     let running = place.run(&server, args).start();
     server.wait_for_calls(7);
     running.signal("INT");
@@ -276,15 +247,7 @@ fn a_call_that_is_never_answered_holds_up_a_stop_no_longer_than_its_own_timeout(
 fn after_a_stop_the_ledger_alone_has_every_answer() {
     // More rows than are read ahead, so that the reader is still busy when the run stops.
     let place = Place::with("users.csv", users::csv(20_000));
-    let args = [
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--sandbox",
-        "--max-calls",
-        "20",
-    ];
+    let args = "run users.csv -o scored.csv --sandbox --max-calls 20";
     for run in 1..=20 {
         let stopped = place.rescore(args).done();
         stopped

@@ -43,7 +43,7 @@ fn ends_in_order(signal: &str, code: i32, timeout: &str, stderr: Stdio) {
     let csv = users::csv(9);
     let (server, release) = Server::holding(3);
     let place = Place::with("users.csv", &csv);
-    let args = ["users.csv", "-o", "scored.csv", "-c", "4", "--timeout"];
+    let args = "users.csv -o scored.csv -c 4 --timeout";
     let run = place.run(&server, args).arg(timeout);
     let running = run.env("TERM", "xterm").stderr(stderr).start();
     server.wait_for_calls(7);
@@ -57,7 +57,7 @@ fn ends_in_order(signal: &str, code: i32, timeout: &str, stderr: Stdio) {
     );
     drop(release);
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(0)
         .says("3 rows already paid for, taken from the ledger");
     assert_eq!(server.calls(), 7 + 6);
@@ -92,7 +92,7 @@ fn a_second_signal_ends_a_run_immediately_while_nobody_reads_what_it_says() {
             ((None, Some(pipe)), stderr)
         };
         let running = place
-            .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
+            .run(&server, "users.csv -o scored.csv -c 4")
             .stderr(stderr)
             .start();
         server.wait_for_calls(7);
@@ -121,7 +121,7 @@ fn a_run_ends_as_usual_while_nobody_reads_what_it_says() {
         let place = Place::with("users.csv", &csv);
         let (_pipe, stderr) = full_pipe();
         // Far more progress lines than the queue holds.
-        let args = ["users.csv", "-o", "scored.csv", "--progress-every", "1ms"];
+        let args = "users.csv -o scored.csv --progress-every 1ms";
         let done = place.run(&server, args).stderr(stderr).done();
         done.exits(code);
         if code == 0 {

@@ -2,8 +2,6 @@
 
 use std::fs;
 
-use serde_json::Value;
-
 use crate::support::process::{Place, Program, Running};
 use crate::support::server::Server;
 use crate::support::users;
@@ -12,7 +10,7 @@ const ROWS: usize = 20;
 
 /// A run that holds `scored.csv` until the server goes on.
 fn holder<'a>(place: &'a Place, server: &'a Server, more: &[&str]) -> Running<'a> {
-    let program = place.run(server, ["users.csv", "-o", "scored.csv", "-c", "2"]);
+    let program = place.run(server, "users.csv -o scored.csv -c 2");
     let running = program.args(more).start();
     server.wait_for_calls(5);
     running
@@ -109,7 +107,7 @@ fn the_wait_ends_after_its_time_or_with_a_signal() {
         .says("hint: run the same command again later, or raise `--wait-lock`");
     let quiet = place.run(&server, waits).arg("-q").done();
     quiet.exits(75).silent_about("waiting up to");
-    let without = place.score(&server, []);
+    let without = place.score(&server, "");
     without
         .exits(75)
         .says("hint: `--wait-lock 10m` waits until it has ended");
@@ -131,13 +129,13 @@ fn rejects_that_another_run_writes_are_waited_for_as_well() {
     let (server, release) = Server::holding(3);
     let place = Place::with("users.csv", &csv);
     let first = holder(&place, &server, &["--rejects", "rejects.csv"]);
-    let other = ["users.csv", "-o", "other.csv", "--rejects", "rejects.csv"];
+    let other = "users.csv -o other.csv --rejects rejects.csv";
     let refused = place.run(&server, other).done();
     refused
         .exits(75)
         .says("another run is writing `rejects.csv.partial`")
         .says("hint: `--wait-lock 10m`");
-    let second = place.run(&server, other).args(["--wait-lock", "1m"]);
+    let second = place.run(&server, other).args("--wait-lock 1m");
     let second = second.start();
     second.wait_for_words("is writing `rejects.csv.partial`: waiting up to");
     drop(release);
@@ -151,20 +149,20 @@ fn a_ledger_can_be_pruned_when_its_run_has_ended() {
     let (server, release) = Server::holding(3);
     let place = Place::with("users.csv", users::csv(ROWS));
     let first = holder(&place, &server, &[]);
-    let prune = ["ledger", "prune", "scored.csv.ledger", "--older-than", "1d"];
+    let prune = "ledger prune scored.csv.ledger --older-than 1d";
     let refused = place.rescore(prune).done();
     refused
         .exits(75)
         .says("another command (process ")
         .says("hint: `--wait-lock 10m` waits until it has ended");
-    let waiting = place.rescore(prune).args(["--wait-lock", "1m"]).start();
+    let waiting = place.rescore(prune).args("--wait-lock 1m").start();
     waiting.wait_for_words("is using `scored.csv.ledger`: waiting up to 1 min 0 s");
     first.signal("INT");
     first.wait_for_words("interrupted");
     drop(release);
     first.done().exits(130);
     waiting.done().exits(0);
-    place.score(&server, []).exits(0);
+    place.score(&server, "").exits(0);
     assert_eq!(server.calls(), ROWS);
 }
 
@@ -180,6 +178,6 @@ fn a_run_that_gives_up_leaves_the_summary_and_the_metrics_of_the_run_that_is_at_
     assert!(!place.text("run.prom").contains("rescore_exit_code"));
     drop(release);
     first.done().exits(0);
-    let summary: Value = serde_json::from_str(&place.text("summary.json")).unwrap();
+    let summary = place.json("summary.json");
     assert_eq!(summary["exit_code"], 0);
 }

@@ -24,7 +24,7 @@ fn with_failing_at_the_end(good: usize, failing: usize) -> String {
 fn at_the_end_of_a_file_failing_rows_are_given_up_and_no_further_run_is_suggested() {
     let csv = with_failing_at_the_end(20, 11);
     let (place, server) = (Place::with("users.csv", &csv), Server::start(script));
-    let flags = ["-c", "1", "--retries", "1", "--max-outage", "6s"];
+    let flags = "-c 1 --retries 1 --max-outage 6s";
     let done = place.score(&server, flags);
     done.exits(1)
         .says("rescore: service down, next try in 5 s")
@@ -68,8 +68,7 @@ fn failing_rows_are_known_the_next_night_and_sent_alone() {
                 "--overwrite"
             };
             let flags = flags.iter().chain(ledger).chain([&again]);
-            let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-            let done = program.args(flags).done();
+            let done = place.score(&server, flags);
             done.exits(1)
                 .says("failed 12")
                 .silent_about("service down")
@@ -81,7 +80,7 @@ fn failing_rows_are_known_the_next_night_and_sent_alone() {
         if let [_, file] = ledger {
             let done = place.rescore(["ledger", "stats", file]).done();
             done.exits(0);
-            let stats = String::from_utf8_lossy(&done.stdout);
+            let stats = done.printed();
             assert!(
                 stats.contains("\n  calls for 12 users failed while others were answered; the next run sends them again\n"),
                 "{stats}"
@@ -89,7 +88,7 @@ fn failing_rows_are_known_the_next_night_and_sent_alone() {
             let whom = ["ledger", "forget", file, "--users", "users.csv"];
             let done = place.rescore(whom).done();
             done.exits(0);
-            let forgot = String::from_utf8_lossy(&done.stdout);
+            let forgot = done.printed();
             assert!(
                 forgot.contains("\nalso forgot that the service had failed for 12 requests\n"),
                 "{forgot}"
@@ -105,7 +104,7 @@ fn a_service_that_fails_on_every_row_is_down_and_no_row_is_given_up() {
         21.. => status(500),
         _ => good(request),
     });
-    let flags = ["-c", "1", "--max-outage", "1s"];
+    let flags = "-c 1 --max-outage 1s";
     place
         .score(&server, flags)
         .exits(3)
@@ -121,10 +120,10 @@ fn a_service_that_fails_on_every_row_is_down_and_no_row_is_given_up() {
 fn a_request_that_failed_once_and_was_not_retried_is_not_recorded() {
     let csv = with_failing_amid(3);
     let (place, server) = (Place::with("users.csv", csv), Server::start(script));
-    let flags = ["-c", "1", "--retries", "0", "--ledger", "nightly.ledger"];
+    let flags = "-c 1 --retries 0 --ledger nightly.ledger";
     place.score(&server, flags).exits(1).says("failed 3");
-    let done = place.rescore(["ledger", "stats", "nightly.ledger"]).done();
-    let stats = String::from_utf8_lossy(&done.stdout);
+    let done = place.rescore("ledger stats nightly.ledger").done();
+    let stats = done.printed();
     done.exits(0);
     assert!(
         !stats.contains("failed while others were answered"),

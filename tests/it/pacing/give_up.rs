@@ -9,7 +9,7 @@ fn refused() -> Action {
 }
 
 fn run(place: &Place, server: &Server, more: &[&str]) -> Done {
-    let program = place.run(server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
+    let program = place.run(server, "users.csv -o scored.csv -c 1");
     program.args(more).done()
 }
 
@@ -49,10 +49,8 @@ fn one_answer_that_is_not_json_is_enough_also_when_earlier_answers_are_known() {
         answer(400, &[], page),
         answer(422, &[], "Bad Request"),
     ] {
-        let (place, server) = (
-            Place::with("users.csv", &csv),
-            Server::start(move |_| action.clone()),
-        );
+        let place = Place::with("users.csv", &csv);
+        let server = Server::start(move |_| action.clone());
         run(&place, &server, &[])
             .exits(3)
             .says("error: the first answer of `127.0.0.1` does not look like the service's: it is not JSON");
@@ -75,13 +73,11 @@ fn one_answer_that_is_not_json_is_enough_also_when_earlier_answers_are_known() {
 
 #[test]
 fn twenty_useless_answers_in_a_row_stop_a_run_that_had_verdicts() {
-    let (place, server) = (
-        Place::with("users.csv", users::csv(60)),
-        Server::start(|request| match request.nth {
-            1..=5 => good(request),
-            _ => ok("<html>down for maintenance</html>"),
-        }),
-    );
+    let place = Place::with("users.csv", users::csv(60));
+    let server = Server::start(|request| match request.nth {
+        1..=5 => good(request),
+        _ => ok("<html>down for maintenance</html>"),
+    });
     run(&place, &server, &[])
         .exits(3)
         .says("gave no verdict for 20 consecutive rows")
@@ -92,13 +88,11 @@ fn twenty_useless_answers_in_a_row_stop_a_run_that_had_verdicts() {
 
 #[test]
 fn fifty_refused_rows_in_a_row_are_warned_of_once_and_stop_nothing() {
-    let (place, server) = (
-        Place::with("users.csv", users::csv(140)),
-        Server::start(|request| match request.nth {
-            1 => good(request),
-            _ => refused(),
-        }),
-    );
+    let place = Place::with("users.csv", users::csv(140));
+    let server = Server::start(|request| match request.nth {
+        1 => good(request),
+        _ => refused(),
+    });
     let done = run(&place, &server, &["--quiet"]);
     let warning =
         "warning: the service has rejected 50 consecutive rows; the rejects file says why";
@@ -125,13 +119,11 @@ fn equal_rows_of_a_request_that_failed_cost_no_further_call() {
     ];
     for (action, args, failed) in cases {
         for more in [&[][..], &["--ledger", "answers.ledger"], &["--no-ledger"]] {
-            let (place, server) = (
-                Place::with("users.csv", &csv),
-                Server::start(move |request| match &*request.name() {
-                    "Twin" => action(),
-                    _ => good(request),
-                }),
-            );
+            let place = Place::with("users.csv", &csv);
+            let server = Server::start(move |request| match &*request.name() {
+                "Twin" => action(),
+                _ => good(request),
+            });
             let args = [args, more].concat();
             run(&place, &server, &args).exits(1).says(failed);
             assert_eq!(server.calls(), 2, "{failed} {more:?}");

@@ -62,7 +62,7 @@ fn the_next_run_starts_near_the_limit_that_one_found_and_is_refused_less() {
     };
     let (first, at_first) = score("first", 700, &[]);
     first.says("limit found: ").silent_about("near it");
-    let stats = place.rescore(["ledger", "stats", "answers.ledger"]).done();
+    let stats = place.rescore("ledger stats answers.ledger").done();
     let stats = String::from_utf8(stats.stdout).unwrap();
     assert!(stats.contains("\n  limit found "), "{stats}");
 
@@ -76,7 +76,7 @@ fn the_next_run_starts_near_the_limit_that_one_found_and_is_refused_less() {
     score("free", 5, &unlimited).0.silent_about("near it");
 
     // It is deleted with all answers.
-    let forget = ["ledger", "forget", "answers.ledger", "--all"];
+    let forget = "ledger forget answers.ledger --all";
     place.rescore(forget).done().exits(0);
     score("forgotten", 5, &[]).0.silent_about("near it");
 }
@@ -106,12 +106,12 @@ fn a_run_that_is_killed_has_kept_the_limit_that_it_found() {
 fn a_rate_that_was_found_is_not_looked_for_again() {
     let place = Place::new();
     let limit = ["--latency", "5ms", "--rate-limit", "6", "--burst", "1"];
-    let stand_in = StandIn::start(&place, &limit);
+    let stand_in = StandIn::start(&place, limit);
     // One call at a time, so that only the rate can be the limit.
     let summary = ["-c", "1", "--summary", "summary.json"];
     let first = night(&place, &stand_in.url(), "first", 40, &summary).done();
     first.exits(0).says("limit found: about ");
-    let summary: Value = serde_json::from_slice(&place.read("summary.json")).unwrap();
+    let summary = place.json("summary.json");
     let limit = summary["limit"]["calls_per_second"].as_f64().unwrap();
     let json = ["--progress", "json", "--progress-every", "100ms"];
     let then = night(&place, &stand_in.url(), "then", 4, &json).done();

@@ -61,7 +61,7 @@ fn a_service_that_stays_away_stops_the_run_and_the_same_command_continues() {
         drop(server);
 
         let server = Server::start(good);
-        place.score(&server, ["-c", "1"]).exits(0);
+        place.score(&server, "-c 1").exits(0);
         assert_eq!(place.text("scored.csv"), users::scored(&users::csv(50)));
     }
 }
@@ -92,7 +92,7 @@ fn a_network_that_goes_and_stays_away_stops_the_run() {
     let url = one_connection_to(&server);
     place
         .run_at(url)
-        .args(["--rate", "unlimited", "-c", "1", "--max-outage", "1s"])
+        .args("--rate unlimited -c 1 --max-outage 1s")
         .done()
         .exits(3)
         .says("`127.0.0.1` has been down for 1 s")

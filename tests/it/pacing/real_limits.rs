@@ -18,11 +18,11 @@ use crate::support::users;
 /// Scores users without any pace setting, and returns the summary.
 fn found(place: &Place, url: &str, rows: usize) -> Value {
     place.write("users.csv", users::csv(rows));
-    let done = place.run_at(url).args(["--summary", "summary.json"]).done();
+    let done = place.run_at(url).args("--summary summary.json").done();
     done.exits(0).says("limit found: ");
     let scored = place.text("scored.csv");
     assert!(!scored.contains(users::EMPTY), "each row has its verdict");
-    serde_json::from_slice(&place.read("summary.json")).unwrap()
+    place.json("summary.json")
 }
 
 fn check_rate(summary: &Value, rate: f64) {
@@ -39,7 +39,7 @@ fn check_rate(summary: &Value, rate: f64) {
 fn of_stand_in(more: &[&str]) {
     let place = Place::new();
     let limit = ["--latency", "20ms", "--rate-limit", "30", "--burst", "5"];
-    let stand_in = StandIn::start(&place, &[&limit, more].concat());
+    let stand_in = StandIn::start(&place, [&limit, more].concat());
     let summary = found(&place, &stand_in.url(), 250);
     check_rate(&summary, 30.0);
     let bill = stand_in.bill();
@@ -134,10 +134,8 @@ fn the_rate_that_nginx_allows_is_found() {
 #[test]
 fn the_calls_in_flight_that_nginx_allows_are_found() {
     let latency = Duration::from_millis(100);
-    let (place, server) = (
-        Place::new(),
-        Server::start(move |request| good(request).after(latency)),
-    );
+    let place = Place::new();
+    let server = Server::start(move |request| good(request).after(latency));
     let zone = "limit_conn_zone $server_port zone=all:1m;";
     let limit = "limit_conn all 5; limit_conn_status 429;";
     let Some(nginx) = Nginx::start(&server, zone, limit) else {

@@ -11,7 +11,7 @@ fn run<'a>(place: &'a Place, stand_in: &StandIn<'_>) -> Program<'a> {
     let url = stand_in.url();
     let arguments = ["run", "users.csv", "-o", "scored.csv", "--base-url", &url];
     let program = place.rescore(arguments);
-    program.args(["--service-id", "test", "--api-key-file", "key.txt"])
+    program.args("--service-id test --api-key-file key.txt")
 }
 
 /// So many users, and a file with this key.
@@ -32,7 +32,7 @@ fn write_key(place: &Place, key: &str) {
 fn keys_that_it_was_not_given_are_refused() {
     let place = place(3, "third-key");
     let accepted = ["--accept-key", "first-key", "--accept-key", "second-key"];
-    let stand_in = StandIn::start(&place, &accepted);
+    let stand_in = StandIn::start(&place, accepted);
     run(&place, &stand_in)
         .done()
         .exits(4)
@@ -43,7 +43,7 @@ fn keys_that_it_was_not_given_are_refused() {
     for key in ["first-key", "second-key"] {
         write_key(&place, key);
         run(&place, &stand_in)
-            .args(["--overwrite", "--no-ledger"])
+            .args("--overwrite --no-ledger")
             .done()
             .exits(0);
     }
@@ -59,13 +59,13 @@ fn keys_that_it_was_not_given_are_refused() {
 fn a_rotated_key_can_be_rehearsed() {
     let place = place(400, "old-key");
     let slow = ["--latency", "20ms", "--accept-key"];
-    let before = StandIn::start(&place, &[&slow[..], &["old-key"]].concat());
-    let running = run(&place, &before).args(["-c", "4"]).start();
+    let before = StandIn::start(&place, [&slow[..], &["old-key"]].concat());
+    let running = run(&place, &before).args("-c 4").start();
     running.wait_for_file("scored.csv.partial", |partial| !partial.is_empty());
     let address = before.address();
     before.stop().exits(0);
     write_key(&place, "new-key");
-    let after = StandIn::start_at(&place, &address, &[&slow[..], &["new-key"]].concat());
+    let after = StandIn::start_at(&place, &address, [&slow[..], &["new-key"]].concat());
     let done = running.done();
     done.exits(0)
         .says("rescore: a new API key was read from its file; continuing with it")
@@ -77,7 +77,7 @@ fn a_rotated_key_can_be_rehearsed() {
 #[test]
 fn a_run_out_of_credit_and_a_bare_403_can_be_rehearsed() {
     let place = place(30, "any-key");
-    let stand_in = StandIn::start(&place, &["--fault", "402=1"]);
+    let stand_in = StandIn::start(&place, "--fault 402=1");
     run(&place, &stand_in)
         .done()
         .exits(4)
@@ -85,16 +85,14 @@ fn a_run_out_of_credit_and_a_bare_403_can_be_rehearsed() {
     assert_eq!(stand_in.bill()["faults"]["402"], json!(1));
     stand_in.stop().exits(0).says("faults: 1 × 402");
 
-    let stand_in = StandIn::start(&place, &["--fault", "403=0.1", "--seed", "1"]);
-    let done = run(&place, &stand_in)
-        .args(["-c", "1", "--rate", "unlimited"])
-        .done();
+    let stand_in = StandIn::start(&place, "--fault 403=0.1 --seed 1");
+    let done = run(&place, &stand_in).args("-c 1 --rate unlimited").done();
     let forbidden = stand_in.bill()["faults"]["403"].as_u64().unwrap();
     assert!(forbidden > 0);
     done.exits(1).says(&format!("forbidden {forbidden}"));
     stand_in.stop().exits(0);
 
-    let stand_in = StandIn::start(&place, &["--fault", "403=1"]);
+    let stand_in = StandIn::start(&place, "--fault 403=1");
     run(&place, &stand_in)
         .arg("--overwrite")
         .done()

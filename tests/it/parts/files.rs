@@ -68,7 +68,7 @@ fn rows_without_a_verdict_go_beside_their_output_and_are_retried_in_their_file()
 fn one_part_alone_may_have_a_directory() {
     let place = Place::with("users.csv", csv(1, 2));
     let server = Server::good();
-    let args = ["users.csv", "--output-dir", "scored/"];
+    let args = "users.csv --output-dir scored/";
     place.run(&server, args).done().exits(0);
     assert_eq!(place.text("scored/users.csv"), users::scored(&csv(1, 2)));
     assert_eq!(place.names(), ["scored", "users.csv"]);

@@ -7,7 +7,7 @@ use crate::support::users;
 
 /// A run of these parts into `scored`.
 fn run<'a, const N: usize>(place: &'a Place, server: &'a Server, args: [&str; N]) -> Program<'a> {
-    place.run(server, ["--output-dir", "scored"]).args(args)
+    place.run(server, "--output-dir scored").args(args)
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn the_same_command_again_does_not_accept_what_the_first_one_left() {
         .done()
         .exits(1)
         .says("`--accept-failures 1` accepts no failures of an earlier run");
-    let quiet = run(&place, &server, accepting).args(["-q"]).done();
+    let quiet = run(&place, &server, accepting).args("-q").done();
     quiet
         .exits(1)
         .says("1 file of an earlier run with rows without a verdict (finished with exit code 1)");

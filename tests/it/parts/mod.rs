@@ -32,9 +32,7 @@ fn csv(from: usize, to: usize) -> String {
 
 /// A run of all parts into `scored`, with these arguments.
 fn run<'a, const N: usize>(place: &'a Place, server: &'a Server, args: [&str; N]) -> Program<'a> {
-    place
-        .run(server, ["parts/*", "--output-dir", "scored"])
-        .args(args)
+    place.run(server, "parts/* --output-dir scored").args(args)
 }
 
 /// The names in a folder, sorted.

@@ -72,7 +72,7 @@ fn what_cannot_be_a_run_over_parts_is_refused_before_anything_is_made() {
         ("parts/a.csv --fail-fast", "--output-dir"),
         ("parts/a.csv -o x --fail-fast", "cannot be used with"),
     ] {
-        let done = place.run(&server, []).args(args.split(' ')).done();
+        let done = place.run(&server, "").args(args.split(' ')).done();
         done.exits(2).says(words);
         assert_eq!(place.names(), ["file", "more", "parts"], "{args}");
     }
@@ -87,7 +87,7 @@ fn a_pattern_is_expanded_unless_a_file_has_that_name() {
         (".b.csv", ""),
     ]);
     let server = Server::good();
-    let args = ["parts/a[1].csv", "--output-dir", "o"];
+    let args = "parts/a[1].csv --output-dir o";
     place.run(&server, args).done().exits(0);
     assert_eq!(names(&place, "o"), ["a[1].csv"]);
     run(&place, &server, []).done().exits(0);
@@ -123,7 +123,7 @@ fn two_runs_to_one_directory_do_not_meet() {
 fn a_pipe_cannot_be_a_part() {
     let place = Place::with("1.csv", csv(1, 2));
     let server = Server::good();
-    let args = ["1.csv", "/dev/stdin", "--output-dir", "o"];
+    let args = "1.csv /dev/stdin --output-dir o";
     let done = place.run(&server, args).stdin(csv(3, 4)).done();
     done.exits(2).says("must be a regular file");
     assert_eq!(names(&place, "o"), ["1.csv"]);

@@ -16,7 +16,7 @@ fn the_summary_has_an_object_for_each_file() {
     run(&place, &server, ["--max-calls", "3", "--summary", "s.json"])
         .done()
         .exits(3);
-    let summary: Value = serde_json::from_str(&place.text("s.json")).unwrap();
+    let summary = place.json("s.json");
     let files = summary["files"].as_array().unwrap();
     let states: Vec<_> = files
         .iter()
@@ -36,9 +36,9 @@ fn the_summary_has_an_object_for_each_file() {
 fn a_summary_of_one_file_has_no_files() {
     let place = parts([("1.csv", &csv(1, 1))]);
     let server = Server::good();
-    let args = ["parts/1.csv", "-o", "scored.csv", "--summary", "s.json"];
+    let args = "parts/1.csv -o scored.csv --summary s.json";
     place.run(&server, args).done().exits(0);
-    let summary: Value = serde_json::from_str(&place.text("s.json")).unwrap();
+    let summary = place.json("s.json");
     assert_eq!(summary["files"], json!(null));
 }
 

@@ -20,8 +20,7 @@ fn what_was_taken_over_counts_also_where_the_answer_to_that_was_lost() {
     let Some(cluster) = shared() else { return };
     let (database, csv) = (cluster.database(), users::csv(ROWS));
     let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(1));
-    init(&place, &database);
-    let url = database.url();
+    let url = init(&place, &database);
     let killed = run(&place, &server, &url, "scored.csv").start();
     server.wait_for_calls(ROWS);
     killed.kill_when(|| true);
@@ -89,8 +88,7 @@ fn a_row_that_failed_while_the_server_was_away_is_free_for_other_runs_when_it_is
     let place = Place::with("users.csv", &csv);
     let lines: Vec<_> = csv.lines().collect();
     place.write("user2.csv", format!("{}\n{}\n", lines[0], lines[2]));
-    init(&place, &database);
-    let url = database.url();
+    let url = init(&place, &database);
     let running = run(&place, &server, &url, "scored.csv").start();
     server.wait_for_calls(ROWS);
     cluster.stop_server();
@@ -98,9 +96,7 @@ fn a_row_that_failed_while_the_server_was_away_is_free_for_other_runs_when_it_is
     running.wait_for_file("scored.csv.spill", |_| true);
     cluster.start_server();
     let args = ["user2.csv", "-o", "other.csv", "--ledger", &url];
-    let other = place
-        .run(&server, args)
-        .args(["--ledger-secret-file", "secret"]);
+    let other = place.run(&server, args).args("--ledger-secret-file secret");
     // It would wait for as long as the first run is there.
     other.done().exits(1);
     step.store(2, Ordering::Release);
@@ -114,8 +110,7 @@ fn what_was_taken_over_and_given_back_uncalled_counts_when_it_is_called_for() {
     let Some(cluster) = shared() else { return };
     let (database, csv) = (cluster.database(), users::csv(ROWS));
     let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(1));
-    init(&place, &database);
-    let url = database.url();
+    let url = init(&place, &database);
     let killed = run(&place, &server, &url, "scored.csv").start();
     server.wait_for_calls(ROWS);
     killed.kill_when(|| true);
@@ -127,7 +122,7 @@ fn what_was_taken_over_and_given_back_uncalled_counts_when_it_is_called_for() {
     place.write("other.csv", other.join("\n"));
     let args = ["other.csv", "-o", "other.out", "--ledger", &url, "-c", "1"];
     let other = place.run(&server, args);
-    let stopped = other.args(["--ledger-secret-file", "secret"]).start();
+    let stopped = other.args("--ledger-secret-file secret").start();
     server.wait_for_calls(ROWS + 1);
     database.wait_for(1, "claims WHERE taken_over");
     stopped.signal("INT");

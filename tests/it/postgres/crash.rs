@@ -1,7 +1,5 @@
 //! The server crashes while calls are in flight: what is claimed stays claimed, so that nobody is paid for twice.
 
-use serde_json::Value;
-
 use super::{init, run};
 use crate::support::postgres::own;
 use crate::support::process::{Done, KEY, Place, Running};
@@ -18,8 +16,7 @@ fn a_crash_of_the_server_loses_no_claim() {
     // What no commit waits for is lost.
     database.sql("ALTER SYSTEM SET wal_writer_delay = '10s'");
     cluster.crash_server();
-    init(&place, &database);
-    let url = database.url();
+    let url = init(&place, &database);
     let first = run(&place, &server, &url, "first.csv").start();
     server.wait_for_calls(ROWS);
     cluster.crash_server();
@@ -38,7 +35,7 @@ fn a_crash_of_the_server_loses_no_claim() {
 
 /// How many rows may have been billed twice, as a run's summary says.
 fn perhaps_twice(place: &Place, run: usize) -> u64 {
-    let summary: Value = serde_json::from_slice(&place.read(&format!("{run}.json"))).unwrap();
+    let summary = place.json(&format!("{run}.json"));
     summary["calls"]["maybe_billed_twice"].as_u64().unwrap()
 }
 
@@ -54,15 +51,15 @@ fn eight_runs_pay_once_while_the_server_crashes_twice() {
     // Only the server crashes, not its machine.
     database.sql("ALTER SYSTEM SET fsync = off");
     cluster.crash_server();
-    let service = StandIn::start(&place, &["--latency", "40ms", "--jitter", "40ms"]);
+    let service = StandIn::start(&place, "--latency 40ms --jitter 40ms");
     init(&place, &database);
     let (service_url, url) = (service.url(), database.url());
     let start = |run: usize| {
         let (output, summary) = (format!("{run}.csv"), format!("{run}.json"));
-        let program = place.rescore(["run", "users.csv", "--service-id", "test", "-c", "8"]);
+        let program = place.rescore("run users.csv --service-id test -c 8");
         let program = program.args(["--base-url", &service_url, "--rate", "unlimited"]);
         let program = program.args(["-o", &output, "--summary", &summary, "--ledger", &url]);
-        let program = program.args(["--ledger-secret-file", "secret"]);
+        let program = program.args("--ledger-secret-file secret");
         program.env("RESCORE_API_KEY", KEY).start()
     };
     let billed = || service.bill()["billed"].as_u64().unwrap();

@@ -95,7 +95,7 @@ fn a_password_is_never_an_argument_and_never_repeated() {
     );
     init().env("PGPASSWORD", PASSWORD).done().exits(0);
     place.write("password", format!("{PASSWORD}\n"));
-    let named = || init().arg("--ledger-password-file").arg("password");
+    let named = || init().args("--ledger-password-file password");
     private(&place.path("password"), 0o644);
     named()
         .done()

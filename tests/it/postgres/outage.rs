@@ -57,7 +57,7 @@ impl<'a> Setup<'a> {
 
     /// Stops the server while calls are in flight, until the run ends with exit code 3.
     fn stop_server_for_good(&self, release: Sender<()>) -> crate::support::process::Done {
-        let running = self.run().args(["--max-outage", "1s"]).start();
+        let running = self.run().args("--max-outage 1s").start();
         self.server.wait_for_calls(28);
         self.database.cluster.stop_server();
         drop(release);
@@ -167,10 +167,7 @@ fn the_words_of_a_run_that_gave_up_have_the_command_that_brings_its_answers_in()
     let import = ["ledger", "import", "scored.csv.spill", "--ledger"];
     let url = database.url();
     let import = setup.place.rescore(import).arg(url);
-    import
-        .args(["--ledger-secret-file", "secret"])
-        .done()
-        .exits(0);
+    import.args("--ledger-secret-file secret").done().exits(0);
     assert_eq!(database.count("answers"), setup.server.calls());
 }
 
@@ -184,10 +181,10 @@ fn rows_to_standard_output_wait_under_a_name_that_no_other_run_has() {
     let to_stream = || {
         let args = ["users.csv", "--ledger", &database.url(), "-c", "8", "-o"];
         let args = [&args[..], &["-", "--ledger-secret-file", "secret"]].concat();
-        setup.place.run(&setup.server, []).args(args)
+        setup.place.run(&setup.server, "").args(args)
     };
     let before = setup.server.calls();
-    let running = to_stream().args(["--max-outage", "1s"]).start();
+    let running = to_stream().args("--max-outage 1s").start();
     setup.server.wait_for_calls(before + 8);
     cluster.stop_server();
     drop(release);
@@ -204,10 +201,7 @@ fn rows_to_standard_output_wait_under_a_name_that_no_other_run_has() {
     let done = to_stream().done();
     done.exits(0)
         .says("that an earlier run had kept here while its server was away");
-    assert_eq!(
-        String::from_utf8_lossy(&done.stdout),
-        users::scored(&setup.csv)
-    );
+    assert_eq!(done.printed(), users::scored(&setup.csv));
     assert_eq!(setup.server.calls(), before + ROWS);
     let left = ["foreign.csv", "rescore-1.spill", "secret", "users.csv"];
     assert_eq!(setup.place.names(), left);
@@ -267,7 +261,7 @@ fn a_spill_without_answers_is_removed_and_a_damaged_one_is_named() {
     setup
         .place
         .write("none.csv", users::csv(1).lines().next().unwrap());
-    let none = ["none.csv", "-o", "none.out", "--ledger", "scored.csv.spill"];
+    let none = "none.csv -o none.out --ledger scored.csv.spill";
     setup.place.run(&setup.server, none).done().exits(0);
     assert!(spill.exists());
     setup.run().arg("--overwrite").done().exits(0);

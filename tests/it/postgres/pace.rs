@@ -22,8 +22,7 @@ fn two_runs_share_one_pace_and_the_smaller_rate_rules_both() {
     let place = Place::with("a.csv", half(&rows[..ROWS / 2]));
     place.write("b.csv", half(&rows[ROWS / 2..]));
     let (server, release) = Server::holding(0);
-    init(&place, &database);
-    let url = database.url();
+    let url = init(&place, &database);
     let with = |rate: &'static str, input: &'static str, output: &'static str| {
         let args = ["run", input, "-o", output, "--service-id", "test"];
         { place.rescore(args) }

@@ -13,8 +13,7 @@ fn a_second_run_asks_nothing_and_gives_the_same_rows() {
     let Some(cluster) = shared() else { return };
     let (database, csv) = (cluster.database(), users::csv(300));
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    init(&place, &database);
-    let url = database.url();
+    let url = init(&place, &database);
     run(&place, &server, &url, "first.csv").done().exits(0);
     assert_eq!((server.calls(), database.count("answers")), (300, 300));
     run(&place, &server, &url, "second.csv")
@@ -53,8 +52,7 @@ fn eight_runs_at_the_same_time_over_the_same_users_pay_once() {
     let (database, csv) = (cluster.database(), users::csv(ROWS));
     let slow = |request: &Request| good(request).after(Duration::from_millis(5));
     let (place, server) = (Place::with("users.csv", &csv), Server::start(slow));
-    init(&place, &database);
-    let url = database.url();
+    let url = init(&place, &database);
     let outputs: Vec<_> = (0..8).map(|run| format!("out{run}.csv")).collect();
     let runs: Vec<_> = { outputs.iter() }
         .map(|output| run(&place, &server, &url, output).start())
@@ -78,8 +76,7 @@ fn a_killed_run_loses_no_answer_and_its_claims_are_taken_over_when_its_lease_end
     let Some(cluster) = shared() else { return };
     let (database, csv) = (cluster.database(), users::csv(ROWS));
     let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(16));
-    init(&place, &database);
-    let url = database.url();
+    let url = init(&place, &database);
     let killed = run(&place, &server, &url, "scored.csv").start();
     server.wait_for_calls(24);
     killed.kill_when(|| true);
@@ -102,22 +99,21 @@ fn what_a_run_says_at_its_end_about_the_next_one_is_true_of_a_ledger_on_a_server
     let Some(cluster) = shared() else { return };
     let (database, csv) = (cluster.database(), users::csv(ROWS));
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    init(&place, &database);
-    let url = database.url();
+    let url = init(&place, &database);
     let scored = || run(&place, &server, &url, "scored.csv");
-    let part = scored().args(["--limit", "5"]).done();
+    let part = scored().args("--limit 5").done();
     part.exits(0).says(
         "has the paid answers; the same command without `--limit` and with `--overwrite` continues",
     );
     let whole = || scored().arg("--overwrite");
-    let stopped = whole().args(["--max-calls", "5"]).done();
+    let stopped = whole().args("--max-calls 5").done();
     stopped
         .exits(3)
         .says("has the paid answers; the same command continues from there")
         .silent_about("move it away");
     // To standard output, too, the answers are kept.
     let streamed = run(&place, &server, &url, "-");
-    let streamed = streamed.args(["--max-calls", "5"]).done();
+    let streamed = streamed.args("--max-calls 5").done();
     streamed.exits(3).silent_about("no ledger keeps");
     let done = whole().done();
     done.exits(0).says("the answers are kept in postgresql://");
@@ -161,8 +157,7 @@ fn what_a_shared_ledger_cannot_do_is_refused_with_what_to_do_instead() {
     let Some(cluster) = shared() else { return };
     let (database, csv) = (cluster.database(), users::csv(3));
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    init(&place, &database);
-    let url = database.url();
+    let url = init(&place, &database);
     for (option, instead) in [
         ("--retry-failed", "`--overwrite`"),
         ("--fresh", "`--asked-since TIME`"),
@@ -210,7 +205,7 @@ fn a_role_that_may_only_look_cannot_run_and_one_that_works_cannot_remove() {
         .exits(2)
         .says("permission denied");
     database.sql("UPDATE rescore.answers SET at = 0");
-    let older = ["--older-than", "1d"];
+    let older = "--older-than 1d";
     let prune = |user: &str| {
         let url = database.url_of(user);
         place.rescore(["ledger", "prune", &url]).args(older).done()
@@ -226,13 +221,12 @@ fn answers_that_lack_a_field_are_said_before_they_are_paid_for_again() {
     let Some(cluster) = shared() else { return };
     let (database, csv) = (cluster.database(), users::csv(3));
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    init(&place, &database);
-    let url = database.url();
+    let url = init(&place, &database);
     run(&place, &server, &url, "first.csv")
         .done()
         .exits(0)
         .silent_about("lack");
-    let with_field = |output| run(&place, &server, &url, output).args(["--column", "level=/level"]);
+    let with_field = |output| run(&place, &server, &url, output).args("--column level=/level");
     with_field("second.csv").done().exits(0).says(
         "3 answers in the ledger lack `/level`, which this run needs: rows with such an answer are sent again, and paid for",
     );

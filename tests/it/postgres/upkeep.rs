@@ -11,12 +11,11 @@ fn stats_prune_and_forget_take_the_address_and_say_what_a_server_keeps() {
     let Some(cluster) = shared() else { return };
     let (database, csv) = (cluster.database(), users::csv(50));
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    init(&place, &database);
-    let url = database.url();
+    let url = init(&place, &database);
     run(&place, &server, &url, "scored.csv").done().exits(0);
     let ledger = |command| {
         let program = place.rescore(["ledger", command, &url]);
-        program.args(["--ledger-secret-file", "secret"])
+        program.args("--ledger-secret-file secret")
     };
     ledger("stats")
         .done()
@@ -25,20 +24,17 @@ fn stats_prune_and_forget_take_the_address_and_say_what_a_server_keeps() {
         .prints("younger than 1 d: 50");
     place.write("some.csv", users::csv(2));
     ledger("forget")
-        .args(["--users", "some.csv"])
+        .args("--users some.csv")
         .done()
         .exits(0)
         .prints("forgot 2 answers about the users in 2 rows, 48 left")
         .prints("the server's log, copies and backups may still have them");
-    ledger("forget")
-        .args(["--users", "some.csv"])
-        .done()
-        .exits(1);
+    ledger("forget").args("--users some.csv").done().exits(1);
     database.sql(
         "UPDATE rescore.answers SET at = 0 WHERE key IN (SELECT key FROM rescore.answers LIMIT 8)",
     );
     ledger("prune")
-        .args(["--older-than", "30d"])
+        .args("--older-than 30d")
         .done()
         .exits(0)
         .prints("removed 8 answers")
@@ -55,13 +51,13 @@ fn the_answers_of_a_file_are_imported_once() {
     let Some(cluster) = shared() else { return };
     let (database, csv) = (cluster.database(), users::csv(60));
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let args = ["users.csv", "-o", "first.csv", "--ledger", "answers.ledger"];
+    let args = "users.csv -o first.csv --ledger answers.ledger";
     place.run(&server, args).done().exits(0);
     let url = database.url();
     let import = || {
         place
             .rescore(["ledger", "import", "answers.ledger", "--ledger", &url])
-            .args(["--ledger-secret-file", "secret"])
+            .args("--ledger-secret-file secret")
             .done()
     };
     // A ledger with a secret of its own would never find them.
@@ -79,14 +75,14 @@ fn the_answers_of_a_file_are_imported_once() {
         .exits(0);
     place
         .rescore(["ledger", "import", "answers.ledger", "--ledger", &elsewhere])
-        .args(["--ledger-secret-file", "other"])
+        .args("--ledger-secret-file other")
         .done()
         .exits(2)
         .says("made with another secret")
         .says("`--secret-from`");
     place
         .rescore(["ledger", "init", &url, "--ledger-secret-file", "secret"])
-        .args(["--secret-from", "answers.ledger"])
+        .args("--secret-from answers.ledger")
         .done()
         .exits(0);
     import()

@@ -21,7 +21,7 @@ fn place() -> Place {
 
 fn page(done: &Done) -> String {
     done.exits(0);
-    String::from_utf8(done.stdout.clone()).unwrap()
+    done.printed()
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn rows_are_found_in_an_earlier_file_wherever_they_stand() {
         (&[][..], "all of their own columns"),
         (with_key, "the column id "),
     ] {
-        let args = ["report", "scored.csv", "--against", "earlier.csv"];
+        let args = "report scored.csv --against earlier.csv";
         let page = page(&place.rescore(args).args(key).done());
         let drift = words(&page, "drift");
         has(
@@ -61,15 +61,12 @@ fn a_key_finds_users_whose_details_have_changed() {
         "scored.csv",
         format!("{HEADER}{}", LATER.replace("x,t", "y,t")),
     );
-    let args = ["report", "scored.csv", "--against", "earlier.csv"];
+    let args = "report scored.csv --against earlier.csv";
     let done = place.rescore(args).done();
     done.exits(2)
         .says("no row of `scored.csv` is in `earlier.csv`, by all columns but the verdict's")
         .says("hint: `--key COLUMN` pairs rows by one column");
-    let drift = words(
-        &page(&place.rescore(args).args(["--key", "id"]).done()),
-        "drift",
-    );
+    let drift = words(&page(&place.rescore(args).args("--key id").done()), "drift");
     has(&drift, &["2 of 4 decisions changed"]);
     // Most of them, but not all.
     let some = LATER.replacen("x,t", "y,t", 6);
@@ -79,7 +76,7 @@ fn a_key_finds_users_whose_details_have_changed() {
         .says("warning: only 1 of 7 rows are in `earlier.csv`");
     place
         .rescore(args)
-        .args(["--key", "nothing"])
+        .args("--key nothing")
         .done()
         .exits(2)
         .says("no column `nothing`");
@@ -92,14 +89,7 @@ fn formats_may_differ_when_rows_are_paired_by_a_key() {
         format!(r#"{{"id":"{id}","transaction_id":"t","risk_score":9.5,"decision":"block"}}"#)
     };
     place.write("earlier.jsonl", ["a", "b"].map(line).join("\n"));
-    let args = [
-        "report",
-        "scored.csv",
-        "--against",
-        "earlier.jsonl",
-        "--key",
-        "id",
-    ];
+    let args = "report scored.csv --against earlier.jsonl --key id";
     let page = page(&place.rescore(args).done());
     has(
         &words(&page, "drift"),
@@ -121,18 +111,10 @@ fn verdicts_that_a_run_kept_are_compared_without_another_file() {
         *line = format!("{own},t-0,9.9,block");
     }
     place.write("users.csv", lines.join("\n"));
-    let args = [
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--existing",
-        "keep",
-        "--summary",
-        "summary.json",
-    ];
+    let args = "users.csv -o scored.csv --existing keep --summary summary.json";
     place.run(&server, args).done().exits(0);
-    let summary: serde_json::Value = serde_json::from_str(&place.text("summary.json")).unwrap();
-    let page = page(&place.rescore(["report", "scored.csv"]).done());
+    let summary = place.json("summary.json");
+    let page = page(&place.rescore("report scored.csv").done());
     let changed = &summary["drift"]["changed"];
     has(
         &words(&page, "drift"),

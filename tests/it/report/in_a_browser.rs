@@ -49,38 +49,16 @@ fn page(place: &Place) -> String {
     for name in ["users.csv", "last-month.csv"] {
         fs::copy(samples.join(name), place.path(name)).unwrap();
     }
-    let args = [
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--sandbox",
-        "--summary",
-        "summary.json",
-    ];
-    let price = ["--price", "0.004", "--currency", "EUR"];
+    let args = "run users.csv -o scored.csv --sandbox --summary summary.json";
+    let price = "--price 0.004 --currency EUR";
     place.rescore(args).args(price).done();
     let long = "a name without an end and without a space".replace(' ', "");
     let scored = place
         .text("scored.csv")
         .replacen(",DE,", &format!(",{long},"), 1);
     place.write("scored.csv", scored);
-    let args = [
-        "report",
-        "scored.csv",
-        "-o",
-        "r.html",
-        "--against",
-        "last-month.csv",
-        "--key",
-        "id",
-        "--by",
-        "country",
-        "--by",
-        "note",
-        "--run",
-        "summary.json",
-    ];
+    let args = "report scored.csv -o r.html --against last-month.csv --key id \
+        --by country --by note --run summary.json";
     place.rescore(args).done().exits(0);
     place.text("r.html")
 }

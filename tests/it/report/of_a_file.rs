@@ -18,22 +18,15 @@ fn scored(n: usize) -> (Place, Value) {
         }
     });
     let place = Place::with("users.csv", users::csv(n));
-    place.score(&server, ["--summary", "summary.json"]).exits(1);
-    let summary = serde_json::from_str(&place.text("summary.json")).unwrap();
+    place.score(&server, "--summary summary.json").exits(1);
+    let summary = place.json("summary.json");
     (place, summary)
 }
 
 #[test]
 fn the_page_has_the_verdicts_of_the_file_and_the_numbers_of_the_summary() {
     let (place, summary) = scored(45);
-    let args = [
-        "report",
-        "scored.csv",
-        "--run",
-        "summary.json",
-        "-o",
-        "r.html",
-    ];
+    let args = "report scored.csv --run summary.json -o r.html";
     let done = place.rescore(args).done();
     done.exits(0)
         .says("rescore: wrote r.html: a report on 45 rows");
@@ -108,9 +101,9 @@ fn the_page_has_the_verdicts_of_the_file_and_the_numbers_of_the_summary() {
 #[test]
 fn without_a_summary_the_page_says_where_reasons_are() {
     let (place, _) = scored(20);
-    let done = place.rescore(["report", "scored.csv"]).done();
+    let done = place.rescore("report scored.csv").done();
     done.exits(0);
-    let page = String::from_utf8(done.stdout).unwrap();
+    let page = done.printed();
     has(
         &words(&page, "rejects"),
         &["2 rows of 20", "--run summary.json"],
@@ -126,17 +119,17 @@ fn only_the_values_of_named_columns_get_into_the_page() {
         .text("scored.csv")
         .replace("User 7,", "<b>&\u{202e}x\u{1b}[2J,");
     place.write("scored.csv", rows);
-    let page = |args: &[&str]| {
-        let done = place.rescore(["report", "scored.csv"]).args(args).done();
+    let page = |args: &str| {
+        let done = place.rescore("report scored.csv").args(args).done();
         done.exits(0);
-        String::from_utf8(done.stdout).unwrap()
+        done.printed()
     };
-    let plain = page(&[]);
+    let plain = page("");
     let (_, body) = plain.split_once("<body>").unwrap();
     for of_users in ["User 1", "user1@", "192.0.2.", "Mozilla", "t-"] {
         assert!(!text(body).contains(of_users), "{of_users}");
     }
-    let named = page(&["--by", "user_agent", "--by", "name"]);
+    let named = page("--by user_agent --by name");
     has(
         &words(&named, "by-1"),
         &["Decisions by user_agent", "Mozilla/5.0 (X11) 30 "],
@@ -161,12 +154,9 @@ fn decisions_are_shown_by_the_values_of_a_column_with_their_numbers() {
         }
     }
     let place = Place::with("scored.csv", &csv);
-    let done = place
-        .rescore(["report", "--by", "country", "-"])
-        .stdin(csv)
-        .done();
+    let done = place.rescore("report --by country -").stdin(csv).done();
     done.exits(0);
-    let page = String::from_utf8(done.stdout).unwrap();
+    let page = done.printed();
     let by = words(&page, "by-1");
     has(
         &by,
@@ -190,11 +180,9 @@ fn every_format_that_a_run_writes_is_read() {
         "not json",
     ];
     let place = Place::with("scored.jsonl", lines.join("\n"));
-    let done = place
-        .rescore(["report", "scored.jsonl", "--by", "/c/d"])
-        .done();
+    let done = place.rescore("report scored.jsonl --by /c/d").done();
     done.exits(0);
-    let page = String::from_utf8(done.stdout).unwrap();
+    let page = done.printed();
     has(
         &words(&page, "verdicts"),
         &["Of 4 rows, 25.0 % are approved", "2 rows have no verdict"],
@@ -204,46 +192,28 @@ fn every_format_that_a_run_writes_is_read() {
     let csv = "a;x_transaction_id;x_risk_score;x_decision\r\n1;t;2,;\r\n";
     let csv = csv.replace("2,;", "2;approve");
     let place = Place::with("scored.csv", csv);
-    let args = ["report", "scored.csv", "--prefix", "x_", "-o", "r.html.gz"];
+    let args = "report scored.csv --prefix x_ -o r.html.gz";
     place.rescore(args).done().exits(0);
     assert_eq!(&place.read("r.html.gz")[..2], [0x1f, 0x8b]);
 
     let csv = b"stadt,transaction_id,risk_score,decision\nM\xfcnchen,t,1,approve\n";
     let place = Place::with("scored.csv", csv);
-    let args = [
-        "report",
-        "scored.csv",
-        "--by",
-        "stadt",
-        "--encoding",
-        "windows-1252",
-    ];
+    let args = "report scored.csv --by stadt --encoding windows-1252";
     let done = place.rescore(args).done();
     done.exits(0);
-    let page = String::from_utf8(done.stdout).unwrap();
+    let page = done.printed();
     has(&words(&page, "by-1"), &["München 1 100 % 1"]);
 
     let place = Place::with("scored.csv", "");
-    let done = place.rescore(["report", "scored.csv"]).done();
+    let done = place.rescore("report scored.csv").done();
     done.exits(0);
-    has(
-        &String::from_utf8_lossy(&done.stdout),
-        &["The file has no rows."],
-    );
+    has(&done.printed(), &["The file has no rows."]);
 }
 
 #[test]
 fn what_the_stand_in_made_up_says_so_in_every_section() {
     let place = Place::with("users.csv", users::csv(9));
-    let args = [
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--sandbox",
-        "--summary",
-        "summary.json",
-    ];
+    let args = "run users.csv -o scored.csv --sandbox --summary summary.json";
     place.rescore(args).done().exits(0);
     let args = [
         "report",
@@ -254,9 +224,9 @@ fn what_the_stand_in_made_up_says_so_in_every_section() {
         "summary.json",
     ];
     for args in [&args[..], &args[..2]] {
-        let done = place.rescore([]).args(args).done();
+        let done = place.rescore(args).done();
         done.exits(0);
-        let page = String::from_utf8(done.stdout).unwrap();
+        let page = done.printed();
         let sections: Vec<_> = page.split("<section").skip(1).collect();
         assert!(sections.len() >= 3);
         assert!(
@@ -270,17 +240,10 @@ fn what_the_stand_in_made_up_says_so_in_every_section() {
 #[test]
 fn decisions_that_other_thresholds_made_are_noticed() {
     let (place, _) = scored(40);
-    let args = [
-        "report",
-        "scored.csv",
-        "--approve-max",
-        "4.5",
-        "--review-max",
-        "4.5",
-    ];
+    let args = "report scored.csv --approve-max 4.5 --review-max 4.5";
     let done = place.rescore(args).done();
     done.exits(0);
-    let page = String::from_utf8(done.stdout).unwrap();
+    let page = done.printed();
     has(
         &words(&page, "scores"),
         &[
@@ -288,6 +251,6 @@ fn decisions_that_other_thresholds_made_are_noticed() {
             "another decision than these thresholds give",
         ],
     );
-    let done = place.rescore(["report", "scored.csv"]).done();
-    assert!(!String::from_utf8_lossy(&done.stdout).contains("another decision"));
+    let done = place.rescore("report scored.csv").done();
+    assert!(!done.printed().contains("another decision"));
 }

@@ -16,24 +16,10 @@ fn the_page_of_a_run_is_that_of_its_output() {
     let old: Vec<_> = old.lines().collect();
     let input = format!("{}\n{}\n", old[..31].join("\n"), old[31..].join("\n"));
     let place = Place::with("users.csv", input);
-    let args = [
-        "--existing",
-        "keep",
-        "--report",
-        "r.html",
-        "--summary",
-        "summary.json",
-    ];
+    let args = "--existing keep --report r.html --summary summary.json";
     let done = place.score(&server, args);
     done.exits(1).says("wrote r.html: the report");
-    let args = [
-        "report",
-        "scored.csv",
-        "--run",
-        "summary.json",
-        "-o",
-        "again.html",
-    ];
+    let args = "report scored.csv --run summary.json -o again.html";
     place.rescore(args).done().exits(0);
     let (page, again) = (place.text("r.html"), place.text("again.html"));
     for id in ["verdicts", "scores", "what-if", "rejects", "drift", "run"] {
@@ -53,7 +39,7 @@ fn the_page_of_a_run_is_that_of_its_output() {
 #[test]
 fn rows_that_go_to_standard_output_are_in_the_page() {
     let (server, place) = (Server::good(), Place::with("users.csv", users::csv(12)));
-    let args = ["users.csv", "--report", "r.html", "--quiet"];
+    let args = "users.csv --report r.html --quiet";
     let done = place.run(&server, args).done();
     done.exits(0).silent_about("the report");
     assert_eq!(done.stdout, users::scored(&users::csv(12)).into_bytes());
@@ -63,14 +49,14 @@ fn rows_that_go_to_standard_output_are_in_the_page() {
 #[test]
 fn a_stopped_run_writes_no_page_and_the_continued_one_a_page_of_all_rows() {
     let (server, place) = (Server::good(), Place::with("users.csv", users::csv(20)));
-    let done = place.score(&server, ["--report", "r.html", "--max-calls", "8"]);
+    let done = place.score(&server, "--report r.html --max-calls 8");
     done.exits(3)
         .says("no report: it is written when the run is finished");
     assert_eq!(
         place.names(),
         ["scored.csv.ledger", "scored.csv.partial", "users.csv"]
     );
-    place.score(&server, ["--report", "r.html"]).exits(0);
+    place.score(&server, "--report r.html").exits(0);
     assert_eq!(server.calls(), 20);
     let page = place.text("r.html");
     has(
@@ -95,19 +81,14 @@ fn the_page_of_a_part_says_so_and_that_of_all_rows_does_not() {
         (&[], None),
     ] {
         let done = place
-            .run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"])
-            .args(["--report", "r.html", "--summary", "summary.json"])
+            .run(
+                &server,
+                "users.csv -o scored.csv --overwrite --report r.html --summary summary.json",
+            )
             .args(args)
             .done();
         done.exits(0);
-        let again = [
-            "report",
-            "scored.csv",
-            "--run",
-            "summary.json",
-            "-o",
-            "again.html",
-        ];
+        let again = "report scored.csv --run summary.json -o again.html";
         place.rescore(again).arg("--overwrite").done().exits(0);
         for page in ["r.html", "again.html"] {
             let page = place.text(page).replace("<b>", "").replace("</b>", "");
@@ -123,7 +104,7 @@ fn the_page_of_a_part_says_so_and_that_of_all_rows_does_not() {
 fn a_page_that_cannot_be_written_is_refused_before_the_first_call() {
     let (server, place) = (Server::good(), Place::with("users.csv", users::csv(3)));
     place.write("r.html", "mine");
-    let done = place.score(&server, ["--report", "r.html"]);
+    let done = place.score(&server, "--report r.html");
     done.exits(2)
         .says("`r.html` already exists")
         .says("hint: `--overwrite` replaces it");
@@ -150,32 +131,15 @@ fn a_page_that_cannot_be_written_is_refused_before_the_first_call() {
     assert_eq!(server.calls(), 0);
     assert_eq!(place.names(), ["r.html", "users.csv"]);
     assert_eq!(place.text("r.html"), "mine");
-    place
-        .score(&server, ["--report", "r.html", "--overwrite"])
-        .exits(0);
+    place.score(&server, "--report r.html --overwrite").exits(0);
     assert!(place.text("r.html").starts_with("<!DOCTYPE html>"));
 }
 
 #[test]
 fn decisions_by_level_have_no_thresholds_in_their_page() {
     let place = Place::with("users.csv", users::csv(20));
-    let args = [
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--sandbox",
-        "--report",
-        "r.html",
-    ];
-    let levels = [
-        "--decide-by",
-        "level=/summary/risk_level",
-        "--approve-levels",
-        "0",
-        "--block-levels",
-        "2",
-    ];
+    let args = "run users.csv -o scored.csv --sandbox --report r.html";
+    let levels = "--decide-by level=/summary/risk_level --approve-levels 0 --block-levels 2";
     place.rescore(args).args(levels).done();
     let page = place.text("r.html");
     has(&page, &["decided by level"]);

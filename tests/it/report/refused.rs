@@ -54,7 +54,7 @@ fn files_that_are_not_what_was_expected_are_refused_with_a_hint() {
         ),
     ];
     for (args, words) in cases {
-        let done = place.rescore(["report", "-o", "r.html"]).args(args).done();
+        let done = place.rescore("report -o r.html").args(args).done();
         done.exits(2).says(words);
         assert!(!place.path("r.html").exists() && !place.path("r.html.partial").exists());
     }
@@ -79,7 +79,7 @@ fn arguments_that_make_no_sense_are_refused() {
     ];
     for (args, words) in cases {
         let done = place
-            .rescore(["report", "scored.csv", "-o", "r.html"])
+            .rescore("report scored.csv -o r.html")
             .args(args)
             .done();
         done.exits(2).says(words);
@@ -91,7 +91,7 @@ fn nothing_that_exists_is_overwritten_unasked() {
     let place = scored();
     let scored = place.text("scored.csv");
     place.write("r.html", "mine");
-    let report = |args: &[&str]| place.rescore(["report", "scored.csv"]).args(args).done();
+    let report = |args: &[&str]| place.rescore("report scored.csv").args(args).done();
     report(&["-o", "r.html"])
         .exits(2)
         .says("hint: `--overwrite` replaces it");
@@ -112,7 +112,7 @@ fn nothing_that_exists_is_overwritten_unasked() {
 fn a_full_disk_ends_with_words_and_without_a_part_of_a_page() {
     let place = scored();
     let done = place
-        .rescore(["report", "scored.csv"])
+        .rescore("report scored.csv")
         .stdout(device("/dev/full"))
         .done();
     done.exits(3)

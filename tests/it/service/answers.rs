@@ -13,11 +13,9 @@ fn in_turn<const N: usize>(
     script: impl Fn(&Request) -> Action + Send + Sync + 'static,
     args: [&str; N],
 ) -> (Place, Server, Done) {
-    let (place, server) = (
-        Place::with("users.csv", users::csv(users)),
-        Server::start(script),
-    );
-    let program = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
+    let place = Place::with("users.csv", users::csv(users));
+    let server = Server::start(script);
+    let program = place.run(&server, "users.csv -o scored.csv -c 1");
     let done = program.args(args).done();
     (place, server, done)
 }
@@ -36,7 +34,7 @@ fn sixty_four_answers_in_any_order_come_back_in_the_rows_order() {
         good(request).after(Duration::from_millis(late))
     });
     let place = Place::with("users.csv", &csv);
-    place.score(&server, ["-c", "64"]).exits(0);
+    place.score(&server, "-c 64").exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
 
@@ -46,9 +44,7 @@ fn a_row_that_waits_holds_back_none_of_thousands() {
     let csv = users::csv(ROWS);
     let (server, release) = Server::holding_if(|request| request.name() == "User 2");
     let place = Place::with("users.csv", &csv);
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "64"])
-        .start();
+    let running = place.run(&server, "users.csv -o scored.csv -c 64").start();
     server.wait_for_calls(ROWS);
     drop(release);
     running.done().exits(0);
@@ -84,7 +80,7 @@ fn out_of_credit_stops_and_keeps_what_was_paid_for() {
 fn a_refused_key_costs_one_call_and_the_fix_is_named() {
     let place = Place::with("users.csv", users::csv(100));
     let server = Server::start(|_| status(401));
-    let done = place.score(&server, ["-c", "64"]);
+    let done = place.score(&server, "-c 64");
     done.exits(4)
         .says("API key")
         .says("RESCORE_API_KEY")
@@ -106,7 +102,7 @@ fn a_key_revoked_during_a_run_stops_it_within_the_calls_in_flight() {
             good(request)
         }
     });
-    let done = place.score(&server, ["-c", "8"]);
+    let done = place.score(&server, "-c 8");
     done.exits(4).says("API key");
     done.check(
         server.calls() <= 100 + 8,

@@ -36,8 +36,7 @@ fn nobody_listening_is_tried_again_and_then_stops_the_run() {
     let place = Place::with("users.csv", users::csv(9));
     let done = place
         .run_at(format!("http://{address}"))
-        .arg("--retries")
-        .arg("1")
+        .args("--retries 1")
         .done();
     done.exits(3)
         .says("error: no call gets through to `127.0.0.1`\n  the last call: cannot connect: connection refused")
@@ -92,9 +91,7 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     let url = format!("http://two.example:{}", server.port());
     let done = place
         .run_at(&url)
-        .arg("--allow-http")
-        .arg("-c")
-        .arg("4")
+        .args("--allow-http -c 4")
         .under(WITH_HOSTS)
         .done();
     done.exits(0)
@@ -106,8 +103,8 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     // If the good address is gone as well, the connect timeout ends the attempt.
     let place = Place::with("users.csv", &csv);
     let url = format!("http://[::1]:{}", server.port());
-    let program = place.run_at(&url).arg("--connect-timeout").arg("200ms");
-    let done = program.arg("--retries").arg("1").done();
+    let program = place.run_at(&url).args("--connect-timeout 200ms");
+    let done = program.args("--retries 1").done();
     done.exits(3)
         .says("the last call: cannot connect: timed out")
         .says("2 calls, 1 of them a retry")
@@ -155,9 +152,7 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
         let patience = if way == "silence" { "300ms" } else { "10s" };
         let done = place
             .run_at(format!("https://{address}"))
-            .arg("--retries")
-            .arg("1")
-            .arg("--connect-timeout")
+            .args("--retries 1 --connect-timeout")
             .arg(patience)
             .done();
         done.exits(3)

@@ -46,8 +46,7 @@ fn the_key_is_shown_in_no_form_in_which_a_server_repeats_it() {
                     let body = if json { object } else { words };
                     answer(code, &[], &body)
                 });
-                let program =
-                    place.run(&server, ["users.csv", "-o", "scored.csv", "--retries", "0"]);
+                let program = place.run(&server, "users.csv -o scored.csv --retries 0");
                 let done = program.env("RESCORE_API_KEY", KEY).done();
                 done.check(done.code() != Some(0), "a failure");
                 hides(&place, &done, form);
@@ -68,7 +67,7 @@ fn a_person_is_shown_in_no_form_in_which_a_server_repeats_it() {
         for code in [200, 401, 422] {
             let place = Place::with("users.csv", users::named(["Agnieszka Zoltowska"]));
             let server = Server::start(move |_| answer(code, &[], &format!("not for {form}!")));
-            let done = place.score(&server, []);
+            let done = place.score(&server, "");
             done.check(done.code() != Some(0), "a failure");
             done.silent_about(form);
             for part in form
@@ -97,7 +96,7 @@ fn a_person_is_shown_in_no_form_in_which_a_server_repeats_it() {
 fn words_that_repeat_nothing_are_shown() {
     let place = Place::with("users.csv", users::csv(1));
     let server = Server::start(|_| answer(401, &[], "this key has expired; see the portal"));
-    let done = place.score(&server, []);
+    let done = place.score(&server, "");
     done.exits(4)
         .says("\n  the service said: 401 Unauthorized: `this key has expired; see the portal`\n");
 }
@@ -107,7 +106,7 @@ fn a_good_answer_with_a_byte_order_mark_is_read() {
     let csv = users::csv(3);
     let place = Place::with("users.csv", &csv);
     let server = Server::start(|request| ok(&format!("\u{feff}{}", good_body(&request.name()))));
-    place.score(&server, []).exits(0);
+    place.score(&server, "").exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
 
@@ -145,7 +144,7 @@ fn what_is_not_json_is_named_and_not_shown() {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
         let whole = [head.into_bytes(), body].concat();
         let server = Server::start(move |_| raw(whole.clone()));
-        let done = place.score(&server, []);
+        let done = place.score(&server, "");
         done.silent_about("Jane");
         let rejects = place
             .names()

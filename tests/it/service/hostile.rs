@@ -28,7 +28,7 @@ fn json_string(text: &str, escaped: bool) -> String {
 /// Every file and stream that a person may look at.
 fn all_clean(place: &Place, done: &Done) {
     clean("standard error", &done.stderr);
-    clean("standard output", &String::from_utf8_lossy(&done.stdout));
+    clean("standard output", &done.printed());
     for name in place.names() {
         if !name.ends_with(".ledger") {
             clean(&name, &place.text(&name));
@@ -125,9 +125,9 @@ fn nothing_that_a_service_says_of_a_row_steers_a_terminal_or_turns_a_file_around
     ] {
         let (place, server) = (Place::with(input, content), Server::start(evil_about_a_row));
         let program = place.run(&server, [input, "-o", output, "-c", "1", "--retries", "0"]);
-        let program = with_columns(program).args(["--resend-unknown", "0"]);
+        let program = with_columns(program).args("--resend-unknown 0");
         let program = program.args(["--summary", "summary.json", "--progress", style]);
-        let done = program.arg("--progress-every").arg("1ms").done();
+        let done = program.args("--progress-every 1ms").done();
         done.exits(1);
         done.check(server.calls() == names.len(), "each row is asked once");
         all_clean(&place, &done);
@@ -163,7 +163,7 @@ fn nothing_that_a_service_says_of_a_run_steers_a_terminal() {
                 ];
                 answer(code, &headers, &body)
             });
-            let done = place.score(&server, ["-c", "1", "--retries", "0"]);
+            let done = place.score(&server, "-c 1 --retries 0");
             done.check(matches!(done.code(), Some(3 | 4)), "a stop");
             done.says("error: ");
             all_clean(&place, &done);
@@ -283,8 +283,8 @@ fn flooded(ways: &[&str], timeout: &str) -> (Place, Done, Vec<usize>, Option<usi
         |request| endless(&request.name()).unwrap_or_else(|| good(request)),
     );
     let place = Place::with("users.csv", &csv);
-    let args = ["users.csv", "-o", "scored.csv", "-c", "1", "--retries", "0"];
-    let program = place.run(&server, args).arg("--resend-unknown").arg("0");
+    let args = "users.csv -o scored.csv -c 1 --retries 0";
+    let program = place.run(&server, args).args("--resend-unknown 0");
     let running = program.arg("--timeout").arg(timeout).start();
     server.wait_for_calls(2 * ways.len() + 1);
     let peak = running.peak_memory();

@@ -160,10 +160,7 @@ fn what_a_server_says_as_it_goes_away_is_in_no_message_and_no_reject() {
         let place = Place::with("users.csv", users::csv(5));
         let (address, _) = start(Fault::GoAway(from, INTERNAL_ERROR));
         let done = tls::program(&place, address, Some("authority.pem"))
-            .arg("--retries")
-            .arg("0")
-            .arg("--resend-unknown")
-            .arg("0")
+            .args("--retries 0 --resend-unknown 0")
             .done();
         done.exits(1).silent_about("rejected").silent_about(KEY);
         let rejects = place.text("scored.rejects.csv");

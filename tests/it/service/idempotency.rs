@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::command_line::CommandLine;
 use crate::support::ledger_file;
@@ -52,10 +52,6 @@ fn have_none_in_common(one: &[Request], other: &[Request]) -> bool {
     all(one).is_disjoint(&all(other))
 }
 
-fn summary(place: &Place) -> Value {
-    serde_json::from_str(&place.text("summary.json")).unwrap()
-}
-
 #[test]
 fn every_attempt_of_a_request_has_one_uuid_and_a_lost_answer_is_not_billed_twice() {
     let csv = users::csv(8);
@@ -67,21 +63,9 @@ fn every_attempt_of_a_request_has_one_uuid_and_a_lost_answer_is_not_billed_twice
         ("User 4", 1) => status(429),
         _ => good(request),
     });
-    let args = [
-        "--price",
-        "1",
-        "--summary",
-        "summary.json",
-        "--progress",
-        "plain",
-        "--metrics",
-        "m.prom",
-        "--log",
-        "n.log",
-        "--log-level",
-        "debug",
-    ];
-    let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+    let args = "--price 1 --summary summary.json --progress plain --metrics m.prom \
+        --log n.log --log-level debug";
+    let run = place.scoring(&server);
     let done = run.args(args).args(HEADER).done();
     done.exits(0)
         .says("spent 8.00: 8 answers at 1.00\n")
@@ -94,7 +78,7 @@ fn every_attempt_of_a_request_has_one_uuid_and_a_lost_answer_is_not_billed_twice
     let different: BTreeSet<_> = sent.values().collect();
     assert_eq!(different.len(), 8);
 
-    let summary = summary(&place);
+    let summary = place.json("summary.json");
     let calls = |name: &str| summary["calls"][name].as_u64().unwrap();
     assert_eq!(calls("sent"), 8 + 3 + 1 + 1);
     assert_eq!((calls("retries"), calls("throttled")), (4, 1));
@@ -120,7 +104,7 @@ fn every_attempt_of_a_request_has_one_uuid_and_a_lost_answer_is_not_billed_twice
 fn without_the_option_no_call_has_such_a_header() {
     let place = Place::with("users.csv", users::csv(1));
     let server = Server::good();
-    place.score(&server, []).exits(0);
+    place.score(&server, "").exits(0);
     let request = server.only_request();
     let names = request.headers.iter().map(|(name, _)| name.to_lowercase());
     let expected = [
@@ -139,11 +123,11 @@ fn without_the_option_no_call_has_such_a_header() {
 fn after_a_kill_each_request_has_its_uuid_again_and_a_new_run_has_others() {
     let csv = users::csv(12);
     let place = Place::with("users.csv", &csv);
-    let shared = ["--ledger", "answers.ledger", "--overwrite"];
+    let shared = "--ledger answers.ledger --overwrite";
     // Half of the users are answered, the others are out when the run is killed.
     let (first, release) = Server::holding(6);
     let run = |server| {
-        let run = place.run(server, ["users.csv", "-o", "scored.csv"]);
+        let run = place.scoring(server);
         run.args(shared).args(HEADER)
     };
     let killed = run(&first).start().kill_when(|| first.calls() == 12);
@@ -162,13 +146,13 @@ fn after_a_kill_each_request_has_its_uuid_again_and_a_new_run_has_others() {
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 
     // Asked again on purpose: by `--fresh`, and as the answers are too old.
-    let fresh = run(&first).args(["--fresh"]).done();
+    let fresh = run(&first).args("--fresh").done();
     fresh.exits(0);
     let so_far = first.requests();
     assert_eq!(so_far.len(), all.len() + 12);
     assert!(have_none_in_common(&all, &so_far[all.len()..]));
     ledger_file::age(&place.path("answers.ledger"), 60_000);
-    run(&first).args(["--max-age", "30s"]).done().exits(0);
+    run(&first).args("--max-age 30s").done().exits(0);
     let last = first.requests();
     assert_eq!(last.len(), so_far.len() + 12);
     assert!(have_none_in_common(&so_far, &last[so_far.len()..]));
@@ -183,8 +167,10 @@ fn a_stopped_run_that_asks_again_for_what_it_has_sends_another_uuid() {
             _ => good(request),
         });
         let run = |more: &[&str]| {
-            let run = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
-            let run = run.args(["--ledger", "answers.ledger", "--overwrite"]);
+            let run = place.run(
+                &server,
+                "users.csv -o scored.csv -c 1 --ledger answers.ledger --overwrite",
+            );
             run.args(HEADER).args(more).done()
         };
         run(&["--max-calls", "1"]).exits(3);
@@ -216,14 +202,14 @@ fn a_row_whose_outcome_stays_unknown_is_sent_again_with_its_uuid() {
         _ => good(request),
     });
     let run = |args: &[&str]| {
-        let run = place.run(&server, ["users.csv", "-o", "scored.csv", "--retries", "0"]);
+        let run = place.run(&server, "users.csv -o scored.csv --retries 0");
         run.args(HEADER).args(args).done()
     };
     run(&["--summary", "summary.json"])
         .exits(1)
         .says("1 call may have been billed without an answer");
     assert_eq!(
-        summary(&place)["failed"]["reasons"],
+        place.json("summary.json")["failed"]["reasons"],
         json!({"no_answer": 1})
     );
     run(&["--retry-failed"]).exits(1);
@@ -239,7 +225,7 @@ fn a_stopped_run_sends_a_row_whose_outcome_is_unknown_again() {
         ("User 2", 1) => raw("").then_reset(),
         _ => good(request),
     });
-    let args = ["users.csv", "-o", "scored.csv", "--retries", "0", "-c", "1"];
+    let args = "users.csv -o scored.csv --retries 0 -c 1";
     let run = |more: &[&str]| place.run(&server, args).args(HEADER).args(more).done();
     run(&["--max-calls", "3"]).exits(3);
     run(&[]).exits(0);
@@ -258,7 +244,7 @@ fn equal_rows_share_a_uuid_only_if_they_share_a_call() {
         (&["--no-dedupe", "--no-ledger"], 2),
     ] {
         let (place, server) = (Place::with("users.csv", &twice), Server::good());
-        let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        let run = place.scoring(&server);
         run.args(HEADER).args(args).done().exits(0);
         let sent: BTreeSet<_> = server.requests().iter().map(uuid).collect();
         assert_eq!((server.calls(), sent.len()), (calls, calls), "{args:?}");
@@ -275,7 +261,7 @@ fn without_a_ledger_attempts_share_a_uuid_and_runs_do_not() {
     for more in [&["--no-ledger"][..], &["--no-ledger", "--no-dedupe"]] {
         let before = server.calls();
         let run = || {
-            let run = place.run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"]);
+            let run = place.run(&server, "users.csv -o scored.csv --overwrite");
             run.args(HEADER).args(more).done()
         };
         run().exits(0);
@@ -303,13 +289,7 @@ fn a_409_means_that_the_service_is_at_work_on_an_earlier_call() {
         "User 2" => status(409),
         _ => good(request),
     });
-    let args = [
-        "--idempotency-header",
-        "X-Once",
-        "--retries",
-        "1",
-        "--overwrite",
-    ];
+    let args = "--idempotency-header X-Once --retries 1 --overwrite";
     place.score(&server, args).exits(1);
     assert!(place.text("scored.rejects.csv").contains("\n2,refused,"));
     assert_eq!(server.calls(), 3);
@@ -319,7 +299,7 @@ fn a_409_means_that_the_service_is_at_work_on_an_earlier_call() {
 fn a_name_with_another_meaning_is_refused() {
     let line = CommandLine::new();
     let refuses = |name: &str, words: &str| {
-        line.refuses_typed(&["--idempotency-header", name], &[words, "hint: "]);
+        line.refuses_typed(["--idempotency-header", name], &[words, "hint: "]);
     };
     for taken in [
         "Authorization",
@@ -340,7 +320,7 @@ fn a_name_with_another_meaning_is_refused() {
     );
     refuses("", "is not the name of a header");
     line.refuses_typed(
-        &["--idempotency-header", "Once", "--resend-unknown", "3"],
+        "--idempotency-header Once --resend-unknown 3",
         &["cannot be used with"],
     );
 }
@@ -350,11 +330,11 @@ fn a_rehearsal_with_lost_answers_bills_each_user_once() {
     let csv = users::csv(200);
     let place = Place::with("users.csv", &csv);
     let faults = ["--fault", "lost=0.1", "--fault", "500=0.05", "--seed", "3"];
-    let stand_in = StandIn::start(&place, &[&faults[..], &HEADER].concat());
-    let program = place.run_at(stand_in.url()).args(["--rate", "unlimited"]);
-    let program = program.args(["--price", "1", "--summary", "summary.json"]);
+    let stand_in = StandIn::start(&place, [&faults[..], &HEADER].concat());
+    let program = place.run_at(stand_in.url()).args("--rate unlimited");
+    let program = program.args("--price 1 --summary summary.json");
     program.args(HEADER).done().exits(0);
-    let (bill, summary) = (stand_in.bill(), summary(&place));
+    let (bill, summary) = (stand_in.bill(), place.json("summary.json"));
     let lost = bill["faults"]["lost"].as_u64().unwrap();
     assert!(lost > 0, "{bill:#}");
     assert_eq!(bill["billed"], json!(200), "{bill:#}");
@@ -378,7 +358,7 @@ fn a_rehearsal_with_lost_answers_bills_each_user_once() {
 #[test]
 fn the_stand_in_gives_a_repeated_request_its_answer_and_refuses_what_breaks_the_promise() {
     let place = Place::new();
-    let stand_in = StandIn::start(&place, &HEADER);
+    let stand_in = StandIn::start(&place, HEADER);
     let ask = |uuid: &str, name: &str| {
         let headers = format!("{HEADERS}Idempotency-Key: {uuid}\r\n");
         stand_in.send("POST /v1/validate/user", &headers, &users::object(name))

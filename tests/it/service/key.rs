@@ -83,7 +83,7 @@ fn no_key_is_shown(place: &Place, done: &Done) {
 }
 
 fn keys_renewed(place: &Place) -> Value {
-    let summary: Value = serde_json::from_slice(&place.read("summary.json")).unwrap();
+    let summary = place.json("summary.json");
     summary["keys_renewed"].clone()
 }
 
@@ -316,10 +316,7 @@ fn neither_the_old_nor_the_new_key_is_shown_whichever_the_server_repeats() {
             _ => rotated(request),
         }
     });
-    let done = program(&place, &server)
-        .arg("--progress")
-        .arg("json")
-        .done();
+    let done = program(&place, &server).args("--progress json").done();
     done.exits(4).says("… was replaced by …");
     done.says("\"keys_renewed\":1");
     let rejects = place.text("scored.rejects.csv.partial");

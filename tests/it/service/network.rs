@@ -93,10 +93,7 @@ fn without_a_whole_answer_a_row_fails_and_is_not_sent_again_when_that_is_forbidd
     let server =
         Server::start(|request| broken(&request.name(), request).unwrap_or_else(|| good(request)));
     let place = Place::with("users.csv", &csv);
-    let done = place.score(
-        &server,
-        ["-c", "1", "--resend-unknown", "0", "--timeout", "500ms"],
-    );
+    let done = place.score(&server, "-c 1 --resend-unknown 0 --timeout 500ms");
     done.exits(1)
         .says("12 calls may have been billed without an answer\n")
         .silent_about("billed twice");
@@ -128,7 +125,7 @@ fn without_a_whole_answer_a_row_is_sent_once_more_and_the_summary_says_so() {
         },
     );
     let place = Place::with("users.csv", &csv);
-    let done = place.score(&server, []);
+    let done = place.score(&server, "");
     // Four rows that were answered in the end, and one that was not.
     done.exits(1).says("5 rows may have been billed twice");
     assert_eq!(
@@ -147,7 +144,7 @@ fn a_status_that_is_known_counts_even_when_its_body_breaks_off() {
     let place = Place::with("users.csv", users::csv(3));
     let server = Server::start(move |_| raw(head("401 Unauthorized")).then_close());
     place
-        .score(&server, [])
+        .score(&server, "")
         .exits(4)
         .says("API key")
         .silent_about("billed twice");
@@ -157,7 +154,7 @@ fn a_status_that_is_known_counts_even_when_its_body_breaks_off() {
         1 if request.nth == 2 => raw(head("429 Too Many Requests\r\nretry-after: 1")).then_close(),
         _ => good(request),
     });
-    let done = place.score(&server, ["-c", "1", "--retries", "0"]);
+    let done = place.score(&server, "-c 1 --retries 0");
     done.exits(0)
         .says("the service throttled 1 call")
         .silent_about("billed twice");
@@ -174,7 +171,7 @@ fn an_answer_in_single_bytes_is_read() {
     });
     let csv = users::csv(3);
     let place = Place::with("users.csv", &csv);
-    place.score(&server, []).exits(0);
+    place.score(&server, "").exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
 
@@ -187,7 +184,7 @@ fn a_connection_that_was_closed_while_idle_is_not_used_again() {
             .then_close()
     });
     let place = Place::with("users.csv", &csv);
-    let done = place.run_at(server.url()).args(["--rate", "4/s"]).done();
+    let done = place.run_at(server.url()).args("--rate 4/s").done();
     done.exits(0).silent_about("billed twice");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!((server.calls(), server.connections()), (3, 3));
@@ -207,7 +204,7 @@ fn a_connection_that_closes_during_a_request_costs_at_most_one_more_call_and_the
         }
     });
     let place = Place::with("users.csv", &csv);
-    let done = place.score(&server, ["-c", "1"]);
+    let done = place.score(&server, "-c 1");
     // How many rows are affected depends on how soon a row is retried.
     let again = server.calls() - 4;
     done.check((2..=3).contains(&again), "some are sent again");
@@ -223,7 +220,7 @@ fn a_connection_that_closes_during_a_request_costs_at_most_one_more_call_and_the
 #[test]
 fn connections_are_used_again() {
     let (place, server) = (Place::with("users.csv", users::csv(300)), Server::good());
-    place.score(&server, ["-c", "4"]).exits(0);
+    place.score(&server, "-c 4").exits(0);
     assert!(
         server.connections() <= 8,
         "{} connections",
@@ -242,7 +239,7 @@ fn the_concurrency_is_reached_and_never_passed() {
         good(request)
     });
     let place = Place::with("users.csv", users::csv(100));
-    place.score(&server, ["-c", "5"]).exits(0);
+    place.score(&server, "-c 5").exits(0);
     assert_eq!(most.load(Ordering::SeqCst), 5);
 }
 
@@ -260,14 +257,14 @@ fn the_first_call_goes_alone() {
         good(request)
     });
     let place = Place::with("users.csv", users::csv(20));
-    place.score(&server, ["-c", "20"]).exits(0);
+    place.score(&server, "-c 20").exits(0);
     assert_eq!(first.load(Ordering::SeqCst), 1);
 }
 
 #[test]
 fn the_rate_is_kept() {
     let (place, server) = (Place::with("users.csv", users::csv(6)), Server::good());
-    let program = place.run_at(server.url()).args(["-r", "600/m"]);
+    let program = place.run_at(server.url()).args("-r 600/m");
     program.done().exits(0);
     let requests = server.requests();
     let took = requests[5].at - requests[0].at;
@@ -282,7 +279,7 @@ fn a_proxy_serves_addresses_beyond_this_machine_and_none_on_it() {
     let (place, proxy) = (Place::with("users.csv", users::csv(1)), Server::good());
     let through = |base: &str, plain: &str| {
         let program = place.run_at(base).env("http_proxy", plain);
-        let program = program.args(["--overwrite", "--allow-http", "--retries", "0"]);
+        let program = program.args("--overwrite --allow-http --retries 0");
         program.done()
     };
     through("http://users.example", &proxy.url()).exits(0);

@@ -18,7 +18,7 @@ fn through(
     let program = place
         .run_at("https://users.example")
         .env("HTTPS_PROXY", address);
-    let done = program.arg("--retries").arg("1").done();
+    let done = program.args("--retries 1").done();
     assert_eq!(place.names(), ["users.csv"]);
     for request in proxy.requests() {
         assert_eq!(
@@ -102,11 +102,7 @@ fn a_proxy_that_cannot_be_reached_is_named_and_not_the_service() {
     let not_tls = Server::good();
     let through = |base: &str, name, proxy: String, why: &str| {
         let place = Place::with("users.csv", users::csv(5));
-        let program = place
-            .run_at(base)
-            .arg("--retries")
-            .arg("1")
-            .arg("--allow-http");
+        let program = place.run_at(base).args("--retries 1 --allow-http");
         let done = program.env(name, proxy).done();
         done.exits(3)
             .says(&format!(
@@ -161,11 +157,7 @@ fn a_proxy_variable_that_makes_no_sense_is_refused_and_nothing_goes_out_directly
         ),
     ] {
         let place = Place::with("users.csv", users::csv(5));
-        let program = place
-            .run_at(&base)
-            .arg("--allow-http")
-            .arg("--retries")
-            .arg("0");
+        let program = place.run_at(&base).args("--allow-http --retries 0");
         let done = program.env(name, value).done();
         done.exits(2)
             .says(&format!("error: `{name}` {why}\n\nhint: give "))

@@ -21,7 +21,7 @@ fn refused_with(headers: &[(&'static str, String)]) -> (Place, Done, Vec<Request
         _ => good(request),
     });
     let place = Place::with("users.csv", users::csv(3));
-    let done = place.score(&server, ["-c", "1", "--retries", "0"]);
+    let done = place.score(&server, "-c 1 --retries 0");
     (place, done, server.requests())
 }
 
@@ -197,7 +197,7 @@ fn retry_after_pauses_everybody_and_fails_nobody() {
         _ => good(request),
     });
     let place = Place::with("users.csv", &csv);
-    let done = place.score(&server, ["-c", "4", "--retries", "0"]);
+    let done = place.score(&server, "-c 4 --retries 0");
     done.exits(0);
     assert_eq!(
         (place.text("scored.csv"), server.calls()),
@@ -215,15 +215,13 @@ fn retry_after_pauses_everybody_and_fails_nobody() {
 
 #[test]
 fn a_503_with_retry_after_uses_up_no_attempt() {
-    let (csv, server) = (
-        users::csv(1),
-        Server::start(|request| match request.attempt {
-            1..=2 => answer(503, &[("retry-after", "0")], ""),
-            _ => good(request),
-        }),
-    );
+    let csv = users::csv(1);
+    let server = Server::start(|request| match request.attempt {
+        1..=2 => answer(503, &[("retry-after", "0")], ""),
+        _ => good(request),
+    });
     let place = Place::with("users.csv", &csv);
-    place.score(&server, ["--retries", "0"]).exits(0);
+    place.score(&server, "--retries 0").exits(0);
     assert_eq!(
         (place.text("scored.csv"), server.calls()),
         (users::scored(&csv), 3)
@@ -238,6 +236,6 @@ fn a_403_with_a_rate_limits_headers_is_a_throttle() {
         _ => good(request),
     });
     let place = Place::with("users.csv", users::csv(1));
-    place.score(&server, ["--retries", "0"]).exits(0);
+    place.score(&server, "--retries 0").exits(0);
     assert_eq!(server.calls(), 2);
 }

@@ -70,7 +70,7 @@ fn every_status_that_ends_a_row_ends_only_that_row() {
         .collect();
     let csv = users::named(&names);
     let (place, server) = (Place::with("users.csv", &csv), Server::start(play));
-    let done = place.score(&server, ["-c", "1", "--retries", "0"]);
+    let done = place.score(&server, "-c 1 --retries 0");
     done.exits(1);
 
     let code_of = |name: &str| {
@@ -119,7 +119,7 @@ fn every_status_that_stops_the_run_costs_one_call() {
         let place = Place::with("users.csv", users::csv(20));
         let server =
             Server::start(move |_| answer(code, &[("location", "http://127.0.0.1:1/")], ""));
-        let done = place.score(&server, []);
+        let done = place.score(&server, "");
         done.exits(4).says(&code.to_string()).says("error: ");
         done.check(server.calls() == 1, "one call");
         assert_eq!(
@@ -135,7 +135,7 @@ fn a_status_that_is_retried_is_retried_as_often_as_asked() {
     let names = ["first", "S408", "S500", "S502", "S503", "S504"];
     let csv = users::named(names);
     let (place, server) = (Place::with("users.csv", &csv), Server::start(play));
-    place.score(&server, ["--retries", "1"]).exits(1);
+    place.score(&server, "--retries 1").exits(1);
     assert_eq!(
         place.text("scored.csv"),
         users::scored_without(&csv, |name| name.starts_with('S'))
@@ -152,17 +152,15 @@ fn a_status_that_is_retried_is_retried_as_often_as_asked() {
 
 #[test]
 fn interim_answers_before_the_real_one_are_passed_over() {
-    let (csv, server) = (
-        users::csv(2),
-        Server::start(|request| {
-            crate::support::server::raw(
-                "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n",
-            )
-            .and(good(request))
-        }),
-    );
+    let csv = users::csv(2);
+    let server = Server::start(|request| {
+        crate::support::server::raw(
+            "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n",
+        )
+        .and(good(request))
+    });
     let place = Place::with("users.csv", &csv);
-    place.score(&server, []).exits(0);
+    place.score(&server, "").exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
 
@@ -184,7 +182,7 @@ fn a_success_without_a_body_and_one_without_an_answer_are_named_by_their_status(
         .flat_map(|(name, _)| [format!("good {name}"), (*name).to_owned()]);
     let csv = users::named(names);
     let (place, server) = (Place::with("users.csv", &csv), Server::start(play));
-    let done = place.score(&server, ["-c", "1", "--resend-unknown", "0"]);
+    let done = place.score(&server, "-c 1 --resend-unknown 0");
     done.exits(1)
         .says("3 calls got an answer without a verdict and will probably be billed\n")
         .says("2 calls may have been billed without an answer\n");
@@ -269,7 +267,7 @@ fn each_refusal_of_the_run_says_why_in_the_services_words_and_the_way_out() {
         let place = Place::with("users.csv", users::csv(20));
         let body = r#"{"error":{"message":"no more, insufficient_quota"}}"#;
         let server = Server::start(move |_| answer(code, &[], body));
-        let done = place.score(&server, ["-q"]);
+        let done = place.score(&server, "-q");
         done.exits(4);
         let said = format!(
             "error: {why}\n  the service said: {code} {phrase}: `no more, insufficient_quota`\n\nhint: {hint}\n"

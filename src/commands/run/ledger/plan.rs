@@ -200,16 +200,18 @@ impl LedgerPlan {
             wait.until_free(open)
         };
         let scratch = location == Some(LedgerLocation::Scratch);
-        let ledger = location.map(open).transpose();
-        let ledger = ledger.map_err(|error| {
+        let opened = location.map(open).transpose();
+        let opened = opened.map_err(|error| {
             if scratch {
                 disk_space::in_temporary(error)
             } else {
                 disk_space::at_the_start(error)
             }
         })?;
+        let (ledger, facts) = opened.unzip();
         Ok(PreparedLedger {
             ledger,
+            facts: facts.unwrap_or_default(),
             dedupe,
             reuse,
             sandbox,

@@ -1,15 +1,14 @@
 //! The run's ledger before the run starts: open, while nothing in it has changed. It knows what may be replaced, and what
 //! earlier runs left.
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use super::super::lookup::LookupStage;
 use super::running::RunLedger;
 use crate::base::error::{Error, Result, shown};
 use crate::ledger::{
-    EarlierAnswers, KnownLimit, LackingAnswers, LedgerWriter, OpenedLedger, OutputLock,
-    OutputState, PreviousRun, RequestKey, Reuse,
+    EarlierAnswers, LedgerFacts, LedgerWriter, OpenedLedger, OutputLock, OutputState, PreviousRun,
+    Reuse,
 };
 use crate::observe::{counted, same_command};
 use crate::output::Replace;
@@ -19,6 +18,8 @@ use crate::telemetry::shared_pace::SharedPace;
 /// The answers of earlier runs before this one starts, or nothing where none are stored.
 pub(in crate::commands::run) struct PreparedLedger {
     pub(super) ledger: Option<OpenedLedger>,
+    /// What was learned of it when it was opened.
+    pub(in crate::commands::run) facts: LedgerFacts,
     pub(super) dedupe: bool,
     /// Which answers are used.
     pub(super) reuse: Reuse,
@@ -44,21 +45,26 @@ impl PreparedLedger {
         file: &Path,
         input: Option<&Path>,
     ) -> Result<Replace> {
-        let Some(ledger) = self.ledger.as_ref().filter(|ledger| ledger.existed()) else {
+        let LedgerFacts {
+            existed,
+            is_own,
+            continues,
+            ..
+        } = self.facts;
+        if !existed {
             return Ok(Replace::Nothing);
-        };
-        let is_new =
-            matches!(ledger.previous_run(), PreviousRun::Finished { .. }) && !ledger.continues();
+        }
+        let retries = self.was_finished();
+        let is_new = retries && !continues;
         if is_new && file.exists() {
-            return Err(finished(file, ledger));
+            return Err(finished(file, &self.facts));
         }
         // Where runs share a ledger, a run to another output may have made it: it says nothing of this file.
-        if is_new || (!ledger.is_own() && !ledger.continues()) {
+        if is_new || (!is_own && !continues) {
             return Ok(Replace::Nothing);
         }
-        let retries = matches!(ledger.previous_run(), PreviousRun::Finished { .. });
-        let state = ledger.output_state(file, input)?;
-        if !ledger.is_own() && !retries && state != OutputState::AsLeft {
+        let state = self.output_state(file, input)?;
+        if !is_own && !retries && state != OutputState::AsLeft {
             return Ok(Replace::Partial);
         }
         let shown = file.display();
@@ -84,20 +90,17 @@ impl PreparedLedger {
         file: &Path,
         input: Option<&Path>,
     ) -> Result<OutputState> {
-        match self.ledger.as_ref().filter(|ledger| ledger.existed()) {
-            Some(ledger) => ledger.output_state(file, input),
-            None => Ok(OutputState::Foreign),
+        match &self.ledger {
+            Some(ledger) if self.facts.existed => ledger.output_state(file, input),
+            _ => Ok(OutputState::Foreign),
         }
     }
 
     /// What may be replaced of one of several outputs that has not got its name yet.
     pub(in crate::commands::run) fn replaceable_partials(&self) -> Replace {
-        let ledger = self.ledger.as_ref().filter(|ledger| ledger.existed());
-        let is_ours = |ledger: &OpenedLedger| {
-            let is_finished = matches!(ledger.previous_run(), PreviousRun::Finished { .. });
-            ledger.continues() || (ledger.is_own() && !is_finished)
-        };
-        if ledger.is_some_and(is_ours) {
+        let facts = &self.facts;
+        let is_ours = facts.continues || (facts.is_own && !self.was_finished());
+        if facts.existed && is_ours {
             Replace::Partial
         } else {
             Replace::Nothing
@@ -113,13 +116,18 @@ impl PreparedLedger {
     /// decision, which are in no file of their own, or because most of its answers were not used.
     pub(in crate::commands::run) fn was_left(&self) -> bool {
         let finished = PreviousRun::Finished { failed: 0 };
-        self.reuse == Reuse::Continue && self.is_left_over() && self.previous_run() == finished
+        let previous = self.facts.previous_run;
+        self.reuse == Reuse::Continue && self.is_left_over() && previous == finished
     }
 
     /// Whether it is the run's own, and an earlier run left it.
-    pub(in crate::commands::run) fn is_left_over(&self) -> bool {
-        let ledger = self.ledger.as_ref();
-        ledger.is_some_and(|ledger| ledger.existed() && ledger.is_own())
+    pub(in crate::commands::run) const fn is_left_over(&self) -> bool {
+        self.facts.existed && self.facts.is_own
+    }
+
+    /// Whether the previous run reached the end of its input.
+    pub(in crate::commands::run) const fn was_finished(&self) -> bool {
+        matches!(self.facts.previous_run, PreviousRun::Finished { .. })
     }
 
     /// Whether the run sends the failed rows of a finished run again.
@@ -127,41 +135,9 @@ impl PreparedLedger {
         matches!(self.reuse, Reuse::Retry)
     }
 
-    /// What the ledger holds of the run that this one continues.
-    pub(in crate::commands::run) fn earlier_answers(&self) -> Option<EarlierAnswers> {
-        self.ledger.as_ref()?.earlier_answers()
-    }
-
-    /// What the ledger holds and will lose to this run's first answer.
-    pub(in crate::commands::run) fn replaced_answers(&self) -> Option<EarlierAnswers> {
-        self.ledger.as_ref()?.replaced_answers()
-    }
-
-    /// Answers of earlier runs that lack fields which this one needs.
-    pub(in crate::commands::run) fn lacking_answers(&self) -> Option<&LackingAnswers> {
-        self.ledger.as_ref()?.lacking_answers()
-    }
-
-    /// How the run before this one ended.
-    pub(in crate::commands::run) fn previous_run(&self) -> PreviousRun {
-        let ledger = self.ledger.as_ref();
-        ledger.map_or(PreviousRun::None, OpenedLedger::previous_run)
-    }
-
     /// Whether the stand-in answers, which costs nothing.
     pub(in crate::commands::run) const fn is_sandbox(&self) -> bool {
         self.sandbox
-    }
-
-    /// The limit that an earlier run found.
-    pub(in crate::commands::run) fn known_limit(&self) -> Option<KnownLimit> {
-        self.ledger.as_ref().and_then(OpenedLedger::known_limit)
-    }
-
-    /// Requests that the service failed on in earlier runs while it answered others.
-    pub(in crate::commands::run) fn failing_requests(&self) -> HashSet<RequestKey> {
-        let failing = self.ledger.as_ref().map(OpenedLedger::failing_requests);
-        failing.unwrap_or_default()
     }
 
     /// The further fields to keep of each answer, those that are written first.
@@ -178,26 +154,16 @@ impl PreparedLedger {
     }
 
     /// Whether rows of earlier runs are written without a call.
-    pub(in crate::commands::run) fn continues(&self) -> bool {
-        self.ledger.as_ref().is_some_and(OpenedLedger::existed) && !self.is_fresh()
-    }
-
-    /// How many answers of an earlier run were brought to the server that had waited on this machine.
-    pub(in crate::commands::run) fn brought_in(&self) -> u64 {
-        self.ledger.as_ref().map_or(0, OpenedLedger::brought_in)
-    }
-
-    /// Whether answers stay for another run.
-    pub(in crate::commands::run) fn stays(&self) -> bool {
-        self.ledger.as_ref().and_then(OpenedLedger::place).is_some()
+    pub(in crate::commands::run) const fn continues(&self) -> bool {
+        self.facts.existed && !self.is_fresh()
     }
 
     /// What stays of a run that is ended immediately; `None` where no answers do.
     pub(in crate::commands::run) fn last_words(&self) -> Option<String> {
-        let path = self.ledger.as_ref()?.place()?;
+        let path = self.facts.place.as_ref()?;
         Some(format!(
             "`{}` has the {}answers that reached the disk; {} continues from there",
-            shown(&path),
+            shown(path),
             if self.sandbox { "" } else { "paid " },
             same_command(self.is_fresh())
         ))
@@ -231,8 +197,8 @@ impl PreparedLedger {
 }
 
 /// The refusal to replace what a finished run left, with both ways to continue and what they cost.
-fn finished(file: &Path, ledger: &OpenedLedger) -> Error {
-    let failed = match ledger.previous_run() {
+fn finished(file: &Path, facts: &LedgerFacts) -> Error {
+    let failed = match facts.previous_run {
         PreviousRun::Finished { failed } => failed,
         PreviousRun::None | PreviousRun::Stopped => 0,
     };
@@ -240,7 +206,7 @@ fn finished(file: &Path, ledger: &OpenedLedger) -> Error {
         0 => "calls only for rows that were fixed since".to_owned(),
         failed => format!("up to {}", counted(failed, "call")),
     };
-    let fresh = match ledger.replaced_answers() {
+    let fresh = match facts.replaced_answers {
         Some(EarlierAnswers { answers, .. }) => {
             format!(
                 "sends every row again (about {})",

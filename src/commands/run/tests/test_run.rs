@@ -16,17 +16,14 @@ use super::super::lookup::LookupStage;
 use super::super::rows::{RowStages, RowsEnd, finish, run_rows};
 use super::super::threads::{StopChannel, WhenBroken};
 use super::super::unfinished_files::UnfinishedFiles;
-use crate::base::encoding::TextEncoding;
 use crate::base::error::Exit;
-use crate::fields::{Assignments, PhoneRules, UserRequest};
-use crate::input::{Compose, FileSettings, FormatChoice, Input, Reader, ReaderSettings};
-use crate::layout::{AddedColumns, Existing};
+use crate::fields::UserRequest;
+use crate::input::{Compose, Input, Reader, ReaderSettings};
 use crate::ledger::{
     LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, RowLookup, StoreFaults,
 };
 use crate::output::{Replace, Sides, Sink, Target, Writer};
 use crate::scorer::Fixture;
-use crate::selection::Selection;
 use crate::service::scripted::{Scripted, ScriptedResult};
 use crate::telemetry::hub::Events;
 use crate::verdict::DecisionPolicy;
@@ -200,22 +197,8 @@ impl TestRun {
             output: failing_output,
             calls,
         } = faults;
-        let settings = ReaderSettings {
-            file: FileSettings {
-                input: Input::File(self.place.path().join("users.csv")),
-                format: FormatChoice::Detect,
-                encoding: TextEncoding::UTF_8,
-                delimiter: None,
-                no_header: false,
-                max_record: 1 << 20,
-            },
-            judges_first_rows: true,
-            selection: Selection::default(),
-            assignments: Assignments::default(),
-            phones: PhoneRules::default(),
-            existing: Existing::Replace,
-            columns: AddedColumns::new("", [], None),
-        };
+        let input = Input::File(self.place.path().join("users.csv"));
+        let settings = ReaderSettings::without_options(input);
         let compose = Compose::new(|request: &UserRequest<'_>, to: &mut BytesMut| {
             to.extend_from_slice(request.name.as_bytes());
         });

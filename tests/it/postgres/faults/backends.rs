@@ -107,10 +107,9 @@ fn processes_of_the_server_that_stand_still_for_longer_than_max_outage_stop_the_
     for round in 1..=3 {
         let database = cluster.database();
         let (place, server) = (Place::with("users.csv", &csv), slow(5));
-        init(&place, &database);
-        let url = database.url();
+        let url = init(&place, &database);
         let running = run(&place, &server, &url, "scored.csv")
-            .args(["--max-outage", "3s"])
+            .args("--max-outage 3s")
             .start();
         server.wait_for_calls(ROWS / 8 * round);
         let stopped = Stopped::all_of(&database);

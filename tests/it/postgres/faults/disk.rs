@@ -74,7 +74,7 @@ fn a_disk_that_stays_full_stops_the_run_and_the_next_one_brings_its_answers_in()
     database.sql("ALTER TABLE rescore.answers SET (fillfactor = 10)");
     let url = database.url();
     let running = run(&place, &server, &url, "scored.csv")
-        .args(["--max-outage", "1s"])
+        .args("--max-outage 1s")
         .start();
     server.wait_for_calls(BEFORE + 8);
     disk.fill();
@@ -110,10 +110,9 @@ fn a_server_with_room_for_answers_and_not_for_claims_is_not_waited_for_without_e
     let Some(cluster) = shared() else { return };
     let (database, csv) = (cluster.database(), users::csv(ROWS));
     let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(20));
-    init(&place, &database);
-    let url = database.url();
+    let url = init(&place, &database);
     let running = run(&place, &server, &url, "scored.csv")
-        .args(["--max-outage", "2s"])
+        .args("--max-outage 2s")
         .start();
     server.wait_for_calls(28);
     database.sql(NO_ROOM);

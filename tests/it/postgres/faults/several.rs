@@ -4,8 +4,6 @@ use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use crate::postgres::run;
 use crate::support::postgres::PASSWORD;
 use crate::support::process::{Place, Running};
@@ -86,7 +84,7 @@ impl<'a> Several<'a> {
             let (output, summary) = (format!("{number}.csv"), format!("{number}.json"));
             let is_whole = self.place.text(&output) == scored;
             done.check(is_whole, "every row has its verdict");
-            let summary_is: Value = serde_json::from_str(&self.place.text(&summary)).unwrap();
+            let summary_is = self.place.json(&summary);
             let twice = summary_is["calls"]["maybe_billed_twice"].as_u64().unwrap();
             counted += usize::try_from(twice).unwrap();
             names.extend([output, summary]);

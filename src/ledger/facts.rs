@@ -1,0 +1,46 @@
+//! What a run learns of a ledger when it opens it, wherever that is. Nothing is opened here.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use super::db::captures::LackingAnswers;
+use super::db::runs::PreviousRun;
+use super::known_limit::KnownLimit;
+use super::request_key::RequestKey;
+
+/// What is known of a ledger that is open for a run. The default is that of a run without one.
+#[derive(Debug, Default)]
+pub(crate) struct LedgerFacts {
+    /// Whether the ledger was there when it was opened.
+    pub(crate) existed: bool,
+    /// Whether it is the run's own and stays until every row has a verdict.
+    pub(crate) is_own: bool,
+    /// Where it is, for people; `None` for one that is removed with the run.
+    pub(crate) place: Option<PathBuf>,
+    /// What was recorded about the previous run to this output.
+    pub(crate) previous_run: PreviousRun,
+    /// Whether this run continues the previous one, or retries what failed there.
+    pub(crate) continues: bool,
+    /// What the run's own ledger has of the run that this one continues.
+    pub(crate) earlier_answers: Option<EarlierAnswers>,
+    /// What the run's own ledger has and will lose with the run's first answer.
+    pub(crate) replaced_answers: Option<EarlierAnswers>,
+    /// Answers that could be used if they had all fields that the run needs.
+    pub(crate) lacking_answers: Option<LackingAnswers>,
+    /// The limit that an earlier run found, unless that was too long ago.
+    pub(crate) known_limit: Option<KnownLimit>,
+    /// Requests that the service failed on in earlier runs while it answered others.
+    pub(crate) failing_requests: HashSet<RequestKey>,
+    /// How many answers were brought to the server that had waited on this machine.
+    pub(crate) brought_in: u64,
+}
+
+/// Answers of an earlier run in a run's own ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EarlierAnswers {
+    /// How many, of the run's address and service ID.
+    pub(crate) answers: u64,
+    /// When the run started that they come from.
+    pub(crate) started: SystemTime,
+}
