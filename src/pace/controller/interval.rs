@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::state::{Controller, Interval, LEAST_RATE};
 use crate::pace::latency::Trend;
 use crate::pace::limit_search::QuietInterval;
+use crate::pace::throughput::LEAST_UNMEASURED;
 use crate::telemetry::pace::PaceCause;
 
 /// An interval lasts this many round trips, so that what one changed is seen before the next one changes more …
@@ -24,8 +25,7 @@ impl Controller {
             return;
         }
         self.check_random_refusals(now);
-        let length = ((self.latency.typical().unwrap_or_default() + self.news) * ROUND_TRIPS)
-            .max(SHORTEST_INTERVAL);
+        let length = self.interval_length();
         let over = std::mem::replace(
             &mut self.interval,
             Interval {
@@ -54,6 +54,19 @@ impl Controller {
             return;
         }
         self.search_on(now, length, &over, trend);
+    }
+
+    /// How long the next interval is. At less than a call a second it has a call: one without an answer shows nothing, and
+    /// steps of the search would take many times their length.
+    fn interval_length(&self) -> Duration {
+        let latency = self.latency.typical().unwrap_or_default() + self.news;
+        let least = (latency * ROUND_TRIPS).max(SHORTEST_INTERVAL);
+        let rate = self.rate.value();
+        if rate < LEAST_UNMEASURED {
+            least.max(Duration::from_secs_f64(1.0 / rate))
+        } else {
+            least
+        }
     }
 
     /// Calls a second that were refused now: those that are allowed if they are used, or else those that started.

@@ -26,7 +26,7 @@ const AS_AIMED: Reached = Reached {
     latency: 0.0,
 };
 
-const SHORT: [Reached; 38] = [
+const SHORT: [Reached; 37] = [
     // A few more than thirty: that many were in flight at the first refusal.
     refused("bucket of 50, 40/s", 36),
     refused("503 for 3 min", 36),
@@ -35,12 +35,6 @@ const SHORT: [Reached; 38] = [
     // Most of them at the start, when as many again are on the wire.
     refused("bucket of 50, 40/s, no hint, 150 ms away", 110),
     refused("bucket of 50, 40/s, Retry-After, 150 ms away", 110),
-    // It takes dozens of calls until it is certain that refusals at 1/s are not chance. What is accepted until then is half of
-    // the limit because of the pauses, and a step up takes as long as the run.
-    Reached {
-        share: 0.5,
-        ..AS_AIMED.of("bucket of 1, 0.25/s")
-    },
     // At so low a rate each step takes long.
     refused("bucket of 10, 3/s", 36),
     Reached {
