@@ -42,7 +42,10 @@ pub(super) fn announce(prepared: &PreparedRun) {
         }
     }
     let of_ledger = thrown_away(ledger).or_else(|| aged(ledger));
-    let of_ledger = of_ledger.into_iter().chain(lacking(ledger));
+    let of_ledger = of_ledger
+        .into_iter()
+        .chain(unfinished(ledger))
+        .chain(lacking(ledger));
     let of_input = files.ignored_at_start().then(|| bytes_ignored("the input"));
     for warning in warnings.iter().cloned().chain(of_input).chain(of_ledger) {
         observe::warn(&printable(&warning));
@@ -211,6 +214,14 @@ fn lacking(ledger: &PreparedLedger) -> Option<String> {
         "{answers} {}, which this run needs: rows with such an answer are sent again{paid}",
         fields.join(", ")
     ))
+}
+
+/// A warning where failed rows are to be retried, but the run has others left: somebody may expect to pay for few calls.
+fn unfinished(ledger: &PreparedLedger) -> Option<String> {
+    (ledger.retries() && ledger.facts.previous_run == PreviousRun::Stopped).then(|| {
+        "the earlier run is not finished: `--retry-failed` also sends the rows that it has left"
+            .to_owned()
+    })
 }
 
 /// A warning where this run continues one of another day.

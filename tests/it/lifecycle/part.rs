@@ -72,6 +72,17 @@ fn a_part_then_a_larger_one_then_the_whole_file_pays_for_each_user_once() {
 }
 
 #[test]
+fn retrying_the_failed_rows_of_a_part_warns_that_the_others_are_sent_as_well() {
+    let place = Place::with("users.csv", users::csv(20));
+    let server = Server::good();
+    place.score(&server, "--limit 5").exits(0);
+    place.score(&server, "--retry-failed").exits(0).says(
+        "the earlier run is not finished: `--retry-failed` also sends the rows that it has left",
+    );
+    assert_eq!(server.calls(), 20);
+}
+
+#[test]
 fn a_sample_is_the_same_whatever_the_ledger_and_the_order_and_equal_rows_are_all_in_it_or_none() {
     let csv = users::csv(400);
     let twice = csv.clone() + csv.split_once('\n').unwrap().1;
