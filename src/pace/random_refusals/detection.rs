@@ -75,8 +75,15 @@ impl RandomRefusals {
 
     /// The limit that unexplained refusals or a check of the share have shown, if it is news.
     pub(in crate::pace) fn limit_shown(&mut self, now: Duration) -> Option<LimitShown> {
-        let shown = self.limit.take();
-        shown.or_else(|| self.share.as_mut()?.limit_shown(now))
+        if let Some(shown) = self.limit.take() {
+            return Some(shown);
+        }
+        let shown = self.share.as_mut()?.limit_shown(now)?;
+        if shown.sustained <= LEAST_UNMEASURED {
+            // The share was seen at the lowest pace that is tried blindly, and this limit is below it: the share was its work.
+            self.share = None;
+        }
+        Some(shown)
     }
 
     /// A call ended.

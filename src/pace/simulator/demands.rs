@@ -342,6 +342,9 @@ fn others() -> Vec<Case> {
         case("bucket of 1, 0.25/s, no hint", || {
             Box::new(bucket(&[(0.0, 0.25)], 1.0, Hint::None))
         }),
+        case("bucket of 2, 0.7/s, no hint", || {
+            Box::new(bucket(&[(0.0, 0.7)], 2.0, Hint::None))
+        }),
         Case {
             refused: 10,
             at_first: 0.94,

@@ -26,7 +26,7 @@ const AS_AIMED: Reached = Reached {
     latency: 0.0,
 };
 
-const SHORT: [Reached; 37] = [
+const SHORT: [Reached; 38] = [
     // A few more than thirty: that many were in flight at the first refusal.
     refused("bucket of 50, 40/s", 36),
     refused("503 for 3 min", 36),
@@ -35,6 +35,8 @@ const SHORT: [Reached; 37] = [
     // Most of them at the start, when as many again are on the wire.
     refused("bucket of 50, 40/s, no hint, 150 ms away", 110),
     refused("bucket of 50, 40/s, Retry-After, 150 ms away", 110),
+    // A third of the calls is refused at 1/s: it takes a hundred calls until it is certain that this is not chance.
+    refused("bucket of 2, 0.7/s", 320),
     // At so low a rate each step takes long.
     refused("bucket of 10, 3/s", 36),
     Reached {
