@@ -14,6 +14,9 @@ const ROUND_TRIPS: u32 = 2;
 pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 /// A step of the search lasts at least this long: before that a bucket, which fills up in a pause, has not run empty.
 const SHORTEST_STEP: Duration = Duration::from_secs(3);
+/// While random refusals are known, a step of growth lasts for the calls that should bring this many of them: a limit then
+/// shows before it is far exceeded.
+const REFUSALS_OF_A_STEP: f64 = 0.5;
 /// The share of the calls in flight that is left each interval while answers queue: gently, as answers show the queue
 /// as it was.
 const WHILE_QUEUEING: f64 = 0.9;
@@ -36,13 +39,6 @@ impl Controller {
         );
         let lasted = at_least_an_interval(now, over.began);
         self.last_pace = f64::from(over.calls) / lasted;
-        if self.slowed.is_none() && over.calls > 0 {
-            self.pace_in_use = if over.rate_used {
-                self.rate.value()
-            } else {
-                self.last_pace
-            };
-        }
         let trend = self.latency.interval(self.in_flight.value());
         if trend == Trend::Queueing && !self.unlimited {
             self.in_flight
@@ -76,17 +72,11 @@ impl Controller {
         self.rate.value().min((begun * 2.0).max(LEAST_RATE))
     }
 
-    /// Keeps the check of random refusals going, if there is one.
+    /// More refusals than are random say something about the pace.
     fn check_random_refusals(&mut self, now: Duration) {
-        if let Some(shown) = self.random.limit_shown(now) {
-            self.rate.limit_between(shown.sustained, shown.refused);
+        if let Some(measured) = self.random.excess(now) {
             self.cause = Some(PaceCause::RandomRefusals);
-        }
-        let in_use = self.pace_in_use.min(self.rate.value()).max(LEAST_RATE);
-        let slowed = self.random.slowed(now, in_use);
-        if slowed != self.slowed {
-            self.slowed = slowed;
-            self.cause = Some(PaceCause::RandomRefusals);
+            self.too_much(now, self.pace_used(now), Some(measured), None);
         }
         // What headers asked for may be over.
         self.set_limiter(now);
@@ -98,6 +88,7 @@ impl Controller {
             length,
             step: (length * 2).max(SHORTEST_STEP).max(self.window.shown()),
             fully_used: over.in_flight_used,
+            calls: 0.0,
             cut_helped: self.random.has_helped(),
         };
         // What cut the pace meanwhile says more.
@@ -108,15 +99,18 @@ impl Controller {
         if trend == Trend::Queueing {
             return;
         }
-        let fully_used = over.rate_used && self.slowed.is_none();
+        let before = self.rate.value();
+        let random = self.random.share();
         self.rate.quiet(
             now,
             QuietInterval {
-                fully_used,
+                fully_used: over.rate_used,
+                calls: random.map_or(0.0, |share| REFUSALS_OF_A_STEP / share),
                 ..quiet
             },
         );
-        if quiet.cut_helped {
+        // At a faster pace there are no ever slower ones.
+        if quiet.cut_helped || (random.is_some() && self.rate.value() > before) {
             self.random.explained();
         }
         self.set_limiter(now);

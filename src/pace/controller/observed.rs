@@ -29,7 +29,6 @@ pub(in crate::pace) struct Handover {
     rate: LimitSearch,
     in_flight: LimitSearch,
     random: RandomRefusals,
-    pace_in_use: f64,
     last_pace: f64,
     last_cut: Duration,
 }
@@ -42,7 +41,6 @@ impl Controller {
             rate: self.rate.clone(),
             in_flight: self.in_flight.clone(),
             random: self.random.clone(),
-            pace_in_use: self.pace_in_use,
             last_pace: self.last_pace,
             last_cut: self.last_cut,
         }
@@ -55,7 +53,6 @@ impl Controller {
         self.in_flight.set_most(most);
         self.in_flight.go_on(from.in_flight);
         self.random = from.random;
-        self.pace_in_use = from.pace_in_use;
         self.last_pace = from.last_pace;
         self.last_cut = from.last_cut;
         self.throughput = Throughput::since(from.at);

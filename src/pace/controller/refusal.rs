@@ -7,7 +7,8 @@ use super::state::{Controller, FIRST_RATE, SinceCut};
 use crate::pace::levels;
 use crate::pace::limit_search::RefusalKind;
 use crate::pace::pause;
-use crate::pace::random_refusals::RandomRefusals;
+use crate::pace::random_refusals::{RandomRefusals, Shown};
+use crate::pace::throughput::Measurement;
 use crate::pace::types::{Call, PaceEvent, Try};
 use crate::pace::window::SHORTEST_WINDOW;
 use crate::telemetry::pace::PaceCause;
@@ -86,12 +87,10 @@ impl Controller {
     fn single_refused(&mut self, now: Duration, call: Call, wait: Option<Duration>) -> bool {
         // At the pace of single calls it should have been accepted.
         let spacing = self.pauses.in_a_row().max(SHORTEST_INTERVAL);
-        let is_random = RandomRefusals::is_row_alone(wait)
-            && self
-                .random
-                .unexplained(now, 1.0 / spacing.as_secs_f64(), None, wait);
+        let pace = 1.0 / spacing.as_secs_f64();
+        let is_random =
+            RandomRefusals::is_row_alone(wait) && self.unexplained(now, pace, None, wait);
         if is_random {
-            self.forget_limit();
             self.set_limiter(now);
         } else if wait.is_none() && self.is_window_open() {
             // A single call is not too fast: the window is not over yet.
@@ -122,14 +121,40 @@ impl Controller {
         if call.level > 0 && self.is_in_flight(now, call.level, self.cut_sustained) {
             return false;
         }
+        self.too_much(now, pace, measured, wait)
+    }
+
+    /// The service refused at `pace`, and accepted `measured` before. Whether it turns out that it refuses at any pace.
+    pub(super) fn too_much(
+        &mut self,
+        now: Duration,
+        pace: f64,
+        measured: Option<Measurement>,
+        wait: Option<Duration>,
+    ) -> bool {
         let kind = self.rate.refused(now, pace, measured);
         let accepted = measured.map(|measured| measured.rate);
-        let is_random =
-            kind == RefusalKind::Unexplained && self.random.unexplained(now, pace, accepted, wait);
-        if is_random {
-            self.forget_limit();
+        kind == RefusalKind::Unexplained && self.unexplained(now, pace, accepted, wait)
+    }
+
+    /// Nothing explains a refusal at `pace` yet. Whether it turns out that the service refuses at any pace.
+    fn unexplained(
+        &mut self,
+        now: Duration,
+        pace: f64,
+        accepted: Option<f64>,
+        wait: Option<Duration>,
+    ) -> bool {
+        match self.random.unexplained(now, pace, accepted, wait) {
+            Shown::Nothing => return false,
+            Shown::Limit(limit) => {
+                self.rate.limit_between(limit, pace.max(limit));
+                self.cause = Some(PaceCause::RandomRefusals);
+                return false;
+            }
+            Shown::Random => self.forget_limit(),
         }
-        is_random
+        true
     }
 
     /// A call was refused that was the `level`th in flight. Whether there were just too many in flight; `is_sustained` says

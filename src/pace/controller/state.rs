@@ -39,10 +39,6 @@ pub(in crate::pace) struct Controller {
     pub(super) interval: Interval,
     /// Calls a second that started in the interval before.
     pub(super) last_pace: f64,
-    /// Calls a second that are in use while random refusals are not being checked.
-    pub(super) pace_in_use: f64,
-    /// The pace to keep to while it is checked whether a slower one brings fewer refusals.
-    pub(super) slowed: Option<f64>,
     /// When the pace was last cut: refusals of calls that started before are about a pace that was given up already.
     pub(super) last_cut: Duration,
     /// When the call started whose refusal led to that.
@@ -141,8 +137,6 @@ impl Controller {
             quota_hint: QuotaHint::default(),
             interval: Interval::default(),
             last_pace: 0.0,
-            pace_in_use: 0.0,
-            slowed: None,
             last_cut: Duration::ZERO,
             cut_for: Duration::ZERO,
             since_cut: SinceCut::default(),
@@ -167,10 +161,7 @@ impl Controller {
 
     /// Calls a second that are allowed now; `None` if nothing limits them.
     pub(in crate::pace) fn rate(&self, now: Duration) -> Option<f64> {
-        let own = (!self.unlimited).then(|| {
-            self.slowed
-                .map_or(self.rate.value(), |slowed| slowed.min(self.rate.value()))
-        });
+        let own = (!self.unlimited).then(|| self.rate.value());
         match (own, self.quota_hint.rate(now)) {
             (Some(own), Some(hinted)) => Some(own.min(hinted)),
             (own, hinted) => own.or(hinted),

@@ -12,4 +12,4 @@ mod tests;
 
 pub(super) use progress::QuietInterval;
 pub(super) use refusal::RefusalKind;
-pub(super) use search::{LONGEST_HOLD, LimitSearch, Quantity};
+pub(super) use search::{LimitSearch, Quantity};

@@ -13,6 +13,8 @@ pub(in crate::pace) struct QuietInterval {
     pub(in crate::pace) step: Duration,
     /// All that was allowed was used, so that more would be of use.
     pub(in crate::pace) fully_used: bool,
+    /// A step of growth takes this many calls.
+    pub(in crate::pace) calls: f64,
     /// The last cut made refusals rarer, as far as can be known by now.
     pub(in crate::pace) cut_helped: bool,
 }
@@ -32,7 +34,12 @@ impl LimitSearch {
         self.observed += interval.length;
         let step = self.step(interval.step);
         match self.stage {
-            Stage::Growing => self.grow(self.growth),
+            Stage::Growing => {
+                let calls = self.observed.as_secs_f64() * self.value;
+                if calls >= interval.calls || self.observed >= step {
+                    self.grow(self.growth);
+                }
+            }
             // Something other than a refusal had lowered it.
             Stage::ClosingIn if self.value < self.sustained => {
                 let more = (self.value * GROWTH).max(self.value + self.smallest_step());

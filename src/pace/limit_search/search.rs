@@ -86,9 +86,9 @@ const NEAR: f64 = 0.99;
 const NEAR_KNOWN: f64 = 0.7;
 /// The first hold. A limit that has just been found is looked at again soon.
 pub(super) const FIRST_HOLD: Duration = Duration::from_secs(120);
-/// Each look that finds the same limit, and each check that confirms random refusals, doubles the time until the next one up to
-/// this: two an hour cost little, and a limit that rose is found on the same day.
-pub(in crate::pace) const LONGEST_HOLD: Duration = Duration::from_secs(30 * 60);
+/// Each look that finds the same limit doubles the time until the next one up to this: two an hour cost little, and a limit that
+/// rose is found on the same day.
+pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(30 * 60);
 /// A step past a limit that was seen more than once: overshooting by so little costs a call or two.
 const LOOK: f64 = 0.03;
 /// A step past a limit that was seen once and may have been chance.

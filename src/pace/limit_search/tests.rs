@@ -20,6 +20,7 @@ const fn measured(rate: f64, calls: u64) -> Measurement {
 }
 
 const QUIET: QuietInterval = QuietInterval {
+    calls: 0.0,
     length: INTERVAL,
     step: Duration::from_secs(2),
     fully_used: true,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::in_order::FirstTryOutcome;
-use super::share::{HIGHEST_SHARE, LimitShown, RandomShare};
-use crate::pace::throughput::{LEAST_UNMEASURED, SPARE};
+use super::share::{HIGHEST_SHARE, RandomShare};
+use crate::pace::throughput::{LEAST_UNMEASURED, Measurement, SPARE};
 use crate::pace::window::SHORTEST_WINDOW;
 
 /// What is known about random refusals.
@@ -14,11 +14,10 @@ use crate::pace::window::SHORTEST_WINDOW;
 pub(in crate::pace) struct RandomRefusals {
     /// The share that the service refuses at any pace.
     share: Option<RandomShare>,
+    /// It was seen at the lowest pace that is tried without a measurement.
+    is_from_lowest: bool,
     /// Refusals that no limit explains, while they are counted.
     unexplained: Option<UnexplainedRefusals>,
-    /// The limit that they turned out to show, until somebody asks for it.
-    #[serde(skip)]
-    limit: Option<LimitShown>,
     /// Calls accepted since the last refusal.
     accepted_in_a_row: u32,
     /// Calls accepted between the last two refusals.
@@ -45,6 +44,17 @@ struct UnexplainedRefusals {
     best: f64,
 }
 
+/// What an unexplained refusal shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::pace) enum Shown {
+    /// Nothing yet.
+    Nothing,
+    /// The service refuses a share at any pace, so that the cuts were for nothing.
+    Random,
+    /// They are too many for chance: this is sustained.
+    Limit(f64),
+}
+
 /// More cuts than this without effect show random refusals. A limit that falls explains two or three, as each cut is to
 /// what was last accepted.
 const CUTS: u32 = 3;
@@ -68,22 +78,17 @@ impl RandomRefusals {
         wait.is_none_or(|wait| wait < SHORTEST_WINDOW)
     }
 
-    /// The pace to keep to while the share is checked; `in_use` is the pace at which calls are made.
-    pub(in crate::pace) fn slowed(&mut self, now: Duration, in_use: f64) -> Option<f64> {
-        self.share.as_mut()?.slowed(now, in_use)
-    }
-
-    /// The limit that unexplained refusals or a check of the share have shown, if it is news.
-    pub(in crate::pace) fn limit_shown(&mut self, now: Duration) -> Option<LimitShown> {
-        if let Some(shown) = self.limit.take() {
-            return Some(shown);
-        }
-        let shown = self.share.as_mut()?.limit_shown(now)?;
-        if shown.sustained <= LEAST_UNMEASURED {
+    /// More calls are refused than the share explains: what the service accepts, in calls sent.
+    pub(in crate::pace) fn excess(&mut self, now: Duration) -> Option<Measurement> {
+        let share = self.share.as_mut()?;
+        let mut measured = share.sustained(now)?;
+        let accepted = measured.rate * (1.0 - share.share());
+        if accepted <= LEAST_UNMEASURED && self.is_from_lowest {
             // The share was seen at the lowest pace that is tried blindly, and this limit is below it: the share was its work.
+            measured.rate = accepted;
             self.share = None;
         }
-        Some(shown)
+        Some(measured)
     }
 
     /// A call ended.
@@ -125,17 +130,17 @@ impl RandomRefusals {
     }
 
     /// A call was refused at a `pace` that should have been sustained, and the service named this `wait`; `accepted` is the
-    /// rate since the refusal before. Whether it is certain by now that the service refuses at any pace.
+    /// rate since the refusal before.
     pub(in crate::pace) fn unexplained(
         &mut self,
         now: Duration,
         pace: f64,
         accepted: Option<f64>,
         wait: Option<Duration>,
-    ) -> bool {
+    ) -> Shown {
         if !Self::is_row_alone(wait) {
             self.unexplained = None;
-            return false;
+            return Shown::Nothing;
         }
         let gap = self.gap;
         let seen = self.unexplained.get_or_insert(UnexplainedRefusals {
@@ -155,26 +160,31 @@ impl RandomRefusals {
         let surely = (refused - refused.sqrt()) / calls;
         let is_low = pace <= seen.best.max(LEAST_UNMEASURED);
         if seen.cuts <= CUTS || !is_low {
-            return false;
+            return Shown::Nothing;
         }
         let too_many = surely > HIGHEST_SHARE;
         // At a higher pace there are further cuts.
         if too_many && pace <= LEAST_UNMEASURED {
-            self.limit = seen.limit(now, pace);
-            self.unexplained = self.unexplained.take().filter(|_| self.limit.is_none());
-            return false;
+            let limit = seen.limit(now);
+            self.unexplained = self.unexplained.take().filter(|_| limit.is_none());
+            return limit.map_or(Shown::Nothing, Shown::Limit);
         }
         if too_many || seen.accepted < FEWEST_ACCEPTED {
-            return false;
+            return Shown::Nothing;
         }
         let refused = f64::from(seen.refused.max(1));
         self.unexplained = None;
         if share * f64::from(RAREST) * 2.0 < 1.0 {
-            return false;
+            return Shown::Nothing;
+        }
+        let most = self.share.as_ref().map(RandomShare::most_corrected);
+        if most.is_some_and(|most| share > most) {
+            return Shown::Nothing;
         }
         let calls = refused / share.min(HIGHEST_SHARE);
+        self.is_from_lowest = pace <= LEAST_UNMEASURED;
         self.share = Some(RandomShare::new(now, self.latest + 1, refused, calls));
-        true
+        Shown::Random
     }
 
     /// Whether the last cut has helped: without it there would have been refusals since then.
@@ -182,6 +192,10 @@ impl RandomRefusals {
         let Some(seen) = &self.unexplained else {
             return true;
         };
+        // Where refusals come at any pace, none for a while says little.
+        if self.share.is_some() {
+            return false;
+        }
         let quiet = self.accepted_in_a_row;
         let refusals = f64::from(seen.refused + 1);
         let gap = f64::from(seen.gap_before + seen.accepted - quiet.min(seen.accepted)) / refusals;
@@ -201,14 +215,11 @@ impl RandomRefusals {
 
 impl UnexplainedRefusals {
     /// The limit that they show if they are too many for chance: what was accepted meanwhile.
-    fn limit(&self, now: Duration, pace: f64) -> Option<LimitShown> {
+    fn limit(&self, now: Duration) -> Option<f64> {
         let accepted = self.accepted + self.accepted_later;
         let lasted = now.saturating_sub(self.since).as_secs_f64();
         let rate = f64::from(accepted) / lasted;
-        (accepted >= FEWEST_ACCEPTED && rate.is_finite()).then(|| LimitShown {
-            sustained: rate * SPARE,
-            refused: pace.max(rate),
-        })
+        (accepted >= FEWEST_ACCEPTED && rate.is_finite()).then_some(rate * SPARE)
     }
 }
 
@@ -232,8 +243,8 @@ mod tests {
             self.random.ended(self.calls, outcome);
         }
 
-        /// After this many accepted calls one is refused at `pace`, which should have been sustained. Whether it is certain.
-        fn unexplained(&mut self, accepted: u32, pace: f64, rate: f64) -> bool {
+        /// After this many accepted calls one is refused at `pace`, which should have been sustained.
+        fn unexplained(&mut self, accepted: u32, pace: f64, rate: f64) -> Shown {
             for _ in 0..accepted {
                 self.ends(FirstTryOutcome::Accepted(NOW));
             }
@@ -246,9 +257,9 @@ mod tests {
     fn the_same_share_of_refusals_at_ever_lower_paces_is_random() {
         let mut service = Service::default();
         for (accepted, pace, rate) in [(15, 14.0, 9.0), (17, 11.0, 6.0), (14, 9.0, 5.5)] {
-            assert!(!service.unexplained(accepted, pace, rate));
+            assert_eq!(service.unexplained(accepted, pace, rate), Shown::Nothing);
         }
-        assert!(service.unexplained(16, 5.0, 5.2));
+        assert_eq!(service.unexplained(16, 5.0, 5.2), Shown::Random);
         let share = service.random.share().unwrap_or_default();
         assert!((0.05..=0.08).contains(&share), "{share}");
         for _ in 0..1_000 {
@@ -261,7 +272,7 @@ mod tests {
     fn without_accepted_calls_there_is_no_random_share() {
         let mut service = Service::default();
         for pace in [9.0, 7.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.9, 0.8, 0.7] {
-            assert!(!service.unexplained(0, pace, 9.0), "{pace}");
+            assert_eq!(service.unexplained(0, pace, 9.0), Shown::Nothing, "{pace}");
         }
     }
 
@@ -273,13 +284,11 @@ mod tests {
             // Every other call is refused; then its row is accepted.
             let now = second(call * 4);
             random.ended(call * 2 + 1, FirstTryOutcome::Refused(now));
-            assert!(!random.unexplained(now, 1.0, None, None), "not chance");
+            let shown = random.unexplained(now, 1.0, None, None);
             random.ended(call * 2 + 2, FirstTryOutcome::AcceptedLater(now));
-            random.limit_shown(now)
+            (shown != Shown::Nothing).then_some(shown)
         });
-        let shown = shown.map(|shown| (shown.sustained, shown.refused));
-        assert_eq!(shown, Some((0.25 * SPARE, 1.0)));
-        assert_eq!(random.limit_shown(second(80)), None, "told once");
+        assert_eq!(shown, Some(Shown::Limit(0.25 * SPARE)));
     }
 
     #[test]
@@ -292,7 +301,7 @@ mod tests {
             service.ends(FirstTryOutcome::Refused(NOW));
             service.ends(FirstTryOutcome::Accepted(NOW));
         }
-        assert!((0..5).all(|_| !service.unexplained(0, 1.0, 9.0)));
+        assert!((0..5).all(|_| service.unexplained(0, 1.0, 9.0) == Shown::Nothing));
     }
 
     #[test]
@@ -300,14 +309,14 @@ mod tests {
         let mut service = Service::default();
         for pace in [400.0, 260.0, 169.0, 110.0, 71.0, 46.0, 30.0, 19.0, 12.0] {
             // A second's pause lets three through.
-            assert!(!service.unexplained(3, pace, 2.9), "{pace}");
+            assert_eq!(service.unexplained(3, pace, 2.9), Shown::Nothing, "{pace}");
         }
     }
 
     #[test]
     fn a_cut_has_helped_after_many_more_calls_than_bring_a_refusal() {
         let mut service = Service::default();
-        assert!(!service.unexplained(10, 10.0, 40.0));
+        assert_eq!(service.unexplained(10, 10.0, 40.0), Shown::Nothing);
         let helped = (1..100).find(|_| {
             service.ends(FirstTryOutcome::Accepted(NOW));
             service.random.has_helped()
@@ -321,7 +330,10 @@ mod tests {
         let long = Some(Duration::from_secs(30));
         for call in 1..=10 {
             random.ended(call, FirstTryOutcome::Refused(NOW));
-            assert!(!random.unexplained(NOW, 1.0, Some(9.0), long));
+            assert_eq!(
+                random.unexplained(NOW, 1.0, Some(9.0), long),
+                Shown::Nothing
+            );
         }
     }
 }

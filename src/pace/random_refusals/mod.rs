@@ -8,5 +8,5 @@ mod detection;
 mod in_order;
 mod share;
 
-pub(super) use detection::RandomRefusals;
+pub(super) use detection::{RandomRefusals, Shown};
 pub(super) use in_order::FirstTryOutcome;
