@@ -13,7 +13,7 @@ pub(in crate::pace) struct QuietInterval {
     pub(in crate::pace) step: Duration,
     /// All that was allowed was used, so that more would be of use.
     pub(in crate::pace) fully_used: bool,
-    /// A step of growth takes this many calls.
+    /// Growth waits for this many calls, or for a step if they take longer.
     pub(in crate::pace) calls: f64,
     /// The last cut made refusals rarer, as far as can be known by now.
     pub(in crate::pace) cut_helped: bool,

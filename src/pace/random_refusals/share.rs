@@ -138,7 +138,8 @@ impl RandomShare {
 
     /// More calls are refused than the share explains: the rate of calls that the service sustains besides.
     pub(super) fn sustained(&mut self, now: Duration) -> Option<Measurement> {
-        if self.excess <= SURE {
+        // Clocks of workers differ a little: over no time there is no rate.
+        if self.excess <= SURE || now <= self.since {
             return None;
         }
         let seconds = now.saturating_sub(self.since).as_secs_f64();
