@@ -67,7 +67,7 @@ pub(crate) enum PaceCause {
     Throttled,
     /// The service throttled a row over and over, and not the others: the cut that followed is undone.
     RowAlone,
-    /// The service throttles some calls at any pace, or it is being checked whether it does.
+    /// The service throttles some calls at any pace, or more than that.
     RandomRefusals,
     /// Too many calls were not answered in time.
     TimedOut,
