@@ -84,7 +84,7 @@ impl RandomRefusals {
         let mut measured = share.sustained(now)?;
         let accepted = measured.rate * (1.0 - share.share());
         if accepted <= LEAST_UNMEASURED && self.is_from_lowest {
-            // The share was seen at the lowest pace that is tried blindly, and this limit is below it: the share was its work.
+            // The share was seen at the lowest pace that is tried blindly: this limit, which is lower, explains it.
             measured.rate = accepted;
             self.share = None;
         }

@@ -53,7 +53,7 @@ const REFUSALS_REMEMBERED: f64 = 100.0;
 /// Where a bound on the share is wanted, it is this many standard deviations above what was seen: a limit must not hide in a
 /// share that creeps up.
 const MOST_DEVIATIONS: f64 = 2.0;
-/// Refusals at ever lower paces correct a share to this many times that bound at most: otherwise they show a limit.
+/// Refusals at ever lower paces correct a share to this many times that bound at most: more are put down to the pace.
 const MOST_CORRECTED: f64 = 2.0;
 
 impl RandomShare {
