@@ -14,7 +14,7 @@ mod source;
 #[path = "layers/tree.rs"]
 mod tree;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -396,6 +396,25 @@ fn only_messages_and_views_use_say() {
         }
     }
     assert_none(&found);
+}
+
+#[test]
+fn no_two_types_have_one_name() {
+    let tree = Tree::read();
+    let mut files = BTreeMap::<&str, Vec<&str>>::new();
+    for source in tree.shipped() {
+        for name in source.items.iter().filter_map(|item| item.last()) {
+            // Constants and functions have letters of one case.
+            let is_type = name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase);
+            if is_type {
+                files.entry(name).or_default().push(&source.file);
+            }
+        }
+    }
+    assert!(files.len() > 100, "the test itself has gone blind");
+    let twice = files.iter().filter(|(_, files)| files.len() > 1);
+    let found = twice.map(|(name, files)| format!("`{name}` is in src/{}", files.join(", src/")));
+    assert_none(&found.collect::<Vec<_>>());
 }
 
 #[test]

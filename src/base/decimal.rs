@@ -41,7 +41,7 @@ impl Decimal {
         &self.text
     }
 
-    fn parts(&self) -> Parts<'_> {
+    fn parts(&self) -> DecimalParts<'_> {
         let (number, exponent) = self
             .text
             .split_once(['e', 'E'])
@@ -55,9 +55,9 @@ impl Decimal {
         let digits = (whole.as_bytes(), fraction.as_bytes());
         let zeros = both(digits).take_while(|digit| *digit == b'0').count();
         if zeros == whole.len() + fraction.len() {
-            return Parts::ZERO;
+            return DecimalParts::ZERO;
         }
-        Parts {
+        DecimalParts {
             negative,
             power: exponent + distance(whole.len()) - distance(zeros),
             digits,
@@ -79,7 +79,7 @@ fn both<'a>((whole, fraction): (&'a [u8], &'a [u8])) -> impl Iterator<Item = u8>
 }
 
 /// A number taken apart: 0.`d₁d₂d₃…` × 10^`power`, where the first digit is not zero.
-struct Parts<'a> {
+struct DecimalParts<'a> {
     negative: bool,
     power: i64,
     digits: (&'a [u8], &'a [u8]),
@@ -87,7 +87,7 @@ struct Parts<'a> {
     zeros: usize,
 }
 
-impl Parts<'_> {
+impl DecimalParts<'_> {
     const ZERO: Self = Self {
         negative: false,
         power: i64::MIN,

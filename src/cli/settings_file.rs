@@ -37,12 +37,12 @@ pub(super) struct Setting {
     /// Whether it comes from the profile.
     pub(super) in_profile: bool,
     /// Where it is in the file.
-    place: Place,
+    place: SettingPlace,
 }
 
 /// A place in a file, for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct SettingPlace {
     line: usize,
     column: usize,
 }
@@ -126,10 +126,10 @@ struct FileText<'a> {
 }
 
 impl<'a> FileText<'a> {
-    fn place(&self, span: &Range<usize>) -> Place {
+    fn place(&self, span: &Range<usize>) -> SettingPlace {
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line = before.rsplit('\n').next().unwrap_or_default();
-        Place {
+        SettingPlace {
             line: before.matches('\n').count() + 1,
             column: line.chars().count() + 1,
         }
@@ -226,7 +226,7 @@ impl<'a> FileText<'a> {
     }
 }
 
-fn at(path: &Path, place: Place, what: &str) -> Error {
+fn at(path: &Path, place: SettingPlace, what: &str) -> Error {
     Error::usage(format!(
         "`{}`, line {}, column {}: {what}",
         shown(path),

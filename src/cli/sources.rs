@@ -65,7 +65,7 @@ impl<'a> Sources<'a> {
         let of = |arg: &Arg| {
             let id = arg.get_id().as_str();
             let path = self.matches.try_get_one::<PathBuf>(id).ok().flatten();
-            Some(Origin {
+            Some(ValueOrigin {
                 place: self.elsewhere(id)?,
                 long: arg.get_long().map(ToOwned::to_owned),
                 file: path.map(|path| format!("`{}`", shown(path))),
@@ -101,11 +101,11 @@ impl<'a> Sources<'a> {
 
 /// The options whose values came from variables and from the settings file.
 #[derive(Debug)]
-pub(crate) struct Origins(Vec<Origin>);
+pub(crate) struct Origins(Vec<ValueOrigin>);
 
 /// An option whose value was not typed.
 #[derive(Debug)]
-struct Origin {
+struct ValueOrigin {
     /// Where it came from, in words.
     place: String,
     /// `INPUT` has none.
@@ -119,7 +119,7 @@ impl Origins {
     #[must_use]
     pub(crate) fn explain(&self, error: Error) -> Error {
         let message = error.to_string();
-        let is_named = |given: &&Origin| {
+        let is_named = |given: &&ValueOrigin| {
             { given.long.as_ref() }.is_some_and(|long| names(&message, long)) || {
                 given.file.as_ref()
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::signals::{HangUp, Signals};
+use super::signals::{OnHangUp, Signals};
 use crate::base::error::{Error, Result};
 use crate::base::stderr::{draw, flush};
 use crate::observe::tell_error;
@@ -32,7 +32,7 @@ impl Interrupts {
             .map_err(cannot)?;
         let mut signals = {
             let _runtime = runtime.enter();
-            Signals::listen(HangUp::Ends).map_err(cannot)?
+            Signals::listen(OnHangUp::Ends).map_err(cannot)?
         };
         let partial = Arc::new(Mutex::new(Vec::new()));
         let files = Arc::clone(&partial);

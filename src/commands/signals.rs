@@ -19,7 +19,7 @@ pub(super) struct Signals {
 impl Signals {
     /// Starts to listen; needs a runtime.
     #[cfg(unix)]
-    pub(super) fn listen(hang_up: HangUp) -> io::Result<Self> {
+    pub(super) fn listen(hang_up: OnHangUp) -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         // It stays caught after the listener is dropped.
         let file_too_large = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
@@ -27,7 +27,7 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hang_up: (hang_up == HangUp::ReopensLog || reacts_to_hang_up())
+            hang_up: (hang_up == OnHangUp::ReopensLog || reacts_to_hang_up())
                 .then(|| signal(SignalKind::hangup()))
                 .transpose()?,
         })
@@ -35,7 +35,7 @@ impl Signals {
 
     /// Starts to listen; needs a runtime.
     #[cfg(not(unix))]
-    pub(super) fn listen(_: HangUp) -> io::Result<Self> {
+    pub(super) fn listen(_: OnHangUp) -> io::Result<Self> {
         Ok(Self {})
     }
 
@@ -67,7 +67,7 @@ impl Signals {
 
 /// What SIGHUP means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HangUp {
+pub(super) enum OnHangUp {
     /// The terminal is gone: the command ends, unless it was started to ignore that.
     Ends,
     /// The log was renamed: it is opened again.

@@ -4,7 +4,7 @@ use std::io;
 
 use super::known_limit::KnownLimit;
 use super::request_key::RequestKey;
-use super::store::{AnswerCounts, ClaimResult, FinishedRun, Renewal, Store, Work};
+use super::store::{AnswerCounts, ClaimResult, FinishedRun, LeaseRenewal, Store, Work};
 
 /// When and how storing answers or looking them up fails.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ impl<S: Store> Store for FailingStore<S> {
         Err(self.faults.kind.into())
     }
 
-    fn renew(&mut self) -> io::Result<Renewal> {
+    fn renew(&mut self) -> io::Result<LeaseRenewal> {
         self.store.renew()
     }
 
@@ -122,8 +122,8 @@ impl Store for HangingStore {
         Ok(vec![ours; work.claims.len()])
     }
 
-    fn renew(&mut self) -> io::Result<Renewal> {
-        Ok(Renewal::NewWorker)
+    fn renew(&mut self) -> io::Result<LeaseRenewal> {
+        Ok(LeaseRenewal::NewWorker)
     }
 
     fn set_limit(&mut self, _: KnownLimit) {}

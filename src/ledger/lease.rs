@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::boot_clock::boot_time;
-use super::store::Renewal;
+use super::store::LeaseRenewal;
 
 /// How long a lease is, unless calls take long: ten times as long as until it is renewed, so that a disk or a network that
 /// hangs for a minute ends no lease, and short enough to wait for after a crash.
@@ -111,8 +111,8 @@ impl Lease {
     }
 
     /// The store has renewed the lease, which was asked for at `asked`.
-    pub(super) fn renewed(&self, asked: Duration, renewal: Renewal) {
-        if renewal == Renewal::NewWorker {
+    pub(super) fn renewed(&self, asked: Duration, renewal: LeaseRenewal) {
+        if renewal == LeaseRenewal::NewWorker {
             self.worker.fetch_add(1, Ordering::AcqRel);
         }
         let lasts = self.terms.length.saturating_sub(self.terms.reserve);
@@ -204,7 +204,7 @@ mod tests {
         let lease = Lease::new(LeaseTerms::for_calls_of(30 * SECOND));
         let before = lease.worker();
         assert_eq!(lease.holding(before), Holding::AwaitsRenewal);
-        lease.renewed(lease.now(), Renewal::NewWorker);
+        lease.renewed(lease.now(), LeaseRenewal::NewWorker);
         assert_eq!(lease.holding(before), Holding::Lost);
         let worker = lease.worker();
         assert_eq!(lease.holding(worker), Holding::Held);
@@ -215,11 +215,11 @@ mod tests {
         // It counts from when it was asked for, however long that took.
         let asked = lease.now();
         lease.advance(86 * SECOND);
-        lease.renewed(asked, Renewal::Kept);
+        lease.renewed(asked, LeaseRenewal::Kept);
         assert_eq!(lease.holding(worker), Holding::AwaitsRenewal);
-        lease.renewed(lease.now(), Renewal::Kept);
+        lease.renewed(lease.now(), LeaseRenewal::Kept);
         assert_eq!(lease.holding(worker), Holding::Held);
-        lease.renewed(lease.now(), Renewal::NewWorker);
+        lease.renewed(lease.now(), LeaseRenewal::NewWorker);
         assert_eq!(lease.holding(worker), Holding::Lost);
     }
 
@@ -227,7 +227,7 @@ mod tests {
     #[tokio::test]
     async fn an_outage_and_its_end_are_noticed_by_who_waits_for_no_renewal() {
         let lease = Lease::new(LeaseTerms::for_calls_of(30 * SECOND));
-        lease.renewed(lease.now(), Renewal::NewWorker);
+        lease.renewed(lease.now(), LeaseRenewal::NewWorker);
         let (noticed, ()) = tokio::join!(lease.changed(None, false), async {
             lease.suspend("it does not answer".to_owned());
         });
@@ -237,7 +237,7 @@ mod tests {
         );
         assert_eq!(lease.holding(lease.worker()), Holding::AwaitsRenewal);
         let (noticed, ()) = tokio::join!(lease.changed(None, true), async {
-            lease.renewed(lease.now(), Renewal::Kept);
+            lease.renewed(lease.now(), LeaseRenewal::Kept);
         });
         assert_eq!((noticed, lease.outage()), ((), None));
     }

@@ -86,6 +86,6 @@ pub use session::{OpenLedger, Removal};
 pub use settings::{Freshness, LedgerSettings, Reuse};
 pub(crate) use settings::{PreviewAccount, PreviewSettings};
 pub(crate) use store::{ClaimRequest, ClaimResult, FinishedRun};
-pub(crate) use upkeep::{Forgetter, Keeper, Traces, UpkeepResult, stats_of};
+pub(crate) use upkeep::{Forgetter, Keeper, RemainingTraces, UpkeepResult, stats_of};
 pub(crate) use write_thread::Claimed;
 pub(crate) use writer::{LedgerWriter, Urgency};

@@ -60,7 +60,7 @@ impl ServerUrl {
         if url.password().is_some() {
             return Err(with_password());
         }
-        let mut parts = Parts::of(&url)?;
+        let mut parts = UrlParts::of(&url)?;
         for (name, value) in url.query_pairs() {
             parts.set(&name, &value)?;
         }
@@ -155,7 +155,7 @@ impl fmt::Display for ServerUrl {
 }
 
 /// The parts of an address while it is read; those in the query come after the others, as for PostgreSQL's own programs.
-struct Parts {
+struct UrlParts {
     user: Option<String>,
     host: Option<String>,
     port: Option<u16>,
@@ -163,7 +163,7 @@ struct Parts {
     root_certificates: Option<PathBuf>,
 }
 
-impl Parts {
+impl UrlParts {
     fn of(url: &Url) -> Result<Self> {
         let decoded = |text: &str| -> Result<Option<String>> {
             let decoded = decode(text).ok_or_else(|| {

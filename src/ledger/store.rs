@@ -65,7 +65,7 @@ pub(crate) struct Work<'a> {
 
 /// What the renewal of a lease meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Renewal {
+pub(crate) enum LeaseRenewal {
     /// The worker is still the same, and all that it has claimed is its own.
     Kept,
     /// The store does not answer: no call may start until it does.
@@ -115,7 +115,7 @@ pub(crate) trait Store: Send {
 
     /// Renews the lease of the process's worker, which it makes before the first claim. Only called where runs share the
     /// store.
-    fn renew(&mut self) -> io::Result<Renewal>;
+    fn renew(&mut self) -> io::Result<LeaseRenewal>;
 
     /// Whether it answers; a file always does.
     fn contact(&self) -> Contact {

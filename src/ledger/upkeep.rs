@@ -32,12 +32,12 @@ pub(crate) struct UpkeepResult {
     /// Bytes of its files, or of its tables.
     pub(crate) bytes: u64,
     /// Where something of what was removed may still be.
-    pub(crate) traces: Traces,
+    pub(crate) traces: RemainingTraces,
 }
 
 /// Where something of what was removed may still be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Traces {
+pub(crate) enum RemainingTraces {
     /// Nowhere.
     None,
     /// In unused parts of the file, as another program is using it.
@@ -52,9 +52,9 @@ impl From<CleanupResult> for UpkeepResult {
             answers: result.answers,
             bytes: result.bytes,
             traces: if result.is_without_trace() {
-                Traces::None
+                RemainingTraces::None
             } else {
-                Traces::InFile
+                RemainingTraces::InFile
             },
         }
     }
@@ -66,7 +66,7 @@ fn on_server(keeper: &ServerKeeper) -> Result<UpkeepResult> {
     Ok(UpkeepResult {
         answers: keeper.answers()?,
         bytes: keeper.bytes()?,
-        traces: Traces::OnServer,
+        traces: RemainingTraces::OnServer,
     })
 }
 

@@ -17,7 +17,7 @@ use super::known_limit::KnownLimit;
 use super::lease::{Lease, WorkerNumber};
 use super::request_key::RequestKey;
 #[cfg(feature = "postgres")]
-use super::store::Renewal;
+use super::store::LeaseRenewal;
 use super::store::{
     AnswerCounts, ClaimRequest, ClaimResult, Contact, FinishedRun, Payload, Record, Store, Work,
 };
@@ -107,7 +107,7 @@ impl Renewals {
 
 /// A group that was received, by what is done with it.
 #[derive(Default)]
-struct Group {
+struct ReceivedGroup {
     records: Vec<Record>,
     recorded: Vec<oneshot::Sender<Result<Payload>>>,
     releases: Vec<RequestKey>,
@@ -116,7 +116,7 @@ struct Group {
     claimed: Vec<(usize, oneshot::Sender<Result<Claimed>>)>,
 }
 
-impl Group {
+impl ReceivedGroup {
     fn of(pending: Vec<Pending>) -> Self {
         let mut group = Self {
             records: Vec::with_capacity(pending.len()),
@@ -195,7 +195,7 @@ impl<S: Store> WriteThread<S> {
             if received.is_empty() {
                 continue;
             }
-            broken = self.handle(Group::of(received), broken);
+            broken = self.handle(ReceivedGroup::of(received), broken);
             #[cfg(feature = "postgres")]
             if let (Some(lease), Contact::Away(_)) = (&self.lease, self.store.contact()) {
                 renewals.soon(lease.now());
@@ -220,7 +220,7 @@ impl<S: Store> WriteThread<S> {
         let renewal = self.store.renew().inspect_err(|_| lease.lost())?;
         renewals.at = lease.next_renewal(asked);
         #[cfg(feature = "postgres")]
-        if renewal == Renewal::Away {
+        if renewal == LeaseRenewal::Away {
             self.suspend(lease);
             renewals.soon(lease.now());
             renewals.unanswered += 1;
@@ -245,7 +245,7 @@ impl<S: Store> WriteThread<S> {
     }
 
     /// Writes a group, unless an earlier write has failed; returns why one has.
-    fn handle(&mut self, group: Group, broken: Option<io::Error>) -> Option<io::Error> {
+    fn handle(&mut self, group: ReceivedGroup, broken: Option<io::Error>) -> Option<io::Error> {
         let written = if let Some(error) = broken {
             Err(error)
         } else {

@@ -65,7 +65,7 @@ impl WriteError {
 }
 
 /// The final file of an output, if it is a file, or why it could not be completed.
-pub(super) type FileEnd = Result<Option<PathBuf>, FileFault>;
+pub(super) type FileResult = Result<Option<PathBuf>, FileFault>;
 
 /// A file that could not be completed.
 pub(super) struct FileFault {

@@ -4,7 +4,7 @@ use super::columns::CHANGE;
 use super::csv;
 use super::earlier::{DecisionChange, EarlierVerdict};
 use super::jsonl;
-use super::outcome::{Unfinished, WriteError, Written};
+use super::outcome::WriteError;
 use super::row_files::RowFiles;
 use super::side::Sides;
 use super::sink::Sink;
@@ -124,16 +124,9 @@ impl Rewriter {
         self.files.sides.write_out()
     }
 
-    /// Completes the files: everything is on disk, and both get their final names.
-    ///
-    /// # Errors
-    /// The output or the changes cannot be written.
-    pub(crate) fn commit(self) -> Result<Written, Box<Unfinished>> {
-        self.files.commit(|_| {})
-    }
-
-    /// Removes the partial files.
-    pub(crate) fn discard(self) {
-        self.files.discard();
+    /// Its files, once there are no more rows.
+    #[must_use]
+    pub(crate) fn into_files(self) -> RowFiles {
+        self.files
     }
 }

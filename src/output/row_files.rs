@@ -7,7 +7,7 @@ use super::side::Sides;
 use super::sink::{Sealed, Sink};
 
 /// The files that rows are written to.
-pub(super) struct RowFiles {
+pub struct RowFiles {
     output: Sink,
     pub(super) sides: Sides,
     /// Only complete rows: what is written to the file never ends within a row.
@@ -54,10 +54,7 @@ impl RowFiles {
     ///
     /// # Errors
     /// The output, the rejects or the changes cannot be written.
-    pub(super) fn commit(
-        mut self,
-        note: impl FnOnce(&[Sealed]),
-    ) -> Result<Written, Box<Unfinished>> {
+    pub fn commit(mut self, note: impl FnOnce(&[Sealed])) -> Result<Written, Box<Unfinished>> {
         match self.seal() {
             Ok(sealed) => note(&sealed),
             Err(error) => {
@@ -84,7 +81,7 @@ impl RowFiles {
     ///
     /// # Errors
     /// The output, the rejects or the changes cannot be written.
-    pub(super) fn keep_partial(mut self) -> Result<Written, Box<Unfinished>> {
+    pub(crate) fn keep_partial(mut self) -> Result<Written, Box<Unfinished>> {
         if self.rows == 0 {
             return Ok(self.give_up());
         }
@@ -97,7 +94,7 @@ impl RowFiles {
 
     /// Ends a run whose output cannot be written: nothing is retried, and existing rows stay.
     #[must_use]
-    pub(super) fn give_up(self) -> Written {
+    pub(crate) fn give_up(self) -> Written {
         let output = if self.rows == 0 {
             self.output.discard();
             None
@@ -108,7 +105,7 @@ impl RowFiles {
     }
 
     /// Removes the partial files: what was written costs nothing to write again.
-    pub(super) fn discard(self) {
+    pub(crate) fn discard(self) {
         self.output.discard();
         self.sides.discard();
     }

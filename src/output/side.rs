@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use super::outcome::{FileEnd, FileFault, Unfinished, WriteError, Written};
+use super::outcome::{FileFault, FileResult, Unfinished, WriteError, Written};
 use super::sink::{Sealed, Sink};
 use super::target::Target;
 use crate::base::error::Result;
@@ -95,7 +95,7 @@ impl SideFile {
         self.sink.discard();
     }
 
-    fn commit(self) -> FileEnd {
+    fn commit(self) -> FileResult {
         if self.any {
             self.sink.commit()
         } else {
@@ -103,7 +103,7 @@ impl SideFile {
         }
     }
 
-    fn keep_partial(self) -> FileEnd {
+    fn keep_partial(self) -> FileResult {
         if self.any {
             return self.sink.keep_partial();
         }
@@ -161,12 +161,12 @@ impl Sides {
     }
 
     /// Gives the files their final names, after the output.
-    pub(super) fn commit(self, output: FileEnd) -> Result<Written, Box<Unfinished>> {
+    pub(super) fn commit(self, output: FileResult) -> Result<Written, Box<Unfinished>> {
         self.end(output, SideFile::commit)
     }
 
     /// Keeps partial files, as after a stopped run, after the output.
-    pub(super) fn keep_partial(self, output: FileEnd) -> Result<Written, Box<Unfinished>> {
+    pub(super) fn keep_partial(self, output: FileResult) -> Result<Written, Box<Unfinished>> {
         self.end(output, SideFile::keep_partial)
     }
 
@@ -191,8 +191,8 @@ impl Sides {
     /// under its final name would make the run look complete.
     fn end(
         self,
-        output: FileEnd,
-        end: fn(SideFile) -> FileEnd,
+        output: FileResult,
+        end: fn(SideFile) -> FileResult,
     ) -> Result<Written, Box<Unfinished>> {
         let mut failed = None;
         let output = settle(output, &mut failed);
@@ -216,7 +216,7 @@ impl Sides {
 }
 
 /// The file that exists, in either case.
-fn settle(ended: FileEnd, failed: &mut Option<WriteError>) -> Option<PathBuf> {
+fn settle(ended: FileResult, failed: &mut Option<WriteError>) -> Option<PathBuf> {
     ended.unwrap_or_else(|FileFault { error, left }| {
         *failed = Some(error.about(left.as_deref()));
         left

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::encoder::Encoder;
 use super::name::{self, OldFile, still_ours};
-use super::outcome::{FileEnd, FileFault, WriteError};
+use super::outcome::{FileFault, FileResult, WriteError};
 use crate::base::error::Error;
 use crate::base::own_file;
 
@@ -140,7 +140,7 @@ impl Sink {
     ///
     /// # Errors
     /// It cannot be written; with the error comes the partial file that is left.
-    pub(super) fn commit(mut self) -> FileEnd {
+    pub(super) fn commit(mut self) -> FileResult {
         let Some(Destination::File {
             encoder,
             target,
@@ -188,7 +188,7 @@ impl Sink {
     ///
     /// # Errors
     /// The old file cannot be removed.
-    pub(super) fn remove(mut self) -> FileEnd {
+    pub(super) fn remove(mut self) -> FileResult {
         self.whole = 0;
         let Some(Destination::File { target, old, .. }) = &self.to else {
             return Ok(None);
@@ -209,7 +209,7 @@ impl Sink {
     ///
     /// # Errors
     /// It cannot be written; with the error comes the partial file that is left.
-    pub(super) fn keep_partial(mut self) -> FileEnd {
+    pub(super) fn keep_partial(mut self) -> FileResult {
         let Some(Destination::File {
             encoder, partial, ..
         }) = self.to.take()

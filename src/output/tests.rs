@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 use super::done_row::DoneRow;
 use super::outcome::WriteError;
+use super::row_files::RowFiles;
 use super::side::Sides;
 use super::sink::Sink;
 use super::target::{Replace, Target};
@@ -125,6 +126,7 @@ fn write(batches: &[Vec<DoneRow>], to: &Unsteady) -> Result<(), WriteError> {
     }
     writer.trailer(b"\n\n");
     writer
+        .into_files()
         .commit(|_| ())
         .map(drop)
         .map_err(|unfinished| unfinished.error)
@@ -208,7 +210,7 @@ fn a_row_without_a_verdict_has_empty_cells_and_goes_to_the_rejects_unchanged() {
     let rejects = Target::new(&path, |_| Replace::Nothing).unwrap();
     let sides = Sides::open(Some(&rejects), None, 0o666).unwrap();
     let mut writer = writer(layout(), &to, sides);
-    assert!(writer.write(&batch).is_ok() && writer.commit(|_| ()).is_ok());
+    assert!(writer.write(&batch).is_ok() && writer.into_files().commit(|_| ()).is_ok());
     let output = String::from_utf8(to.bytes()).unwrap();
     assert_eq!(
         output,
@@ -321,7 +323,7 @@ fn changes_have_five_columns_before_the_original_row() {
         let drift = writer.take_drift();
         assert_eq!((drift.compared(), drift.changed()), (3, 2));
         assert_eq!(writer.take_drift(), Drift::default());
-        let written = writer.commit(|_| ()).unwrap();
+        let written = writer.into_files().commit(|_| ()).unwrap();
         assert_eq!(
             written.changes,
             Some(night.directory.path().join("changes"))
@@ -364,7 +366,7 @@ fn changes_of_objects_have_five_more_members() {
     let earlier = &mut night.rows[2].row.earlier;
     earlier.score = std::mem::take(&mut earlier.decision);
     let (writer, written) = night.written(&everything());
-    assert!(written.is_ok() && writer.commit(|_| ()).is_ok());
+    assert!(written.is_ok() && writer.into_files().commit(|_| ()).is_ok());
     let expected = concat!(
         r#"{"a":1 , "decision":"\u0062lock","#,
         r#""change_row":1,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
@@ -388,21 +390,21 @@ fn the_changes_are_kept_without_rows_and_removed_after_a_stop() {
     let still = || Night::of(format, Some("decision"), &[("", "approve", "approve")]);
     let night = still();
     let (writer, _) = night.written(&everything());
-    assert!(writer.commit(|_| ()).is_ok());
+    assert!(writer.into_files().commit(|_| ()).is_ok());
     let header = "\u{feff}change_row,old_decision,old_score,new_decision,new_score,decision\r\n";
     assert_eq!(night.read("changes").as_deref(), Some(header));
     for end in [
-        |writer: Writer| writer.keep_partial().unwrap(),
-        Writer::give_up,
+        |files: RowFiles| files.keep_partial().unwrap(),
+        RowFiles::give_up,
     ] {
         let night = still();
         let (writer, _) = night.written(&everything());
-        assert_eq!(end(writer).changes, None);
+        assert_eq!(end(writer.into_files()).changes, None);
         assert_eq!(night.names(), [""; 0]);
     }
     let moved = Night::of(format, Some("decision"), &[("", "block", "block")]);
     let (writer, _) = moved.written(&everything());
-    let left = writer.keep_partial().unwrap();
+    let left = writer.into_files().keep_partial().unwrap();
     assert_eq!(
         left.changes,
         Some(moved.directory.path().join("changes.partial"))
@@ -418,7 +420,7 @@ fn only_written_rows_with_a_verdict_are_compared() {
     let (mut writer, written) = night.written(&Unsteady::new(usize::MAX, 1, None));
     assert!(written.is_err());
     assert_eq!(writer.take_drift(), Drift::default());
-    let left = writer.give_up();
+    let left = writer.into_files().give_up();
     assert!(left.output.or(left.changes).is_none());
     assert_eq!(night.names(), [""; 0]);
 
@@ -426,7 +428,7 @@ fn only_written_rows_with_a_verdict_are_compared() {
     let (mut writer, written) = night.written(&everything());
     assert!(written.is_ok());
     assert_eq!(writer.take_drift(), Drift::default());
-    assert!(writer.commit(|_| ()).is_ok());
+    assert!(writer.into_files().commit(|_| ()).is_ok());
     assert_eq!(night.names(), ["changes", "rejects"]);
 }
 
@@ -442,7 +444,7 @@ fn an_older_answer_is_compared_if_the_row_has_none() {
         finished.old = Some(Score::from_json_number("4.0").unwrap());
     }
     let (writer, written) = night.written(&everything());
-    assert!(written.is_ok() && writer.commit(|_| ()).is_ok());
+    assert!(written.is_ok() && writer.into_files().commit(|_| ()).is_ok());
     let changes = night.read("changes").unwrap();
     assert!(
         changes.ends_with("\r\n1,review,4.0,approve,1.50,x,\r\n2,block,,approve,1.50,y,block\r\n"),
@@ -464,7 +466,7 @@ fn before_any_file_gets_its_name_the_final_states_are_known() {
         batch[0].verdict = Verdict::Failed(Failure::new(Reason::InvalidIp, "no"));
         assert!(writer.write(&batch).is_ok());
         let mut told = Vec::new();
-        let written = writer.commit(|sealed| {
+        let written = writer.into_files().commit(|sealed| {
             told = sealed.to_vec();
             assert!(told.iter().all(|(path, _)| !path.exists()));
         });

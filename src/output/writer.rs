@@ -5,10 +5,10 @@ use super::csv;
 use super::done_row::DoneRow;
 use super::earlier::{DecisionChange, EarlierVerdict};
 use super::jsonl;
-use super::outcome::{Unfinished, WriteError, Written};
+use super::outcome::WriteError;
 use super::row_files::RowFiles;
 use super::side::Sides;
-use super::sink::{Sealed, Sink};
+use super::sink::Sink;
 use crate::analysis::{RowTally, TalliedRow, UnknownLevels};
 use crate::drift::Drift;
 use crate::layout::{Format, Layout};
@@ -189,29 +189,10 @@ impl Writer {
         self.files.buffer.extend_from_slice(trailer);
     }
 
-    /// Completes a run that reached the end of its input: everything is on disk, and every file
-    /// gets its final name. Before the renaming, when all files are complete, `note` gets their
-    /// state.
-    ///
-    /// # Errors
-    /// The output, the rejects or the changes cannot be written.
-    pub fn commit(self, note: impl FnOnce(&[Sealed])) -> Result<Written, Box<Unfinished>> {
-        self.files.commit(note)
-    }
-
-    /// Ends a run that was stopped: complete rows stay in the partial file; a file without rows is
-    /// removed.
-    ///
-    /// # Errors
-    /// The output, the rejects or the changes cannot be written.
-    pub(crate) fn keep_partial(self) -> Result<Written, Box<Unfinished>> {
-        self.files.keep_partial()
-    }
-
-    /// Ends a run whose output cannot be written: nothing is retried, and existing rows stay.
+    /// Its files, once there are no more rows.
     #[must_use]
-    pub(crate) fn give_up(self) -> Written {
-        self.files.give_up()
+    pub fn into_files(self) -> RowFiles {
+        self.files
     }
 }
 

@@ -11,7 +11,7 @@ mod text;
 mod value;
 
 pub use object::members;
-pub(crate) use object::{KnownKey, Member, TakeMembers, read_object};
+pub(crate) use object::{KnownKey, ObjectMember, TakeMembers, read_object};
 pub use pointer::Pointer;
 pub(crate) use pointer::{Ambiguous, follow};
 pub(crate) use text::{escape_unsafe, put_string};

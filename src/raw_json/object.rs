@@ -15,7 +15,7 @@ use crate::base::any_byte::any_byte;
 
 /// A member of an object.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Member<'a> {
+pub(crate) struct ObjectMember<'a> {
     /// Its key as written, with quotes.
     pub(crate) key: JsonValue<'a>,
     /// Its value.
@@ -30,7 +30,7 @@ pub(crate) struct KnownKey(Box<str>);
 
 impl KnownKey {
     /// The key of this member.
-    pub(crate) fn of(member: &Member<'_>) -> Self {
+    pub(crate) fn of(member: &ObjectMember<'_>) -> Self {
         Self(member.key.get().into())
     }
 }
@@ -44,12 +44,12 @@ pub(crate) trait TakeMembers<'a> {
     }
 
     /// Takes the next member.
-    fn take(&mut self, member: Member<'a>);
+    fn take(&mut self, member: ObjectMember<'a>);
 }
 
-impl<'a, F: FnMut(Member<'a>)> TakeMembers<'a> for F {
+impl<'a, F: FnMut(ObjectMember<'a>)> TakeMembers<'a> for F {
     #[inline]
-    fn take(&mut self, member: Member<'a>) {
+    fn take(&mut self, member: ObjectMember<'a>) {
         self(member);
     }
 }
@@ -84,7 +84,7 @@ pub fn members<'a>(
     text: &'a str,
     mut visit: impl FnMut(JsonValue<'a>, JsonValue<'a>),
 ) -> serde_json::Result<()> {
-    read_object(text, &mut |member: Member<'a>| {
+    read_object(text, &mut |member: ObjectMember<'a>| {
         visit(member.key, member.value);
     })
 }
@@ -113,7 +113,7 @@ impl<'a> Cursor<'a> {
                 };
                 self.pass(b':')?;
                 let value = self.value()?;
-                taker.take(Member {
+                taker.take(ObjectMember {
                     key,
                     value,
                     is_expected,

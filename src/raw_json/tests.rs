@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{KnownKey, Member, TakeMembers, read_object};
+use super::{KnownKey, ObjectMember, TakeMembers, read_object};
 
 /// The keys and values of an object, or the error in words.
 type Read = Result<Vec<(String, String)>, String>;
@@ -48,7 +48,7 @@ impl<'a> TakeMembers<'a> for Copies<'_> {
         self.expected.get(self.entries.len())
     }
 
-    fn take(&mut self, Member { key, value, .. }: Member<'a>) {
+    fn take(&mut self, ObjectMember { key, value, .. }: ObjectMember<'a>) {
         let start = value.get().as_ptr().addr() - self.text.as_ptr().addr();
         let there = self.text.get(start..start + value.get().len());
         assert_eq!(there, Some(value.get()));
@@ -76,7 +76,7 @@ fn ours(text: &str, expected: &[KnownKey]) -> Read {
 /// The keys of an object that was read before.
 fn keys(text: &str) -> Vec<KnownKey> {
     let mut keys = Vec::new();
-    let _ = read_object(text, &mut |member: Member<'_>| {
+    let _ = read_object(text, &mut |member: ObjectMember<'_>| {
         keys.push(KnownKey::of(&member));
     });
     keys

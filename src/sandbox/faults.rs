@@ -103,13 +103,13 @@ impl Faults {
 /// # Errors
 /// What is wrong with it, and what is allowed.
 pub(crate) fn parse(text: &str) -> Result<(FaultKind, f64), String> {
-    text.parse::<Pair>()
-        .map(|Pair(kind, probability)| (kind, probability))
+    text.parse::<FaultShare>()
+        .map(|FaultShare(kind, probability)| (kind, probability))
 }
 
-struct Pair(FaultKind, f64);
+struct FaultShare(FaultKind, f64);
 
-impl FromStr for Pair {
+impl FromStr for FaultShare {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

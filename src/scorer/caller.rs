@@ -10,7 +10,7 @@ use crate::base::request_uuid::RequestUuid;
 use crate::ledger::RequestUuids;
 use crate::pace::Gate;
 use crate::raw_json::Pointer;
-use crate::service::{Exchange, Outcome, Renewal, Service, classify, classify_repeatable};
+use crate::service::{Exchange, KeyRenewal, Outcome, Service, classify, classify_repeatable};
 
 /// Makes the calls.
 pub(crate) struct Caller<S> {
@@ -81,12 +81,12 @@ impl<S: Service> Caller<S> {
             KeyRefusal::Outdated => Ok(KeyReplaced::Before),
             // A run that is stopping has no use for another key.
             KeyRefusal::Revoked if !self.gate.is_closed() => match self.service.renew_key() {
-                Renewal::Renewed => {
+                KeyRenewal::Renewed => {
                     key.renewed();
                     Ok(KeyReplaced::Now)
                 }
-                Renewal::Kept(why) => Err(error.detail(why)),
-                Renewal::Fixed => Err(error),
+                KeyRenewal::Kept(why) => Err(error.detail(why)),
+                KeyRenewal::Fixed => Err(error),
             },
             KeyRefusal::Useless if key.has_changed() => Err(error.detail(
                 "the key had been read again from its file, and the new one is refused as well",

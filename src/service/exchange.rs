@@ -20,7 +20,7 @@ pub(crate) trait Service {
 
     /// Reads the API key again from where it came from. A new key is used for all requests that
     /// start afterwards.
-    fn renew_key(&self) -> Renewal;
+    fn renew_key(&self) -> KeyRenewal;
 
     /// The time limit for a call: after this it has ended, one way or the other.
     fn longest_call(&self) -> Duration;
@@ -28,7 +28,7 @@ pub(crate) trait Service {
 
 /// The result of looking for a new key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Renewal {
+pub(crate) enum KeyRenewal {
     /// From now on, requests are sent with another key.
     Renewed,
     /// The key stays the same; why, in one sentence.

@@ -32,7 +32,7 @@ pub use classify::classify;
 pub(crate) use classify::classify_repeatable;
 pub use endpoint::{Endpoint, Plan};
 pub use exchange::Reply;
-pub(crate) use exchange::{Exchange, Renewal, Service};
+pub(crate) use exchange::{Exchange, KeyRenewal, Service};
 pub(crate) use http::Client;
 pub(crate) use http::ClientSettings;
 pub use idempotency_header::IdempotencyHeader;

@@ -15,7 +15,7 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use tokio::time::{Instant, sleep};
 
-use super::exchange::{Exchange, Renewal, Reply, Service, TransportFault};
+use super::exchange::{Exchange, KeyRenewal, Reply, Service, TransportFault};
 use super::redact::SentRequest;
 use crate::base::request_uuid::RequestUuid;
 
@@ -87,7 +87,7 @@ pub(crate) struct Scripted {
     otherwise: Step,
     headers: HeaderMap,
     made: RefCell<Vec<MadeCall>>,
-    renewals: RefCell<std::vec::IntoIter<Renewal>>,
+    renewals: RefCell<std::vec::IntoIter<KeyRenewal>>,
     looks: Cell<usize>,
     key: Cell<usize>,
     in_flight: Cell<usize>,
@@ -130,7 +130,7 @@ impl Scripted {
     }
 
     /// Looking for a new key has these results, and afterwards none.
-    pub(crate) fn renewals(self, renewals: impl IntoIterator<Item = Renewal>) -> Self {
+    pub(crate) fn renewals(self, renewals: impl IntoIterator<Item = KeyRenewal>) -> Self {
         let renewals: Vec<_> = renewals.into_iter().collect();
         self.renewals.replace(renewals.into_iter());
         self
@@ -226,12 +226,12 @@ impl Service for Scripted {
         })
     }
 
-    fn renew_key(&self) -> Renewal {
+    fn renew_key(&self) -> KeyRenewal {
         self.looks.set(self.looks.get() + 1);
         let renewal = self.renewals.borrow_mut().next();
-        let renewal = renewal.unwrap_or(Renewal::Fixed);
+        let renewal = renewal.unwrap_or(KeyRenewal::Fixed);
         self.key
-            .set(self.key.get() + usize::from(renewal == Renewal::Renewed));
+            .set(self.key.get() + usize::from(renewal == KeyRenewal::Renewed));
         renewal
     }
 

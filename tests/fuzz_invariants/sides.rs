@@ -21,7 +21,7 @@ pub(super) fn check(layout: &Layout, finished: &[DoneRow]) {
     let sink = Sink::stream(Kept::default());
     let mut writer = Writer::new(layout.clone(), DecisionPolicy::default(), sink, sides);
     assert!(writer.write(finished).is_ok());
-    assert!(writer.commit(|_| ()).is_ok());
+    assert!(writer.into_files().commit(|_| ()).is_ok());
     let read = |target: &Target| fs::read(target.path()).unwrap_or_default();
     let failed: Vec<_> = finished.iter().filter_map(failed).collect();
     match cells::delimiter(layout) {

@@ -11,13 +11,13 @@ const NAMED: usize = 3;
 
 /// How many rows there are of a kind, and which are the first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct RowTally {
+pub(super) struct NamedRows {
     pub(super) rows: u64,
     /// The numbers of the first ones.
     pub(super) first: Vec<u64>,
 }
 
-impl RowTally {
+impl NamedRows {
     /// Counts one more row.
     pub(super) fn add(&mut self, row: RowNumber) {
         self.rows += 1;
@@ -29,15 +29,15 @@ impl RowTally {
 
 /// What was found in a file.
 #[derive(Debug, Default)]
-pub(super) struct RowCounts {
+pub(super) struct CheckedRows {
     /// All rows.
     pub(super) read: u64,
     /// Rows that cannot be sent.
-    pub(super) unsendable: BTreeMap<Reason, RowTally>,
+    pub(super) unsendable: BTreeMap<Reason, NamedRows>,
     /// The reason for which a run would refuse the file: its first rows all fail for it.
     pub(super) refused: Option<Reason>,
     /// Rows with values of unusual lengths, by field.
-    pub(super) unusual: BTreeMap<Field, RowTally>,
+    pub(super) unusual: BTreeMap<Field, NamedRows>,
     /// Rows whose answer is paid for.
     pub(super) known: u64,
     /// Rows that the unfinished run has failed on, and would not send again.
@@ -49,7 +49,7 @@ pub(super) struct RowCounts {
     pub(super) calls: u64,
 }
 
-impl RowCounts {
+impl CheckedRows {
     /// Rows that cannot be sent.
     pub(super) fn rejected(&self) -> u64 {
         self.unsendable.values().map(|tally| tally.rows).sum()

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::counts::{RowCounts, RowTally};
+use super::counts::{CheckedRows, NamedRows};
 use super::estimate::{RateSource, TimeEstimate};
 use super::outlook::Outlook;
 use super::remedies::remedy_for;
@@ -119,7 +119,7 @@ impl<'a> CheckJson<'a> {
             time: TimeJson::new(outlook.time),
             unusual_lengths: { counts.unusual.iter() }
                 .map(|(field, tally)| {
-                    let RowTally { rows, first } = tally;
+                    let NamedRows { rows, first } = tally;
                     (field.to_string(), TallyJson { rows: *rows, first })
                 })
                 .collect(),
@@ -134,7 +134,7 @@ impl<'a> CheckJson<'a> {
     }
 }
 
-fn unsendable<'a>(reason: Reason, tally: &'a RowTally, outlook: &Outlook) -> UnsendableJson<'a> {
+fn unsendable<'a>(reason: Reason, tally: &'a NamedRows, outlook: &Outlook) -> UnsendableJson<'a> {
     let remedy = remedy_for(reason, outlook.remedies);
     UnsendableJson {
         rows: tally.rows,
@@ -144,7 +144,7 @@ fn unsendable<'a>(reason: Reason, tally: &'a RowTally, outlook: &Outlook) -> Uns
 }
 
 impl CountedRowsJson {
-    fn new(counts: &RowCounts) -> Self {
+    fn new(counts: &CheckedRows) -> Self {
         Self {
             read: counts.read,
             sendable: counts.sendable(),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::counts::RowCounts;
+use super::counts::CheckedRows;
 use super::estimate::TimeEstimate;
 use super::remedies::RemedyContext;
 use crate::base::error::Exit;
@@ -22,7 +22,7 @@ pub(super) struct Outlook {
     pub(super) mapping: String,
     /// Columns of an earlier run that would be replaced.
     pub(super) replaced: Vec<String>,
-    pub(super) counts: RowCounts,
+    pub(super) counts: CheckedRows,
     /// Decides which options would help.
     pub(super) remedies: RemedyContext,
     pub(super) ledger: Option<LedgerOutlook>,

@@ -1,7 +1,7 @@
 //! The pass over the file: a thread reads, and the thread that called counts.
 
 use super::super::read_ahead::read_ahead;
-use super::counts::RowCounts;
+use super::counts::CheckedRows;
 use super::distinct::DistinctCounter;
 use super::known::{RequestLookup, RequestState};
 use super::progress::PassProgress;
@@ -21,7 +21,7 @@ pub(super) struct Pass {
 
 /// What a pass leaves.
 pub(super) struct PassEnd {
-    pub(super) counts: RowCounts,
+    pub(super) counts: CheckedRows,
     /// With all rows that cannot be sent, and not yet under its final name.
     pub(super) rejects: Option<RejectsWriter>,
 }
@@ -96,7 +96,7 @@ pub(super) fn closed(error: WriteError) -> Error {
 
 /// What has been counted so far.
 struct Counter {
-    rows: RowCounts,
+    rows: CheckedRows,
     first: FirstRows,
     distinct: DistinctCounter,
 }
@@ -104,7 +104,7 @@ struct Counter {
 impl Default for Counter {
     fn default() -> Self {
         Self {
-            rows: RowCounts::default(),
+            rows: CheckedRows::default(),
             first: FirstRows::new(true),
             distinct: DistinctCounter::new(),
         }

@@ -1,6 +1,6 @@
 //! The result for people.
 
-use super::counts::RowTally;
+use super::counts::NamedRows;
 use super::estimate::{LATENCY, RateSource, TimeEstimate};
 use super::outlook::{LedgerOutlook, Outlook};
 use super::remedies::remedy_for;
@@ -245,7 +245,7 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
 }
 
 /// `row 7`, `rows 7, 9`, `rows 7, 9, 12, …`.
-fn rows(tally: &RowTally) -> String {
+fn rows(tally: &NamedRows) -> String {
     let numbers: Vec<_> = tally.first.iter().map(u64::to_string).collect();
     let more = if tally.rows > tally.first.len() as u64 {
         ", …"

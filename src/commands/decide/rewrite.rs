@@ -99,16 +99,16 @@ impl Rewriting {
                 Ok(Some(())) => {}
                 Ok(None) => return Ok(None),
                 Err(error) => {
-                    self.writer.discard();
+                    self.writer.into_files().discard();
                     return Err(error);
                 }
             }
         }
         if let Err(broken) = self.stats.check_invariants() {
-            self.writer.discard();
+            self.writer.into_files().discard();
             return Err(Error::internal(broken).hint("this is a bug in rescore"));
         }
-        match self.writer.commit() {
+        match self.writer.into_files().commit(|_| {}) {
             Ok(written) => Ok(Some((self.stats, written))),
             Err(unfinished) => {
                 let Unfinished { error, left: _ } = *unfinished;

@@ -9,7 +9,7 @@ use crate::base::error::{Error, Exit, Result, printable};
 use crate::config::ForgetTarget;
 use crate::fields::UserRequest;
 use crate::input::{Compose, Reader, ReaderSettings};
-use crate::ledger::{ForgetCounts, Forgetter, NamedLedger, Traces, UpkeepResult};
+use crate::ledger::{ForgetCounts, Forgetter, NamedLedger, RemainingTraces, UpkeepResult};
 use crate::observe::{count, counted, tell};
 use crate::service::{Plan, write_body};
 
@@ -40,7 +40,7 @@ pub(super) fn forget(
     let result = forget.finish()?;
     let text = summary.describe(ledger, result);
     let ForgetCounts { answers, failed } = summary.forgotten;
-    let exit = if result.traces == Traces::InFile {
+    let exit = if result.traces == RemainingTraces::InFile {
         Err(Error::stopped(format!(
             "bytes of what was forgotten may still be in the files of `{ledger}`, as another program is using them"
         ))
@@ -82,7 +82,7 @@ impl RemovalSummary {
                 counted(failed, "request")
             );
         }
-        if result.traces == Traces::OnServer && answers > 0 {
+        if result.traces == RemainingTraces::OnServer && answers > 0 {
             text.push_str(
                 "\nthe server's log, copies and backups may still have them, and its tables until they are vacuumed",
             );

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::super::lock_wait::LockWait;
 use crate::base::error::Result;
-use crate::ledger::{Keeper, NamedLedger, Traces};
+use crate::ledger::{Keeper, NamedLedger, RemainingTraces};
 use crate::observe::{count, counted, moment};
 
 /// Removes answers that are older; the result as text.
@@ -29,12 +29,12 @@ pub(super) fn prune(
         count(result.bytes),
     );
     match result.traces {
-        Traces::None => {}
+        RemainingTraces::None => {}
         _ if removed == 0 => {}
-        Traces::InFile => text.push_str(
+        RemainingTraces::InFile => text.push_str(
             "\nanother program is using the ledger: the free space is used for new answers; run this again later to shrink the file",
         ),
-        Traces::OnServer => text.push_str("\nthe server uses the free space for new answers"),
+        RemainingTraces::OnServer => text.push_str("\nthe server uses the free space for new answers"),
     }
     Ok(text)
 }

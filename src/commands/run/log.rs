@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::open_input::InputFacts;
-use super::super::signals::HangUp;
+use super::super::signals::OnHangUp;
 use super::identity;
 use super::ledger::LedgerPlan;
 use crate::base::error::{Error, Result, shown};
@@ -76,9 +76,9 @@ impl PlannedLog {
         LogSignals {
             queue: self.queue.clone(),
             hang_up: if is_file && !has_terminal() {
-                HangUp::ReopensLog
+                OnHangUp::ReopensLog
             } else {
-                HangUp::Ends
+                OnHangUp::Ends
             },
         }
     }
@@ -140,7 +140,7 @@ fn has_terminal() -> bool {
 #[derive(Clone)]
 pub(super) struct LogSignals {
     queue: LogQueue,
-    pub(super) hang_up: HangUp,
+    pub(super) hang_up: OnHangUp,
 }
 
 impl LogSignals {

@@ -183,7 +183,7 @@ fn end_files(
         events.emit(Event::CancelBegan(CancelReason::Internal));
         let error = Error::internal(broken)
             .hint("this is a bug: do not rely on anything in the partial file");
-        let written = writer.map_or_else(|left| left, Writer::give_up);
+        let written = writer.map_or_else(|left| left, |writer| writer.into_files().give_up());
         return left(written, Some(error));
     }
     let mut writer = match writer {
@@ -191,10 +191,11 @@ fn end_files(
         Err(written) => return left(written, error),
     };
     let tally = writer.take_tally();
+    let files = writer.into_files();
     let ended = if events.with_stats(Stats::has_all_rows) {
-        writer.commit(record)
+        files.commit(record)
     } else {
-        writer.keep_partial()
+        files.keep_partial()
     };
     match ended {
         Ok(written) => RowsEnd {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, timeout};
 
-use super::super::signals::{HangUp, Signals};
+use super::super::signals::{OnHangUp, Signals};
 use super::log::LogSignals;
 use super::threads::spawn;
 use crate::base::error::{Error, Exit, Result, Signal};
@@ -48,7 +48,7 @@ impl StopSignals {
             .map_err(cannot)?;
         let listening = {
             let _runtime = runtime.enter();
-            let hang_up = log.as_ref().map_or(HangUp::Ends, |log| log.hang_up);
+            let hang_up = log.as_ref().map_or(OnHangUp::Ends, |log| log.hang_up);
             Signals::listen(hang_up).map_err(cannot)?
         };
         let shared = Arc::new(SignalState::default());
@@ -134,7 +134,7 @@ impl LoggedSignals {
     async fn next(&mut self) -> Signal {
         loop {
             match (self.signals.next().await, &self.log) {
-                (Signal::HangUp, Some(log)) if log.hang_up == HangUp::ReopensLog => log.reopen(),
+                (Signal::HangUp, Some(log)) if log.hang_up == OnHangUp::ReopensLog => log.reopen(),
                 (signal, _) => return signal,
             }
         }

@@ -129,7 +129,7 @@ pub(super) fn writer(
                     }
                     if let Err(error) = written {
                         events.emit(Event::OutputFailed);
-                        let left = writer.give_up();
+                        let left = writer.into_files().give_up();
                         let _ = stops.send(stop_of(error));
                         return Err(left);
                     }

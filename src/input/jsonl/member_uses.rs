@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 
 use crate::fields::{self, Field};
 use crate::layout::{AddedColumns, ColumnContent, PREVIOUS};
-use crate::raw_json::{self, JsonValue, KnownKey, Member, Pointer};
+use crate::raw_json::{self, JsonValue, KnownKey, ObjectMember, Pointer};
 
 /// One value that is looked up in every object.
 pub(super) enum MemberLookup {
@@ -106,7 +106,7 @@ impl MemberUses {
 
     /// What the next member of the object is used for.
     #[inline]
-    pub(super) fn uses(&mut self, member: &Member<'_>) -> &KeyUses {
+    pub(super) fn uses(&mut self, member: &ObjectMember<'_>) -> &KeyUses {
         let place = if member.is_expected {
             Some(self.next_place())
         } else {
@@ -121,7 +121,7 @@ impl MemberUses {
 
     /// The place of a key that was not expected; `None` if it is not remembered.
     #[cold]
-    fn find(&mut self, member: &Member<'_>) -> Option<usize> {
+    fn find(&mut self, member: &ObjectMember<'_>) -> Option<usize> {
         let text = member.key.get();
         let place = if let Some(place) = self.places.get(text) {
             *place
@@ -198,7 +198,7 @@ mod tests {
             self.members.expected()
         }
 
-        fn take(&mut self, member: Member<'a>) {
+        fn take(&mut self, member: ObjectMember<'a>) {
             self.holds = (self.check)(self.members.uses(&member));
             self.expected.push(member.is_expected);
         }

@@ -6,7 +6,7 @@ use super::super::existing::{self, Conflict, OurColumn};
 use super::member_text::quoted_key;
 use super::member_uses::{KeyUses, MemberUses, OurMember};
 use crate::layout::{ColumnContent, Existing};
-use crate::raw_json::{self, JsonValue, KnownKey, Member, TakeMembers};
+use crate::raw_json::{self, JsonValue, KnownKey, ObjectMember, TakeMembers};
 use crate::row::{Earlier, Span};
 use crate::verdict::{Failure, Reason};
 
@@ -110,7 +110,7 @@ impl<'a> TakeMembers<'a> for ObjectMembers<'a, '_> {
     }
 
     #[inline]
-    fn take(&mut self, member: Member<'a>) {
+    fn take(&mut self, member: ObjectMember<'a>) {
         let uses = self.uses.uses(&member);
         if raw_json::too_deep(member.value) {
             self.found.refuse_depth(member.key);
@@ -129,7 +129,7 @@ impl<'a> TakeMembers<'a> for ObjectMembers<'a, '_> {
 impl<'a> FoundMembers<'a> {
     /// Notes the value of a lookup, unless there is one under a better name. Whether it is the only one of its rank.
     #[inline]
-    fn note(&mut self, lookup: usize, rank: usize, member: Member<'a>) -> bool {
+    fn note(&mut self, lookup: usize, rank: usize, member: ObjectMember<'a>) -> bool {
         let Some(slot) = self.values.get_mut(lookup) else {
             return true;
         };
@@ -151,7 +151,7 @@ impl<'a> FoundMembers<'a> {
     fn take_ours(
         &mut self,
         uses: &KeyUses,
-        Member { key, value, .. }: Member<'a>,
+        ObjectMember { key, value, .. }: ObjectMember<'a>,
         place: TextPlace<'_>,
         policy: Existing,
     ) {

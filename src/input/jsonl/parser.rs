@@ -19,7 +19,7 @@ use crate::fields::{
     self, ColumnSource, Field, Mapping, MemberSample, PerField, PhoneRules, Template, UserRequest,
 };
 use crate::layout::{AddedColumns, Existing};
-use crate::raw_json::{self, JsonValue, Member, Pointer};
+use crate::raw_json::{self, JsonValue, ObjectMember, Pointer};
 use crate::row::Row;
 use crate::verdict::{Failure, Reason};
 
@@ -60,7 +60,7 @@ impl JsonlParser {
         for (row, line) in (1..).zip(lines.by_ref().take(SAMPLE_ROWS)) {
             let (mut names, line) = (OurNames::default(), readable(line));
             parser.members.begin_object();
-            let read = raw_json::read_object(&line, &mut |member: Member<'_>| {
+            let read = raw_json::read_object(&line, &mut |member: ObjectMember<'_>| {
                 names.take(parser.members.uses(&member), member.value);
                 if let Some(name) = raw_json::string(member.key)
                     && !seen.contains(&*name)

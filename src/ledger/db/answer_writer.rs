@@ -37,7 +37,7 @@ pub(crate) struct AnswerWriter {
 pub(crate) struct WrittenAnswers(Vec<(BlockNumber, PackedKey, Option<BlockNumber>)>);
 
 /// A group of answers while it is written.
-struct Group<'a> {
+struct OpenGroup<'a> {
     connection: &'a Connection,
     block: BlockBuilder,
     /// Those in the block that is being filled.
@@ -56,7 +56,7 @@ impl AnswerWriter {
     ) -> rusqlite::Result<WrittenAnswers> {
         let state = LedgerState::read(connection)?;
         self.latest.update(connection, self.checksums, state)?;
-        let mut group = Group {
+        let mut group = OpenGroup {
             connection,
             block: BlockBuilder::default(),
             unwritten: Vec::new(),
@@ -82,7 +82,7 @@ impl AnswerWriter {
 
     fn add(
         &self,
-        group: &mut Group<'_>,
+        group: &mut OpenGroup<'_>,
         state: LedgerState,
         (key, answer, at): (&RequestKey, &Answer, i64),
     ) -> rusqlite::Result<()> {
@@ -155,7 +155,7 @@ impl AnswerWriter {
         }
     }
 
-    fn append(&self, group: &mut Group<'_>) -> rusqlite::Result<()> {
+    fn append(&self, group: &mut OpenGroup<'_>) -> rusqlite::Result<()> {
         let number = answer_blocks::append(
             group.connection,
             self.checksums,

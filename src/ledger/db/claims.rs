@@ -15,14 +15,14 @@ use super::own_claims::OwnClaims;
 use super::request_reader::RequestReader;
 use crate::ledger::clock::millis;
 use crate::ledger::request_key::RequestKey;
-use crate::ledger::store::{ClaimRequest, ClaimResult, Payload, Record, Renewal, Work};
+use crate::ledger::store::{ClaimRequest, ClaimResult, LeaseRenewal, Payload, Record, Work};
 use crate::ledger::worker_lock::{self, WorkerId, WorkerLock};
 
 /// How long what a worker that is gone had claimed is known as perhaps billed, in milliseconds: a day.
 const KNOWN_FOR: i64 = 24 * 60 * 60 * 1000;
 
 /// The claims of a ledger that runs share.
-pub(crate) struct Claims {
+pub(crate) struct SharedClaims {
     /// The ledger's real path: whatever others call it, they look for locks in the same place.
     ledger: PathBuf,
     /// How long a lease lasts.
@@ -38,7 +38,7 @@ pub(crate) struct Claims {
 #[derive(Default)]
 struct Checked(HashMap<WorkerId, bool>);
 
-impl Claims {
+impl SharedClaims {
     /// Nothing is claimed yet, and there is no worker.
     pub(super) fn new(ledger: PathBuf, lease: Duration, reader: RequestReader) -> Self {
         Self {
@@ -52,14 +52,14 @@ impl Claims {
     }
 
     /// Renews the lease of this process's worker. One that has none, or that others have removed, becomes another worker.
-    pub(super) fn renew(&mut self, connection: &Connection) -> Result<Renewal, ClaimError> {
+    pub(super) fn renew(&mut self, connection: &Connection) -> Result<LeaseRenewal, ClaimError> {
         let now = millis(SystemTime::now());
         let lease = i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX);
         let alive_until = now.saturating_add(lease);
         if let Some((own, _)) = &self.own
             && claim_rows::renew_worker(connection, own.worker, alive_until)?
         {
-            return Ok(Renewal::Kept);
+            return Ok(LeaseRenewal::Kept);
         }
         let (worker, lock) = WorkerLock::new(&self.ledger)?;
         self.others.add_own(worker);
@@ -70,7 +70,7 @@ impl Claims {
         let before = self.own.replace((OwnClaims::new(worker), lock));
         // Nothing of it is left.
         self.dead.extend(before.map(|(_, lock)| lock));
-        Ok(Renewal::NewWorker)
+        Ok(LeaseRenewal::NewWorker)
     }
 
     /// Removes all workers whose locks are free.

@@ -12,7 +12,7 @@ use super::answer_blocks::BlockOwner;
 use super::answer_writer::AnswerWriter;
 use super::answers;
 use super::checksum::Checksums;
-use super::claims::{ClaimError, Claims};
+use super::claims::{ClaimError, SharedClaims};
 use super::connect::{self, Durability, writing};
 use super::errors;
 use super::latest_answers::LatestAnswers;
@@ -26,7 +26,7 @@ use crate::ledger::file::{self, FileId};
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::request_key::RequestKey;
 use crate::ledger::store::{
-    AnswerCounts, ClaimResult, FinishedRun, Payload, Record, Renewal, Store, Work,
+    AnswerCounts, ClaimResult, FinishedRun, LeaseRenewal, Payload, Record, Store, Work,
 };
 
 /// A ledger's database, open for a run to write.
@@ -39,7 +39,7 @@ pub(crate) struct Database {
     /// Requests that the service failed on and that are not stored yet.
     failing: Vec<RequestKey>,
     /// What is claimed; `None` where no other run writes to the ledger.
-    claims: Option<Claims>,
+    claims: Option<SharedClaims>,
     /// What commits promise now, where they do not all promise the same.
     durability: Durability,
 }
@@ -82,7 +82,7 @@ impl Database {
         let cannot = |error| errors::cannot_use(&self.path, "read", &error);
         let reader = RequestReader::open(&self.connection, scope).map_err(cannot)?;
         let real = fs::canonicalize(&self.path).map_err(|e| file::cannot_write(&self.path, e))?;
-        self.claims = Some(Claims::new(real, lease, reader));
+        self.claims = Some(SharedClaims::new(real, lease, reader));
         Ok(())
     }
 
@@ -184,10 +184,10 @@ impl Database {
         Ok(())
     }
 
-    fn renew_lease(&mut self) -> Result<Renewal, ClaimError> {
+    fn renew_lease(&mut self) -> Result<LeaseRenewal, ClaimError> {
         self.set_durability(Durability::Ordered)?;
         let Some(claims) = &mut self.claims else {
-            return Ok(Renewal::Kept);
+            return Ok(LeaseRenewal::Kept);
         };
         let transaction = writing(&self.connection)?;
         let renewal = claims.renew(&transaction)?;
@@ -249,7 +249,7 @@ impl Store for Database {
             .map_err(|error| errors::as_io_error(&error))
     }
 
-    fn renew(&mut self) -> io::Result<Renewal> {
+    fn renew(&mut self) -> io::Result<LeaseRenewal> {
         self.renew_lease().map_err(|error| match error {
             ClaimError::Database(error) => errors::as_io_error(&error),
             ClaimError::Lock(error) => error,

@@ -31,13 +31,13 @@ pub enum OutputState {
 
 /// What changes when a file is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileState {
+struct FileStamp {
     size: i64,
     /// In nanoseconds since 1970.
     modified: i64,
 }
 
-impl FileState {
+impl FileStamp {
     fn of(metadata: &Metadata) -> io::Result<Self> {
         let modified = metadata.modified()?.duration_since(UNIX_EPOCH);
         let modified = modified.map_or(0, |time| time.as_nanos());
@@ -56,7 +56,7 @@ pub(crate) fn state(
     input: Option<&Path>,
 ) -> rusqlite::Result<OutputState> {
     const QUERY: &str = "SELECT size, modified, input FROM outputs WHERE path = ?";
-    let now = match fs::metadata(file).and_then(|metadata| FileState::of(&metadata)) {
+    let now = match fs::metadata(file).and_then(|metadata| FileStamp::of(&metadata)) {
         Ok(state) => state,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(OutputState::Absent),
         // It is there, and nothing is known about it.
@@ -67,7 +67,7 @@ pub(crate) fn state(
     let mut rows = query.query([hash(info, Some(file))])?;
     let mut state = OutputState::Foreign;
     while let Some(row) = rows.next()? {
-        let left = FileState {
+        let left = FileStamp {
             size: row.get(0)?,
             modified: row.get(1)?,
         };
@@ -97,12 +97,12 @@ pub(crate) fn record(
     let transaction = writing(connection)?;
     for (path, metadata) in files {
         // On a file system without such times, the next run needs `--overwrite`.
-        let Ok(FileState { size, modified }) = FileState::of(metadata) else {
+        let Ok(FileStamp { size, modified }) = FileStamp::of(metadata) else {
             continue;
         };
-        let now = fs::metadata(path).and_then(|metadata| FileState::of(&metadata));
+        let now = fs::metadata(path).and_then(|metadata| FileStamp::of(&metadata));
         let path = hash(info, Some(path));
-        let now = now.unwrap_or(FileState { size, modified });
+        let now = now.unwrap_or(FileStamp { size, modified });
         transaction.execute(DELETE, params![path, now.size, now.modified])?;
         transaction.execute(INSERT, params![path, size, modified, input])?;
     }

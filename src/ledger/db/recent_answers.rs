@@ -29,18 +29,18 @@ const PLACES: usize = 4;
 pub(super) struct RecentAnswers {
     answers: HashMap<PackedKey, FoundAnswer, RandomState>,
     /// Where answers were found last, the latest at the end.
-    places: VecDeque<Place>,
+    places: VecDeque<AnswerPlace>,
 }
 
 /// Where answers are read on from.
-struct Place {
+struct AnswerPlace {
     /// The last block that was read.
     last: BlockNumber,
     /// Blocks that were read at once; one alone was looked at for one answer.
     blocks: u32,
 }
 
-impl Place {
+impl AnswerPlace {
     /// The blocks that were read at once.
     const fn range(&self) -> RangeInclusive<BlockNumber> {
         BlockNumber(self.last.0.saturating_sub(self.blocks - 1))..=self.last
@@ -68,7 +68,7 @@ impl RecentAnswers {
         if { self.places.iter() }.any(|place| place.blocks > 1 && place.range().contains(&found)) {
             return Ok(());
         }
-        let near = |place: &Place| place.last.0.abs_diff(found.0) <= MOST_BLOCKS;
+        let near = |place: &AnswerPlace| place.last.0.abs_diff(found.0) <= MOST_BLOCKS;
         let place = { self.places.iter().rposition(near) }.and_then(|it| self.places.remove(it));
         let blocks = place.map_or(1, |place| (place.blocks * 2).min(MOST_BLOCKS));
         // Calls that were in flight together are answered in any order: some of the next rows are in blocks before.
@@ -77,7 +77,7 @@ impl RecentAnswers {
         if self.places.len() == PLACES {
             self.places.pop_front();
         }
-        self.places.push_back(Place { last, blocks });
+        self.places.push_back(AnswerPlace { last, blocks });
         if blocks == 1 {
             return Ok(());
         }

@@ -18,7 +18,7 @@ use crate::ledger::stored_answer::StoredAnswer;
 const NOBODY: &str = "'00000000-0000-0000-0000-000000000000'::uuid";
 
 /// What has become of a request that was to be claimed.
-pub(super) struct Claimed {
+pub(super) struct ClaimedRequest {
     pub(super) key: Uuid,
     /// Whether the claim is this worker's.
     pub(super) is_ours: bool,
@@ -36,7 +36,7 @@ pub(super) async fn claim(
     server: &Server,
     worker: Uuid,
     keys: &[Uuid],
-) -> Result<Vec<Claimed>, ServerFault> {
+) -> Result<Vec<ClaimedRequest>, ServerFault> {
     // A claim that a crash of the server loses while its call is out would be another worker's.
     let claim = format!(
         "WITH {DURABLE}, new AS (
@@ -69,7 +69,7 @@ pub(super) async fn claim(
     claimed?;
     let found = found?;
     Ok({ found.iter() }
-        .map(|row| Claimed {
+        .map(|row| ClaimedRequest {
             key: row.get(0),
             is_ours: row.get::<_, Option<bool>>(1).unwrap_or_default(),
             taken_over: row.get::<_, Option<bool>>(2).unwrap_or_default(),

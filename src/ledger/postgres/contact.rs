@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// Whether the server does what a run needs.
 pub(crate) struct ServerContact {
-    state: Mutex<State>,
+    state: Mutex<ContactState>,
     /// The run is over, and nobody waits for the server any more.
     over: AtomicBool,
     /// How long a run waits for the server.
@@ -16,7 +16,7 @@ pub(crate) struct ServerContact {
 }
 
 #[derive(Default)]
-struct State {
+struct ContactState {
     /// Since when nothing was claimed or stored that should have been; `None` while all is well. A server that answers, and
     /// does neither, is of no use.
     since: Option<Instant>,
@@ -58,7 +58,7 @@ impl ServerContact {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ContactState> {
         // A panic elsewhere cannot leave it half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::claims::{self, Claimed};
+use super::claims::{self, ClaimedRequest};
 use super::contact::{ServerContact, ServerOutage};
 use super::fault::ServerFault;
 use super::limits;
@@ -31,8 +31,8 @@ use crate::ledger::packed::Fingerprint;
 use crate::ledger::request_key::{KeyHash, RequestHasher, RequestKey};
 use crate::ledger::sealed_failure::SealedFailure;
 use crate::ledger::store::{
-    AnswerCounts, ClaimRequest, ClaimResult, Contact, FinishedRun, Payload, Record, Renewal, Store,
-    Work,
+    AnswerCounts, ClaimRequest, ClaimResult, Contact, FinishedRun, LeaseRenewal, Payload, Record,
+    Store, Work,
 };
 use crate::telemetry::pace::Limit;
 
@@ -111,7 +111,10 @@ impl ServerStore {
         answers: &NewAnswers,
         releases: &[Uuid],
         claims: &[Uuid],
-    ) -> (Result<(), ServerFault>, Result<Vec<Claimed>, ServerFault>) {
+    ) -> (
+        Result<(), ServerFault>,
+        Result<Vec<ClaimedRequest>, ServerFault>,
+    ) {
         let (server, worker, scope) = (&self.server, self.worker.id(), self.settle_scope());
         server.wait(async {
             let settled = async {
@@ -138,7 +141,7 @@ impl ServerStore {
     fn results(
         &mut self,
         requests: &[ClaimRequest],
-        claimed: Vec<Claimed>,
+        claimed: Vec<ClaimedRequest>,
     ) -> Result<Vec<ClaimResult>, ServerFault> {
         let mut claimed: HashMap<_, _> = claimed.into_iter().map(|it| (it.key, it)).collect();
         let mut results = Vec::with_capacity(requests.len());
@@ -165,7 +168,11 @@ impl ServerStore {
         Some(ClaimResult::Known(known, AnsweredIn::ThisRun))
     }
 
-    fn result(&mut self, key: &RequestKey, claimed: Claimed) -> Result<ClaimResult, ServerFault> {
+    fn result(
+        &mut self,
+        key: &RequestKey,
+        claimed: ClaimedRequest,
+    ) -> Result<ClaimResult, ServerFault> {
         let found = match claimed.answer {
             Some(answer) => self.judge.judge(&self.server, answer)?,
             None => LookupResult::default(),
@@ -309,7 +316,7 @@ impl Store for ServerStore {
         }))
     }
 
-    fn renew(&mut self) -> io::Result<Renewal> {
+    fn renew(&mut self) -> io::Result<LeaseRenewal> {
         let mut renewed = self.worker.renew(&self.server);
         if renewed.is_ok()
             && let Err(fault) = self.bring_in()?
@@ -328,7 +335,7 @@ impl Store for ServerStore {
             }
             Err(fault) => {
                 self.lose(&fault);
-                Renewal::Away
+                LeaseRenewal::Away
             }
         })
     }

@@ -10,7 +10,7 @@ use super::fault::ServerFault;
 use super::schema::{DURABLE, NOW};
 use super::server::{Lane, Server};
 use crate::ledger::request_key::RequestHasher;
-use crate::ledger::store::Renewal;
+use crate::ledger::store::LeaseRenewal;
 
 /// The worker that this process is: another one after its lease has ended.
 pub(super) struct OwnWorker {
@@ -40,18 +40,18 @@ impl OwnWorker {
     ///
     /// # Errors
     /// The server is away, or the user may not do this.
-    pub(super) fn renew(&mut self, server: &Server) -> Result<Renewal, ServerFault> {
+    pub(super) fn renew(&mut self, server: &Server) -> Result<LeaseRenewal, ServerFault> {
         if let Some(worker) = self.id
             && server.wait(renew(server, worker, self.lease))?
         {
-            return Ok(Renewal::Kept);
+            return Ok(LeaseRenewal::Kept);
         }
         // A name that no other worker has.
         let new = || Uuid::from_bytes(RequestHasher::of_pass().key(b"worker").hash());
         let next = *self.next.get_or_insert_with(new);
         server.wait(enter(server, next, self.id, self.lease))?;
         self.id = self.next.take();
-        Ok(Renewal::NewWorker)
+        Ok(LeaseRenewal::NewWorker)
     }
 
     /// Removes it, and gives all its claims back.

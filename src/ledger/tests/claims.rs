@@ -12,7 +12,7 @@ use crate::ledger::clock::millis;
 use crate::ledger::db::database::Database;
 use crate::ledger::lease::Holding;
 use crate::ledger::lookup_result::{AnsweredIn, KnownOutcome};
-use crate::ledger::store::{ClaimRequest, ClaimResult, Payload, Record, Renewal, Store, Work};
+use crate::ledger::store::{ClaimRequest, ClaimResult, LeaseRenewal, Payload, Record, Store, Work};
 use crate::ledger::write_thread::Claimed;
 use crate::ledger::{RequestHasher, RequestKey, Urgency};
 
@@ -105,11 +105,11 @@ impl Process {
         let hasher = ledger.hasher();
         let mut database = ledger.into_database();
         let renewal = database.renew().unwrap();
-        assert_eq!(renewal, Renewal::NewWorker);
+        assert_eq!(renewal, LeaseRenewal::NewWorker);
         Self { database, hasher }
     }
 
-    fn renew(&mut self) -> Renewal {
+    fn renew(&mut self) -> LeaseRenewal {
         self.database.renew().unwrap()
     }
 
@@ -247,16 +247,16 @@ fn a_worker_that_stood_still_for_longer_than_its_lease_loses_its_claims_and_keep
     let (mut still, mut other) = (Process::start(&place), Process::start(&place));
     assert_eq!(still.claim([1, 2, 3]), [OURS, OURS, OURS]);
     end_leases(&place);
-    assert_eq!(other.renew(), Renewal::Kept);
+    assert_eq!(other.renew(), LeaseRenewal::Kept);
     // Nobody has noticed yet: a late renewal keeps everything.
-    assert_eq!(still.renew(), Renewal::Kept);
+    assert_eq!(still.renew(), LeaseRenewal::Kept);
     assert_eq!(other.claim([1]), [ClaimResult::Taken]);
     end_leases(&place);
-    assert_eq!(other.renew(), Renewal::Kept);
+    assert_eq!(other.renew(), LeaseRenewal::Kept);
     assert_eq!(other.claim([1, 2]), [TAKEN_OVER, TAKEN_OVER]);
     // It cannot claim anything before it is another worker, and nothing of what is taken after that.
     assert_eq!(still.claim([4]), [ClaimResult::Taken]);
-    assert_eq!(still.renew(), Renewal::NewWorker);
+    assert_eq!(still.renew(), LeaseRenewal::NewWorker);
     assert_eq!(still.claim([1, 4]), [ClaimResult::Taken, OURS]);
     // Its call was out all the time.
     still.answer(&[2]);
@@ -364,9 +364,9 @@ impl Expected {
         }
     }
 
-    fn renewed(&mut self, process: usize, renewal: Renewal) {
+    fn renewed(&mut self, process: usize, renewal: LeaseRenewal) {
         let was_removed = self.removed.remove(&process);
-        assert_eq!(renewal == Renewal::NewWorker, was_removed);
+        assert_eq!(renewal == LeaseRenewal::NewWorker, was_removed);
         self.still.remove(&process);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use futures::future::join_all;
 
 use super::support::{Directory, answer, open, wait};
-use crate::ledger::store::{AnswerCounts, ClaimResult, Renewal, Store, Work};
+use crate::ledger::store::{AnswerCounts, ClaimResult, LeaseRenewal, Store, Work};
 use crate::ledger::writer::WriterSettings;
 use crate::ledger::{FinishedRun, KnownLimit, LedgerWriter, RequestHasher, RequestKey};
 
@@ -31,8 +31,8 @@ impl Store for ObservedStore {
         Ok(Vec::new())
     }
 
-    fn renew(&mut self) -> io::Result<Renewal> {
-        Ok(Renewal::Kept)
+    fn renew(&mut self) -> io::Result<LeaseRenewal> {
+        Ok(LeaseRenewal::Kept)
     }
 
     fn set_limit(&mut self, _: KnownLimit) {}

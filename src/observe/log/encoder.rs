@@ -78,16 +78,16 @@ const fn filter(level: LogLevel) -> LevelFilter {
 
 /// Where `tracing` writes to, and where it has the time from: a line is written later than it happened.
 #[derive(Clone, Default)]
-struct LogPage(Arc<Mutex<PageContent>>);
+struct LogPage(Arc<Mutex<LogText>>);
 
 #[derive(Default)]
-struct PageContent {
+struct LogText {
     time: Option<SystemTime>,
     text: Vec<u8>,
 }
 
 impl LogPage {
-    fn lock(&self) -> MutexGuard<'_, PageContent> {
+    fn lock(&self) -> MutexGuard<'_, LogText> {
         // Nothing panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

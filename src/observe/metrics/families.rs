@@ -19,7 +19,7 @@ const LATENCY_BOUNDS: [f64; 12] = [
 ];
 
 /// A number with the labels that are its own.
-type Sample<'a> = (Vec<(&'a str, &'a str)>, f64);
+type LabelledValue<'a> = (Vec<(&'a str, &'a str)>, f64);
 
 /// Collects families that all have the same labels.
 pub(super) struct Families {
@@ -69,9 +69,9 @@ impl Families {
         &mut self,
         name: &str,
         help: &str,
-        samples: impl IntoIterator<Item = Sample<'a>>,
+        samples: impl IntoIterator<Item = LabelledValue<'a>>,
     ) {
-        let metric = |(own, value): Sample<'_>| {
+        let metric = |(own, value): LabelledValue<'_>| {
             let mut counter = Counter::default();
             counter.set_value(value);
             let mut metric = Metric::from_label(self.labels(&own));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::report::{Ended, Report};
+use super::report::{Ended, WorkerReport};
 
 /// Calls in flight over time. Times are on the row's clock.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ const REFUSED: usize = 64;
 
 impl InFlight {
     /// A worker reported at `at`.
-    pub(super) fn report(&mut self, at: Duration, report: &Report) {
+    pub(super) fn report(&mut self, at: Duration, report: &WorkerReport) {
         let time = |ago: u64| at.saturating_sub(Duration::from_micros(ago));
         let ends = report.ended.iter().map(|call| (time(call.ago), false));
         let starts = report.started.iter().map(|ago| (time(*ago), true));
@@ -85,13 +85,13 @@ impl InFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pace::shared::report::EndedCall;
+    use crate::pace::shared::report::ReportedCall;
     use crate::pace::types::Try;
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    fn ended(ago: u64, took: u64, how: Ended) -> EndedCall {
-        EndedCall {
+    fn ended(ago: u64, took: u64, how: Ended) -> ReportedCall {
+        ReportedCall {
             ago: ago * 1_000,
             took: took * 1_000,
             epoch: 0,
@@ -103,12 +103,12 @@ mod tests {
     #[test]
     fn what_workers_report_gives_the_calls_that_the_service_had_at_a_moment() {
         let mut in_flight = InFlight::default();
-        let report = |worker, out, started: &[u64], ended| Report {
+        let report = |worker, out, started: &[u64], ended| WorkerReport {
             worker,
             out,
             started: started.iter().map(|ago| ago * 1_000).collect(),
             ended,
-            ..Report::default()
+            ..WorkerReport::default()
         };
         // Calls from 10 to 60 and from 40 on; from 20 on, and from 30 to 50, which was refused.
         let answered = vec![ended(40, 50, Ended::Answered)];

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::in_flight::InFlight;
-use super::report::{Ended, EndedCall, Report};
+use super::report::{Ended, ReportedCall, WorkerReport};
 use super::state::{Led, PaceState};
 use crate::pace::controller::{Controller, Observed};
 use crate::pace::rate::Rate;
@@ -119,11 +119,11 @@ impl Leader {
     pub(super) fn step(
         &mut self,
         now: Duration,
-        reports: &[(Duration, Report)],
+        reports: &[(Duration, WorkerReport)],
         mut random: impl FnMut() -> f64,
     ) {
         let mut observed = Observed::default();
-        let mut ended: Vec<(Duration, EndedCall)> = Vec::new();
+        let mut ended: Vec<(Duration, ReportedCall)> = Vec::new();
         for (at, report) in reports {
             self.heard(*at, report);
             self.in_flight.report(*at, report);
@@ -181,7 +181,7 @@ impl Leader {
         at.saturating_sub(self.origin)
     }
 
-    fn heard(&mut self, at: Duration, report: &Report) {
+    fn heard(&mut self, at: Duration, report: &WorkerReport) {
         let worker = self.workers.entry(report.worker);
         let worker = worker.or_insert_with(|| Worker::with_part(Duration::ZERO, 0));
         worker.heard = at;
@@ -202,7 +202,7 @@ impl Leader {
     }
 
     /// A call ended at `at`. If it was refused in an earlier epoch, that is about a pace that was given up already.
-    fn call_ended(&mut self, at: Duration, ended: EndedCall, fraction: f64) {
+    fn call_ended(&mut self, at: Duration, ended: ReportedCall, fraction: f64) {
         let time = self.time(at);
         let took = micros(ended.took);
         let began = time.saturating_sub(took);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::leader::Leader;
-use super::report::Report;
+use super::report::WorkerReport;
 use crate::pace::types::PaceLimits;
 use crate::telemetry::pace::PaceCause;
 use crate::telemetry::shared_pace::{PaceDecision, PaceReply};
@@ -44,13 +44,13 @@ impl Leading {
     }
 
     /// The row answered. If this worker leads, it takes in what the others reported, and its `own` report.
-    pub(in crate::pace) fn read(&mut self, reply: &PaceReply, own: Report) -> Lead {
+    pub(in crate::pace) fn read(&mut self, reply: &PaceReply, own: WorkerReport) -> Lead {
         let Some(reports) = &reply.lead else {
             self.leader = None;
             return Lead::Follows;
         };
-        let read: Vec<(Duration, Report)> = { reports.iter() }
-            .filter_map(|report| Some((report.at, Report::from_text(&report.text)?)))
+        let read: Vec<(Duration, WorkerReport)> = { reports.iter() }
+            .filter_map(|report| Some((report.at, WorkerReport::from_text(&report.text)?)))
             .chain([(reply.now, own)])
             .collect();
         let limits = self.limits;

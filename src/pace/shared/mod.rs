@@ -26,6 +26,6 @@ pub(super) use member::Member;
 #[cfg(test)]
 pub(super) use memory_row::MemoryRow;
 #[cfg(test)]
-pub(super) use report::Report;
+pub(super) use report::WorkerReport;
 pub(crate) use sharing::PaceThread;
 pub(super) use sharing::Sharing;

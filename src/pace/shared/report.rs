@@ -11,7 +11,7 @@ use crate::pace::types::{Allowance, Try};
 /// What a worker saw since it last asked. Its keys are short, as there are many such reports.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(in crate::pace) struct Report {
+pub(in crate::pace) struct WorkerReport {
     /// Who saw it.
     #[serde(rename = "w")]
     pub(super) worker: u32,
@@ -44,12 +44,12 @@ pub(in crate::pace) struct Report {
     pub(super) resumed: bool,
     /// Calls that ended.
     #[serde(rename = "e", skip_serializing_if = "Vec::is_empty", default)]
-    pub(super) ended: Vec<EndedCall>,
+    pub(super) ended: Vec<ReportedCall>,
 }
 
 /// A call that ended. Times are in microseconds.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct EndedCall {
+pub(super) struct ReportedCall {
     /// How long before the report was sent.
     #[serde(rename = "a")]
     pub(super) ago: u64,
@@ -92,7 +92,7 @@ fn is_answered(how: &Ended) -> bool {
     *how == Ended::Answered
 }
 
-impl Report {
+impl WorkerReport {
     pub(super) fn allowance(&self) -> Option<Allowance> {
         self.allowance.map(|(calls, lasts)| Allowance {
             calls,

@@ -15,14 +15,14 @@ use crate::telemetry::shared_pace::SharedPace;
 /// The worker, as both threads see it.
 pub(in crate::pace) struct Sharing {
     began: Instant,
-    member: Mutex<State>,
+    member: Mutex<SharingState>,
     /// The row is to be asked sooner than was planned.
     sooner: Condvar,
     /// The row answered, so that a call may start.
     changed: Arc<Notify>,
 }
 
-struct State {
+struct SharingState {
     member: Member,
     ended: bool,
 }
@@ -45,7 +45,7 @@ impl Sharing {
         done
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SharingState> {
         self.member.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,7 +95,7 @@ impl PaceThread {
         let member = Member::new(limits, random);
         let sharing = Arc::new(Sharing {
             began,
-            member: Mutex::new(State {
+            member: Mutex::new(SharingState {
                 member,
                 ended: false,
             }),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::pacers::{Answer, Pacer, Ticket};
 use crate::pace::rate::Rate;
-use crate::pace::shared::{Leading, Member, MemoryRow, Report};
+use crate::pace::shared::{Leading, Member, MemoryRow, WorkerReport};
 use crate::pace::types::{Admission, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::pace::Limit;
 use crate::telemetry::shared_pace::{PaceAsk, PaceReply};
@@ -53,7 +53,7 @@ pub(super) struct Worker {
     member: Member,
     leading: Leading,
     /// What it reported last.
-    own: Report,
+    own: WorkerReport,
     network: Rc<RefCell<Network>>,
     who: usize,
     from: Duration,
@@ -175,7 +175,7 @@ pub(super) fn sharing(
         Box::new(Worker {
             leading: Leading::new(limits, random.fork()),
             member: Member::new(limits, random),
-            own: Report::default(),
+            own: WorkerReport::default(),
             network: Rc::clone(&network),
             who,
             from: Duration::from_secs(*from),

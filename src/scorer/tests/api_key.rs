@@ -18,7 +18,7 @@ fn keys(scorer: &Scorer<Scripted>) -> (usize, u64) {
 #[tokio::test(start_paused = true)]
 async fn a_key_that_was_never_good_is_not_looked_for_again() {
     let service = Scripted::new(KEY_REFUSED).row(1, [ScriptedResult::Status(422).immediately()]);
-    let scorer = Fixture::new(service.renewals([Renewal::Renewed])).build();
+    let scorer = Fixture::new(service.renewals([KeyRenewal::Renewed])).build();
     assert_outcomes(&scorer, &["refused", "- ! refused 4"]).await;
     assert_eq!((scorer.service().rows().len(), keys(&scorer)), (2, (0, 0)));
 }
@@ -26,7 +26,7 @@ async fn a_key_that_was_never_good_is_not_looked_for_again() {
 #[tokio::test(start_paused = true)]
 async fn a_rotated_key_is_renewed_and_uses_up_no_attempt() {
     let service = Scripted::new(GOOD).row(2, [KEY_REFUSED]);
-    let scorer = Fixture::new(service.renewals([Renewal::Renewed]))
+    let scorer = Fixture::new(service.renewals([KeyRenewal::Renewed]))
         .retries(0)
         .build();
     assert_outcomes(&scorer, &["t-1", "t-2", "t-3"]).await;
@@ -50,7 +50,7 @@ async fn one_of_the_calls_in_flight_with_the_old_key_looks_for_a_new_one_and_all
         service.row(row, [ScriptedResult::Status(401).after(10)])
     });
     let service = service.row(9, [ScriptedResult::Status(401).after(5_000)]);
-    let scorer = Fixture::new(service.renewals([Renewal::Renewed]))
+    let scorer = Fixture::new(service.renewals([KeyRenewal::Renewed]))
         .concurrency(8)
         .build();
     scorer.outcome(1).await;
@@ -67,9 +67,12 @@ async fn one_of_the_calls_in_flight_with_the_old_key_looks_for_a_new_one_and_all
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_did_not_change_stops_the_run_and_is_looked_for_once() {
-    for renewal in [Renewal::Fixed, Renewal::Kept("it is the same".to_owned())] {
+    for renewal in [
+        KeyRenewal::Fixed,
+        KeyRenewal::Kept("it is the same".to_owned()),
+    ] {
         let service = Scripted::new(KEY_REFUSED).row(1, [GOOD]);
-        let scorer = Fixture::new(service.renewals([renewal.clone(), Renewal::Renewed]))
+        let scorer = Fixture::new(service.renewals([renewal.clone(), KeyRenewal::Renewed]))
             .concurrency(4)
             .build();
         scorer.outcome(1).await;
@@ -80,7 +83,7 @@ async fn a_key_that_did_not_change_stops_the_run_and_is_looked_for_once() {
         let report = outcomes[0].report();
         assert_eq!(
             report.contains("it is the same"),
-            renewal != Renewal::Fixed,
+            renewal != KeyRenewal::Fixed,
             "{report}"
         );
     }
@@ -100,7 +103,7 @@ async fn a_new_key_must_bring_a_verdict_before_another_is_looked_for() {
             4,
             [1, 10].map(|after| ScriptedResult::Status(401).after(after)),
         );
-    let scorer = Fixture::new(service.renewals([Renewal::Renewed, Renewal::Renewed]))
+    let scorer = Fixture::new(service.renewals([KeyRenewal::Renewed, KeyRenewal::Renewed]))
         .concurrency(4)
         .build();
     scorer.outcome(1).await;
@@ -121,7 +124,7 @@ async fn a_run_of_days_meets_several_rotations() {
     let service = rows.fold(Scripted::new(GOOD), |service, row| {
         service.row(row, [KEY_REFUSED])
     });
-    let scorer = Fixture::new(service.renewals([const { Renewal::Renewed }; 4])).build();
+    let scorer = Fixture::new(service.renewals([const { KeyRenewal::Renewed }; 4])).build();
     assert_outcomes(
         &scorer,
         &[
@@ -135,7 +138,7 @@ async fn a_run_of_days_meets_several_rotations() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_stopping_looks_for_no_key() {
     let service = Scripted::new(GOOD).row(2, [ScriptedResult::Status(401).after(500)]);
-    let scorer = Fixture::new(service.renewals([Renewal::Renewed])).build();
+    let scorer = Fixture::new(service.renewals([KeyRenewal::Renewed])).build();
     scorer.outcome(1).await;
     let close = async {
         tokio::time::sleep(Duration::from_millis(100)).await;

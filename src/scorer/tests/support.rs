@@ -8,7 +8,7 @@ pub(super) use tokio::time::Instant;
 pub(super) use crate::pace::GiveUpAfter;
 pub(super) use crate::row::RowNumber;
 pub(super) use crate::scorer::{Fixture, RowOutcome, Scorer};
-pub(super) use crate::service::Renewal;
+pub(super) use crate::service::KeyRenewal;
 pub(super) use crate::service::scripted::{MadeCall, Scripted, ScriptedResult, Step};
 pub(super) use crate::telemetry::pace::{Hint, Limit};
 

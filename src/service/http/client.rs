@@ -13,7 +13,7 @@ use reqwest::{Method, Request};
 
 use super::super::api_key_file::KeyFile;
 use super::super::endpoint::Endpoint;
-use super::super::exchange::{Exchange, Renewal, Reply, Service};
+use super::super::exchange::{Exchange, KeyRenewal, Reply, Service};
 use super::super::idempotency_header::IdempotencyHeader;
 use super::super::pinned;
 use super::super::proxy::{Proxy, ProxyName};
@@ -173,23 +173,23 @@ impl Service for Client {
         })
     }
 
-    fn renew_key(&self) -> Renewal {
+    fn renew_key(&self) -> KeyRenewal {
         let Some(file) = &self.key_file else {
-            return Renewal::Fixed;
+            return KeyRenewal::Fixed;
         };
         let mut key = self.key.borrow_mut();
         let secret = match file.read_again(&key.secret) {
             Ok(secret) => secret,
-            Err(why) => return Renewal::Kept(why),
+            Err(why) => return KeyRenewal::Kept(why),
         };
         match authorization(&secret) {
             Ok(authorization) => {
                 key.headers.insert(AUTHORIZATION, authorization);
                 key.used = key.used.and(&secret);
                 key.secret = secret;
-                Renewal::Renewed
+                KeyRenewal::Renewed
             }
-            Err(error) => Renewal::Kept(error.to_string()),
+            Err(error) => KeyRenewal::Kept(error.to_string()),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::state::{Hold, Member};
 use crate::pace::rate::Rate;
 use crate::pace::shared::leading::Lead;
-use crate::pace::shared::report::{EndedCall, Report, micros};
+use crate::pace::shared::report::{ReportedCall, WorkerReport, micros};
 use crate::pace::shared::state::PaceState;
 use crate::telemetry::shared_pace::{PaceAsk, PaceDecision, PaceReply};
 
@@ -44,7 +44,7 @@ impl Member {
         &mut self,
         now: Duration,
         decision: Option<PaceDecision>,
-    ) -> (PaceAsk, Report) {
+    ) -> (PaceAsk, WorkerReport) {
         let is_turn = now >= self.asked.calls_at;
         let busy = self.asked.wanted || !self.slots.is_empty() || self.out > 0;
         let demand = busy && !self.is_unlimited();
@@ -157,10 +157,10 @@ impl Member {
         whole((even * SHARES).ceil().max(1.0)).saturating_sub(late)
     }
 
-    fn take_report(&mut self, now: Duration, demand: bool) -> Report {
+    fn take_report(&mut self, now: Duration, demand: bool) -> WorkerReport {
         let started = std::mem::take(&mut self.started);
         let ended = std::mem::take(&mut self.ended);
-        Report {
+        WorkerReport {
             worker: self.id,
             demand,
             out: u32::try_from(self.out).unwrap_or(u32::MAX),
@@ -170,7 +170,7 @@ impl Member {
                 Rate::Auto | Rate::Unlimited => None,
             },
             ended: { ended.into_iter() }
-                .map(|(at, call)| EndedCall {
+                .map(|(at, call)| ReportedCall {
                     ago: micros(now.saturating_sub(at)),
                     ..call
                 })

@@ -6,7 +6,7 @@ use super::state::{Hold, Member};
 use crate::pace::breaker::FailureKind;
 use crate::pace::pause;
 use crate::pace::random_refusals::RandomRefusals;
-use crate::pace::shared::report::{Ended, EndedCall, micros};
+use crate::pace::shared::report::{Ended, ReportedCall, micros};
 use crate::pace::types::{Allowance, Call, CallOutcome, PaceEvent, Try};
 use crate::telemetry::pace::Pause;
 use crate::telemetry::shared_pace::HOLD;
@@ -71,7 +71,7 @@ impl Member {
         if self.is_unlimited() && !names_wait {
             return;
         }
-        let ended = EndedCall {
+        let ended = ReportedCall {
             ago: 0,
             took: micros(now.saturating_sub(call.began)),
             epoch: self.epochs.at(call.began),

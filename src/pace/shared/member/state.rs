@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::pace::breaker::CircuitBreaker;
 use crate::pace::rate::Rate;
 use crate::pace::shared::epochs::Epochs;
-use crate::pace::shared::report::{EndedCall, Report};
+use crate::pace::shared::report::{ReportedCall, WorkerReport};
 use crate::pace::shared::row_clock::RowClock;
 use crate::pace::shared::slots::Slots;
 use crate::pace::shared::state::PaceState;
@@ -36,11 +36,11 @@ pub(in crate::pace) struct Member {
     pub(super) out: usize,
     pub(super) calls: u64,
     /// What was seen since the row was last asked.
-    pub(super) report: Report,
+    pub(super) report: WorkerReport,
     /// When calls started that are to be reported.
     pub(super) started: Vec<Duration>,
     /// When calls ended that are to be reported.
-    pub(super) ended: Vec<(Duration, EndedCall)>,
+    pub(super) ended: Vec<(Duration, ReportedCall)>,
     pub(super) asked: Asked,
     pub(super) cause: Option<PaceCause>,
 }
@@ -96,7 +96,7 @@ impl Member {
             probe: None,
             out: 0,
             calls: 0,
-            report: Report::default(),
+            report: WorkerReport::default(),
             started: Vec::new(),
             ended: Vec::new(),
             asked: Asked::default(),
