@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::state::{Controller, Interval, LEAST_RATE};
+use super::state::{Controller, Interval, LEAST_RATE, SinceCut};
 use crate::pace::latency::Trend;
 use crate::pace::limit_search::QuietInterval;
 use crate::pace::throughput::LEAST_UNMEASURED;
@@ -76,7 +76,12 @@ impl Controller {
     fn check_random_refusals(&mut self, now: Duration) {
         if let Some(measured) = self.random.excess(now) {
             self.cause = Some(PaceCause::RandomRefusals);
-            self.too_much(now, self.pace_used(now), Some(measured), None);
+            // That nothing was accepted for a moment shows no limit of next to nothing.
+            let measured = Some(measured).filter(|measured| measured.calls > 0);
+            self.too_much(now, self.pace_used(now), measured, None);
+            self.last_cut = now;
+            self.cut_for = now;
+            self.since_cut = SinceCut::default();
         }
         // What headers asked for may be over.
         self.set_limiter(now);

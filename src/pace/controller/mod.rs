@@ -9,6 +9,8 @@ mod interval;
 mod observed;
 mod outcome;
 mod refusal;
+#[cfg(test)]
+mod share_tests;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::state::Controller;
 use crate::pace::limit_search::LimitSearch;
-use crate::pace::random_refusals::RandomRefusals;
+use crate::pace::random_refusals::{FirstTryOutcome, RandomRefusals};
 use crate::pace::throughput::Throughput;
 use crate::pace::types::Call;
 
@@ -85,6 +85,9 @@ impl Controller {
 
     /// A call of a worker failed. Whether the service is down each worker decides for itself.
     pub(in crate::pace) fn failed_elsewhere(&mut self, now: Duration, call: Call, timed_out: bool) {
+        // Calls are counted in order: the later ones would wait for this one.
+        self.random
+            .ended(call.number, FirstTryOutcome::NotCounted, self.out);
         self.pauses.not_refused(call.began);
         self.interval.failures += 1;
         if timed_out {

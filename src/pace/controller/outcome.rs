@@ -34,7 +34,7 @@ impl Controller {
             (CallOutcome::Throttled(_), Try::First) => FirstTryOutcome::Refused(call.began),
             _ => FirstTryOutcome::NotCounted,
         };
-        self.random.ended(call.number, first_try);
+        self.random.ended(call.number, first_try, self.out);
         match outcome {
             CallOutcome::Abandoned => None,
             CallOutcome::Answered => self.answered(now, call),

@@ -90,9 +90,7 @@ impl Controller {
         let pace = 1.0 / spacing.as_secs_f64();
         let is_random =
             RandomRefusals::is_row_alone(wait) && self.unexplained(now, pace, None, wait);
-        if is_random {
-            self.set_limiter(now);
-        } else if wait.is_none() && self.is_window_open() {
+        if !is_random && wait.is_none() && self.is_window_open() {
             // A single call is not too fast: the window is not over yet.
             self.window.is_at_least(self.pauses.in_a_row());
             if let Some(measured) = self.throughput.still_refused(call) {
@@ -150,9 +148,13 @@ impl Controller {
             Shown::Limit(limit) => {
                 self.rate.limit_between(limit, pace.max(limit));
                 self.cause = Some(PaceCause::RandomRefusals);
+                self.set_limiter(now);
                 return false;
             }
-            Shown::Random => self.forget_limit(),
+            Shown::Random => {
+                self.forget_limit();
+                self.set_limiter(now);
+            }
         }
         true
     }

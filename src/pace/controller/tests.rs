@@ -19,9 +19,9 @@ use crate::pace::rate::Rate;
 use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::pace::{FoundLimit, Limit};
 
-const MILLISECOND: Duration = Duration::from_millis(1);
+pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
 
-fn limits(rate: Rate, in_flight: usize) -> PaceLimits {
+pub(super) fn limits(rate: Rate, in_flight: usize) -> PaceLimits {
     PaceLimits {
         rate,
         in_flight: in_flight.try_into().unwrap(),
@@ -219,7 +219,7 @@ proptest! {
 }
 
 /// Makes a call as soon as it may start. It takes 50 ms and ends with this outcome.
-fn call(
+pub(super) fn call(
     controller: &mut Controller,
     now: &mut Duration,
     outcome: CallOutcome,

@@ -7,7 +7,7 @@ use super::search::{GROWTH, LimitSearch, Quantity, Stage};
 /// An interval that went by without trouble.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::pace) struct QuietInterval {
-    /// How long it was.
+    /// How long an interval is now.
     pub(in crate::pace) length: Duration,
     /// How long a step must last at least, for too much to be refused within it.
     pub(in crate::pace) step: Duration,
@@ -21,8 +21,8 @@ pub(in crate::pace) struct QuietInterval {
 
 /// A step at a rate lasts at least this many calls: of fewer, a refusal says little.
 const FEWEST_OF_A_STEP: f64 = 5.0;
-/// A step past the limit lasts at least this long: a service that counts in windows of 10 s refuses at their end. A cut is
-/// checked for this long at most: refusals that are rarer cost little.
+/// A step past the limit lasts at least this long: a service that counts in windows of 10 s refuses at their end. A cut that has
+/// not been seen to help is checked for this long, or for a usual step if that is longer: refusals that are rarer cost little.
 const LONG_STEP: Duration = Duration::from_secs(15);
 
 impl LimitSearch {

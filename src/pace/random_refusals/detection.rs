@@ -83,16 +83,17 @@ impl RandomRefusals {
         let share = self.share.as_mut()?;
         let mut measured = share.sustained(now)?;
         let accepted = measured.rate * (1.0 - share.share());
-        if accepted <= LEAST_UNMEASURED && self.is_from_lowest {
-            // The share was seen at the lowest pace that is tried blindly: this limit, which is lower, explains it.
+        // Where nothing is accepted any more, pauses must act again. And if the share was seen at the lowest pace that is
+        // tried blindly, a limit that is lower explains it.
+        if measured.calls == 0 || (accepted <= LEAST_UNMEASURED && self.is_from_lowest) {
             measured.rate = accepted;
             self.share = None;
         }
         Some(measured)
     }
 
-    /// A call ended.
-    pub(in crate::pace) fn ended(&mut self, number: u64, outcome: FirstTryOutcome) {
+    /// A call ended, while this many are still out.
+    pub(in crate::pace) fn ended(&mut self, number: u64, outcome: FirstTryOutcome, out: usize) {
         self.latest = self.latest.max(number);
         match outcome {
             FirstTryOutcome::Accepted(began) => {
@@ -115,7 +116,7 @@ impl RandomRefusals {
             FirstTryOutcome::NotCounted => {}
         }
         if let Some(share) = &mut self.share {
-            share.note(number, outcome);
+            share.note(number, outcome, out);
             if share.is_gone() {
                 self.share = None;
             }
@@ -240,7 +241,7 @@ mod tests {
     impl Service {
         fn ends(&mut self, outcome: FirstTryOutcome) {
             self.calls += 1;
-            self.random.ended(self.calls, outcome);
+            self.random.ended(self.calls, outcome, 1);
         }
 
         /// After this many accepted calls one is refused at `pace`, which should have been sustained.
@@ -283,9 +284,9 @@ mod tests {
         let shown = (0..20).find_map(|call| {
             // Every other call is refused; then its row is accepted.
             let now = second(call * 4);
-            random.ended(call * 2 + 1, FirstTryOutcome::Refused(now));
+            random.ended(call * 2 + 1, FirstTryOutcome::Refused(now), 1);
             let shown = random.unexplained(now, 1.0, None, None);
-            random.ended(call * 2 + 2, FirstTryOutcome::AcceptedLater(now));
+            random.ended(call * 2 + 2, FirstTryOutcome::AcceptedLater(now), 1);
             (shown != Shown::Nothing).then_some(shown)
         });
         assert_eq!(shown, Some(Shown::Limit(0.25 * SPARE)));
@@ -329,7 +330,7 @@ mod tests {
         let mut random = RandomRefusals::default();
         let long = Some(Duration::from_secs(30));
         for call in 1..=10 {
-            random.ended(call, FirstTryOutcome::Refused(NOW));
+            random.ended(call, FirstTryOutcome::Refused(NOW), 1);
             assert_eq!(
                 random.unexplained(NOW, 1.0, Some(9.0), long),
                 Shown::Nothing

@@ -25,8 +25,9 @@ pub(super) struct InOrder {
     ended: VecDeque<Option<FirstTryOutcome>>,
 }
 
-/// Once this many calls have ended, the first one is not waited for any more: it may hang for long.
-const MOST_WAITING: usize = 4_096;
+/// Once this many times as many calls have ended as are out, the first one is not waited for any more: it may hang for long,
+/// and meanwhile no refusal would be seen.
+const AHEAD: usize = 16;
 
 impl Default for InOrder {
     fn default() -> Self {
@@ -59,10 +60,10 @@ impl InOrder {
         }
     }
 
-    /// The outcome of the next call in order, if that call has ended.
-    pub(super) fn next(&mut self) -> Option<FirstTryOutcome> {
+    /// The outcome of the next call in order, if that call has ended. This many are out.
+    pub(super) fn next(&mut self, out: usize) -> Option<FirstTryOutcome> {
         let first = *self.ended.front()?;
-        let skipped = self.ended.len() > MOST_WAITING;
+        let skipped = self.ended.len() > out.saturating_mul(AHEAD);
         let first = first.or(skipped.then_some(FirstTryOutcome::NotCounted))?;
         self.ended.pop_front();
         self.first += 1;
@@ -79,7 +80,7 @@ mod tests {
     }
 
     fn all(calls: &mut InOrder) -> Vec<FirstTryOutcome> {
-        std::iter::from_fn(|| calls.next()).collect()
+        std::iter::from_fn(|| calls.next(2)).collect()
     }
 
     #[test]
@@ -100,11 +101,11 @@ mod tests {
     #[test]
     fn a_hanging_call_does_not_hold_up_the_others_for_ever() {
         let mut calls = InOrder::from(1);
-        for call in 2..=MOST_WAITING as u64 {
+        for call in 2..=32 {
             calls.end(call, accepted(call));
         }
-        assert_eq!(calls.next(), None);
-        calls.end(MOST_WAITING as u64 + 1, accepted(0));
-        assert_eq!(all(&mut calls).len(), MOST_WAITING + 1);
+        assert_eq!(calls.next(2), None, "16 times the two that are out");
+        calls.end(33, accepted(0));
+        assert_eq!(all(&mut calls).len(), 33);
     }
 }

@@ -88,10 +88,10 @@ impl RandomShare {
         self.accepted_in_a_row * self.at_refusal > GONE
     }
 
-    /// A call ended.
-    pub(super) fn note(&mut self, number: u64, outcome: FirstTryOutcome) {
+    /// A call ended, while this many are still out.
+    pub(super) fn note(&mut self, number: u64, outcome: FirstTryOutcome, out: usize) {
         self.outcomes.end(number, outcome);
-        while let Some(outcome) = self.outcomes.next() {
+        while let Some(outcome) = self.outcomes.next(out) {
             match outcome {
                 FirstTryOutcome::Accepted(began) => self.count(began, 0.0),
                 FirstTryOutcome::Refused(began) => self.count(began, 1.0),
@@ -215,7 +215,7 @@ mod tests {
             } else {
                 FirstTryOutcome::Accepted(self.now)
             };
-            self.share.note(self.calls, outcome);
+            self.share.note(self.calls, outcome, 1);
         }
     }
 
@@ -250,7 +250,7 @@ mod tests {
     fn a_share_is_forgotten_when_nothing_is_refused_for_long() {
         let mut share = RandomShare::new(Duration::ZERO, 1, 5.0, 80.0);
         let gone = (1..1_000).find(|call| {
-            share.note(*call, FirstTryOutcome::Accepted(Duration::ZERO));
+            share.note(*call, FirstTryOutcome::Accepted(Duration::ZERO), 1);
             share.is_gone()
         });
         assert!(gone.is_some_and(|calls| calls > 190), "{gone:?}");

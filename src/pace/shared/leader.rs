@@ -157,7 +157,9 @@ impl Leader {
         if most >= 1.0 && self.workers.values().all(|one| one.most_in_flight > 0) {
             self.controller.set_most_in_flight(most);
         }
+        let cut = self.controller.last_cut();
         self.controller.end_interval(time);
+        self.epoch += u64::from(self.controller.last_cut() > cut);
         self.decide(now);
     }
 

@@ -1,0 +1,122 @@
+//! What holds while a share of random refusals is known: then a single refusal says nothing, and only their number does.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::time::Duration;
+
+use super::Observed;
+use super::state::Controller;
+use super::tests::{MILLISECOND, call, limits};
+use crate::pace::rate::Rate;
+use crate::pace::types::{Admission, CallOutcome, Try};
+
+const REFUSED: CallOutcome = CallOutcome::Throttled(None);
+const RUN: Duration = Duration::from_secs(300);
+
+/// Every eighth call is refused.
+fn eighth(number: u32) -> CallOutcome {
+    if number.is_multiple_of(8) {
+        REFUSED
+    } else {
+        CallOutcome::Answered
+    }
+}
+
+/// A run that knows the share, one call at a time.
+fn with_a_share(now: &mut Duration) -> Controller {
+    let mut controller = Controller::new(limits(Rate::Auto, 64));
+    for number in 0.. {
+        call(&mut controller, now, eighth(number));
+        if *now > RUN && controller.pace(*now).refused_at_any.is_some() {
+            break;
+        }
+    }
+    controller
+}
+
+#[test]
+fn a_moment_in_which_all_is_refused_shows_no_limit_of_next_to_nothing() {
+    let mut now = Duration::ZERO;
+    let mut controller = with_a_share(&mut now);
+    let moment = now + Duration::from_secs(2);
+    while now < moment {
+        call(&mut controller, &mut now, REFUSED);
+    }
+    assert!(controller.rate(now).unwrap() >= 1.0);
+    let minute = now + Duration::from_secs(60);
+    for number in 0.. {
+        call(&mut controller, &mut now, eighth(number));
+        if controller.rate(now).unwrap() >= 20.0 {
+            break;
+        }
+    }
+    assert!(now < minute, "20/s again a minute later");
+}
+
+#[test]
+fn a_service_that_refuses_all_is_left_alone_whatever_share_is_known() {
+    let mut now = Duration::ZERO;
+    let mut controller = with_a_share(&mut now);
+    let end = now + Duration::from_secs(900);
+    let mut calls = 0;
+    while now < end {
+        call(&mut controller, &mut now, REFUSED);
+        calls += 1;
+    }
+    assert!(calls < 100, "{calls} calls in 15 minutes");
+}
+
+#[test]
+fn a_call_that_hangs_hides_refusals_only_for_a_moment() {
+    let mut now = Duration::ZERO;
+    let mut controller = with_a_share(&mut now);
+    let before = controller.rate(now).unwrap();
+    while !matches!(controller.admit(now), Admission::Admitted(_)) {
+        now += MILLISECOND;
+    }
+    let mut calls = 0;
+    while controller.rate(now).unwrap() >= before {
+        call(&mut controller, &mut now, REFUSED);
+        calls += 1;
+    }
+    assert!(calls < 100, "{calls} calls until the first cut");
+}
+
+#[test]
+fn a_failed_call_of_a_worker_hides_no_refusals() {
+    let mut now = Duration::ZERO;
+    let mut controller = Controller::new(limits(Rate::Auto, 64));
+    let mut ends = |controller: &mut Controller, outcome: Option<CallOutcome>| {
+        now += Duration::from_secs_f64(1.0 / controller.rate(now).unwrap().min(50.0));
+        controller.observe(Observed {
+            started: 1,
+            rate_used: true,
+            in_flight_used: false,
+        });
+        let call = controller.ended_call(now.saturating_sub(MILLISECOND * 50));
+        match outcome {
+            Some(outcome) => {
+                controller.call_ended(now, call, outcome, Try::First, 0.0);
+            }
+            None => controller.failed_elsewhere(now, call, false),
+        }
+        controller.end_interval(now);
+        now
+    };
+    for number in 0.. {
+        let now = ends(&mut controller, Some(eighth(number)));
+        if now > RUN * 2 && controller.pace(now).refused_at_any.is_some() {
+            break;
+        }
+    }
+    let now = ends(&mut controller, None);
+    let before = controller.rate(now).unwrap();
+    let calls = (0..5_000).find(|_| {
+        let now = ends(&mut controller, Some(REFUSED));
+        controller.rate(now).unwrap() < before
+    });
+    assert!(
+        calls.is_some_and(|calls| calls < 100),
+        "{calls:?} calls until the first cut"
+    );
+}
