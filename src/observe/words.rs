@@ -269,7 +269,7 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64, longest: Duration) 
         CancelReason::HungUp => "hung up",
         CancelReason::Refused => "the service refuses the run",
         CancelReason::Unavailable => "the service is unavailable",
-        CancelReason::MaxWait => "the service asks to wait for longer than `--max-wait`",
+        CancelReason::MaxWait => "the service refuses calls for longer than `--max-wait`",
         CancelReason::Input => "the input is invalid",
         CancelReason::InputChanged => "the input has changed",
         CancelReason::MinRows => "the input has fewer rows than `--min-rows`",

@@ -250,6 +250,12 @@ fn refuse_locked(partial: &Path) -> Result<()> {
     }
 }
 
+/// Whether the path ends in a separator, so that no file can have it.
+fn names_directory(path: &Path) -> bool {
+    let last = path.as_os_str().as_encoded_bytes().last();
+    last.is_some_and(|last| is_separator(char::from(*last)))
+}
+
 #[cfg(all(test, unix))]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -286,10 +292,4 @@ mod tests {
             assert_eq!(looking.join().unwrap() & !OWNER, 0);
         });
     }
-}
-
-/// Whether the path ends in a separator, so that no file can have it.
-fn names_directory(path: &Path) -> bool {
-    let last = path.as_os_str().as_encoded_bytes().last();
-    last.is_some_and(|last| is_separator(char::from(*last)))
 }

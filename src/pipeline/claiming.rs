@@ -82,8 +82,11 @@ impl<S> Rows<'_, S> {
             }
         }
         // What nobody could be asked about is not another run's.
-        let is_away = claims.is_away();
-        let taken = claims.new_taken().filter(|_| !is_away);
+        let taken = if claims.is_away() {
+            None
+        } else {
+            claims.new_taken()
+        };
         if let Some(taken) = taken {
             self.emit(Event::RowsTaken { rows: taken as u64 });
         }

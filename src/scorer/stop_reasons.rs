@@ -23,7 +23,8 @@ pub(super) fn asks_to_wait(wait: Duration) -> Stop {
         let time = match seconds {
             0..120 => format!("{seconds} s"),
             120..=7_200 => format!("{} min", seconds.div_ceil(60)),
-            _ => format!("{} h", seconds.div_ceil(3_600)),
+            7_201..=172_800 => format!("{} h", seconds.div_ceil(3_600)),
+            _ => format!("{} days", seconds.div_ceil(DAY)),
         };
         error
             .detail(format!("it asks to come back in {time}, at {back}"))
@@ -39,7 +40,7 @@ pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
         quoted(host),
         in_words(waited)
     ))
-    .hint("a quota may be used up: ask the service, or run again later");
+    .hint("a quota may be used up: ask the service, or run again later; `--max-wait` sets how long a run waits");
     Stop::new(CancelReason::MaxWait, error)
 }
 

@@ -303,7 +303,7 @@ pub(crate) enum CancelReason {
     Refused,
     /// The service cannot be reached, or answers with errors.
     Unavailable,
-    /// The service asks to wait for longer than the run may.
+    /// The service refuses calls for longer than the run may wait.
     MaxWait,
     /// The input is invalid or cannot be read any further.
     Input,
