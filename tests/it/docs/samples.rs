@@ -155,6 +155,7 @@ fn the_script_for_cron_starts_again_only_if_that_can_help() {
         (4, 1, "refuses"),
         (70, 1, "bug"),
         (75, 3, "another run holds"),
+        (124, 1, "time limit"),
         (129, 1, "interrupted"),
         (130, 1, "interrupted"),
         (137, 3, "killed"),
