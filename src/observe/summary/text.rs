@@ -47,7 +47,7 @@ impl RunSummary<'_> {
         format!("rescore: {}", lines.join("\n         "))
     }
 
-    /// The only line of a quiet run: none if every row has a verdict and a decision.
+    /// The only line of a quiet run: none if every row has a verdict and a decision, and no paid answer may be lost.
     pub(crate) fn warning(&self) -> Option<String> {
         let stats = self.stats;
         let rows = counted(stats.resolved(), "row");
@@ -63,7 +63,9 @@ impl RunSummary<'_> {
             let files = counted(stats.skipped_with_rejects, "file");
             format!("{files} of an earlier run with rows without a verdict")
         });
-        let words: Vec<_> = [failed, undecided, skipped].into_iter().flatten().collect();
+        let lost = lost_answers(self);
+        let words = [failed, undecided, skipped, lost];
+        let words: Vec<_> = words.into_iter().flatten().collect();
         let (code, applied) = (
             self.accepted.exit(stats).code(),
             self.accepted.applied(stats),
@@ -313,9 +315,9 @@ rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
     }
 
     #[test]
-    fn a_quiet_run_has_one_line_only_if_rows_failed_or_have_no_decision() {
+    fn a_quiet_run_has_one_line_if_something_needs_attention() {
         let stats = example::stats();
-        let expected = "1 of 5 rows failed: refused 1; see scored.rejects.csv.partial; 1 of 5 rows have no decision: unknown level `3` 1";
+        let expected = "1 of 5 rows failed: refused 1; see scored.rejects.csv.partial; 1 of 5 rows have no decision: unknown level `3` 1; 1 paid answer may be lost: not confirmed to be on disk";
         let mut run = example::everything(&stats);
         assert_eq!(run.warning().as_deref(), Some(expected));
         let mut finished = example::stats();
