@@ -32,9 +32,11 @@ use crate::verdict::{Answer, Failure};
 pub struct LedgerWriter {
     hasher: RequestHasher,
     run: RunId,
-    // Closed before the thread is released: of two connections that close at the same time, neither is the last one, and
-    // only the last one copies the log into the ledger.
-    recheck: Option<RefCell<Recheck>>,
+    /// Looks requests up again just before their calls. Closed before the thread is released: of two connections that close
+    /// at the same time, neither is the last one, and only the last one copies the log into the ledger.
+    recheck: Option<RefCell<Lookup>>,
+    /// Failures that were stored since this start of the run; `None` where there is none.
+    failed: RefCell<Option<BloomFilter>>,
     /// The first answers, where nothing keeps them beyond the run.
     in_memory: Option<RefCell<AnswerMemory>>,
     /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
@@ -43,13 +45,6 @@ pub struct LedgerWriter {
     notes: Arc<Notes>,
     /// The lease; `None` where no other run writes to the ledger.
     lease: Option<Arc<Lease>>,
-}
-
-/// Looks requests up again just before their calls.
-struct Recheck {
-    lookup: Lookup,
-    /// Failures that this run has stored; `None` where there is none.
-    failed: Option<BloomFilter>,
 }
 
 /// When requests are claimed.
@@ -113,16 +108,11 @@ impl LedgerWriter {
                 let _ = ended.send(counts);
             })
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
-        let recheck = lookup.map(|lookup| {
-            RefCell::new(Recheck {
-                lookup,
-                failed: None,
-            })
-        });
         let writer = Self {
             hasher,
             run,
-            recheck,
+            recheck: lookup.map(RefCell::new),
+            failed: RefCell::default(),
             in_memory: in_memory.then(RefCell::default),
             earliest,
             pending: sender,
@@ -157,15 +147,23 @@ impl LedgerWriter {
         failure: &Failure,
     ) -> Result<()> {
         let sealed = SealedFailure::new(&self.hasher, &key, body, failure);
+        // Before it can be found: what is found and is not in here is from before this start.
+        let request = Fingerprint::of(&(&key).into());
+        self.failed
+            .borrow_mut()
+            .get_or_insert_default()
+            .insert(request);
         self.put(key, Payload::Failure(sealed)).await?;
-        let Some(recheck) = &self.recheck else {
-            return Ok(());
-        };
-        let mut recheck = recheck.borrow_mut();
-        recheck.lookup.expect_failures();
-        let failed = recheck.failed.get_or_insert_default();
-        failed.insert(Fingerprint::of(&(&key).into()));
+        if let Some(recheck) = &self.recheck {
+            recheck.borrow_mut().expect_failures();
+        }
         Ok(())
+    }
+
+    /// Whether a failure of this request was stored since this start of the run. A few others may look so too.
+    pub(crate) fn has_failed(&self, key: &RequestKey) -> bool {
+        let failed = self.failed.borrow();
+        { failed.as_ref() }.is_some_and(|failed| failed.may_contain(Fingerprint::of(&key.into())))
     }
 
     /// Keeps an answer in memory, where nothing keeps it beyond the run and there is room.
@@ -258,10 +256,8 @@ impl LedgerWriter {
         let Some(recheck) = &self.recheck else {
             return Ok(None);
         };
-        let mut recheck = recheck.borrow_mut();
-        let Recheck { lookup, failed } = &mut *recheck;
-        let has_failed = |failed: &BloomFilter| failed.may_contain(Fingerprint::of(&key.into()));
-        if !lookup.may_have_come(key) && !failed.as_ref().is_some_and(has_failed) {
+        let mut lookup = recheck.borrow_mut();
+        if !lookup.may_have_come(key) && !self.has_failed(key) {
             return Ok(None);
         }
         let (found, run) = lookup.find_with_run(key, body)?;
@@ -280,7 +276,7 @@ impl LedgerWriter {
     #[cfg(test)]
     pub(crate) fn fail_to_look(&self, faults: super::faults::StoreFaults) {
         if let Some(recheck) = &self.recheck {
-            recheck.borrow_mut().lookup.fail(faults);
+            recheck.borrow_mut().fail(faults);
         }
     }
 

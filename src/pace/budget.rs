@@ -101,7 +101,8 @@ impl FailureBudget {
     /// The error that stops the run, once the limit is reached.
     #[must_use]
     pub(crate) fn used_up(&self, stats: &Stats) -> Option<Error> {
-        let (failed, resolved) = (stats.failures(), stats.resolved());
+        // A run that stopped would otherwise stop again at once, over failures that it does not even ask about again.
+        let (failed, resolved) = (stats.newly_failed.values().sum::<u64>(), stats.resolved());
         #[allow(
             clippy::cast_precision_loss,
             reason = "a share of rows needs no 53 bits"
@@ -118,9 +119,16 @@ impl FailureBudget {
         };
         let message =
             format!("{failed} of {resolved} rows failed: `--max-failures {limit}` is reached");
-        let error = Error::stopped(message)
-            .detail(format!("most frequent: {}", most_frequent(&stats.failed)))
-            .hint("fix the rows that fail, or raise `--max-failures`");
+        let before = stats.failures() - failed;
+        let mut error = Error::stopped(message);
+        if before > 0 {
+            error = error.detail(format!(
+                "{before} that failed before this start do not count"
+            ));
+        }
+        let error = error
+            .detail(format!("most frequent: {}", most_frequent(&stats.newly_failed)))
+            .hint("fix the rows that fail, start again once the service is well, or raise `--max-failures`");
         Some(error)
     }
 }
@@ -178,6 +186,33 @@ mod tests {
             tell(Resolution::Failed(*reason), *times);
         }
         stats
+    }
+
+    #[test]
+    fn failures_from_before_this_start_do_not_count() {
+        let budget = FailureBudget(NonZeroU64::new(2).map(FailureLimit::Rows));
+        let mut stats = Stats::default();
+        let mut fail = |reason, origin| {
+            let event = Event::RowResolved {
+                row: RowNumber::FIRST,
+                resolution: Resolution::Failed(reason),
+                origin,
+            };
+            stats.apply(Duration::ZERO, &event);
+            budget.used_up(&stats)
+        };
+        for _ in 0..5 {
+            assert!(fail(Reason::Forbidden, Origin::Ledger).is_none());
+        }
+        assert!(fail(Reason::Refused, Origin::Called).is_none());
+        let report = fail(Reason::Refused, Origin::Duplicate).unwrap().report();
+        for words in [
+            "2 of 7 rows failed: `--max-failures 2` is reached",
+            "5 that failed before this start do not count",
+            "most frequent: refused 2\n",
+        ] {
+            assert!(report.contains(words), "{report}");
+        }
     }
 
     #[test]

@@ -93,8 +93,8 @@ impl<S> Rows<'_, S> {
         for (row, found, run) in known {
             self.window.set_old(row, found.old);
             if let Some(known) = found.known {
-                let (_, same) = self.take_same(row);
-                self.settle_known(row, same, known, run.origin())?;
+                let (key, same) = self.take_same(row);
+                self.settle_known(row, same, (key, known, run.origin()))?;
             }
         }
         Ok(())

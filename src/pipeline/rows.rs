@@ -100,7 +100,8 @@ impl<'a, S> Rows<'a, S> {
                 }
                 (Needs::Nothing(origin), Ok(request)) => {
                     if let Some(known) = request.found.known {
-                        self.settle_known(number, Vec::new(), known, origin)?;
+                        let known = (request.key, known, origin);
+                        self.settle_known(number, Vec::new(), known)?;
                     }
                 }
                 (_, Ok(request)) => {
@@ -247,11 +248,13 @@ impl<'a, S> Rows<'a, S> {
         &mut self,
         row: RowNumber,
         same: Vec<RowNumber>,
-        known: KnownOutcome,
-        origin: Origin,
+        (key, known, mut origin): (Option<RequestKey>, KnownOutcome, Origin),
     ) -> Result<(), Stop> {
         let verdict = self.scorer.known(known);
         let has_failed = matches!(verdict, Verdict::Failed(_));
+        if has_failed && key.is_some_and(|key| self.scorer.failed_before(&key)) {
+            origin = Origin::Ledger;
+        }
         for same in same {
             self.settle(same, Some(verdict.clone()), origin);
         }

@@ -87,6 +87,12 @@ impl<S> Scorer<S> {
         }
     }
 
+    /// Whether the ledger knows a failure of this request from before this start of the run.
+    pub(crate) fn failed_before(&self, key: &RequestKey) -> bool {
+        let ledger = self.recorder.ledger.as_ref();
+        ledger.is_some_and(|ledger| !ledger.has_failed(key))
+    }
+
     /// Fails when too many rows have failed.
     ///
     /// # Errors

@@ -193,9 +193,10 @@ pub(crate) struct CallEnd {
 pub(crate) enum Origin {
     /// From this row's own calls, or without a call if the row could not be sent.
     Called,
-    /// From an answer in the ledger, paid for by an earlier run or by one that runs at the same time.
+    /// From the ledger: an answer paid for by an earlier run or by one that runs at the same time, or a failure from before
+    /// this start of the run.
     Ledger,
-    /// From the answer to an identical row of this run.
+    /// From what became of an identical row of this run.
     Duplicate,
 }
 

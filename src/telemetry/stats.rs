@@ -37,6 +37,8 @@ pub(crate) struct Stats {
     pub(crate) unknown_levels: UnknownLevels,
     /// Rows without a verdict, by reason.
     pub(crate) failed: BTreeMap<Reason, u64>,
+    /// Of these, the rows that failed since this start of the run.
+    pub(crate) newly_failed: BTreeMap<Reason, u64>,
     /// Of the rows with a verdict, those with a call of their own.
     pub(crate) paid: u64,
     /// Of the rows with a verdict, those whose answer was in the ledger.
@@ -279,7 +281,12 @@ impl Stats {
             Resolution::Scored(Some(Decision::Review)) => self.reviewed += 1,
             Resolution::Scored(Some(Decision::Block)) => self.blocked += 1,
             Resolution::Scored(None) => self.undecided += 1,
-            Resolution::Failed(reason) => *self.failed.entry(reason).or_default() += 1,
+            Resolution::Failed(reason) => {
+                *self.failed.entry(reason).or_default() += 1;
+                if origin != Origin::Ledger {
+                    *self.newly_failed.entry(reason).or_default() += 1;
+                }
+            }
         }
     }
 
@@ -360,6 +367,7 @@ mod tests {
         let stats = replay(events.as_flattened());
         assert_eq!((stats.paid, stats.known, stats.duplicates), (1, 1, 1));
         assert_eq!((stats.scored(), stats.failures()), (3, 3));
+        assert_eq!(stats.newly_failed, [(Reason::Refused, 2)].into());
     }
 
     #[test]

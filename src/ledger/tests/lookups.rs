@@ -31,6 +31,7 @@ fn the_failures_of_a_run_are_its_own_and_sealed() {
         run.writer.look_again(&key, BODY).unwrap(),
         Some((found.clone(), AnsweredIn::ThisRun))
     );
+    assert!(run.writer.has_failed(&key));
     run.close(Removal::Never);
     assert_eq!(find(to("a.csv"), BODY), found);
     assert_eq!(find(to("b.csv"), BODY), LookupResult::default());
@@ -40,7 +41,9 @@ fn the_failures_of_a_run_are_its_own_and_sealed() {
     let mut lookup = ledger.lookup().unwrap().unwrap();
     assert_ne!(lookup.find(&key, b"{}").unwrap(), found);
     // An answer of another run is used all the same.
-    TestRun::of(ledger).keep(BODY, &answer("t-1"));
+    let next = TestRun::of(ledger);
+    assert!(!next.writer.has_failed(&key), "it did so before this start");
+    next.keep(BODY, &answer("t-1"));
     assert_eq!(lookup.find(&key, BODY).unwrap(), current(answer("t-1")));
 }
 

@@ -26,9 +26,12 @@ pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> String {
         Some(has) => format!("{has}; {what}"),
         None => what,
     };
-    // Otherwise the same rows would stop it again.
+    // Otherwise the same rows would stop it again. What the service failed on does not.
+    let has_invalid = || { stats.newly_failed.keys() }.any(|reason| !reason.is_of_call());
     let once = match stats.cancelled {
-        Some(CancelReason::MaxFailures) => "once rows are fixed or `--max-failures` is raised, ",
+        Some(CancelReason::MaxFailures) if has_invalid() => {
+            "once rows are fixed or `--max-failures` is raised, "
+        }
         Some(CancelReason::MaxInvalid) => "once rows are fixed or `--max-invalid` is raised, ",
         Some(CancelReason::MinRows) => "once the input is complete or `--min-rows` is lowered, ",
         _ => "",

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::support::process::Place;
@@ -96,7 +98,7 @@ fn too_many_failures_stop_the_run_with_their_reasons_and_it_continues_once_they_
         done.exits(3)
             .says(&format!("failed: `--max-failures {limit}` is reached"))
             .says(&format!("most frequent: {reasons}"))
-            .says("hint: fix the rows that fail, or raise `--max-failures`")
+            .says("hint: fix the rows that fail, start again once the service is well, or raise `--max-failures`")
             .says("once rows are fixed or `--max-failures` is raised, the same command continues from there");
         let calls = server.calls();
         done.check(calls < 120, "it stops before the end");
@@ -107,6 +109,48 @@ fn too_many_failures_stop_the_run_with_their_reasons_and_it_continues_once_they_
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
         assert_eq!(server.calls(), 120, "what was paid for is known");
         assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    }
+}
+
+#[test]
+fn what_a_bad_night_failed_on_does_not_stop_the_next_one_and_is_retried_in_the_end() {
+    let csv = users::csv(400);
+    for refusal in [403, 422] {
+        let place = Place::with("users.csv", &csv);
+        let is_well = Arc::new(AtomicBool::new(false));
+        let well = Arc::clone(&is_well);
+        let server = Server::start(move |request| match request.nth % 5 {
+            0 if !well.load(Relaxed) => status(refusal),
+            _ => good(request),
+        });
+        let night = "-c 2 --ledger answers.ledger --max-age 30d --max-failures 5%";
+        place
+            .score(&server, night)
+            .exits(3)
+            .says("rows failed: `--max-failures 5%` is reached")
+            .says("the same command continues from there")
+            .silent_about("once rows are fixed");
+        // Each start may fail up to the limit anew.
+        let calls = server.calls();
+        place
+            .score(&server, night)
+            .exits(3)
+            .says("that failed before this start do not count");
+        assert!(server.calls() > calls);
+
+        let failed = server.calls() / 5;
+        is_well.store(true, Relaxed);
+        place
+            .score(&server, night)
+            .exits(1)
+            .says(&format!("failed {failed}: "))
+            .says("`--retry-failed` sends only the rows without a verdict");
+        assert_eq!(server.calls(), 400, "nobody is asked about twice");
+        place
+            .score(&server, format!("{night} --retry-failed").as_str())
+            .exits(0);
+        assert_eq!(server.calls(), 400 + failed);
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
     }
 }
 
