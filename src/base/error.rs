@@ -66,6 +66,8 @@ pub enum Signal {
 pub struct Error {
     exit: Exit,
     message: Box<str>,
+    /// Whether the first detail names columns, which only people get to see.
+    lists_columns: bool,
     details: Vec<String>,
     hint: Option<Box<str>>,
     file: Option<Box<Path>>,
@@ -80,6 +82,7 @@ impl Error {
         Self {
             exit,
             message: message.into().into(),
+            lists_columns: false,
             details: Vec::new(),
             hint: None,
             file: None,
@@ -133,6 +136,21 @@ impl Error {
     pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
         self.details.push(detail.into());
         self
+    }
+
+    /// Adds the line with a file's columns, in place of an earlier one. A log never has it: without a header, names would be a user's values.
+    #[must_use]
+    pub(crate) fn columns(mut self, line: impl Into<String>) -> Self {
+        let others = self.details().to_vec();
+        self.details = std::iter::once(line.into()).chain(others).collect();
+        self.lists_columns = true;
+        self
+    }
+
+    /// Whether it has a line with columns.
+    #[must_use]
+    pub(crate) const fn lists_columns(&self) -> bool {
+        self.lists_columns
     }
 
     /// Adds the hint: one sentence that names an exact flag or command.
@@ -219,10 +237,11 @@ impl Error {
         causes
     }
 
-    /// The lines below the message.
+    /// The lines below the message, without that of columns.
     #[must_use]
     pub(crate) fn details(&self) -> &[String] {
-        &self.details
+        let others = self.details.get(usize::from(self.lists_columns)..);
+        others.unwrap_or_default()
     }
 
     /// The hint, without the word in front.
@@ -231,17 +250,27 @@ impl Error {
         self.hint.as_deref()
     }
 
-    /// The whole text for people: message, causes, details, hint.
+    /// The whole text for people: message, causes, columns, details, hint.
     #[must_use]
     pub fn report(&self) -> String {
-        let mut text = format!("error: {}", printable(&self.message));
+        format!("error: {}", self.words(&self.details))
+    }
+
+    /// The text for a log: that for people, without columns and without the word in front.
+    #[must_use]
+    pub(crate) fn log_words(&self) -> String {
+        self.words(self.details())
+    }
+
+    fn words(&self, details: &[String]) -> String {
+        let mut text = printable(&self.message);
         for cause in self.causes() {
             text.push_str(": ");
             text.push_str(&printable(&cause));
         }
-        for detail in &self.details {
+        for line in details {
             text.push_str("\n  ");
-            text.push_str(&printable(detail));
+            text.push_str(&printable(line));
         }
         if let Some(hint) = &self.hint {
             text.push_str("\n\nhint: ");
@@ -316,11 +345,15 @@ mod tests {
     #[test]
     fn a_report_has_message_cause_details_and_hint() {
         let error = Error::usage("no column for `ip` in `people.csv`")
-            .detail("columns: id, last_login_ip")
+            .columns("columns: id, last_login_ip")
             .hint("did you mean `--map ip=last_login_ip`?");
         assert_eq!(
             error.report(),
             "error: no column for `ip` in `people.csv`\n  columns: id, last_login_ip\n\nhint: did you mean `--map ip=last_login_ip`?"
+        );
+        assert_eq!(
+            error.log_words(),
+            "no column for `ip` in `people.csv`\n\nhint: did you mean `--map ip=last_login_ip`?"
         );
         let error =
             Error::stopped("cannot write `x`").because(std::io::Error::other("disk on fire"));

@@ -2,9 +2,10 @@
 
 use super::assignments::{Assigned, Assignments};
 use super::field::Field;
+use super::header::columns_line;
 use super::names;
 use super::template::Template;
-use crate::base::error::{Error, column, quoted};
+use crate::base::error::{Error, quoted};
 use crate::raw_json::Pointer;
 
 /// A field that would get no value in any row, or a column that is named and missing.
@@ -70,7 +71,7 @@ pub(super) fn refuse(
         (named, unmapped) if named.is_empty() || unmapped.is_empty() => named + &unmapped,
         (named, unmapped) => format!("{named}, and none {unmapped},"),
     };
-    let error = Error::usage(format!("no column {words} in {file}")).detail(columns_line(columns));
+    let error = Error::usage(format!("no column {words} in {file}")).columns(columns_line(columns));
     let meant: Vec<_> = missing
         .iter()
         .filter_map(|missing| missing.meant(columns))
@@ -79,21 +80,6 @@ pub(super) fn refuse(
         Some(first) if meant.is_empty() => error.hint(first.fix(missing.len() > 1)),
         _ => error.hint(format!("did you mean `{}`?", meant.join(" "))),
     })
-}
-
-/// More columns than this are counted, not listed: a wide export must not fill the screen.
-const LISTED_COLUMNS: usize = 20;
-
-fn columns_line(columns: &[String]) -> String {
-    let shown = columns.iter().take(LISTED_COLUMNS);
-    let shown: Vec<_> = shown.map(|name| column(name)).collect();
-    let more = columns.len().saturating_sub(LISTED_COLUMNS);
-    let tail = if more > 0 {
-        format!(" … and {more} more")
-    } else {
-        String::new()
-    };
-    format!("columns: {}{tail}", shown.join(", "))
 }
 
 /// Words as a list in a sentence.

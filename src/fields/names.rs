@@ -8,7 +8,7 @@ use super::field::Field;
 use crate::base::error::COLUMN_CHARACTERS;
 
 /// A name without case, spaces, punctuation and the accents of the supported languages.
-fn plain(name: &str) -> String {
+pub(super) fn plain(name: &str) -> String {
     let without_accent = |c: char| match c {
         'à'..='å' => 'a',
         'ç' => 'c',

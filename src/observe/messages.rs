@@ -62,17 +62,9 @@ fn let_hear(heard: impl FnOnce() -> Heard) {
     }
 }
 
-/// The words of an error, without the word in front.
-#[must_use]
-pub(crate) fn words_of(error: &Error) -> String {
-    let report = error.report();
-    let words = report.strip_prefix("error: ");
-    words.unwrap_or(&report).to_owned()
-}
-
 /// Says what ended the command.
 pub(crate) fn tell_error(error: &Error) {
-    let_hear(|| Heard::Error(words_of(error)));
+    let_hear(|| Heard::Error(error.log_words()));
     say(&if speaks_json() {
         line(&MessageJson::of(MessageType::Error, error))
     } else {
@@ -101,11 +93,15 @@ pub(crate) fn warn(warning: &str) {
 
 /// Warns of an error that does not end the command.
 pub(crate) fn warn_of(error: &Error) {
-    let_hear(|| Heard::Warning(words_of(error)));
+    let_hear(|| Heard::Warning(error.log_words()));
     say(&if speaks_json() {
         line(&MessageJson::of(MessageType::Warning, error))
     } else {
-        format!("warning: {}", words_of(error))
+        let report = error.report();
+        format!(
+            "warning: {}",
+            report.strip_prefix("error: ").unwrap_or(&report)
+        )
     });
 }
 

@@ -36,9 +36,7 @@ pub(crate) use log::{
     DecidedBy, InputOpened, LogLevel, LogLine, LogQueue, LogSink, LogTarget, RunEnded, RunFiles,
     RunLimits, RunLog, RunStarted, log_at_once,
 };
-pub(crate) use messages::{
-    speak_json, tell, tell_error, tell_usage, usage_error, warn, warn_of, words_of,
-};
+pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, usage_error, warn, warn_of};
 pub(crate) use metrics::{MetricsFile, MetricsLabels, MetricsThread};
 pub(crate) use notice::notices;
 pub(crate) use numbers::{answers, count, counted, day, moment, per_time, stamp};

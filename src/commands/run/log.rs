@@ -16,7 +16,7 @@ use crate::input::Input;
 use crate::layout::Format;
 use crate::observe::{
     DecidedBy, InputOpened, LogLine, LogQueue, LogSink, LogTarget, RunEnded, RunFiles, RunLimits,
-    RunLog, RunStarted, log_at_once, words_of,
+    RunLog, RunStarted, log_at_once,
 };
 use crate::pace::{FailureLimit, GiveUpAfter};
 use crate::selection::Selection;
@@ -165,7 +165,7 @@ pub(super) fn not_started(config: LogConfig, error: &Error) {
     {
         let end = RunEnded::not_started(error.exit());
         let lines = [
-            LogLine::Error(words_of(error)),
+            LogLine::Error(error.log_words()),
             LogLine::RunEnded(Box::new(end)),
         ];
         log_at_once(sink, level, &lines);

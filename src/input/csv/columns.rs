@@ -1,4 +1,4 @@
-//! The header's columns: whether it is a header at all, and which columns are ours.
+//! The header's columns: which of them are fields, and which are ours.
 
 use super::super::existing::{self, Conflict, OurColumn};
 use super::super::settings::ReaderSettings;
@@ -7,18 +7,25 @@ use crate::fields::{self, Mapping};
 use crate::layout::PREVIOUS;
 use crate::row::Span;
 
-/// The error for a header with values that only a user's row has; `None` if it has none.
-pub(super) fn no_header(names: &[String], file: &str) -> Option<Error> {
-    let mut values = { (1..).zip(names) }
-        .filter_map(|(number, name)| fields::value_in(name).map(|field| (number, field)));
-    let (number, field) = values.next()?;
-    Some(
-        Error::usage(format!("row 1 of {file} does not look like a header"))
-            .detail(format!("column {number} holds what looks like a value for `{field}`"))
-            .hint(format!(
-                "if there is no header, add `--no-header` and give columns by number, as in `--map {field}={number}`"
-            )),
-    )
+/// Maps the columns. `names` are those of a header, or else numbers.
+///
+/// # Errors
+/// A column is missing or ambiguous. What may be a user is not shown.
+pub(super) fn mapped(
+    names: &[String],
+    is_header: bool,
+    settings: &ReaderSettings,
+    file: &str,
+) -> Result<Mapping<usize>> {
+    Mapping::of_header(names, &settings.assignments, file).map_err(|error| {
+        if !is_header {
+            return error;
+        }
+        let by_number =
+            |field, number| format!(" and give columns by number, as in `--map {field}={number}`");
+        let otherwise = "name the columns with `--map FIELD=COLUMN`: `head -1` shows them";
+        fields::without_user(error, names, file, by_number, otherwise)
+    })
 }
 
 pub(super) fn spans(columns: &[Option<usize>], cells: &[Span]) -> Box<[(Span, usize)]> {

@@ -8,7 +8,7 @@ use super::super::bodies::Bodies;
 use super::super::buffer::{Buffer, Extent};
 use super::super::existing::{self, Conflict};
 use super::super::settings::ReaderSettings;
-use super::columns::{no_header, ours, spans};
+use super::columns::{mapped, ours, spans};
 use super::scan::{RecordScan, find_record, scan, unquote, unquoted};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
@@ -72,9 +72,7 @@ impl CsvParser {
             (names, Some(header))
         };
         let file = buffer.source.name();
-        let mapping = Mapping::of_header(&names, &settings.assignments, file)
-            // What would be shown of it may be personal data.
-            .map_err(|error| no_header(&names, file).unwrap_or(error))?;
+        let mapping = mapped(&names, header.is_some(), settings, file)?;
         let ours = ours(&names, &mapping, settings, file)?;
         if let Some(header) = &mut header {
             header.existing = spans(&ours, &cells);

@@ -1,7 +1,11 @@
 //! Which columns of a scored file are read, and the words for a file that lacks one.
 
-use crate::base::error::{Error, column, quoted};
+use crate::base::error::{Error, quoted};
+use crate::fields;
 use crate::layout::VERDICT_COLUMNS;
+
+/// What to do if the columns of a scored file have other names.
+pub(super) const PREFIX: &str = "with `--prefix`, name the prefix of their columns";
 
 /// The columns that are read: the verdict's three, then those that a command asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,12 +62,11 @@ impl ScoredColumns {
                 "{file} is not a scored file: it has no column {}",
                 quoted(name)
             ))
-            .hint("`rescore run` writes scored files; with `--prefix`, name the prefix of their columns")
+            .hint(format!("`rescore run` writes scored files; {PREFIX}"))
         } else {
             Error::usage(format!("no column {} in {file}", quoted(name)))
         };
-        let columns: Vec<_> = there.iter().map(|name| column(name)).collect();
-        error.detail(format!("columns: {}", columns.join(", ")))
+        error.columns(fields::columns_line(there))
     }
 
     /// The error for a file with two columns of this name.

@@ -4,9 +4,10 @@ use super::super::buffer::{Buffer, Extent};
 use super::super::csv::{RecordScan, find_record, scan, unquote};
 use super::super::existing::{self, Conflict};
 use super::super::settings::FileSettings;
-use super::columns::ScoredColumns;
+use super::columns::{PREFIX, ScoredColumns};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
+use crate::fields;
 use crate::layout::ColumnContent;
 use crate::row::{Row, RowNumber, Span};
 use crate::verdict::{Failure, Reason};
@@ -57,7 +58,9 @@ impl ScoredCsv {
                     settings.encoding.decode_lossy(&name).trim().to_owned()
                 };
                 let names: Vec<_> = cells.iter().map(name).collect();
-                by_name(&columns, &names, file)?
+                by_name(&columns, &names, file).map_err(|error| {
+                    fields::without_user(error, &names, file, |_, _| String::new(), PREFIX)
+                })?
             }
             None => by_number(&columns, cells.len(), file)?,
         };

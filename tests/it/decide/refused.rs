@@ -18,6 +18,35 @@ fn refuses(place: &Place, arguments: &[&str], words: &[&str]) {
 }
 
 #[test]
+fn the_first_row_of_a_scored_file_without_a_header_is_never_printed() {
+    let looks = "row 1 of `scored.csv` does not look like a header";
+    let not_shown = "5 columns, not shown";
+    for (row, words) in [
+        ("1,Ann Lee,ann@example.com,+4930123001,t,1,approve", looks),
+        ("Ann Lee,Berlin,t,1,approve", not_shown),
+    ] {
+        let place = Place::with("scored.csv", format!("{row}\n"));
+        place.write("header.csv", SCORED);
+        for arguments in [
+            "decide scored.csv --what-if",
+            "decide scored.csv -o out.csv",
+            "report scored.csv -o out.html",
+            "report header.csv --against scored.csv -o out.html",
+        ] {
+            let done = place.rescore(arguments).done();
+            done.exits(2)
+                .says(words)
+                .says("hint: if there is no header, add `--no-header`")
+                .silent_about("Ann")
+                .silent_about("example")
+                .silent_about("Berlin");
+        }
+        let done = place.rescore("decide scored.csv --what-if --no-header");
+        done.done().exits(0);
+    }
+}
+
+#[test]
 fn what_is_not_a_scored_file_is_refused_and_leaves_nothing() {
     let place = Place::with("users.csv", "id,name\n1,Ann\n");
     refuses(

@@ -221,12 +221,47 @@ fn the_first_row_of_a_file_without_a_header_is_never_printed() {
     let done = refused("users.csv", b"Jane Doe,Berlin,030/1234 567\n", []);
     done.says("column 3 holds what looks like a value for `phone`")
         .silent_about("Jane");
-    let done = refused("users.csv", b"Users,2026-11-22\n", []);
-    done.says("columns: Users, 2026-11-22");
+    let done = refused("users.csv", b"Name,2026-11-22\n", []);
+    done.says("columns: Name, 2026-11-22");
     // The column that was recognised is named.
     let done = refused("users.csv", row.as_bytes(), []);
     done.says("column 3 holds what looks like a value for `email`")
         .says("`--map email=3`");
+}
+
+#[test]
+fn a_first_row_without_a_known_name_is_not_printed_and_no_log_lists_columns() {
+    let server = Server::good();
+    for (csv, args, told) in [
+        (
+            "Anna Lee,Berlin,secret diagnosis\n",
+            "",
+            "3 columns, not shown",
+        ),
+        // Not even as what may be meant.
+        (
+            "Anna Lee,Berlin,secret\n",
+            "--map name=Berln",
+            "add `--no-header` and give columns by number, as in `--map name=1`",
+        ),
+        ("email,Anna,secret\n", "", "columns: email, Anna, secret"),
+    ] {
+        let place = Place::with("users.csv", csv);
+        // Only an existing log gets the error of a run that cannot start.
+        place.write("run.log", "");
+        let args = format!("users.csv -o scored.csv --log run.log {args}");
+        let done = place.run(&server, args.as_str()).done();
+        done.exits(2).says(told);
+        let log = place.text("run.log");
+        assert!(log.contains("no column"), "{log}");
+        for value in ["Anna", "Berlin", "secret"] {
+            assert!(!log.contains(value), "{log}");
+            if !told.contains("columns: ") {
+                done.silent_about(value);
+            }
+        }
+    }
+    assert_eq!(server.calls(), 0);
 }
 
 #[test]
@@ -269,12 +304,12 @@ fn columns_in_messages_are_few_and_short() {
     let names: Vec<_> = (1..=30).map(|i| format!("{long}\u{1b}{i}")).collect();
     let done = refused(
         "users.csv",
-        format!("c\u{1b}[2J,{}\n", names.join(",")).as_bytes(),
+        format!("c\u{1b}[2J,email,{}\n", names.join(",")).as_bytes(),
         [],
     );
-    let shown = format!("columns: c\\u{{1b}}[2J, {}…, ", "x".repeat(40));
+    let shown = format!("columns: c\\u{{1b}}[2J, email, {}…, ", "x".repeat(40));
     done.says(&shown)
-        .says(" … and 11 more")
+        .says(" … and 12 more")
         .silent_about(&"x".repeat(41));
 
     // A hint does not repeat a longer name either, and the name of a column that is used is cut as well.

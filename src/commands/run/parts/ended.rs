@@ -7,7 +7,7 @@ use super::super::file::FileEnd;
 use super::super::unfinished_files::UnfinishedFiles;
 use super::plan::{PartPlan, PlannedPart};
 use crate::base::error::Error;
-use crate::observe::{FileState, FileSummary, words_of};
+use crate::observe::{FileState, FileSummary};
 use crate::output::Written;
 use crate::telemetry::row_counts::RowCounts;
 
@@ -122,6 +122,6 @@ impl PartsEnd {
 
 /// The error with its cause, without details and hint.
 fn in_a_line(error: &Error) -> String {
-    let words = words_of(error);
+    let words = error.log_words();
     words.lines().next().unwrap_or_default().to_owned()
 }

@@ -1,0 +1,77 @@
+//! Whether the names in a header may be shown: the first row of a file without a header is a user.
+
+use super::aliases::{FIRST_NAMES, LAST_NAMES};
+use super::field::Field;
+use super::names::{plain, rank};
+use super::sanitise::value_in;
+use crate::base::error::{Error, column};
+use crate::layout::VERDICT_COLUMNS;
+
+/// More columns than this are counted, not listed: a wide export must not fill the screen.
+const LISTED_COLUMNS: usize = 20;
+
+/// Names in one line.
+#[must_use]
+pub(crate) fn columns_line(names: &[String]) -> String {
+    let shown = names.iter().take(LISTED_COLUMNS);
+    let shown: Vec<_> = shown.map(|name| column(name)).collect();
+    let more = names.len().saturating_sub(LISTED_COLUMNS);
+    let tail = if more > 0 {
+        format!(" … and {more} more")
+    } else {
+        String::new()
+    };
+    format!("columns: {}{tail}", shown.join(", "))
+}
+
+/// An error about a header, without the header's names if it may be a user: if a name looks like a user's value, or if
+/// none is known. `by_number` says what else `--no-header` needs, for a field and its column's number, and `otherwise` what to
+/// do if it is a header.
+#[must_use]
+pub(crate) fn without_user(
+    error: Error,
+    header: &[String],
+    file: &str,
+    by_number: impl Fn(Field, usize) -> String,
+    otherwise: &str,
+) -> Error {
+    let mut values = { (1..).zip(header) }
+        .filter_map(|(number, name)| value_in(name).map(|field| (number, field)));
+    if let Some((number, field)) = values.next() {
+        return Error::usage(format!("row 1 of {file} does not look like a header"))
+            .detail(format!(
+                "column {number} holds what looks like a value for `{field}`"
+            ))
+            .hint(format!(
+                "if there is no header, add `--no-header`{}",
+                by_number(field, number)
+            ));
+    }
+    if !error.lists_columns() || header.iter().any(|name| is_known(name)) {
+        return error;
+    }
+    let error = error.columns(format!(
+        "{} columns, not shown: rescore knows none of their names, so the first row may be a user",
+        header.len()
+    ));
+    match header {
+        // Another delimiter is more likely.
+        [_] => error,
+        _ => error.hint(format!(
+            "if there is no header, add `--no-header`{}; otherwise {otherwise}",
+            by_number(Field::Name, 1)
+        )),
+    }
+}
+
+/// Whether it is the name of a field, of half a name, or of a column that rescore writes.
+fn is_known(name: &str) -> bool {
+    let plain = plain(name);
+    let is_half = |names: &[&str]| names.contains(&plain.as_str());
+    rank(name).is_some()
+        || is_half(FIRST_NAMES)
+        || is_half(LAST_NAMES)
+        || VERDICT_COLUMNS
+            .iter()
+            .any(|ours| name.trim().ends_with(ours))
+}
