@@ -56,7 +56,7 @@ pub(super) const fn remedy_for(reason: Reason, context: RemedyContext) -> Option
         }
         Reason::MissingUserAgent => (
             &["--map", "--set"],
-            "`--map user_agent=COLUMN` if another column has it\n`--set user_agent=VALUE` if it is the same for all",
+            "`--map user_agent=COLUMN` if another column has it\n`--set user_agent=VALUE` if it is the same for all; it replaces every row's value, so all requests change",
         ),
         Reason::MissingContact => (
             MAP,

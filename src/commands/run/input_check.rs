@@ -242,7 +242,7 @@ fn name(inputs: &[ReaderSettings]) -> String {
 }
 
 /// The size of an input that can be read twice; `None` for a stream.
-fn size(input: &ReaderSettings) -> Option<u64> {
+pub(super) fn size(input: &ReaderSettings) -> Option<u64> {
     let Input::File(path) = &input.file.input else {
         return None;
     };

@@ -77,6 +77,26 @@ impl LookupStage {
         Ok(asks)
     }
 
+    /// Whether anything is known of each row that can be sent: an answer, even one that is damaged, or a failure.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub(super) fn known(&mut self, rows: &[ReadRow]) -> Result<Vec<bool>> {
+        let keys = self.keys(rows);
+        let Some(lookup) = &mut self.lookup else {
+            return Ok(vec![false; keys.len()]);
+        };
+        lookup.begin(&keys)?;
+        let bodies = rows.iter().filter_map(|row| row.request.as_ref().ok());
+        let mut known = Vec::with_capacity(keys.len());
+        for (key, body) in keys.iter().zip(bodies) {
+            let (found, _) = lookup.find(key, body)?;
+            known.push(found.known.is_some() || found.unusable.is_some());
+        }
+        lookup.end()?;
+        Ok(known)
+    }
+
     /// The keys of all rows that can be sent; none where nothing is stored.
     fn keys(&self, rows: &[ReadRow]) -> Vec<RequestKey> {
         let Some(hasher) = &self.hasher else {

@@ -14,6 +14,7 @@ mod file;
 mod file_driver;
 mod identity;
 mod input_check;
+mod known_rows;
 mod ledger;
 mod left_files;
 mod log;

@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use super::super::lock_wait::LockWait;
 use super::fd_limit;
 use super::identity;
+use super::known_rows;
 use super::ledger::{CallShape, LedgerPlan, PreparedLedger};
 use super::log::LogPlan;
 use super::metrics;
@@ -93,17 +94,12 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let place = wait.until_free(|| FilesPlace::check(config.files.clone(), &config.ledger))?;
     let mut ledger = LedgerPlan::new(&config.ledger, place.of_ledger())?;
     ledger.lock_early(&wait)?;
-    let reading = InputReading {
-        plan: config.plan,
-        limits: config.limits,
-        shows_text,
-        reuse: config.ledger.reuse,
-        summary: config.watch.summary.as_deref(),
-    };
+    let reading = InputReading::of(config.plan, config.limits, &config.ledger, &config.watch);
+    let inputs = place.inputs();
     let files = place.read(reading)?;
     files.refuse_clashes(&RunWideFiles::of(&config.watch, &answerer, &ledger))?;
     let log = log.open(files.opened(), &ledger, fit.concurrency)?;
-    let warnings = [answerer.warning.take(), fit.warning];
+    let mut warnings = vec![answerer.warning.take(), fit.warning];
     let account = answerer.account();
     let service = answerer.connect(config.idempotency)?;
     let metrics = metrics::of_run(identity.job.clone(), &service, &config.watch)?;
@@ -111,6 +107,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let output = files.identifying_file();
     let calls = CallShape::of(&service.client, fit.concurrency, &config.pace);
     let ledger = ledger.open(account, output, &config.captured, calls, &wait)?;
+    warnings.push(known_rows::check(&ledger, &inputs, config.plan)?);
     let ReadyFiles {
         files,
         summary,

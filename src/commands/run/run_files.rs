@@ -71,6 +71,24 @@ pub(super) struct InputReading<'a> {
     pub(super) summary: Option<&'a Path>,
 }
 
+impl<'a> InputReading<'a> {
+    /// How the inputs of a run with these settings are read.
+    pub(super) fn of(
+        plan: Plan,
+        limits: InputLimits,
+        ledger: &LedgerConfig,
+        watch: &'a WatchConfig,
+    ) -> Self {
+        Self {
+            plan,
+            limits,
+            shows_text: watch.shows_text(),
+            reuse: ledger.reuse,
+            summary: watch.summary.as_deref(),
+        }
+    }
+}
+
 impl FilesPlace {
     /// Checks the places as far as possible before the run has locked them.
     ///
@@ -97,6 +115,14 @@ impl FilesPlace {
                 directory: parts.directory(),
                 overwrite: parts.overwrites(),
             },
+        }
+    }
+
+    /// The inputs, as they are to be read.
+    pub(super) fn inputs(&self) -> Vec<ReaderSettings> {
+        match self {
+            Self::One(settings, _) => vec![(**settings).clone()],
+            Self::Parts(parts) => parts.settings(),
         }
     }
 

@@ -63,7 +63,7 @@ fn what_is_wrong_with_rows_comes_with_what_helps() {
         `--map ip=COLUMN` if another column has it
       missing_user_agent   1  row 23
         `--map user_agent=COLUMN` if another column has it
-        `--set user_agent=VALUE` if it is the same for all
+        `--set user_agent=VALUE` if it is the same for all; it replaces every row's value, so all requests change
       missing_contact      1  row 21
         `--map email=COLUMN` or `--map phone=COLUMN` if another column has one
       invalid_ip           1  row 4

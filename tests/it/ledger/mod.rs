@@ -11,5 +11,6 @@ mod fresh;
 mod in_step;
 mod many_kills;
 mod older_answers;
+mod other_requests;
 mod resume;
 mod shared;

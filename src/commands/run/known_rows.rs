@@ -1,0 +1,139 @@
+//! Whether a run that continues or retries an earlier one asks what that one asked. Options such as `--set` and `--vpn-check`
+//! change what is sent for every row; then no paid answer is found again.
+
+use std::num::NonZeroU64;
+
+use super::bodies::bodies;
+use super::input_check::size;
+use super::ledger::PreparedLedger;
+use super::lookup::LookupStage;
+use crate::base::error::{Error, Result};
+use crate::input::{Reader, ReaderSettings};
+use crate::observe::{count, counted};
+use crate::service::Plan;
+
+/// So many rows whose answers are known are enough if they are among twice as many: the others may have failed.
+const ENOUGH: u64 = 50;
+
+/// Looks up rows before anything is sent. Returns a warning for a run that continues and finds no answer.
+///
+/// One answer that is found is enough for a run that continues, and half of all for one that retries, as it is meant to
+/// send few rows. Where they are not among the first rows, the others are read as well: new rows may come first. Rows that
+/// cannot be sent do not count, and a stream cannot be read twice.
+///
+/// # Errors
+/// Exit code 2: most rows would be sent with `--retry-failed`, or the ledger cannot be read.
+pub(super) fn check(
+    ledger: &PreparedLedger,
+    inputs: &[ReaderSettings],
+    plan: Plan,
+) -> Result<Option<String>> {
+    let answers = ledger.facts.earlier_answers.map(|earlier| earlier.answers);
+    // Which answers lack a field is said on its own.
+    let answers = answers.filter(|_| ledger.facts.lacking_answers.is_none());
+    let Some(answers) = answers.and_then(NonZeroU64::new) else {
+        return Ok(None);
+    };
+    // Where a run over several files stopped between two, the next has no answers.
+    if inputs.iter().any(|input| size(input).is_none()) || (inputs.len() > 1 && !ledger.retries()) {
+        return Ok(None);
+    }
+    let needed = if ledger.retries() {
+        answers.get().div_ceil(2)
+    } else {
+        1
+    };
+    let mut tally = Tally::default();
+    let mut lookup = ledger.lookup_stage()?;
+    for input in inputs {
+        if tally.look_up(input, plan, &mut lookup, needed)? {
+            return Ok(None);
+        }
+    }
+    // A part of the file may be gone.
+    if tally.known * 2 >= tally.rows {
+        Ok(None)
+    } else if ledger.retries() {
+        Err(tally.refusal(ledger))
+    } else {
+        Ok(Some(tally.warning(answers.get())))
+    }
+}
+
+/// Rows that can be sent.
+#[derive(Debug, Default)]
+struct Tally {
+    rows: u64,
+    /// Those whose answers are known, or that are known to fail.
+    known: u64,
+}
+
+impl Tally {
+    /// Looks up the rows of an input until enough are known. Returns whether they are.
+    fn look_up(
+        &mut self,
+        input: &ReaderSettings,
+        plan: Plan,
+        lookup: &mut LookupStage,
+        needed: u64,
+    ) -> Result<bool> {
+        // The run itself reports an input that cannot be read.
+        let Ok((mut reader, _)) = Reader::open(input.clone(), bodies(plan)) else {
+            return Ok(false);
+        };
+        while let Ok(Some(batch)) = reader.next_batch() {
+            for is_known in lookup.known(&batch.rows)? {
+                self.rows += 1;
+                self.known += u64::from(is_known);
+            }
+            if self.known >= needed || (self.known >= ENOUGH && self.known * 2 >= self.rows) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// How many rows have an answer, as the start of a sentence.
+    fn found(&self) -> String {
+        let rows = counted(self.rows, "row");
+        match self.known {
+            0 => format!("none of the {rows} that can be sent has an answer under these settings"),
+            known => format!(
+                "only {} of the {rows} that can be sent have an answer under these settings",
+                count(known)
+            ),
+        }
+    }
+
+    fn refusal(&self, ledger: &PreparedLedger) -> Error {
+        let again = if ledger.was_finished() {
+            "--overwrite"
+        } else {
+            "--fresh"
+        };
+        let paid = if ledger.is_sandbox() {
+            "sent"
+        } else {
+            "sent and paid for"
+        };
+        Error::usage(self.found())
+            .detail(format!(
+                "`--retry-failed` is for the rows without a verdict, but {} would be {paid}; nothing was sent",
+                counted(self.rows - self.known, "row")
+            ))
+            .hint(format!(
+                "use the options of the run that is retried, as `--map`, `--set`, `--vpn-check` and \
+                 `--no-dedupe` change which answers are found; fix its failed rows in the input. `{again}` \
+                 instead of `--retry-failed` sends every row again"
+            ))
+    }
+
+    fn warning(&self, answers: u64) -> String {
+        format!(
+            "the earlier run has {}, but {}: options such as `--map`, `--set` and \
+             `--vpn-check` change what is sent, and `--max-age` which answers are used",
+            counted(answers, "answer"),
+            self.found()
+        )
+    }
+}
