@@ -187,8 +187,8 @@ fn delimiter(buffer: &mut Buffer, encoding: TextEncoding) -> Result<u8> {
     }
 }
 
-/// The delimiter with the most columns whose names we know, then the most rows of equal length,
-/// then the most columns; `None` if more bytes are needed.
+/// The delimiter with the most columns whose names we know, then the most rows of equal length, then the most cells without a
+/// space in front, as text has one after a comma or semicolon, and then the most columns; `None` if more bytes are needed.
 fn likeliest(head: &[u8], over: bool, encoding: TextEncoding) -> Option<u8> {
     let trials: Option<Vec<Trial>> = { DELIMITERS.iter() }
         .map(|delimiter| Trial::of(*delimiter, head, over, encoding))
@@ -204,7 +204,7 @@ fn likeliest(head: &[u8], over: bool, encoding: TextEncoding) -> Option<u8> {
         return None;
     }
     // `max_by_key` takes the last of equals, so the likelier delimiters come last.
-    let key = |trial: &&Trial| (trial.known, trial.equal, trial.width);
+    let key = |trial: &&Trial| (trial.known, trial.equal, trial.tight, trial.width);
     trials
         .iter()
         .rev()
@@ -219,6 +219,8 @@ struct Trial {
     known: usize,
     /// The number of rows as long as the header, if that has more than one cell.
     equal: usize,
+    /// The number of cells of the header with no space in front.
+    tight: usize,
     width: usize,
     /// Whether all the rows that are used have arrived.
     whole: bool,
@@ -241,11 +243,13 @@ impl Trial {
         let width = header.len();
         let is_known = |name: &&[u8]| fields::rank(&encoding.decode_lossy(name)).is_some();
         let known = header.iter().filter(is_known).count();
+        let tight = header.iter().filter(|cell| !cell.starts_with(b" ")).count();
         let equal = records.filter(|row| width > 1 && row.len() == width);
         Some(Self {
             delimiter,
             known: known.min(width.saturating_sub(1)),
             equal: equal.count(),
+            tight,
             width,
             whole: over || rows > SAMPLE_ROWS,
         })
@@ -279,6 +283,11 @@ mod tests {
             ("name|email|ip\na|b|c\n", b'|'),
             ("first name, last;name;email;ip\na;b;c;d\n", b';'),
             ("name\na\n", b','),
+            (
+                "a@e.com\t8.8.8.1\tBrowser/5.0 (X11; Linux; rv:1, like Gecko)\n",
+                b'\t',
+            ),
+            ("a; b; c\n1; 2; 3\n", b';'),
             ("", b','),
         ] {
             let found = likeliest(sample.as_bytes(), true, TextEncoding::UTF_8).map(char::from);
