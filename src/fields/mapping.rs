@@ -272,7 +272,16 @@ impl Mapping<String> {
         if let Some(needed) = needed {
             missing::refuse(assignments, members, needed, is_there, file)?;
         }
-        let described = describe(&sources, assignments, ToString::to_string);
+        // Later objects may have it, but it is more likely to be misspelt.
+        let is_missing =
+            |part: &Part<String>| matches!(part, Part::Column(name) if !is_there(name));
+        let described = describe(&sources, assignments, |template| {
+            if template.0.iter().any(is_missing) {
+                format!("{template} (in none of the first rows)")
+            } else {
+                template.to_string()
+            }
+        });
         let region = assignments.region_column().map(ToOwned::to_owned);
         Ok(Self {
             sources,
@@ -387,7 +396,13 @@ mod tests {
         let members = header(&["name", "email", "device", "ua"]);
         let map = assignments(&[(Field::Ip, "/devcie/ip")]);
         let of = |sample| Mapping::of_members(&members, sample, &map, "`x.jsonl`");
-        assert!(of(MemberSample::Few).is_ok() && of(MemberSample::Part).is_ok());
+        for sample in [MemberSample::Few, MemberSample::Part] {
+            let described = of(sample).unwrap().described;
+            assert!(
+                described.contains("ip ← `/devcie/ip` (in none of the first rows)"),
+                "{described}"
+            );
+        }
         assert_eq!(
             of(MemberSample::Whole).unwrap_err().report(),
             "error: no column `/devcie/ip` for `--map ip=…` in `x.jsonl`\n\
