@@ -203,9 +203,8 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
     for (field, tally) in &counts.unusual {
         if let Some(usual) = usual_length(*field) {
             warnings.push(format!(
-                "{} {} `{field}` of unusual length (usual: {} to {} characters), sent all the same: {}",
+                "unusual length of `{field}` in {} (usual: {} to {} characters), sent all the same: {}",
                 counted(tally.rows, "row"),
-                if tally.rows == 1 { "has a" } else { "have a" },
                 usual.start(),
                 usual.end(),
                 rows(tally)

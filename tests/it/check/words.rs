@@ -92,9 +92,9 @@ fn lengths_that_the_service_does_not_expect_are_warnings_and_not_rules() {
     let done = place.rescore("check users.csv -q").done();
     done.exits(0);
     assert_snapshot!(done.stderr, @r"
-    warning: 2 rows have a `name` of unusual length (usual: 3 to 50 characters), sent all the same: rows 2, 3
-    warning: 1 row has a `email` of unusual length (usual: 5 to 60 characters), sent all the same: row 3
-    warning: 1 row has a `user_agent` of unusual length (usual: 5 to 512 characters), sent all the same: row 2
+    warning: unusual length of `name` in 2 rows (usual: 3 to 50 characters), sent all the same: rows 2, 3
+    warning: unusual length of `email` in 1 row (usual: 5 to 60 characters), sent all the same: row 3
+    warning: unusual length of `user_agent` in 1 row (usual: 5 to 512 characters), sent all the same: row 2
     ");
 }
 
