@@ -138,7 +138,8 @@ impl Error {
         self
     }
 
-    /// Adds the line with a file's columns, in place of an earlier one. A log never has it: without a header, names would be a user's values.
+    /// Adds the line with a file's columns, in place of an earlier one. A log never has it: without a header, names would be a
+    /// user's values.
     #[must_use]
     pub(crate) fn columns(mut self, line: impl Into<String>) -> Self {
         let others = self.details().to_vec();
