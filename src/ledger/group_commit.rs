@@ -8,6 +8,21 @@ use std::time::Duration;
 
 /// The longest that an answer waits for others. Far below what anybody notices, and long enough for most of a burst.
 const GATHER: Duration = Duration::from_millis(5);
+/// The longest that items wait where others as urgent may follow. A nightly run over known rows finds some ten new ones
+/// meanwhile, and a sync for a few of them writes as much as one for all.
+const GATHER_SOON: Duration = Duration::from_millis(2);
+
+/// How long an item waits for others, the longest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum Urgency {
+    /// With the next answers, which costs less: calls have enough to do until then.
+    #[default]
+    WithAnswers,
+    /// After a moment: others that are as urgent may follow.
+    Soon,
+    /// At once: no call can start before.
+    Now,
+}
 
 /// The end that items are sent to.
 pub(super) struct Sender<T>(Arc<Queue<T>>);
@@ -24,8 +39,8 @@ struct Queue<T> {
 
 struct Group<T> {
     items: Vec<T>,
-    /// It waits for no more items.
-    is_urgent: bool,
+    /// That of its most urgent item.
+    urgency: Urgency,
     /// One of the ends is gone.
     closed: bool,
 }
@@ -35,7 +50,7 @@ pub(super) fn queue<T>(enough: usize) -> (Sender<T>, Receiver<T>) {
     let queue = Arc::new(Queue {
         group: Mutex::new(Group {
             items: Vec::new(),
-            is_urgent: false,
+            urgency: Urgency::default(),
             closed: false,
         }),
         changed: Condvar::new(),
@@ -53,27 +68,18 @@ impl<T> Queue<T> {
 
 impl<T> Sender<T> {
     /// Sends an item; returns it when the other end is gone.
-    pub(super) fn send(&self, item: T) -> Result<(), T> {
-        self.put(item, false)
-    }
-
-    /// As [`Self::send`], and the group waits for no more items.
-    pub(super) fn send_urgent(&self, item: T) -> Result<(), T> {
-        self.put(item, true)
-    }
-
-    fn put(&self, item: T, is_urgent: bool) -> Result<(), T> {
+    pub(super) fn send(&self, item: T, urgency: Urgency) -> Result<(), T> {
         let Self(queue) = self;
         let mut group = queue.lock();
         if group.closed {
             return Err(item);
         }
         group.items.push(item);
-        group.is_urgent |= is_urgent;
+        group.urgency = group.urgency.max(urgency);
         let length = group.items.len();
         drop(group);
         // Waking the other end for each item would cost more than it brings.
-        if is_urgent || length == 1 || length == queue.enough {
+        if urgency > Urgency::WithAnswers || length == 1 || length == queue.enough {
             queue.changed.notify_one();
         }
         Ok(())
@@ -85,9 +91,7 @@ impl<T> Receiver<T> {
     pub(super) fn next(&self, patience: Option<Duration>) -> Option<Vec<T>> {
         let Self(queue) = self;
         let is_empty = |group: &mut Group<T>| group.items.is_empty() && !group.closed;
-        let is_small = |group: &mut Group<T>| {
-            group.items.len() < queue.enough && !group.is_urgent && !group.closed
-        };
+        let is_small = |group: &Group<T>| group.items.len() < queue.enough && !group.closed;
         let group = if let Some(patience) = patience {
             let waited = queue
                 .changed
@@ -100,9 +104,17 @@ impl<T> Receiver<T> {
         if group.items.is_empty() {
             return (!group.closed).then(Vec::new);
         }
-        let waited = queue.changed.wait_timeout_while(group, GATHER, is_small);
+        let waited = queue.changed.wait_timeout_while(group, GATHER, |group| {
+            group.urgency < Urgency::Soon && is_small(group)
+        });
+        let (group, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let waited = queue
+            .changed
+            .wait_timeout_while(group, GATHER_SOON, |group| {
+                group.urgency == Urgency::Soon && is_small(group)
+            });
         let (mut group, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        group.is_urgent = false;
+        group.urgency = Urgency::default();
         // The next group is about as large.
         let room = Vec::with_capacity(group.items.len());
         Some(std::mem::replace(&mut group.items, room))
@@ -133,12 +145,12 @@ mod tests {
     fn a_group_waits_for_more_items_but_not_for_long() {
         let (sender, receiver) = queue(3);
         for item in 0..7 {
-            assert_eq!(sender.send(item), Ok(()));
+            assert_eq!(sender.send(item, Urgency::WithAnswers), Ok(()));
         }
         assert_eq!(receiver.next(None), Some((0..7).collect()));
-        assert_eq!(sender.send(7), Ok(()));
+        assert_eq!(sender.send(7, Urgency::WithAnswers), Ok(()));
         assert_eq!(receiver.next(None), Some(vec![7]), "alone, after a moment");
-        assert_eq!(sender.send(8), Ok(()));
+        assert_eq!(sender.send(8, Urgency::WithAnswers), Ok(()));
         assert_eq!(
             receiver.next(None),
             Some(vec![8]),
@@ -149,7 +161,7 @@ mod tests {
             Some(vec![]),
             "nothing yet"
         );
-        assert_eq!(sender.send(9), Ok(()));
+        assert_eq!(sender.send(9, Urgency::WithAnswers), Ok(()));
         drop(sender);
         assert_eq!(receiver.next(Some(Duration::ZERO)), Some(vec![9]));
         assert_eq!(receiver.next(Some(GATHER)), None);
@@ -158,19 +170,33 @@ mod tests {
     #[test]
     fn what_is_urgent_takes_all_that_waits_along() {
         let (sender, receiver) = queue(1_000);
-        assert_eq!(sender.send(1), Ok(()));
-        assert_eq!(sender.send_urgent(2), Ok(()));
+        assert_eq!(sender.send(1, Urgency::WithAnswers), Ok(()));
+        assert_eq!(sender.send(2, Urgency::Now), Ok(()));
         let started = std::thread::spawn(move || receiver.next(None));
         assert_eq!(started.join().ok().flatten(), Some(vec![1, 2]));
+    }
+
+    #[test]
+    fn what_is_soon_waits_for_others_as_urgent_until_there_are_enough() {
+        let (sender, receiver) = queue(3);
+        for item in 0..3 {
+            assert_eq!(sender.send(item, Urgency::Soon), Ok(()));
+        }
+        assert_eq!(receiver.next(None), Some(vec![0, 1, 2]), "enough");
+        assert_eq!(sender.send(3, Urgency::Soon), Ok(()));
+        assert_eq!(receiver.next(None), Some(vec![3]), "alone, after a moment");
+        assert_eq!(sender.send(4, Urgency::Soon), Ok(()));
+        assert_eq!(sender.send(5, Urgency::WithAnswers), Ok(()));
+        assert_eq!(receiver.next(None), Some(vec![4, 5]), "together");
     }
 
     #[test]
     fn nobody_waits_for_an_end_that_is_gone() {
         let (sender, receiver) = queue(3);
         let (item, dropped) = std::sync::mpsc::channel::<()>();
-        assert!(sender.send(item.clone()).is_ok());
+        assert!(sender.send(item.clone(), Urgency::WithAnswers).is_ok());
         drop(receiver);
-        assert!(sender.send(item).is_err());
+        assert!(sender.send(item, Urgency::WithAnswers).is_err());
         assert!(
             dropped
                 .try_recv()

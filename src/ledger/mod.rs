@@ -63,6 +63,7 @@ pub(crate) use facts::{EarlierAnswers, LedgerFacts};
 #[cfg(test)]
 pub(crate) use faults::StoreFaults;
 pub(crate) use file::{SUFFIXES, ledger_of};
+pub(crate) use group_commit::Urgency;
 pub(crate) use known_limit::KnownLimit;
 pub(crate) use lease::{Holding, WorkerNumber};
 pub(crate) use ledger_preview::PreviewedRun;
@@ -88,4 +89,4 @@ pub(crate) use settings::{PreviewAccount, PreviewSettings};
 pub(crate) use store::{ClaimRequest, ClaimResult, FinishedRun};
 pub(crate) use upkeep::{Forgetter, Keeper, RemainingTraces, UpkeepResult, stats_of};
 pub(crate) use write_thread::Claimed;
-pub(crate) use writer::{LedgerWriter, Urgency};
+pub(crate) use writer::LedgerWriter;

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::answer_memory::AnswerMemory;
 use super::bloom_filter::BloomFilter;
 use super::clock::millis;
-use super::group_commit::{Sender, queue};
+use super::group_commit::{Sender, Urgency, queue};
 use super::known_limit::KnownLimit;
 use super::lease::{Holding, Lease, LeaseTerms, WorkerNumber};
 use super::lookup::Lookup;
@@ -45,15 +45,6 @@ pub struct LedgerWriter {
     notes: Arc<Notes>,
     /// The lease; `None` where no other run writes to the ledger.
     lease: Option<Arc<Lease>>,
-}
-
-/// When requests are claimed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Urgency {
-    /// At once: no call can start before.
-    Now,
-    /// With the next answers, which costs less: calls have enough to do until then.
-    WithAnswers,
 }
 
 /// What a writer needs besides its store.
@@ -182,7 +173,7 @@ impl LedgerWriter {
         let record = Record { key, payload, at };
         let (done, durable) = oneshot::channel();
         self.pending
-            .send(Pending::Record { record, done })
+            .send(Pending::Record { record, done }, Urgency::WithAnswers)
             .map_err(|_| thread_is_gone())?;
         durable.await.map_err(|_| thread_is_gone())?
     }
@@ -199,18 +190,16 @@ impl LedgerWriter {
     ) -> Result<Claimed> {
         let (done, claimed) = oneshot::channel();
         let claims = Pending::Claims { requests, done };
-        let sent = match urgency {
-            Urgency::Now => self.pending.send_urgent(claims),
-            Urgency::WithAnswers => self.pending.send(claims),
-        };
-        sent.map_err(|_| thread_is_gone())?;
+        { self.pending.send(claims, urgency) }.map_err(|_| thread_is_gone())?;
         claimed.await.map_err(|_| thread_is_gone())?
     }
 
     /// Ends the claim of a request that was not called for, or that got no answer: another run may ask.
     pub(crate) fn release(&self, key: RequestKey) {
         // If the thread is gone, the claim ends with the worker.
-        let _ = self.pending.send(Pending::Release(key));
+        let _ = self
+            .pending
+            .send(Pending::Release(key), Urgency::WithAnswers);
     }
 
     /// What the claims of a worker are worth now; always held where no other run writes to the ledger.

@@ -30,32 +30,38 @@ impl<S> Rows<'_, S> {
     /// # Errors
     /// The run must stop: too many rows have failed, or the ledger cannot be read.
     pub(super) fn next_claims(&mut self) -> Result<Option<(Vec<ClaimRequest>, Urgency)>, Stop> {
+        let ahead = self.scorer.calls_ahead();
+        let has_room = self.gather_calls(ahead)?;
         let Some(claims) = &mut self.claims else {
             return Ok(None);
         };
-        if claims.is_out() {
+        if !claims.may_claim(ahead, self.time) {
             return Ok(None);
         }
-        let urgency = claims.urgency();
-        let mut calls = claims.take_again(self.time);
-        for _ in 0..claims.room(self.scorer.calls_ahead()) {
-            self.admit_without_call()?;
-            let Some(call) = self.admit_call() else {
-                break;
-            };
-            calls.push(call);
-        }
+        let urgency = claims.urgency(has_room);
         let request = |call: &RowCall| {
             Some(ClaimRequest {
                 key: call.key?,
                 body: call.body.clone(),
             })
         };
-        let requests: Vec<_> = calls.iter().filter_map(request).collect();
-        if let Some(claims) = &mut self.claims {
-            claims.set_out(calls);
-        }
+        let requests: Vec<_> = { claims.start(self.time).iter() }
+            .filter_map(request)
+            .collect();
         Ok((!requests.is_empty()).then_some((requests, urgency)))
+    }
+
+    /// Admits rows for the next claims, also while others are being claimed: rows behind them may need no call. Whether
+    /// there is room for more.
+    fn gather_calls(&mut self, ahead: usize) -> Result<bool, Stop> {
+        while { self.claims.as_ref() }.is_some_and(|claims| claims.room(ahead) > 0) {
+            self.admit_without_call()?;
+            let (Some(call), Some(claims)) = (self.admit_call(), &mut self.claims) else {
+                return Ok(true);
+            };
+            claims.gather(call);
+        }
+        Ok(false)
     }
 
     /// What was claimed has come back.

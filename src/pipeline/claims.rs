@@ -24,6 +24,8 @@ pub(super) struct Claims {
     holding: Holding,
     /// Those that are being claimed.
     out: Vec<RowCall>,
+    /// Those that are claimed next.
+    gathered: Vec<RowCall>,
     /// Those that were claimed before the lease ended.
     lost: Vec<RowCall>,
     /// Those that another run calls for, each with the time to ask again; the first is due first.
@@ -40,6 +42,7 @@ impl Default for Claims {
             ready: VecDeque::new(),
             holding: Holding::Held,
             out: Vec::new(),
+            gathered: Vec::new(),
             lost: Vec::new(),
             taken: VecDeque::new(),
             reported: 0,
@@ -53,6 +56,7 @@ impl Claims {
     pub(super) fn is_empty(&self) -> bool {
         self.ready.is_empty()
             && self.out.is_empty()
+            && self.gathered.is_empty()
             && self.lost.is_empty()
             && self.taken.is_empty()
     }
@@ -112,44 +116,50 @@ impl Claims {
         self.ready.pop_front()
     }
 
-    /// The room for new rows, where so many may be claimed ahead. There is none until half of them are called for: few
-    /// large batches cost less than many small ones.
+    /// The room for new rows, where so many may be claimed ahead.
     pub(super) fn room(&self, ahead: usize) -> usize {
-        let ahead = ahead.min(MOST);
-        if self.ready.len() > ahead / 2 {
-            return 0;
-        }
-        ahead - self.ready.len()
+        let rows = self.ready.len() + self.out.len() + self.gathered.len();
+        ahead.min(MOST).saturating_sub(rows)
+    }
+
+    /// A row is claimed next.
+    pub(super) fn gather(&mut self, call: RowCall) {
+        self.gathered.push(call);
+    }
+
+    /// Whether rows may be claimed, where so many may be ahead: none are being claimed, and half of those that are claimed
+    /// have been called for, as few large batches cost less than many small ones, or some must be claimed again.
+    pub(super) fn may_claim(&self, ahead: usize, now: Instant) -> bool {
+        let again = !self.lost.is_empty() || self.ask_again_at().is_some_and(|at| at <= now);
+        !self.is_out() && (again || self.ready.len() <= ahead.min(MOST) / 2)
     }
 
     /// How soon more rows must be claimed: while there are claimed ones to call for, answers come, with which claims are
-    /// stored at no extra cost.
-    pub(super) fn urgency(&self) -> Urgency {
-        if self.ready.is_empty() {
-            Urgency::Now
-        } else {
-            Urgency::WithAnswers
+    /// stored at no extra cost. Where none is left and there was room for more rows than have been read, more follow soon.
+    pub(super) fn urgency(&self, had_room: bool) -> Urgency {
+        match (self.ready.is_empty(), had_room) {
+            (false, _) => Urgency::WithAnswers,
+            (true, true) => Urgency::Soon,
+            (true, false) => Urgency::Now,
         }
     }
 
-    /// Rows that must be claimed again, or may be by now.
-    pub(super) fn take_again(&mut self, now: Instant) -> Vec<RowCall> {
-        let mut again: Vec<_> = self.lost.drain(..self.lost.len().min(MOST)).collect();
-        while again.len() < MOST && self.taken.front().is_some_and(|(at, _)| *at <= now) {
-            again.extend(self.taken.pop_front().map(|(_, call)| call));
+    /// Starts to claim rows: those that must be claimed again, or may be by now, and those that were gathered.
+    pub(super) fn start(&mut self, now: Instant) -> &[RowCall] {
+        self.out
+            .extend(self.lost.drain(..self.lost.len().min(MOST)));
+        while self.out.len() < MOST && self.taken.front().is_some_and(|(at, _)| *at <= now) {
+            self.out
+                .extend(self.taken.pop_front().map(|(_, call)| call));
         }
-        again
+        self.out.append(&mut self.gathered);
+        &self.out
     }
 
     /// When it is time to ask again about the first taken row.
     pub(super) fn ask_again_at(&self) -> Option<Instant> {
         let (at, _) = self.taken.front()?;
         Some(*at)
-    }
-
-    /// These are being claimed.
-    pub(super) fn set_out(&mut self, calls: Vec<RowCall>) {
-        self.out = calls;
     }
 
     /// Nothing is being claimed any more: the rows that were.
@@ -178,7 +188,8 @@ mod tests {
     #[test]
     fn claims_wait_for_answers_while_there_is_a_row_to_call_for_and_for_nothing_else() {
         let mut claims = Claims::default();
-        assert_eq!(claims.urgency(), Urgency::Now, "no call can start");
+        assert_eq!(claims.urgency(false), Urgency::Now, "no call can start");
+        assert_eq!(claims.urgency(true), Urgency::Soon, "more are being read");
         claims.add_ready(RowCall {
             row: RowNumber::FIRST,
             body: Bytes::new(),
@@ -186,8 +197,12 @@ mod tests {
             expired: None,
             claim: None,
         });
-        assert_eq!(claims.urgency(), Urgency::WithAnswers);
+        assert_eq!(claims.urgency(false), Urgency::WithAnswers);
         assert!(claims.next().is_some());
-        assert_eq!(claims.urgency(), Urgency::Now, "the last one has started");
+        assert_eq!(
+            claims.urgency(false),
+            Urgency::Now,
+            "the last one has started"
+        );
     }
 }

@@ -3,6 +3,7 @@
 use std::pin::pin;
 
 use futures::stream::FuturesUnordered;
+use tokio::task::yield_now;
 use tokio::time::sleep_until;
 
 use super::claim_wake::ClaimSources;
@@ -53,6 +54,7 @@ pub(crate) async fn run<S: Service>(
         sources.set_timers(dispatcher.write_at(), dispatcher.drain_ends());
         let wake = sources.next(dispatcher.interests()).await;
         let was_row = matches!(wake, Wake::RowDone(_));
+        let was_read = matches!(wake, Wake::Read(_));
         match dispatcher.handle(wake) {
             Response::None => {}
             Response::Score(call, permit) => sources.scoring.push(scorer.score(call, permit)),
@@ -64,6 +66,10 @@ pub(crate) async fn run<S: Service>(
             && let Some(outcome) = sources.next_done()
         {
             dispatcher.row_done(outcome);
+        }
+        // Rows that need no call can come without end, and calls among them would wait for the connections' tasks.
+        if was_read {
+            yield_now().await;
         }
     }
     let WakeSources { read, stops, .. } = sources;

@@ -92,7 +92,7 @@ async fn a_row_that_another_run_asks_about_gets_its_answer_and_holds_up_no_other
     // Row 6 asks the same as row 2.
     let mut rows = asked(5, &[]);
     rows.push(Ok(request(2)));
-    let around = Surroundings::of(keyed(rows, &keys));
+    let around = Surroundings::of(keyed(rows, &keys, 128));
     let ran = Box::pin(run_with(&scorer, around, meanwhile)).await;
     assert_eq!(ran.rows(), [1, 2, 3, 4, 5, 6]);
     let mut called = scorer.service().rows();
@@ -100,6 +100,38 @@ async fn a_row_that_another_run_asks_about_gets_its_answer_and_holds_up_no_other
     assert_eq!(called, [1, 3, 4, 5]);
     let stats = scorer.events().with_stats(Clone::clone);
     assert_eq!((stats.known, stats.taken), (2, 0));
+    assert_invariants(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_need_no_call_pass_those_that_wait_to_be_claimed() {
+    let shared = Shared::new();
+    let ours = shared.open();
+    let keys = ours.hasher();
+    let (_running, writer) = ours.start().unwrap();
+    let log = Log::default();
+    let scorer = { fixture(8, &log, Scripted::new(GOOD)) }
+        .ledger(writer)
+        .build();
+    let meanwhile = async {
+        until(&scorer, |stats| stats.answered == 1).await;
+        // While another program writes, claims wait.
+        let other = rusqlite::Connection::open(shared.path()).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let all_read = until(&scorer, |stats| stats.read == 20);
+        let all_read = tokio::time::timeout(Duration::from_secs(60), all_read).await;
+        drop(other);
+        let read = scorer.events().with_stats(|stats| stats.read);
+        assert!(all_read.is_ok(), "held up after {read} rows");
+        std::future::pending::<()>().await;
+    };
+    // After the first two rows all ask the same.
+    let asked = { 1..=20 }.map(|row| Ok(request(row.min(3)))).collect();
+    let mut around = Surroundings::of(keyed(asked, &keys, 1));
+    around.read_delay = Duration::from_secs(1);
+    let ran = Box::pin(run_with(&scorer, around, meanwhile)).await;
+    assert_eq!(ran.rows(), (1..=20).collect::<Vec<_>>());
+    assert_eq!(scorer.service().rows(), [1, 2, 3]);
     assert_invariants(&scorer);
 }
 

@@ -45,17 +45,17 @@ impl Shared {
 
 /// The messages of a reader whose rows have keys.
 pub(super) fn asking(rows: u64, keys: &RequestHasher) -> Vec<Read> {
-    keyed(asked(rows, &[]), keys)
+    keyed(asked(rows, &[]), keys, 128)
 }
 
-/// The messages of a reader whose rows ask this, with keys.
-pub(super) fn keyed(mut rows: Vec<Asked>, keys: &RequestHasher) -> Vec<Read> {
+/// The messages of a reader whose rows ask this, with keys, so many in a message after the first row.
+pub(super) fn keyed(mut rows: Vec<Asked>, keys: &RequestHasher, together: usize) -> Vec<Read> {
     for asked in &mut rows {
         let request = asked.as_mut().unwrap();
         request.key = Some(keys.key(&request.body));
     }
     // The first row is the canary.
-    batches(rows, &[1, 128])
+    batches(rows, &[1, together])
 }
 
 #[tokio::test(start_paused = true)]
