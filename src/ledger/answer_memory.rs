@@ -7,7 +7,9 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use super::packed::{BlockBuilder, PackedAnswer, PackedBlock, PackedId, PackedKey, UuidBuffer};
+use super::packed::{
+    BlockBuilder, PackedAnswer, PackedBlock, PackedId, PackedKey, PackedScore, UuidBuffer,
+};
 use super::request_key::{KeyHash, RequestKey};
 use crate::verdict::{Answer, Score, TransactionId};
 
@@ -48,7 +50,7 @@ impl AnswerMemory {
             key: key.into(),
             at,
             transaction_id: PackedId::of(answer.transaction_id.as_str()),
-            score: answer.score.digits(),
+            score: PackedScore::of(answer.score.digits()),
             captured: captured.as_deref(),
             replaced: None,
             previous: None,
@@ -83,7 +85,7 @@ fn find(block: &PackedBlock, key: &PackedKey) -> Option<Answer> {
     let captured = packed.captured.map(serde_json::from_str);
     Some(Answer {
         transaction_id: TransactionId::new(packed.transaction_id.text(&mut buffer)).ok()?,
-        score: Score::from_json_number(packed.score).ok()?,
+        score: Score::from_json_number(&packed.score.text()).ok()?,
         captured: captured.transpose().ok()?.unwrap_or_default(),
     })
 }

@@ -15,7 +15,7 @@ use super::latest_answers::{LatestAnswers, LedgerState};
 use super::{answer_index, answer_removal, answers, schema};
 use crate::ledger::packed::{
     BlockBuilder, BlockNumber, Fingerprint, IndexEntry, MOST_ENTRIES, PackedAnswer, PackedId,
-    PackedKey, ReplacedScore,
+    PackedKey, PackedScore, ReplacedScore,
 };
 use crate::ledger::request_key::RequestKey;
 use crate::ledger::stored_answer::{ReplacedAnswer, StoredAnswer};
@@ -114,7 +114,7 @@ impl AnswerWriter {
             key: packed_key,
             at,
             transaction_id: PackedId::of(answer.transaction_id.as_str()),
-            score: answer.score.digits(),
+            score: PackedScore::of(answer.score.digits()),
             captured: captured.as_deref(),
             replaced: replaced.as_ref().map(|replaced| ReplacedScore {
                 digits: replaced.score.digits(),

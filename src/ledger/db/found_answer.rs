@@ -36,7 +36,7 @@ impl FoundAnswer {
         Some(Self {
             answer: StoredAnswer {
                 transaction_id: TransactionId::new(packed.transaction_id.text(&mut buffer)).ok()?,
-                score: Score::from_json_number(packed.score).ok()?,
+                score: Score::from_json_number(&packed.score.text()).ok()?,
                 capture: block.capture,
                 captured: packed.captured.map(str::to_owned),
                 at: packed.at,

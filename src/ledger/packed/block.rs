@@ -1,12 +1,13 @@
 //! A block: some answers of one account, stored with the same list of captured fields, in the order in which they came.
 //!
 //! First there are the keys of all answers, so that one can be found without looking at the others, and so that damage to
-//! an answer does not hide whose it is; then the answers themselves. An answer with a UUID takes some 36 bytes in all. A
+//! an answer does not hide whose it is; then the answers themselves. An answer with a UUID takes some 33 bytes in all. A
 //! block is read as a whole and has one checksum; both are left to the database.
 
 use super::fields::{Fields, put_number, put_signed, put_text};
 use super::fingerprint::BlockNumber;
 use super::key::{HASH_BYTES, PackedKey};
+use super::score::PackedScore;
 use super::transaction_id::PackedId;
 
 /// Bytes of a full block. With the other columns of its row, nine of them fill a page of 4 KiB.
@@ -23,6 +24,9 @@ const CAPTURED: u8 = 2;
 const REPLACED: u8 = 4;
 /// The block that had the answer which this one replaced follows.
 const PREVIOUS: u8 = 8;
+/// The flags from here on are a number: one more than the decimals of a score that is packed, and zero before one that is
+/// a text.
+const DECIMALS: u32 = 4;
 
 /// The score of the answer that another one replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +43,7 @@ pub(in crate::ledger) struct PackedAnswer<'a> {
     /// When it arrived.
     pub(in crate::ledger) at: i64,
     pub(in crate::ledger) transaction_id: PackedId<'a>,
-    /// The digits as sent.
-    pub(in crate::ledger) score: &'a str,
+    pub(in crate::ledger) score: PackedScore<'a>,
     /// The captured values, as a JSON array.
     pub(in crate::ledger) captured: Option<&'a str>,
     pub(in crate::ledger) replaced: Option<ReplacedScore<'a>>,
@@ -86,7 +89,10 @@ impl BlockBuilder {
             (PREVIOUS, answer.previous.is_some()),
         ];
         let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
-        let flags = flags.fold(0, |all, (flag, _)| all | flag);
+        let mut flags = flags.fold(0, |all, (flag, _)| all | flag);
+        if let PackedScore::Decimal { decimals, .. } = answer.score {
+            flags |= (decimals + 1) << DECIMALS;
+        }
         let bytes = &mut self.bodies;
         bytes.push(flags);
         put_signed(bytes, answer.at.wrapping_sub(self.at));
@@ -94,7 +100,10 @@ impl BlockBuilder {
             PackedId::Uuid(uuid) => bytes.extend_from_slice(&uuid),
             PackedId::Text(text) => put_text(bytes, text),
         }
-        put_text(bytes, answer.score);
+        match answer.score {
+            PackedScore::Decimal { digits, .. } => put_number(bytes, digits),
+            PackedScore::Text(text) => put_text(bytes, text),
+        }
         if let Some(captured) = answer.captured {
             put_text(bytes, captured);
         }
@@ -198,7 +207,13 @@ impl<'a> PackedAnswer<'a> {
         } else {
             PackedId::Text(fields.text()?)
         };
-        let score = fields.text()?;
+        let score = match (flags >> DECIMALS).checked_sub(1) {
+            Some(decimals) => PackedScore::Decimal {
+                digits: fields.number()?,
+                decimals,
+            },
+            None => PackedScore::Text(fields.text()?),
+        };
         let captured = if has(CAPTURED) {
             Some(fields.text()?)
         } else {
@@ -256,7 +271,7 @@ mod tests {
             },
             at: *at,
             transaction_id: PackedId::of(id),
-            score,
+            score: PackedScore::of(score),
             captured: captured.as_deref(),
             replaced: { replaced.as_ref() }.map(|(digits, at)| ReplacedScore { digits, at: *at }),
             previous: previous.map(BlockNumber),
@@ -296,7 +311,7 @@ mod tests {
                     },
                     at: 1_780_000_000_000 + 40 * i64::try_from(block.len()).unwrap(),
                     transaction_id: PackedId::Uuid([2; 16]),
-                    score,
+                    score: PackedScore::of(score),
                     captured: None,
                     replaced: None,
                     previous: None,

@@ -9,6 +9,7 @@ mod chunk;
 mod fields;
 mod fingerprint;
 mod key;
+mod score;
 mod tail;
 mod transaction_id;
 
@@ -18,5 +19,6 @@ pub(super) use block::{
 pub(super) use chunk::{Chunk, NewChunk, chunks};
 pub(super) use fingerprint::{BlockNumber, Fingerprint, IndexEntry};
 pub(super) use key::PackedKey;
+pub(super) use score::PackedScore;
 pub(super) use tail::{MOST_ENTRIES, Tail};
 pub(super) use transaction_id::{PackedId, UuidBuffer};
