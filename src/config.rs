@@ -80,8 +80,8 @@ pub(crate) const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(512).expe
 /// `rescore check`.
 #[derive(Debug)]
 pub(crate) struct CheckConfig {
-    /// What is read, and how. The first rows are not judged: all are counted.
-    pub(crate) input: input::ReaderSettings,
+    /// What is read, and how. A name may be a pattern for several files. The first rows are not judged: all are counted.
+    pub(crate) inputs: Vec<input::ReaderSettings>,
     /// The plan of the run to come, with its flags.
     pub(crate) plan: Plan,
     /// Where answers are looked up, if anywhere.

@@ -35,8 +35,10 @@ const LEDGER: &str = "Ledger";
     reason = "flags are bools, and these comments are the help's text"
 )]
 pub(super) struct CheckArgs {
-    /// The users: a CSV, TSV or JSONL file, plain, gzip or zstd; `-` or nothing is standard input
-    input: Option<PathBuf>,
+    /// The users: CSV, TSV or JSONL files, plain, gzip or zstd; `-` or nothing is standard input
+    ///
+    /// A pattern such as `parts/*.csv` that the shell has not expanded is expanded.
+    input: Vec<PathBuf>,
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
@@ -114,7 +116,7 @@ impl CheckArgs {
             Rate::Auto
         });
         Ok(CheckConfig {
-            input: self.input(columns)?,
+            inputs: self.inputs(&columns)?,
             plan: self.account.plan()?,
             ledger: self.ledger(captured, sources)?,
             dedupe: !self.no_dedupe,
@@ -131,18 +133,27 @@ impl CheckArgs {
         })
     }
 
-    fn input(&self, columns: AddedColumns) -> Result<ReaderSettings> {
-        let input = source(self.input.as_deref(), "rescore check users.csv")?;
-        Ok(ReaderSettings {
-            file: self.format.file(input)?,
-            assignments: self.fields.assignments()?,
-            phones: self.fields.phones(),
-            existing: self.columns.existing(),
-            columns,
-            // A run would refuse such a file; here its rows are counted all the same.
-            judges_first_rows: false,
-            selection: self.selection.selection(),
-        })
+    fn inputs(&self, columns: &AddedColumns) -> Result<Vec<ReaderSettings>> {
+        let settings = |input| {
+            Ok(ReaderSettings {
+                file: self.format.file(input)?,
+                assignments: self.fields.assignments()?,
+                phones: self.fields.phones(),
+                existing: self.columns.existing(),
+                columns: columns.clone(),
+                // A run would refuse such a file; here its rows are counted all the same.
+                judges_first_rows: false,
+                selection: self.selection.selection(),
+            })
+        };
+        let named: Vec<_> = match self.input.as_slice() {
+            [] => vec![None],
+            paths => paths.iter().map(|path| Some(path.as_path())).collect(),
+        };
+        let named = named.into_iter();
+        named
+            .map(|path| settings(source(path, "rescore check users.csv")?))
+            .collect()
     }
 
     /// The ledger, with the account whose answers are in it.

@@ -4,4 +4,5 @@ mod agreement;
 mod ledger;
 mod rejects;
 mod same_numbers;
+mod several;
 mod words;

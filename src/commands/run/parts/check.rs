@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::super::files::{NamedFile, refuse_clashes, rejects_beside};
+use super::super::super::files::{
+    InputFile, NamedFile, find_inputs, refuse_clashes, rejects_beside,
+};
 use super::super::super::open_input::{InputFacts, OpenInput};
 use super::super::bodies::bodies;
 use super::super::run_wide_files::RunWideFiles;
 use super::directory::{OutputDirectory, WrittenNames};
-use super::inputs::{self, PartInput};
 use crate::base::error::{Error, Result, shown};
 use crate::config::PartsConfig;
 use crate::input::{ReaderSettings, is_checked_for_long};
@@ -18,7 +19,7 @@ use crate::service::Plan;
 
 /// Where the rows of several inputs go, checked as far as that is possible without reading them.
 pub(in crate::commands::run) struct PartsPlace {
-    inputs: Vec<PartInput>,
+    inputs: Vec<InputFile>,
     directory: OutputDirectory,
     overwrite: bool,
     fail_fast: bool,
@@ -35,7 +36,7 @@ pub(in crate::commands::run) struct CheckedParts {
 
 /// One of several inputs.
 pub(super) struct CheckedPart {
-    pub(super) input: PartInput,
+    pub(super) input: InputFile,
     pub(super) output: PathBuf,
     pub(super) found: Found,
 }
@@ -65,7 +66,7 @@ impl PartsPlace {
     /// # Errors
     /// Exit code 2: an input is not a name, two have the same one, or the directory cannot be used.
     pub(in crate::commands::run) fn check(config: PartsConfig) -> Result<Self> {
-        let inputs = inputs::find(config.inputs)?;
+        let inputs = find_inputs(config.inputs)?;
         let directory = OutputDirectory::check(&config.directory, &inputs)?;
         Ok(Self {
             inputs,
@@ -184,7 +185,7 @@ impl CheckedParts {
 const EVERYBODY: u32 = 0o666;
 
 /// Opens an input and reads it up to its first rows.
-fn users(input: &PartInput, output: &Path, plan: Plan) -> Result<UsersFile> {
+fn users(input: &InputFile, output: &Path, plan: Plan) -> Result<UsersFile> {
     let is_other = input.path.metadata().is_ok_and(|there| !there.is_file());
     if is_other {
         // What is read from a pipe now could not be read again.

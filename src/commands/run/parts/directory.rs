@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::inputs::PartInput;
+use super::super::super::files::InputFile;
 use crate::base::error::{Error, Result, shown};
 use crate::output::partial_of;
 
@@ -18,8 +18,9 @@ impl OutputDirectory {
     /// Checks the directory, which need not exist yet.
     ///
     /// # Errors
-    /// Exit code 2: it is not a directory, it cannot be made there, or an input is in it.
-    pub(super) fn check(path: &Path, inputs: &[PartInput]) -> Result<Self> {
+    /// Exit code 2: it is not a directory, it cannot be made there, an input is in it, or two inputs have the same name.
+    pub(super) fn check(path: &Path, inputs: &[InputFile]) -> Result<Self> {
+        refuse_equal_names(inputs)?;
         let cannot = || Error::usage(format!("cannot write to `{}`", shown(path)));
         // Without a slash at the end, which would be in the ledger's name.
         let plain: PathBuf = path.components().collect();
@@ -41,7 +42,7 @@ impl OutputDirectory {
                 return Ok(Self { path: plain });
             }
         };
-        let inside = |input: &&PartInput| {
+        let inside = |input: &&InputFile| {
             let folder = fs::canonicalize(&input.path).ok();
             folder.is_some_and(|real_input| real_input.parent() == Some(&real))
         };
@@ -78,9 +79,26 @@ impl OutputDirectory {
     }
 
     /// The output of this input.
-    pub(super) fn output_of(&self, input: &PartInput) -> PathBuf {
+    pub(super) fn output_of(&self, input: &InputFile) -> PathBuf {
         self.path.join(input.name())
     }
+}
+
+/// Their outputs would be one file.
+fn refuse_equal_names(inputs: &[InputFile]) -> Result<()> {
+    for pair in inputs.windows(2) {
+        if let [one, other] = pair
+            && one.name() == other.name()
+        {
+            return Err(Error::usage(format!(
+                "`{}` and `{}` have the same name, and so would their outputs",
+                shown(&one.path),
+                shown(&other.path)
+            ))
+            .hint("score each directory with an `--output-dir` of its own"));
+        }
+    }
+    Ok(())
 }
 
 /// The files that are written for the inputs, by name: an output may be called as the rejects of another one.
@@ -92,7 +110,7 @@ impl WrittenNames {
     ///
     /// # Errors
     /// Exit code 2: another file has this name, or has it until it is complete.
-    pub(super) fn add(&mut self, file: &Path, input: &PartInput) -> Result<()> {
+    pub(super) fn add(&mut self, file: &Path, input: &InputFile) -> Result<()> {
         for name in [file.to_owned(), partial_of(file)] {
             if let Some(other) = self.0.insert(name, input.path.clone()) {
                 return Err(Error::usage(format!(

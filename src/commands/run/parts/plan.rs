@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::super::super::files::InputFile;
 use super::super::super::open_input::{InputFacts, OpenInput};
 use super::super::bodies::bodies;
 use super::super::file::{OpenFile, real_path};
@@ -12,7 +13,6 @@ use super::super::ledger::PreparedLedger;
 use super::super::output_files::RowTargets;
 use super::check::{CheckedPart, CheckedParts, Found, UsersFile, rejects_of};
 use super::directory::OutputDirectory;
-use super::inputs::PartInput;
 use crate::base::error::{Error, Result, shown};
 use crate::layout::Format;
 use crate::ledger::OutputState;
@@ -51,7 +51,7 @@ pub(in crate::commands::run) struct PartToRun {
     /// What was found out about it before the first call.
     pub(in crate::commands::run) facts: InputFacts,
     pub(in crate::commands::run) format: Format,
-    input: PartInput,
+    input: InputFile,
     output: Target,
     rejects: PathBuf,
     replace: Replace,
@@ -152,7 +152,7 @@ impl Planner<'_> {
     }
 
     /// Skips a finished output, unless its input is another one than the one that it was made of.
-    fn skip(&self, input: &PartInput, output: &Path, state: OutputState) -> Result<PartPlan> {
+    fn skip(&self, input: &InputFile, output: &Path, state: OutputState) -> Result<PartPlan> {
         let modified = |path: &Path| fs::metadata(path).and_then(|there| there.modified()).ok();
         let why = if state == OutputState::OfOtherInput {
             "was written for another input"
