@@ -56,7 +56,7 @@ pub(in crate::commands::run) struct PartToRun {
     rejects: PathBuf,
     replace: Replace,
     /// Rows of an earlier run are written again first.
-    continues: bool,
+    uses_earlier_answers: bool,
     plan: Plan,
 }
 
@@ -146,7 +146,7 @@ impl Planner<'_> {
             input,
             rejects,
             replace,
-            continues: self.ledger.continues(),
+            uses_earlier_answers: self.ledger.uses_earlier_answers(),
             plan: self.plan,
         })))
     }
@@ -228,7 +228,7 @@ impl PartToRun {
             changes: None,
         };
         let size = input.facts.size_of_rows();
-        let (sink, sides) = targets.open(input.mode, self.continues, size)?;
+        let (sink, sides) = targets.open(input.mode, self.uses_earlier_answers, size)?;
         Ok(OpenFile {
             real_input: real_path(&input.facts.source),
             input: input.facts,
