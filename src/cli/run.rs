@@ -106,10 +106,10 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
     max_outage: Duration,
 
-    /// Maximum number of calls, including retries
+    /// Maximum number of calls of this start, including retries
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
     max_calls: Option<NonZeroU64>,
-    /// Stop before the call that would bring the cost of all calls, including retries, above this amount (needs --price)
+    /// Stop before the call that would bring the cost of this start's calls, including retries, above this amount (needs --price)
     #[arg(long, value_name = "AMOUNT", value_parser = values::money, allow_negative_numbers = true, help_heading = PACE)]
     max_cost: Option<Money>,
     #[command(flatten)]
