@@ -175,6 +175,20 @@ fn what_keeps_a_run_from_starting_keeps_a_check_from_starting() {
 }
 
 #[test]
+fn a_number_in_jsonl_that_must_be_text_comes_with_what_helps() {
+    let row = r#"{"name":"Ann","phone":4930123456,"ip":"::1","user_agent":"curl/8"}"#;
+    let place = Place::with("users.jsonl", format!("{row}\n").repeat(100));
+    let said = said(&place, &["users.jsonl"], 1);
+    let hint = "a number must be in quotes, and a phone number needs its `+`";
+    assert!(
+        said.contains(&format!("    {hint}: \"+4930123456\"\n")),
+        "{said}"
+    );
+    let run = "run users.jsonl --sandbox -o scored.jsonl";
+    place.rescore(run).done().exits(2).says(hint);
+}
+
+#[test]
 fn nothing_from_a_file_steers_the_terminal() {
     let name = "a\u{1b}[2J\u{202e}.csv";
     let place = Place::with(
