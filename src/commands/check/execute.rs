@@ -1,9 +1,10 @@
 //! Runs the command, from its config to its result.
 
-use super::super::files::{NamedFile, check_name, find_inputs, refuse_clashes};
+use super::super::files::{InputFile, OutputDirectory, check_name, is_finished};
 use super::super::interrupt::Interrupts;
 use super::super::open_input::OpenInput;
 use super::estimate::TimeEstimate;
+use super::inputs::{CheckedInputs, LookedUpLedger};
 use super::known::RequestLookup;
 use super::outlook::{FileOutlook, LedgerOutlook, Outlook};
 use super::pass::{Pass, closed};
@@ -11,14 +12,12 @@ use super::progress::PassProgress;
 use super::remedies::RemedyContext;
 use super::requests;
 use super::words::{self, text};
-use crate::base::error::{Error, Exit, Result, printable};
+use crate::base::error::{Exit, Result, printable};
 use crate::base::stdout::print;
-use crate::config::{CheckConfig, CheckLedger};
-use crate::input::{Input, ReaderSettings};
-use crate::ledger::{
-    KnownLimit, NamedLedger, PreviewAccount, PreviewSettings, PreviewedRun, preview,
-};
-use crate::observe::{Style, count, tell_error, warn};
+use crate::config::CheckConfig;
+use crate::input::ReaderSettings;
+use crate::ledger::{KnownLimit, PreviewAccount, PreviewSettings, PreviewedRun, preview};
+use crate::observe::{Style, tell_error, warn};
 use crate::output::{RejectsWriter, Replace, Target};
 use crate::service::Account;
 
@@ -27,28 +26,23 @@ use crate::service::Account;
 /// # Errors
 /// Exit code 2: the input, the ledger or the rejects cannot be used. Exit code 3: a file cannot be written.
 pub(crate) fn execute(mut config: CheckConfig) -> Result<Exit> {
-    let inputs = match std::mem::take(&mut config.inputs) {
-        // The only one may be a stream.
-        inputs if matches!(&inputs[..], [only] if only.file.input == Input::Stdin) => inputs,
-        inputs => {
-            let found = find_inputs(inputs)?.into_iter();
-            found.map(|input| input.settings).collect()
-        }
-    };
-    refuse_one_file(&config, &inputs)?;
+    let inputs = CheckedInputs::find(std::mem::take(&mut config.inputs), &config)?;
+    let ledger = { config.ledger.as_ref() }.and_then(|ledger| inputs.ledger(ledger, &config.run));
+    inputs.refuse_clashes(&config, ledger.as_ref())?;
     let interrupts = Interrupts::listen()?;
     let KnownAnswers {
         requests,
         limit,
         ledger,
-    } = KnownAnswers::open(config.ledger.as_ref(), config.dedupe)?;
-    let progress = PassProgress::new(config.style, size(&inputs));
-    let mut pass = Pass::new(requests, progress);
-    let (files, rejects) = if let [only] = &inputs[..] {
-        one_file(&config, only, &interrupts, &mut pass)?
-    } else {
-        refuse_options_of_one_file(&config, &inputs)?;
-        (several_files(&config, inputs, &mut pass)?, None)
+    } = KnownAnswers::open(ledger, &config)?;
+    let progress = PassProgress::new(config.style, inputs.size());
+    let mut pass = Pass::new(requests, progress, config.run.judges_first_rows);
+    let (files, rejects) = match inputs {
+        CheckedInputs::One(only) => one_file(&config, &only, &interrupts, &mut pass)?,
+        CheckedInputs::Several(inputs, directory) => {
+            let files = several_files(&config, inputs, directory.as_ref(), &mut pass)?;
+            (files, None)
+        }
     };
     let calls = pass.calls()?;
     let written = rejects.map(RejectsWriter::commit).transpose();
@@ -58,7 +52,8 @@ pub(crate) fn execute(mut config: CheckConfig) -> Result<Exit> {
         calls,
         ledger,
         tariff: config.tariff,
-        time: TimeEstimate::new(calls, config.rate, limit),
+        time: TimeEstimate::new(calls, config.run.rate, config.run.concurrency, limit),
+        limits: config.run.limits,
         rejects: written.and_then(|written| written.rejects),
     };
     print(&if config.json {
@@ -107,11 +102,19 @@ fn one_file(
 /// Reads one input after the other. One that cannot be used is no reason not to look at the others, as in a run.
 fn several_files(
     config: &CheckConfig,
-    inputs: Vec<ReaderSettings>,
+    inputs: Vec<InputFile>,
+    directory: Option<&OutputDirectory>,
     pass: &mut Pass,
 ) -> Result<Vec<FileOutlook>> {
+    let again = config.run.overwrites || config.run.retries;
     let mut files = Vec::with_capacity(inputs.len());
-    for settings in inputs {
+    for input in inputs {
+        let output = directory.map(|directory| directory.output_of(&input));
+        let settings = input.settings;
+        if output.is_some_and(|output| !again && is_finished(&output)) {
+            files.push(FileOutlook::unread(&settings).finished());
+            continue;
+        }
         let compose = requests::marked(config.plan);
         let opened = OpenInput::open(settings.clone(), compose, config.style != Style::Off);
         let (file, broken) = match opened {
@@ -134,55 +137,6 @@ fn several_files(
     Ok(files)
 }
 
-/// The size of all inputs, for the progress; `None` if one of them is a stream.
-fn size(inputs: &[ReaderSettings]) -> Option<u64> {
-    let size = |input: &ReaderSettings| match &input.file.input {
-        Input::File(path) => path.metadata().ok().map(|file| file.len()),
-        Input::Stdin => None,
-    };
-    inputs.iter().map(size).sum()
-}
-
-/// Fails if one of several inputs would have to be the only one, as in a run with `--output-dir`.
-fn refuse_options_of_one_file(config: &CheckConfig, inputs: &[ReaderSettings]) -> Result<()> {
-    let selection = inputs.first().map(|input| input.selection);
-    let selection = selection.unwrap_or_default();
-    let given = [
-        ("--rejects", config.rejects.is_some()),
-        ("--limit", selection.limit.is_some()),
-        ("--sample", selection.sample.is_some()),
-        ("--no-dedupe", !config.dedupe),
-    ];
-    match given.into_iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(Error::usage(format!(
-            "`{option}` is for one input, and there are {}",
-            count(inputs.len() as u64)
-        ))
-        .hint("check them one by one, or leave out the option")),
-        None => Ok(()),
-    }
-}
-
-/// Fails if the rejects would replace the input or the ledger.
-fn refuse_one_file(config: &CheckConfig, inputs: &[ReaderSettings]) -> Result<()> {
-    let Some(rejects) = &config.rejects else {
-        return Ok(());
-    };
-    let rejects = || NamedFile::partial("rejects", rejects);
-    for input in inputs {
-        if let Input::File(path) = &input.file.input {
-            refuse_clashes(&[NamedFile::input(path), rejects()])?;
-        }
-    }
-    match &config.ledger {
-        Some(CheckLedger {
-            ledger: NamedLedger::File(path),
-            ..
-        }) => refuse_clashes(&[NamedFile::ledger(path), rejects()]),
-        _ => Ok(()),
-    }
-}
-
 /// What is known of the requests before the pass.
 struct KnownAnswers {
     requests: RequestLookup,
@@ -191,56 +145,49 @@ struct KnownAnswers {
 }
 
 impl KnownAnswers {
-    /// Opens the ledger, if one is named. One that does not exist yet has no answers.
+    /// Opens the ledger, if there is one to look at. One that does not exist yet has no answers.
     ///
     /// # Errors
     /// Exit code 2: it cannot be used.
-    fn open(ledger: Option<&CheckLedger>, dedupe: bool) -> Result<Self> {
-        let Some(CheckLedger {
+    fn open(ledger: Option<LookedUpLedger>, config: &CheckConfig) -> Result<Self> {
+        let nothing = |ledger| Self {
+            requests: RequestLookup::without_ledger(config.dedupe),
+            limit: None,
             ledger,
-            account,
-            freshness,
-            captured,
-        }) = ledger
-        else {
-            return Ok(Self {
-                requests: RequestLookup::without_ledger(dedupe),
-                limit: None,
-                ledger: None,
-            });
+        };
+        let (Some(ledger), Some(options)) = (ledger, &config.ledger) else {
+            return Ok(nothing(None));
         };
         let preview = preview(&PreviewSettings {
-            ledger,
-            account: account.as_ref().map(|account| PreviewAccount {
+            ledger: &ledger.named,
+            account: options.account.as_ref().map(|account| PreviewAccount {
                 endpoint: &account.endpoint,
                 service_id: &account.service_id,
             }),
-            freshness: *freshness,
-            captured,
+            freshness: options.freshness,
+            captured: &options.captured,
         })?;
-        let Some(preview) = preview else {
-            return Ok(Self {
-                requests: RequestLookup::without_ledger(dedupe),
-                limit: None,
+        let is_used = |run| run != PreviewedRun::Retry || !ledger.of_unfinished_run;
+        Ok(match preview {
+            None => nothing(Some(LedgerOutlook {
+                ledger: ledger.named,
+                sandbox: false,
+                endpoint: None,
+                run: PreviewedRun::First,
+                others: Vec::new(),
+            })),
+            Some(preview) if is_used(preview.run) => Self {
+                requests: RequestLookup::over(preview.lookup, preview.hasher, config.dedupe),
+                limit: preview.known_limit,
                 ledger: Some(LedgerOutlook {
-                    ledger: ledger.clone(),
-                    sandbox: false,
-                    endpoint: None,
-                    run: PreviewedRun::First,
-                    others: Vec::new(),
+                    ledger: ledger.named,
+                    sandbox: preview.endpoint == Some(Account::of_sandbox().endpoint),
+                    endpoint: preview.endpoint,
+                    run: preview.run,
+                    others: preview.others,
                 }),
-            });
-        };
-        Ok(Self {
-            requests: RequestLookup::over(preview.lookup, preview.hasher, dedupe),
-            limit: preview.known_limit,
-            ledger: Some(LedgerOutlook {
-                ledger: ledger.clone(),
-                sandbox: preview.endpoint == Some(Account::of_sandbox().endpoint),
-                endpoint: preview.endpoint,
-                run: preview.run,
-                others: preview.others,
-            }),
+            },
+            Some(_) => nothing(None),
         })
     }
 }

@@ -41,6 +41,7 @@ struct CheckJson<'a> {
 struct CheckedFileJson<'a> {
     input: Option<Cow<'a, str>>,
     error: Option<&'a str>,
+    finished: bool,
     mapping: &'a str,
     rows: CountedRowsJson,
     unsendable: BTreeMap<Reason, UnsendableJson<'a>>,
@@ -153,6 +154,7 @@ impl<'a> CheckedFileJson<'a> {
         Self {
             input: file.path.as_deref().map(Path::to_string_lossy),
             error: file.error.as_deref(),
+            finished: file.finished,
             mapping: &file.mapping,
             rows: CountedRowsJson {
                 read: rows.read,

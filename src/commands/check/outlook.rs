@@ -9,6 +9,7 @@ use super::estimate::TimeEstimate;
 use super::remedies::RemedyContext;
 use crate::base::error::{Error, Exit};
 use crate::base::money::Tariff;
+use crate::config::InputLimits;
 use crate::input::{Input, ReaderSettings};
 use crate::layout::Format;
 use crate::ledger::{NamedLedger, PreviewedRun};
@@ -23,6 +24,8 @@ pub(super) struct Outlook {
     pub(super) ledger: Option<LedgerOutlook>,
     pub(super) tariff: Option<Tariff>,
     pub(super) time: TimeEstimate,
+    /// What the input must be like for the run to send anything.
+    pub(super) limits: InputLimits,
     /// Where the rows are that cannot be sent.
     pub(super) rejects: Option<PathBuf>,
 }
@@ -44,6 +47,8 @@ pub(super) struct FileOutlook {
     pub(super) rows: CheckedRows,
     /// Decides which options would help.
     pub(super) remedies: RemedyContext,
+    /// Its output is there: a run skips it, and it was not read.
+    pub(super) finished: bool,
     /// Why it cannot be used, or not to its end.
     pub(super) error: Option<String>,
 }
@@ -82,11 +87,12 @@ impl FileOutlook {
             ignores_bytes: facts.ignored.any(),
             rows,
             remedies,
+            finished: false,
             error: None,
         }
     }
 
-    /// For an input that could not be opened.
+    /// For an input that was not read.
     pub(super) fn unread(settings: &ReaderSettings) -> Self {
         let input = &settings.file.input;
         Self {
@@ -98,8 +104,15 @@ impl FileOutlook {
             ignores_bytes: false,
             rows: CheckedRows::default(),
             remedies: RemedyContext::new(settings, Format::Jsonl),
+            finished: false,
             error: None,
         }
+    }
+
+    /// The same input, whose output is there.
+    pub(super) fn finished(mut self) -> Self {
+        self.finished = true;
+        self
     }
 
     /// The same input, which cannot be used for this reason.

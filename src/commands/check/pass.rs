@@ -19,6 +19,8 @@ pub(super) struct Pass {
     distinct: DistinctCounter,
     /// Requests that are sent for one row only.
     single: u64,
+    /// The run refuses a file whose first rows all fail for the same reason.
+    judges_first_rows: bool,
 }
 
 /// A file that was read.
@@ -32,12 +34,17 @@ pub(super) struct PassedFile {
 
 impl Pass {
     /// Over no file yet.
-    pub(super) fn new(requests: RequestLookup, progress: PassProgress) -> Self {
+    pub(super) fn new(
+        requests: RequestLookup,
+        progress: PassProgress,
+        judges_first_rows: bool,
+    ) -> Self {
         Self {
             requests,
             progress,
             distinct: DistinctCounter::new(),
             single: 0,
+            judges_first_rows,
         }
     }
 
@@ -51,7 +58,7 @@ impl Pass {
         mut rejects: Option<RejectsWriter>,
     ) -> Result<PassedFile> {
         let mut rows = CheckedRows::default();
-        let mut first = FirstRows::new(true);
+        let mut first = FirstRows::new(self.judges_first_rows);
         let (mut broken, mut position) = (None, 0);
         for batch in read_ahead(move || reader.next_batch())? {
             let batch = match batch {

@@ -7,6 +7,7 @@ use super::outlook::{FileOutlook, LedgerOutlook, Outlook, RowsOfKind};
 use super::remedies::remedy_for;
 use crate::base::elapsed::time;
 use crate::base::error::{printable, quoted, shown};
+use crate::config::InputLimits;
 use crate::fields::usual_length;
 use crate::ledger::PreviewedRun;
 use crate::observe::{count, counted, day, per_time};
@@ -44,8 +45,10 @@ fn files(outlook: &Outlook) -> Vec<String> {
     let mut shown = Vec::new();
     for file in &outlook.files {
         let rejected = file.rows.rejected();
+        let was_read = !file.finished && file.error.is_none();
         let facts = [
-            (file.error.is_none() || file.rows.read > 0).then(|| counted(file.rows.read, "row")),
+            file.finished.then(|| "finished".to_owned()),
+            (was_read || file.rows.read > 0).then(|| counted(file.rows.read, "row")),
             (rejected > 0).then(|| format!("{} cannot be sent", count(rejected))),
             file.error.is_some().then(|| "cannot be used".to_owned()),
         ];
@@ -249,7 +252,7 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
             };
             warnings.push(bytes_ignored(name));
         }
-        if file.rows.read == 0 && file.error.is_none() {
+        if file.rows.read == 0 && file.error.is_none() && !file.finished {
             warnings.push(format!("{} has no rows", file.name));
         }
     }
@@ -264,6 +267,7 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
             ));
         }
     }
+    warnings.extend(refused_by_limits(outlook));
     let is_first = |ledger: &&LedgerOutlook| ledger.run == PreviewedRun::First;
     if let Some(ledger) = outlook.ledger.as_ref().filter(is_first) {
         // The name may be mistyped.
@@ -297,6 +301,34 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// Why the run would send nothing, by `--min-rows` and `--max-invalid`.
+fn refused_by_limits(outlook: &Outlook) -> Vec<String> {
+    // It counts the rows of those as well, which were not read here.
+    if outlook.files.iter().any(|file| file.finished) {
+        return Vec::new();
+    }
+    let InputLimits {
+        min_rows,
+        max_invalid,
+    } = outlook.limits;
+    let (read, rejected) = (
+        outlook.total(|rows| rows.read),
+        outlook.total(CheckedRows::rejected),
+    );
+    let nothing = |why| format!("`rescore run` sends nothing: {why}");
+    let few = min_rows.filter(|least| read < least.get());
+    let few = few.map(|least| format!("{}, fewer than `--min-rows {least}`", counted(read, "row")));
+    let invalid = max_invalid.filter(|most| !most.covers(rejected, read));
+    let invalid = invalid.map(|most| {
+        format!(
+            "{} of {} cannot be sent, more than `--max-invalid {most}` allows",
+            count(rejected),
+            counted(read, "row")
+        )
+    });
+    few.into_iter().chain(invalid).map(nothing).collect()
 }
 
 /// `row 7`, `rows 7, 9`, `rows 7, 9, 12, …`, with the name of the file if there are several.

@@ -165,7 +165,11 @@ fn what_keeps_a_run_from_starting_keeps_a_check_from_starting() {
             "for the paid plan only",
         ),
         (&["users.csv", "--rate", "fast"], "expected a rate"),
-        (&["users.csv", "--output", "x.csv"], "--output"),
+        (&["users.csv", "--retries", "many"], "--retries"),
+        (
+            &["users.csv", "-o", "x.csv", "--output-dir", "x"],
+            "cannot be used with",
+        ),
     ] {
         let done = place.rescore("check").args(words).done();
         done.exits(2).says(expected);

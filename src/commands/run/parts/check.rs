@@ -3,18 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use super::super::super::files::{
-    InputFile, NamedFile, find_inputs, refuse_clashes, rejects_beside,
+    InputFile, NamedFile, OutputDirectory, WrittenNames, find_inputs, is_finished, refuse_clashes,
+    rejects_beside, rejects_of,
 };
 use super::super::super::open_input::{InputFacts, OpenInput};
 use super::super::bodies::bodies;
 use super::super::run_wide_files::RunWideFiles;
-use super::directory::{OutputDirectory, WrittenNames};
 use crate::base::error::{Error, Result, shown};
 use crate::config::PartsConfig;
 use crate::input::{ReaderSettings, is_checked_for_long};
 use crate::layout::Format;
 use crate::observe::tell;
-use crate::output::partial_of;
 use crate::service::Plan;
 
 /// Where the rows of several inputs go, checked as far as that is possible without reading them.
@@ -202,26 +201,4 @@ fn users(input: &InputFile, output: &Path, plan: Plan) -> Result<UsersFile> {
         format,
         mode: opened.mode,
     })
-}
-
-/// Whether an output is there with all of its files. The output gets its name before its rejects do: a run may be killed
-/// in between.
-pub(super) fn is_finished(output: &Path) -> bool {
-    let is_there = |path: &Path| path.symlink_metadata().is_ok();
-    let is_half_named = || {
-        !is_there(&partial_of(output))
-            && all_rejects(output).any(|rejects| is_there(&partial_of(&rejects)))
-    };
-    is_there(output) && !is_half_named()
-}
-
-/// The rejects of an output, if there are any.
-pub(super) fn rejects_of(output: &Path) -> Option<PathBuf> {
-    all_rejects(output).find(|rejects| rejects.is_file())
-}
-
-/// The names that the rejects of an output can have, by the format of its rows.
-fn all_rejects(output: &Path) -> impl Iterator<Item = PathBuf> {
-    let extensions = Format::EXTENSIONS.into_iter();
-    extensions.filter_map(|extension| rejects_beside(output, extension).ok())
 }
