@@ -83,7 +83,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "service/http/client.rs",
         ],
     ),
-    ("glob", &["commands/run/parts/inputs.rs"]),
+    ("glob", &["commands/files/inputs.rs"]),
     ("governor", &["pace/limiter.rs"]),
     ("h2", &["service/http/fault.rs"]),
     ("hdrhistogram", &["telemetry/latency.rs"]),

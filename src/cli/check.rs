@@ -1,9 +1,10 @@
-//! The arguments of `rescore check`: those of `run` that change its numbers, with the same names and meanings.
+//! The arguments of `rescore check`: those of `run`, with the same names and meanings. Those that change no number are
+//! hidden.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use clap::Args;
+use clap::{Args, FromArgMatches as _};
 
 use super::account::{AccountArgs, MissingSetting, refuse_address};
 use super::columns::ColumnArgs;
@@ -11,6 +12,8 @@ use super::fields::{FIELDS, FieldArgs};
 use super::format::{FILES, FormatArgs, source};
 use super::policy;
 use super::price::PriceArgs;
+use super::run::RunArgs;
+use super::run_options::RunOptions;
 use super::selection::SelectionArgs;
 use super::server::ServerArgs;
 use super::settings::SettingsArgs;
@@ -22,7 +25,6 @@ use crate::input::ReaderSettings;
 use crate::layout::AddedColumns;
 use crate::ledger::Freshness;
 use crate::observe::Style;
-use crate::pace::Rate;
 use crate::raw_json::Pointer;
 use crate::service::Account;
 
@@ -35,8 +37,10 @@ const LEDGER: &str = "Ledger";
     reason = "flags are bools, and these comments are the help's text"
 )]
 pub(super) struct CheckArgs {
-    /// The users: a CSV, TSV or JSONL file, plain, gzip or zstd; `-` or nothing is standard input
-    input: Option<PathBuf>,
+    /// The users: CSV, TSV or JSONL files, plain, gzip or zstd; `-` or nothing is standard input
+    ///
+    /// A pattern such as `parts/*.csv` that the shell has not expanded is expanded.
+    input: Vec<PathBuf>,
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
@@ -44,10 +48,6 @@ pub(super) struct CheckArgs {
     #[arg(short, long)]
     quiet: bool,
 
-    /// Maximum rate of the calls, for the time that they take: `50/s`, `600/m`, `1000/h`, `unlimited` or `auto`
-    /// [default: auto, unlimited with --sandbox]
-    #[arg(short, long, allow_hyphen_values = true)]
-    rate: Option<Rate>,
     #[command(flatten)]
     price: PriceArgs,
 
@@ -99,6 +99,10 @@ pub(super) struct CheckArgs {
     // Read before this is made.
     #[command(flatten)]
     settings: SettingsArgs,
+
+    // The last: they are those that the others are not.
+    #[command(flatten)]
+    run: RunOptions,
 }
 
 impl CheckArgs {
@@ -108,17 +112,14 @@ impl CheckArgs {
         if let DecideBy::Level(place) = &self.decide_by {
             policy::capture(place, &mut captured)?;
         }
-        let rate = self.rate.unwrap_or(if self.sandbox {
-            Rate::Unlimited
-        } else {
-            Rate::Auto
-        });
+        let run = RunArgs::from_arg_matches(sources.matches())
+            .map_err(|error| Error::internal("cannot read the options of `run`").because(error))?;
         Ok(CheckConfig {
-            input: self.input(columns)?,
+            inputs: self.inputs(&columns)?,
             plan: self.account.plan()?,
-            ledger: self.ledger(captured, sources)?,
+            ledger: self.ledger(&run, captured, sources)?,
             dedupe: !self.no_dedupe,
-            rate,
+            run: run.to_come(),
             tariff: self.price.tariff(),
             rejects: self.rejects,
             overwrite: self.overwrite,
@@ -131,26 +132,43 @@ impl CheckArgs {
         })
     }
 
-    fn input(&self, columns: AddedColumns) -> Result<ReaderSettings> {
-        let input = source(self.input.as_deref(), "rescore check users.csv")?;
-        Ok(ReaderSettings {
-            file: self.format.file(input)?,
-            assignments: self.fields.assignments()?,
-            phones: self.fields.phones(),
-            existing: self.columns.existing(),
-            columns,
-            // A run would refuse such a file; here its rows are counted all the same.
-            judges_first_rows: false,
-            selection: self.selection.selection(),
-        })
+    fn inputs(&self, columns: &AddedColumns) -> Result<Vec<ReaderSettings>> {
+        let settings = |input| {
+            Ok(ReaderSettings {
+                file: self.format.file(input)?,
+                assignments: self.fields.assignments()?,
+                phones: self.fields.phones(),
+                existing: self.columns.existing(),
+                columns: columns.clone(),
+                // A run would refuse such a file; here its rows are counted all the same.
+                judges_first_rows: false,
+                selection: self.selection.selection(),
+            })
+        };
+        let named: Vec<_> = match self.input.as_slice() {
+            [] => vec![None],
+            paths => paths.iter().map(|path| Some(path.as_path())).collect(),
+        };
+        let named = named.into_iter();
+        named
+            .map(|path| settings(source(path, "rescore check users.csv")?))
+            .collect()
     }
 
     /// The ledger, with the account whose answers are in it.
     ///
     /// # Errors
     /// One of address and service ID is missing, or not valid.
-    fn ledger(&self, captured: Vec<Pointer>, sources: Sources<'_>) -> Result<Option<CheckLedger>> {
-        let Some(ledger) = &self.ledger else {
+    fn ledger(
+        &self,
+        run: &RunArgs,
+        captured: Vec<Pointer>,
+        sources: Sources<'_>,
+    ) -> Result<Option<CheckLedger>> {
+        if !run.uses_answers() {
+            return Ok(None);
+        }
+        if self.ledger.is_none() && run.to_come().output.is_none() {
             // In a variable it may be for other commands.
             let ages = [("max_age", "--max-age"), ("asked_since", "--asked-since")];
             if let Some((_, option)) = ages.iter().find(|(id, _)| sources.is_typed(id)) {
@@ -158,7 +176,7 @@ impl CheckArgs {
                     .hint("without a ledger no answer is known, whatever its age"));
             }
             return Ok(None);
-        };
+        }
         let given = self.account.given();
         let account = if self.sandbox {
             refuse_address(sources)?;
@@ -176,7 +194,9 @@ impl CheckArgs {
             Some(Account::of_service(&endpoint, &service_id))
         };
         Ok(Some(CheckLedger {
-            ledger: self.server.named(ledger)?,
+            ledger: { self.ledger.as_deref() }
+                .map(|ledger| self.server.named(ledger))
+                .transpose()?,
             account,
             freshness: Freshness::of(self.max_age, self.asked_since),
             captured: captured.into(),

@@ -84,12 +84,49 @@ Exit codes:
     2  wrong usage, settings or input
     3  a file cannot be written";
 
+/// Options of `run` that change what a check says, and how.
+const OF_RUN_IN_CHECK: [(&str, &str); 7] = [
+    (
+        "output",
+        "The output of the run, which is not written: what a stopped run has left in FILE.ledger is paid for already",
+    ),
+    (
+        "output_dir",
+        "The directory of the run's outputs: what a stopped run has left in DIR.ledger is paid for already, and files that are finished are skipped",
+    ),
+    (
+        "concurrency",
+        "Maximum number of calls in flight, for the time that they take [default: 512]",
+    ),
+    (
+        "rate",
+        "Maximum rate of the calls, for the time that they take: `50/s`, `600/m`, `1000/h`, `unlimited` or `auto` [default: auto, unlimited with --sandbox]",
+    ),
+    ("fresh", "Use no answers: every row is sent again"),
+    (
+        "min_rows",
+        "Warn if the input has fewer rows than this: the run sends nothing then",
+    ),
+    (
+        "max_invalid",
+        "Warn if more rows than this, or than this share of the rows, cannot be sent: the run sends nothing then",
+    ),
+];
+
+/// What the help does not list.
+const OTHERS_IN_CHECK: &str = "All other options of `rescore run` are accepted as well, so that `check` can stand in place of `run`. They change no number.";
+
 /// The help of `rescore check`.
 pub(super) fn of_check(check: Command, prefix: &str) -> Command {
     let note = note(prefix);
     let says = |check: Command, id: &'static str, help: &'static str| {
-        check.mut_arg(id, |argument| argument.help(help).long_help(help))
+        check.mut_arg(id, |argument| {
+            argument.help(help).long_help(help).hide(false)
+        })
     };
+    let check = OF_RUN_IN_CHECK
+        .into_iter()
+        .fold(check, |check, (id, help)| says(check, id, help));
     let check = says(check, "limit", "Check only the first N rows");
     let check = says(
         check,
@@ -101,7 +138,9 @@ pub(super) fn of_check(check: Command, prefix: &str) -> Command {
         "price",
         "What a call costs, such as `0.004`, to show the cost of all calls",
     );
-    check.after_help(format!("{CHECK_EXAMPLES}\n\n{CHECK_EXIT_CODES}\n\n{note}"))
+    check.after_help(format!(
+        "{CHECK_EXAMPLES}\n\n{CHECK_EXIT_CODES}\n\n{OTHERS_IN_CHECK}\n\n{note}"
+    ))
 }
 
 /// What people use `rescore decide` for.

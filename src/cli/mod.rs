@@ -22,6 +22,7 @@ mod policy;
 mod price;
 mod report;
 mod run;
+mod run_options;
 mod sandbox;
 mod selection;
 mod server;

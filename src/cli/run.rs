@@ -26,7 +26,8 @@ use crate::base::money::Money;
 use crate::base::tolerance::Tolerance;
 use crate::config::{
     BudgetConfig, FilesConfig, LedgerChoice, LedgerConfig, LogConfig, OneFileConfig, OutputConfig,
-    PaceConfig, PartsConfig, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
+    OutputToCome, PaceConfig, PartsConfig, RunConfig, RunToCome, ServiceConfig, TimeoutConfig,
+    WatchConfig,
 };
 use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
@@ -106,10 +107,10 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
     max_outage: Duration,
 
-    /// Maximum number of calls, including retries
+    /// Maximum number of calls of this start, including retries
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
     max_calls: Option<NonZeroU64>,
-    /// Stop before the call that would bring the cost of all calls, including retries, above this amount (needs --price)
+    /// Stop before the call that would bring the cost of this start's calls, including retries, above this amount (needs --price)
     #[arg(long, value_name = "AMOUNT", value_parser = values::money, allow_negative_numbers = true, help_heading = PACE)]
     max_cost: Option<Money>,
     #[command(flatten)]
@@ -308,6 +309,35 @@ impl RunArgs {
         })
     }
 
+    /// What `check` needs to know of the run.
+    pub(super) fn to_come(&self) -> RunToCome {
+        let PaceConfig {
+            rate, concurrency, ..
+        } = self.pace();
+        let file = self.output().path.map(OutputToCome::File);
+        RunToCome {
+            rate,
+            concurrency,
+            output: { self.output_dir.clone() }
+                .map_or(file, |it| Some(OutputToCome::Directory(it))),
+            retries: self.retry_failed,
+            overwrites: self.overwrite,
+            judges_first_rows: self.judges_first_rows(),
+            limits: self.limits.limits(),
+        }
+    }
+
+    /// Whether it uses answers of earlier runs.
+    pub(super) const fn uses_answers(&self) -> bool {
+        !self.fresh && !self.no_ledger
+    }
+
+    /// Whether a file is refused whose first rows all fail for the same reason.
+    fn judges_first_rows(&self) -> bool {
+        self.give_up_after != Some(GiveUpAfter::Never)
+            && !self.accept_failures.is_some_and(Tolerance::is_everything)
+    }
+
     fn pace(&self) -> PaceConfig {
         let rate = self.rate.unwrap_or(if self.sandbox {
             Rate::Unlimited
@@ -398,8 +428,7 @@ impl RunArgs {
             phones: self.fields.phones(),
             existing: self.columns.existing(),
             columns,
-            judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never)
-                && !self.accept_failures.is_some_and(Tolerance::is_everything),
+            judges_first_rows: self.judges_first_rows(),
             selection: self.selection.selection(),
         })
     }

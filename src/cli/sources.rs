@@ -38,6 +38,11 @@ impl<'a> Sources<'a> {
         }
     }
 
+    /// The values of all options.
+    pub(super) const fn matches(self) -> &'a ArgMatches {
+        self.matches
+    }
+
     /// Whether the option was typed.
     pub(super) fn is_typed(self, id: &str) -> bool {
         self.matches.value_source(id) == Some(ValueSource::CommandLine)

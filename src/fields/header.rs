@@ -1,14 +1,19 @@
 //! Whether the names in a header may be shown: the first row of a file without a header is a user.
 
+use std::slice;
+
 use super::aliases::{FIRST_NAMES, LAST_NAMES};
 use super::field::Field;
-use super::names::{plain, rank};
+use super::names::{plain, rank, suggestion};
 use super::sanitise::value_in;
 use crate::base::error::{Error, column};
 use crate::layout::VERDICT_COLUMNS;
 
 /// More columns than this are counted, not listed: a wide export must not fill the screen.
 const LISTED_COLUMNS: usize = 20;
+
+/// So many names that are known are those of a header. A user may have one by chance: `email` as the way to be reached.
+const CLEARLY_KNOWN: usize = 2;
 
 /// Names in one line.
 #[must_use]
@@ -25,7 +30,7 @@ pub(crate) fn columns_line(names: &[String]) -> String {
 }
 
 /// An error about a header, without the header's names if it may be a user: if a name looks like a user's value, or if
-/// none is known. `by_number` says what else `--no-header` needs, for a field and its column's number, and `otherwise` what to
+/// hardly any is known. `by_number` says what else `--no-header` needs, for a field and its column's number, and `otherwise` what to
 /// do if it is a header.
 #[must_use]
 pub(crate) fn without_user(
@@ -47,13 +52,23 @@ pub(crate) fn without_user(
                 by_number(field, number)
             ));
     }
-    if !error.lists_columns() || header.iter().any(|name| is_known(name)) {
+    let known = header.iter().filter(|name| is_like_known(name)).count();
+    let is_clear = match header {
+        // It may have all of a user behind another delimiter.
+        [only] => is_known(only),
+        _ => known >= CLEARLY_KNOWN,
+    };
+    if !error.lists_columns() || is_clear {
         return error;
     }
-    let error = error.columns(format!(
-        "{} columns, not shown: rescore knows none of their names, so the first row may be a user",
-        header.len()
-    ));
+    let why = match header {
+        [_] => "1 column, not shown: its name is not known".to_owned(),
+        _ => format!(
+            "{} columns, not shown: too few of their names are known",
+            header.len()
+        ),
+    };
+    let error = error.columns(format!("{why}, so the first row may be a user"));
     match header {
         // Another delimiter is more likely.
         [_] => error,
@@ -62,6 +77,12 @@ pub(crate) fn without_user(
             by_number(Field::Name, 1)
         )),
     }
+}
+
+/// Whether it is a known name, or so like one that it is suggested.
+fn is_like_known(name: &String) -> bool {
+    let suggested = |field: Field| suggestion(field, slice::from_ref(name)).is_some();
+    is_known(name) || Field::ALL.into_iter().any(suggested)
 }
 
 /// Whether it is the name of a field, of half a name, or of a column that rescore writes.

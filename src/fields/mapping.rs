@@ -88,12 +88,7 @@ impl Mapping<usize> {
             Some(Err(NoColumn::Missing)) | None => None,
         };
         let is_there = |name: &str| index_of(name, header).is_ok();
-        missing::refuse(assignments, header, Requirement::All, is_there, file).map_err(
-            |error| match header {
-                [_] => error.hint("only one column was found; try `--delimiter`"),
-                _ => error,
-            },
-        )?;
+        missing::refuse(assignments, header, Requirement::All, is_there, file)?;
         let described = describe(&sources, assignments, |template| {
             let name = |index: &usize| Ok::<_, ()>(header.get(*index).cloned().unwrap_or_default());
             template
@@ -173,7 +168,14 @@ fn ranked(field: Field, columns: &[String], file: &str) -> Result<Vec<(usize, us
 }
 
 fn twice_for(field: Field, header: &[String], first: usize, second: usize, file: &str) -> Error {
-    let fix = format!("rename one of them, or choose a column with `--map {field}=COLUMN`");
+    let fix = match (header.get(first), header.get(second)) {
+        // A name that both have chooses neither.
+        (one, other) if one == other => "rename one of them".to_owned(),
+        (_, other) => {
+            let option = names::option(field, other.map_or("", |name| name.as_str()));
+            format!("rename one of them, or choose one, as with `{option}`")
+        }
+    };
     twice(field.name(), fix, header, first, second, file)
 }
 
@@ -382,16 +384,6 @@ mod tests {
     }
 
     #[test]
-    fn for_a_single_column_another_delimiter_is_suggested_but_not_for_members() {
-        let (one, map) = (header(&["users"]), Assignments::default());
-        let of_csv = Mapping::of_header(&one, &map, "`x.csv`").unwrap_err();
-        assert!(of_csv.report().contains("--delimiter"));
-        let of_jsonl =
-            Mapping::of_members(&one, MemberSample::Whole, &map, "`x.jsonl`").unwrap_err();
-        assert!(!of_jsonl.report().contains("--delimiter"));
-    }
-
-    #[test]
     fn for_a_misspelt_member_in_a_pointer_the_nearest_one_is_suggested() {
         let members = header(&["name", "email", "device", "ua"]);
         let map = assignments(&[(Field::Ip, "/devcie/ip")]);
@@ -422,7 +414,25 @@ mod tests {
             "{}",
             error.report()
         );
+        assert!(
+            error.report().contains("as with `--map email=E-Mail`"),
+            "{}",
+            error.report()
+        );
         let clear = assignments(&[(Field::Email, "E-Mail")]);
         assert!(Mapping::of_header(&header, &clear, "`x.csv`").is_ok());
+    }
+
+    #[test]
+    fn of_two_columns_of_one_name_none_can_be_chosen() {
+        let header = header(&["name", "email", "email", "ip", "ua"]);
+        for map in [&[][..], &[(Field::Email, "email")]] {
+            let error = Mapping::of_header(&header, &assignments(map), "`x.csv`").unwrap_err();
+            assert!(
+                error.report().ends_with("hint: rename one of them"),
+                "{}",
+                error.report()
+            );
+        }
     }
 }

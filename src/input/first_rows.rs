@@ -55,6 +55,9 @@ pub(super) fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
         Reason::InvalidPhone => {
             "`--phone-region` reads national numbers, as in `--phone-region DE`, and `--invalid-phone drop` leaves out the number if the row has an email address"
         }
+        Reason::WrongType => {
+            "`--map FIELD=/POINTER` reads a nested member; a number must be in quotes, and a phone number needs its `+`"
+        }
         _ => "name the right columns with `--map FIELD=COLUMN`",
     };
     error.hint(format!("{fix}; `--give-up-after never` continues anyway"))

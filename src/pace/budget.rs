@@ -37,12 +37,13 @@ impl CallLimit {
     fn used_up(self) -> Error {
         Error::stopped(match self {
             Self::Calls(most) => {
-                format!("the run has made as many calls as `--max-calls {most}` allows")
+                format!("this start has made as many calls as `--max-calls {most}` allows")
             }
             Self::Cost(most) => {
-                format!("the run has made as many calls as `--max-cost` pays for: {most}")
+                format!("this start has made as many calls as `--max-cost` pays for: {most}")
             }
         })
+        .hint("the budget is for one start: the same command continues, and may make as many calls again")
     }
 }
 

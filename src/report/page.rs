@@ -72,11 +72,13 @@ fn header(report: &PageContent, file: &str) -> Markup {
             p.meta {
                 span { (report.made) }
                 span { "rescore " (env!("CARGO_PKG_VERSION")) }
-                span {
-                    @match report.tally.thresholds() {
-                        Some(today) => { "approve up to " (today.approve_max()) ", review up to " (today.review_max()) ", block above" }
-                        None => { "decided by level" }
+                @match report.tally.thresholds() {
+                    // Others, which the file does not name, have decided.
+                    Some(_) if report.tally.decided_otherwise > 0 => {}
+                    Some(today) => {
+                        span { "approve up to " (today.approve_max()) ", review up to " (today.review_max()) ", block above" }
                     }
+                    None => { span { "decided by level" } }
                 }
             }
         }

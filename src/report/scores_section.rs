@@ -25,11 +25,12 @@ pub(super) fn section(report: &PageContent) -> Option<Markup> {
     bars.add_zeros(tally.scores.zeros());
     let has_none = tally.undecided > 0;
     let words: Vec<_> = lines.iter().map(|(_, words)| words.as_str()).collect();
+    let words = words.join(", ");
     let chart = BarChart {
         label: format!(
             "Histogram of {} scores, with lines at the thresholds ({}); the numbers are in the table below",
             count(tally.scored),
-            words.join(", ")
+            words
         ),
         range: (bars.edge(0), bars.edge(bars.counts.len())),
         bars: { bars.counts.iter() }
@@ -51,7 +52,8 @@ pub(super) fn section(report: &PageContent) -> Option<Markup> {
         @if tally.decided_otherwise > 0 {
             p.note {
                 (rows(tally.decided_otherwise)) " " (if tally.decided_otherwise == 1 { "has" } else { "have" })
-                " another decision than these thresholds give: the file was decided with others, or by level."
+                " another decision than the thresholds of this page give (" (words)
+                "): the file was decided with others, or by level."
             }
         }
         (numbers("The numbers as a table", &table(&bars, has_none)))

@@ -1,4 +1,4 @@
-//! What the pass counts.
+//! What the pass counts in a file.
 
 use std::collections::BTreeMap;
 
@@ -45,8 +45,6 @@ pub(super) struct CheckedRows {
     /// Answers in the ledger that are damaged, or dated in the future, and cannot be used.
     pub(super) damaged: u64,
     pub(super) from_the_future: u64,
-    /// Requests to send.
-    pub(super) calls: u64,
 }
 
 impl CheckedRows {
@@ -60,8 +58,8 @@ impl CheckedRows {
         self.read - self.rejected()
     }
 
-    /// Rows that repeat an earlier one that is not paid for.
-    pub(super) fn duplicates(&self) -> u64 {
-        self.sendable() - self.known - self.failed_before - self.calls
+    /// Rows that can be sent and have no outcome yet.
+    pub(super) fn open(&self) -> u64 {
+        self.sendable() - self.known - self.failed_before
     }
 }

@@ -1,5 +1,6 @@
 //! How long the calls of a run take, as far as that can be known before the first one.
 
+use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime};
 
 use crate::config::DEFAULT_CONCURRENCY;
@@ -39,8 +40,14 @@ pub(super) enum RateSource {
 }
 
 impl TimeEstimate {
-    /// The estimate for a run at this rate, if the ledger knows this limit.
-    pub(super) fn new(calls: u64, rate: Rate, known: Option<KnownLimit>) -> Self {
+    /// The estimate for a run at this rate, with as many calls in flight, if the ledger knows this limit.
+    pub(super) fn new(
+        calls: u64,
+        rate: Rate,
+        in_flight: Option<NonZeroUsize>,
+        known: Option<KnownLimit>,
+    ) -> Self {
+        let most = in_flight.unwrap_or(DEFAULT_CONCURRENCY).get() as u64;
         // A run without a rate limit does not look at the one that was found.
         let known = known.filter(|_| rate != Rate::Unlimited);
         let asked = match rate {
@@ -65,8 +72,8 @@ impl TimeEstimate {
             clippy::cast_sign_loss,
             reason = "a number of calls"
         )]
-        let in_flight = in_flight.map_or(DEFAULT_CONCURRENCY.get() as u64, |found| {
-            found.value.round().max(1.0) as u64
+        let in_flight = in_flight.map_or(most, |found| {
+            (found.value.round().max(1.0) as u64).min(most)
         });
         Self::Between {
             least: one_by_one(calls.div_ceil(in_flight)),
@@ -107,7 +114,7 @@ mod tests {
     }
 
     fn at_rate(rate: Rate, limit: Option<KnownLimit>) -> (f64, Duration, RateSource) {
-        match TimeEstimate::new(1_000, rate, limit) {
+        match TimeEstimate::new(1_000, rate, None, limit) {
             TimeEstimate::AtRate { rate, time, from } => (rate, time, from),
             other @ TimeEstimate::Between { .. } => panic!("{other:?}"),
         }
@@ -144,13 +151,16 @@ mod tests {
             most: Duration::from_secs(5_120),
         };
         let calls = 51_200;
-        let estimate = |rate, limit| TimeEstimate::new(calls, rate, limit);
+        let estimate = |rate, limit| TimeEstimate::new(calls, rate, None, limit);
         assert_eq!(estimate(Rate::Auto, None), between(10_000, 512));
         let limit = Some(known(Some(50.0), Some(8.0)));
         assert_eq!(estimate(Rate::Unlimited, limit), between(10_000, 512));
         let limit = Some(known(None, Some(8.0)));
         assert_eq!(estimate(Rate::Auto, limit), between(640_000, 8));
-        let few = TimeEstimate::new(3, Rate::Auto, None);
+        let sixteen = NonZeroUsize::new(16);
+        let fewer = TimeEstimate::new(calls, Rate::Auto, sixteen, None);
+        assert_eq!(fewer, between(320_000, 16));
+        let few = TimeEstimate::new(3, Rate::Auto, None, None);
         let TimeEstimate::Between { least, .. } = few else {
             panic!("{few:?}")
         };

@@ -1,110 +1,140 @@
 //! Runs the command, from its config to its result.
 
-use super::super::files::{NamedFile, check_name, refuse_clashes};
+use super::super::files::{InputFile, OutputDirectory, check_name, is_finished};
 use super::super::interrupt::Interrupts;
-use super::super::open_input::{OpenInput, bytes_ignored};
+use super::super::open_input::OpenInput;
 use super::estimate::TimeEstimate;
+use super::inputs::{CheckedInputs, LookedUpLedger};
 use super::known::RequestLookup;
-use super::outlook::{LedgerOutlook, Outlook};
-use super::pass::{Pass, PassEnd, closed};
+use super::outlook::{FileOutlook, LedgerOutlook, Outlook};
+use super::pass::{Pass, closed};
 use super::progress::PassProgress;
 use super::remedies::RemedyContext;
 use super::requests;
 use super::words::{self, text};
 use crate::base::error::{Exit, Result, printable};
 use crate::base::stdout::print;
-use crate::config::{CheckConfig, CheckLedger};
-use crate::input::Input;
-use crate::ledger::{
-    KnownLimit, NamedLedger, PreviewAccount, PreviewSettings, PreviewedRun, preview,
-};
-use crate::observe::{Style, warn};
+use crate::config::CheckConfig;
+use crate::input::ReaderSettings;
+use crate::ledger::{KnownLimit, PreviewAccount, PreviewSettings, PreviewedRun, preview};
+use crate::observe::{Style, tell_error, warn};
 use crate::output::{RejectsWriter, Replace, Target};
 use crate::service::Account;
 
-/// Checks a file, and prints what a run over it would do.
+/// Checks the inputs, and prints what a run over them would do.
 ///
 /// # Errors
 /// Exit code 2: the input, the ledger or the rejects cannot be used. Exit code 3: a file cannot be written.
-pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
-    refuse_one_file(&config)?;
+pub(crate) fn execute(mut config: CheckConfig) -> Result<Exit> {
+    let inputs = CheckedInputs::find(std::mem::take(&mut config.inputs), &config)?;
+    let ledger = { config.ledger.as_ref() }.and_then(|ledger| inputs.ledger(ledger, &config.run));
+    inputs.refuse_clashes(&config, ledger.as_ref())?;
     let interrupts = Interrupts::listen()?;
-    let rejects = config.rejects.as_deref();
-    let replace = if config.overwrite {
-        Replace::Whole
-    } else {
-        Replace::Nothing
-    };
-    let target = rejects.map(|path| Target::new(path, |_| replace));
-    let target = target.transpose()?;
-    let settings = config.input.clone();
-    let compose = requests::marked(config.plan);
-    let input = OpenInput::open(config.input, compose, config.style != Style::Off)?;
-    if let Some(path) = rejects {
-        check_name("--rejects", path, input.layout.format)?;
-    }
     let KnownAnswers {
         requests,
         limit,
         ledger,
-    } = KnownAnswers::open(config.ledger.as_ref(), config.dedupe)?;
-    let open = |target: &Target| RejectsWriter::open(target, input.mode, &input.layout);
-    let partial = target.as_ref().and_then(Target::partial);
-    let rejects = interrupts.opening(partial, || target.as_ref().map(open).transpose())?;
-    let pass = Pass {
-        requests,
-        rejects,
-        progress: PassProgress::new(config.style, input.facts.size),
+    } = KnownAnswers::open(ledger, &config)?;
+    let progress = PassProgress::new(config.style, inputs.size());
+    let mut pass = Pass::new(requests, progress, config.run.judges_first_rows);
+    let (files, rejects) = match inputs {
+        CheckedInputs::One(only) => one_file(&config, &only, &interrupts, &mut pass)?,
+        CheckedInputs::Several(inputs, directory) => {
+            let files = several_files(&config, inputs, directory.as_ref(), &mut pass)?;
+            (files, None)
+        }
     };
-    let PassEnd { counts, rejects } = pass.run(input.reader)?;
+    let calls = pass.calls()?;
     let written = rejects.map(RejectsWriter::commit).transpose();
     let written = written.map_err(|unfinished| closed(unfinished.error))?;
     let outlook = Outlook {
-        name: input.facts.name(),
-        selection: input.facts.selection,
-        path: match &input.facts.source {
-            Input::File(path) => Some(path.clone()),
-            Input::Stdin => None,
-        },
-        mapping: input.facts.mapping.clone(),
-        replaced: input.facts.replaced.clone(),
-        time: TimeEstimate::new(counts.calls, config.rate, limit),
-        counts,
-        remedies: RemedyContext::new(&settings, input.layout.format),
+        files,
+        calls,
         ledger,
         tariff: config.tariff,
+        time: TimeEstimate::new(calls, config.run.rate, config.run.concurrency, limit),
+        limits: config.run.limits,
         rejects: written.and_then(|written| written.rejects),
     };
-    let ignored = input.facts.ignored.any();
-    let ignored = ignored.then(|| bytes_ignored("the input"));
     print(&if config.json {
         outlook.json()
     } else {
         text(&outlook)
     })?;
     // On a terminal, both streams are read as one text.
-    for warning in ignored.into_iter().chain(words::warnings(&outlook)) {
+    for warning in words::warnings(&outlook) {
         warn(&printable(&warning));
     }
     Ok(outlook.exit())
 }
 
-/// Fails if the rejects would replace the input or the ledger.
-fn refuse_one_file(config: &CheckConfig) -> Result<()> {
-    let Some(rejects) = &config.rejects else {
-        return Ok(());
+/// Reads the only input, and leaves its rejects to be committed.
+fn one_file(
+    config: &CheckConfig,
+    settings: &ReaderSettings,
+    interrupts: &Interrupts,
+    pass: &mut Pass,
+) -> Result<(Vec<FileOutlook>, Option<RejectsWriter>)> {
+    let path = config.rejects.as_deref();
+    let replace = if config.overwrite {
+        Replace::Whole
+    } else {
+        Replace::Nothing
     };
-    let rejects = || NamedFile::partial("rejects", rejects);
-    if let Input::File(path) = &config.input.file.input {
-        refuse_clashes(&[NamedFile::input(path), rejects()])?;
+    let target = path.map(|path| Target::new(path, |_| replace));
+    let target = target.transpose()?;
+    let compose = requests::marked(config.plan);
+    let input = OpenInput::open(settings.clone(), compose, config.style != Style::Off)?;
+    let format = input.layout.format;
+    path.map_or(Ok(()), |path| check_name("--rejects", path, format))?;
+    let open = |target: &Target| RejectsWriter::open(target, input.mode, &input.layout);
+    let partial = target.as_ref().and_then(Target::partial);
+    let rejects = interrupts.opening(partial, || target.as_ref().map(open).transpose())?;
+    let passed = pass.file(input.reader, rejects)?;
+    if let Some(error) = passed.broken {
+        return Err(error);
     }
-    match &config.ledger {
-        Some(CheckLedger {
-            ledger: NamedLedger::File(path),
-            ..
-        }) => refuse_clashes(&[NamedFile::ledger(path), rejects()]),
-        _ => Ok(()),
+    let remedies = RemedyContext::new(settings, format);
+    let file = FileOutlook::of(&input.facts, remedies, passed.rows);
+    Ok((vec![file], passed.rejects))
+}
+
+/// Reads one input after the other. One that cannot be used is no reason not to look at the others, as in a run.
+fn several_files(
+    config: &CheckConfig,
+    inputs: Vec<InputFile>,
+    directory: Option<&OutputDirectory>,
+    pass: &mut Pass,
+) -> Result<Vec<FileOutlook>> {
+    let again = config.run.overwrites || config.run.retries;
+    let mut files = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        let output = directory.map(|directory| directory.output_of(&input));
+        let settings = input.settings;
+        if output.is_some_and(|output| !again && is_finished(&output)) {
+            files.push(FileOutlook::unread(&settings).finished());
+            continue;
+        }
+        let compose = requests::marked(config.plan);
+        let opened = OpenInput::open(settings.clone(), compose, config.style != Style::Off);
+        let (file, broken) = match opened {
+            Ok(input) => {
+                let passed = pass.file(input.reader, None)?;
+                let remedies = RemedyContext::new(&settings, input.layout.format);
+                let file = FileOutlook::of(&input.facts, remedies, passed.rows);
+                (file, passed.broken)
+            }
+            Err(error) => (FileOutlook::unread(&settings), Some(error)),
+        };
+        files.push(match broken {
+            Some(error) => {
+                tell_error(&error);
+                file.broken(&error)
+            }
+            None => file,
+        });
     }
+    Ok(files)
 }
 
 /// What is known of the requests before the pass.
@@ -115,56 +145,49 @@ struct KnownAnswers {
 }
 
 impl KnownAnswers {
-    /// Opens the ledger, if one is named. One that does not exist yet has no answers.
+    /// Opens the ledger, if there is one to look at. One that does not exist yet has no answers.
     ///
     /// # Errors
     /// Exit code 2: it cannot be used.
-    fn open(ledger: Option<&CheckLedger>, dedupe: bool) -> Result<Self> {
-        let Some(CheckLedger {
+    fn open(ledger: Option<LookedUpLedger>, config: &CheckConfig) -> Result<Self> {
+        let nothing = |ledger| Self {
+            requests: RequestLookup::without_ledger(config.dedupe),
+            limit: None,
             ledger,
-            account,
-            freshness,
-            captured,
-        }) = ledger
-        else {
-            return Ok(Self {
-                requests: RequestLookup::without_ledger(dedupe),
-                limit: None,
-                ledger: None,
-            });
+        };
+        let (Some(ledger), Some(options)) = (ledger, &config.ledger) else {
+            return Ok(nothing(None));
         };
         let preview = preview(&PreviewSettings {
-            ledger,
-            account: account.as_ref().map(|account| PreviewAccount {
+            ledger: &ledger.named,
+            account: options.account.as_ref().map(|account| PreviewAccount {
                 endpoint: &account.endpoint,
                 service_id: &account.service_id,
             }),
-            freshness: *freshness,
-            captured,
+            freshness: options.freshness,
+            captured: &options.captured,
         })?;
-        let Some(preview) = preview else {
-            return Ok(Self {
-                requests: RequestLookup::without_ledger(dedupe),
-                limit: None,
+        let is_used = |run| run != PreviewedRun::Retry || !ledger.of_unfinished_run;
+        Ok(match preview {
+            None => nothing(Some(LedgerOutlook {
+                ledger: ledger.named,
+                sandbox: false,
+                endpoint: None,
+                run: PreviewedRun::First,
+                others: Vec::new(),
+            })),
+            Some(preview) if is_used(preview.run) => Self {
+                requests: RequestLookup::over(preview.lookup, preview.hasher, config.dedupe),
+                limit: preview.known_limit,
                 ledger: Some(LedgerOutlook {
-                    ledger: ledger.clone(),
-                    sandbox: false,
-                    endpoint: None,
-                    run: PreviewedRun::First,
-                    others: Vec::new(),
+                    ledger: ledger.named,
+                    sandbox: preview.endpoint == Some(Account::of_sandbox().endpoint),
+                    endpoint: preview.endpoint,
+                    run: preview.run,
+                    others: preview.others,
                 }),
-            });
-        };
-        Ok(Self {
-            requests: RequestLookup::over(preview.lookup, preview.hasher, dedupe),
-            limit: preview.known_limit,
-            ledger: Some(LedgerOutlook {
-                ledger: ledger.clone(),
-                sandbox: preview.endpoint == Some(Account::of_sandbox().endpoint),
-                endpoint: preview.endpoint,
-                run: preview.run,
-                others: preview.others,
-            }),
+            },
+            Some(_) => nothing(None),
         })
     }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::counts::{CheckedRows, NamedRows};
 use super::estimate::{RateSource, TimeEstimate};
-use super::outlook::Outlook;
+use super::outlook::{FileOutlook, Outlook};
 use super::remedies::remedy_for;
 use crate::base::money::{Currency, Money, Price};
 use crate::raw_json::escape_unsafe;
@@ -23,22 +23,32 @@ struct CheckJson<'a> {
     r#type: &'static str,
     version: u8,
     exit_code: u8,
-    input: Option<Cow<'a, str>>,
-    mapping: &'a str,
+    files: Vec<CheckedFileJson<'a>>,
     rows: CountedRowsJson,
-    unsendable: BTreeMap<Reason, UnsendableJson<'a>>,
-    run_refuses: Option<Reason>,
     known: u64,
     failed_before: u64,
     duplicates: u64,
     calls: u64,
     cost: Option<CallCostJson<'a>>,
     time: TimeJson,
-    unusual_lengths: BTreeMap<String, TallyJson<'a>>,
     ledger: Option<LookedUpLedgerJson<'a>>,
     ledger_answers_damaged: u64,
     ledger_answers_from_the_future: u64,
     rejects: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Serialize)]
+struct CheckedFileJson<'a> {
+    input: Option<Cow<'a, str>>,
+    error: Option<&'a str>,
+    finished: bool,
+    mapping: &'a str,
+    rows: CountedRowsJson,
+    unsendable: BTreeMap<Reason, UnsendableJson<'a>>,
+    run_refuses: Option<Reason>,
+    known: u64,
+    failed_before: u64,
+    unusual_lengths: BTreeMap<String, TallyJson<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -94,61 +104,68 @@ impl Outlook {
 
 impl<'a> CheckJson<'a> {
     fn new(outlook: &'a Outlook) -> Self {
-        let counts = &outlook.counts;
-        let path = |path: &'a Path| path.to_string_lossy();
         Self {
             r#type: "check",
             version: 1,
             exit_code: outlook.exit().code(),
-            input: outlook.path.as_deref().map(path),
-            mapping: &outlook.mapping,
-            rows: CountedRowsJson::new(counts),
-            unsendable: { counts.unsendable.iter() }
-                .map(|(reason, tally)| (*reason, unsendable(*reason, tally, outlook)))
-                .collect(),
-            run_refuses: counts.refused,
-            known: counts.known,
-            failed_before: counts.failed_before,
-            duplicates: counts.duplicates(),
-            calls: counts.calls,
+            files: outlook.files.iter().map(CheckedFileJson::new).collect(),
+            rows: CountedRowsJson {
+                read: outlook.total(|rows| rows.read),
+                sendable: outlook.total(CheckedRows::sendable),
+                unsendable: outlook.total(CheckedRows::rejected),
+            },
+            known: outlook.total(|rows| rows.known),
+            failed_before: outlook.total(|rows| rows.failed_before),
+            duplicates: outlook.duplicates(),
+            calls: outlook.calls,
             cost: outlook.tariff.as_ref().map(|tariff| CallCostJson {
                 price: tariff.price,
                 currency: tariff.currency.as_ref(),
-                expected: tariff.price.of(counts.calls),
+                expected: tariff.price.of(outlook.calls),
             }),
             time: TimeJson::new(outlook.time),
-            unusual_lengths: { counts.unusual.iter() }
-                .map(|(field, tally)| {
-                    let NamedRows { rows, first } = tally;
-                    (field.to_string(), TallyJson { rows: *rows, first })
-                })
-                .collect(),
             ledger: outlook.ledger.as_ref().map(|ledger| LookedUpLedgerJson {
                 path: ledger.ledger.to_string().into(),
                 endpoint: ledger.endpoint.as_deref(),
             }),
-            ledger_answers_damaged: counts.damaged,
-            ledger_answers_from_the_future: counts.from_the_future,
-            rejects: outlook.rejects().map(path),
+            ledger_answers_damaged: outlook.total(|rows| rows.damaged),
+            ledger_answers_from_the_future: outlook.total(|rows| rows.from_the_future),
+            rejects: outlook.rejects().map(Path::to_string_lossy),
         }
     }
 }
 
-fn unsendable<'a>(reason: Reason, tally: &'a NamedRows, outlook: &Outlook) -> UnsendableJson<'a> {
-    let remedy = remedy_for(reason, outlook.remedies);
-    UnsendableJson {
-        rows: tally.rows,
-        first: &tally.first,
-        options: remedy.map_or(&[], |remedy| remedy.options),
-    }
-}
-
-impl CountedRowsJson {
-    fn new(counts: &CheckedRows) -> Self {
+impl<'a> CheckedFileJson<'a> {
+    fn new(file: &'a FileOutlook) -> Self {
+        let rows = &file.rows;
+        let unsendable = rows.unsendable.iter().map(|(reason, tally)| {
+            let remedy = remedy_for(*reason, file.remedies);
+            let json = UnsendableJson {
+                rows: tally.rows,
+                first: &tally.first,
+                options: remedy.map_or(&[], |remedy| remedy.options),
+            };
+            (*reason, json)
+        });
+        let unusual = rows.unusual.iter().map(|(field, tally)| {
+            let NamedRows { rows, first } = tally;
+            (field.to_string(), TallyJson { rows: *rows, first })
+        });
         Self {
-            read: counts.read,
-            sendable: counts.sendable(),
-            unsendable: counts.rejected(),
+            input: file.path.as_deref().map(Path::to_string_lossy),
+            error: file.error.as_deref(),
+            finished: file.finished,
+            mapping: &file.mapping,
+            rows: CountedRowsJson {
+                read: rows.read,
+                sendable: rows.sendable(),
+                unsendable: rows.rejected(),
+            },
+            unsendable: unsendable.collect(),
+            run_refuses: rows.refused,
+            known: rows.known,
+            failed_before: rows.failed_before,
+            unusual_lengths: unusual.collect(),
         }
     }
 }

@@ -8,6 +8,7 @@ mod counts;
 mod distinct;
 mod estimate;
 mod execute;
+mod inputs;
 mod json;
 mod known;
 mod outlook;

@@ -1,4 +1,4 @@
-//! The pass over the file: a thread reads, and the thread that called counts.
+//! The pass over the files: a thread reads, and the thread that called counts.
 
 use super::super::read_ahead::read_ahead;
 use super::counts::CheckedRows;
@@ -12,77 +12,136 @@ use crate::output::{RejectsWriter, WriteError};
 use crate::row::RowNumber;
 use crate::telemetry::event::Unusable;
 
-/// What a pass needs besides the rows.
+/// A pass over one file after the other.
 pub(super) struct Pass {
-    pub(super) requests: RequestLookup,
-    pub(super) rejects: Option<RejectsWriter>,
-    pub(super) progress: PassProgress,
+    requests: RequestLookup,
+    progress: PassProgress,
+    distinct: DistinctCounter,
+    /// Requests that are sent for one row only.
+    single: u64,
+    /// The run refuses a file whose first rows all fail for the same reason.
+    judges_first_rows: bool,
 }
 
-/// What a pass leaves.
-pub(super) struct PassEnd {
-    pub(super) counts: CheckedRows,
+/// A file that was read.
+pub(super) struct PassedFile {
+    pub(super) rows: CheckedRows,
     /// With all rows that cannot be sent, and not yet under its final name.
     pub(super) rejects: Option<RejectsWriter>,
+    /// Why it cannot be read to its end.
+    pub(super) broken: Option<Error>,
 }
 
 impl Pass {
-    /// Reads to the end.
+    /// Over no file yet.
+    pub(super) fn new(
+        requests: RequestLookup,
+        progress: PassProgress,
+        judges_first_rows: bool,
+    ) -> Self {
+        Self {
+            requests,
+            progress,
+            distinct: DistinctCounter::new(),
+            single: 0,
+            judges_first_rows,
+        }
+    }
+
+    /// Reads a file to its end.
     ///
     /// # Errors
-    /// The input cannot be read to its end, or a file cannot be written. Nothing is left then.
-    pub(super) fn run(mut self, mut reader: Reader) -> Result<PassEnd> {
-        let mut counter = Counter::default();
+    /// The ledger cannot be read, or a file cannot be written. Nothing is left then.
+    pub(super) fn file(
+        &mut self,
+        mut reader: Reader,
+        mut rejects: Option<RejectsWriter>,
+    ) -> Result<PassedFile> {
+        let mut rows = CheckedRows::default();
+        let mut first = FirstRows::new(self.judges_first_rows);
+        let (mut broken, mut position) = (None, 0);
         for batch in read_ahead(move || reader.next_batch())? {
-            let batch = batch?;
-            let position = batch.position;
-            self.count(&mut counter, batch)?;
-            self.progress.show(counter.rows.read, position);
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(error) => {
+                    broken = Some(error);
+                    break;
+                }
+            };
+            position = batch.position;
+            self.count(&mut rows, &mut first, rejects.as_mut(), batch)?;
+            self.progress.show(rows.read, position);
         }
-        self.progress.end();
-        let Counter {
-            mut rows, distinct, ..
-        } = counter;
-        rows.calls += distinct.count()?;
-        Ok(PassEnd {
-            counts: rows,
-            rejects: self.rejects,
+        self.progress.end_file(rows.read, position);
+        Ok(PassedFile {
+            rows,
+            rejects,
+            broken,
         })
     }
 
-    fn count(&mut self, counter: &mut Counter, batch: RowBatch) -> Result<()> {
+    /// The requests to send.
+    ///
+    /// # Errors
+    /// The temporary file cannot be read.
+    pub(super) fn calls(self) -> Result<u64> {
+        Ok(self.single + self.distinct.count()?)
+    }
+
+    fn count(
+        &mut self,
+        rows: &mut CheckedRows,
+        first: &mut FirstRows,
+        mut rejects: Option<&mut RejectsWriter>,
+        batch: RowBatch,
+    ) -> Result<()> {
         let bodies = batch.rows.iter().filter_map(|ReadRow { row, request }| {
             let (_, body) = requests::split(request.as_ref().ok()?);
             Some((body, row.number))
         });
         self.requests.begin(bodies)?;
         for ReadRow { row, request } in batch.rows {
-            counter.rows.read += 1;
-            if let Some(reason) = counter.first.take(&request) {
-                counter.rows.refused = Some(reason);
+            rows.read += 1;
+            if let Some(reason) = first.take(&request) {
+                rows.refused = Some(reason);
             }
             match request {
                 Ok(request) => {
                     let (marks, body) = requests::split(&request);
                     for field in marks.fields() {
-                        let tally = counter.rows.unusual.entry(field).or_default();
-                        tally.add(row.number);
+                        rows.unusual.entry(field).or_default().add(row.number);
                     }
-                    counter.request(&mut self.requests, body, row.number)?;
+                    self.request(rows, body, row.number)?;
                 }
                 Err(failure) => {
-                    let reason = failure.reason;
-                    let tally = counter.rows.unsendable.entry(reason).or_default();
+                    let tally = rows.unsendable.entry(failure.reason).or_default();
                     tally.add(row.number);
-                    if let Some(rejects) = &mut self.rejects {
+                    if let Some(rejects) = &mut rejects {
                         rejects.add(&row, &failure);
                     }
                 }
             }
         }
         self.requests.end()?;
-        let written = self.rejects.as_mut().map(RejectsWriter::write_out);
+        let written = rejects.map(RejectsWriter::write_out);
         written.unwrap_or(Ok(())).map_err(closed)
+    }
+
+    /// Counts a row that can be sent.
+    fn request(&mut self, rows: &mut CheckedRows, body: &[u8], row: RowNumber) -> Result<()> {
+        let (state, unusable) = self.requests.find(body, row)?;
+        match unusable {
+            Some(Unusable::Damaged) => rows.damaged += 1,
+            Some(Unusable::FromTheFuture) => rows.from_the_future += 1,
+            None => {}
+        }
+        match state {
+            RequestState::Known => rows.known += 1,
+            RequestState::FailedBefore => rows.failed_before += 1,
+            RequestState::New(Some(hash)) => self.distinct.add(hash)?,
+            RequestState::New(None) => self.single += 1,
+        }
+        Ok(())
     }
 }
 
@@ -91,41 +150,5 @@ pub(super) fn closed(error: WriteError) -> Error {
     match error {
         WriteError::Failed(error) => error,
         WriteError::Closed => Error::stopped("nobody reads the rejects any more"),
-    }
-}
-
-/// What has been counted so far.
-struct Counter {
-    rows: CheckedRows,
-    first: FirstRows,
-    distinct: DistinctCounter,
-}
-
-impl Default for Counter {
-    fn default() -> Self {
-        Self {
-            rows: CheckedRows::default(),
-            first: FirstRows::new(true),
-            distinct: DistinctCounter::new(),
-        }
-    }
-}
-
-impl Counter {
-    /// Counts a row that can be sent.
-    fn request(&mut self, requests: &mut RequestLookup, body: &[u8], row: RowNumber) -> Result<()> {
-        let (state, unusable) = requests.find(body, row)?;
-        match unusable {
-            Some(Unusable::Damaged) => self.rows.damaged += 1,
-            Some(Unusable::FromTheFuture) => self.rows.from_the_future += 1,
-            None => {}
-        }
-        match state {
-            RequestState::Known => self.rows.known += 1,
-            RequestState::FailedBefore => self.rows.failed_before += 1,
-            RequestState::New(Some(hash)) => self.distinct.add(hash)?,
-            RequestState::New(None) => self.rows.calls += 1,
-        }
-        Ok(())
     }
 }

@@ -15,25 +15,29 @@ const LINES: Duration = Duration::from_secs(10);
 /// Shows how far a pass is.
 pub(super) struct PassProgress {
     style: Style,
-    /// Bytes of the input, if that is known.
+    /// Bytes of all inputs, if that is known.
     size: Option<u64>,
+    /// Rows and bytes of the files that were read before.
+    before: (u64, u64),
     shown: Instant,
     drawn: bool,
 }
 
 impl PassProgress {
-    /// For an input of this size.
+    /// For inputs of this size.
     pub(super) fn new(style: Style, size: Option<u64>) -> Self {
         Self {
             style,
             size,
+            before: (0, 0),
             shown: Instant::now(),
             drawn: false,
         }
     }
 
-    /// Shows that this many rows were read, up to this position in the input.
+    /// Shows that this many rows of a file were read, up to this position in it.
     pub(super) fn show(&mut self, rows: u64, position: u64) {
+        let (rows, position) = (self.before.0 + rows, self.before.1 + position);
         let every = match self.style {
             Style::Bar => REDRAWN,
             Style::Plain => LINES,
@@ -56,8 +60,14 @@ impl PassProgress {
         }
     }
 
-    /// Removes what was drawn.
-    pub(super) fn end(&mut self) {
+    /// Counts a file that was read, and removes what was drawn.
+    pub(super) fn end_file(&mut self, rows: u64, size: u64) {
+        self.before.0 += rows;
+        self.before.1 += size;
+        self.end();
+    }
+
+    fn end(&mut self) {
         if std::mem::take(&mut self.drawn) {
             draw(&[]);
         }

@@ -65,7 +65,7 @@ pub(super) const fn remedy_for(reason: Reason, context: RemedyContext) -> Option
         Reason::InvalidEmail => (MAP, "`--map email=COLUMN` if another column has it"),
         Reason::WrongType => (
             MAP,
-            "`--map FIELD=/POINTER` if the value is in a nested member",
+            "`--map FIELD=/POINTER` if the value is in a nested member\na number must be in quotes, and a phone number needs its `+`: \"+4930123456\"",
         ),
         Reason::AmbiguousField => (MAP, "`--map FIELD=MEMBER` says which one to send"),
         Reason::ExistingColumns => (

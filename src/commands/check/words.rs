@@ -1,33 +1,76 @@
 //! The result for people.
 
-use super::counts::NamedRows;
+use super::super::open_input::bytes_ignored;
+use super::counts::CheckedRows;
 use super::estimate::{LATENCY, RateSource, TimeEstimate};
-use super::outlook::{LedgerOutlook, Outlook};
+use super::outlook::{FileOutlook, LedgerOutlook, Outlook, RowsOfKind};
 use super::remedies::remedy_for;
 use crate::base::elapsed::time;
 use crate::base::error::{printable, quoted, shown};
+use crate::config::InputLimits;
 use crate::fields::usual_length;
 use crate::ledger::PreviewedRun;
 use crate::observe::{count, counted, day, per_time};
 
 /// The result, without a line end after the last line.
 pub(super) fn text(outlook: &Outlook) -> String {
-    let mut first = format!("{}: {}", outlook.name, counted(outlook.counts.read, "row"));
-    if let Some(part) = outlook.selection.words() {
-        first += &format!(", {part}");
-    }
-    let mut lines = vec![first];
-    if !outlook.mapping.is_empty() {
-        lines.push(format!("  {}", printable(&outlook.mapping)));
-    }
-    if !outlook.replaced.is_empty() {
-        let names: Vec<_> = outlook.replaced.iter().map(|name| quoted(name)).collect();
-        lines.push(format!("  replacing {} of the input", names.join(", ")));
-    }
+    let mut lines = match outlook.only_file() {
+        Some(file) => one_file(file),
+        None => files(outlook),
+    };
     lines.push(String::new());
     lines.extend(aligned(&table(outlook)));
     lines.extend(remarks(outlook));
     lines.join("\n")
+}
+
+/// The only input, with its columns.
+fn one_file(file: &FileOutlook) -> Vec<String> {
+    let mut first = format!("{}: {}", file.name, counted(file.rows.read, "row"));
+    if let Some(part) = file.selection.words() {
+        first += &format!(", {part}");
+    }
+    let mut lines = vec![first];
+    lines.extend(columns(file, "  "));
+    lines
+}
+
+/// A line for each input. Most have the columns of the one before, which are not repeated.
+fn files(outlook: &Outlook) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{}: {}",
+        counted(outlook.files.len() as u64, "file"),
+        counted(outlook.total(|rows| rows.read), "row")
+    )];
+    let mut shown = Vec::new();
+    for file in &outlook.files {
+        let rejected = file.rows.rejected();
+        let was_read = !file.finished && file.error.is_none();
+        let facts = [
+            file.finished.then(|| "finished".to_owned()),
+            (was_read || file.rows.read > 0).then(|| counted(file.rows.read, "row")),
+            (rejected > 0).then(|| format!("{} cannot be sent", count(rejected))),
+            file.error.is_some().then(|| "cannot be used".to_owned()),
+        ];
+        let facts: Vec<_> = facts.into_iter().flatten().collect();
+        lines.push(format!("  {}: {}", file.name, facts.join(", ")));
+        let columns: Vec<_> = columns(file, "    ").collect();
+        if !columns.is_empty() && columns != shown {
+            lines.extend(columns.iter().cloned());
+            shown = columns;
+        }
+    }
+    lines
+}
+
+/// Which column is which field, and which are replaced.
+fn columns(file: &FileOutlook, indent: &str) -> impl Iterator<Item = String> {
+    let mapping =
+        (!file.mapping.is_empty()).then(|| format!("{indent}{}", printable(&file.mapping)));
+    let names: Vec<_> = file.replaced.iter().map(|name| quoted(name)).collect();
+    let replaced =
+        (!names.is_empty()).then(|| format!("{indent}replacing {} of the input", names.join(", ")));
+    mapping.into_iter().chain(replaced)
 }
 
 /// A line of the table: what is counted, the number, and a remark.
@@ -51,17 +94,17 @@ impl CountLine {
 }
 
 fn table(outlook: &Outlook) -> Vec<CountLine> {
-    let counts = &outlook.counts;
+    let sendable = outlook.total(CheckedRows::sendable);
     let mut lines = vec![
-        CountLine::new("can be sent", counts.sendable(), ""),
-        CountLine::new("cannot be sent", counts.rejected(), ""),
+        CountLine::new("can be sent", sendable, ""),
+        CountLine::new("cannot be sent", outlook.total(CheckedRows::rejected), ""),
     ];
-    for (reason, tally) in &counts.unsendable {
-        let remedy = remedy_for(*reason, outlook.remedies);
+    for (reason, found) in outlook.by_kind(|rows| &rows.unsendable) {
+        let remedy = remedy_for(reason, found.file.remedies);
         lines.push(CountLine {
             label: format!("  {reason}"),
-            number: tally.rows,
-            remark: rows(tally),
+            number: found.rows,
+            remark: rows(outlook, &found),
             below: remedy.map(|remedy| remedy.words),
         });
     }
@@ -71,19 +114,17 @@ fn table(outlook: &Outlook) -> Vec<CountLine> {
         } else {
             "paid for already"
         };
-        lines.push(CountLine::new(label, counts.known, answers(ledger)));
+        let known = outlook.total(|rows| rows.known);
+        lines.push(CountLine::new(label, known, answers(ledger)));
     }
-    if counts.failed_before > 0 {
+    let failed_before = outlook.total(|rows| rows.failed_before);
+    if failed_before > 0 {
         let remark = "the run that was stopped failed on them, and does not send them again";
-        lines.push(CountLine::new(
-            "failed already",
-            counts.failed_before,
-            remark,
-        ));
+        lines.push(CountLine::new("failed already", failed_before, remark));
     }
     let remark = "repeat an earlier row";
-    lines.push(CountLine::new("duplicates", counts.duplicates(), remark));
-    lines.push(CountLine::new("calls to make", counts.calls, ""));
+    lines.push(CountLine::new("duplicates", outlook.duplicates(), remark));
+    lines.push(CountLine::new("calls to make", outlook.calls, ""));
     lines
 }
 
@@ -127,30 +168,37 @@ fn aligned(lines: &[CountLine]) -> Vec<String> {
 
 /// What follows the table.
 fn remarks(outlook: &Outlook) -> Vec<String> {
-    let counts = &outlook.counts;
+    let rejected = outlook.total(CheckedRows::rejected);
     let mut lines = vec![String::new()];
     if let Some(tariff) = &outlook.tariff {
         lines.push(format!(
             "cost: {} at {} a call; retries may cost more",
-            tariff.shown_for(counts.calls),
+            tariff.shown_for(outlook.calls),
             tariff.shown_for(1)
         ));
     }
-    if counts.calls > 0 {
+    if outlook.calls > 0 {
         lines.push(format!("time: {}", how_long(outlook.time)));
     }
-    if let Some(reason) = counts.refused {
+    for file in &outlook.files {
+        let Some(reason) = file.rows.refused else {
+            continue;
+        };
+        let which = match outlook.only_file() {
+            Some(_) => "this file",
+            None => &format!("`{}`", file.name),
+        };
         lines.push(format!(
-            "`rescore run` refuses this file: its first rows all fail for the same reason,\n`{reason}` (`--give-up-after never` continues anyway)"
+            "`rescore run` refuses {which}: its first rows all fail for the same reason,\n`{reason}` (`--give-up-after never` continues anyway)"
         ));
     }
     match outlook.rejects() {
         Some(file) => lines.push(format!(
             "rejects: {} in `{}`",
-            counted(counts.rejected(), "row"),
+            counted(rejected, "row"),
             shown(file)
         )),
-        None if counts.rejected() > 0 => lines.push(
+        None if rejected > 0 && outlook.only_file().is_some() => lines.push(
             "`--rejects FILE` writes the rows that cannot be sent, so that you can fix them"
                 .to_owned(),
         ),
@@ -195,22 +243,31 @@ fn how_long(estimate: TimeEstimate) -> String {
 
 /// What a person should know besides the numbers.
 pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
-    let counts = &outlook.counts;
     let mut warnings = Vec::new();
-    if counts.read == 0 {
-        warnings.push(format!("{} has no rows", outlook.name));
+    for file in &outlook.files {
+        if file.ignores_bytes {
+            let name = match outlook.only_file() {
+                Some(_) => "the input",
+                None => &format!("`{}`", file.name),
+            };
+            warnings.push(bytes_ignored(name));
+        }
+        if file.rows.read == 0 && file.error.is_none() && !file.finished {
+            warnings.push(format!("{} has no rows", file.name));
+        }
     }
-    for (field, tally) in &counts.unusual {
-        if let Some(usual) = usual_length(*field) {
+    for (field, found) in outlook.by_kind(|rows| &rows.unusual) {
+        if let Some(usual) = usual_length(field) {
             warnings.push(format!(
                 "unusual length of `{field}` in {} (usual: {} to {} characters), sent all the same: {}",
-                counted(tally.rows, "row"),
+                counted(found.rows, "row"),
                 usual.start(),
                 usual.end(),
-                rows(tally)
+                rows(outlook, &found)
             ));
         }
     }
+    warnings.extend(refused_by_limits(outlook));
     let is_first = |ledger: &&LedgerOutlook| ledger.run == PreviewedRun::First;
     if let Some(ledger) = outlook.ledger.as_ref().filter(is_first) {
         // The name may be mistyped.
@@ -230,8 +287,11 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
         ));
     }
     for (number, what) in [
-        (counts.damaged, "damaged"),
-        (counts.from_the_future, "dated in the future"),
+        (outlook.total(|rows| rows.damaged), "damaged"),
+        (
+            outlook.total(|rows| rows.from_the_future),
+            "dated in the future",
+        ),
     ] {
         if number > 0 {
             warnings.push(format!(
@@ -243,14 +303,46 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
     warnings
 }
 
-/// `row 7`, `rows 7, 9`, `rows 7, 9, 12, …`.
-fn rows(tally: &NamedRows) -> String {
-    let numbers: Vec<_> = tally.first.iter().map(u64::to_string).collect();
-    let more = if tally.rows > tally.first.len() as u64 {
+/// Why the run would send nothing, by `--min-rows` and `--max-invalid`.
+fn refused_by_limits(outlook: &Outlook) -> Vec<String> {
+    // It counts the rows of those as well, which were not read here.
+    if outlook.files.iter().any(|file| file.finished) {
+        return Vec::new();
+    }
+    let InputLimits {
+        min_rows,
+        max_invalid,
+    } = outlook.limits;
+    let (read, rejected) = (
+        outlook.total(|rows| rows.read),
+        outlook.total(CheckedRows::rejected),
+    );
+    let nothing = |why| format!("`rescore run` sends nothing: {why}");
+    let few = min_rows.filter(|least| read < least.get());
+    let few = few.map(|least| format!("{}, fewer than `--min-rows {least}`", counted(read, "row")));
+    let invalid = max_invalid.filter(|most| !most.covers(rejected, read));
+    let invalid = invalid.map(|most| {
+        format!(
+            "{} of {} cannot be sent, more than `--max-invalid {most}` allows",
+            count(rejected),
+            counted(read, "row")
+        )
+    });
+    few.into_iter().chain(invalid).map(nothing).collect()
+}
+
+/// `row 7`, `rows 7, 9`, `rows 7, 9, 12, …`, with the name of the file if there are several.
+fn rows(outlook: &Outlook, found: &RowsOfKind<'_>) -> String {
+    let numbers: Vec<_> = found.first.first.iter().map(u64::to_string).collect();
+    let more = if found.rows > numbers.len() as u64 {
         ", …"
     } else {
         ""
     };
-    let rows = if tally.rows == 1 { "row" } else { "rows" };
-    format!("{rows} {}{more}", numbers.join(", "))
+    let rows = if numbers.len() == 1 { "row" } else { "rows" };
+    let place = match outlook.only_file() {
+        Some(_) => String::new(),
+        None => format!("`{}`: ", found.file.name),
+    };
+    format!("{place}{rows} {}{more}", numbers.join(", "))
 }

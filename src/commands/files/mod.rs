@@ -1,9 +1,13 @@
-//! What every command that writes rows checks about the names of its files, before it opens them.
+//! What commands do with the names of their files before they open them: find the inputs, and check what they write.
 
 mod clashes;
+mod directory;
+mod inputs;
 mod names;
 mod summary;
 
 pub(super) use clashes::{NamedFile, refuse_clashes};
+pub(super) use directory::{OutputDirectory, WrittenNames, is_finished, rejects_of};
+pub(super) use inputs::{InputFile, find_inputs};
 pub(super) use names::{check_name, rejects_beside};
 pub(super) use summary::create_summary;

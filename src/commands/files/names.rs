@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::base::error::{Error, Result, printable, shown};
+use crate::base::error::{Error, Result, shown};
 use crate::layout::{Compression, Format};
 
 /// Endings of files that are not made of lines.
@@ -51,7 +51,7 @@ pub(in crate::commands) fn check_name(flag: &str, path: &Path, format: Format) -
         "cannot write {is} to `{flag} {}`: the name says another format, and the output has the format of the input",
         shown(path)
     ))
-    .hint(format!("name it `{}`", printable(&better))))
+    .hint(format!("name it `{}`", shown(&path.with_file_name(better)))))
 }
 
 /// Where the rejects of an output go if no option says so.
@@ -96,7 +96,7 @@ mod tests {
         let [csv, tsv] = [b',', b'\t'].map(|delimiter| Format::Delimited { delimiter });
         for (name, format, better) in [
             ("scored.xlsx", csv, "scored.csv"),
-            ("out/Scored.XLSX", tsv, "Scored.tsv"),
+            ("out/Scored.XLSX", tsv, "out/Scored.tsv"),
             ("scored.parquet", Format::Jsonl, "scored.jsonl"),
             ("scored.csv.zip", csv, "scored.csv"),
             ("scored.jsonl.gz", csv, "scored.csv.gz"),

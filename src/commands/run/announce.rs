@@ -177,7 +177,7 @@ fn tell_earlier_run(ledger: &PreparedLedger) {
         (_, true) => format!(": it has {}", counted(answers, "answer")),
     };
     let started = moment(started);
-    tell(&if ledger.was_finished() && ledger.retries() {
+    tell(&if ledger.was_finished() && ledger.is_retry() {
         format!("rescore: retrying the failed rows of the run of {started}{has}")
     } else {
         format!("rescore: continuing the run of {started}{has} (`--fresh` sends every row again)")
@@ -218,7 +218,7 @@ fn lacking(ledger: &PreparedLedger) -> Option<String> {
 
 /// A warning where failed rows are to be retried, but the run has others left: somebody may expect to pay for few calls.
 fn unfinished(ledger: &PreparedLedger) -> Option<String> {
-    (ledger.retries() && ledger.facts.previous_run == PreviousRun::Stopped).then(|| {
+    (ledger.is_retry() && ledger.facts.previous_run == PreviousRun::Stopped).then(|| {
         "the earlier run is not finished: `--retry-failed` also sends the rows that it has left"
             .to_owned()
     })

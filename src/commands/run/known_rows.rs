@@ -35,10 +35,11 @@ pub(super) fn check(
         return Ok(None);
     };
     // Where a run over several files stopped between two, the next has no answers.
-    if inputs.iter().any(|input| size(input).is_none()) || (inputs.len() > 1 && !ledger.retries()) {
+    if inputs.iter().any(|input| size(input).is_none()) || (inputs.len() > 1 && !ledger.is_retry())
+    {
         return Ok(None);
     }
-    let needed = if ledger.retries() {
+    let needed = if ledger.is_retry() {
         answers.get().div_ceil(2)
     } else {
         1
@@ -53,7 +54,7 @@ pub(super) fn check(
     // A part of the file may be gone.
     if tally.known * 2 >= tally.rows {
         Ok(None)
-    } else if ledger.retries() {
+    } else if ledger.is_retry() {
         Err(tally.refusal(ledger))
     } else {
         Ok(Some(tally.warning(answers.get())))

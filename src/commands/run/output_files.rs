@@ -231,7 +231,7 @@ impl OutputFiles {
         let report = report.transpose()?;
         let summary = { self.summary }.map(|path| create_summary(&path, mode));
         let summary = summary.transpose()?;
-        let (sink, sides) = targets.open(mode, ledger.continues(), size)?;
+        let (sink, sides) = targets.open(mode, ledger.uses_earlier_answers(), size)?;
         let report = report.map(|target| Document::open(&target, targets.beside(mode)));
         let report = report.transpose().map_err(disk_space::at_the_start)?;
         Ok(OpenFiles {
@@ -253,17 +253,17 @@ pub(super) struct RowTargets {
 }
 
 impl RowTargets {
-    /// Opens the files; `mode` and `size` are the input's. `continues`: rows of an earlier run are written again first.
+    /// Opens the files; `mode` and `size` are the input's. `uses_earlier_answers`: rows whose answers are in the ledger are written first.
     ///
     /// # Errors
     /// Exit code 2: one cannot be made. Exit code 3: the disk is full. Nothing is replaced then.
     pub(super) fn open(
         &self,
         mode: u32,
-        continues: bool,
+        uses_earlier_answers: bool,
         size: Option<u64>,
     ) -> Result<(Sink, Sides)> {
-        disk_space::for_the_next_rows(self.output.as_ref(), continues, size)?;
+        disk_space::for_the_next_rows(self.output.as_ref(), uses_earlier_answers, size)?;
         let beside = self.beside(mode);
         let open = |target: &Target| {
             let opened = target.open(mode);

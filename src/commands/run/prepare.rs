@@ -11,7 +11,7 @@ use super::known_rows;
 use super::ledger::{CallShape, LedgerPlan, PreparedLedger};
 use super::log::LogPlan;
 use super::metrics;
-use super::run_files::{FilesPlace, InputReading, PreparedFiles, ReadyFiles};
+use super::run_files::{FilesPlace, OpeningSettings, PreparedFiles, ReadyFiles};
 use super::run_wide_files::RunWideFiles;
 use super::service::Answerer;
 use super::stop_signals::StopSignals;
@@ -94,7 +94,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let place = wait.until_free(|| FilesPlace::check(config.files.clone(), &config.ledger))?;
     let mut ledger = LedgerPlan::new(&config.ledger, place.of_ledger())?;
     ledger.lock_early(&wait)?;
-    let reading = InputReading::of(config.plan, config.limits, &config.ledger, &config.watch);
+    let reading = OpeningSettings::of(config.plan, config.limits, &config.ledger, &config.watch);
     let inputs = place.inputs();
     let files = place.read(reading)?;
     files.refuse_clashes(&RunWideFiles::of(&config.watch, &answerer, &ledger))?;

@@ -57,9 +57,9 @@ pub(super) struct ReadyFiles {
     pub(super) report: Option<Document>,
 }
 
-/// How inputs are read up to their first rows.
+/// How inputs are opened and read up to their first rows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct InputReading<'a> {
+pub(super) struct OpeningSettings<'a> {
     pub(super) plan: Plan,
     /// What the inputs must be like.
     pub(super) limits: InputLimits,
@@ -71,7 +71,7 @@ pub(super) struct InputReading<'a> {
     pub(super) summary: Option<&'a Path>,
 }
 
-impl<'a> InputReading<'a> {
+impl<'a> OpeningSettings<'a> {
     /// How the inputs of a run with these settings are read.
     pub(super) fn of(
         plan: Plan,
@@ -130,8 +130,8 @@ impl FilesPlace {
     ///
     /// # Errors
     /// Exit code 2: an input cannot be read, or is not a file of users, or is broken; or an output's name is wrong.
-    pub(super) fn read(self, reading: InputReading<'_>) -> Result<CheckedFiles> {
-        let InputReading {
+    pub(super) fn read(self, reading: OpeningSettings<'_>) -> Result<CheckedFiles> {
+        let OpeningSettings {
             plan,
             limits,
             shows_text,

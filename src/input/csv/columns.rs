@@ -18,6 +18,15 @@ pub(super) fn mapped(
     file: &str,
 ) -> Result<Mapping<usize>> {
     Mapping::of_header(names, &settings.assignments, file).map_err(|error| {
+        let error = match (names, settings.file.delimiter) {
+            ([_], None) => error.hint(
+                "only one column was found; if there are more, `--delimiter` says what is between them",
+            ),
+            ([_], Some(_)) => error.hint(
+                "only one column was found; without `--delimiter`, it is found automatically",
+            ),
+            _ => error,
+        };
         if !is_header {
             return error;
         }

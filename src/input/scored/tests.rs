@@ -114,9 +114,9 @@ fn a_row_that_cannot_be_read_keeps_its_place() {
 fn what_is_not_a_scored_file_is_refused_with_what_is_missing() {
     for (text, further, report) in [
         (
-            "id,name\n1,Ann\n",
+            "name,ip\nAnn,::1\n",
             &[][..],
-            "is not a scored file: it has no column `transaction_id`\n  columns: id, name",
+            "is not a scored file: it has no column `transaction_id`\n  columns: name, ip",
         ),
         (
             "transaction_id,risk_score,decision\nt,1,maybe\n",

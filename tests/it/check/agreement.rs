@@ -1,13 +1,15 @@
 //! A check and the run that follows it, with the same options: both must have the same numbers.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
 
 use crate::support::process::{Done, KEY, Place, Program};
 use crate::support::stand_in::StandIn;
 
 /// What a check says, as JSON.
 #[track_caller]
-pub(crate) fn json(done: &Done) -> Value {
+pub(crate) fn printed(done: &Done) -> Value {
     done.exits_with_one_of(&[0, 1]);
     done.json()
 }
@@ -25,14 +27,14 @@ pub(crate) fn command<'a>(place: &'a Place, url: &str, words: &[&str]) -> Progra
     }
 }
 
-/// What a check of a file says with these options.
+/// What a check says with these options.
 #[track_caller]
 pub(crate) fn check(place: &Place, url: &str, options: &[&str]) -> Value {
     let words = [&["check", "--json"], options].concat();
-    json(&command(place, url, &words).done())
+    printed(&command(place, url, &words).done())
 }
 
-/// Checks a file, then runs over it with the same options and these further ones: the stand-in must bill as many calls as
+/// Checks files, then runs over them with the same options and these further ones: the stand-in must bill as many calls as
 /// the check has counted, and all other numbers are those of the run's summary. Returns what the check says.
 #[track_caller]
 pub(crate) fn agree(
@@ -58,10 +60,15 @@ pub(crate) fn agree(
     let summary = place.json("summary.json");
     assert_eq!(summary["calls"]["sent"], said["calls"], "{done}");
     assert_eq!(summary["rows"]["read"], said["rows"]["read"], "{done}");
-    let reasons = said["unsendable"].as_object().unwrap();
+    let mut reasons = BTreeMap::<_, u64>::new();
+    for file in said["files"].as_array().unwrap() {
+        for (reason, tally) in file["unsendable"].as_object().unwrap() {
+            *reasons.entry(reason).or_default() += tally["rows"].as_u64().unwrap();
+        }
+    }
     let failed = summary["failed"]["reasons"].as_object().unwrap();
-    for (reason, tally) in reasons {
-        assert_eq!(failed.get(reason), Some(&tally["rows"]), "{reason}\n{done}");
+    for (reason, rows) in reasons {
+        assert_eq!(failed.get(reason), Some(&json!(rows)), "{reason}\n{done}");
     }
     for number in ["known", "duplicates"] {
         assert_eq!(summary[number], said[number], "{number}\n{said}\n{done}");

@@ -121,7 +121,11 @@ fn answers_of_other_flags_accounts_and_without_a_field_are_not_used() {
             let done = program.env("RESCORE_SERVICE_ID", "test").done();
             done.exits(0)
                 .says("has no answers of this address and service id");
-            assert_eq!(numbers(&super::agreement::json(&done)), (0, 10), "{more:?}");
+            assert_eq!(
+                numbers(&super::agreement::printed(&done)),
+                (0, 10),
+                "{more:?}"
+            );
         } else {
             assert_eq!(numbers(&with(more)), (0, 10), "{more:?}");
         }
@@ -146,7 +150,7 @@ fn without_an_address_the_only_account_of_the_ledger_is_used() {
         let words = ["check", "users.csv", "--json", "--ledger", "answers"];
         place.rescore([&words[..], more].concat()).done()
     };
-    assert_eq!(numbers(&super::agreement::json(&bare(&[]))), (4, 6));
+    assert_eq!(numbers(&super::agreement::printed(&bare(&[]))), (4, 6));
     bare(&["--service-id", "test"])
         .exits(2)
         .says("no service address")

@@ -60,7 +60,10 @@ fn quotes_line_ends_and_ragged_rows() {
     let said = numbers("users.csv", odd, &[]);
     // A line break within quotes is a control character, and not sent.
     assert_eq!(outline(&said), (4, 1, 3));
-    assert_eq!(said["unsendable"]["ragged"]["first"], json!([4, 5]));
+    assert_eq!(
+        said["files"][0]["unsendable"]["ragged"]["first"],
+        json!([4, 5])
+    );
 }
 
 #[test]
@@ -110,10 +113,16 @@ fn jsonl_with_nested_members_and_lines_that_cannot_be_sent() {
     let options = ["--map", "ip=/device/ip", "--map", "user_agent=/device/ua"];
     let said = numbers("users.jsonl", lines.join("\n"), &options);
     assert_eq!(outline(&said), (2, 2, 4));
-    assert_eq!(said["unsendable"]["not_json"]["first"], json!([5]));
-    assert_eq!(said["unsendable"]["not_json"]["options"], json!([]));
     assert_eq!(
-        said["unsendable"]["wrong_type"]["options"],
+        said["files"][0]["unsendable"]["not_json"]["first"],
+        json!([5])
+    );
+    assert_eq!(
+        said["files"][0]["unsendable"]["not_json"]["options"],
+        json!([])
+    );
+    assert_eq!(
+        said["files"][0]["unsendable"]["wrong_type"]["options"],
         json!(["--map"])
     );
 }
@@ -123,7 +132,7 @@ fn an_encoding_helps_csv_and_not_jsonl() {
     let csv = b"name,email,ip,user_agent\nJ\xf6rg,j@example.com,::1,curl/8\nAnn,a@example.com,::1,curl/8\nB\xc3\xb6,b@example.com,::1,curl/8\n\xc3\x89lo,e@example.com,::1,curl/8\n";
     let said = numbers("users.csv", csv, &[]);
     assert_eq!(outline(&said), (3, 0, 1));
-    let options = &said["unsendable"]["not_utf8"]["options"];
+    let options = &said["files"][0]["unsendable"]["not_utf8"]["options"];
     assert_eq!(*options, json!(["--encoding"]));
     let said = numbers("users.csv", csv, &["--encoding", "windows-1252"]);
     assert_eq!(outline(&said), (4, 0, 0));
@@ -136,7 +145,10 @@ fn an_encoding_helps_csv_and_not_jsonl() {
         .concat();
     let said = numbers("users.jsonl", lines, &[]);
     assert_eq!(outline(&said), (2, 0, 1));
-    assert_eq!(said["unsendable"]["not_utf8"]["options"], json!([]));
+    assert_eq!(
+        said["files"][0]["unsendable"]["not_utf8"]["options"],
+        json!([])
+    );
 }
 
 #[test]
@@ -167,17 +179,18 @@ fn national_numbers_rejected_and_dropped() {
     );
     let said = numbers("users.csv", &file, &[]);
     assert_eq!(outline(&said), (2, 0, 2));
-    let options = &said["unsendable"]["invalid_phone"]["options"];
+    let options = &said["files"][0]["unsendable"]["invalid_phone"]["options"];
     assert_eq!(*options, json!(["--phone-region", "--invalid-phone"]));
     let said = numbers("users.csv", &file, &["--invalid-phone", "drop"]);
     assert_eq!(outline(&said), (2, 1, 1));
-    let options = &said["unsendable"]["invalid_phone"]["options"];
+    let options = &said["files"][0]["unsendable"]["invalid_phone"]["options"];
     assert_eq!(*options, json!(["--phone-region"]));
     // Read as numbers of a region, none is invalid.
     let said = numbers("users.csv", &file, &["--phone-region", "DE"]);
     assert_eq!(outline(&said), (4, 0, 0));
     let british = ["--phone-region", "GB"];
-    let options = &numbers("users.csv", &file, &british)["unsendable"]["invalid_phone"]["options"];
+    let options = &numbers("users.csv", &file, &british)["files"][0]["unsendable"]["invalid_phone"]
+        ["options"];
     assert_eq!(*options, json!(["--invalid-phone"]));
 }
 
@@ -239,7 +252,7 @@ fn an_earlier_output_as_the_input() {
     place.write("other.csv", other);
     let run_only = ["-o", "third.csv"];
     let said = agree(&place, &stand_in, &[], &["other.csv"], &run_only);
-    let options = &said["unsendable"]["existing_columns"]["options"];
+    let options = &said["files"][0]["unsendable"]["existing_columns"]["options"];
     assert_eq!(*options, json!(["--existing"]));
     assert_eq!(outline(&said), (149, 0, 1));
 }
@@ -307,7 +320,7 @@ fn answers_that_are_too_old_are_paid_for_again() {
 fn rows_from_a_pipe() {
     let place = Place::new();
     let check = place.rescore("check --json").stdin(users(30)).done();
-    let said = super::agreement::json(&check);
+    let said = super::agreement::printed(&check);
     assert_eq!(outline(&said), (30, 10, 0));
-    assert_eq!(said["input"], Value::Null);
+    assert_eq!(said["files"][0]["input"], Value::Null);
 }

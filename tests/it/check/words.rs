@@ -165,13 +165,31 @@ fn what_keeps_a_run_from_starting_keeps_a_check_from_starting() {
             "for the paid plan only",
         ),
         (&["users.csv", "--rate", "fast"], "expected a rate"),
-        (&["users.csv", "--output", "x.csv"], "--output"),
+        (&["users.csv", "--retries", "many"], "--retries"),
+        (
+            &["users.csv", "-o", "x.csv", "--output-dir", "x"],
+            "cannot be used with",
+        ),
     ] {
         let done = place.rescore("check").args(words).done();
         done.exits(2).says(expected);
         done.check(done.stdout.is_empty(), "no result");
     }
     assert_eq!(place.names(), ["users.csv"]);
+}
+
+#[test]
+fn a_number_in_jsonl_that_must_be_text_comes_with_what_helps() {
+    let row = r#"{"name":"Ann","phone":4930123456,"ip":"::1","user_agent":"curl/8"}"#;
+    let place = Place::with("users.jsonl", format!("{row}\n").repeat(100));
+    let said = said(&place, &["users.jsonl"], 1);
+    let hint = "a number must be in quotes, and a phone number needs its `+`";
+    assert!(
+        said.contains(&format!("    {hint}: \"+4930123456\"\n")),
+        "{said}"
+    );
+    let run = "run users.jsonl --sandbox -o scored.jsonl";
+    place.rescore(run).done().exits(2).says(hint);
 }
 
 #[test]

@@ -14,10 +14,20 @@ fn numbers_out_of_range_are_refused_with_the_range() {
             line.refuses_typed([flag, number], &[flag, "0..=100"]);
         }
     }
-    for number in ["-1", "0", "1023", "1073741825"] {
+    for bytes in [
+        "-1",
+        "0",
+        "1023",
+        "1073741825",
+        "2G",
+        "9999999999999999999G",
+        "20MB",
+        "M",
+        "",
+    ] {
         line.refuses_typed(
-            ["--max-record-bytes", number],
-            &["--max-record-bytes", "1024..=1073741824"],
+            ["--max-record-bytes", bytes],
+            &["--max-record-bytes", "from 1K to 1G, such as `65536`"],
         );
     }
     for text in ["many", "1.5", ""] {

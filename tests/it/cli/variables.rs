@@ -264,7 +264,7 @@ fn a_bad_variable_is_refused_like_a_bad_argument() {
         ("RESCORE_APPROVE_MAX", "9", "--review-max 5"),
         ("RESCORE_OVERWRITE", "maybe", "not a boolean"),
         ("RESCORE_DELIMITER", "::", "one ASCII character"),
-        ("RESCORE_MAX_RECORD_BYTES", "1", "1024..=1073741824"),
+        ("RESCORE_MAX_RECORD_BYTES", "1", "from 1K to 1G"),
         ("RESCORE_RETRIES", "-1", "0..=100"),
         ("RESCORE_RESEND_UNKNOWN", "101", "0..=100"),
         ("RESCORE_CONNECT_TIMEOUT", "2h", "1h"),

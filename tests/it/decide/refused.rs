@@ -48,13 +48,13 @@ fn the_first_row_of_a_scored_file_without_a_header_is_never_printed() {
 
 #[test]
 fn what_is_not_a_scored_file_is_refused_and_leaves_nothing() {
-    let place = Place::with("users.csv", "id,name\n1,Ann\n");
+    let place = Place::with("users.csv", "name,ip\nAnn,::1\n");
     refuses(
         &place,
         &["users.csv", "-o", "out.csv"],
         &[
             "is not a scored file: it has no column `transaction_id`",
-            "columns: id, name",
+            "columns: name, ip",
         ],
     );
     place.write(

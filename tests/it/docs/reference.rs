@@ -88,17 +88,19 @@ fn the_result_of_a_check_has_the_documented_members() {
     let done = program(&place, check).done();
     let result = done.json();
     let documented = section(&reference, "## Result of `check`");
-    assert_eq!(
-        names_in_first_column(&documented, "| Key | Meaning |"),
-        members(&result)
-    );
-    let rows = table(&documented, "| Key | Meaning |");
+    let (all, each) = documented
+        .split_once("Keys of each of the `files`:")
+        .unwrap();
+    let file = &result["files"][0];
+    assert_eq!(names_in_first_column(all, HEADER), members(&result));
+    assert_eq!(names_in_first_column(each, HEADER), members(file));
+    let rows = [all, each].map(|text| table(text, HEADER)).concat();
     let names_of = |member: &str| -> BTreeSet<String> {
         let row = rows.iter().find(|row| row[0] == format!("`{member}`"));
         code_spans(&row.unwrap()[1]).into_iter().collect()
     };
     let nested = ["rows", "cost", "time", "ledger"].map(|member| (member, &result[member]));
-    let reason = ("unsendable", &result["unsendable"]["ragged"]);
+    let reason = ("unsendable", &file["unsendable"]["ragged"]);
     let length = ("unusual_lengths", &json!({"rows": 1, "first": [1]}));
     for (member, value) in nested.into_iter().chain([reason, length]) {
         let missing: Vec<_> = members(value)

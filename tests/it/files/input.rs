@@ -337,10 +337,14 @@ fn a_given_delimiter_is_used() {
 fn a_single_column_gives_a_hint_about_the_delimiter() {
     let place = Place::with("users.csv", users::csv(1).replace(',', "~"));
     let server = Server::good();
+    place.score(&server, "").exits(2).says(
+        "only one column was found; if there are more, `--delimiter` says what is between them",
+    );
+    // It was given, and is wrong.
     place
-        .score(&server, "")
+        .score(&server, "--delimiter ;")
         .exits(2)
-        .says("only one column was found; try `--delimiter`");
+        .says("only one column was found; without `--delimiter`, it is found automatically");
     assert_eq!(server.calls(), 0);
 }
 

@@ -248,9 +248,16 @@ fn decisions_that_other_thresholds_made_are_noticed() {
         &words(&page, "scores"),
         &[
             "approve up to 4.5",
-            "another decision than these thresholds give",
+            "another decision than the thresholds of this page give (approve up to",
         ],
     );
+    // They are not said to be the file's.
+    assert!(!page.contains("block above"), "{page}");
     let done = place.rescore("report scored.csv").done();
-    assert!(!done.printed().contains("another decision"));
+    let page = done.printed();
+    assert!(
+        page.contains("approve up to 2, review up to 5, block above"),
+        "{page}"
+    );
+    assert!(!page.contains("another decision"), "{page}");
 }

@@ -54,8 +54,8 @@ impl PreparedLedger {
         if !existed {
             return Ok(Replace::Nothing);
         }
-        let retries = self.was_finished();
-        let is_new = retries && !continues;
+        let was_finished = self.was_finished();
+        let is_new = was_finished && !continues;
         if is_new && file.exists() {
             return Err(finished(file, &self.facts));
         }
@@ -64,11 +64,15 @@ impl PreparedLedger {
             return Ok(Replace::Nothing);
         }
         let state = self.output_state(file, input)?;
-        if !is_own && !retries && state != OutputState::AsLeft {
+        if !is_own && !was_finished && state != OutputState::AsLeft {
             return Ok(Replace::Partial);
         }
         let shown = file.display();
-        let run = if retries { "finished" } else { "unfinished" };
+        let run = if was_finished {
+            "finished"
+        } else {
+            "unfinished"
+        };
         let why = match state {
             OutputState::Absent => return Ok(Replace::Partial),
             OutputState::AsLeft => return Ok(Replace::Whole),
@@ -131,7 +135,7 @@ impl PreparedLedger {
     }
 
     /// Whether the run sends the failed rows of a finished run again.
-    pub(in crate::commands::run) const fn retries(&self) -> bool {
+    pub(in crate::commands::run) const fn is_retry(&self) -> bool {
         matches!(self.reuse, Reuse::Retry)
     }
 
@@ -153,8 +157,8 @@ impl PreparedLedger {
         matches!(self.reuse, Reuse::Nothing)
     }
 
-    /// Whether rows of earlier runs are written without a call.
-    pub(in crate::commands::run) const fn continues(&self) -> bool {
+    /// Whether rows are written without a call, as their answers are in the ledger.
+    pub(in crate::commands::run) const fn uses_earlier_answers(&self) -> bool {
         self.facts.existed && !self.is_fresh()
     }
 

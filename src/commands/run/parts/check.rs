@@ -2,23 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::super::files::{NamedFile, refuse_clashes, rejects_beside};
+use super::super::super::files::{
+    InputFile, NamedFile, OutputDirectory, WrittenNames, find_inputs, is_finished, refuse_clashes,
+    rejects_beside, rejects_of,
+};
 use super::super::super::open_input::{InputFacts, OpenInput};
 use super::super::bodies::bodies;
 use super::super::run_wide_files::RunWideFiles;
-use super::directory::{OutputDirectory, WrittenNames};
-use super::inputs::{self, PartInput};
 use crate::base::error::{Error, Result, shown};
 use crate::config::PartsConfig;
 use crate::input::{ReaderSettings, is_checked_for_long};
 use crate::layout::Format;
 use crate::observe::tell;
-use crate::output::partial_of;
 use crate::service::Plan;
 
 /// Where the rows of several inputs go, checked as far as that is possible without reading them.
 pub(in crate::commands::run) struct PartsPlace {
-    inputs: Vec<PartInput>,
+    inputs: Vec<InputFile>,
     directory: OutputDirectory,
     overwrite: bool,
     fail_fast: bool,
@@ -35,7 +35,7 @@ pub(in crate::commands::run) struct CheckedParts {
 
 /// One of several inputs.
 pub(super) struct CheckedPart {
-    pub(super) input: PartInput,
+    pub(super) input: InputFile,
     pub(super) output: PathBuf,
     pub(super) found: Found,
 }
@@ -65,7 +65,7 @@ impl PartsPlace {
     /// # Errors
     /// Exit code 2: an input is not a name, two have the same one, or the directory cannot be used.
     pub(in crate::commands::run) fn check(config: PartsConfig) -> Result<Self> {
-        let inputs = inputs::find(config.inputs)?;
+        let inputs = find_inputs(config.inputs)?;
         let directory = OutputDirectory::check(&config.directory, &inputs)?;
         Ok(Self {
             inputs,
@@ -184,7 +184,7 @@ impl CheckedParts {
 const EVERYBODY: u32 = 0o666;
 
 /// Opens an input and reads it up to its first rows.
-fn users(input: &PartInput, output: &Path, plan: Plan) -> Result<UsersFile> {
+fn users(input: &InputFile, output: &Path, plan: Plan) -> Result<UsersFile> {
     let is_other = input.path.metadata().is_ok_and(|there| !there.is_file());
     if is_other {
         // What is read from a pipe now could not be read again.
@@ -201,26 +201,4 @@ fn users(input: &PartInput, output: &Path, plan: Plan) -> Result<UsersFile> {
         format,
         mode: opened.mode,
     })
-}
-
-/// Whether an output is there with all of its files. The output gets its name before its rejects do: a run may be killed
-/// in between.
-pub(super) fn is_finished(output: &Path) -> bool {
-    let is_there = |path: &Path| path.symlink_metadata().is_ok();
-    let is_half_named = || {
-        !is_there(&partial_of(output))
-            && all_rejects(output).any(|rejects| is_there(&partial_of(&rejects)))
-    };
-    is_there(output) && !is_half_named()
-}
-
-/// The rejects of an output, if there are any.
-pub(super) fn rejects_of(output: &Path) -> Option<PathBuf> {
-    all_rejects(output).find(|rejects| rejects.is_file())
-}
-
-/// The names that the rejects of an output can have, by the format of its rows.
-fn all_rejects(output: &Path) -> impl Iterator<Item = PathBuf> {
-    let extensions = Format::EXTENSIONS.into_iter();
-    extensions.filter_map(|extension| rejects_beside(output, extension).ok())
 }

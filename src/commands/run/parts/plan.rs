@@ -4,15 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::super::super::files::{InputFile, OutputDirectory, rejects_of};
 use super::super::super::open_input::{InputFacts, OpenInput};
 use super::super::bodies::bodies;
 use super::super::file::{OpenFile, real_path};
 use super::super::input_check::InputCheck;
 use super::super::ledger::PreparedLedger;
 use super::super::output_files::RowTargets;
-use super::check::{CheckedPart, CheckedParts, Found, UsersFile, rejects_of};
-use super::directory::OutputDirectory;
-use super::inputs::PartInput;
+use super::check::{CheckedPart, CheckedParts, Found, UsersFile};
 use crate::base::error::{Error, Result, shown};
 use crate::layout::Format;
 use crate::ledger::OutputState;
@@ -51,12 +50,12 @@ pub(in crate::commands::run) struct PartToRun {
     /// What was found out about it before the first call.
     pub(in crate::commands::run) facts: InputFacts,
     pub(in crate::commands::run) format: Format,
-    input: PartInput,
+    input: InputFile,
     output: Target,
     rejects: PathBuf,
     replace: Replace,
     /// Rows of an earlier run are written again first.
-    continues: bool,
+    uses_earlier_answers: bool,
     plan: Plan,
 }
 
@@ -146,13 +145,13 @@ impl Planner<'_> {
             input,
             rejects,
             replace,
-            continues: self.ledger.continues(),
+            uses_earlier_answers: self.ledger.uses_earlier_answers(),
             plan: self.plan,
         })))
     }
 
     /// Skips a finished output, unless its input is another one than the one that it was made of.
-    fn skip(&self, input: &PartInput, output: &Path, state: OutputState) -> Result<PartPlan> {
+    fn skip(&self, input: &InputFile, output: &Path, state: OutputState) -> Result<PartPlan> {
         let modified = |path: &Path| fs::metadata(path).and_then(|there| there.modified()).ok();
         let why = if state == OutputState::OfOtherInput {
             "was written for another input"
@@ -228,7 +227,7 @@ impl PartToRun {
             changes: None,
         };
         let size = input.facts.size_of_rows();
-        let (sink, sides) = targets.open(input.mode, self.continues, size)?;
+        let (sink, sides) = targets.open(input.mode, self.uses_earlier_answers, size)?;
         Ok(OpenFile {
             real_input: real_path(&input.facts.source),
             input: input.facts,

@@ -1,25 +1,28 @@
-//! The directory of the outputs: where it is, that no input is in it, and the names of the files in it.
+//! The directory of the outputs: where it is, that no input is in it, and the files in it.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::inputs::PartInput;
+use super::inputs::InputFile;
+use super::names::rejects_beside;
 use crate::base::error::{Error, Result, shown};
+use crate::layout::Format;
 use crate::output::partial_of;
 
 /// The directory of the outputs.
-pub(in crate::commands::run) struct OutputDirectory {
+pub(in crate::commands) struct OutputDirectory {
     /// Its path: in front of the outputs' names, and with an ending the name of the ledger.
-    pub(super) path: PathBuf,
+    pub(in crate::commands) path: PathBuf,
 }
 
 impl OutputDirectory {
     /// Checks the directory, which need not exist yet.
     ///
     /// # Errors
-    /// Exit code 2: it is not a directory, it cannot be made there, or an input is in it.
-    pub(super) fn check(path: &Path, inputs: &[PartInput]) -> Result<Self> {
+    /// Exit code 2: it is not a directory, it cannot be made there, an input is in it, or two inputs have the same name.
+    pub(in crate::commands) fn check(path: &Path, inputs: &[InputFile]) -> Result<Self> {
+        refuse_equal_names(inputs)?;
         let cannot = || Error::usage(format!("cannot write to `{}`", shown(path)));
         // Without a slash at the end, which would be in the ledger's name.
         let plain: PathBuf = path.components().collect();
@@ -41,7 +44,7 @@ impl OutputDirectory {
                 return Ok(Self { path: plain });
             }
         };
-        let inside = |input: &&PartInput| {
+        let inside = |input: &&InputFile| {
             let folder = fs::canonicalize(&input.path).ok();
             folder.is_some_and(|real_input| real_input.parent() == Some(&real))
         };
@@ -64,7 +67,7 @@ impl OutputDirectory {
     ///
     /// # Errors
     /// Exit code 2: it cannot be made.
-    pub(super) fn make(&self) -> Result<()> {
+    pub(in crate::commands) fn make(&self) -> Result<()> {
         if self.path.is_dir() {
             return Ok(());
         }
@@ -78,21 +81,38 @@ impl OutputDirectory {
     }
 
     /// The output of this input.
-    pub(super) fn output_of(&self, input: &PartInput) -> PathBuf {
+    pub(in crate::commands) fn output_of(&self, input: &InputFile) -> PathBuf {
         self.path.join(input.name())
     }
 }
 
+/// Their outputs would be one file.
+fn refuse_equal_names(inputs: &[InputFile]) -> Result<()> {
+    for pair in inputs.windows(2) {
+        if let [one, other] = pair
+            && one.name() == other.name()
+        {
+            return Err(Error::usage(format!(
+                "`{}` and `{}` have the same name, and so would their outputs",
+                shown(&one.path),
+                shown(&other.path)
+            ))
+            .hint("score each directory with an `--output-dir` of its own"));
+        }
+    }
+    Ok(())
+}
+
 /// The files that are written for the inputs, by name: an output may be called as the rejects of another one.
 #[derive(Default)]
-pub(super) struct WrittenNames(HashMap<PathBuf, PathBuf>);
+pub(in crate::commands) struct WrittenNames(HashMap<PathBuf, PathBuf>);
 
 impl WrittenNames {
     /// Adds a file that is written for this input.
     ///
     /// # Errors
     /// Exit code 2: another file has this name, or has it until it is complete.
-    pub(super) fn add(&mut self, file: &Path, input: &PartInput) -> Result<()> {
+    pub(in crate::commands) fn add(&mut self, file: &Path, input: &InputFile) -> Result<()> {
         for name in [file.to_owned(), partial_of(file)] {
             if let Some(other) = self.0.insert(name, input.path.clone()) {
                 return Err(Error::usage(format!(
@@ -106,6 +126,28 @@ impl WrittenNames {
         }
         Ok(())
     }
+}
+
+/// Whether an output is there with all of its files. The output gets its name before its rejects do: a run may be killed
+/// in between.
+pub(in crate::commands) fn is_finished(output: &Path) -> bool {
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    let is_half_named = || {
+        !is_there(&partial_of(output))
+            && all_rejects(output).any(|rejects| is_there(&partial_of(&rejects)))
+    };
+    is_there(output) && !is_half_named()
+}
+
+/// The rejects of an output, if there are any.
+pub(in crate::commands) fn rejects_of(output: &Path) -> Option<PathBuf> {
+    all_rejects(output).find(|rejects| rejects.is_file())
+}
+
+/// The names that the rejects of an output can have, by the format of its rows.
+fn all_rejects(output: &Path) -> impl Iterator<Item = PathBuf> {
+    let extensions = Format::EXTENSIONS.into_iter();
+    extensions.filter_map(|extension| rejects_beside(output, extension).ok())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The inputs of a run over several files: patterns that no shell has expanded, the order, and equal names.
+//! The inputs of a command that takes several: patterns that no shell has expanded, and the order.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ const AS_A_SHELL: MatchOptions = MatchOptions {
 };
 
 /// One of several inputs.
-pub(in crate::commands::run) struct PartInput {
+pub(in crate::commands) struct InputFile {
     /// How it is read.
-    pub(super) settings: ReaderSettings,
+    pub(in crate::commands) settings: ReaderSettings,
     /// Where it is.
-    pub(super) path: PathBuf,
+    pub(in crate::commands) path: PathBuf,
 }
 
-impl PartInput {
-    /// The name that its output has as well.
-    pub(super) fn name(&self) -> &OsStr {
+impl InputFile {
+    /// Its name, without the directory.
+    pub(in crate::commands) fn name(&self) -> &OsStr {
         self.path.file_name().unwrap_or(self.path.as_os_str())
     }
 }
@@ -35,8 +35,8 @@ impl PartInput {
 /// Finds the inputs, in the order of their names.
 ///
 /// # Errors
-/// Exit code 2: a pattern matches no file, a directory or standard input is named, or two inputs have the same name.
-pub(super) fn find(named: Vec<ReaderSettings>) -> Result<Vec<PartInput>> {
+/// Exit code 2: a pattern matches no file, or a directory or standard input is named.
+pub(in crate::commands) fn find_inputs(named: Vec<ReaderSettings>) -> Result<Vec<InputFile>> {
     let mut inputs = Vec::new();
     for settings in named {
         let Input::File(path) = &settings.file.input else {
@@ -52,13 +52,12 @@ pub(super) fn find(named: Vec<ReaderSettings>) -> Result<Vec<PartInput>> {
         for path in paths {
             let mut settings = settings.clone();
             settings.file.input = Input::File(path.clone());
-            inputs.push(PartInput { settings, path });
+            inputs.push(InputFile { settings, path });
         }
     }
     inputs.sort_by(|one, other| (one.name(), &one.path).cmp(&(other.name(), &other.path)));
     // Patterns may overlap.
     inputs.dedup_by(|one, other| one.path == other.path);
-    refuse_equal_names(&inputs)?;
     Ok(inputs)
 }
 
@@ -94,23 +93,6 @@ fn is_directory(path: &Path) -> Error {
         "name its files, as in `{}`",
         shown(&path.join("*.csv"))
     ))
-}
-
-/// Their outputs would be one file.
-fn refuse_equal_names(inputs: &[PartInput]) -> Result<()> {
-    for pair in inputs.windows(2) {
-        if let [one, other] = pair
-            && one.name() == other.name()
-        {
-            return Err(Error::usage(format!(
-                "`{}` and `{}` have the same name, and so would their outputs",
-                shown(&one.path),
-                shown(&other.path)
-            ))
-            .hint("score each directory with an `--output-dir` of its own"));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

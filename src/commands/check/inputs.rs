@@ -1,0 +1,130 @@
+//! What is checked: the inputs, and the ledger of the run to come.
+
+use super::super::files::{InputFile, NamedFile, OutputDirectory, find_inputs, refuse_clashes};
+use crate::base::error::{Error, Result};
+use crate::config::{CheckConfig, CheckLedger, OutputToCome, RunToCome};
+use crate::input::{Input, ReaderSettings};
+use crate::ledger::{NamedLedger, ledger_of};
+use crate::observe::count;
+
+/// The inputs of a check.
+pub(super) enum CheckedInputs {
+    /// A single one, which may be a stream.
+    One(Box<ReaderSettings>),
+    /// Files, of which each has its output in the directory.
+    Several(Vec<InputFile>, Option<OutputDirectory>),
+}
+
+/// The ledger in which answers are looked up.
+pub(super) struct LookedUpLedger {
+    pub(super) named: NamedLedger,
+    /// Its answers are used only if its run was stopped: another run to that output sends every row again.
+    pub(super) of_unfinished_run: bool,
+}
+
+impl CheckedInputs {
+    /// Finds those that are named.
+    ///
+    /// # Errors
+    /// Exit code 2: there are none, or the run to come could not have them.
+    pub(super) fn find(mut named: Vec<ReaderSettings>, config: &CheckConfig) -> Result<Self> {
+        let directory = match &config.run.output {
+            Some(OutputToCome::Directory(path)) => Some(path),
+            _ => None,
+        };
+        let is_stream = matches!(&named[..], [only] if only.file.input == Input::Stdin);
+        if is_stream
+            && directory.is_none()
+            && let Some(only) = named.pop()
+        {
+            return Ok(Self::One(Box::new(only)));
+        }
+        let mut found = find_inputs(named)?;
+        if let Some(path) = directory {
+            let directory = OutputDirectory::check(path, &found)?;
+            return Ok(Self::Several(found, Some(directory)));
+        }
+        if found.len() == 1
+            && let Some(only) = found.pop()
+        {
+            return Ok(Self::One(Box::new(only.settings)));
+        }
+        refuse_options_of_one_file(config, &found)?;
+        Ok(Self::Several(found, None))
+    }
+
+    /// The ledger to look at: the one that is named, or the run's own, if there is one.
+    pub(super) fn ledger(&self, ledger: &CheckLedger, run: &RunToCome) -> Option<LookedUpLedger> {
+        if let Some(named) = &ledger.ledger {
+            return Some(LookedUpLedger {
+                named: named.clone(),
+                of_unfinished_run: false,
+            });
+        }
+        let (own, of_unfinished_run) = match (self, &run.output) {
+            (Self::Several(_, Some(directory)), _) => (ledger_of(&directory.path), false),
+            (_, Some(OutputToCome::File(output))) => (ledger_of(output), !run.retries),
+            _ => return None,
+        };
+        let is_there = own.symlink_metadata().is_ok();
+        is_there.then_some(LookedUpLedger {
+            named: NamedLedger::File(own),
+            of_unfinished_run,
+        })
+    }
+
+    /// Fails if the rejects would replace the input or the ledger.
+    pub(super) fn refuse_clashes(
+        &self,
+        config: &CheckConfig,
+        ledger: Option<&LookedUpLedger>,
+    ) -> Result<()> {
+        let (Self::One(input), Some(rejects)) = (self, &config.rejects) else {
+            return Ok(());
+        };
+        let rejects = || NamedFile::partial("rejects", rejects);
+        if let Input::File(path) = &input.file.input {
+            refuse_clashes(&[NamedFile::input(path), rejects()])?;
+        }
+        match ledger.map(|ledger| &ledger.named) {
+            Some(NamedLedger::File(path)) => refuse_clashes(&[NamedFile::ledger(path), rejects()]),
+            _ => Ok(()),
+        }
+    }
+
+    /// The size of all of them, for the progress; `None` if one is a stream.
+    pub(super) fn size(&self) -> Option<u64> {
+        let size = |input: &ReaderSettings| match &input.file.input {
+            Input::File(path) => path.metadata().ok().map(|file| file.len()),
+            Input::Stdin => None,
+        };
+        match self {
+            Self::One(only) => size(only),
+            Self::Several(inputs, _) => inputs.iter().map(|input| size(&input.settings)).sum(),
+        }
+    }
+}
+
+/// Fails if one of several inputs would have to be the only one, as in a run with `--output-dir`.
+fn refuse_options_of_one_file(config: &CheckConfig, inputs: &[InputFile]) -> Result<()> {
+    let selection = inputs.first().map(|input| input.settings.selection);
+    let selection = selection.unwrap_or_default();
+    let given = [
+        (
+            "--output",
+            matches!(config.run.output, Some(OutputToCome::File(_))),
+        ),
+        ("--rejects", config.rejects.is_some()),
+        ("--limit", selection.limit.is_some()),
+        ("--sample", selection.sample.is_some()),
+        ("--no-dedupe", !config.dedupe),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(Error::usage(format!(
+            "`{option}` is for one input, and there are {}",
+            count(inputs.len() as u64)
+        ))
+        .hint("check them one by one, or leave out the option")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,125 @@
+//! A command line of `run` with `check` in place of `run`.
+
+use serde_json::{Value, json};
+
+use super::agreement::{check, command};
+use crate::support::process::Place;
+use crate::support::stand_in::StandIn;
+use crate::support::users;
+
+/// Checks with the very options of a run, which then makes as many calls as the check has counted.
+#[track_caller]
+fn agrees(place: &Place, stand_in: &StandIn<'_>, options: &[&str], code: i32) -> Value {
+    let before = place.names();
+    let said = check(place, &stand_in.url(), options);
+    assert_eq!(place.names(), before, "nothing is written");
+    let billed = |stand_in: &StandIn<'_>| stand_in.bill()["billed"].as_u64().unwrap();
+    let earlier = billed(stand_in);
+    let run = [&["run"], options].concat();
+    let done = command(place, &stand_in.url(), &run).done();
+    done.exits(code);
+    let billed = billed(stand_in) - earlier;
+    done.check(
+        said["calls"] == billed,
+        &format!("{billed} calls, as {said}"),
+    );
+    said
+}
+
+/// `users.csv` scored to `scored.csv` up to 4 calls.
+fn stopped<'a>(place: &Place, of_stand_in: &'a Place) -> StandIn<'a> {
+    let stand_in = StandIn::start(of_stand_in, "");
+    let run = ["run", "users.csv", "-o", "scored.csv", "--max-calls", "4"];
+    command(place, &stand_in.url(), &run).done().exits(3);
+    stand_in
+}
+
+#[test]
+fn the_ledger_beside_the_output_is_that_of_the_run_that_continues() {
+    let place = Place::with("users.csv", users::csv(10));
+    let of_stand_in = Place::new();
+    let stand_in = stopped(&place, &of_stand_in);
+    let options = ["users.csv", "-o", "scored.csv"];
+    let more =
+        "--retries 2 --timeout 5s --progress off --summary s.json --approve-max 3 --report r.html";
+    let options = [&options[..], &more.split(' ').collect::<Vec<_>>()].concat();
+    let said = agrees(&place, &stand_in, &options, 0);
+    assert_eq!((&said["known"], &said["calls"]), (&json!(4), &json!(6)));
+}
+
+#[test]
+fn with_fresh_and_without_a_ledger_no_answer_is_known() {
+    for option in ["--fresh", "--no-ledger"] {
+        let place = Place::with("users.csv", users::csv(10));
+        let of_stand_in = Place::new();
+        let stand_in = stopped(&place, &of_stand_in);
+        let options = ["users.csv", "-o", "scored.csv", option];
+        let said = check(&place, &stand_in.url(), &options);
+        assert_eq!(
+            (&said["ledger"], &said["calls"]),
+            (&json!(null), &json!(10))
+        );
+    }
+}
+
+#[test]
+fn only_with_retry_failed_are_the_answers_of_a_finished_run_used() {
+    // A row that cannot be sent keeps the ledger.
+    let place = Place::with("users.csv", users::csv(10) + "11,,,,,\n");
+    let of_stand_in = Place::new();
+    let stand_in = stopped(&place, &of_stand_in);
+    let options = ["users.csv", "-o", "scored.csv"];
+    agrees(&place, &stand_in, &options, 1);
+    let with = |option| {
+        let options = [&options[..], &[option]].concat();
+        agrees(&place, &stand_in, &options, 1)["calls"].clone()
+    };
+    assert_eq!(with("--retry-failed"), 0);
+    assert_eq!(with("--overwrite"), 10);
+}
+
+#[test]
+fn finished_files_of_the_directory_are_skipped() {
+    let place = Place::with("a.csv", users::csv(5));
+    place.write("b.csv", users::csv(8));
+    let of_stand_in = Place::new();
+    let stand_in = StandIn::start(&of_stand_in, "");
+    let options = ["?.csv", "--output-dir", "scored"];
+    // The first file is finished, and one of the second's three further rows is paid for.
+    let run = [&["run"], &options[..], &["-c", "1", "--max-calls", "6"]].concat();
+    command(&place, &stand_in.url(), &run).done().exits(3);
+    let said = agrees(&place, &stand_in, &options, 0);
+    assert_eq!((&said["known"], &said["calls"]), (&json!(6), &json!(2)));
+    let finished: Vec<_> = said["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["finished"] == true)
+        .collect();
+    assert_eq!(finished, [true, false]);
+    let done = place.rescore(["check"]).args(options).done();
+    done.exits(0);
+    let said = done.printed();
+    assert!(
+        said.contains("2 files: 0 rows\n  a.csv: finished\n"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_keeps_the_run_from_sending_anything_is_a_warning() {
+    let place = Place::with("users.csv", users::csv(3) + "4,,,,,\n");
+    let done = place
+        .rescore("check users.csv --min-rows 5 --max-invalid 20%")
+        .done();
+    done.exits(1)
+        .says("warning: `rescore run` sends nothing: 4 rows, fewer than `--min-rows 5`")
+        .says("warning: `rescore run` sends nothing: 1 of 4 rows cannot be sent, more than `--max-invalid 20%` allows");
+    let lines = format!("{}{}", users::csv(0), ",,,,\n".repeat(100));
+    place.write("users.csv", lines);
+    let check = place
+        .rescore("check users.csv --give-up-after never")
+        .done();
+    let said = check.printed();
+    assert!(!said.contains("refuses this file"), "{said}");
+}
