@@ -36,7 +36,8 @@ use crate::ledger::store::{
 };
 use crate::telemetry::pace::Limit;
 
-/// How long a run that has ended waits for a server that is away: less than others wait for the ledger to be closed.
+/// How long a run that reached the end of its input waits for a server that is away, so that its answers are there for
+/// others: less than is waited for the ledger to be closed.
 const AT_THE_END: Duration = Duration::from_secs(40);
 
 /// How long to wait before the server is asked again.
@@ -231,16 +232,18 @@ impl ServerStore {
         Ok(())
     }
 
-    /// Waits for a server that is away, if answers wait for it; whether it answers now.
+    /// Waits for a server that is away, if answers wait for it; whether it answers now. A run that was `stopped` does not
+    /// wait: the same command continues it, and brings them in.
     #[allow(
         clippy::disallowed_methods,
         reason = "no call is made on the ledger's thread"
     )]
-    fn is_back(&mut self) -> bool {
+    fn is_back(&mut self, stopped: bool) -> bool {
         let started = Instant::now();
         while self.contact.is_away() {
             let given_up = self.contact.outage().is_some_and(|it| it.given_up);
-            if given_up || started.elapsed() > AT_THE_END || self.spill.waiting().is_none() {
+            let ends = stopped || given_up || started.elapsed() > AT_THE_END;
+            if ends || self.spill.waiting().is_none() {
                 return false;
             }
             std::thread::sleep(PAUSE);
@@ -368,18 +371,19 @@ impl Store for ServerStore {
 
     fn end(&mut self, finished: Option<FinishedRun>) {
         self.contact.end();
-        if !self.is_back() {
-            // Its lease and its claims end by themselves.
+        let (server, stopped) = (Arc::clone(&self.server), finished.is_none());
+        if !self.is_back(stopped) || self.worker.leave(&server).is_err() {
+            // If this fails, the claims end with the lease.
+            let _ = self.spill.leave_claims(self.worker.id(), stopped);
             return;
         }
-        let server = Arc::clone(&self.server);
-        // If one of these fails, the next run searches for the limit itself, takes itself for this one and continues it, or
-        // waits for the end of the lease.
-        let _ = self.store_limit();
-        if finished.is_some() {
-            let _ = self.scope.run.forget(&server);
-        }
-        let _ = self.worker.leave(&server);
+        // If these fail, the next run takes itself for this one and continues it, or searches for the limit itself.
+        let forgotten = if stopped {
+            Ok(())
+        } else {
+            self.scope.run.forget(&server)
+        };
+        let _ = forgotten.and_then(|()| self.store_limit());
     }
 
     fn count(&self) -> Option<AnswerCounts> {

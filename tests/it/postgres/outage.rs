@@ -64,8 +64,6 @@ impl<'a> Setup<'a> {
         let done = running.done();
         done.exits(3);
         self.database.cluster.start_server();
-        // What it had claimed and not called for is its own for two minutes, as it could tell nobody; here they end now.
-        end_leases(self.database);
         done
     }
 
@@ -149,8 +147,51 @@ fn a_server_that_stays_away_stops_the_run_and_the_next_one_brings_its_answers_in
         .run()
         .done()
         .exits(0)
-        .says("that an earlier run had kept here while its server was away");
+        .says("that an earlier run had kept here while its server was away")
+        // What that run had claimed and not called for is free: this one does not wait for the end of its lease.
+        .silent_about("twice");
     setup.check();
+}
+
+#[test]
+fn a_run_that_is_interrupted_while_the_server_is_away_leaves_its_answers_and_claims_to_the_next_one()
+ {
+    let Some(cluster) = own() else { return };
+    let database = cluster.database();
+    let (setup, release) = Setup::new(&database);
+    let running = setup.in_flight();
+    cluster.stop_server();
+    drop(release);
+    running.wait_for_words("the ledger's server cannot be used: ");
+    running.signal("INT");
+    running
+        .done()
+        .exits(130)
+        .says(" paid answers wait in `scored.csv.spill`");
+    cluster.start_server();
+    setup.run().done().exits(0).silent_about("twice");
+    setup.check();
+}
+
+#[test]
+fn a_run_that_stops_before_any_answer_waits_leaves_its_claims_as_well() {
+    let Some(cluster) = own() else { return };
+    let database = cluster.database();
+    let (setup, release) = Setup::new(&database);
+    let running = setup
+        .run()
+        .args("--timeout 1s --retries 0 --resend-unknown 0")
+        .start();
+    setup.server.wait_for_calls(28);
+    cluster.stop_server();
+    running.signal("INT");
+    // Its calls in flight get no answer.
+    running.done().exits(130).silent_about("paid answers wait");
+    drop(release);
+    cluster.start_server();
+    assert_eq!(database.count("workers"), 1);
+    setup.run().done().exits(0).silent_about("twice");
+    assert_eq!(setup.place.names(), ["scored.csv", "secret", "users.csv"]);
 }
 
 #[test]
