@@ -92,7 +92,8 @@ fn answers_wait_beside_the_output_until_the_server_is_back() {
     running
         .done()
         .exits(0)
-        .says("the ledger's server can be used again");
+        .says("the ledger's server can be used again")
+        .says("the ledger's server could not be used once, for ");
     setup.check();
 }
 
