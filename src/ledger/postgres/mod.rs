@@ -15,6 +15,7 @@ mod ledger;
 mod limits;
 mod lookup;
 mod open;
+mod own_answers;
 mod pace;
 mod password;
 mod preview;

@@ -11,6 +11,7 @@ use super::contact::ServerContact;
 use super::fault::{AtStart, ServerFault};
 use super::ledger::ServerLedger;
 use super::lookup::{ServerJudge, ServerLookup};
+use super::own_answers::OwnAnswers;
 use super::pace::ServerPace;
 use super::runs::{self, ServerRun};
 use super::server::{RUN_PATIENCE, Server};
@@ -45,6 +46,7 @@ pub(crate) struct OpenServer {
     fields: Box<[Pointer]>,
     lease: LeaseTerms,
     in_flight: usize,
+    own: Arc<OwnAnswers>,
     spill: Spill,
 }
 
@@ -125,6 +127,7 @@ impl OpenServer {
             fields,
             lease: LeaseTerms::for_calls_of(settings.longest_call),
             in_flight: settings.in_flight.get(),
+            own: Arc::default(),
             spill,
         };
         Ok((ledger, facts))
@@ -153,17 +156,18 @@ impl OpenServer {
     /// Looks requests up.
     pub(crate) fn lookup(&self) -> ServerLookup {
         let (server, contact) = (Arc::clone(&self.server), Arc::clone(&self.contact));
-        ServerLookup::new(server, contact, self.judge_scope())
+        ServerLookup::new(server, contact, self.judge())
     }
 
-    fn judge_scope(&self) -> JudgeScope {
-        JudgeScope {
+    fn judge(&self) -> ServerJudge {
+        let scope = JudgeScope {
             started: self.run.started,
             not_before: self.run.not_before,
             leftover: false,
             ages: self.ages,
             fields: self.captured.clone(),
-        }
+        };
+        ServerJudge::new(scope, Arc::clone(&self.own))
     }
 
     /// Starts the run: it is recorded, and its answers can be written.
@@ -187,7 +191,7 @@ impl OpenServer {
             // Half of the answers gather while the other calls are out.
             enough: self.in_flight / 2,
         };
-        let judge = ServerJudge::new(self.judge_scope());
+        let judge = self.judge();
         let scope = StoreScope {
             context: self.context,
             source: self.source,
@@ -195,6 +199,7 @@ impl OpenServer {
             run: self.run,
             hasher: self.hasher,
             lease: self.lease.length,
+            own: self.own,
         };
         let contact = Arc::clone(&self.contact);
         let store = ServerStore::new(self.server, self.contact, scope, judge, self.spill);

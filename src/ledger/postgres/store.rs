@@ -17,6 +17,7 @@ use super::contact::{ServerContact, ServerOutage};
 use super::fault::ServerFault;
 use super::limits;
 use super::lookup::ServerJudge;
+use super::own_answers::OwnAnswers;
 use super::runs::ServerRun;
 use super::server::Server;
 use super::settle::{SettleScope, settle};
@@ -24,10 +25,8 @@ use super::spill::Spill;
 use super::stored::{NewAnswers, key_of};
 use super::workers::OwnWorker;
 use crate::base::error::Error;
-use crate::ledger::bloom_filter::BloomFilter;
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::lookup_result::{AnsweredIn, KnownOutcome, LookupResult};
-use crate::ledger::packed::Fingerprint;
 use crate::ledger::request_key::{KeyHash, RequestHasher, RequestKey};
 use crate::ledger::sealed_failure::SealedFailure;
 use crate::ledger::store::{
@@ -53,6 +52,8 @@ pub(super) struct StoreScope {
     pub(super) run: ServerRun,
     pub(super) hasher: RequestHasher,
     pub(super) lease: Duration,
+    /// The answers that it stores.
+    pub(super) own: Arc<OwnAnswers>,
 }
 
 /// A ledger on a server, open for a run to write.
@@ -63,8 +64,6 @@ pub(super) struct ServerStore {
     judge: ServerJudge,
     spill: Spill,
     worker: OwnWorker,
-    /// Requests that this run has stored an answer to.
-    ours: BloomFilter,
     /// Requests that this run must not send again: known to it alone.
     failures: HashMap<KeyHash, SealedFailure>,
     /// Claims that end without an answer of ours, until the server has heard of it.
@@ -90,7 +89,6 @@ impl ServerStore {
             judge,
             spill,
             worker,
-            ours: BloomFilter::default(),
             failures: HashMap::new(),
             releases: Vec::new(),
             limit: None,
@@ -174,19 +172,14 @@ impl ServerStore {
         key: &RequestKey,
         claimed: ClaimedRequest,
     ) -> Result<ClaimResult, ServerFault> {
-        let found = match claimed.answer {
-            Some(answer) => self.judge.judge(&self.server, answer)?,
-            None => LookupResult::default(),
+        let (found, run) = match claimed.answer {
+            Some(answer) => self.judge.judge(&self.server, key, answer)?,
+            None => (LookupResult::default(), AnsweredIn::OtherRun),
         };
         if found.known.is_some() {
             if claimed.is_ours {
                 self.releases.push(claimed.key);
             }
-            let run = if self.ours.may_contain(Fingerprint::of(&key.into())) {
-                AnsweredIn::ThisRun
-            } else {
-                AnsweredIn::OtherRun
-            };
             return Ok(ClaimResult::Known(found, run));
         }
         Ok(if claimed.is_ours {
@@ -270,7 +263,7 @@ impl Store for ServerStore {
         for Record { key, payload, .. } in work.records {
             match payload {
                 Payload::Answer(answer) => {
-                    self.ours.insert(Fingerprint::of(&key.into()));
+                    self.scope.own.insert(key);
                     answers.add(
                         &key.hash,
                         answer,

@@ -1,5 +1,6 @@
 //! Runs over a ledger on a server: each user is paid for once, whoever asks.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use super::{end_leases, init, run};
@@ -68,6 +69,37 @@ fn eight_runs_at_the_same_time_over_the_same_users_pay_once() {
         (database.count("answers"), database.count("claims")),
         (ROWS, 0)
     );
+}
+
+#[test]
+fn identical_rows_are_duplicates_however_late_they_are_looked_up() {
+    const ROWS: usize = 5;
+    let Some(cluster) = shared() else { return };
+    let (database, csv) = (cluster.database(), users::csv(ROWS));
+    let (place, server) = (Place::new(), Server::good());
+    let url = init(&place, &database);
+    let (input, mut rows) = std::io::pipe().unwrap();
+    let args = [
+        "-",
+        "-o",
+        "scored.csv",
+        "--ledger",
+        &url,
+        "--ledger-secret-file",
+        "secret",
+    ];
+    let running = place.run(&server, args).stdin_from(input).start();
+    rows.write_all(csv.as_bytes()).unwrap();
+    database.wait_for(ROWS, "answers");
+    let (_, same) = csv.split_once('\n').unwrap();
+    rows.write_all(same.as_bytes()).unwrap();
+    drop(rows);
+    running
+        .done()
+        .exits(0)
+        .says("5 rows reused the answer of an identical row")
+        .silent_about("already paid for");
+    assert_eq!(server.calls(), ROWS);
 }
 
 #[test]
