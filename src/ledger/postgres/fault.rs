@@ -5,6 +5,7 @@ use std::io;
 
 use tokio_postgres::error::{DbError, SqlState};
 
+use super::shell::in_shell;
 use crate::base::error::{Error, Result, printable, system_words};
 
 /// The words for a server that says nothing.
@@ -135,7 +136,8 @@ impl ServerFault {
         };
         match why {
             Refusal::NoLedger => Error::usage(format!("there is no ledger at `{shown}` yet")).hint(format!(
-                "make it once, as the database's owner, with `rescore ledger init {shown} --ledger-secret-file FILE`"
+                "make it once, as the database's owner, with `rescore ledger init {} --ledger-secret-file FILE`",
+                in_shell(shown)
             )),
             Refusal::Password => Error::usage(cannot).hint(
                 "name a file that has the password with `--ledger-password-file FILE`, or set `PGPASSWORD` or `PGPASSFILE`",

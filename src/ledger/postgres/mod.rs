@@ -24,6 +24,7 @@ mod schema;
 mod secret_file;
 mod server;
 mod settle;
+mod shell;
 mod sources;
 mod spill;
 mod stats;

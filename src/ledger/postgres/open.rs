@@ -16,6 +16,7 @@ use super::pace::ServerPace;
 use super::runs::{self, ServerRun};
 use super::server::{RUN_PATIENCE, Server};
 use super::settle::SettleScope;
+use super::shell::in_shell;
 use super::spill::{Spill, SpillSettings};
 use super::store::{ServerStore, StoreScope};
 use super::{earlier_spills, limits, sources};
@@ -253,15 +254,6 @@ fn hint(file: &Path, on: &ServerSettings, has_output: bool) -> String {
     format!(
         "when the server answers, run the same command again{here}, which brings them in and continues from here; or bring them in alone with `{import}`"
     )
-}
-
-/// An argument as it is typed.
-fn in_shell(argument: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@,+=%".contains(c);
-    if argument.chars().all(is_plain) {
-        return argument.to_owned();
-    }
-    format!("'{}'", argument.replace('\'', "'\\''"))
 }
 
 /// The error for an option that a ledger on a server has no use for.

@@ -61,7 +61,7 @@ fn a_database_without_a_ledger_names_the_command_that_makes_it() {
         .exits(2)
         .says(&format!("there is no ledger at `{url}` yet"))
         .says(&format!(
-            "`rescore ledger init {url} --ledger-secret-file FILE`"
+            "`rescore ledger init '{url}' --ledger-secret-file FILE`"
         ));
 }
 
