@@ -98,6 +98,28 @@ fn an_outage_is_reported_also_when_nothing_is_left_to_claim() {
 }
 
 #[test]
+fn an_outage_that_several_files_wait_for_is_one() {
+    let Some(cluster) = own() else { return };
+    let (server, release) = Server::holding(1);
+    let setup = Setup::new(&cluster, 9, server);
+    setup.place.write("z.csv", users::csv(12));
+    let args = "users.csv z.csv --output-dir out -c 8 --ledger-secret-file secret --ledger";
+    let program = setup.place.run(&setup.server, args).arg(&setup.url);
+    let running = program.start();
+    setup.server.wait_for_calls(9);
+    cluster.stop_server();
+    drop(release);
+    running.wait_for_file("out/users.csv", |_| true);
+    running.wait_for_file("out/z.csv.partial", |_| true);
+    cluster.start_server();
+    running
+        .done()
+        .exits(0)
+        .says("the ledger's server could not be used once, for ");
+    assert_eq!(setup.server.calls(), 12);
+}
+
+#[test]
 fn a_server_that_stays_away_stops_the_run_and_the_next_one_brings_its_answers_in() {
     let Some(cluster) = own() else { return };
     let (setup, release) = holding(&cluster);
