@@ -37,7 +37,7 @@ pub(super) fn path_for(output: Option<&Path>) -> PathBuf {
 }
 
 /// Brings what earlier runs to this output have left to the server, and gives their claims back; without an output, what such runs have left in the
-/// current directory. Returns how many answers those were.
+/// current directory. The run that brings them in `started` then. Returns how many answers those were.
 ///
 /// # Errors
 /// Exit code 2: the output's own file is of another ledger, or one of the files is damaged or cannot be removed. Exit code
@@ -46,7 +46,7 @@ pub(super) fn bring_in(
     output: Option<&Path>,
     server: &Server,
     secret: &HashingSecret,
-    scope: &SettleScope,
+    started: i64,
 ) -> Result<u64> {
     let mut answers = 0;
     for path in left(output) {
@@ -54,7 +54,7 @@ pub(super) fn bring_in(
             continue;
         };
         if file.ledger.is_of(secret) {
-            answers += file.bring_in(server, secret, scope)?;
+            answers += file.bring_in(server, secret, started)?;
         } else if output.is_some() {
             return Err(foreign(&path));
         }
@@ -134,7 +134,7 @@ impl<'a> EarlierSpill<'a> {
         }))
     }
 
-    fn bring_in(self, server: &Server, secret: &HashingSecret, scope: &SettleScope) -> Result<u64> {
+    fn bring_in(self, server: &Server, secret: &HashingSecret, started: i64) -> Result<u64> {
         let Self {
             path,
             ledger,
@@ -142,8 +142,9 @@ impl<'a> EarlierSpill<'a> {
             lock,
         } = self;
         let scope = SettleScope {
-            worker: worker.unwrap_or(scope.worker),
-            ..*scope
+            worker: worker.unwrap_or_default(),
+            started,
+            earliest: i64::MIN,
         };
         let brought = ledger.bring_in(server, secret, &scope);
         drop(ledger);

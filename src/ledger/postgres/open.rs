@@ -15,7 +15,6 @@ use super::own_answers::OwnAnswers;
 use super::pace::ServerPace;
 use super::runs::{self, ServerRun};
 use super::server::{RUN_PATIENCE, Server};
-use super::settle::SettleScope;
 use super::shell::in_shell;
 use super::spill::{Spill, SpillSettings};
 use super::store::{ServerStore, StoreScope};
@@ -103,19 +102,15 @@ impl OpenServer {
         let output = settings.output.as_deref();
         let path = earlier_spills::path_for(output);
         let spill = Spill::new(SpillSettings {
-            hint: hint(&path, on, settings.output.is_some()),
+            import: import_command(&path, on),
+            has_output: output.is_some(),
             path,
             secret,
             hasher: hasher.clone(),
             endpoint: settings.endpoint.clone(),
             fields: fields.clone(),
         });
-        let scope = SettleScope {
-            worker: Uuid::nil(),
-            started: run.started,
-            earliest: i64::MIN,
-        };
-        facts.brought_in = earlier_spills::bring_in(output, &server, &secret, &scope)?;
+        facts.brought_in = earlier_spills::bring_in(output, &server, &secret, run.started)?;
         let ledger = Self {
             contact: Arc::new(ServerContact::new(outage)),
             server,
@@ -234,8 +229,8 @@ fn plan(name: Option<Uuid>, stopped: Option<ServerRun>, reuse: Reuse, now: i64) 
     }
 }
 
-/// What brings the answers in this file to the server, for people.
-fn hint(file: &Path, on: &ServerSettings, has_output: bool) -> String {
+/// The command that brings the answers in this file to the server.
+fn import_command(file: &Path, on: &ServerSettings) -> String {
     let mut import = format!(
         "rescore ledger import {} --ledger {}",
         in_shell(&shown(file)),
@@ -250,10 +245,7 @@ fn hint(file: &Path, on: &ServerSettings, has_output: bool) -> String {
             import.push_str(&format!(" {option} {}", in_shell(&shown(file))));
         }
     }
-    let here = if has_output { "" } else { " in this directory" };
-    format!(
-        "when the server answers, run the same command again{here}, which brings them in and continues from here; or bring them in alone with `{import}`"
-    )
+    import
 }
 
 /// The error for an option that a ledger on a server has no use for.

@@ -40,8 +40,31 @@ pub(super) struct SpillSettings {
     pub(super) endpoint: String,
     /// The fields that answers are stored with, in their order.
     pub(super) fields: Box<[Pointer]>,
+    /// The command that brings its answers to the server.
+    pub(super) import: String,
+    /// Whether it is beside an output, and not in the current directory.
+    pub(super) has_output: bool,
+}
+
+impl SpillSettings {
     /// What brings its answers to the server, for people.
-    pub(super) hint: String,
+    fn hint(&self, finished: bool) -> String {
+        let Self {
+            import, has_output, ..
+        } = self;
+        if finished {
+            // The same command would be another run.
+            return format!("when the server answers, bring them in with `{import}`");
+        }
+        let here = if *has_output {
+            ""
+        } else {
+            " in this directory"
+        };
+        format!(
+            "when the server answers, run the same command again{here}, which brings them in and continues from here; or bring them in alone with `{import}`"
+        )
+    }
 }
 
 /// The file, where there is one.
@@ -148,8 +171,8 @@ impl Spill {
         removed.map(Ok)
     }
 
-    /// What waits in it, in words; `None` if nothing does.
-    pub(super) fn waiting(&self) -> Option<WaitingAnswers> {
+    /// What waits in it, in words, and what to do, which depends on whether the run has `finished`; `None` if nothing does.
+    pub(super) fn waiting(&self, finished: bool) -> Option<WaitingAnswers> {
         (self.answers > 0).then(|| {
             let answers = match self.answers {
                 1 => "1 paid answer waits".to_owned(),
@@ -157,7 +180,7 @@ impl Spill {
             };
             WaitingAnswers {
                 words: format!("{answers} in `{}`", shown(&self.settings.path)),
-                hint: self.settings.hint.clone(),
+                hint: self.settings.hint(finished),
             }
         })
     }

@@ -194,7 +194,7 @@ impl ServerStore {
     /// Stores answers on this machine until the server is back.
     fn spill(&mut self, records: &[Record]) -> io::Result<()> {
         let written = self.spill.write(records);
-        self.contact.set_waiting(self.spill.waiting());
+        self.contact.set_waiting(self.spill.waiting(false));
         written.map_err(|error| {
             let outage = self.contact.outage().map(|outage| outage.reason);
             let reason = outage.unwrap_or_default();
@@ -236,7 +236,7 @@ impl ServerStore {
         while self.contact.is_away() {
             let given_up = self.contact.outage().is_some_and(|it| it.given_up);
             let ends = stopped || given_up || started.elapsed() > AT_THE_END;
-            if ends || self.spill.waiting().is_none() {
+            if ends || self.spill.waiting(false).is_none() {
                 return false;
             }
             std::thread::sleep(PAUSE);
@@ -250,7 +250,7 @@ impl ServerStore {
     fn bring_in(&mut self) -> io::Result<Result<(), ServerFault>> {
         let (server, scope) = (Arc::clone(&self.server), self.settle_scope());
         let brought = self.spill.bring_in(&server, &scope)?;
-        self.contact.set_waiting(self.spill.waiting());
+        self.contact.set_waiting(self.spill.waiting(false));
         Ok(brought)
     }
 }
@@ -347,7 +347,7 @@ impl Store for ServerStore {
             "cannot use the ledger `{}` any more: {reason}",
             self.server.shown()
         ));
-        if self.spill.waiting().is_some() {
+        if self.spill.waiting(false).is_some() {
             // When the ledger is closed that is said, with all answers that have come until then.
             return Contact::GivenUp(error);
         }
@@ -366,6 +366,7 @@ impl Store for ServerStore {
         self.contact.end();
         let (server, stopped) = (Arc::clone(&self.server), finished.is_none());
         if !self.is_back(stopped) || self.worker.leave(&server).is_err() {
+            self.contact.set_waiting(self.spill.waiting(!stopped));
             // If this fails, the claims end with the lease.
             let _ = self.spill.leave_claims(self.worker.id(), stopped);
             return;

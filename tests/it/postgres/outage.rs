@@ -205,6 +205,27 @@ fn the_words_of_a_run_that_gave_up_have_the_command_that_brings_its_answers_in()
 }
 
 #[test]
+fn a_run_that_finished_while_the_server_was_away_names_the_command_that_brings_its_answers_in() {
+    const ROWS: usize = 9;
+    let Some(cluster) = own() else { return };
+    let (server, release) = Server::holding(1);
+    let setup = Setup::new(&cluster, ROWS, server);
+    let running = setup.run("scored.csv").args("--max-outage 1s").start();
+    setup.server.wait_for_calls(ROWS);
+    cluster.stop_server();
+    drop(release);
+    let done = running.done();
+    done.exits(3)
+        .says("8 paid answers wait in `scored.csv.spill`")
+        .says(
+            "when the server answers, bring them in with `rescore ledger import scored.csv.spill ",
+        )
+        // That would be another run, and is refused without `--overwrite`.
+        .silent_about("the same command");
+    setup.check("scored.csv");
+}
+
+#[test]
 fn rows_to_standard_output_wait_under_a_name_that_no_other_run_has() {
     let Some(cluster) = own() else { return };
     let (setup, release) = holding(&cluster);
