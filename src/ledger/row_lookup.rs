@@ -35,7 +35,7 @@ impl RowLookup {
         }
     }
 
-    /// What is known of the request with this key and body, and the run that it arrived in, which a server does not say.
+    /// What is known of the request with this key and body, and the run that it arrived in.
     ///
     /// # Errors
     /// The ledger cannot be read.
@@ -47,7 +47,7 @@ impl RowLookup {
         match self {
             Self::File(lookup) => lookup.find_with_run(key, body),
             #[cfg(feature = "postgres")]
-            Self::Server(lookup) => Ok((lookup.find(key)?, AnsweredIn::OtherRun)),
+            Self::Server(lookup) => lookup.find(key),
         }
     }
 

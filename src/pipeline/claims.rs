@@ -36,8 +36,9 @@ pub(super) struct Claims {
     away: bool,
 }
 
-impl Default for Claims {
-    fn default() -> Self {
+impl Claims {
+    /// None yet. Whether the ledger's server is `away` may be known from the rows of an earlier file.
+    pub(super) const fn new(away: bool) -> Self {
         Self {
             ready: VecDeque::new(),
             holding: Holding::Held,
@@ -46,12 +47,10 @@ impl Default for Claims {
             lost: Vec::new(),
             taken: VecDeque::new(),
             reported: 0,
-            away: false,
+            away,
         }
     }
-}
 
-impl Claims {
     /// Whether no row is waiting to be called for.
     pub(super) fn is_empty(&self) -> bool {
         self.ready.is_empty()
@@ -187,7 +186,7 @@ mod tests {
 
     #[test]
     fn claims_wait_for_answers_while_there_is_a_row_to_call_for_and_for_nothing_else() {
-        let mut claims = Claims::default();
+        let mut claims = Claims::new(false);
         assert_eq!(claims.urgency(false), Urgency::Now, "no call can start");
         assert_eq!(claims.urgency(true), Urgency::Soon, "more are being read");
         claims.add_ready(RowCall {

@@ -123,7 +123,7 @@ impl RunRecord {
     }
 
     /// Records that it is under way, in place of the previous run of this name.
-    pub(super) fn record(
+    pub(crate) fn record(
         &mut self,
         connection: &Connection,
         checksums: Checksums,
@@ -220,6 +220,15 @@ impl RunRecord {
         ];
         checksums.of("runs", values)
     }
+}
+
+/// The name of the run that was recorded last.
+#[cfg(feature = "postgres")]
+pub(crate) fn latest_name(connection: &Connection) -> rusqlite::Result<Option<KeyHash>> {
+    const LATEST: &str = "SELECT name FROM runs ORDER BY id DESC LIMIT 1";
+    connection
+        .query_row(LATEST, [], |row| row.get(0))
+        .optional()
 }
 
 /// Removes runs that started before this time, with their failures.

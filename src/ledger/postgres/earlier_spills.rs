@@ -1,7 +1,11 @@
-//! Answers that runs have left on this machine, as their server was away: where they are, and bringing them in.
+//! Answers that runs have left on this machine, as their server was away: where they are, and bringing them in, with the
+//! claims that such a run could not give back.
 
 use std::path::{Path, PathBuf};
 
+use uuid::Uuid;
+
+use super::claims;
 use super::fault::AtStart as _;
 use super::import::{ImportFault, LedgerInFile};
 use super::secret_file::HashingSecret;
@@ -10,7 +14,7 @@ use super::settle::SettleScope;
 use crate::base::error::{Error, Result, shown};
 use crate::ledger::access::cannot_open;
 use crate::ledger::db::connect::{Connect, Mode};
-use crate::ledger::db::{answers, header};
+use crate::ledger::db::{answers, header, runs};
 use crate::ledger::file::{self, LedgerKind};
 use crate::ledger::holder::this_process;
 use crate::ledger::lock::Lock;
@@ -32,8 +36,8 @@ pub(super) fn path_for(output: Option<&Path>) -> PathBuf {
     name.into()
 }
 
-/// Brings what earlier runs to this output have left to the server; without an output, what such runs have left in the
-/// current directory. Returns how many answers those were.
+/// Brings what earlier runs to this output have left to the server, and gives their claims back; without an output, what such runs have left in the
+/// current directory. The run that brings them in `started` then. Returns how many answers those were.
 ///
 /// # Errors
 /// Exit code 2: the output's own file is of another ledger, or one of the files is damaged or cannot be removed. Exit code
@@ -42,7 +46,7 @@ pub(super) fn bring_in(
     output: Option<&Path>,
     server: &Server,
     secret: &HashingSecret,
-    scope: &SettleScope,
+    started: i64,
 ) -> Result<u64> {
     let mut answers = 0;
     for path in left(output) {
@@ -50,7 +54,7 @@ pub(super) fn bring_in(
             continue;
         };
         if file.ledger.is_of(secret) {
-            answers += file.bring_in(server, secret, scope)?;
+            answers += file.bring_in(server, secret, started)?;
         } else if output.is_some() {
             return Err(foreign(&path));
         }
@@ -87,11 +91,13 @@ fn foreign(path: &Path) -> Error {
 struct EarlierSpill<'a> {
     path: &'a Path,
     ledger: LedgerInFile,
+    /// The worker that its run has ended as; `None` where it was killed.
+    worker: Option<Uuid>,
     lock: Lock,
 }
 
 impl<'a> EarlierSpill<'a> {
-    /// Opens it, unless it has no answers: then it is removed. Another run may have it, which is an error where it `must` be
+    /// Opens it, unless nothing is in it: then it is removed. Another run may have it, which is an error where it `must` be
     /// ours.
     fn open(path: &'a Path, must: bool) -> Result<Option<Self>> {
         let lock = match Lock::try_take(path, &this_process())? {
@@ -110,20 +116,37 @@ impl<'a> EarlierSpill<'a> {
         header::check(path)?;
         let unreadable = |error| cannot_open(path, &error);
         // A run that was killed may have left it half made: that is finished here, and shows that it has no answers.
-        let any = { Connect::to(Mode::Create(LedgerKind::Shared)).open(path) }
-            .and_then(|connection| answers::any(&connection))
+        let (any, worker) = { Connect::to(Mode::Create(LedgerKind::Shared)).open(path) }
+            .and_then(|connection| {
+                Ok((answers::any(&connection)?, runs::latest_name(&connection)?))
+            })
             .map_err(unreadable)?;
-        if !any {
+        if !any && worker.is_none() {
             remove(path)?;
             return Ok(None);
         }
         let ledger = LedgerInFile::of_ours(path).map_err(unreadable)?;
-        Ok(Some(Self { path, ledger, lock }))
+        Ok(Some(Self {
+            path,
+            ledger,
+            worker: worker.map(Uuid::from_bytes),
+            lock,
+        }))
     }
 
-    fn bring_in(self, server: &Server, secret: &HashingSecret, scope: &SettleScope) -> Result<u64> {
-        let Self { path, ledger, lock } = self;
-        let brought = ledger.bring_in(server, secret, scope);
+    fn bring_in(self, server: &Server, secret: &HashingSecret, started: i64) -> Result<u64> {
+        let Self {
+            path,
+            ledger,
+            worker,
+            lock,
+        } = self;
+        let scope = SettleScope {
+            worker: worker.unwrap_or_default(),
+            started,
+            earliest: i64::MIN,
+        };
+        let brought = ledger.bring_in(server, secret, &scope);
         drop(ledger);
         let counts = match brought {
             Err(ImportFault::File(error)) => return Err(cannot_open(path, &error)),
@@ -132,6 +155,10 @@ impl<'a> EarlierSpill<'a> {
             }
             Ok(counts) => counts,
         };
+        if let Some(worker) = worker {
+            let left = server.wait(claims::leave(server, worker));
+            left.at_start("give claims back to", &server.shown())?;
+        }
         remove(path)?;
         drop(lock);
         Ok(counts.new + counts.known)

@@ -5,6 +5,7 @@ use std::io;
 
 use tokio_postgres::error::{DbError, SqlState};
 
+use super::shell::in_shell;
 use crate::base::error::{Error, Result, printable, system_words};
 
 /// The words for a server that says nothing.
@@ -32,8 +33,12 @@ pub(super) enum ServerFault {
 /// What a server refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The user, the password or the database.
-    Login,
+    /// The password, or that there is none.
+    Password,
+    /// The user.
+    User,
+    /// The database.
+    NoDatabase,
     /// There are no tables of a ledger.
     NoLedger,
     /// The user lacks a right.
@@ -70,7 +75,7 @@ impl ServerFault {
         let words = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
         // The client library asks for a password in words of its own.
         let why = if words.contains("password") {
-            Refusal::Login
+            Refusal::Password
         } else {
             Refusal::Statement
         };
@@ -109,7 +114,9 @@ impl ServerFault {
                 Refusal::NoLedger
             }
             _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => Refusal::NoRight,
-            "28" | "3D" => Refusal::Login,
+            _ if *code == SqlState::INVALID_PASSWORD => Refusal::Password,
+            "28" => Refusal::User,
+            "3D" => Refusal::NoDatabase,
             // Connections, resources such as a full disk, operators, the system, the server's own failures; and a server
             // that became another one's copy, which takes no changes.
             "08" | "53" | "57" | "58" | "XX" => return Self::Away(reason),
@@ -129,13 +136,21 @@ impl ServerFault {
         };
         match why {
             Refusal::NoLedger => Error::usage(format!("there is no ledger at `{shown}` yet")).hint(format!(
-                "make it once, as the database's owner, with `rescore ledger init {shown} --ledger-secret-file FILE`"
+                "make it once, as the database's owner, with `rescore ledger init {} --ledger-secret-file FILE`",
+                in_shell(shown)
             )),
-            Refusal::Login => Error::usage(cannot).hint(
+            Refusal::Password => Error::usage(cannot).hint(
                 "name a file that has the password with `--ledger-password-file FILE`, or set `PGPASSWORD` or `PGPASSFILE`",
             ),
-            Refusal::NoRight => Error::usage(cannot)
-                .hint("grant the rights with `rescore ledger init` and `--worker`, `--reader` or `--keeper`"),
+            Refusal::User => Error::usage(cannot).hint(
+                "check the user in the address, and who may log in to the server (its roles and `pg_hba.conf`)",
+            ),
+            Refusal::NoDatabase => Error::usage(cannot).hint(
+                "check the database in the address, or make it with `createdb` and the ledger in it with `rescore ledger init`",
+            ),
+            Refusal::NoRight => Error::usage(cannot).hint(
+                "the database's owner grants the rights with `rescore ledger init` and `--worker`, `--reader` or `--keeper`",
+            ),
             Refusal::Certificate => Error::usage(cannot).hint(
                 "name the file of the authority that issued it in the address: `?sslrootcert=FILE`",
             ),

@@ -10,12 +10,13 @@ use uuid::Uuid;
 
 use super::contact::ServerContact;
 use super::fault::ServerFault;
+use super::own_answers::OwnAnswers;
 use super::server::{Lane, Server};
 use super::sources::FieldLists;
 use super::stored::{self, COLUMNS, key_of};
 use crate::base::error::{Error, Result};
 use crate::ledger::judge::{AnswerJudge, JudgeScope};
-use crate::ledger::lookup_result::LookupResult;
+use crate::ledger::lookup_result::{AnsweredIn, LookupResult};
 use crate::ledger::request_key::RequestKey;
 use crate::ledger::stored_answer::StoredAnswer;
 use crate::telemetry::event::Unusable;
@@ -41,40 +42,56 @@ pub(crate) struct ServerLookup {
 pub(super) struct ServerJudge {
     judge: AnswerJudge,
     lists: FieldLists,
+    own: Arc<OwnAnswers>,
+    /// When the run started, over all its stops, in milliseconds since 1970.
+    started: i64,
 }
 
 impl ServerJudge {
-    /// For this run.
-    pub(super) fn new(scope: JudgeScope) -> Self {
+    /// For this run, which stores these answers.
+    pub(super) fn new(scope: JudgeScope, own: Arc<OwnAnswers>) -> Self {
         Self {
+            started: scope.started,
             judge: AnswerJudge::new(scope),
             lists: FieldLists::default(),
+            own,
         }
     }
 
-    /// What an answer is to the run.
+    /// What the answer to a request is to the run, and the run that it is from.
     ///
     /// # Errors
     /// The server is away.
     pub(super) fn judge(
         &mut self,
         server: &Server,
+        key: &RequestKey,
         answer: StoredAnswer,
-    ) -> Result<LookupResult, ServerFault> {
-        let Self { judge, lists } = self;
+    ) -> Result<(LookupResult, AnsweredIn), ServerFault> {
+        let Self { judge, lists, .. } = self;
+        let run = if answer.at < self.started {
+            AnsweredIn::OtherRun
+        } else {
+            self.own.run_of(key)
+        };
         let judged = judge.judge(answer, |source| lists.of(server, source))?;
         // Values that are not what we write: somebody has changed the table by hand.
-        Ok(judged.unwrap_or_else(|| LookupResult::unusable(Unusable::Damaged)))
+        let found = judged.unwrap_or_else(|| LookupResult::unusable(Unusable::Damaged));
+        Ok((found, run))
     }
 }
 
 impl ServerLookup {
     /// For a run, or for a look without one.
-    pub(super) fn new(server: Arc<Server>, contact: Arc<ServerContact>, scope: JudgeScope) -> Self {
+    pub(super) fn new(
+        server: Arc<Server>,
+        contact: Arc<ServerContact>,
+        judge: ServerJudge,
+    ) -> Self {
         Self {
             server,
             contact,
-            judge: ServerJudge::new(scope),
+            judge,
             found: HashMap::new(),
             waits: None,
         }
@@ -107,17 +124,17 @@ impl ServerLookup {
         Ok(())
     }
 
-    /// What is known of a request that was asked for.
+    /// What is known of a request that was asked for, and the run that it is from.
     ///
     /// # Errors
     /// As [`Self::fetch`].
-    pub(crate) fn find(&mut self, key: &RequestKey) -> Result<LookupResult> {
+    pub(crate) fn find(&mut self, key: &RequestKey) -> Result<(LookupResult, AnsweredIn)> {
         // Equal requests may follow.
         let Some(answer) = self.found.get(&key_of(&key.hash)).cloned() else {
-            return Ok(LookupResult::default());
+            return Ok((LookupResult::default(), AnsweredIn::OtherRun));
         };
         loop {
-            match self.judge.judge(&self.server, answer.clone()) {
+            match self.judge.judge(&self.server, key, answer.clone()) {
                 Ok(found) => {
                     self.waits = None;
                     return Ok(found);

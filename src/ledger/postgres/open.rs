@@ -11,10 +11,11 @@ use super::contact::ServerContact;
 use super::fault::{AtStart, ServerFault};
 use super::ledger::ServerLedger;
 use super::lookup::{ServerJudge, ServerLookup};
+use super::own_answers::OwnAnswers;
 use super::pace::ServerPace;
 use super::runs::{self, ServerRun};
 use super::server::{RUN_PATIENCE, Server};
-use super::settle::SettleScope;
+use super::shell::in_shell;
 use super::spill::{Spill, SpillSettings};
 use super::store::{ServerStore, StoreScope};
 use super::{earlier_spills, limits, sources};
@@ -45,6 +46,7 @@ pub(crate) struct OpenServer {
     fields: Box<[Pointer]>,
     lease: LeaseTerms,
     in_flight: usize,
+    own: Arc<OwnAnswers>,
     spill: Spill,
 }
 
@@ -100,19 +102,15 @@ impl OpenServer {
         let output = settings.output.as_deref();
         let path = earlier_spills::path_for(output);
         let spill = Spill::new(SpillSettings {
-            hint: hint(&path, on, settings.output.is_some()),
+            import: import_command(&path, on),
+            has_output: output.is_some(),
             path,
             secret,
             hasher: hasher.clone(),
             endpoint: settings.endpoint.clone(),
             fields: fields.clone(),
         });
-        let scope = SettleScope {
-            worker: Uuid::nil(),
-            started: run.started,
-            earliest: i64::MIN,
-        };
-        facts.brought_in = earlier_spills::bring_in(output, &server, &secret, &scope)?;
+        facts.brought_in = earlier_spills::bring_in(output, &server, &secret, run.started)?;
         let ledger = Self {
             contact: Arc::new(ServerContact::new(outage)),
             server,
@@ -125,6 +123,7 @@ impl OpenServer {
             fields,
             lease: LeaseTerms::for_calls_of(settings.longest_call),
             in_flight: settings.in_flight.get(),
+            own: Arc::default(),
             spill,
         };
         Ok((ledger, facts))
@@ -153,17 +152,18 @@ impl OpenServer {
     /// Looks requests up.
     pub(crate) fn lookup(&self) -> ServerLookup {
         let (server, contact) = (Arc::clone(&self.server), Arc::clone(&self.contact));
-        ServerLookup::new(server, contact, self.judge_scope())
+        ServerLookup::new(server, contact, self.judge())
     }
 
-    fn judge_scope(&self) -> JudgeScope {
-        JudgeScope {
+    fn judge(&self) -> ServerJudge {
+        let scope = JudgeScope {
             started: self.run.started,
             not_before: self.run.not_before,
             leftover: false,
             ages: self.ages,
             fields: self.captured.clone(),
-        }
+        };
+        ServerJudge::new(scope, Arc::clone(&self.own))
     }
 
     /// Starts the run: it is recorded, and its answers can be written.
@@ -187,7 +187,7 @@ impl OpenServer {
             // Half of the answers gather while the other calls are out.
             enough: self.in_flight / 2,
         };
-        let judge = ServerJudge::new(self.judge_scope());
+        let judge = self.judge();
         let scope = StoreScope {
             context: self.context,
             source: self.source,
@@ -195,6 +195,7 @@ impl OpenServer {
             run: self.run,
             hasher: self.hasher,
             lease: self.lease.length,
+            own: self.own,
         };
         let contact = Arc::clone(&self.contact);
         let store = ServerStore::new(self.server, self.contact, scope, judge, self.spill);
@@ -228,8 +229,8 @@ fn plan(name: Option<Uuid>, stopped: Option<ServerRun>, reuse: Reuse, now: i64) 
     }
 }
 
-/// What brings the answers in this file to the server, for people.
-fn hint(file: &Path, on: &ServerSettings, has_output: bool) -> String {
+/// The command that brings the answers in this file to the server.
+fn import_command(file: &Path, on: &ServerSettings) -> String {
     let mut import = format!(
         "rescore ledger import {} --ledger {}",
         in_shell(&shown(file)),
@@ -244,19 +245,7 @@ fn hint(file: &Path, on: &ServerSettings, has_output: bool) -> String {
             import.push_str(&format!(" {option} {}", in_shell(&shown(file))));
         }
     }
-    let here = if has_output { "" } else { " in this directory" };
-    format!(
-        "when the server answers, run the same command again{here}, which brings them in and continues from here; or bring them in alone with `{import}`"
-    )
-}
-
-/// An argument as it is typed.
-fn in_shell(argument: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@,+=%".contains(c);
-    if argument.chars().all(is_plain) {
-        return argument.to_owned();
-    }
-    format!("'{}'", argument.replace('\'', "'\\''"))
+    import
 }
 
 /// The error for an option that a ledger on a server has no use for.

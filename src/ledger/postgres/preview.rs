@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::contact::ServerContact;
 use super::fault::AtStart;
 use super::ledger::ServerLedger;
-use super::lookup::ServerLookup;
+use super::lookup::{ServerJudge, ServerLookup};
 use super::server::RUN_PATIENCE;
 use super::sources::ServerContext;
 use super::{limits, sources};
@@ -89,6 +89,10 @@ pub(in crate::ledger) fn open_preview(
         known_limit: known_limit.at_start("read", &url)?,
         others,
         // Nobody waits for a server that is away only to look.
-        lookup: ServerLookup::new(server, Arc::new(ServerContact::new(Duration::ZERO)), scope),
+        lookup: ServerLookup::new(
+            server,
+            Arc::new(ServerContact::new(Duration::ZERO)),
+            ServerJudge::new(scope, Arc::default()),
+        ),
     })
 }

@@ -1,11 +1,14 @@
 //! Answers that wait on this machine while the server is away: a ledger in a file, made with the same secret.
 //!
-//! They were paid for, so they must be durable before their rows count, wherever that is. What earlier runs have left is
-//! brought in by `earlier_spills`.
+//! They were paid for, so they must be durable before their rows count, wherever that is. A run that ends meanwhile also
+//! leaves the name of its worker here, whose claims it could not give back. What earlier runs have left is brought in by
+//! `earlier_spills`.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+use uuid::Uuid;
 
 use super::contact::WaitingAnswers;
 use super::fault::ServerFault;
@@ -26,7 +29,7 @@ use crate::ledger::file::{self, LedgerKind, PRIVATE};
 use crate::ledger::holder::this_process;
 use crate::ledger::lock::Lock;
 use crate::ledger::request_key::RequestHasher;
-use crate::ledger::store::{Record, Store as _, Work};
+use crate::ledger::store::{Payload, Record, Store as _, Work};
 use crate::raw_json::Pointer;
 
 /// What a file of answers is made for.
@@ -37,8 +40,31 @@ pub(super) struct SpillSettings {
     pub(super) endpoint: String,
     /// The fields that answers are stored with, in their order.
     pub(super) fields: Box<[Pointer]>,
+    /// The command that brings its answers to the server.
+    pub(super) import: String,
+    /// Whether it is beside an output, and not in the current directory.
+    pub(super) has_output: bool,
+}
+
+impl SpillSettings {
     /// What brings its answers to the server, for people.
-    pub(super) hint: String,
+    fn hint(&self, finished: bool) -> String {
+        let Self {
+            import, has_output, ..
+        } = self;
+        if finished {
+            // The same command would be another run.
+            return format!("when the server answers, bring them in with `{import}`");
+        }
+        let here = if *has_output {
+            ""
+        } else {
+            " in this directory"
+        };
+        format!(
+            "when the server answers, run the same command again{here}, which brings them in and continues from here; or bring them in alone with `{import}`"
+        )
+    }
 }
 
 /// The file, where there is one.
@@ -75,19 +101,44 @@ impl Spill {
     /// # Errors
     /// The file cannot be made or written.
     pub(super) fn write(&mut self, records: &[Record]) -> io::Result<()> {
-        if records.is_empty() {
+        let is_answer = |record: &&Record| matches!(record.payload, Payload::Answer(_));
+        let answers = records.iter().filter(is_answer).count();
+        if answers == 0 {
             return Ok(());
         }
-        let file = match &mut self.open {
-            Some(file) => file,
-            None => self.open.insert(SpillFile::make(&self.settings)?),
-        };
-        file.database.write(Work {
+        self.file()?.database.write(Work {
             records,
             ..Work::default()
         })?;
-        self.answers += records.len() as u64;
+        self.answers += answers as u64;
         Ok(())
+    }
+
+    fn file(&mut self) -> io::Result<&mut SpillFile> {
+        let file = match self.open.take() {
+            Some(file) => file,
+            None => SpillFile::make(&self.settings)?,
+        };
+        Ok(self.open.insert(file))
+    }
+
+    /// Notes that the run has ended as this worker: the next run to this output gives its claims back. A run that was not
+    /// `stopped` has none that others wait for, and makes no file for them.
+    ///
+    /// # Errors
+    /// The file cannot be made or written.
+    pub(super) fn leave_claims(&mut self, worker: Uuid, stopped: bool) -> io::Result<()> {
+        if worker.is_nil() || (self.open.is_none() && !stopped) {
+            return Ok(());
+        }
+        self.file()?;
+        let note = || {
+            let connection = Connect::to(Mode::Write).open(&self.settings.path)?;
+            let checksums = LedgerInfo::read(&connection)?.checksums();
+            let now = millis(SystemTime::now());
+            RunRecord::new(worker.into_bytes(), now, i64::MIN).record(&connection, checksums)
+        };
+        note().map_err(|error| errors::as_io_error(&error))
     }
 
     /// Brings what this run has stored to the server, and removes the file.
@@ -120,8 +171,8 @@ impl Spill {
         removed.map(Ok)
     }
 
-    /// What waits in it, in words; `None` if nothing does.
-    pub(super) fn waiting(&self) -> Option<WaitingAnswers> {
+    /// What waits in it, in words, and what to do, which depends on whether the run has `finished`; `None` if nothing does.
+    pub(super) fn waiting(&self, finished: bool) -> Option<WaitingAnswers> {
         (self.answers > 0).then(|| {
             let answers = match self.answers {
                 1 => "1 paid answer waits".to_owned(),
@@ -129,7 +180,7 @@ impl Spill {
             };
             WaitingAnswers {
                 words: format!("{answers} in `{}`", shown(&self.settings.path)),
-                hint: self.settings.hint.clone(),
+                hint: self.settings.hint(finished),
             }
         })
     }

@@ -17,6 +17,7 @@ use super::contact::{ServerContact, ServerOutage};
 use super::fault::ServerFault;
 use super::limits;
 use super::lookup::ServerJudge;
+use super::own_answers::OwnAnswers;
 use super::runs::ServerRun;
 use super::server::Server;
 use super::settle::{SettleScope, settle};
@@ -24,10 +25,8 @@ use super::spill::Spill;
 use super::stored::{NewAnswers, key_of};
 use super::workers::OwnWorker;
 use crate::base::error::Error;
-use crate::ledger::bloom_filter::BloomFilter;
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::lookup_result::{AnsweredIn, KnownOutcome, LookupResult};
-use crate::ledger::packed::Fingerprint;
 use crate::ledger::request_key::{KeyHash, RequestHasher, RequestKey};
 use crate::ledger::sealed_failure::SealedFailure;
 use crate::ledger::store::{
@@ -36,7 +35,8 @@ use crate::ledger::store::{
 };
 use crate::telemetry::pace::Limit;
 
-/// How long a run that has ended waits for a server that is away: less than others wait for the ledger to be closed.
+/// How long a run that reached the end of its input waits for a server that is away, so that its answers are there for
+/// others: less than is waited for the ledger to be closed.
 const AT_THE_END: Duration = Duration::from_secs(40);
 
 /// How long to wait before the server is asked again.
@@ -52,6 +52,8 @@ pub(super) struct StoreScope {
     pub(super) run: ServerRun,
     pub(super) hasher: RequestHasher,
     pub(super) lease: Duration,
+    /// The answers that it stores.
+    pub(super) own: Arc<OwnAnswers>,
 }
 
 /// A ledger on a server, open for a run to write.
@@ -62,8 +64,6 @@ pub(super) struct ServerStore {
     judge: ServerJudge,
     spill: Spill,
     worker: OwnWorker,
-    /// Requests that this run has stored an answer to.
-    ours: BloomFilter,
     /// Requests that this run must not send again: known to it alone.
     failures: HashMap<KeyHash, SealedFailure>,
     /// Claims that end without an answer of ours, until the server has heard of it.
@@ -89,7 +89,6 @@ impl ServerStore {
             judge,
             spill,
             worker,
-            ours: BloomFilter::default(),
             failures: HashMap::new(),
             releases: Vec::new(),
             limit: None,
@@ -173,19 +172,14 @@ impl ServerStore {
         key: &RequestKey,
         claimed: ClaimedRequest,
     ) -> Result<ClaimResult, ServerFault> {
-        let found = match claimed.answer {
-            Some(answer) => self.judge.judge(&self.server, answer)?,
-            None => LookupResult::default(),
+        let (found, run) = match claimed.answer {
+            Some(answer) => self.judge.judge(&self.server, key, answer)?,
+            None => (LookupResult::default(), AnsweredIn::OtherRun),
         };
         if found.known.is_some() {
             if claimed.is_ours {
                 self.releases.push(claimed.key);
             }
-            let run = if self.ours.may_contain(Fingerprint::of(&key.into())) {
-                AnsweredIn::ThisRun
-            } else {
-                AnsweredIn::OtherRun
-            };
             return Ok(ClaimResult::Known(found, run));
         }
         Ok(if claimed.is_ours {
@@ -200,7 +194,7 @@ impl ServerStore {
     /// Stores answers on this machine until the server is back.
     fn spill(&mut self, records: &[Record]) -> io::Result<()> {
         let written = self.spill.write(records);
-        self.contact.set_waiting(self.spill.waiting());
+        self.contact.set_waiting(self.spill.waiting(false));
         written.map_err(|error| {
             let outage = self.contact.outage().map(|outage| outage.reason);
             let reason = outage.unwrap_or_default();
@@ -231,16 +225,18 @@ impl ServerStore {
         Ok(())
     }
 
-    /// Waits for a server that is away, if answers wait for it; whether it answers now.
+    /// Waits for a server that is away, if answers wait for it; whether it answers now. A run that was `stopped` does not
+    /// wait: the same command continues it, and brings them in.
     #[allow(
         clippy::disallowed_methods,
         reason = "no call is made on the ledger's thread"
     )]
-    fn is_back(&mut self) -> bool {
+    fn is_back(&mut self, stopped: bool) -> bool {
         let started = Instant::now();
         while self.contact.is_away() {
             let given_up = self.contact.outage().is_some_and(|it| it.given_up);
-            if given_up || started.elapsed() > AT_THE_END || self.spill.waiting().is_none() {
+            let ends = stopped || given_up || started.elapsed() > AT_THE_END;
+            if ends || self.spill.waiting(false).is_none() {
                 return false;
             }
             std::thread::sleep(PAUSE);
@@ -254,7 +250,7 @@ impl ServerStore {
     fn bring_in(&mut self) -> io::Result<Result<(), ServerFault>> {
         let (server, scope) = (Arc::clone(&self.server), self.settle_scope());
         let brought = self.spill.bring_in(&server, &scope)?;
-        self.contact.set_waiting(self.spill.waiting());
+        self.contact.set_waiting(self.spill.waiting(false));
         Ok(brought)
     }
 }
@@ -267,7 +263,7 @@ impl Store for ServerStore {
         for Record { key, payload, .. } in work.records {
             match payload {
                 Payload::Answer(answer) => {
-                    self.ours.insert(Fingerprint::of(&key.into()));
+                    self.scope.own.insert(key);
                     answers.add(
                         &key.hash,
                         answer,
@@ -351,7 +347,7 @@ impl Store for ServerStore {
             "cannot use the ledger `{}` any more: {reason}",
             self.server.shown()
         ));
-        if self.spill.waiting().is_some() {
+        if self.spill.waiting(false).is_some() {
             // When the ledger is closed that is said, with all answers that have come until then.
             return Contact::GivenUp(error);
         }
@@ -368,18 +364,20 @@ impl Store for ServerStore {
 
     fn end(&mut self, finished: Option<FinishedRun>) {
         self.contact.end();
-        if !self.is_back() {
-            // Its lease and its claims end by themselves.
+        let (server, stopped) = (Arc::clone(&self.server), finished.is_none());
+        if !self.is_back(stopped) || self.worker.leave(&server).is_err() {
+            self.contact.set_waiting(self.spill.waiting(!stopped));
+            // If this fails, the claims end with the lease.
+            let _ = self.spill.leave_claims(self.worker.id(), stopped);
             return;
         }
-        let server = Arc::clone(&self.server);
-        // If one of these fails, the next run searches for the limit itself, takes itself for this one and continues it, or
-        // waits for the end of the lease.
-        let _ = self.store_limit();
-        if finished.is_some() {
-            let _ = self.scope.run.forget(&server);
-        }
-        let _ = self.worker.leave(&server);
+        // If these fail, the next run takes itself for this one and continues it, or searches for the limit itself.
+        let forgotten = if stopped {
+            Ok(())
+        } else {
+            self.scope.run.forget(&server)
+        };
+        let _ = forgotten.and_then(|()| self.store_limit());
     }
 
     fn count(&self) -> Option<AnswerCounts> {

@@ -146,6 +146,11 @@ pub(super) fn add_counts(to: &mut Families, stats: &Stats, now: Duration) {
         reused.map(|(word, rows)| (vec![("from", word)], count(rows))),
     );
     add_calls(to, stats);
+    add_waits(to, stats, now);
+}
+
+#[allow(clippy::cast_precision_loss, reason = "Prometheus has doubles only")]
+fn add_waits(to: &mut Families, stats: &Stats, now: Duration) {
     to.counter(
         "rescore_paused_seconds_total",
         "Time in pauses that the service asked for.",
@@ -159,7 +164,17 @@ pub(super) fn add_counts(to: &mut Families, stats: &Stats, now: Duration) {
     to.counter(
         "rescore_outages_total",
         "How often the service was down.",
-        count(stats.outages),
+        stats.outages as f64,
+    );
+    to.counter(
+        "rescore_ledger_down_seconds_total",
+        "Time in which the ledger's server could not be used.",
+        stats.time_ledger_down(now).as_secs_f64(),
+    );
+    to.counter(
+        "rescore_ledger_outages_total",
+        "How often the ledger's server could not be used.",
+        stats.ledger_outages as f64,
     );
 }
 

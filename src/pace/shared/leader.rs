@@ -154,7 +154,7 @@ impl Leader {
             .map(|one| f64::from(one.most_in_flight))
             .sum();
         let time = self.time(now);
-        if most >= 1.0 && self.workers.values().all(|one| one.most_in_flight > 0) {
+        if most >= 1.0 && self.workers.values().all(Worker::is_heard_of) {
             self.controller.set_most_in_flight(most);
         }
         let cut = self.controller.last_cut();
@@ -300,10 +300,13 @@ impl Leader {
     /// they never have more than there are.
     fn share_in_flight(&mut self, now: Duration, state: &mut PaceState) {
         let all = state.in_flight;
-        let busy = { self.workers.values() }
-            .filter(|one| one.is_busy(now))
-            .count();
-        state.workers = u32::try_from(busy).unwrap_or(u32::MAX).max(1);
+        let busy = self.workers.values().filter(|one| one.is_busy(now));
+        let (mut workers, mut heard) = (0, 0);
+        for one in busy {
+            workers += 1;
+            heard += u32::from(one.is_heard_of());
+        }
+        (state.workers, state.heard) = (workers.max(1), heard);
         let (each, more) = (all / state.workers, all % state.workers);
         let turns = u32::try_from(now.as_secs() / TURN.as_secs() % u64::from(state.workers));
         let turn = turns.ok().filter(|_| each == 0).unwrap_or_default();
@@ -346,6 +349,11 @@ impl Worker {
             most_in_flight: 0,
             most_rate: None,
         }
+    }
+
+    /// Whether it has reported to this leader: of the others it is only known that they have a part.
+    const fn is_heard_of(&self) -> bool {
+        self.most_in_flight > 0
     }
 
     /// Whether it has rows to call for.

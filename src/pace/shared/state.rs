@@ -13,6 +13,9 @@ use crate::telemetry::pace::{FoundLimit, Hint, Limit, Pace, Search, SharedBy};
 pub(super) struct PaceState {
     /// Workers that have rows to call for.
     pub(super) workers: u32,
+    /// Those of them that the leader has heard of, which is what people are shown: the others may be gone.
+    #[serde(default)]
+    pub(super) heard: u32,
     /// Calls in flight of all workers together.
     pub(super) in_flight: u32,
     /// Calls in flight that each worker may have; one that is not in it may have one.

@@ -132,6 +132,20 @@ fn the_smallest_rate_that_a_user_allows_rules_all_runs() {
 }
 
 #[test]
+fn a_run_that_follows_another_one_is_said_to_be_alone() {
+    let mut workers = Workers::new(&[Rate::PerSecond(50.0); 3]);
+    let _ = workers.run(&[0], 5 * SECOND, answered);
+    let most = |workers: &Workers, who: usize| {
+        let pace = workers.each[who].0.pace();
+        pace.shared_by.map(|shared| shared.most)
+    };
+    let _ = workers.run(&[1], 5 * SECOND, answered);
+    assert_eq!(most(&workers, 1), Some(1), "the first is gone");
+    let _ = workers.run(&[1, 2], 5 * SECOND, answered);
+    assert_eq!((most(&workers, 1), most(&workers, 2)), (Some(2), Some(2)));
+}
+
+#[test]
 fn calls_of_several_workers_are_as_far_apart_as_those_of_one() {
     let mut workers = Workers::new(&[Rate::PerSecond(50.0); 3]);
     let all = [0, 1, 2];

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::{end_leases, init, run};
+use super::{Setup, end_leases, init, run};
 use crate::support::postgres::{own, shared};
 use crate::support::process::Place;
 use crate::support::server::{Request, Server, good, status};
@@ -18,47 +18,44 @@ const CALLS: usize = 8;
 fn what_was_taken_over_counts_also_where_the_answer_to_that_was_lost() {
     const ROWS: usize = 1 + CALLS;
     let Some(cluster) = shared() else { return };
-    let (database, csv) = (cluster.database(), users::csv(ROWS));
-    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(1));
-    let url = init(&place, &database);
-    let killed = run(&place, &server, &url, "scored.csv").start();
-    server.wait_for_calls(ROWS);
+    let (server, release) = Server::holding(1);
+    let setup = Setup::new(cluster, ROWS, server);
+    let killed = setup.run("scored.csv").start();
+    setup.server.wait_for_calls(ROWS);
     killed.kill_when(|| true);
     drop(release);
-    let gone = database.sql("SELECT id FROM rescore.workers");
-    let next = run(&place, &server, &url, "next.csv").start();
-    database.wait_for(2, "workers");
+    let gone = setup.database.sql("SELECT id FROM rescore.workers");
+    let next = setup.run("next.csv").start();
+    setup.database.wait_for(2, "workers");
     // What the statement does when the lease has ended; nobody hears of it.
-    database.sql(&format!(
+    setup.database.sql(&format!(
         "UPDATE rescore.claims SET taken_over = true,
             worker = (SELECT id FROM rescore.workers WHERE id <> '{gone}')"
     ));
     let words = format!("{CALLS} rows may have been billed twice");
     next.done().exits(0).says(&words);
-    assert_eq!(place.text("next.csv"), users::scored(&csv));
-    assert_eq!(server.calls(), ROWS + CALLS);
+    setup.check("next.csv");
+    assert_eq!(setup.server.calls(), ROWS + CALLS);
 }
 
 #[test]
 fn a_run_whose_lease_has_ended_keeps_what_nobody_has_taken_over() {
     const ROWS: usize = 1 + 4 * CALLS;
     let Some(cluster) = own() else { return };
-    let (database, csv) = (cluster.database(), users::csv(ROWS));
-    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(1));
-    init(&place, &database);
-    let running = run(&place, &server, &database.url(), "scored.csv").start();
-    server.wait_for_calls(1 + CALLS);
+    let (server, release) = Server::holding(1);
+    let setup = Setup::new(&cluster, ROWS, server);
+    let running = setup.run("scored.csv").start();
+    setup.server.wait_for_calls(1 + CALLS);
     // Some are claimed ahead of their calls, and not all of those are called for before the run notices.
-    database.wait_for(2 * CALLS + 1, "claims");
-    end_leases(&database);
+    setup.database.wait_for(2 * CALLS + 1, "claims");
+    end_leases(&setup.database);
     cluster.stop_server();
     drop(release);
     running.wait_for_words("the ledger's server cannot be used");
     cluster.start_server();
     running.done().exits(0).silent_about("twice");
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!((server.calls(), database.count("answers")), (ROWS, ROWS));
-    assert_eq!(database.count("claims"), 0);
+    setup.check_all("scored.csv");
+    assert_eq!(setup.database.count("claims"), 0);
 }
 
 #[test]
@@ -108,31 +105,30 @@ fn a_row_that_failed_while_the_server_was_away_is_free_for_other_runs_when_it_is
 fn what_was_taken_over_and_given_back_uncalled_counts_when_it_is_called_for() {
     const ROWS: usize = 1 + CALLS;
     let Some(cluster) = shared() else { return };
-    let (database, csv) = (cluster.database(), users::csv(ROWS));
-    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(1));
-    let url = init(&place, &database);
-    let killed = run(&place, &server, &url, "scored.csv").start();
-    server.wait_for_calls(ROWS);
+    let (server, release) = Server::holding(1);
+    let setup = Setup::new(cluster, ROWS, server);
+    let killed = setup.run("scored.csv").start();
+    setup.server.wait_for_calls(ROWS);
     killed.kill_when(|| true);
-    end_leases(&database);
+    end_leases(&setup.database);
     // A run calls for one more user, takes a claim over meanwhile, and is stopped.
     let more = users::csv(ROWS + 1);
     let lines: Vec<_> = more.lines().collect();
     let other = [&lines[..1], &lines[ROWS + 1..], &lines[2..=ROWS]].concat();
-    place.write("other.csv", other.join("\n"));
-    let args = ["other.csv", "-o", "other.out", "--ledger", &url, "-c", "1"];
-    let other = place.run(&server, args);
-    let stopped = other.args("--ledger-secret-file secret").start();
-    server.wait_for_calls(ROWS + 1);
-    database.wait_for(1, "claims WHERE taken_over");
+    setup.place.write("other.csv", other.join("\n"));
+    let args = "other.csv -o other.out -c 1 --ledger-secret-file secret";
+    let other = setup.place.run(&setup.server, args);
+    let stopped = other.args(["--ledger", &setup.url]).start();
+    setup.server.wait_for_calls(ROWS + 1);
+    setup.database.wait_for(1, "claims WHERE taken_over");
     stopped.signal("INT");
     stopped.wait_for_words("Ctrl-C");
     drop(release);
     stopped.done().exits(130);
     let words = format!("{CALLS} rows may have been billed twice");
-    let next = run(&place, &server, &url, "next.csv").done();
+    let next = setup.run("next.csv").done();
     next.exits(0).says(&words);
-    assert_eq!(place.text("next.csv"), users::scored(&csv));
-    assert_eq!(server.calls(), ROWS + 1 + CALLS);
-    assert_eq!(database.count("claims"), 0);
+    setup.check("next.csv");
+    assert_eq!(setup.server.calls(), ROWS + 1 + CALLS);
+    assert_eq!(setup.database.count("claims"), 0);
 }

@@ -61,8 +61,26 @@ fn a_database_without_a_ledger_names_the_command_that_makes_it() {
         .exits(2)
         .says(&format!("there is no ledger at `{url}` yet"))
         .says(&format!(
-            "`rescore ledger init {url} --ledger-secret-file FILE`"
+            "`rescore ledger init '{url}' --ledger-secret-file FILE`"
         ));
+}
+
+#[test]
+fn a_database_or_user_that_does_not_exist_has_a_hint_of_its_own() {
+    let Some(cluster) = shared() else { return };
+    let (database, place) = (cluster.database(), Place::new());
+    let stats = |url: &str| place.rescore(["ledger", "stats", url]).done();
+    let url = database.url();
+    stats(&url.replace(&database.name, "nonesuch"))
+        .exits(2)
+        .says("database \"nonesuch\" does not exist")
+        .says("check the database in the address")
+        .silent_about("password");
+    stats(&database.url_of("nobody"))
+        .exits(2)
+        .says("role \"nobody\" does not exist")
+        .says("check the user in the address")
+        .silent_about("password");
 }
 
 #[test]

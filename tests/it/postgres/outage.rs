@@ -7,82 +7,45 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use super::{end_leases, init, run};
-use crate::support::postgres::{Database, own, shared};
-use crate::support::process::{Place, Program, Running};
+use super::{Setup, end_leases, init, run};
+use crate::support::postgres::{Cluster, own, shared};
+use crate::support::process::{Done, Place, Running};
 use crate::support::server::{Request, Server, good};
 use crate::support::users;
 
 const ROWS: usize = 60;
 
-/// A ledger in a database, and a run that has calls in flight.
-struct Setup<'a> {
-    database: &'a Database<'a>,
-    csv: String,
-    place: Place,
-    server: Server,
+/// A service that answers the calls for the first users immediately, and the others when the sender is dropped.
+fn holding(cluster: &Cluster) -> (Setup<'_>, Sender<()>) {
+    let (server, release) = Server::holding(20);
+    (Setup::new(cluster, ROWS, server), release)
 }
 
-impl<'a> Setup<'a> {
-    /// The calls for the first users are answered, and the others when the sender is dropped.
-    fn new(database: &'a Database<'a>) -> (Self, Sender<()>) {
-        let csv = users::csv(ROWS);
-        let place = Place::with("users.csv", &csv);
-        let (server, release) = Server::holding(20);
-        init(&place, database);
-        let setup = Self {
-            database,
-            csv,
-            place,
-            server,
-        };
-        (setup, release)
-    }
-
-    fn run(&self) -> Program<'_> {
-        run(
-            &self.place,
-            &self.server,
-            &self.database.url(),
-            "scored.csv",
-        )
-    }
-
+impl Setup<'_> {
     /// A run whose calls in flight all wait for their answers.
     fn in_flight(&self) -> Running<'_> {
-        let running = self.run().start();
+        let running = self.run("scored.csv").start();
         self.server.wait_for_calls(28);
         running
     }
 
     /// Stops the server while calls are in flight, until the run ends with exit code 3.
-    fn stop_server_for_good(&self, release: Sender<()>) -> crate::support::process::Done {
-        let running = self.run().args("--max-outage 1s").start();
+    fn stop_server_for_good(&self, release: Sender<()>) -> Done {
+        let running = self.run("scored.csv").args("--max-outage 1s").start();
         self.server.wait_for_calls(28);
         self.database.cluster.stop_server();
         drop(release);
         let done = running.done();
         done.exits(3);
         self.database.cluster.start_server();
-        // What it had claimed and not called for is its own for two minutes, as it could tell nobody; here they end now.
-        end_leases(self.database);
         done
-    }
-
-    /// All rows are there, and each user was paid for once.
-    fn check(&self) {
-        assert_eq!(self.server.calls(), ROWS);
-        assert_eq!(self.place.text("scored.csv"), users::scored(&self.csv));
-        assert_eq!(self.database.count("answers"), ROWS);
-        assert_eq!(self.place.names(), ["scored.csv", "secret", "users.csv"]);
     }
 }
 
 #[test]
 fn answers_wait_beside_the_output_until_the_server_is_back() {
     let Some(cluster) = own() else { return };
-    let database = cluster.database();
-    let (setup, release) = Setup::new(&database);
+    let (setup, release) = holding(&cluster);
     let running = setup.in_flight();
     cluster.stop_server();
     drop(release);
@@ -94,8 +57,9 @@ fn answers_wait_beside_the_output_until_the_server_is_back() {
     running
         .done()
         .exits(0)
-        .says("the ledger's server can be used again");
-    setup.check();
+        .says("the ledger's server can be used again")
+        .says("the ledger's server could not be used once, for ");
+    setup.check_all("scored.csv");
 }
 
 #[test]
@@ -134,10 +98,31 @@ fn an_outage_is_reported_also_when_nothing_is_left_to_claim() {
 }
 
 #[test]
+fn an_outage_that_several_files_wait_for_is_one() {
+    let Some(cluster) = own() else { return };
+    let (server, release) = Server::holding(1);
+    let setup = Setup::new(&cluster, 9, server);
+    setup.place.write("z.csv", users::csv(12));
+    let args = "users.csv z.csv --output-dir out -c 8 --ledger-secret-file secret --ledger";
+    let program = setup.place.run(&setup.server, args).arg(&setup.url);
+    let running = program.start();
+    setup.server.wait_for_calls(9);
+    cluster.stop_server();
+    drop(release);
+    running.wait_for_file("out/users.csv", |_| true);
+    running.wait_for_file("out/z.csv.partial", |_| true);
+    cluster.start_server();
+    running
+        .done()
+        .exits(0)
+        .says("the ledger's server could not be used once, for ");
+    assert_eq!(setup.server.calls(), 12);
+}
+
+#[test]
 fn a_server_that_stays_away_stops_the_run_and_the_next_one_brings_its_answers_in() {
     let Some(cluster) = own() else { return };
-    let database = cluster.database();
-    let (setup, release) = Setup::new(&database);
+    let (setup, release) = holding(&cluster);
     setup
         .stop_server_for_good(release)
         .says(" paid answers wait in `scored.csv.spill`")
@@ -146,40 +131,108 @@ fn a_server_that_stays_away_stops_the_run_and_the_next_one_brings_its_answers_in
     let paid = setup.server.calls();
     assert!(paid <= 28 + 8, "{paid}");
     setup
-        .run()
+        .run("scored.csv")
         .done()
         .exits(0)
-        .says("that an earlier run had kept here while its server was away");
-    setup.check();
+        .says("that an earlier run had kept here while its server was away")
+        // What that run had claimed and not called for is free: this one does not wait for the end of its lease.
+        .silent_about("twice");
+    setup.check_all("scored.csv");
+}
+
+#[test]
+fn a_run_that_is_interrupted_while_the_server_is_away_leaves_its_answers_and_claims_to_the_next_one()
+ {
+    let Some(cluster) = own() else { return };
+    let (setup, release) = holding(&cluster);
+    let running = setup.in_flight();
+    cluster.stop_server();
+    drop(release);
+    running.wait_for_words("the ledger's server cannot be used: ");
+    running.signal("INT");
+    running
+        .done()
+        .exits(130)
+        .says(" paid answers wait in `scored.csv.spill`");
+    cluster.start_server();
+    setup
+        .run("scored.csv")
+        .done()
+        .exits(0)
+        .silent_about("twice");
+    setup.check_all("scored.csv");
+}
+
+#[test]
+fn a_run_that_stops_before_any_answer_waits_leaves_its_claims_as_well() {
+    let Some(cluster) = own() else { return };
+    let (setup, release) = holding(&cluster);
+    let running = setup
+        .run("scored.csv")
+        .args("--timeout 1s --retries 0 --resend-unknown 0")
+        .start();
+    setup.server.wait_for_calls(28);
+    cluster.stop_server();
+    running.signal("INT");
+    // Its calls in flight get no answer.
+    running.done().exits(130).silent_about("paid answers wait");
+    drop(release);
+    cluster.start_server();
+    assert_eq!(setup.database.count("workers"), 1);
+    setup
+        .run("scored.csv")
+        .done()
+        .exits(0)
+        .silent_about("twice");
+    assert_eq!(setup.place.names(), ["scored.csv", "secret", "users.csv"]);
 }
 
 #[test]
 fn the_words_of_a_run_that_gave_up_have_the_command_that_brings_its_answers_in() {
     let Some(cluster) = own() else { return };
-    let database = cluster.database();
-    let (setup, release) = Setup::new(&database);
+    let (setup, release) = holding(&cluster);
     let done = setup.stop_server_for_good(release);
     let command = format!(
         "rescore ledger import scored.csv.spill --ledger '{}' --ledger-secret-file secret",
-        database.url()
+        setup.url
     );
     done.says(&format!("`{command}`"));
     let import = ["ledger", "import", "scored.csv.spill", "--ledger"];
-    let url = database.url();
+    let url = setup.url;
     let import = setup.place.rescore(import).arg(url);
     import.args("--ledger-secret-file secret").done().exits(0);
-    assert_eq!(database.count("answers"), setup.server.calls());
+    assert_eq!(setup.database.count("answers"), setup.server.calls());
+}
+
+#[test]
+fn a_run_that_finished_while_the_server_was_away_names_the_command_that_brings_its_answers_in() {
+    const ROWS: usize = 9;
+    let Some(cluster) = own() else { return };
+    let (server, release) = Server::holding(1);
+    let setup = Setup::new(&cluster, ROWS, server);
+    let running = setup.run("scored.csv").args("--max-outage 1s").start();
+    setup.server.wait_for_calls(ROWS);
+    cluster.stop_server();
+    drop(release);
+    let done = running.done();
+    done.exits(3)
+        .says("8 paid answers wait in `scored.csv.spill`")
+        .says(
+            "when the server answers, bring them in with `rescore ledger import scored.csv.spill ",
+        )
+        // That would be another run, and is refused without `--overwrite`.
+        .silent_about("the same command");
+    setup.check("scored.csv");
 }
 
 #[test]
 fn rows_to_standard_output_wait_under_a_name_that_no_other_run_has() {
     let Some(cluster) = own() else { return };
-    let database = cluster.database();
-    let (setup, release) = Setup::new(&database);
+    let (setup, release) = holding(&cluster);
     // Another ledger's run has left answers here: they stay.
     foreign_spill(&setup, "rescore-1.spill");
     let to_stream = || {
-        let args = ["users.csv", "--ledger", &database.url(), "-c", "8", "-o"];
+        let args = ["users.csv", "--ledger", &setup.url, "-c", "8", "-o"];
         let args = [&args[..], &["-", "--ledger-secret-file", "secret"]].concat();
         setup.place.run(&setup.server, "").args(args)
     };
@@ -197,7 +250,7 @@ fn rows_to_standard_output_wait_under_a_name_that_no_other_run_has() {
     let names = setup.place.names();
     assert_eq!(names.iter().filter(is_own).count(), 1, "{names:?}");
     cluster.start_server();
-    end_leases(&database);
+    end_leases(&setup.database);
     let done = to_stream().done();
     done.exits(0)
         .says("that an earlier run had kept here while its server was away");
@@ -218,12 +271,11 @@ fn foreign_spill(setup: &Setup<'_>, name: &str) {
 #[test]
 fn a_spill_of_another_ledger_is_refused_before_the_first_call() {
     let Some(cluster) = shared() else { return };
-    let database = cluster.database();
-    let (setup, _release) = Setup::new(&database);
+    let (setup, _release) = holding(cluster);
     foreign_spill(&setup, "scored.csv.spill");
     let calls = setup.server.calls();
     setup
-        .run()
+        .run("scored.csv")
         .done()
         .exits(2)
         .says("`scored.csv.spill` has paid answers for another ledger")
@@ -235,8 +287,7 @@ fn a_spill_of_another_ledger_is_refused_before_the_first_call() {
 #[test]
 fn a_spill_without_answers_is_removed_and_a_damaged_one_is_named() {
     let Some(cluster) = shared() else { return };
-    let database = cluster.database();
-    let (setup, release) = Setup::new(&database);
+    let (setup, release) = holding(cluster);
     drop(release);
     foreign_spill(&setup, "scored.csv.spill");
     let spill = setup.place.path("scored.csv.spill");
@@ -244,19 +295,19 @@ fn a_spill_without_answers_is_removed_and_a_damaged_one_is_named() {
     let mut bytes = fs::read(&spill).unwrap();
     bytes[200..].fill(b'x');
     fs::write(&spill, bytes).unwrap();
-    let done = setup.run().done();
+    let done = setup.run("scored.csv").done();
     done.exits(2)
         .says("`scored.csv.spill`: the file is damaged");
     // What leads elsewhere is not ours.
     fs::remove_file(&spill).unwrap();
     std::os::unix::fs::symlink("nowhere", &spill).unwrap();
-    let done = setup.run().done();
+    let done = setup.run("scored.csv").done();
     done.exits(2)
         .says("`scored.csv.spill`: it is a symbolic link");
     fs::remove_file(&spill).unwrap();
     // As a kill leaves it: just made, or with tables and a secret of SQLite's drawing.
     fs::write(&spill, "").unwrap();
-    setup.run().done().exits(0);
+    setup.run("scored.csv").done().exits(0);
     assert!(!spill.exists());
     setup
         .place
@@ -264,15 +315,14 @@ fn a_spill_without_answers_is_removed_and_a_damaged_one_is_named() {
     let none = "none.csv -o none.out --ledger scored.csv.spill";
     setup.place.run(&setup.server, none).done().exits(0);
     assert!(spill.exists());
-    setup.run().arg("--overwrite").done().exits(0);
+    setup.run("scored.csv").arg("--overwrite").done().exits(0);
     assert!(!spill.exists());
 }
 
 #[test]
 fn a_spill_that_cannot_be_made_is_not_the_servers_fault() {
     let Some(cluster) = own() else { return };
-    let database = cluster.database();
-    let (setup, release) = Setup::new(&database);
+    let (setup, release) = holding(&cluster);
     let running = setup.in_flight();
     fs::create_dir(setup.place.path("scored.csv.spill")).unwrap();
     cluster.stop_server();
@@ -287,25 +337,27 @@ fn a_spill_that_cannot_be_made_is_not_the_servers_fault() {
 #[test]
 fn a_crash_of_the_server_loses_no_answer() {
     let Some(cluster) = own() else { return };
-    let database = cluster.database();
-    let (setup, release) = Setup::new(&database);
+    let (setup, release) = holding(&cluster);
     let running = setup.in_flight();
     cluster.crash_server();
     drop(release);
     running.done().exits(0);
-    setup.check();
+    setup.check_all("scored.csv");
 }
 
 #[test]
 fn what_somebody_can_put_right_is_waited_for() {
     let Some(cluster) = shared() else { return };
-    let database = cluster.database();
-    let (setup, release) = Setup::new(&database);
+    let (setup, release) = holding(cluster);
     let running = setup.in_flight();
-    database.sql("ALTER TABLE rescore.claims RENAME TO elsewhere");
+    setup
+        .database
+        .sql("ALTER TABLE rescore.claims RENAME TO elsewhere");
     drop(release);
     running.wait_for_words("the ledger's server cannot be used: relation");
-    database.sql("ALTER TABLE rescore.elsewhere RENAME TO claims");
+    setup
+        .database
+        .sql("ALTER TABLE rescore.elsewhere RENAME TO claims");
     running.done().exits(0);
-    setup.check();
+    setup.check_all("scored.csv");
 }

@@ -1,8 +1,9 @@
 //! Runs over a ledger on a server: each user is paid for once, whoever asks.
 
+use std::io::Write as _;
 use std::time::Duration;
 
-use super::{end_leases, init, run};
+use super::{Setup, end_leases, init, run};
 use crate::support::postgres::shared;
 use crate::support::process::Place;
 use crate::support::server::{Request, Server, good};
@@ -11,35 +12,25 @@ use crate::support::users;
 #[test]
 fn a_second_run_asks_nothing_and_gives_the_same_rows() {
     let Some(cluster) = shared() else { return };
-    let (database, csv) = (cluster.database(), users::csv(300));
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let url = init(&place, &database);
-    run(&place, &server, &url, "first.csv").done().exits(0);
-    assert_eq!((server.calls(), database.count("answers")), (300, 300));
-    run(&place, &server, &url, "second.csv")
+    let setup = Setup::new(cluster, 300, Server::good());
+    setup.run("first.csv").done().exits(0);
+    setup.check_all("first.csv");
+    setup
+        .run("second.csv")
         .done()
         .exits(0)
         .says("300 rows already paid for, taken from the ledger");
-    assert_eq!(server.calls(), 300);
-    for output in ["first.csv", "second.csv"] {
-        assert_eq!(place.text(output), users::scored(&csv));
-    }
+    assert_eq!(setup.server.calls(), 300);
+    setup.check("second.csv");
     // Nothing of a run that has ended is left, and nothing of a person was ever there.
     for table in ["claims", "workers", "runs"] {
-        assert_eq!(database.count(table), 0, "{table}");
+        assert_eq!(setup.database.count(table), 0, "{table}");
     }
-    let answers = database.sql("SELECT * FROM rescore.answers");
+    let answers = setup.database.sql("SELECT * FROM rescore.answers");
     assert!(!answers.contains("User"), "{answers}");
     // `check` finds the same answers.
-    place
-        .rescore([
-            "check",
-            "users.csv",
-            "--ledger",
-            &url,
-            "--ledger-secret-file",
-            "secret",
-        ])
+    let check = "check users.csv --ledger-secret-file secret --ledger";
+    { setup.place.rescore(check).arg(&setup.url) }
         .done()
         .exits(0)
         .prints("paid for already  300");
@@ -71,24 +62,55 @@ fn eight_runs_at_the_same_time_over_the_same_users_pay_once() {
 }
 
 #[test]
+fn identical_rows_are_duplicates_however_late_they_are_looked_up() {
+    const ROWS: usize = 5;
+    let Some(cluster) = shared() else { return };
+    let (database, csv) = (cluster.database(), users::csv(ROWS));
+    let (place, server) = (Place::new(), Server::good());
+    let url = init(&place, &database);
+    let (input, mut rows) = std::io::pipe().unwrap();
+    let args = [
+        "-",
+        "-o",
+        "scored.csv",
+        "--ledger",
+        &url,
+        "--ledger-secret-file",
+        "secret",
+    ];
+    let running = place.run(&server, args).stdin_from(input).start();
+    rows.write_all(csv.as_bytes()).unwrap();
+    database.wait_for(ROWS, "answers");
+    let (_, same) = csv.split_once('\n').unwrap();
+    rows.write_all(same.as_bytes()).unwrap();
+    drop(rows);
+    running
+        .done()
+        .exits(0)
+        .says("5 rows reused the answer of an identical row")
+        .silent_about("already paid for");
+    assert_eq!(server.calls(), ROWS);
+}
+
+#[test]
 fn a_killed_run_loses_no_answer_and_its_claims_are_taken_over_when_its_lease_ends() {
     const ROWS: usize = 40;
     let Some(cluster) = shared() else { return };
-    let (database, csv) = (cluster.database(), users::csv(ROWS));
-    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(16));
-    let url = init(&place, &database);
-    let killed = run(&place, &server, &url, "scored.csv").start();
-    server.wait_for_calls(24);
+    let (server, release) = Server::holding(16);
+    let setup = Setup::new(cluster, ROWS, server);
+    let killed = setup.run("scored.csv").start();
+    setup.server.wait_for_calls(24);
     killed.kill_when(|| true);
     drop(release);
     // Its calls in flight are its own for two minutes; here they end now.
-    end_leases(&database);
-    run(&place, &server, &url, "scored.csv")
+    end_leases(&setup.database);
+    setup
+        .run("scored.csv")
         .done()
         .exits(0)
         .says("may have been billed twice");
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    let calls = server.calls();
+    setup.check("scored.csv");
+    let calls = setup.server.calls();
     // Its calls in flight, and answers that were on their way to the server.
     assert!((ROWS..=ROWS + 2 * 8).contains(&calls), "{calls}");
 }
@@ -97,10 +119,8 @@ fn a_killed_run_loses_no_answer_and_its_claims_are_taken_over_when_its_lease_end
 fn what_a_run_says_at_its_end_about_the_next_one_is_true_of_a_ledger_on_a_server() {
     const ROWS: usize = 30;
     let Some(cluster) = shared() else { return };
-    let (database, csv) = (cluster.database(), users::csv(ROWS));
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let url = init(&place, &database);
-    let scored = || run(&place, &server, &url, "scored.csv");
+    let setup = Setup::new(cluster, ROWS, Server::good());
+    let scored = || setup.run("scored.csv");
     let part = scored().args("--limit 5").done();
     part.exits(0).says(
         "has the paid answers; the same command without `--limit` and with `--overwrite` continues",
@@ -112,27 +132,25 @@ fn what_a_run_says_at_its_end_about_the_next_one_is_true_of_a_ledger_on_a_server
         .says("has the paid answers; the same command continues from there")
         .silent_about("move it away");
     // To standard output, too, the answers are kept.
-    let streamed = run(&place, &server, &url, "-");
+    let streamed = setup.run("-");
     let streamed = streamed.args("--max-calls 5").done();
     streamed.exits(3).silent_about("no ledger keeps");
     let done = whole().done();
     done.exits(0).says("the answers are kept in postgresql://");
-    assert_eq!(server.calls(), ROWS);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(setup.server.calls(), ROWS);
+    setup.check("scored.csv");
 }
 
 #[test]
 fn another_secret_is_refused_before_anybody_is_paid_for_again() {
     let Some(cluster) = shared() else { return };
-    let (database, csv) = (cluster.database(), users::csv(3));
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    init(&place, &database);
-    place.write("other", "1".repeat(64));
-    let url = database.url();
+    let setup = Setup::new(cluster, 3, Server::good());
+    setup.place.write("other", "1".repeat(64));
     let with = |file: &'static str| {
-        let args = ["users.csv", "-o", "scored.csv", "--ledger", &url];
-        place
-            .run(&server, args)
+        let args = ["users.csv", "-o", "scored.csv", "--ledger", &setup.url];
+        setup
+            .place
+            .run(&setup.server, args)
             .args(["--ledger-secret-file", file])
     };
     with("other")
@@ -143,34 +161,34 @@ fn another_secret_is_refused_before_anybody_is_paid_for_again() {
         .done()
         .exits(2)
         .says("cannot read the ledger's secret");
-    let args = ["users.csv", "-o", "scored.csv", "--ledger", &url];
-    place
-        .run(&server, args)
+    let args = ["users.csv", "-o", "scored.csv", "--ledger", &setup.url];
+    setup
+        .place
+        .run(&setup.server, args)
         .done()
         .exits(2)
         .says("`--ledger-secret-file FILE`");
-    assert_eq!(server.calls(), 0);
+    assert_eq!(setup.server.calls(), 0);
 }
 
 #[test]
 fn what_a_shared_ledger_cannot_do_is_refused_with_what_to_do_instead() {
     let Some(cluster) = shared() else { return };
-    let (database, csv) = (cluster.database(), users::csv(3));
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let url = init(&place, &database);
+    let setup = Setup::new(cluster, 3, Server::good());
     for (option, instead) in [
         ("--retry-failed", "`--overwrite`"),
         ("--fresh", "`--asked-since TIME`"),
         ("--no-dedupe", "identical rows share one answer"),
     ] {
-        run(&place, &server, &url, "scored.csv")
+        setup
+            .run("scored.csv")
             .arg(option)
             .done()
             .exits(2)
             .says(option)
             .says(instead);
     }
-    assert_eq!(server.calls(), 0);
+    assert_eq!(setup.server.calls(), 0);
 }
 
 #[test]
@@ -219,17 +237,12 @@ fn a_role_that_may_only_look_cannot_run_and_one_that_works_cannot_remove() {
 #[test]
 fn answers_that_lack_a_field_are_said_before_they_are_paid_for_again() {
     let Some(cluster) = shared() else { return };
-    let (database, csv) = (cluster.database(), users::csv(3));
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let url = init(&place, &database);
-    run(&place, &server, &url, "first.csv")
-        .done()
-        .exits(0)
-        .silent_about("lack");
-    let with_field = |output| run(&place, &server, &url, output).args("--column level=/level");
+    let setup = Setup::new(cluster, 3, Server::good());
+    setup.run("first.csv").done().exits(0).silent_about("lack");
+    let with_field = |output| setup.run(output).args("--column level=/level");
     with_field("second.csv").done().exits(0).says(
         "3 answers in the ledger lack `/level`, which this run needs: rows with such an answer are sent again, and paid for",
     );
     with_field("third.csv").done().exits(0).silent_about("lack");
-    assert_eq!(server.calls(), 6);
+    assert_eq!(setup.server.calls(), 6);
 }

@@ -1,6 +1,6 @@
 //! Looking after a ledger on a server by hand.
 
-use super::{init, run};
+use super::{Setup, run};
 use crate::support::postgres::shared;
 use crate::support::process::Place;
 use crate::support::server::Server;
@@ -9,12 +9,10 @@ use crate::support::users;
 #[test]
 fn stats_prune_and_forget_take_the_address_and_say_what_a_server_keeps() {
     let Some(cluster) = shared() else { return };
-    let (database, csv) = (cluster.database(), users::csv(50));
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let url = init(&place, &database);
-    run(&place, &server, &url, "scored.csv").done().exits(0);
+    let setup = Setup::new(cluster, 50, Server::good());
+    setup.run("scored.csv").done().exits(0);
     let ledger = |command| {
-        let program = place.rescore(["ledger", command, &url]);
+        let program = setup.place.rescore(["ledger", command, &setup.url]);
         program.args("--ledger-secret-file secret")
     };
     ledger("stats")
@@ -22,7 +20,7 @@ fn stats_prune_and_forget_take_the_address_and_say_what_a_server_keeps() {
         .exits(0)
         .prints("50 answers, ")
         .prints("younger than 1 d: 50");
-    place.write("some.csv", users::csv(2));
+    setup.place.write("some.csv", users::csv(2));
     ledger("forget")
         .args("--users some.csv")
         .done()
@@ -30,7 +28,7 @@ fn stats_prune_and_forget_take_the_address_and_say_what_a_server_keeps() {
         .prints("forgot 2 answers about the users in 2 rows, 48 left")
         .prints("the server's log, copies and backups may still have them");
     ledger("forget").args("--users some.csv").done().exits(1);
-    database.sql(
+    setup.database.sql(
         "UPDATE rescore.answers SET at = 0 WHERE key IN (SELECT key FROM rescore.answers LIMIT 8)",
     );
     ledger("prune")

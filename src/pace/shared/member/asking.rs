@@ -95,7 +95,7 @@ impl Member {
             self.cause = cause.or(self.cause);
         }
         if let Some(state) = PaceState::from_text(&reply.state) {
-            self.most_workers = self.most_workers.max(state.workers);
+            self.most_workers = self.most_workers.max(state.heard);
             self.state = state;
         }
         self.rate = reply.rate;

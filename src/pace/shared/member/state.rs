@@ -127,7 +127,7 @@ impl Member {
 
     /// The pace of all workers together, for people to read.
     pub(in crate::pace) fn pace(&self) -> Pace {
-        let runs = self.workers();
+        let runs = self.state.heard.max(1);
         let most = self.most_workers.max(runs);
         self.state.pace(self.rate, SharedBy { runs, most })
     }

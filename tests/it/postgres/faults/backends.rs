@@ -5,11 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::several::{IN_FLIGHT, NOTICED, Several, slow};
-use crate::postgres::{end_leases, init, run};
+use crate::postgres::{Setup, init};
 use crate::support::postgres::{Database, own, shared};
 use crate::support::process::Place;
 use crate::support::server::Server;
-use crate::support::users;
 
 /// Sends a signal to processes.
 fn signal(name: &str, processes: &[String]) {
@@ -62,18 +61,15 @@ fn connections_that_the_server_ends_every_300_ms_cost_nothing() {
 fn processes_of_the_server_that_stand_still_while_calls_are_out_are_left_for_others() {
     const ROWS: usize = 60;
     let Some(cluster) = own() else { return };
-    let (database, csv) = (cluster.database(), users::csv(ROWS));
-    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(20));
-    init(&place, &database);
-    let running = run(&place, &server, &database.url(), "scored.csv").start();
-    server.wait_for_calls(20 + IN_FLIGHT);
-    let stopped = Stopped::all_of(&database);
+    let (server, release) = Server::holding(20);
+    let setup = Setup::new(&cluster, ROWS, server);
+    let running = setup.run("scored.csv").start();
+    setup.server.wait_for_calls(20 + IN_FLIGHT);
+    let stopped = Stopped::all_of(&setup.database);
     drop(release);
     running.done().exits(0).says(NOTICED);
     drop(stopped);
-    assert_eq!(server.calls(), ROWS);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(place.names(), ["scored.csv", "secret", "users.csv"]);
+    setup.check_all("scored.csv");
 }
 
 #[test]
@@ -103,27 +99,24 @@ fn processes_of_the_server_that_stand_still_for_twelve_seconds_at_work_cost_noth
 fn processes_of_the_server_that_stand_still_for_longer_than_max_outage_stop_the_run_or_are_left() {
     const ROWS: usize = 2_000;
     let Some(cluster) = own() else { return };
-    let csv = users::csv(ROWS);
     for round in 1..=3 {
-        let database = cluster.database();
-        let (place, server) = (Place::with("users.csv", &csv), slow(5));
-        let url = init(&place, &database);
-        let running = run(&place, &server, &url, "scored.csv")
-            .args("--max-outage 3s")
-            .start();
-        server.wait_for_calls(ROWS / 8 * round);
-        let stopped = Stopped::all_of(&database);
+        let setup = Setup::new(&cluster, ROWS, slow(5));
+        let running = setup.run("scored.csv").args("--max-outage 3s").start();
+        setup.server.wait_for_calls(ROWS / 8 * round);
+        let stopped = Stopped::all_of(&setup.database);
         let done = running.done();
         done.exits_with_one_of(&[0, 3]);
         drop(stopped);
         println!("{}", done.stderr);
         if done.code() == Some(3) {
-            end_leases(&database);
-            run(&place, &server, &url, "scored.csv").done().exits(0);
+            setup
+                .run("scored.csv")
+                .done()
+                .exits(0)
+                .silent_about("twice");
         }
-        println!("{ROWS} users | {} paid | {:?}", server.calls(), done.took);
-        assert_eq!(server.calls(), ROWS);
-        assert_eq!(place.text("scored.csv"), users::scored(&csv));
-        assert_eq!(place.names(), ["scored.csv", "secret", "users.csv"]);
+        let paid = setup.server.calls();
+        println!("{ROWS} users | {paid} paid | {:?}", done.took);
+        setup.check_all("scored.csv");
     }
 }

@@ -2,12 +2,10 @@
 //! it ends.
 
 use super::several::NOTICED;
-use crate::postgres::{end_leases, init, run};
+use crate::postgres::Setup;
 use crate::support::postgres::{Database, own, shared};
-use crate::support::process::Place;
 use crate::support::server::Server;
 use crate::support::small_disk::SmallDisk;
-use crate::support::users;
 
 /// So many that the tables need more room.
 const ROWS: usize = 600;
@@ -15,21 +13,17 @@ const ROWS: usize = 600;
 const BEFORE: usize = 100;
 
 /// Fills the disk in the middle of a run, waits until the run has noticed, and makes room again, as `repair` does.
-fn filled_in_the_middle(database: &Database<'_>, disk: &SmallDisk, repair: impl FnOnce()) {
-    let csv = users::csv(ROWS);
-    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(BEFORE));
-    init(&place, database);
-    let running = run(&place, &server, &database.url(), "scored.csv").start();
-    server.wait_for_calls(BEFORE + 8);
+fn filled_in_the_middle(database: Database<'_>, disk: &SmallDisk, repair: impl FnOnce()) {
+    let (server, release) = Server::holding(BEFORE);
+    let setup = Setup::over(database, ROWS, server);
+    let running = setup.run("scored.csv").start();
+    setup.server.wait_for_calls(BEFORE + 8);
     disk.fill();
     drop(release);
     running.wait_for_words(NOTICED);
     repair();
     running.done().exits(0);
-    assert_eq!(server.calls(), ROWS);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(database.count("answers"), ROWS);
-    assert_eq!(place.names(), ["scored.csv", "secret", "users.csv"]);
+    setup.check_all("scored.csv");
 }
 
 #[test]
@@ -39,7 +33,7 @@ fn with_a_full_disk_of_tables_the_run_goes_on_when_there_is_room() {
         return;
     };
     let database = cluster.database_in(disk.path());
-    filled_in_the_middle(&database, &disk, || disk.free());
+    filled_in_the_middle(database, &disk, || disk.free());
     drop(cluster);
 }
 
@@ -51,7 +45,7 @@ fn with_a_full_disk_of_the_write_ahead_log_the_run_goes_on_when_the_server_is_ba
     };
     let database = cluster.database();
     cluster.move_log_to(disk.path());
-    filled_in_the_middle(&database, &disk, || {
+    filled_in_the_middle(database, &disk, || {
         // It cannot even recover; it then tries again or ends.
         cluster.wait_for_log("PANIC:  could not write to log file", 2);
         disk.free();
@@ -66,17 +60,14 @@ fn a_disk_that_stays_full_stops_the_run_and_the_next_one_brings_its_answers_in()
     let Some(disk) = SmallDisk::mount("64m") else {
         return;
     };
-    let database = cluster.database_in(disk.path());
-    let csv = users::csv(ROWS);
-    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(BEFORE));
-    init(&place, &database);
+    let (server, release) = Server::holding(BEFORE);
+    let setup = Setup::over(cluster.database_in(disk.path()), ROWS, server);
     // A page takes a few answers, so that those in flight need another one.
-    database.sql("ALTER TABLE rescore.answers SET (fillfactor = 10)");
-    let url = database.url();
-    let running = run(&place, &server, &url, "scored.csv")
-        .args("--max-outage 1s")
-        .start();
-    server.wait_for_calls(BEFORE + 8);
+    setup
+        .database
+        .sql("ALTER TABLE rescore.answers SET (fillfactor = 10)");
+    let running = setup.run("scored.csv").args("--max-outage 1s").start();
+    setup.server.wait_for_calls(BEFORE + 8);
     disk.fill();
     drop(release);
     running
@@ -86,14 +77,14 @@ fn a_disk_that_stays_full_stops_the_run_and_the_next_one_brings_its_answers_in()
         .says(" wait in `scored.csv.spill`")
         .says("the same command continues from there");
     disk.free();
-    // What it had claimed and not called for is its own for two minutes, as it could tell nobody; here they end now.
-    end_leases(&database);
-    run(&place, &server, &url, "scored.csv")
+    setup
+        .run("scored.csv")
         .done()
         .exits(0)
-        .says("that an earlier run had kept here while its server was away");
-    assert_eq!(server.calls(), ROWS);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+        .says("that an earlier run had kept here while its server was away")
+        .silent_about("twice");
+    setup.check_all("scored.csv");
+    drop(setup);
     drop(cluster);
 }
 
@@ -108,23 +99,22 @@ const NO_ROOM: &str = "
 fn a_server_with_room_for_answers_and_not_for_claims_is_not_waited_for_without_end() {
     const ROWS: usize = 60;
     let Some(cluster) = shared() else { return };
-    let (database, csv) = (cluster.database(), users::csv(ROWS));
-    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(20));
-    let url = init(&place, &database);
-    let running = run(&place, &server, &url, "scored.csv")
-        .args("--max-outage 2s")
-        .start();
-    server.wait_for_calls(28);
-    database.sql(NO_ROOM);
+    let (server, release) = Server::holding(20);
+    let setup = Setup::new(cluster, ROWS, server);
+    let running = setup.run("scored.csv").args("--max-outage 2s").start();
+    setup.server.wait_for_calls(28);
+    setup.database.sql(NO_ROOM);
     drop(release);
     running
         .done()
         .exits(3)
         .says("no room for another page")
         .says("the same command continues from there");
-    database.sql("DROP FUNCTION no_room CASCADE");
-    end_leases(&database);
-    run(&place, &server, &url, "scored.csv").done().exits(0);
-    assert_eq!(server.calls(), ROWS);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    setup.database.sql("DROP FUNCTION no_room CASCADE");
+    setup
+        .run("scored.csv")
+        .done()
+        .exits(0)
+        .silent_about("twice");
+    setup.check_all("scored.csv");
 }

@@ -4,12 +4,11 @@ use std::thread;
 use std::time::Duration;
 
 use super::several::{IN_FLIGHT, Several, slow};
-use crate::postgres::{init, run};
+use crate::postgres::{Setup, init};
 use crate::support::postgres::{PASSWORD, shared};
 use crate::support::process::Place;
 use crate::support::proxy::{Proxy, Way};
 use crate::support::server::Server;
-use crate::support::users;
 
 const BOTH: [Way; 2] = [Way::ToServer, Way::ToClient];
 
@@ -39,31 +38,25 @@ fn connections_that_break_again_and_again_cost_nothing() {
 fn held_until_noticed(rows: usize, ways: &[Way], breaks: bool) -> usize {
     const BEFORE: usize = 20;
     let cluster = shared().unwrap();
-    let (database, csv) = (cluster.database(), users::csv(rows));
-    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(BEFORE));
-    init(&place, &database);
+    let (server, release) = Server::holding(BEFORE);
+    let mut setup = Setup::new(cluster, rows, server);
     let proxy = Proxy::start(cluster.port());
-    let url = database.url_at("127.0.0.1", proxy.port());
-    let running = run(&place, &server, &url, "scored.csv")
-        .env("PGPASSWORD", PASSWORD)
-        .start();
-    server.wait_for_calls(BEFORE + IN_FLIGHT);
-    while database.count("answers") < BEFORE {
+    setup.url = setup.database.url_at("127.0.0.1", proxy.port());
+    let running = setup.run("scored.csv").env("PGPASSWORD", PASSWORD).start();
+    setup.server.wait_for_calls(BEFORE + IN_FLIGHT);
+    while setup.database.count("answers") < BEFORE {
         thread::sleep(Duration::from_millis(20));
     }
     proxy.hold(ways);
     drop(release);
     running.wait_for_file("scored.csv.spill", |_| true);
-    let stored = database.count("answers") - BEFORE;
+    let stored = setup.database.count("answers") - BEFORE;
     if breaks {
         proxy.cut();
     }
     proxy.hold(&[]);
     running.done().exits(0);
-    assert_eq!(server.calls(), rows);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(database.count("answers"), rows);
-    assert_eq!(place.names(), ["scored.csv", "secret", "users.csv"]);
+    setup.check_all("scored.csv");
     stored
 }
 
@@ -95,20 +88,16 @@ const SLOWLY: &str = "
 /// is no worker any more.
 fn entered_unheard(more: usize) {
     let cluster = shared().unwrap();
-    let (database, csv) = (cluster.database(), users::csv(20));
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    init(&place, &database);
-    database.sql(SLOWLY);
+    let mut setup = Setup::new(cluster, 20, Server::good());
+    setup.database.sql(SLOWLY);
     let proxy = Proxy::start(cluster.port());
-    let url = database.url_at("127.0.0.1", proxy.port());
-    let running = run(&place, &server, &url, "scored.csv")
-        .env("PGPASSWORD", PASSWORD)
-        .start();
+    setup.url = setup.database.url_at("127.0.0.1", proxy.port());
+    let running = setup.run("scored.csv").env("PGPASSWORD", PASSWORD).start();
     let entering = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event = 'PgSleep'";
-    while database.sql(entering) == "0" {}
+    while setup.database.sql(entering) == "0" {}
     proxy.hold(&[Way::ToClient]);
-    while database.count("workers") == 0 {}
+    while setup.database.count("workers") == 0 {}
     let before = proxy.connections();
     running.wait_until("connections", || {
         proxy.cut();
@@ -116,8 +105,11 @@ fn entered_unheard(more: usize) {
     });
     proxy.hold(&[]);
     running.done().exits(0);
-    assert_eq!((server.calls(), database.count("workers")), (20, 0));
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(
+        (setup.server.calls(), setup.database.count("workers")),
+        (20, 0)
+    );
+    setup.check("scored.csv");
 }
 
 #[test]
