@@ -91,16 +91,25 @@ pub(crate) fn unreadable(path: &Path) -> Error {
     Error::usage(format!("cannot open the ledger `{}`", path.display()))
 }
 
+/// The error for a ledger whose disk is full, before anything has been sent.
+pub(crate) fn no_space(path: &Path, cause: io::Error) -> Error {
+    Error::stopped(format!("cannot write the ledger `{}`", path.display()))
+        .because(cause)
+        .about(path)
+        .hint("free space there; then the same command continues")
+}
+
 /// The error for a ledger that cannot be opened, before anything has been sent. A full disk is not a fault of the
 /// settings: exit code 3. Another program that is using it will end: exit code 75.
 pub(crate) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     let cause = as_io_error(error);
-    let full = matches!(
+    if matches!(
         cause.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge
-    );
+    ) {
+        return no_space(path, cause);
+    }
     let hint = match error.sqlite_error_code() {
-        _ if full => "free space there; then the same command continues",
         _ if is_damage(error) => DAMAGED,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "run the same command again when the other program is done"
@@ -109,9 +118,7 @@ pub(crate) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
             "choose another place with `--ledger FILE`, or run without a ledger with `--no-ledger`"
         }
     };
-    let cannot = if full {
-        Error::stopped(format!("cannot write the ledger `{}`", path.display()))
-    } else if is_busy(error) {
+    let cannot = if is_busy(error) {
         Error::busy(format!("cannot open the ledger `{}`", path.display()))
     } else {
         unreadable(path)
