@@ -18,6 +18,7 @@ mod open;
 mod pace;
 mod password;
 mod preview;
+mod private_file;
 mod runs;
 mod schema;
 mod secret_file;

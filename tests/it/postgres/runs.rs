@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::init::private;
 use super::{end_leases, init, run};
 use crate::support::postgres::shared;
 use crate::support::process::Place;
@@ -128,6 +129,7 @@ fn another_secret_is_refused_before_anybody_is_paid_for_again() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     init(&place, &database);
     place.write("other", "1".repeat(64));
+    private(&place.path("other"), 0o600);
     let url = database.url();
     let with = |file: &'static str| {
         let args = ["users.csv", "-o", "scored.csv", "--ledger", &url];
