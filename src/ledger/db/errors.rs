@@ -6,7 +6,9 @@ use std::path::Path;
 use rusqlite::ErrorCode;
 
 use crate::base::error::Error;
+use crate::base::own_file;
 use crate::base::rlimit::max_file_size;
+use crate::ledger::file::ELSEWHERE;
 
 /// What to do with a damaged ledger. A run's own can also be replaced by starting over, where nothing was sent yet.
 const DAMAGED: &str = "move it and the files whose names start with its name elsewhere; answers in it are paid for again";
@@ -86,9 +88,16 @@ pub(crate) fn as_io_error(error: &rusqlite::Error) -> io::Error {
     }
 }
 
-/// The error for a ledger that cannot be opened, without its cause.
+/// The error for a ledger that cannot be opened, without its cause. SQLite makes files beside it also to read it.
 pub(crate) fn unreadable(path: &Path) -> Error {
-    Error::usage(format!("cannot open the ledger `{}`", path.display()))
+    let cannot = Error::usage(format!("cannot open the ledger `{}`", path.display()));
+    match own_file::not_writable(path).filter(|_| path.exists()) {
+        Some(why) => cannot
+            .detail(why)
+            .detail("a ledger needs files beside it, also to be read")
+            .hint(ELSEWHERE),
+        None => cannot,
+    }
 }
 
 /// The error for a ledger whose disk is full, before anything has been sent.
