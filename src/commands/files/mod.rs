@@ -6,4 +6,4 @@ mod summary;
 
 pub(super) use clashes::{NamedFile, refuse_clashes};
 pub(super) use names::{check_name, rejects_beside};
-pub(super) use summary::create_summary;
+pub(super) use summary::SummaryFile;

@@ -408,3 +408,24 @@ fn without_space_for_temporary_files_a_run_says_where_that_is_and_what_names_it(
         assert!(errors.contains(error), "{error} in {errors}");
     }
 }
+
+#[test]
+fn a_summary_that_has_no_space_is_warned_of_and_leaves_no_empty_file() {
+    if !can_mount() {
+        println!("skipped: no file system can be mounted here");
+        return;
+    }
+    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
+    fs::create_dir(place.path("disk")).unwrap();
+    let full = "mount -t tmpfs -o size=16k tmpfs disk && cat /dev/zero 2> errors > disk/other\n";
+    let script = format!("{full}\"$@\"\necho $? > code\nls disk > left\n");
+    place.write("on-a-small-disk.sh", script);
+    let run = place.run(&server, "users.csv -o scored.csv --summary disk/s.json");
+    let done = run.under(IN_A_NAMESPACE).done();
+    done.says("warning: cannot write the summary to `disk/s.json`: no space left on device\n");
+    assert_eq!(
+        (place.text("code"), place.text("left")),
+        ("0\n".to_owned(), "other\n".to_owned())
+    );
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(9)));
+}
