@@ -8,6 +8,8 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 
+use super::error::shown;
+
 /// Why a file with a name of ours cannot be one that we created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotOurs {
@@ -100,6 +102,32 @@ pub(crate) fn append(path: &Path, mode: u32) -> io::Result<File> {
     let file = options.open(path)?;
     NotOurs::refuse(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Why this user can neither write to the file at `path` nor make files beside it; `None` where both can be done, or where
+/// that is not known.
+#[must_use]
+#[cfg(unix)]
+pub(crate) fn not_writable(path: &Path) -> Option<String> {
+    use rustix::fs::{Access, access};
+    use rustix::io::Errno;
+    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    [path, directory].into_iter().find_map(|place| {
+        let shown = shown(place);
+        match access(place, Access::WRITE_OK) {
+            Err(Errno::ACCESS) => Some(format!("this user may not write to `{shown}`")),
+            Err(Errno::ROFS) => Some(format!("the file system of `{shown}` is read-only")),
+            _ => None,
+        }
+    })
+}
+
+/// Why this user can neither write to a file nor make files beside it.
+#[must_use]
+#[cfg(not(unix))]
+pub(crate) fn not_writable(_: &Path) -> Option<String> {
+    None
 }
 
 /// Who may read and write a file: its permission bits.

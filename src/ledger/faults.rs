@@ -1,6 +1,10 @@
-//! A store that fails when a test says so, around the real one; one that hangs; and lookups that fail.
+//! A store that fails when a test says so, around the real one; one that hangs; lookups that fail; and a disk that is full.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rusqlite::Connection;
+use rusqlite::functions::FunctionFlags;
 
 use super::known_limit::KnownLimit;
 use super::request_key::RequestKey;
@@ -135,4 +139,19 @@ impl Store for HangingStore {
     fn count(&self) -> Option<AnswerCounts> {
         None
     }
+}
+
+/// Has the disk be full for the next answers that are written to a ledger, and have space when they are written again.
+pub(super) fn fill_disk_once(connection: &Connection) -> rusqlite::Result<()> {
+    let is_full = AtomicBool::new(true);
+    connection.create_scalar_function("disk", 0, FunctionFlags::default(), move |_| {
+        if is_full.swap(false, Ordering::Relaxed) {
+            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL);
+            return Err(rusqlite::Error::SqliteFailure(code, None));
+        }
+        Ok(0)
+    })?;
+    connection.execute_batch(
+        "CREATE TEMP TRIGGER full_disk BEFORE INSERT ON main.answer_blocks BEGIN SELECT disk(); END",
+    )
 }

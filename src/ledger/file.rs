@@ -100,16 +100,21 @@ pub(super) fn bytes(path: &Path) -> u64 {
     length(path) + length(&log_of(path))
 }
 
+/// What to do where a user may not write.
+pub(super) const ELSEWHERE: &str =
+    "run it as a user who may write there, or name a file in another place";
+
 /// The error for one of the ledger's files that cannot be written.
 pub(super) fn cannot_write(path: &Path, error: io::Error) -> Error {
     let not_ours = own_file::is_not_ours(&error);
     let cannot = Error::usage(format!("cannot write `{}`", path.display()))
         .because(error)
         .about(path);
-    if not_ours {
-        return cannot.hint(own_file::HINT);
+    match own_file::not_writable(path) {
+        _ if not_ours => cannot.hint(own_file::HINT),
+        Some(why) => cannot.detail(why).hint(ELSEWHERE),
+        None => cannot,
     }
-    cannot
 }
 
 /// Identifies a file, whatever its name is.

@@ -10,6 +10,7 @@ use super::lock::OutputLock;
 #[cfg(feature = "postgres")]
 use super::named_ledger::ServerSettings;
 use crate::base::error::{Error, Result};
+use crate::base::own_file;
 
 /// Where a ledger is, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,7 +161,10 @@ impl ClaimedLocation {
 
     /// The error for a ledger that cannot be written.
     pub(super) fn cannot_write(&self) -> Error {
-        Error::usage(format!("cannot write the ledger `{}`", self.path.display()))
+        let cannot = Error::usage(format!("cannot write the ledger `{}`", self.path.display()));
+        own_file::not_writable(&self.path)
+            .into_iter()
+            .fold(cannot, Error::detail)
             .about(&self.path)
             .hint("choose another place with `--ledger FILE`, or run without a ledger with `--no-ledger`")
     }

@@ -9,7 +9,6 @@ use super::known_limit::KnownLimit;
 use super::lookup_result::{AnsweredIn, LookupResult};
 use super::request_key::RequestKey;
 use super::sealed_failure::SealedFailure;
-#[cfg(feature = "postgres")]
 use crate::base::error::Error;
 use crate::verdict::Answer;
 
@@ -83,8 +82,8 @@ pub(crate) enum Contact {
     /// It does not now, for this reason: nothing can be claimed, and answers are kept elsewhere until it does.
     #[cfg(feature = "postgres")]
     Away(String),
-    /// It has not for so long that the run must stop. Answers of calls that are out are still kept.
-    #[cfg(feature = "postgres")]
+    /// It has not for so long, or has so little space left, that the run must stop. Answers of calls that are out are still
+    /// kept.
     GivenUp(Error),
 }
 
@@ -117,7 +116,7 @@ pub(crate) trait Store: Send {
     /// store.
     fn renew(&mut self) -> io::Result<LeaseRenewal>;
 
-    /// Whether it answers; a file always does.
+    /// Whether it answers.
     fn contact(&self) -> Contact {
         Contact::There
     }

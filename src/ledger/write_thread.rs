@@ -1,6 +1,7 @@
 //! The ledger's thread: it alone writes, one group after the other, and renews the lease of a ledger that runs share.
 //!
-//! A failed write is never retried: after one, what the system says about the disk cannot be trusted.
+//! A failed write is never retried: after one, what the system says about the disk cannot be trusted. Only that there is no
+//! space can be; what the store makes of that is its own.
 
 #[cfg(feature = "postgres")]
 use std::hash::{BuildHasher as _, RandomState};
@@ -21,7 +22,7 @@ use super::store::LeaseRenewal;
 use super::store::{
     AnswerCounts, ClaimRequest, ClaimResult, Contact, FinishedRun, Payload, Record, Store, Work,
 };
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 
 /// How long after a store was found not to answer it is asked again: at first, and at most. A short blip costs little, and
 /// many workers do not storm a server that has just come back.
@@ -63,6 +64,8 @@ pub(super) struct NewNotes {
     pub(super) limit: Option<KnownLimit>,
     pub(super) failing: Vec<RequestKey>,
     pub(super) finished: Option<FinishedRun>,
+    /// The other way: why the run must stop, although what it stores is still kept.
+    pub(super) given_up: Option<Error>,
 }
 
 impl Notes {
@@ -160,14 +163,13 @@ impl ReceivedGroup {
                 Contact::There => Ok(Claimed { worker, results }),
                 #[cfg(feature = "postgres")]
                 Contact::Away(_) => Ok(Claimed { worker, results }),
-                #[cfg(feature = "postgres")]
                 Contact::GivenUp(error) => Err(error),
             });
         }
     }
 
     /// Tells all who wait that nothing has become of it.
-    fn failed(self, error: impl Fn() -> crate::base::error::Error) {
+    fn failed(self, error: impl Fn() -> Error) {
         for done in self.recorded {
             let _ = done.send(Err(error()));
         }
@@ -221,7 +223,7 @@ impl<S: Store> WriteThread<S> {
         renewals.at = lease.next_renewal(asked);
         #[cfg(feature = "postgres")]
         if renewal == LeaseRenewal::Away {
-            self.suspend(lease);
+            self.check_contact();
             renewals.soon(lease.now());
             renewals.unanswered += 1;
             return Ok(());
@@ -234,13 +236,18 @@ impl<S: Store> WriteThread<S> {
         Ok(())
     }
 
-    /// The store does not answer: no call may start, and what waits for the lease learns when it was given up.
-    #[cfg(feature = "postgres")]
-    fn suspend(&self, lease: &Lease) {
-        match self.store.contact() {
-            Contact::There => {}
-            Contact::Away(reason) => lease.suspend(reason),
-            Contact::GivenUp(_) => lease.lost(),
+    /// Where the store does not answer, no call may start; where it was given up, the run learns that it must stop.
+    fn check_contact(&self) {
+        match (self.store.contact(), &self.lease) {
+            #[cfg(feature = "postgres")]
+            (Contact::Away(reason), Some(lease)) => lease.suspend(reason),
+            (Contact::GivenUp(error), lease) => {
+                self.notes.lock().given_up = Some(error);
+                if let Some(lease) = lease {
+                    lease.lost();
+                }
+            }
+            _ => {}
         }
     }
 
@@ -255,10 +262,7 @@ impl<S: Store> WriteThread<S> {
         match written {
             Ok(results) => {
                 let worker = { self.lease.as_ref() }.map_or(WorkerNumber::NONE, |it| it.worker());
-                #[cfg(feature = "postgres")]
-                if let Some(lease) = &self.lease {
-                    self.suspend(lease);
-                }
+                self.check_contact();
                 group.done(worker, results, || self.store.contact());
                 None
             }

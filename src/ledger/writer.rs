@@ -178,6 +178,11 @@ impl LedgerWriter {
         durable.await.map_err(|_| thread_is_gone())?
     }
 
+    /// Why the run must stop, although all that it has stored is kept: said once, to the first who asks.
+    pub(crate) fn given_up(&self) -> Option<Error> {
+        self.notes.lock().given_up.take()
+    }
+
     /// Claims requests, after another look at each: what became of one may be known by now, or another run may be about to
     /// call for it. Only where runs share the ledger.
     ///

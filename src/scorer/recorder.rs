@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use super::abort::PaidAnswer;
 use super::missing_fields::{FieldsMissing, MissingFields};
+use super::outcome::{RowOutcome, Stop};
 use super::transactions::{RequestHash, RowOfFile, Transactions};
 use crate::base::error::Error;
 use crate::ledger::{LedgerWriter, RequestKey};
@@ -120,6 +121,18 @@ impl RowRecorder {
             answer
         };
         Ok(self.scored(answer))
+    }
+
+    /// The outcome of a row whose result was to be made durable. The run may have to stop for this reason, or since there is
+    /// no space for further results.
+    pub(super) fn outcome(
+        &self,
+        row: RowNumber,
+        kept: Result<Verdict, Error>,
+        stop: Option<Stop>,
+    ) -> RowOutcome {
+        let given_up = || self.ledger.as_ref()?.given_up().map(Stop::of_ledger);
+        RowOutcome::of_kept(row, kept, stop.or_else(given_up))
     }
 
     /// The verdict of a durable answer.

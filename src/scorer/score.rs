@@ -46,7 +46,7 @@ impl<S: Service> Scorer<S> {
                     NextStep::Keep(answer, stop) => {
                         let kept = self.recorder.keep(call.row, call.key, answer).await;
                         drop(undurable);
-                        return RowOutcome::of_kept(call.row, kept, stop);
+                        return self.recorder.outcome(call.row, kept, stop);
                     }
                     NextStep::Fail(fault, stop) => {
                         let kept = self
@@ -54,7 +54,7 @@ impl<S: Service> Scorer<S> {
                             .keep_failure(call.key, &call.body, fault)
                             .await;
                         drop(undurable);
-                        return RowOutcome::of_kept(call.row, kept, stop);
+                        return self.recorder.outcome(call.row, kept, stop);
                     }
                     NextStep::End(outcome) => return outcome,
                     NextStep::Retry => drop(undurable),

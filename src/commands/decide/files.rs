@@ -1,9 +1,8 @@
 //! The files that are written: checked before the input is read, opened when it is known to be a scored file.
 
-use std::fs::File;
 use std::path::PathBuf;
 
-use super::super::files::{NamedFile, check_name, create_summary, refuse_clashes};
+use super::super::files::{NamedFile, SummaryFile, check_name, refuse_clashes};
 use crate::base::error::Result;
 use crate::config::DecideOutput;
 use crate::input::Input;
@@ -22,7 +21,7 @@ pub(super) struct DecideFiles {
 pub(super) struct OpenDecideFiles {
     pub(super) sink: Sink,
     pub(super) sides: Sides,
-    pub(super) summary: Option<File>,
+    pub(super) summary: Option<SummaryFile>,
 }
 
 impl DecideFiles {
@@ -84,7 +83,7 @@ impl DecideFiles {
                 check_name(flag, target.path(), format)?;
             }
         }
-        let summary = self.summary.map(|path| create_summary(&path, mode));
+        let summary = self.summary.map(|path| SummaryFile::create(&path, mode));
         // Next to an output whose mode was narrowed by hand, the changes are as narrow.
         let beside = mode & output.and_then(Target::mode).unwrap_or(mode);
         let sink = output.map(|target| target.open(mode)).transpose()?;

@@ -1,15 +1,14 @@
 //! Writes a scored file with new decisions. All other bytes stay as they are.
 
-use std::fs::File;
-
 use tokio::time::Instant;
 
+use super::super::files::SummaryFile;
 use super::super::interrupt::Interrupts;
 use super::super::open_input::bytes_ignored;
 use super::super::read_ahead::{ReadAhead, read_ahead};
 use super::files::{DecideFiles, OpenDecideFiles};
 use super::judge::{Judged, decide, judge};
-use crate::base::error::{Error, Exit, Result, system_words};
+use crate::base::error::{Error, Exit, Result};
 use crate::config::{ColumnPolicy, RewriteTask};
 use crate::input::{FileSettings, RowBatch, ScoredColumns, ScoredReader, ScoredRow};
 use crate::layout::{DECISION_COLUMN, Format};
@@ -75,18 +74,14 @@ pub(super) fn rewrite(
     Ok(stats.exit())
 }
 
-fn tell(decided: &DecideSummary<'_>, quiet: bool, file: Option<File>) {
+fn tell(decided: &DecideSummary<'_>, quiet: bool, file: Option<SummaryFile>) {
     if quiet {
         decided.warnings().for_each(|warning| warn(&warning));
     } else {
         observe::tell(&decided.text());
     }
-    if let Some(Err(failed)) = file.map(|file| decided.write_json(file)) {
-        // The rows are safe, so this does not change the exit code.
-        warn(&format!(
-            "cannot write the summary: {}",
-            system_words(&failed)
-        ));
+    if let Some(file) = file {
+        file.write(|file| decided.write_json(file));
     }
 }
 

@@ -10,4 +10,4 @@ pub(super) use clashes::{NamedFile, refuse_clashes};
 pub(super) use directory::{OutputDirectory, WrittenNames, is_finished, rejects_of};
 pub(super) use inputs::{InputFile, find_inputs};
 pub(super) use names::{check_name, rejects_beside};
-pub(super) use summary::create_summary;
+pub(super) use summary::SummaryFile;

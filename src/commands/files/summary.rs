@@ -1,25 +1,57 @@
 //! The file for the summary of a command.
 
-use std::fs::{File, OpenOptions};
-use std::path::Path;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, shown, system_words};
 use crate::base::own_file;
-use crate::observe::refuse_other_content;
+use crate::observe::{refuse_other_content, warn};
 
-/// Opens the file for the summary. It is emptied now, so that an old summary is not taken for this run's.
-///
-/// # Errors
-/// Exit code 2: it cannot be written, or there is something else under its name.
-pub(in crate::commands) fn create_summary(path: &Path, mode: u32) -> Result<File> {
-    refuse_other_content(path).map_err(|e| {
-        Error::usage(format!("cannot write the summary to `{}`", path.display()))
-            .because(e)
-            .hint("give `--summary` another name: only an earlier summary is replaced")
-    })?;
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    own_file::with_mode(&mut options, mode & 0o666 | 0o600)
-        .open(path)
-        .map_err(|e| Error::usage(format!("cannot write `{}`", path.display())).because(e))
+/// The file for the summary, which is empty until the end.
+pub(in crate::commands) struct SummaryFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl SummaryFile {
+    /// Opens the file. It is emptied now, so that an old summary is not taken for this run's.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be written, or there is something else under its name.
+    pub(in crate::commands) fn create(path: &Path, mode: u32) -> Result<Self> {
+        refuse_other_content(path).map_err(|e| {
+            Error::usage(format!("cannot write the summary to `{}`", path.display()))
+                .because(e)
+                .hint("give `--summary` another name: only an earlier summary is replaced")
+        })?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        let file = own_file::with_mode(&mut options, mode & 0o666 | 0o600)
+            .open(path)
+            .map_err(|e| Error::usage(format!("cannot write `{}`", path.display())).because(e))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+        })
+    }
+
+    /// Has the summary written. If that fails, a warning says so, and no file is left: a program would take an empty one, or
+    /// half of a summary, for one. The rows are safe, so it does not change the exit code.
+    pub(in crate::commands) fn write(self, write: impl FnOnce(&File) -> io::Result<()>) {
+        let Self { path, file } = self;
+        // A command that could not start may have left its failure there meanwhile. What is not a file cannot be emptied.
+        let _ = file.set_len(0);
+        if let Err(failed) = write(&file) {
+            warn(&format!(
+                "cannot write the summary to `{}`: {}",
+                shown(&path),
+                system_words(&failed)
+            ));
+            if fs::symlink_metadata(&path).is_ok_and(|there: Metadata| there.is_file()) {
+                // If this fails, it is said that there is none.
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
 }

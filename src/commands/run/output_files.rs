@@ -3,10 +3,9 @@
 //! An output is checked only here, but twice: when the run starts, before it may wait for its input, and when it holds the
 //! ledger, so that no other run can write the output any more. [`Target`] makes the checks themselves.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::super::files::{NamedFile, check_name, create_summary, refuse_clashes, rejects_beside};
+use super::super::files::{NamedFile, SummaryFile, check_name, refuse_clashes, rejects_beside};
 use super::super::lock_wait::LockWait;
 use super::super::open_input::OpenInput;
 use super::disk_space;
@@ -109,7 +108,7 @@ pub(super) struct OpenFiles {
     pub(super) output: Option<Target>,
     pub(super) sink: Sink,
     pub(super) sides: Sides,
-    pub(super) summary: Option<File>,
+    pub(super) summary: Option<SummaryFile>,
     pub(super) report: Option<Document>,
 }
 
@@ -229,7 +228,7 @@ impl OutputFiles {
         };
         let report = { self.report }.map(|path| report(&path, self.overwrite));
         let report = report.transpose()?;
-        let summary = { self.summary }.map(|path| create_summary(&path, mode));
+        let summary = { self.summary }.map(|path| SummaryFile::create(&path, mode));
         let summary = summary.transpose()?;
         let (sink, sides) = targets.open(mode, ledger.uses_earlier_answers(), size)?;
         let report = report.map(|target| Document::open(&target, targets.beside(mode)));

@@ -1,9 +1,9 @@
 //! The first phase: opens and checks everything that a run needs. Nothing is sent here, and every refusal that can be known
 //! comes before an output is made or replaced.
 
-use std::fs::File;
 use std::num::NonZeroUsize;
 
+use super::super::files::SummaryFile;
 use super::super::lock_wait::LockWait;
 use super::fd_limit;
 use super::identity;
@@ -48,7 +48,7 @@ pub(super) struct Context {
     /// The built-in stand-in, where it answers instead of the service.
     pub(super) stand_in: Option<Sandbox>,
     /// Where the summary goes as JSON.
-    pub(super) summary: Option<File>,
+    pub(super) summary: Option<SummaryFile>,
     /// Where metrics go for Prometheus.
     pub(super) metrics: Option<MetricsFile>,
     /// Where it is logged what happens.

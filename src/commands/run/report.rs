@@ -1,16 +1,15 @@
 //! The last phase: closes the ledger and says how the run went. The summary comes last, as it covers everything before it.
 
-use std::fs::File;
-use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use super::super::files::SummaryFile;
 use super::drive::DrivenRun;
 use super::ledger::LedgerEnd;
 use super::left_files::LeftFiles;
 use super::page::CountedReport;
 use super::prepare::Context;
-use crate::base::error::{Error, Exit, system_words};
+use crate::base::error::{Error, Exit};
 use crate::config::WatchConfig;
 use crate::observe::{
     self, MetricsThread, RunEnded, RunLog, RunSummary, Style, WrittenFile, tell_error, warn,
@@ -114,24 +113,13 @@ fn still_there(file: Option<PathBuf>) -> Option<WrittenFile> {
 }
 
 /// Shows the summary for people or for programs, and writes the one for `--summary`.
-fn tell(summary: &RunSummary<'_>, file: Option<File>, watch: &WatchConfig) {
+fn tell(summary: &RunSummary<'_>, file: Option<SummaryFile>, watch: &WatchConfig) {
     match watch.style {
         _ if watch.quiet => summary.warning().iter().for_each(|line| warn(line)),
         Style::Json => summary.say_line(),
         _ => observe::tell(&summary.text()),
     }
-    if let Some(Err(failed)) = file.map(|file| write(summary, file)) {
-        // The rows are safe, so this does not change the exit code.
-        warn(&format!(
-            "cannot write the summary: {}",
-            system_words(&failed)
-        ));
+    if let Some(file) = file {
+        file.write(|file| summary.write_json(file));
     }
-}
-
-/// Writes the summary to its file, which was empty when the run started.
-fn write(summary: &RunSummary<'_>, file: File) -> io::Result<()> {
-    // A command that could not start may have left its failure there meanwhile. What is not a file cannot be emptied.
-    let _ = file.set_len(0);
-    summary.write_json(file)
 }

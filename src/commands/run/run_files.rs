@@ -1,12 +1,11 @@
 //! The files of a run while it is prepared, whether it has one input or several: where they are ([`FilesPlace`]), then what
 //! was read of the inputs ([`CheckedFiles`]), then ready to run ([`PreparedFiles`]).
 
-use std::fs::File;
 use std::path::Path;
 use std::slice::from_ref;
 use std::sync::Arc;
 
-use super::super::files::create_summary;
+use super::super::files::SummaryFile;
 use super::super::lock_wait::LockWait;
 use super::super::open_input::{InputFacts, OpenInput};
 use super::bodies::bodies;
@@ -52,7 +51,7 @@ pub(super) enum PreparedFiles {
 pub(super) struct ReadyFiles {
     pub(super) files: PreparedFiles,
     /// Where the summary goes as JSON.
-    pub(super) summary: Option<File>,
+    pub(super) summary: Option<SummaryFile>,
     /// Where the report goes.
     pub(super) report: Option<Document>,
 }
@@ -216,7 +215,8 @@ impl CheckedFiles {
             Self::Parts(parts) => {
                 let mode = parts.mode();
                 let parts = parts.plan(ledger)?;
-                let summary = { watch.summary.as_ref() }.map(|path| create_summary(path, mode));
+                let summary =
+                    { watch.summary.as_ref() }.map(|path| SummaryFile::create(path, mode));
                 Ok(ReadyFiles {
                     files: PreparedFiles::Parts(parts),
                     summary: summary.transpose()?,

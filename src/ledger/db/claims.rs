@@ -205,6 +205,11 @@ impl SharedClaims {
         self.dead.drain(..).for_each(WorkerLock::remove);
     }
 
+    /// Nothing of what was written in this transaction is there: workers that were removed in it are still to be found gone.
+    pub(super) fn rolled_back(&mut self) {
+        self.dead.clear();
+    }
+
     /// Removes the worker of this process, with all that it has claimed.
     pub(super) fn end(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let Some((own, lock)) = self.own.take() else {

@@ -1,6 +1,5 @@
 //! Connections to a ledger's database: how each is opened, and what keeps the file in order.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
@@ -170,25 +169,6 @@ fn pause() {
 /// writes.
 pub(crate) fn writing(connection: &Connection) -> rusqlite::Result<Transaction<'_>> {
     Transaction::new_unchecked(connection, TransactionBehavior::Immediate)
-}
-
-/// Makes sure that there is space for the next group of answers, and fails as writing them would. The space stays in the
-/// log: a change for which SQLite has no memory goes there before it is committed, and one that is rolled back is
-/// overwritten by what comes next.
-pub(crate) fn reserve(connection: &Connection, in_flight: NonZeroUsize) -> rusqlite::Result<()> {
-    const PAGE: u32 = 4_096;
-    // However many calls there can be, groups of more answers are rare.
-    const MOST: u32 = 1_000;
-    // Each answer may replace one on a page of its own.
-    let pages = u32::try_from(in_flight.get().saturating_add(16)).unwrap_or(MOST);
-    let bytes = pages.min(MOST) * PAGE;
-    // As little as possible.
-    connection.pragma_update(None, "cache_size", 1)?;
-    let transaction = writing(connection)?;
-    transaction.execute_batch("CREATE TABLE reserved (bytes BLOB)")?;
-    transaction.execute("INSERT INTO reserved VALUES (zeroblob(?))", [bytes])?;
-    transaction.rollback()?;
-    set_cache(connection)
 }
 
 /// Whether a ledger is damaged, however large it is: all of it is read.

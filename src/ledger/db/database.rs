@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -19,6 +20,7 @@ use super::latest_answers::LatestAnswers;
 use super::limits::LimitRecorder;
 use super::request_reader::{ReadScope, RequestReader};
 use super::runs::RunRecord;
+use super::space_reserve::SpaceReserve;
 use super::{failing, failures};
 use crate::base::error::Result;
 use crate::ledger::clock::millis;
@@ -26,7 +28,7 @@ use crate::ledger::file::{self, FileId};
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::request_key::RequestKey;
 use crate::ledger::store::{
-    AnswerCounts, ClaimResult, FinishedRun, LeaseRenewal, Payload, Record, Store, Work,
+    AnswerCounts, ClaimResult, Contact, FinishedRun, LeaseRenewal, Payload, Record, Store, Work,
 };
 
 /// A ledger's database, open for a run to write.
@@ -42,6 +44,22 @@ pub(crate) struct Database {
     claims: Option<SharedClaims>,
     /// What commits promise now, where they do not all promise the same.
     durability: Durability,
+    space: Space,
+}
+
+/// What is known of the space on the disk.
+enum Space {
+    /// None was lacking yet, and this is kept.
+    Kept(Option<SpaceReserve>),
+    /// The disk was full, and what was kept is in use: for answers to calls that are out, and for no others.
+    InUse,
+}
+
+impl Space {
+    /// Whether the disk was full.
+    const fn is_in_use(&self) -> bool {
+        matches!(self, Self::InUse)
+    }
 }
 
 /// What a run writes for.
@@ -70,7 +88,26 @@ impl Database {
             failing: Vec::new(),
             claims: None,
             durability: Durability::Synced,
+            space: Space::Kept(None),
         }
+    }
+
+    /// Keeps space for the answers to this many calls.
+    ///
+    /// # Errors
+    /// Exit code 3: the disk is full.
+    pub(crate) fn keep_space(&mut self, in_flight: NonZeroUsize) -> Result<()> {
+        let reserve = SpaceReserve::beside(&self.path, in_flight)
+            .map_err(|error| errors::no_space(&self.path, error))?;
+        self.space = Space::Kept(reserve);
+        Ok(())
+    }
+
+    /// Has the disk be full for the next answers, but for the space that is kept.
+    #[cfg(test)]
+    pub(crate) fn on_full_disk(self) -> rusqlite::Result<Self> {
+        crate::ledger::faults::fill_disk_once(&self.connection)?;
+        Ok(self)
     }
 
     /// Other runs write to the ledger as well: requests are claimed, for a worker with leases of this length, and looked up
@@ -127,7 +164,6 @@ impl Database {
         self.limits.record(&transaction)?;
         failing::record(&transaction, *context, &self.failing, SystemTime::now())?;
         let is_answer = |record: &Record| matches!(record.payload, Payload::Answer(_));
-        // A group that fails is the last one, so it does no harm that the run already believes this done.
         if work.records.iter().any(is_answer) {
             run.drop_leftover(&transaction, *checksums, *context)?;
         }
@@ -152,8 +188,9 @@ impl Database {
         // Before the answers are there: what a look-up finds is known to the whole process, and this may yet fail. None of the
         // claims is for one of them.
         let claimed = match &mut self.claims {
-            Some(claims) => claims.handle(&transaction, work)?,
-            None => Vec::new(),
+            Some(claims) if !self.space.is_in_use() => claims.handle(&transaction, work)?,
+            // The rest ends with the worker.
+            _ => Vec::new(),
         };
         let written = writer.put(&transaction, answers.into_iter())?;
         transaction.commit()?;
@@ -163,6 +200,25 @@ impl Database {
         self.failing.clear();
         writer.committed(&self.connection, &written)?;
         Ok(claimed)
+    }
+
+    /// Gives the space that was kept to what comes next, once, if the disk is full.
+    fn makes_room(&mut self, error: &rusqlite::Error) -> bool {
+        if errors::as_io_error(error).kind() != io::ErrorKind::StorageFull {
+            return false;
+        }
+        let Space::Kept(reserve) = &mut self.space else {
+            return false;
+        };
+        let Some(reserve) = reserve.take() else {
+            return false;
+        };
+        reserve.release();
+        self.space = Space::InUse;
+        if let Some(claims) = &mut self.claims {
+            claims.rolled_back();
+        }
+        true
     }
 
     /// Has the next commit promise what it must: claims need no sync, as they are worth nothing after a power cut.
@@ -245,15 +301,35 @@ impl Store for Database {
         if FileId::at(&self.path) != self.file_id {
             return Err(io::Error::other("it was removed while it was in use"));
         }
-        self.write_group(work)
-            .map_err(|error| errors::as_io_error(&error))
+        let run = self.scope.run;
+        let written = match self.write_group(work) {
+            Err(error) if self.makes_room(&error) => {
+                // Nothing of it is stored.
+                self.scope.run = run;
+                self.write_group(work)
+            }
+            written => written,
+        };
+        written.map_err(|error| errors::as_io_error(&error))
     }
 
     fn renew(&mut self) -> io::Result<LeaseRenewal> {
-        self.renew_lease().map_err(|error| match error {
+        let renewed = match self.renew_lease() {
+            Err(ClaimError::Database(error)) if self.makes_room(&error) => self.renew_lease(),
+            renewed => renewed,
+        };
+        renewed.map_err(|error| match error {
             ClaimError::Database(error) => errors::as_io_error(&error),
             ClaimError::Lock(error) => error,
         })
+    }
+
+    fn contact(&self) -> Contact {
+        if !self.space.is_in_use() {
+            return Contact::There;
+        }
+        let full = io::Error::new(io::ErrorKind::StorageFull, "no space left on device");
+        Contact::GivenUp(errors::cannot_keep(&self.path, &full))
     }
 
     fn set_limit(&mut self, latest: KnownLimit) {
@@ -265,6 +341,8 @@ impl Store for Database {
     }
 
     fn end(&mut self, finished: Option<FinishedRun>) {
+        // No call is out any more.
+        self.space = Space::Kept(None);
         // If this fails, the next run searches for the limit itself.
         let _ = self.limits.record_last(&self.connection);
         // If this fails, the next run takes requests that always fail for an outage, and waits.

@@ -6,7 +6,9 @@ use std::path::Path;
 use rusqlite::ErrorCode;
 
 use crate::base::error::Error;
+use crate::base::own_file;
 use crate::base::rlimit::max_file_size;
+use crate::ledger::file::ELSEWHERE;
 
 /// What to do with a damaged ledger. A run's own can also be replaced by starting over, where nothing was sent yet.
 const DAMAGED: &str = "move it and the files whose names start with its name elsewhere; answers in it are paid for again";
@@ -86,21 +88,37 @@ pub(crate) fn as_io_error(error: &rusqlite::Error) -> io::Error {
     }
 }
 
-/// The error for a ledger that cannot be opened, without its cause.
+/// The error for a ledger that cannot be opened, without its cause. SQLite makes files beside it also to read it.
 pub(crate) fn unreadable(path: &Path) -> Error {
-    Error::usage(format!("cannot open the ledger `{}`", path.display()))
+    let cannot = Error::usage(format!("cannot open the ledger `{}`", path.display()));
+    match own_file::not_writable(path).filter(|_| path.exists()) {
+        Some(why) => cannot
+            .detail(why)
+            .detail("a ledger needs files beside it, also to be read")
+            .hint(ELSEWHERE),
+        None => cannot,
+    }
+}
+
+/// The error for a ledger whose disk is full, before anything has been sent.
+pub(crate) fn no_space(path: &Path, cause: io::Error) -> Error {
+    Error::stopped(format!("cannot write the ledger `{}`", path.display()))
+        .because(cause)
+        .about(path)
+        .hint("free space there; then the same command continues")
 }
 
 /// The error for a ledger that cannot be opened, before anything has been sent. A full disk is not a fault of the
 /// settings: exit code 3. Another program that is using it will end: exit code 75.
 pub(crate) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     let cause = as_io_error(error);
-    let full = matches!(
+    if matches!(
         cause.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge
-    );
+    ) {
+        return no_space(path, cause);
+    }
     let hint = match error.sqlite_error_code() {
-        _ if full => "free space there; then the same command continues",
         _ if is_damage(error) => DAMAGED,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "run the same command again when the other program is done"
@@ -109,9 +127,7 @@ pub(crate) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
             "choose another place with `--ledger FILE`, or run without a ledger with `--no-ledger`"
         }
     };
-    let cannot = if full {
-        Error::stopped(format!("cannot write the ledger `{}`", path.display()))
-    } else if is_busy(error) {
+    let cannot = if is_busy(error) {
         Error::busy(format!("cannot open the ledger `{}`", path.display()))
     } else {
         unreadable(path)

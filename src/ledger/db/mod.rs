@@ -29,3 +29,4 @@ pub(super) mod recent_answers;
 pub(super) mod request_reader;
 pub(super) mod runs;
 pub(super) mod schema;
+pub(super) mod space_reserve;

@@ -19,6 +19,7 @@ mod own_answers;
 mod pace;
 mod password;
 mod preview;
+mod private_file;
 mod runs;
 mod schema;
 mod secret_file;

@@ -5,9 +5,13 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::private_file;
 use crate::base::error::{Error, Result, shown};
 use crate::base::secret::Secret;
 use crate::ledger::server_url::{ServerHost, ServerUrl};
+
+/// What the file has, for messages.
+const WHAT: &str = "the ledger's password";
 
 /// Finds the password: in the named file, in `PGPASSWORD`, or in the file of `PGPASSFILE` or `~/.pgpass`. A server may need
 /// none.
@@ -28,18 +32,16 @@ pub(super) fn find(file: Option<&Path>, url: &ServerUrl) -> Result<Option<Secret
     let Some(file) = named.or_else(usual) else {
         return Ok(None);
     };
-    let text = match fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(_) if !is_named => return Ok(None),
-        Err(error) => return Err(cannot_read(&file).because(error)),
-    };
-    refuse_open(&file)?;
+    if !is_named && fs::read_to_string(&file).is_err() {
+        return Ok(None);
+    }
+    let text = private_file::read(&file, WHAT)?;
     Ok(find_in(&text, url).map(Secret::new))
 }
 
 /// The password that is all of a file, but for one line end.
 fn read(file: &Path) -> Result<Secret> {
-    let text = fs::read_to_string(file).map_err(|e| cannot_read(file).because(e))?;
+    let text = private_file::read(file, WHAT)?;
     let password = text.strip_suffix('\n').map_or(text.as_str(), |text| {
         text.strip_suffix('\r').unwrap_or(text)
     });
@@ -49,36 +51,7 @@ fn read(file: &Path) -> Result<Secret> {
             shown(file)
         )));
     }
-    refuse_open(file)?;
     Ok(Secret::new(password))
-}
-
-fn cannot_read(file: &Path) -> Error {
-    Error::usage(format!(
-        "cannot read the ledger's password from `{}`",
-        shown(file)
-    ))
-}
-
-/// Refuses a file that others can read, as PostgreSQL's own programs do.
-#[cfg(unix)]
-fn refuse_open(file: &Path) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let is_open = |it: fs::Metadata| it.is_file() && it.permissions().mode() & 0o077 != 0;
-    if fs::metadata(file).is_ok_and(is_open) {
-        let shown = shown(file);
-        return Err(Error::usage(format!(
-            "other users of this machine can read the ledger's password in `{shown}`"
-        ))
-        .hint(format!("`chmod 600 {shown}`")));
-    }
-    Ok(())
-}
-
-/// Refuses a file that others can read.
-#[cfg(not(unix))]
-fn refuse_open(_: &Path) -> Result<()> {
-    Ok(())
 }
 
 /// The password of the first line of a `.pgpass` that is about this server: `host:port:database:user:password`.

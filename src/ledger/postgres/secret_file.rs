@@ -4,12 +4,12 @@
 //! The database has only a check value, so that a wrong secret is refused and does not pay for everybody again.
 
 use std::collections::hash_map::RandomState;
-use std::fs;
 use std::hash::BuildHasher;
 use std::io::Write as _;
 use std::path::Path;
 use std::time::SystemTime;
 
+use super::private_file;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
 use crate::ledger::clock::millis;
@@ -50,16 +50,14 @@ impl HashingSecret {
     /// Reads it from a file.
     ///
     /// # Errors
-    /// Exit code 2: the file cannot be read, or has no secret.
+    /// Exit code 2: the file cannot be read, can be read by others, or has no secret.
     pub(super) fn read(file: &Path) -> Result<Self> {
-        let text = fs::read_to_string(file).map_err(|e| {
-            let cannot = Error::usage(format!(
-                "cannot read the ledger's secret from `{}`",
-                shown(file)
-            ));
-            cannot
-                .because(e)
-                .hint("`rescore ledger init` makes the file; all machines need the same one")
+        let text = private_file::read(file, "the ledger's secret").map_err(|error| {
+            let made = "`rescore ledger init` makes the file; all machines need the same one";
+            match error.hint_text() {
+                Some(_) => error,
+                None => error.hint(made),
+            }
         })?;
         parse(text.trim_end()).map(Self).ok_or_else(|| {
             Error::usage(format!("`{}` has no secret of a ledger", shown(file)))
@@ -158,6 +156,8 @@ fn parse(text: &str) -> Option<[u8; BYTES]> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -171,6 +171,31 @@ mod tests {
         assert_eq!(own_file::mode_of(&fs::metadata(&file).unwrap()), PRIVATE);
         assert_eq!(secret.write(&file).unwrap_err().exit().code(), 2);
         assert_eq!(format!("{secret:?}"), "HashingSecret(…)");
+    }
+
+    /// Writes a file that nobody else may read.
+    fn write_private(file: &Path, text: &str) {
+        let _ = fs::remove_file(file);
+        let mut to = own_file::open(file, PRIVATE, true).unwrap();
+        to.write_all(text.as_bytes()).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_secret_that_others_can_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("secret");
+        HashingSecret::draw().write(&file).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        let error = HashingSecret::read(&file).unwrap_err();
+        assert_eq!(error.exit().code(), 2);
+        let report = error.report();
+        assert!(report.contains("can read the ledger's secret"), "{report}");
+        assert!(report.contains("hint: `chmod 600 "), "{report}");
+        let missing = HashingSecret::read(&place.path().join("none")).unwrap_err();
+        assert!(missing.report().contains("`rescore ledger init` makes"));
     }
 
     #[test]
@@ -189,7 +214,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("secret");
         for text in ["", "abc", &"0".repeat(63), &"0".repeat(65), &"g".repeat(64)] {
-            fs::write(&file, text).unwrap();
+            write_private(&file, text);
             let report = HashingSecret::read(&file).unwrap_err().report();
             assert!(report.contains("64 hexadecimal digits"), "{report}");
         }

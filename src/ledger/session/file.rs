@@ -1,7 +1,5 @@
 //! Opening the file of a ledger for a run: refusing what is not ours, creating it where it is missing.
 
-use std::num::NonZeroUsize;
-
 use rusqlite::Connection;
 
 use crate::base::error::Result;
@@ -27,11 +25,7 @@ impl LedgerFile {
     /// # Errors
     /// Exit code 2: it is not a ledger of this version, is of the other kind, is damaged, or cannot be created. Exit code
     /// 3: the disk is full.
-    pub(super) fn open(
-        claim: &ClaimedLocation,
-        reuse: Reuse,
-        in_flight: NonZeroUsize,
-    ) -> Result<Self> {
+    pub(super) fn open(claim: &ClaimedLocation, reuse: Reuse) -> Result<Self> {
         let (path, own) = (claim.path(), claim.is_own());
         let found = header::check(path)?;
         claim.refuse_other_kind(found)?;
@@ -66,7 +60,6 @@ impl LedgerFile {
         if !is_new {
             schema::check_soundness(&connection, path).map_err(unreadable)?;
         }
-        connect::reserve(&connection, in_flight).map_err(unreadable)?;
         Ok(Self {
             connection,
             new_file,

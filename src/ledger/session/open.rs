@@ -80,9 +80,17 @@ impl OpenLedger {
         settings: LedgerSettings,
         lock: Option<OutputLock>,
     ) -> Result<(Self, LedgerFacts)> {
+        let (mut ledger, facts) = Self::find(settings, lock)?;
+        // What is paid for must have a place.
+        ledger.database.keep_space(ledger.in_flight)?;
+        Ok((ledger, facts))
+    }
+
+    /// Opens or creates it, and finds what it has for the run.
+    fn find(settings: LedgerSettings, lock: Option<OutputLock>) -> Result<(Self, LedgerFacts)> {
         let now = SystemTime::now();
         let claim = settings.location.claim(lock)?;
-        let file = LedgerFile::open(&claim, settings.reuse, settings.in_flight)?;
+        let file = LedgerFile::open(&claim, settings.reuse)?;
         let (connection, own) = (&file.connection, claim.is_own());
         let unreadable = |error| claim.cannot_open(&error);
 
@@ -201,6 +209,13 @@ impl OpenLedger {
         faults: StoreFaults,
     ) -> Result<(RunningLedger, LedgerWriter)> {
         self.start_over(|database| FailingStore::new(database, faults))
+    }
+
+    /// As [`Self::start`], on a disk that is full when the first answers come, but for the space that is kept.
+    #[cfg(test)]
+    #[allow(clippy::unwrap_used)]
+    pub(crate) fn start_on_full_disk(self) -> Result<(RunningLedger, LedgerWriter)> {
+        self.start_over(|database| database.on_full_disk().unwrap())
     }
 
     /// As [`Self::start`], over a store that never answers.

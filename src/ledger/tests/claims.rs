@@ -16,11 +16,11 @@ use crate::ledger::store::{ClaimRequest, ClaimResult, LeaseRenewal, Payload, Rec
 use crate::ledger::write_thread::Claimed;
 use crate::ledger::{RequestHasher, RequestKey, Urgency};
 
-const OURS: ClaimResult = ClaimResult::Ours { taken_over: false };
+pub(super) const OURS: ClaimResult = ClaimResult::Ours { taken_over: false };
 const TAKEN_OVER: ClaimResult = ClaimResult::Ours { taken_over: true };
 
 /// The request with this number.
-fn request(hasher: &RequestHasher, number: u8) -> ClaimRequest {
+pub(super) fn request(hasher: &RequestHasher, number: u8) -> ClaimRequest {
     let body = vec![number];
     ClaimRequest {
         key: hasher.key(&body),
@@ -30,7 +30,7 @@ fn request(hasher: &RequestHasher, number: u8) -> ClaimRequest {
 
 impl TestRun {
     /// Claims these requests.
-    fn claim(&self, numbers: impl IntoIterator<Item = u8>) -> Vec<ClaimResult> {
+    pub(super) fn claim(&self, numbers: impl IntoIterator<Item = u8>) -> Vec<ClaimResult> {
         let Claimed { results, .. } = self.claimed(numbers);
         results
     }
@@ -46,14 +46,14 @@ impl TestRun {
     }
 
     /// What another run learns of an answer.
-    fn answered(found: &ClaimResult) -> bool {
+    pub(super) fn answered(found: &ClaimResult) -> bool {
         matches!(found, ClaimResult::Known(found, AnsweredIn::OtherRun)
             if matches!(found.known, Some(KnownOutcome::Answer(_))))
     }
 }
 
 /// How many files of workers there are.
-fn workers(place: &Directory) -> usize {
+pub(super) fn workers(place: &Directory) -> usize {
     let names = place.names();
     { names.iter() }
         .filter(|name| name.contains("-worker-"))

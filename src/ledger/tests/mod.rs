@@ -6,6 +6,7 @@ mod claims;
 mod continuing;
 mod damage;
 mod files;
+mod full_disk;
 mod lookups;
 mod memory;
 mod support;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::base::error::Result;
 use crate::ledger::db::answer_removal::change_all;
 use crate::ledger::packed::PackedAnswer;
 use crate::ledger::{
@@ -136,8 +137,20 @@ impl TestRun {
     }
 
     pub(super) fn of(ledger: OpenLedger) -> Self {
+        Self::started(ledger, OpenLedger::start)
+    }
+
+    /// On a disk that is full when the first answers come, but for the space that is kept.
+    pub(super) fn on_full_disk(settings: LedgerSettings) -> Self {
+        Self::started(open(settings), OpenLedger::start_on_full_disk)
+    }
+
+    fn started(
+        ledger: OpenLedger,
+        start: impl FnOnce(OpenLedger) -> Result<(RunningLedger, LedgerWriter)>,
+    ) -> Self {
         let hasher = ledger.hasher();
-        let (ledger, writer) = ledger.start().unwrap();
+        let (ledger, writer) = start(ledger).unwrap();
         Self {
             ledger,
             writer,

@@ -108,10 +108,31 @@ impl LogFile {
                     rest = left;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return (rest, Err(error)),
+                Err(error) => {
+                    let done = lines.len() - rest.len();
+                    let whole = lines.iter().take(done).rposition(|byte| *byte == b'\n');
+                    self.cut_off(done - whole.map_or(0, |end| end + 1));
+                    return (rest, Err(error));
+                }
             }
         }
         (rest, Ok(()))
+    }
+
+    /// Removes the beginning of a line that was just added, this many bytes, unless another run has added something since.
+    fn cut_off(&mut self, bytes: usize) {
+        let mut cut = || {
+            let end = self.file.stream_position()?;
+            if self.file.metadata()?.len() != end {
+                return Ok(false);
+            }
+            self.file.set_len(end.saturating_sub(bytes as u64))?;
+            Ok::<_, io::Error>(true)
+        };
+        // What stays is ended before the next line.
+        if bytes > 0 && cut().unwrap_or(false) {
+            self.is_torn = false;
+        }
     }
 }
 

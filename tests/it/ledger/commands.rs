@@ -389,3 +389,43 @@ fn a_file_that_is_not_a_ledger_is_left_as_it_is() {
         }
     }
 }
+
+#[test]
+fn a_place_where_a_ledger_cannot_be_written_is_named() {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+    // Root may write anywhere.
+    const OTHER: &[&str] = &[
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+    ];
+    const ITSELF: &[&str] = &["env"];
+    let server = Server::good();
+    let place = kept(&server, &[]);
+    let mode = |name: &str, mode| {
+        fs::set_permissions(place.path(name), Permissions::from_mode(mode)).unwrap();
+    };
+    let is_root = fs::metadata(place.path("")).unwrap().uid() == 0;
+    let user = if is_root { OTHER } else { ITSELF };
+    let stats = || ledger(&place, &["stats", LEDGER]).under(user).done();
+    mode("", 0o555);
+    if place.rescore("--version").under(user).done().code() != Some(0) {
+        println!("skipped: the program cannot be run by another user");
+        return;
+    }
+    mode(LEDGER, 0o666);
+    let hint = "hint: run it as a user who may write there, or name a file in another place";
+    let cannot = "error: cannot open the ledger `answers.ledger`: permission denied\n";
+    stats().exits(2).says(cannot).says(hint).says(
+        "  this user may not write to `.`\n  a ledger needs files beside it, also to be read\n",
+    );
+    mode(LEDGER, 0o444);
+    stats()
+        .exits(2)
+        .says(cannot)
+        .says("  this user may not write to `answers.ledger`\n");
+    mode("", 0o755);
+}

@@ -34,6 +34,12 @@ fn a_ledger_is_made_once_with_a_secret_that_nobody_else_may_read() {
     // Another secret is refused, and so is none.
     place.write("other", "0".repeat(64));
     let with = |file| place.rescore(["ledger", "init", &url, "--ledger-secret-file", file]);
+    private(&place.path("other"), 0o644);
+    with("other")
+        .done()
+        .exits(2)
+        .says("other users of this machine can read the ledger's secret in `other`");
+    private(&place.path("other"), 0o600);
     with("other")
         .done()
         .exits(2)
@@ -126,7 +132,8 @@ fn a_password_is_never_an_argument_and_never_repeated() {
     init().env("PGPASSFILE", "pgpass").done().exits(0);
 }
 
-fn private(file: &Path, mode: u32) {
+/// Sets who may read a file.
+pub(super) fn private(file: &Path, mode: u32) {
     fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
 }
 

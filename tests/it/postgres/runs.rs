@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use super::init::private;
 use super::{Setup, end_leases, init, run};
 use crate::support::postgres::shared;
 use crate::support::process::Place;
@@ -146,6 +147,7 @@ fn another_secret_is_refused_before_anybody_is_paid_for_again() {
     let Some(cluster) = shared() else { return };
     let setup = Setup::new(cluster, 3, Server::good());
     setup.place.write("other", "1".repeat(64));
+    private(&setup.place.path("other"), 0o600);
     let with = |file: &'static str| {
         let args = ["users.csv", "-o", "scored.csv", "--ledger", &setup.url];
         setup

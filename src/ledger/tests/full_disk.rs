@@ -1,0 +1,49 @@
+//! A full disk: what is paid for is kept in the space that was kept for it.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use super::claims::{OURS, request, workers};
+use super::support::{BODY, Directory, TestRun, answer, current, find, keep, reusing, wait};
+use crate::ledger::store::ClaimResult;
+use crate::ledger::{ClosedLedger, LookupResult, Removal, Reuse, Urgency};
+
+#[test]
+fn on_a_full_disk_all_answers_are_kept_and_the_run_learns_once_that_it_must_stop() {
+    let place = Directory::new();
+    keep(place.own(), BODY, &answer("t-1"));
+    // The first group also removes what the new run does not use.
+    let run = TestRun::on_full_disk(reusing(Reuse::Nothing, place.own()));
+    assert!(run.writer.given_up().is_none());
+    run.keep(b"{}", &answer("t-2"));
+    let error = run.writer.given_up().unwrap();
+    assert!(error.is_disk_full());
+    assert_eq!(error.exit().code(), 3);
+    assert!(run.writer.given_up().is_none());
+    run.keep(b"[]", &answer("t-3"));
+    let closed = run.close(Removal::WhenEmpty);
+    assert_eq!(closed, ClosedLedger::Kept(Some(2)));
+    assert_eq!(find(place.own(), BODY), LookupResult::default());
+    assert_eq!(find(place.own(), b"{}"), current(answer("t-2")));
+    assert_eq!(find(place.own(), b"[]"), current(answer("t-3")));
+}
+
+#[test]
+fn on_a_full_disk_nothing_more_is_claimed_and_others_ask_about_nobody_that_was() {
+    let place = Directory::new();
+    let run = TestRun::on_full_disk(place.shared());
+    let other = TestRun::new(place.shared());
+    assert_eq!(run.claim([1, 2, 3]), [OURS, OURS, OURS]);
+    run.keep(&[1], &answer("t-1"));
+    let more = vec![request(&run.hasher, 4)];
+    let refused = wait(run.writer.claim(more, Urgency::Now));
+    assert!(refused.unwrap_err().is_disk_full());
+    let results = other.claim([1, 2]);
+    assert!(TestRun::answered(&results[0]));
+    assert_eq!(results[1], ClaimResult::Taken);
+    run.keep(&[2], &answer("t-2"));
+    run.close(Removal::Never);
+    let results = other.claim([2, 3, 4]);
+    assert!(TestRun::answered(&results[0]));
+    assert_eq!(results[1..], [OURS, OURS]);
+    assert_eq!(workers(&place), 1);
+}
