@@ -172,6 +172,8 @@ fn a_run_that_stops_before_any_answer_waits_leaves_its_claims_as_well() {
         .args("--timeout 1s --retries 0 --resend-unknown 0")
         .start();
     setup.server.wait_for_calls(28);
+    // All answers that came have been stored.
+    setup.database.wait_for(20, "answers");
     cluster.stop_server();
     running.signal("INT");
     // Its calls in flight get no answer.
