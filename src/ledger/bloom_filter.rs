@@ -1,7 +1,8 @@
 //! A Bloom filter: which requests may have been answered in this run, in little memory.
 //!
 //! "No" is always right. "Yes" is wrong for about one request in fifty at four million answers and one in four at ten
-//! million, and then costs a lookup that finds nothing.
+//! million. It then costs a lookup that finds nothing, or an answer that another run has just stored is counted as a
+//! duplicate.
 
 use super::packed::Fingerprint;
 

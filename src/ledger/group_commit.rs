@@ -8,8 +8,8 @@ use std::time::Duration;
 
 /// The longest that an answer waits for others. Far below what anybody notices, and long enough for most of a burst.
 const GATHER: Duration = Duration::from_millis(5);
-/// The longest that items wait where others as urgent may follow. A nightly run over known rows finds some ten new ones
-/// meanwhile, and a sync for a few of them writes as much as one for all.
+/// The longest that claims wait while more rows are read, so that the next claims gather. A nightly run over known rows
+/// finds some ten new ones meanwhile, and a sync for a few of them writes as much as one for all.
 const GATHER_SOON: Duration = Duration::from_millis(2);
 
 /// How long an item waits for others, the longest first.
@@ -18,7 +18,7 @@ pub(crate) enum Urgency {
     /// With the next answers, which costs less: calls have enough to do until then.
     #[default]
     WithAnswers,
-    /// After a moment: others that are as urgent may follow.
+    /// After a moment, in which the next claims gather.
     Soon,
     /// At once: no call can start before.
     Now,
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_soon_waits_for_others_as_urgent_until_there_are_enough() {
+    fn what_is_soon_takes_all_that_waits_along_and_is_not_kept_for_more() {
         let (sender, receiver) = queue(3);
         for item in 0..3 {
             assert_eq!(sender.send(item, Urgency::Soon), Ok(()));

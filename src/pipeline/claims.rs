@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::ledger::{Holding, Urgency, WorkerNumber};
 use crate::scorer::RowCall;
 
-/// Requests that are claimed together at most.
+/// New requests that are claimed together at most; as many that are claimed again may come with them.
 const MOST: usize = 256;
 /// How long after another run's claim was seen it is asked again what has become of it.
 const ASKED_AGAIN: Duration = Duration::from_millis(500);

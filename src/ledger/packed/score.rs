@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The most digits after the point that are packed: with their absence and with none of them, they fill half a byte.
+/// The most digits after the point that are packed. Their number, or that the score is a text, takes half a byte.
 const MOST_DECIMALS: usize = 14;
 /// The most digits that every number of them fits 64 bits with.
 const MOST_DIGITS: usize = 19;

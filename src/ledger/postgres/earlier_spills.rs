@@ -36,8 +36,9 @@ pub(super) fn path_for(output: Option<&Path>) -> PathBuf {
     name.into()
 }
 
-/// Brings what earlier runs to this output have left to the server, and gives their claims back; without an output, what such runs have left in the
-/// current directory. The run that brings them in `started` then. Returns how many answers those were.
+/// Brings what earlier runs to this output have left to the server, and gives their claims back; without an output, what
+/// such runs have left in the current directory. The run that brings them in `started` then. Returns how many answers
+/// those were.
 ///
 /// # Errors
 /// Exit code 2: the output's own file is of another ledger, or one of the files is damaged or cannot be removed. Exit code
@@ -56,7 +57,7 @@ pub(super) fn bring_in(
         if file.ledger.is_of(secret) {
             answers += file.bring_in(server, secret, started)?;
         } else if output.is_some() {
-            return Err(foreign(&path));
+            file.give_up()?;
         }
         // Another ledger's runs bring the others in.
     }
@@ -91,6 +92,8 @@ fn foreign(path: &Path) -> Error {
 struct EarlierSpill<'a> {
     path: &'a Path,
     ledger: LedgerInFile,
+    /// Whether it has answers, or only the name of a worker.
+    has_answers: bool,
     /// The worker that its run has ended as; `None` where it was killed.
     worker: Option<Uuid>,
     lock: Lock,
@@ -116,12 +119,12 @@ impl<'a> EarlierSpill<'a> {
         header::check(path)?;
         let unreadable = |error| cannot_open(path, &error);
         // A run that was killed may have left it half made: that is finished here, and shows that it has no answers.
-        let (any, worker) = { Connect::to(Mode::Create(LedgerKind::Shared)).open(path) }
+        let (has_answers, worker) = { Connect::to(Mode::Create(LedgerKind::Shared)).open(path) }
             .and_then(|connection| {
                 Ok((answers::any(&connection)?, runs::latest_name(&connection)?))
             })
             .map_err(unreadable)?;
-        if !any && worker.is_none() {
+        if !has_answers && worker.is_none() {
             remove(path)?;
             return Ok(None);
         }
@@ -129,9 +132,22 @@ impl<'a> EarlierSpill<'a> {
         Ok(Some(Self {
             path,
             ledger,
+            has_answers,
             worker: worker.map(Uuid::from_bytes),
             lock,
         }))
+    }
+
+    /// Makes way for the output's next file, where it is of another ledger.
+    ///
+    /// # Errors
+    /// It has answers.
+    fn give_up(self) -> Result<()> {
+        if self.has_answers {
+            return Err(foreign(self.path));
+        }
+        // What that worker has claimed is free at the end of its lease.
+        remove(self.path)
     }
 
     fn bring_in(self, server: &Server, secret: &HashingSecret, started: i64) -> Result<u64> {
@@ -140,6 +156,7 @@ impl<'a> EarlierSpill<'a> {
             ledger,
             worker,
             lock,
+            ..
         } = self;
         let scope = SettleScope {
             worker: worker.unwrap_or_default(),

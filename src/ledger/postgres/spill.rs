@@ -123,12 +123,13 @@ impl Spill {
     }
 
     /// Notes that the run has ended as this worker: the next run to this output gives its claims back. A run that was not
-    /// `stopped` has none that others wait for, and makes no file for them.
+    /// `stopped` has none that others wait for, and one without an output may have no next run: these make no file for them.
     ///
     /// # Errors
     /// The file cannot be made or written.
     pub(super) fn leave_claims(&mut self, worker: Uuid, stopped: bool) -> io::Result<()> {
-        if worker.is_nil() || (self.open.is_none() && !stopped) {
+        let makes_file = stopped && self.settings.has_output;
+        if worker.is_nil() || (self.open.is_none() && !makes_file) {
             return Ok(());
         }
         self.file()?;
