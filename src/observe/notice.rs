@@ -47,6 +47,8 @@ pub(super) enum Warning {
     TransactionRepeated(NamedRow, NamedRow),
     /// The service has refused this many rows in a row.
     ManyRefused(u32),
+    /// A row was not tried again because the run has used up its retries.
+    RetriesUsedUp,
     /// The ledger's server does not answer, for this reason; or it answers again.
     LedgerAway(Option<String>),
     /// None of this many answers has these fields.
@@ -153,6 +155,7 @@ fn warning_of(event: &Event, stats: &Stats, files: &[Arc<str>]) -> Option<Warnin
             Warning::TransactionRepeated(one.clone().min(other.clone()), one.max(other))
         }
         Event::ManyRefused { rows } => Warning::ManyRefused(*rows),
+        Event::RetriesUsedUp => Warning::RetriesUsedUp,
         Event::LedgerAway(away) => Warning::LedgerAway(away.clone()),
         Event::FieldsAbsent { answers, fields } => {
             Warning::FieldsAbsent(*answers, Arc::clone(fields))

@@ -239,6 +239,10 @@ pub(super) fn warning(warning: &Warning) -> String {
         Warning::ManyRefused(rows) => {
             format!("the service has rejected {rows} consecutive rows; the rejects file says why")
         }
+        Warning::RetriesUsedUp => {
+            "the service fails on so many calls that the run has used up its retries: of the rows that fail from now on, few are tried again before others succeed"
+                .to_owned()
+        }
         Warning::LedgerAway(Some(reason)) => format!(
             "the ledger's server cannot be used: {reason}; no call starts until it can, and answers that were under way are kept on this machine"
         ),

@@ -46,6 +46,9 @@ pub(crate) struct RetryPolicy {
     retries: u32,
     resends: Resends,
     budget: Cell<f64>,
+    /// Whether a row was not tried again because the budget was used up, and whether that was said.
+    denied: Cell<bool>,
+    told: Cell<bool>,
 }
 
 /// The upper bound of the first back-off: many failures are over after that …
@@ -76,7 +79,14 @@ impl RetryPolicy {
             retries,
             resends,
             budget: Cell::new(RESERVE),
+            denied: Cell::new(false),
+            told: Cell::new(false),
         }
+    }
+
+    /// Whether the budget was used up when a row should have been tried again. That is said once.
+    pub(crate) fn newly_used_up(&self) -> bool {
+        self.denied.get() && !self.told.replace(true)
     }
 
     /// A call succeeded.
@@ -106,6 +116,7 @@ impl RetryPolicy {
         // A call that never arrived is no burden to the service: an outage must not use up the budget.
         if failed != FailedAttempt::NotProcessed {
             if self.budget.get() < 1.0 {
+                self.denied.set(true);
                 return None;
             }
             self.budget.set(self.budget.get() - 1.0);
@@ -195,11 +206,14 @@ mod tests {
                 })
                 .count()
         };
+        assert!(!policy.newly_used_up());
         assert_eq!(retries(&policy), 50);
+        assert!(policy.newly_used_up());
         for _ in 0..101 {
             policy.success();
         }
         assert_eq!(retries(&policy), 10);
+        assert!(!policy.newly_used_up(), "that was said");
         for _ in 0..100_000 {
             policy.success();
         }

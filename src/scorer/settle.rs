@@ -178,6 +178,9 @@ impl<S: Service> Scorer<S> {
         if let AfterFailure::GiveUp { warn: Some(rows) } = after {
             self.recorder.events.emit(Event::ManyRefused { rows });
         }
+        if self.policies.borrow().retries.newly_used_up() {
+            self.recorder.events.emit(Event::RetriesUsedUp);
+        }
         after
     }
 

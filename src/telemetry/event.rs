@@ -119,6 +119,8 @@ pub(crate) enum Event {
         /// How many.
         rows: u32,
     },
+    /// A row was not tried again because the run has used up its retries; only the first time.
+    RetriesUsedUp,
     /// None of the first answers has these fields, which `--column` or `--decide-by` asks for.
     FieldsAbsent {
         /// How many answers were checked.

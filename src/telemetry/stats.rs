@@ -191,7 +191,7 @@ impl Stats {
             }
             Event::PaceChanged(change) => self.pace = Some(change.pace),
             Event::KeyRenewed => self.keys_renewed += 1,
-            Event::ManyRefused { .. } | Event::FieldsAbsent { .. } => {}
+            Event::ManyRefused { .. } | Event::RetriesUsedUp | Event::FieldsAbsent { .. } => {}
             Event::AnswerUnusable { why, .. } => match why {
                 Unusable::Damaged => self.damaged_answers += 1,
                 Unusable::FromTheFuture => self.future_answers += 1,
