@@ -240,7 +240,7 @@ pub(super) fn warning(warning: &Warning) -> String {
             format!("the service has rejected {rows} consecutive rows; the rejects file says why")
         }
         Warning::RetriesUsedUp => {
-            "the service fails on so many calls that the run has used up its retries: of the rows that fail from now on, few are tried again before others succeed"
+            "the service fails on so many calls that the run has used up its retries: most rows that fail from now on are not tried again; `--retry-failed` sends them later"
                 .to_owned()
         }
         Warning::LedgerAway(Some(reason)) => format!(
