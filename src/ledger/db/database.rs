@@ -301,11 +301,11 @@ impl Store for Database {
         if FileId::at(&self.path) != self.file_id {
             return Err(io::Error::other("it was removed while it was in use"));
         }
-        let run = self.scope.run;
+        let before = (self.scope.run, self.limits);
         let written = match self.write_group(work) {
             Err(error) if self.makes_room(&error) => {
                 // Nothing of it is stored.
-                self.scope.run = run;
+                (self.scope.run, self.limits) = before;
                 self.write_group(work)
             }
             written => written,
