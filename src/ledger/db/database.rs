@@ -23,8 +23,9 @@ use super::runs::RunRecord;
 use super::space_reserve::SpaceReserve;
 use super::{failing, failures};
 use crate::base::error::Result;
+use crate::base::file_id::FileId;
 use crate::ledger::clock::millis;
-use crate::ledger::file::{self, FileId};
+use crate::ledger::file;
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::request_key::RequestKey;
 use crate::ledger::store::{
