@@ -1,5 +1,5 @@
 //! What every other module may use: errors, standard error, secrets, exact decimals and amounts of money, encodings, numbers as
-//! people read them, how many rows may be bad, UUIDs of requests, and files that the program creates.
+//! people read them, how many rows may be bad, UUIDs of requests, files that the program creates, and recognising a file.
 //!
 //! Nothing here knows about rows, calls or the service.
 
@@ -9,6 +9,7 @@ pub(crate) mod decimal;
 pub(crate) mod elapsed;
 pub(crate) mod encoding;
 pub(crate) mod error;
+pub(crate) mod file_id;
 pub(crate) mod money;
 pub(crate) mod own_file;
 pub(crate) mod request_uuid;

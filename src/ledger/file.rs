@@ -1,4 +1,4 @@
-//! The ledger's files: their names, creating and removing them, and recognising one again.
+//! The ledger's files: their names, creating and removing them.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -114,27 +114,5 @@ pub(super) fn cannot_write(path: &Path, error: io::Error) -> Error {
         _ if not_ours => cannot.hint(own_file::HINT),
         Some(why) => cannot.detail(why).hint(ELSEWHERE),
         None => cannot,
-    }
-}
-
-/// Identifies a file, whatever its name is.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct FileId(u64, u64);
-
-impl FileId {
-    #[cfg(unix)]
-    pub(super) fn new(metadata: &fs::Metadata) -> Self {
-        use std::os::unix::fs::MetadataExt;
-        Self(metadata.dev(), metadata.ino())
-    }
-
-    #[cfg(not(unix))]
-    pub(super) fn new(_: &fs::Metadata) -> Self {
-        Self(0, 0)
-    }
-
-    /// Of the file that the path leads to. It is not opened: on some systems, closing it would end SQLite's locks.
-    pub(super) fn at(path: &Path) -> Option<Self> {
-        fs::metadata(path).ok().map(|metadata| Self::new(&metadata))
     }
 }

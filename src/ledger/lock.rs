@@ -9,9 +9,10 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::file::{FileId, PRIVATE, cannot_write, ledger_of, lock_of};
+use super::file::{PRIVATE, cannot_write, ledger_of, lock_of};
 use super::holder::{is_holder, this_process};
 use crate::base::error::{Error, Result};
+use crate::base::file_id::FileId;
 use crate::base::own_file::{self, NotOurs};
 
 /// More bytes than we ever write about a lock's holder.
@@ -77,7 +78,7 @@ impl Lock {
             }
             // The run that held it may have removed the file between our opening and locking it.
             let locked = file.metadata().map_err(cannot)?;
-            if FileId::at(&path) != Some(FileId::new(&locked)) {
+            if FileId::at(&path) != Some(FileId::of(&locked)) {
                 continue;
             }
             // From here on the file is removed with us, also when nothing can be written to it.

@@ -10,7 +10,8 @@ use std::hash::BuildHasher;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::file::{FileId, PRIVATE, with_suffix};
+use super::file::{PRIVATE, with_suffix};
+use crate::base::file_id::FileId;
 use crate::base::own_file;
 
 /// What the names of the locks have after the ledger's.
@@ -77,7 +78,7 @@ impl WorkerLock {
             // A file system without locks.
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        let is_there = FileId::at(&path) == Some(FileId::new(&file.metadata()?));
+        let is_there = FileId::at(&path) == Some(FileId::of(&file.metadata()?));
         Ok(is_there.then_some(Self { file, path }))
     }
 }

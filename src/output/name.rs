@@ -1,34 +1,18 @@
 //! Giving a file its final name. Only a file that was there when the run started may be replaced.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
+use crate::base::file_id::FileId;
 use crate::base::own_file;
 
 /// A file that was at an output's path when the run started, and that the run may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OldFile {
-    identity: FileIdentity,
+    identity: FileId,
     /// Who could read it.
     pub(super) mode: u32,
-}
-
-/// The identity of a file, whatever its name. On systems that do not have one, all files are equal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileIdentity(u64, u64);
-
-impl FileIdentity {
-    #[cfg(unix)]
-    pub(super) fn of(metadata: &Metadata) -> Self {
-        use std::os::unix::fs::MetadataExt;
-        Self(metadata.dev(), metadata.ino())
-    }
-
-    #[cfg(not(unix))]
-    pub(super) fn of(_: &Metadata) -> Self {
-        Self(0, 0)
-    }
 }
 
 impl OldFile {
@@ -36,7 +20,7 @@ impl OldFile {
     pub(super) fn at(path: &Path) -> Option<Self> {
         let metadata = fs::symlink_metadata(path).ok()?;
         Some(Self {
-            identity: FileIdentity::of(&metadata),
+            identity: FileId::of(&metadata),
             mode: own_file::mode_of(&metadata),
         })
     }
@@ -49,7 +33,7 @@ impl OldFile {
 /// Fails if the path no longer leads to this open file, because somebody moved it away and put
 /// another one there.
 pub(super) fn still_ours(file: &File, path: &Path) -> io::Result<()> {
-    if FileIdentity::of(&file.metadata()?) == FileIdentity::of(&fs::symlink_metadata(path)?) {
+    if FileId::of(&file.metadata()?) == FileId::of(&fs::symlink_metadata(path)?) {
         Ok(())
     } else {
         Err(io::Error::other("another file has taken its place"))

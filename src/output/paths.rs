@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::name::FileIdentity;
+use crate::base::file_id::FileId;
 
 /// The suffix of a file's name until the file is complete.
 pub(crate) const PARTIAL: &str = ".partial";
@@ -64,7 +64,7 @@ pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
 
 fn same_inode(a: &Path, b: &Path) -> bool {
     match (fs::metadata(a), fs::metadata(b)) {
-        (Ok(a), Ok(b)) => cfg!(unix) && FileIdentity::of(&a) == FileIdentity::of(&b),
+        (Ok(a), Ok(b)) => cfg!(unix) && FileId::of(&a) == FileId::of(&b),
         _ => false,
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Result, shown, system_words};
+use crate::base::file_id::FileId;
 use crate::base::own_file;
 use crate::observe::{refuse_other_content, warn};
 
@@ -48,10 +49,38 @@ impl SummaryFile {
                 shown(&path),
                 system_words(&failed)
             ));
-            if fs::symlink_metadata(&path).is_ok_and(|there: Metadata| there.is_file()) {
+            // Something else may have its name by now: perhaps the summary of another run.
+            let is_ours = |there: Metadata| {
+                let ours = file.metadata().map(|ours| FileId::of(&ours));
+                there.is_file() && ours.is_ok_and(|ours| ours == FileId::of(&there))
+            };
+            if fs::symlink_metadata(&path).is_ok_and(is_ours) {
                 // If this fails, it is said that there is none.
                 let _ = fs::remove_file(&path);
             }
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_failed_write_no_summary_is_left_and_that_of_another_run_is() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, other) = (place.path().join("s.json"), place.path().join("other"));
+        let full = || Err(io::ErrorKind::StorageFull.into());
+        let summary = SummaryFile::create(&path, 0o600).unwrap();
+        summary.write(|_| full());
+        assert!(!path.exists());
+        let summary = SummaryFile::create(&path, 0o600).unwrap();
+        summary.write(|_| {
+            fs::write(&other, "{}").unwrap();
+            fs::rename(&other, &path).unwrap();
+            full()
+        });
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{}");
     }
 }

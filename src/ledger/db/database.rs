@@ -23,8 +23,9 @@ use super::runs::RunRecord;
 use super::space_reserve::SpaceReserve;
 use super::{failing, failures};
 use crate::base::error::Result;
+use crate::base::file_id::FileId;
 use crate::ledger::clock::millis;
-use crate::ledger::file::{self, FileId};
+use crate::ledger::file;
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::request_key::RequestKey;
 use crate::ledger::store::{
@@ -301,11 +302,11 @@ impl Store for Database {
         if FileId::at(&self.path) != self.file_id {
             return Err(io::Error::other("it was removed while it was in use"));
         }
-        let run = self.scope.run;
+        let before = (self.scope.run, self.limits);
         let written = match self.write_group(work) {
             Err(error) if self.makes_room(&error) => {
                 // Nothing of it is stored.
-                self.scope.run = run;
+                (self.scope.run, self.limits) = before;
                 self.write_group(work)
             }
             written => written,

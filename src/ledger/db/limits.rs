@@ -96,6 +96,7 @@ pub(crate) fn all(
 }
 
 /// Stores the limit that a run finds for its context.
+#[derive(Clone, Copy)]
 pub(super) struct LimitRecorder {
     context: i64,
     checksums: Checksums,

@@ -12,7 +12,7 @@ const PAGE: usize = 4_096;
 const EACH: usize = 2;
 /// Pages that are needed however few calls there are.
 const ALWAYS: usize = 16;
-/// With more, SQLite copies its log into the database and starts it again.
+/// With more, SQLite copies its log into the database and starts it again. Above a thousand calls, it may not be enough.
 const MOST: usize = 1_000;
 
 /// A file that only takes space. It has no name, so a kill leaves nothing of it.
@@ -34,7 +34,7 @@ impl SpaceReserve {
     }
 
     fn fill(mut file: File, pages: usize) -> io::Result<Self> {
-        // Zeros would take no space where a file system compresses.
+        // Written, as ext2 and others have no `fallocate`; and not zeros, which take no space where a file system compresses.
         let noise = blake3::Hasher::new().finalize_xof();
         io::copy(&mut noise.take((pages * PAGE) as u64), &mut file)?;
         Ok(Self(file))

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use super::claims::{OURS, request, workers};
-use super::support::{BODY, Directory, TestRun, answer, current, find, keep, reusing, wait};
+use super::support::{BODY, Directory, TestRun, answer, current, facts, find, keep, reusing, wait};
 use crate::ledger::store::ClaimResult;
 use crate::ledger::{ClosedLedger, LookupResult, Removal, Reuse, Urgency};
+use crate::telemetry::pace::{FoundLimit, Limit};
 
 #[test]
 fn on_a_full_disk_all_answers_are_kept_and_the_run_learns_once_that_it_must_stop() {
@@ -14,6 +15,14 @@ fn on_a_full_disk_all_answers_are_kept_and_the_run_learns_once_that_it_must_stop
     // The first group also removes what the new run does not use.
     let run = TestRun::on_full_disk(reusing(Reuse::Nothing, place.own()));
     assert!(run.writer.given_up().is_none());
+    let limit = Limit {
+        rate: Some(FoundLimit {
+            value: 48.5,
+            times: 3,
+        }),
+        in_flight: None,
+    };
+    run.writer.found(limit);
     run.keep(b"{}", &answer("t-2"));
     let error = run.writer.given_up().unwrap();
     assert!(error.is_disk_full());
@@ -25,6 +34,8 @@ fn on_a_full_disk_all_answers_are_kept_and_the_run_learns_once_that_it_must_stop
     assert_eq!(find(place.own(), BODY), LookupResult::default());
     assert_eq!(find(place.own(), b"{}"), current(answer("t-2")));
     assert_eq!(find(place.own(), b"[]"), current(answer("t-3")));
+    let known = facts(place.own()).known_limit;
+    assert_eq!(known.map(|known| known.limit), Some(limit));
 }
 
 #[test]
