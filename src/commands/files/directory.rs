@@ -80,6 +80,34 @@ impl OutputDirectory {
         })
     }
 
+    /// Fails if a finished output is not that of its input: if the input was modified since, or is known to be another one.
+    ///
+    /// # Errors
+    /// Exit code 2: it is not.
+    pub(in crate::commands) fn refuse_outdated(
+        &self,
+        input: &InputFile,
+        output: &Path,
+        is_of_other_input: bool,
+    ) -> Result<()> {
+        let modified = |path: &Path| fs::metadata(path).and_then(|there| there.modified()).ok();
+        let why = if is_of_other_input {
+            "was written for another input"
+        } else if modified(&input.path) > modified(output) {
+            "is older than its input, which was modified since"
+        } else {
+            return Ok(());
+        };
+        Err(
+            Error::usage(format!("`{}` {why}: `{}`", shown(output), shown(&input.path))).hint(
+                format!(
+                    "remove it to score this input again, or score all inputs again with `--overwrite --output-dir {}`",
+                    shown(&self.path)
+                ),
+            ),
+        )
+    }
+
     /// The output of this input.
     pub(in crate::commands) fn output_of(&self, input: &InputFile) -> PathBuf {
         self.path.join(input.name())

@@ -1,6 +1,5 @@
 //! What is to be done with each input, once the run holds its ledger.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -152,24 +151,12 @@ impl Planner<'_> {
 
     /// Skips a finished output, unless its input is another one than the one that it was made of.
     fn skip(&self, input: &InputFile, output: &Path, state: OutputState) -> Result<PartPlan> {
-        let modified = |path: &Path| fs::metadata(path).and_then(|there| there.modified()).ok();
-        let why = if state == OutputState::OfOtherInput {
-            "was written for another input"
-        } else if modified(&input.path) > modified(output) {
-            "is older than its input, which was modified since"
-        } else {
-            return Ok(PartPlan::Skip {
-                rejects: rejects_of(output),
-            });
-        };
-        Err(
-            Error::usage(format!("`{}` {why}: `{}`", shown(output), shown(&input.path))).hint(
-                format!(
-                    "remove it to score this input again, or score all inputs again with `--overwrite --output-dir {}`",
-                    shown(&self.directory.path)
-                ),
-            ),
-        )
+        let is_of_other_input = state == OutputState::OfOtherInput;
+        self.directory
+            .refuse_outdated(input, output, is_of_other_input)?;
+        Ok(PartPlan::Skip {
+            rejects: rejects_of(output),
+        })
     }
 }
 
