@@ -62,7 +62,10 @@ impl CheckedInputs {
             });
         }
         let (own, of_unfinished_run) = match (self, &run.output) {
-            (Self::Several(_, Some(directory)), _) => (ledger_of(&directory.path), false),
+            (Self::Several(_, Some(directory)), _) => {
+                // Without either option, files that are finished are skipped, and new ones use its answers.
+                (ledger_of(&directory.path), run.overwrites && !run.retries)
+            }
             (_, Some(OutputToCome::File(output))) => (ledger_of(output), !run.retries),
             _ => return None,
         };

@@ -107,6 +107,26 @@ fn finished_files_of_the_directory_are_skipped() {
 }
 
 #[test]
+fn a_directory_that_is_replaced_pays_for_its_finished_files_again() {
+    // A row that cannot be sent keeps the ledger.
+    let place = Place::with("users.csv", users::csv(9) + "10,,,,\n");
+    let of_stand_in = Place::new();
+    let stand_in = StandIn::start(&of_stand_in, "");
+    let options = ["users.csv", "--output-dir", "scored"];
+    agrees(&place, &stand_in, &options, 1);
+    for (more, calls) in [
+        (&[][..], 0),
+        (&["--retry-failed"], 0),
+        (&["--overwrite", "--retry-failed"], 0),
+        (&["--overwrite"], 9),
+        (&["--overwrite", "--fresh"], 9),
+    ] {
+        let said = agrees(&place, &stand_in, &[&options[..], more].concat(), 1);
+        assert_eq!(said["calls"], calls, "{more:?}");
+    }
+}
+
+#[test]
 fn what_keeps_the_run_from_sending_anything_is_a_warning() {
     let place = Place::with("users.csv", users::csv(3) + "4,,,,,\n");
     let done = place
