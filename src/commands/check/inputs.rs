@@ -113,10 +113,7 @@ fn refuse_options_of_one_file(config: &CheckConfig, inputs: &[InputFile]) -> Res
     let selection = inputs.first().map(|input| input.settings.selection);
     let selection = selection.unwrap_or_default();
     let given = [
-        (
-            "--output",
-            matches!(config.run.output, Some(OutputToCome::File(_))),
-        ),
+        ("--output", config.run.output.is_some()),
         ("--rejects", config.rejects.is_some()),
         ("--limit", selection.limit.is_some()),
         ("--sample", selection.sample.is_some()),
