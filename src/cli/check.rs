@@ -1,4 +1,4 @@
-//! The arguments of `rescore check`: those of `run`, with the same names and meanings. Those that change no number are
+//! The arguments of `rescore check`: those of `run`, with the same names and meanings. Those that change no count are
 //! hidden.
 
 use std::path::PathBuf;
@@ -93,7 +93,7 @@ pub(super) struct CheckArgs {
     /// --output-dir, this is left to the run
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     rejects: Option<PathBuf>,
-    /// Replace existing rejects
+    /// Count the rows of finished files in --output-dir as well; replace existing rejects
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
 

@@ -142,6 +142,8 @@ fn a_file_that_the_run_refuses_costs_no_call() {
         (&json!(4), &json!(0))
     );
     assert_eq!(said["files"][0]["run_refuses"], "missing_name");
+    let anyway = [&options[..], &["--give-up-after", "never"]].concat();
+    assert_eq!(agrees(&place, &stand_in, &anyway, 1)["calls"], 3);
 }
 
 #[test]
