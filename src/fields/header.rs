@@ -28,8 +28,10 @@ pub(crate) fn columns_line(names: &[String]) -> String {
 }
 
 /// An error about a header, without the header's names if it may be a user: if a name looks like a user's value, or if
-/// hardly any is known. One that is only like a known name may be a user's: `Emil`, or the surname `Nahme`. `by_number`
-/// says what else `--no-header` needs, for a field and its column's number, and `otherwise` what to do if it is a header.
+/// hardly any is known. One that is only like a known name may be a user's: `Emil`, or the surname `Nahme`.
+///
+/// `by_number` says what else `--no-header` needs, for a field and its column's number, and `otherwise` what to do if it
+/// is a header.
 #[must_use]
 pub(crate) fn without_user(
     error: Error,
