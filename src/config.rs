@@ -128,6 +128,8 @@ pub(crate) enum OutputToCome {
     File(PathBuf),
     /// To files in this directory.
     Directory(PathBuf),
+    /// To standard output, by its name.
+    Stdout,
 }
 
 /// Where answers are looked up without a run.

@@ -1,4 +1,4 @@
-//! The arguments of `rescore check`: those of `run`, with the same names and meanings. Those that change no number are
+//! The arguments of `rescore check`: those of `run`, with the same names and meanings. Those that change no count are
 //! hidden.
 
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use super::settings::SettingsArgs;
 use super::sources::Sources;
 use super::values::{self, DecideBy};
 use crate::base::error::{Error, Result};
-use crate::config::{CheckConfig, CheckLedger};
+use crate::config::{CheckConfig, CheckLedger, OutputToCome};
 use crate::input::ReaderSettings;
 use crate::layout::AddedColumns;
 use crate::ledger::Freshness;
@@ -89,10 +89,11 @@ pub(super) struct CheckArgs {
     format: FormatArgs,
     #[command(flatten)]
     columns: ColumnArgs,
-    /// Copy the rows that cannot be sent to this file, with the reason, in the form that `run` gives them
+    /// Copy the rows that cannot be sent to this file, with the reason, in the form that `run` gives them; with -o or
+    /// --output-dir, this is left to the run
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     rejects: Option<PathBuf>,
-    /// Replace existing rejects
+    /// Count the rows of finished files in --output-dir as well; replace existing rejects
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
 
@@ -114,14 +115,15 @@ impl CheckArgs {
         }
         let run = RunArgs::from_arg_matches(sources.matches())
             .map_err(|error| Error::internal("cannot read the options of `run`").because(error))?;
+        let to_come = run.to_come();
         Ok(CheckConfig {
             inputs: self.inputs(&columns)?,
             plan: self.account.plan()?,
             ledger: self.ledger(&run, captured, sources)?,
             dedupe: !self.no_dedupe,
-            run: run.to_come(),
             tariff: self.price.tariff(),
-            rejects: self.rejects,
+            rejects: self.rejects.filter(|_| to_come.output.is_none()),
+            run: to_come,
             overwrite: self.overwrite,
             json: self.json,
             style: if self.quiet {
@@ -168,7 +170,8 @@ impl CheckArgs {
         if !run.uses_answers() {
             return Ok(None);
         }
-        if self.ledger.is_none() && run.to_come().output.is_none() {
+        let output = run.to_come().output;
+        if self.ledger.is_none() && matches!(output, None | Some(OutputToCome::Stdout)) {
             // In a variable it may be for other commands.
             let ages = [("max_age", "--max-age"), ("asked_since", "--asked-since")];
             if let Some((_, option)) = ages.iter().find(|(id, _)| sources.is_typed(id)) {

@@ -85,7 +85,7 @@ Exit codes:
     3  a file cannot be written";
 
 /// Options of `run` that change what a check says, and how.
-const OF_RUN_IN_CHECK: [(&str, &str); 7] = [
+const OF_RUN_IN_CHECK: [(&str, &str); 11] = [
     (
         "output",
         "The output of the run, which is not written: what a stopped run has left in FILE.ledger is paid for already",
@@ -103,6 +103,19 @@ const OF_RUN_IN_CHECK: [(&str, &str); 7] = [
         "Maximum rate of the calls, for the time that they take: `50/s`, `600/m`, `1000/h`, `unlimited` or `auto` [default: auto, unlimited with --sandbox]",
     ),
     ("fresh", "Use no answers: every row is sent again"),
+    ("no_ledger", "Use no answers, as with --fresh"),
+    (
+        "retry_failed",
+        "Use the answers that a finished run has left in OUTPUT.ledger or DIR.ledger: only rows without a verdict are sent",
+    ),
+    (
+        "give_up_after",
+        "With `never`, count the calls of a file whose first hundred rows all fail for the same reason; a run refuses it otherwise",
+    ),
+    (
+        "accept_failures",
+        "With `100%`, count the calls of a file that the run refuses otherwise, as with --give-up-after never",
+    ),
     (
         "min_rows",
         "Warn if the input has fewer rows than this: the run sends nothing then",
@@ -114,7 +127,7 @@ const OF_RUN_IN_CHECK: [(&str, &str); 7] = [
 ];
 
 /// What the help does not list.
-const OTHERS_IN_CHECK: &str = "All other options of `rescore run` are accepted as well, so that `check` can stand in place of `run`. They change no number.";
+const OTHERS_IN_CHECK: &str = "All other options of `rescore run` are accepted as well, so that `check` can stand in place of `run`. They change no count.";
 
 /// The help of `rescore check`.
 pub(super) fn of_check(check: Command, prefix: &str) -> Command {

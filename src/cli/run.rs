@@ -314,12 +314,15 @@ impl RunArgs {
         let PaceConfig {
             rate, concurrency, ..
         } = self.pace();
-        let file = self.output().path.map(OutputToCome::File);
+        let output = match (&self.output_dir, &self.output) {
+            (Some(directory), _) => Some(OutputToCome::Directory(directory.clone())),
+            (None, Some(path)) if path == Path::new("-") => Some(OutputToCome::Stdout),
+            (None, path) => path.clone().map(OutputToCome::File),
+        };
         RunToCome {
             rate,
             concurrency,
-            output: { self.output_dir.clone() }
-                .map_or(file, |it| Some(OutputToCome::Directory(it))),
+            output,
             retries: self.retry_failed,
             overwrites: self.overwrite,
             judges_first_rows: self.judges_first_rows(),

@@ -1,10 +1,8 @@
 //! Whether the names in a header may be shown: the first row of a file without a header is a user.
 
-use std::slice;
-
 use super::aliases::{FIRST_NAMES, LAST_NAMES};
 use super::field::Field;
-use super::names::{plain, rank, suggestion};
+use super::names::{plain, rank};
 use super::sanitise::value_in;
 use crate::base::error::{Error, column};
 use crate::layout::VERDICT_COLUMNS;
@@ -30,8 +28,10 @@ pub(crate) fn columns_line(names: &[String]) -> String {
 }
 
 /// An error about a header, without the header's names if it may be a user: if a name looks like a user's value, or if
-/// hardly any is known. `by_number` says what else `--no-header` needs, for a field and its column's number, and `otherwise` what to
-/// do if it is a header.
+/// hardly any is known. One that is only like a known name may be a user's: `Emil`, or the surname `Nahme`.
+///
+/// `by_number` says what else `--no-header` needs, for a field and its column's number, and `otherwise` what to do if it
+/// is a header.
 #[must_use]
 pub(crate) fn without_user(
     error: Error,
@@ -52,7 +52,7 @@ pub(crate) fn without_user(
                 by_number(field, number)
             ));
     }
-    let known = header.iter().filter(|name| is_like_known(name)).count();
+    let known = header.iter().filter(|name| is_known(name)).count();
     let is_clear = match header {
         // It may have all of a user behind another delimiter.
         [only] => is_known(only),
@@ -61,14 +61,13 @@ pub(crate) fn without_user(
     if !error.lists_columns() || is_clear {
         return error;
     }
-    let why = match header {
-        [_] => "1 column, not shown: its name is not known".to_owned(),
-        _ => format!(
-            "{} columns, not shown: too few of their names are known",
-            header.len()
-        ),
+    let columns = match header {
+        [_] => "1 column".to_owned(),
+        _ => format!("{} columns", header.len()),
     };
-    let error = error.columns(format!("{why}, so the first row may be a user"));
+    let error = error.columns(format!(
+        "{columns} (not shown: if there is no header, the first row is a user)"
+    ));
     match header {
         // Another delimiter is more likely.
         [_] => error,
@@ -77,12 +76,6 @@ pub(crate) fn without_user(
             by_number(Field::Name, 1)
         )),
     }
-}
-
-/// Whether it is a known name, or so like one that it is suggested.
-fn is_like_known(name: &String) -> bool {
-    let suggested = |field: Field| suggestion(field, slice::from_ref(name)).is_some();
-    is_known(name) || Field::ALL.into_iter().any(suggested)
 }
 
 /// Whether it is the name of a field, of half a name, or of a column that rescore writes.

@@ -58,8 +58,11 @@ impl CheckedRows {
         self.read - self.rejected()
     }
 
-    /// Rows that can be sent and have no outcome yet.
+    /// Rows that a run would send, and that have no outcome yet.
     pub(super) fn open(&self) -> u64 {
+        if self.refused.is_some() {
+            return 0;
+        }
         self.sendable() - self.known - self.failed_before
     }
 }

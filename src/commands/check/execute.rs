@@ -55,6 +55,7 @@ pub(crate) fn execute(mut config: CheckConfig) -> Result<Exit> {
         time: TimeEstimate::new(calls, config.run.rate, config.run.concurrency, limit),
         limits: config.run.limits,
         rejects: written.and_then(|written| written.rejects),
+        run_writes_rejects: config.run.output.is_some(),
     };
     print(&if config.json {
         outlook.json()

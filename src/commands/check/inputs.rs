@@ -62,7 +62,10 @@ impl CheckedInputs {
             });
         }
         let (own, of_unfinished_run) = match (self, &run.output) {
-            (Self::Several(_, Some(directory)), _) => (ledger_of(&directory.path), false),
+            (Self::Several(_, Some(directory)), _) => {
+                // Without either option, files that are finished are skipped, and new ones use its answers.
+                (ledger_of(&directory.path), run.overwrites && !run.retries)
+            }
             (_, Some(OutputToCome::File(output))) => (ledger_of(output), !run.retries),
             _ => return None,
         };
@@ -110,10 +113,7 @@ fn refuse_options_of_one_file(config: &CheckConfig, inputs: &[InputFile]) -> Res
     let selection = inputs.first().map(|input| input.settings.selection);
     let selection = selection.unwrap_or_default();
     let given = [
-        (
-            "--output",
-            matches!(config.run.output, Some(OutputToCome::File(_))),
-        ),
+        ("--output", config.run.output.is_some()),
         ("--rejects", config.rejects.is_some()),
         ("--limit", selection.limit.is_some()),
         ("--sample", selection.sample.is_some()),

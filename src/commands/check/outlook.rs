@@ -28,6 +28,8 @@ pub(super) struct Outlook {
     pub(super) limits: InputLimits,
     /// Where the rows are that cannot be sent.
     pub(super) rejects: Option<PathBuf>,
+    /// They are left to the run, which has an output.
+    pub(super) run_writes_rejects: bool,
 }
 
 /// What was found out about an input.

@@ -127,8 +127,11 @@ impl Pass {
         written.unwrap_or(Ok(())).map_err(closed)
     }
 
-    /// Counts a row that can be sent.
+    /// Counts a row that can be sent, unless the run refuses its file.
     fn request(&mut self, rows: &mut CheckedRows, body: &[u8], row: RowNumber) -> Result<()> {
+        if rows.refused.is_some() {
+            return Ok(());
+        }
         let (state, unusable) = self.requests.find(body, row)?;
         match unusable {
             Some(Unusable::Damaged) => rows.damaged += 1,

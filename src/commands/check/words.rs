@@ -198,9 +198,12 @@ fn remarks(outlook: &Outlook) -> Vec<String> {
             counted(rejected, "row"),
             shown(file)
         )),
-        None if rejected > 0 && outlook.only_file().is_some() => lines.push(
-            "`--rejects FILE` writes the rows that cannot be sent, so that you can fix them"
-                .to_owned(),
+        None if rejected == 0 => {}
+        None if outlook.run_writes_rejects => {
+            lines.push("`rescore run` writes the rows that cannot be sent to its rejects".into());
+        }
+        None if outlook.only_file().is_some() => lines.push(
+            "`--rejects FILE` writes the rows that cannot be sent, so that you can fix them".into(),
         ),
         None => {}
     }

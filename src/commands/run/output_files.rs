@@ -252,7 +252,8 @@ pub(super) struct RowTargets {
 }
 
 impl RowTargets {
-    /// Opens the files; `mode` and `size` are the input's. `uses_earlier_answers`: rows whose answers are in the ledger are written first.
+    /// Opens the files; `mode` and `size` are the input's. `uses_earlier_answers`: rows whose answers are in the ledger
+    /// are written first.
     ///
     /// # Errors
     /// Exit code 2: one cannot be made. Exit code 3: the disk is full. Nothing is replaced then.

@@ -107,6 +107,46 @@ fn finished_files_of_the_directory_are_skipped() {
 }
 
 #[test]
+fn a_directory_that_is_replaced_pays_for_its_finished_files_again() {
+    // A row that cannot be sent keeps the ledger.
+    let place = Place::with("users.csv", users::csv(9) + "10,,,,\n");
+    let of_stand_in = Place::new();
+    let stand_in = StandIn::start(&of_stand_in, "");
+    let options = ["users.csv", "--output-dir", "scored"];
+    agrees(&place, &stand_in, &options, 1);
+    for (more, calls) in [
+        (&[][..], 0),
+        (&["--retry-failed"], 0),
+        (&["--overwrite", "--retry-failed"], 0),
+        (&["--overwrite"], 9),
+        (&["--overwrite", "--fresh"], 9),
+    ] {
+        let said = agrees(&place, &stand_in, &[&options[..], more].concat(), 1);
+        assert_eq!(said["calls"], calls, "{more:?}");
+    }
+}
+
+#[test]
+fn a_file_that_the_run_refuses_costs_no_call() {
+    let header = users::csv(0);
+    let rows = |users| users::csv(users).split_off(header.len());
+    let nameless = "0,,n@example.com,::1,curl/8\n".repeat(120);
+    let place = Place::with("a.csv", header.clone() + &nameless + &rows(3) + &rows(3));
+    place.write("b.csv", users::named(["Ann", "Bo", "Cy", "Di"]));
+    let of_stand_in = Place::new();
+    let stand_in = StandIn::start(&of_stand_in, "");
+    let options = ["?.csv", "--output-dir", "scored"];
+    let said = agrees(&place, &stand_in, &options, 2);
+    assert_eq!(
+        (&said["calls"], &said["duplicates"]),
+        (&json!(4), &json!(0))
+    );
+    assert_eq!(said["files"][0]["run_refuses"], "missing_name");
+    let anyway = [&options[..], &["--give-up-after", "never"]].concat();
+    assert_eq!(agrees(&place, &stand_in, &anyway, 1)["calls"], 3);
+}
+
+#[test]
 fn what_keeps_the_run_from_sending_anything_is_a_warning() {
     let place = Place::with("users.csv", users::csv(3) + "4,,,,,\n");
     let done = place

@@ -55,6 +55,34 @@ fn a_file_that_exists_is_replaced_only_with_overwrite_and_without_rejects_there_
 }
 
 #[test]
+fn where_the_run_has_an_output_it_writes_them_and_the_check_does_not() {
+    let server = Server::good();
+    let place = Place::with("users.csv", USERS);
+    let in_place = |command_name, options: &str| {
+        let words = [command_name, "users.csv", "--rejects", "rejects.csv"];
+        let words: Vec<_> = words.into_iter().chain(options.split(' ')).collect();
+        let done = command(&place, &server.url(), &words).done();
+        done.exits(1);
+        done.printed()
+    };
+    for options in ["-o out.csv", "-o out.csv --overwrite", "-o - --overwrite"] {
+        let before = place.names();
+        if options.ends_with("--overwrite") {
+            place.write("rejects.csv", "precious");
+        }
+        let said = in_place("check", options);
+        let expected = "`rescore run` writes the rows that cannot be sent to its rejects";
+        assert!(said.ends_with(&format!("{expected}\n")), "{said}");
+        assert_eq!(place.names(), before);
+        if options.ends_with("--overwrite") {
+            assert_eq!(place.text("rejects.csv"), "precious");
+        }
+        in_place("run", options);
+        assert!(place.text("rejects.csv").starts_with("reject_row,"));
+    }
+}
+
+#[test]
 fn no_name_leads_to_another_file() {
     let place = Place::with("users.csv", USERS);
     for (rejects, words) in [

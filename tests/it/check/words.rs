@@ -99,7 +99,7 @@ fn lengths_that_the_service_does_not_expect_are_warnings_and_not_rules() {
 }
 
 #[test]
-fn a_file_that_a_run_would_refuse_is_counted_all_the_same() {
+fn the_rows_of_a_file_that_the_run_refuses_are_counted_and_its_calls_are_not() {
     let rows: String = (0..150)
         .map(|n| format!("User {n},u{n}@example.com,nowhere,curl/8\n"))
         .collect();
@@ -117,10 +117,8 @@ fn a_file_that_a_run_would_refuse_is_counted_all_the_same() {
       invalid_ip    150  rows 1, 2, 3, …
         `--map ip=COLUMN` if another column has it
     duplicates        0  repeat an earlier row
-    calls to make     1
+    calls to make     0
 
-    time: not known before the first call
-          100 ms (512 at a time) to 100 ms (one by one) if each takes 100 ms
     `rescore run` refuses this file: its first rows all fail for the same reason,
     `invalid_ip` (`--give-up-after never` continues anyway)
     `--rejects FILE` writes the rows that cannot be sent, so that you can fix them

@@ -20,7 +20,7 @@ fn refuses(place: &Place, arguments: &[&str], words: &[&str]) {
 #[test]
 fn the_first_row_of_a_scored_file_without_a_header_is_never_printed() {
     let looks = "row 1 of `scored.csv` does not look like a header";
-    let not_shown = "5 columns, not shown";
+    let not_shown = "5 columns (not shown: ";
     for (row, words) in [
         ("1,Ann Lee,ann@example.com,+4930123001,t,1,approve", looks),
         ("Ann Lee,Berlin,t,1,approve", not_shown),

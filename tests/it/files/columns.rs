@@ -111,8 +111,8 @@ fn a_missing_column_stops_before_the_first_call_with_the_nearest_name() {
             "--map user_agent=browser_ua",
         ),
         (
-            "id,mail,last_ip,browser_ua\n",
-            "no column for `name`, for `ip` and for `user_agent` in `users.csv`",
+            "name,mail,last_ip,browser_ua\n",
+            "no column for `ip` and for `user_agent` in `users.csv`",
             "hint: did you mean `--map ip=last_ip --map user_agent=browser_ua`?",
         ),
     ] {

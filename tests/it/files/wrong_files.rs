@@ -236,7 +236,7 @@ fn a_first_row_with_hardly_a_known_name_is_not_printed_and_no_log_lists_columns(
         (
             "Anna Lee,Berlin,secret diagnosis\n",
             "",
-            "3 columns, not shown",
+            "3 columns (not shown: ",
         ),
         // Not even as what may be meant.
         (
@@ -244,13 +244,19 @@ fn a_first_row_with_hardly_a_known_name_is_not_printed_and_no_log_lists_columns(
             "--map name=Berln",
             "add `--no-header` and give columns by number, as in `--map name=1`",
         ),
+        // Names that are only like known ones may be a user's.
+        (
+            "Emil,Nahme,Berlin,Musterweg 7\n",
+            "",
+            "4 columns (not shown: if there is no header, the first row is a user)",
+        ),
         // One name that is known may be a value by chance, and two are a header.
         (
             "email,Anna,secret\n",
             "",
-            "3 columns, not shown: too few of their names are known",
+            "3 columns (not shown: if there is no header, the first row is a user)",
         ),
-        ("email~Anna~secret\n", "", "1 column, not shown"),
+        ("email~Anna~secret\n", "", "1 column (not shown: "),
         ("email,phone,secret\n", "", "columns: email, phone, secret"),
     ] {
         let place = Place::with("users.csv", csv);
@@ -261,7 +267,7 @@ fn a_first_row_with_hardly_a_known_name_is_not_printed_and_no_log_lists_columns(
         done.exits(2).says(told);
         let log = place.text("run.log");
         assert!(log.contains("no column"), "{log}");
-        for value in ["Anna", "Berlin", "secret"] {
+        for value in ["Anna", "Berlin", "secret", "Emil", "Nahme", "Musterweg"] {
             assert!(!log.contains(value), "{log}");
             if !told.contains("columns: ") {
                 done.silent_about(value);
