@@ -12,7 +12,7 @@ use super::progress::PassProgress;
 use super::remedies::RemedyContext;
 use super::requests;
 use super::words::{self, text};
-use crate::base::error::{Exit, Result, printable};
+use crate::base::error::{Error, Exit, Result, printable};
 use crate::base::stdout::print;
 use crate::config::CheckConfig;
 use crate::input::ReaderSettings;
@@ -110,15 +110,22 @@ fn several_files(
     let again = config.run.overwrites || config.run.retries;
     let mut files = Vec::with_capacity(inputs.len());
     for input in inputs {
-        let output = directory.map(|directory| directory.output_of(&input));
-        let settings = input.settings;
-        if output.is_some_and(|output| !again && is_finished(&output)) {
-            files.push(FileOutlook::unread(&settings).finished());
+        if let Some(directory) = directory.filter(|_| !again)
+            && let output = directory.output_of(&input)
+            && is_finished(&output)
+        {
+            let file = FileOutlook::unread(&input.settings);
+            let outdated = directory.refuse_outdated(&input, &output, false).err();
+            files.push(match outdated {
+                Some(error) => broken(file, &error),
+                None => file.finished(),
+            });
             continue;
         }
+        let settings = input.settings;
         let compose = requests::marked(config.plan);
         let opened = OpenInput::open(settings.clone(), compose, config.style != Style::Off);
-        let (file, broken) = match opened {
+        let (file, error) = match opened {
             Ok(input) => {
                 let passed = pass.file(input.reader, None)?;
                 let remedies = RemedyContext::new(&settings, input.layout.format);
@@ -127,15 +134,18 @@ fn several_files(
             }
             Err(error) => (FileOutlook::unread(&settings), Some(error)),
         };
-        files.push(match broken {
-            Some(error) => {
-                tell_error(&error);
-                file.broken(&error)
-            }
+        files.push(match error {
+            Some(error) => broken(file, &error),
             None => file,
         });
     }
     Ok(files)
+}
+
+/// Reports why a file cannot be used.
+fn broken(file: FileOutlook, error: &Error) -> FileOutlook {
+    tell_error(error);
+    file.broken(error)
 }
 
 /// What is known of the requests before the pass.

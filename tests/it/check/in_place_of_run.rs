@@ -107,6 +107,23 @@ fn finished_files_of_the_directory_are_skipped() {
 }
 
 #[test]
+fn a_finished_file_whose_input_was_modified_since_is_refused_as_the_run_refuses_it() {
+    let place = Place::with("a.csv", users::csv(5));
+    let of_stand_in = Place::new();
+    let stand_in = StandIn::start(&of_stand_in, "");
+    let options = ["a.csv", "--output-dir", "scored"];
+    agrees(&place, &stand_in, &options, 0);
+    place.write("a.csv", users::csv(6));
+    for verb in ["check", "run"] {
+        let refused = [&[verb], &options[..]].concat();
+        command(&place, &stand_in.url(), &refused)
+            .done()
+            .exits(2)
+            .says("`scored/a.csv` is older than its input, which was modified since: `a.csv`\n");
+    }
+}
+
+#[test]
 fn a_directory_that_is_replaced_pays_for_its_finished_files_again() {
     // A row that cannot be sent keeps the ledger.
     let place = Place::with("users.csv", users::csv(9) + "10,,,,\n");
