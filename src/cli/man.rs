@@ -76,7 +76,7 @@ const FILES: &[(&str, &str)] = &[
     ),
     (
         "OUTPUT.spill, rescore-XXXXXXXX.spill",
-        "paid answers that came while the ledger's server was away, and which worker's claims were left; the next run to this output brings the answers in and gives the claims back",
+        "paid answers that came while the ledger's server was away, and which worker's claims were left; the next run to this output brings the answers in and gives the claims back. It has the ledger's secret, so only its owner may read it",
     ),
     (
         "OUTPUT.ledger",
