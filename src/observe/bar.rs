@@ -220,7 +220,7 @@ mod tests {
             drawn(&busy(), 120),
             [
                 "██████▌          40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox · 412 rows/s",
-                "pace 48.0/s, cut to see if throttling drops · limit found: about 50.0/s · 16 in flight, 1,234 retries"
+                "pace 48.0/s, cut to see if throttling drops · limit found: about 50.0/s · the service throttles some calls at any pace"
             ]
         );
         assert_eq!(

@@ -3,7 +3,7 @@
 use super::numbers::per_time;
 use super::snapshot::Snapshot;
 use super::words::{
-    LEDGER_AWAY, down, for_runs, limit, limit_in_flight, paused, refused_at_any, taken,
+    LEDGER_AWAY, REFUSED_AT_ANY, down, for_runs, limit, limit_in_flight, paused, taken,
 };
 use crate::telemetry::pace::{Pace, Search};
 
@@ -35,7 +35,7 @@ pub(super) fn wait_reasons(now: &Snapshot, ceiling: usize) -> Vec<String> {
         Ok(in_flight) if in_flight >= pace.in_flight => calls_in_flight(pace, ceiling),
         _ => rate(pace),
     };
-    reasons.extend(pace.refused_at_any.map(refused_at_any));
+    reasons.extend(pace.refused_at_any.map(|_| REFUSED_AT_ANY.to_owned()));
     reasons
 }
 
@@ -80,7 +80,7 @@ const fn why(search: Search) -> &'static str {
         Search::ClosingIn => "closing in on the limit",
         Search::Checking => "cut to see if throttling drops",
         Search::Holding => "just below the limit",
-        Search::Looking => "trying if more is accepted by now",
+        Search::Looking => "trying whether more is accepted by now",
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
         };
         assert_eq!(
             words(growing, 3),
-            "pace 48.0/s, growing until calls are throttled; the service throttles about 1 call in 20 at any pace"
+            "pace 48.0/s, growing until calls are throttled; the service throttles some calls at any pace"
         );
         let asked = Pace {
             headers: Hint::Asks(48.0),

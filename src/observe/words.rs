@@ -77,10 +77,12 @@ pub(super) fn share_of(some: u64, calls: u64) -> Option<String> {
 /// `about 48.0/s`, `9 calls at a time`, or both, and which of them is doubtful; empty if no limit is known.
 #[must_use]
 pub(crate) fn most(limit: Limit) -> String {
-    let doubt = |found: FoundLimit| match found.times {
-        _ if !found.is_doubtful() => "",
-        0 | 1 => " (seen only once)",
-        _ => " (seen only twice)",
+    let doubt = |found: FoundLimit| {
+        if found.is_doubtful() {
+            " (not certain)"
+        } else {
+            ""
+        }
     };
     let rate = limit
         .rate
@@ -146,21 +148,8 @@ pub(super) fn taken(rows: u64) -> String {
     format!("waiting for {rows} that another run is asking about")
 }
 
-/// The service refuses some calls at any pace. One digit: few of them were counted.
-pub(super) fn refused_at_any(share: f64) -> String {
-    let calls = 1.0 / share;
-    let digit = 10_f64.powf(calls.log10().floor());
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "finite and positive"
-    )]
-    let calls = ((calls / digit).round() * digit).round() as u64;
-    format!(
-        "the service throttles about 1 call in {} at any pace",
-        count(calls)
-    )
-}
+/// Fewer calls a second would not be throttled less. How many are is counted elsewhere.
+pub(super) const REFUSED_AT_ANY: &str = "the service throttles some calls at any pace";
 
 /// The service is down.
 pub(super) fn down(outage: OngoingOutage, now: Duration) -> String {
@@ -320,20 +309,12 @@ mod tests {
             (
                 found(1234.5, 3),
                 found(9.0, 2),
-                "about 1,235/s and 9 calls at a time (seen only twice)",
+                "about 1,235/s and 9 calls at a time (not certain)",
             ),
-            (found(48.0, 2), None, "about 48.0/s (seen only twice)"),
+            (found(48.0, 2), None, "about 48.0/s (not certain)"),
             (None, None, ""),
         ] {
             assert_eq!(most(Limit { rate, in_flight }), expected);
-        }
-    }
-
-    #[test]
-    fn a_share_of_refusals_has_one_digit() {
-        for (share, calls) in [(0.05, "20"), (0.0112, "90"), (0.001, "1,000")] {
-            let expected = format!("the service throttles about 1 call in {calls} at any pace");
-            assert_eq!(refused_at_any(share), expected);
         }
     }
 

@@ -206,7 +206,16 @@ impl FoundLimit {
         self.times >= Self::REMEMBERED_FROM
     }
 
-    /// Whether it was seen too rarely to be trusted without a check.
+    /// The same, not to be trusted without a check.
+    #[must_use]
+    pub(crate) fn doubted(self) -> Self {
+        Self {
+            times: self.times.min(Self::SURE_FROM - 1),
+            ..self
+        }
+    }
+
+    /// Whether it must not be trusted without a check.
     #[must_use]
     pub(crate) const fn is_doubtful(self) -> bool {
         self.times < Self::SURE_FROM

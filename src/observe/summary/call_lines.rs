@@ -76,7 +76,10 @@ fn limits(pace: Pace) -> Vec<String> {
         lines.push(words::HEADERS_DISBELIEVED.to_owned());
     }
     lines.extend(pace.limit_in_flight.map(words::limit_in_flight));
-    lines.extend(pace.refused_at_any.map(words::refused_at_any));
+    lines.extend(
+        pace.refused_at_any
+            .map(|_| words::REFUSED_AT_ANY.to_owned()),
+    );
     lines.extend(pace.shared_by.and_then(words::shared_by));
     lines
 }

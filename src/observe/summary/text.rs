@@ -289,7 +289,7 @@ rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
          limit found: about 50.0/s
          the service's headers ask for about 48.0/s
          limit found: 16 calls at a time
-         the service throttles about 1 call in 20 at any pace
+         the service throttles some calls at any pace
          the service was down once, for 30 s in total
          waited 1 min 0 s for the service, which failed on each of the last rows
          1 row may have been billed twice: sent again because no answer came

@@ -4,6 +4,7 @@
 //! halved, and the value is held just below the limit, with a look past it from time to time. The search reads no clock
 //! and knows no service: the time and the outcomes are passed in.
 
+mod chance;
 mod progress;
 mod refusal;
 mod search;

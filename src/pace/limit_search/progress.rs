@@ -32,6 +32,13 @@ impl LimitSearch {
             return;
         }
         self.observed += interval.length;
+        self.gaps.quiet(interval.length.as_secs_f64() * self.value);
+        if let Some(refused) = &mut self.refused
+            && self.value <= refused.at
+            && self.gaps.is_beyond_chance()
+        {
+            refused.beyond_chance = true;
+        }
         let step = self.step(interval.step);
         match self.stage {
             Stage::Growing => {

@@ -48,6 +48,7 @@ impl LimitSearch {
             RefusalKind::TooMuch
         };
         let before = self.refused;
+        self.gaps.refused();
         // The first count started with all that a bucket had saved up.
         let since_refused = measured.filter(|_| before.is_some());
         if let Some(measured) = since_refused {
@@ -70,6 +71,7 @@ impl LimitSearch {
             at: pace,
             times: before.map_or(0, |before| before.times) + 1,
             rough: before.is_none_or(|before| before.rough),
+            beyond_chance: before.is_some_and(|before| before.is_beyond_chance_at(pace)),
         });
         match (self.stage, kind) {
             (Stage::Looking { .. }, _) => self.limit_rose(now),
@@ -114,6 +116,7 @@ impl LimitSearch {
             at: limit,
             times: before.map_or(0, |before| before.times) + 1,
             rough: before.is_some_and(|before| limit * FAR < before.at),
+            beyond_chance: before.is_some_and(|before| before.is_beyond_chance_at(limit)),
         });
         self.settle(now);
     }
@@ -201,5 +204,12 @@ impl LimitSearch {
         self.set(value);
         self.sustained = self.sustained.min(self.value);
         self.stage = Stage::ClosingIn;
+    }
+}
+
+impl LowestRefused {
+    /// Whether chance does not explain that this is refused either: it is about what was known before.
+    fn is_beyond_chance_at(self, value: f64) -> bool {
+        self.beyond_chance && value >= self.at * CUT
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::chance::RefusalGaps;
 use crate::pace::throughput::SPARE;
 use crate::telemetry::pace::{FoundLimit, Search};
 
@@ -27,6 +28,8 @@ pub(in crate::pace) struct LimitSearch {
     pub(super) sustained: f64,
     /// The least that it refused.
     pub(super) refused: Option<LowestRefused>,
+    /// The gaps between refusals so far.
+    pub(super) gaps: RefusalGaps,
     /// Refusals without a sustained step in between.
     pub(super) refusals_in_a_row: u32,
     /// What was accepted before the last refusal, if clearly more was sent.
@@ -55,6 +58,8 @@ pub(super) struct LowestRefused {
     pub(super) times: u32,
     /// It may be a guess far below the limit, or chance.
     pub(super) rough: bool,
+    /// Below it, none were refused for longer than chance explains.
+    pub(super) beyond_chance: bool,
 }
 
 /// Where the search is.
@@ -100,12 +105,7 @@ const SEEN: u32 = 2;
 
 impl LimitSearch {
     /// Starts at `first`, between `least` and `most`.
-    pub(in crate::pace) const fn new(
-        quantity: Quantity,
-        first: f64,
-        least: f64,
-        most: f64,
-    ) -> Self {
+    pub(in crate::pace) fn new(quantity: Quantity, first: f64, least: f64, most: f64) -> Self {
         Self {
             quantity,
             value: first.clamp(least, most),
@@ -113,6 +113,7 @@ impl LimitSearch {
             most,
             sustained: 0.0,
             refused: None,
+            gaps: RefusalGaps::default(),
             refusals_in_a_row: 0,
             last_limited: None,
             slowest: f64::INFINITY,
@@ -141,14 +142,19 @@ impl LimitSearch {
         }
     }
 
-    /// The least that was refused, and how often, once something below it was sustained.
+    /// The least that was refused, and how often, once something below it was sustained. While chance explains it, it is
+    /// doubtful.
     pub(in crate::pace) fn limit(&self) -> Option<FoundLimit> {
-        self.refused
-            .filter(|_| self.sustained > 0.0)
-            .map(|refused| FoundLimit {
-                value: refused.at,
-                times: refused.times,
-            })
+        let refused = self.refused.filter(|_| self.sustained > 0.0)?;
+        let found = FoundLimit {
+            value: refused.at,
+            times: refused.times,
+        };
+        Some(if refused.beyond_chance {
+            found
+        } else {
+            found.doubted()
+        })
     }
 
     /// Whether the value is the most that the user allows.
@@ -173,6 +179,7 @@ impl LimitSearch {
             at,
             times,
             rough: false,
+            beyond_chance: true,
         });
         self.sustained = at - self.smallest_step();
         self.settle(now);
@@ -185,6 +192,7 @@ impl LimitSearch {
             at: refused,
             times: SEEN,
             rough: false,
+            beyond_chance: false,
         });
         self.set(sustained);
         self.stage = Stage::ClosingIn;
@@ -208,6 +216,7 @@ impl LimitSearch {
                 at: limit.value.max(self.least),
                 times: limit.times,
                 rough: limit.is_doubtful(),
+                beyond_chance: !limit.is_doubtful(),
             });
             self.sustained = limit.value * SPARE;
             self.set(limit.value * NEAR_KNOWN);

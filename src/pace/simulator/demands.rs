@@ -22,7 +22,7 @@ const fn work(typical: f64) -> Work {
 }
 
 /// Takes whatever 512 calls in flight can ask for, with answers after this time.
-const fn no_limit(typical: f64) -> NoLimit {
+pub(super) const fn no_limit(typical: f64) -> NoLimit {
     NoLimit {
         ceiling: IN_FLIGHT,
         work: work(typical),
@@ -33,7 +33,7 @@ const fn no_limit(typical: f64) -> NoLimit {
 const LONG: f64 = 0.25;
 
 /// What a refusal that is not about a limit may say.
-const HINTS: [(&str, Hint); 3] = [
+pub(super) const HINTS: [(&str, Hint); 3] = [
     ("no hint", Hint::None),
     ("Retry-After 0", Hint::Always(0)),
     ("Retry-After 1", Hint::Always(1)),

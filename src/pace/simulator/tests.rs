@@ -2,6 +2,8 @@
 
 use super::baselines::{Aimd, FixedRate};
 use super::cases::{changing, steady};
+use super::demands::{HINTS, no_limit};
+use super::models::RefusingAtRandom;
 use super::ours::{ours, ours_near};
 use super::pacers::Pacer;
 use super::short;
@@ -72,6 +74,39 @@ fn a_run_that_knows_an_earlier_limit_is_refused_less() {
         assert!(then_refused <= at_first, "{what}");
     }
     assert!(found > 20);
+}
+
+#[test]
+fn random_refusals_leave_no_limit_that_the_next_run_trusts() {
+    // Seconds, and not minutes: too short for it to be seen that the refusals are random.
+    const SECONDS: usize = 40;
+    let mut found = 0;
+    for refusing in [0.005, 0.02] {
+        for (hints, hint) in HINTS {
+            for seed in 1..=8 {
+                let mut service = RefusingAtRandom {
+                    service: no_limit(0.02),
+                    refusing,
+                    hint,
+                };
+                let mut pacers = [ours(50)];
+                let plan = Plan {
+                    seconds: SECONDS,
+                    seed,
+                    noisy: false,
+                    rows: 0,
+                };
+                simulate(&mut pacers, &mut service, plan);
+                let known = pacers[0].limit().seen_as_limit();
+                if let Some(rate) = known.rate {
+                    found += 1;
+                    let what = format!("{refusing}, {hints}, seed {seed}");
+                    assert!(rate.is_doubtful(), "{what}: {rate:?}");
+                }
+            }
+        }
+    }
+    assert!(found > 3, "{found} limits");
 }
 
 #[test]
