@@ -129,6 +129,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         "rustls_platform_verifier",
         &["ledger/postgres/tls.rs", "service/pinned.rs"],
     ),
+    ("siphasher", &["ledger/request_key.rs"]),
     ("socket2", &["sandbox/server/hang_up.rs"]),
     ("strsim", &["cli/", "fields/"]),
     (

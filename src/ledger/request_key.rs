@@ -1,8 +1,9 @@
 //! Names for requests: what was asked, without telling who it was about.
 //!
 //! A key is a hash of the service's address, the service ID and the request's body, made with a secret that each ledger
-//! draws for itself, and a row number. Two ledgers have no key in common, and a key cannot be turned back into a request.
-//! This file must not know how answers are stored.
+//! draws for itself, and a row number. Two ledgers have no key in common, and a key cannot be turned back into a
+//! request. Keys that are gone with the run only have to be different, and a faster hash makes them. This file must not know
+//! how answers are stored.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -10,12 +11,13 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::path::{Path, absolute};
 
 use foldhash::fast::FixedState;
+use siphasher::sip128::SipHasher13;
 
 #[cfg(feature = "postgres")]
 use super::holder::host;
 use crate::row::RowNumber;
 
-/// Half of a BLAKE3 hash: among ten million, two that are equal by chance are out of reach.
+/// Half of a BLAKE3 hash, or SipHash-1-3 with 128 bits: among ten million, two that are equal by chance are out of reach.
 pub(super) type KeyHash = [u8; 16];
 
 /// Names a request. Rows with the same key share one answer.
@@ -82,6 +84,8 @@ pub(super) struct RunId {
 #[derive(Clone)]
 pub struct RequestHasher {
     context: [u8; 32],
+    /// For keys that are gone with the run: less work than BLAKE3, and keyed, so nobody can choose requests with equal keys.
+    of_pass: Option<SipHasher13>,
 }
 
 impl RequestHasher {
@@ -104,12 +108,19 @@ impl RequestHasher {
             // The standard library's source of unpredictable numbers.
             hasher.update(&RandomState::new().hash_one(()).to_le_bytes());
         }
-        Self::of_context(*hasher.finalize().as_bytes())
+        let context = *hasher.finalize().as_bytes();
+        Self {
+            of_pass: Some(SipHasher13::new_with_key(&half(&context))),
+            ..Self::of_context(context)
+        }
     }
 
     /// For a context that a ledger holds.
     pub(super) const fn of_context(context: [u8; 32]) -> Self {
-        Self { context }
+        Self {
+            context,
+            of_pass: None,
+        }
     }
 
     pub(super) const fn context(&self) -> &[u8; 32] {
@@ -182,17 +193,20 @@ impl RequestHasher {
         if let Some(expired) = expired {
             hasher.update(b"e").update(&expired.to_le_bytes());
         }
-        half(&hasher.finalize())
+        half(hasher.finalize().as_bytes())
     }
 
     fn hash(&self, bytes: &[u8]) -> KeyHash {
-        half(&blake3::keyed_hash(&self.context, bytes))
+        match &self.of_pass {
+            Some(hasher) => hasher.hash(bytes).as_bytes(),
+            None => half(blake3::keyed_hash(&self.context, bytes).as_bytes()),
+        }
     }
 }
 
 /// The first half of a hash.
-fn half(hash: &blake3::Hash) -> KeyHash {
-    let (half, _) = hash.as_bytes().split_at(16);
+fn half(hash: &[u8; 32]) -> KeyHash {
+    let (half, _) = hash.split_at(16);
     let mut key = [0; 16];
     key.copy_from_slice(half);
     key
@@ -215,6 +229,14 @@ mod tests {
         ] {
             assert_ne!(other, usual);
         }
+    }
+
+    #[test]
+    fn each_pass_has_keys_of_its_own() {
+        let (pass, other) = (RequestHasher::of_pass(), RequestHasher::of_pass());
+        assert_eq!(pass.key(b"{}"), pass.clone().key(b"{}"));
+        assert_ne!(pass.key(b"{}"), pass.key(b"{ }"));
+        assert_ne!(pass.key(b"{}"), other.key(b"{}"));
     }
 
     #[test]
