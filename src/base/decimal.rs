@@ -41,6 +41,12 @@ impl Decimal {
         &self.text
     }
 
+    /// Whether it is less than zero. What is too small for a double counts as zero.
+    #[must_use]
+    pub(crate) fn is_below_zero(&self) -> bool {
+        self.nearest < 0.0
+    }
+
     fn parts(&self) -> DecimalParts<'_> {
         let (number, exponent) = self
             .text

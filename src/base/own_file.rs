@@ -8,7 +8,7 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 
-use super::error::shown;
+use super::error::{Error, shown};
 
 /// Why a file with a name of ours cannot be one that we created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -102,6 +102,18 @@ pub(crate) fn append(path: &Path, mode: u32) -> io::Result<File> {
     let file = options.open(path)?;
     NotOurs::refuse(&file.metadata()?)?;
     Ok(file)
+}
+
+/// The error of a file that cannot be made, with what to do if its directory does not exist.
+#[must_use]
+pub(crate) fn cannot_make(path: &Path, error: Error) -> Error {
+    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+    match directory {
+        Some(directory) if error.comes_from(io::ErrorKind::NotFound) && !directory.exists() => {
+            error.hint(format!("create the directory `{}` first", shown(directory)))
+        }
+        _ => error,
+    }
 }
 
 /// Why this user can neither write to the file at `path` nor make files beside it; `None` where both can be done, or where

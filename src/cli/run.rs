@@ -225,7 +225,7 @@ pub(super) struct RunArgs {
     /// Write the summary to this file as JSON
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
     summary: Option<PathBuf>,
-    /// Keep metrics for Prometheus in this file, for the node exporter's textfile collector
+    /// Keep metrics for Prometheus in this file, for the node exporter's textfile collector, which reads only `*.prom`
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
     metrics: Option<PathBuf>,
     /// Add a JSON line for each event to this file; `-` is standard error

@@ -11,6 +11,7 @@ use super::key;
 use super::settings_file::SettingsFile;
 use super::sources::Sources;
 use crate::base::error::{printable, shown};
+use crate::config::DEFAULT_CONCURRENCY;
 
 /// The settings of this subcommand, as parsed from no arguments.
 pub(super) fn text(command: &Command, matches: &ArgMatches, file: Option<&SettingsFile>) -> String {
@@ -21,10 +22,13 @@ pub(super) fn text(command: &Command, matches: &ArgMatches, file: Option<&Settin
     };
     let mut lines = Vec::new();
     for arg in command.get_arguments() {
-        if let (Some(long), Some(value)) = (arg.get_long(), value(arg, matches)) {
+        let Some(long) = arg.get_long() else { continue };
+        if let Some(value) = value(arg, matches) {
             let place = sources.elsewhere(arg.get_id().as_str());
             let place = place.unwrap_or_else(|| "default".to_owned());
             lines.push((format!("{long} = {value}"), place));
+        } else if let Some((value, place)) = unless_given(long, matches) {
+            lines.push((format!("{long} = \"{value}\""), place.to_owned()));
         }
     }
     let width = lines.iter().map(|(line, _)| line.chars().count()).max();
@@ -40,6 +44,21 @@ pub(super) fn text(command: &Command, matches: &ArgMatches, file: Option<&Settin
     };
     let _ = writeln!(text, "# API key: {key}");
     text
+}
+
+/// The value of an option that is not given and whose default depends on others or on the system, and where it comes from.
+fn unless_given(long: &str, matches: &ArgMatches) -> Option<(String, &'static str)> {
+    match long {
+        "concurrency" => Some((
+            DEFAULT_CONCURRENCY.to_string(),
+            "default, or fewer if few files may be open",
+        )),
+        "rate" if matches.get_flag("sandbox") => {
+            Some(("unlimited".to_owned(), "default with `--sandbox`"))
+        }
+        "rate" => Some(("auto".to_owned(), "default")),
+        _ => None,
+    }
 }
 
 /// The comments stand in one column behind settings up to this width; a long address must not move them off the screen.

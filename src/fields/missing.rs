@@ -27,10 +27,10 @@ pub(super) enum Requirement {
     All,
 }
 
-/// Fails if columns are missing. `is_there` tells whether a column that `--map` names exists.
+/// Fails if columns are missing. With the columns come pointers to nested members that may be meant. `is_there` tells whether a column that `--map` names exists.
 pub(super) fn refuse(
     assignments: &Assignments,
-    columns: &[String],
+    (columns, nested): (&[String], impl FnOnce() -> Vec<String>),
     needed: Requirement,
     is_there: impl Fn(&str) -> bool,
     file: &str,
@@ -72,9 +72,9 @@ pub(super) fn refuse(
         (named, unmapped) => format!("{named}, and none {unmapped},"),
     };
     let error = Error::usage(format!("no column {words} in {file}")).columns(columns_line(columns));
-    let meant: Vec<_> = missing
-        .iter()
-        .filter_map(|missing| missing.meant(columns))
+    let nested = nested();
+    let meant: Vec<_> = { missing.iter() }
+        .filter_map(|missing| missing.meant(columns, &nested))
         .collect();
     Err(match missing.first() {
         Some(first) if meant.is_empty() => error.hint(first.fix(missing.len() > 1)),
@@ -119,9 +119,12 @@ impl MissingField<'_> {
     }
 
     /// The option that the user may have meant.
-    fn meant(&self, columns: &[String]) -> Option<String> {
+    fn meant(&self, columns: &[String], nested: &[String]) -> Option<String> {
         let (field, template, names) = match self {
-            Self::Unmapped(field) => return names::suggestion(*field, columns),
+            Self::Unmapped(field) => {
+                let near = names::suggestion(*field, columns);
+                return near.or_else(|| names::nested(*field, nested));
+            }
             Self::Named(field, template, names) => (field, template, names),
             Self::Region(name) => {
                 let near = nearest(name, columns)?;
@@ -146,7 +149,8 @@ impl MissingField<'_> {
 }
 
 /// The column whose spelling is nearest to `name`, which may be a pointer into a member.
-fn nearest(name: &str, columns: &[String]) -> Option<String> {
+#[must_use]
+pub(crate) fn nearest(name: &str, columns: &[String]) -> Option<String> {
     /// Below this, Jaro-Winkler finds `note` similar to `name`.
     const ALIKE: f64 = 0.88;
     let pointer = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));

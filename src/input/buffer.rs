@@ -32,6 +32,18 @@ pub(super) struct Extent {
     pub(super) malformed: bool,
 }
 
+impl Extent {
+    /// The record's lines in words, in a buffer that starts at line `start`.
+    pub(super) fn lines(&self, start: u64) -> String {
+        let first = start + self.lines_before;
+        let ends = self.end > self.content.range().end;
+        match self.lines - u64::from(ends) {
+            0 => format!("line {first}"),
+            further => format!("lines {first} to {}", first + further),
+        }
+    }
+}
+
 /// The bytes that were read and are not yet rows.
 pub(super) struct Buffer {
     pub(super) bytes: BytesMut,
@@ -147,8 +159,9 @@ impl Buffer {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "{} has more than {most} bytes of blank lines, starting at line {}",
+            "{} has more than {} of blank lines, starting at line {}",
             self.source.name(),
+            size(most),
             self.line
         ))
         .hint("`--max-record-bytes` raises the limit"))
@@ -162,10 +175,20 @@ impl Buffer {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "a record in {} at line {line} is larger than {max_record} bytes",
-            self.source.name()
+            "a record in {} at line {line} is larger than {}",
+            self.source.name(),
+            size(max_record)
         ))
         .hint("`--max-record-bytes` raises the limit"))
+    }
+}
+
+/// A limit in the words of its option: `16M`, `64K`.
+fn size(bytes: usize) -> String {
+    match (bytes % (1 << 20), bytes % (1 << 10)) {
+        (0, _) => format!("{}M", bytes >> 20),
+        (_, 0) => format!("{}K", bytes >> 10),
+        _ => format!("{bytes} bytes"),
     }
 }
 

@@ -53,8 +53,8 @@ const SIGNATURES: &[Signature] = &[
         "unpack it first with `tar -xf`",
     ),
     signature(0, b"%PDF-", "a PDF document", EXPORT),
-    signature(0, b"\xff\xfe", UTF_16.what, UTF_16.fix),
-    signature(0, b"\xfe\xff", UTF_16.what, UTF_16.fix),
+    signature(0, b"\xff\xfe", UTF_16, FROM_UTF_16),
+    signature(0, b"\xfe\xff", UTF_16, FROM_UTF_16),
 ];
 
 const OLE: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
@@ -63,10 +63,8 @@ const EXPORT: &str = "export the table as CSV from the program that created it";
 const PARQUET_TO_CSV: &str = "convert it to CSV first, for instance with \
     `duckdb -c \"COPY (FROM 'users.parquet') TO 'users.csv'\"`";
 
-const UTF_16: ForeignFormat = ForeignFormat {
-    what: "UTF-16 text",
-    fix: "convert it with `iconv -f UTF-16 -t UTF-8`",
-};
+const UTF_16: &str = "UTF-16 text";
+const FROM_UTF_16: &str = "convert it with `iconv -f UTF-16 -t UTF-8`";
 
 /// It looks like ASCII, and its names would be sent as garbage.
 pub(super) const ISO_2022_JP: ForeignFormat = ForeignFormat {
@@ -97,12 +95,25 @@ pub(super) fn foreign(start: &[u8]) -> Option<ForeignFormat> {
     if let Some((_, what)) = sheet.filter(|_| has(0, ZIP)) {
         return Some(ForeignFormat { what, fix: SAVE_AS });
     }
-    // A letter in every other byte: UTF-16 without a byte order mark.
-    if matches!(start.get(..4), Some([0, a, 0, b] | [a, 0, b, 0]) if *a != 0 && *b != 0) {
-        return Some(UTF_16);
+    if let Some(fix) = without_mark(start) {
+        return Some(ForeignFormat { what: UTF_16, fix });
     }
     let found = SIGNATURES.iter().find(|known| has(known.at, known.bytes));
     found.map(|known| known.format)
+}
+
+/// How UTF-16 without a byte order mark is converted, whose byte order iconv has to be told; a letter in every other byte
+/// shows it.
+const fn without_mark(start: &[u8]) -> Option<&'static str> {
+    match start {
+        [1..=u8::MAX, 0, 1..=u8::MAX, 0, ..] => {
+            Some("convert it with `iconv -f UTF-16LE -t UTF-8`")
+        }
+        [0, 1..=u8::MAX, 0, 1..=u8::MAX, ..] => {
+            Some("convert it with `iconv -f UTF-16BE -t UTF-8`")
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -247,7 +247,8 @@ impl Reader {
         let Some(extent) = extent else {
             return Ok(None);
         };
-        let line = self.buffer.line + extent.lines_before;
+        let start = self.buffer.line;
+        let line = start + extent.lines_before;
         self.buffer.check_size(
             extent.content.range().len(),
             self.settings.file.max_record,
@@ -269,7 +270,7 @@ impl Reader {
         }
         // In place: nearly every row has a request, which would be moved otherwise.
         if let Err(failure) = &mut request {
-            failure.message = format!("line {line}: {}", failure.message).into();
+            failure.message = format!("{}: {}", extent.lines(start), failure.message).into();
         }
         Ok(Some(ReadRow { row, request }))
     }

@@ -254,7 +254,8 @@ fn unreadable(name: &str, compressed: bool, error: io::Error) -> Error {
         return Error::usage(format!("cannot read {name}")).because(error);
     }
     if error.kind() == io::ErrorKind::UnexpectedEof {
-        return Error::usage(format!("cannot decompress {name}: it ends too early"));
+        return Error::usage(format!("cannot decompress {name}: it ends too early"))
+            .hint("it is incomplete: make or copy it again");
     }
     Error::usage(format!("cannot decompress {name}: it is damaged")).because(error)
 }

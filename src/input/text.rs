@@ -151,7 +151,10 @@ impl NotText {
             Self::Nul(line) => Error::usage(format!(
                 "cannot read {name}: it is not text: line {line} contains a NUL byte"
             ))
-            .hint("rescore reads CSV, TSV and JSONL in UTF-8"),
+            .hint(
+                "rescore reads CSV, TSV and JSONL; if it is one of these, remove NUL bytes with \
+                 `tr -d '\\000'`",
+            ),
             Self::Encoding(line) => {
                 let encoding = encoding(bytes.get(..HEAD).unwrap_or(bytes));
                 let error = Error::usage(format!(

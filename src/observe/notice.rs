@@ -49,6 +49,8 @@ pub(super) enum Warning {
     ManyRefused(u32),
     /// A row was not tried again because the run has used up its retries.
     RetriesUsedUp,
+    /// An answer has a score below zero, in this row.
+    ScoreBelowZero(NamedRow),
     /// The ledger's server does not answer, for this reason; or it answers again.
     LedgerAway(Option<String>),
     /// None of this many answers has these fields.
@@ -156,6 +158,9 @@ fn warning_of(event: &Event, stats: &Stats, files: &[Arc<str>]) -> Option<Warnin
         }
         Event::ManyRefused { rows } => Warning::ManyRefused(*rows),
         Event::RetriesUsedUp => Warning::RetriesUsedUp,
+        Event::ScoreBelowZero { row } => {
+            Warning::ScoreBelowZero(named_row(*row, stats.file, files))
+        }
         Event::LedgerAway(away) => Warning::LedgerAway(away.clone()),
         Event::FieldsAbsent { answers, fields } => {
             Warning::FieldsAbsent(*answers, Arc::clone(fields))

@@ -205,15 +205,18 @@ pub(super) const KEY_RENEWED: &str = "a new API key was read from its file; cont
 /// What it means if different users get the same answer.
 pub(super) const MIXED_UP: &str = "a cache or proxy may be answering for the service";
 
+/// `row 3`, or with its file `row 3 of x.csv`.
+fn row_of(NamedRow { file, row }: &NamedRow) -> String {
+    match file {
+        Some(file) => format!("row {row} of `{file}`"),
+        None => format!("row {row}"),
+    }
+}
+
 /// `rows 3 and 7`, or with their files `row 3 of x.csv and row 7 of y.csv`.
 fn rows(one: &NamedRow, other: &NamedRow) -> String {
     match (&one.file, &other.file) {
-        (Some(its), Some(others)) => {
-            format!(
-                "row {} of `{its}` and row {} of `{others}`",
-                one.row, other.row
-            )
-        }
+        (Some(_), Some(_)) => format!("{} and {}", row_of(one), row_of(other)),
         _ => format!("rows {} and {}", one.row, other.row),
     }
 }
@@ -232,6 +235,10 @@ pub(super) fn warning(warning: &Warning) -> String {
             "the service fails on so many calls that the run has used up its retries: most rows that fail from now on are not tried again; `--retry-failed` sends them later"
                 .to_owned()
         }
+        Warning::ScoreBelowZero(row) => format!(
+            "{} got a score below 0, which is decided like any low score: check that the service does not mean \"no score\" by it",
+            row_of(row)
+        ),
         Warning::LedgerAway(Some(reason)) => format!(
             "the ledger's server cannot be used: {reason}; no call starts until it can, and answers that were under way are kept on this machine"
         ),
@@ -262,13 +269,15 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64, longest: Duration) 
         CancelReason::HungUp => "hung up",
         CancelReason::Refused => "the service refuses the run",
         CancelReason::Unavailable => "the service is unavailable",
-        CancelReason::MaxWait => "the service refuses calls for longer than `--max-wait`",
+        CancelReason::MaxWait => {
+            "the service refuses calls, or asks to wait, for longer than `--max-wait`"
+        }
         CancelReason::Input => "the input is invalid",
         CancelReason::InputChanged => "the input has changed",
         CancelReason::MinRows => "the input has fewer rows than `--min-rows`",
         CancelReason::MaxInvalid => "more rows cannot be sent than `--max-invalid` allows",
         CancelReason::Ledger => "the ledger cannot be used",
-        CancelReason::NoVerdicts => "too many consecutive rows without a verdict",
+        CancelReason::NoVerdicts => "the service gives no verdicts",
         CancelReason::NoDecisions => "no answer has the level that decides",
         CancelReason::MaxCalls => "`--max-calls` is reached",
         CancelReason::MaxCost => "`--max-cost` is reached",

@@ -57,7 +57,7 @@ impl Target {
             // `/dev/stdout` leads to a pipe, which has no path to follow.
             path.to_owned()
         } else {
-            follow(path).map_err(|e| cannot().because(e))?
+            follow(path).map_err(|e| own_file::cannot_make(path, cannot().because(e)))?
         };
         let replace = replace(&real);
         let target = Self {

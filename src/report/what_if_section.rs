@@ -26,18 +26,19 @@ pub(super) fn section(report: &PageContent) -> Option<Markup> {
         div.columns {
             div { (table(what_if)) }
             div {
-                (explanation(scored))
+                (explanation(scored, report.tally.rows()))
                 (numbers("Every threshold in steps of 0.5", &steps(what_if)))
             }
         }
     }))
 }
 
-fn explanation(scored: u64) -> Markup {
+fn explanation(scored: u64, all: u64) -> Markup {
     html! {
         p {
             "Each cell is the share of the " (count(scored)) " scored rows that a person would have to review. "
             "On the left is what would be approved, on top what would be blocked."
+            @if scored < all { " The shares at the top of the page are of all " (count(all)) " rows." }
         }
         p.note { "The share to approve depends only on the first threshold, the share to block only on the second." }
     }

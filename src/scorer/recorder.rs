@@ -32,6 +32,8 @@ struct AnswerChecks {
     file: u64,
     transactions: Transactions,
     missing: MissingFields,
+    /// A score below zero was seen.
+    below_zero: bool,
 }
 
 impl RowRecorder {
@@ -52,6 +54,7 @@ impl RowRecorder {
                 file: 0,
                 transactions: Transactions::default(),
                 missing: MissingFields::new(fields, level),
+                below_zero: false,
             }),
         }
     }
@@ -80,6 +83,13 @@ impl RowRecorder {
                 first: first.row,
                 first_file: first.file,
             });
+        }
+        let by_score = self.decisions.level_field().is_none();
+        if by_score
+            && answer.score.value().is_below_zero()
+            && !std::mem::replace(&mut checks.below_zero, true)
+        {
+            self.events.emit(Event::ScoreBelowZero { row });
         }
         checks.missing.note(answer)
     }

@@ -33,10 +33,10 @@ pub(super) fn asks_to_wait(wait: Duration) -> Stop {
     Stop::new(CancelReason::MaxWait, error)
 }
 
-/// The stop for pauses of this length in all, without an answer in between.
+/// The stop for refusals over this time, with or without a pause that they ask for, and without an answer in between.
 pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
     let error = Error::stopped(format!(
-        "{} kept asking to wait, for {} in all, and answered no call",
+        "{} has refused every call for {}",
         quoted(host),
         in_words(waited)
     ))
@@ -71,7 +71,7 @@ pub(super) fn for_trouble(host: &str, trouble: Trouble, rows: u32, last: &Failur
                 "the first answer of {host} does not look like the service's: it is not JSON"
             ))
             .detail(format!("it was: {last}"))
-            .hint("check the base address, and that no proxy or login page is in between; `--give-up-after never` continues anyway");
+            .hint("the call may have been billed; check `--base-url`, and that no proxy or login page is in between (`--give-up-after never` continues anyway)");
             (CancelReason::NoVerdicts, error)
         }
         Trouble::Useless(_) | Trouble::Refused(_) => {

@@ -121,6 +121,11 @@ pub(crate) enum Event {
     },
     /// A row was not tried again because the run has used up its retries; only the first time.
     RetriesUsedUp,
+    /// An answer has a score below zero; only the first time.
+    ScoreBelowZero {
+        /// The row.
+        row: RowNumber,
+    },
     /// None of the first answers has these fields, which `--column` or `--decide-by` asks for.
     FieldsAbsent {
         /// How many answers were checked.

@@ -184,14 +184,13 @@ impl Stats {
                 self.outage = None;
                 self.down += *lasted;
             }
-            Event::OutageDismissed { lasted } => {
-                self.outage = None;
-                self.outages = self.outages.saturating_sub(1);
-                self.dismissed_outages += *lasted;
-            }
+            Event::OutageDismissed { lasted } => self.outage_dismissed(*lasted),
             Event::PaceChanged(change) => self.pace = Some(change.pace),
             Event::KeyRenewed => self.keys_renewed += 1,
-            Event::ManyRefused { .. } | Event::RetriesUsedUp | Event::FieldsAbsent { .. } => {}
+            Event::ManyRefused { .. }
+            | Event::RetriesUsedUp
+            | Event::ScoreBelowZero { .. }
+            | Event::FieldsAbsent { .. } => {}
             Event::AnswerUnusable { why, .. } => match why {
                 Unusable::Damaged => self.damaged_answers += 1,
                 Unusable::FromTheFuture => self.future_answers += 1,
@@ -207,6 +206,12 @@ impl Stats {
             Event::DrainBegan { reason, .. } => self.terminated |= reason.hurries(),
             Event::CancelBegan(reason) => self.stopping(*reason),
         }
+    }
+
+    fn outage_dismissed(&mut self, lasted: Duration) {
+        self.outage = None;
+        self.outages = self.outages.saturating_sub(1);
+        self.dismissed_outages += lasted;
     }
 
     const fn file_started(&mut self, file: u64, before: u64) {

@@ -7,9 +7,10 @@ use super::outlook::{FileOutlook, LedgerOutlook, Outlook, RowsOfKind};
 use super::remedies::remedy_for;
 use crate::base::elapsed::time;
 use crate::base::error::{printable, quoted, shown};
+use crate::base::own_file;
 use crate::config::InputLimits;
 use crate::fields::usual_length;
-use crate::ledger::PreviewedRun;
+use crate::ledger::{NamedLedger, PreviewedRun};
 use crate::observe::{count, counted, day, per_time};
 
 /// The result, without a line end after the last line.
@@ -151,6 +152,21 @@ fn answers(ledger: &LedgerOutlook) -> String {
     format!("answers{of} in `{ledger}`{when}")
 }
 
+/// A warning of a ledger that does not exist: its name may be mistyped.
+fn missing(ledger: &NamedLedger) -> String {
+    let obstacle = match ledger {
+        NamedLedger::File(path) => own_file::not_writable(path),
+        #[cfg(feature = "postgres")]
+        NamedLedger::Server(_) => None,
+    };
+    match obstacle {
+        Some(why) => {
+            format!("the ledger `{ledger}` does not exist, and a run cannot create it: {why}")
+        }
+        None => format!("the ledger `{ledger}` does not exist yet: the first run creates it"),
+    }
+}
+
 fn aligned(lines: &[CountLine]) -> Vec<String> {
     let widest = |width: fn(&CountLine) -> usize| lines.iter().map(width).max().unwrap_or(0);
     let label = widest(|line| line.label.len());
@@ -273,11 +289,7 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
     warnings.extend(refused_by_limits(outlook));
     let is_first = |ledger: &&LedgerOutlook| ledger.run == PreviewedRun::First;
     if let Some(ledger) = outlook.ledger.as_ref().filter(is_first) {
-        // The name may be mistyped.
-        warnings.push(format!(
-            "the ledger `{}` does not exist yet: the first run creates it",
-            ledger.ledger
-        ));
+        warnings.push(missing(&ledger.ledger));
     }
     if let Some(ledger) = outlook.ledger.as_ref().filter(|it| !it.others.is_empty()) {
         let mut others = ledger.others.clone();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::inputs::InputFile;
 use super::names::rejects_beside;
 use crate::base::error::{Error, Result, shown};
+use crate::base::own_file;
 use crate::layout::Format;
 use crate::output::partial_of;
 
@@ -36,7 +37,8 @@ impl OutputDirectory {
                     .parent()
                     .filter(|parent| !parent.as_os_str().is_empty());
                 let parent = parent.unwrap_or(Path::new("."));
-                let is_there = fs::metadata(parent).map_err(|e| cannot().because(e))?;
+                let is_there = fs::metadata(parent)
+                    .map_err(|e| own_file::cannot_make(&plain, cannot().because(e)))?;
                 if !is_there.is_dir() || fs::symlink_metadata(&plain).is_ok() {
                     return Err(cannot().detail("no directory can be made there"));
                 }

@@ -30,7 +30,10 @@ impl SummaryFile {
         options.write(true).create(true).truncate(true);
         let file = own_file::with_mode(&mut options, mode & 0o666 | 0o600)
             .open(path)
-            .map_err(|e| Error::usage(format!("cannot write `{}`", path.display())).because(e))?;
+            .map_err(|e| {
+                let cannot = Error::usage(format!("cannot write `{}`", path.display()));
+                own_file::cannot_make(path, cannot.because(e))
+            })?;
         Ok(Self {
             path: path.to_owned(),
             file,

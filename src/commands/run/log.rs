@@ -120,7 +120,10 @@ fn cannot_open(target: &LogTarget, error: std::io::Error) -> Error {
     if not_ours {
         error.hint("give `--log` another name: rescore adds only to logs of its own")
     } else {
-        error
+        match target.file() {
+            Some(path) => own_file::cannot_make(path, error),
+            None => error,
+        }
     }
 }
 

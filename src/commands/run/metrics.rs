@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::service::ConnectedService;
 use crate::base::error::{Error, Result, shown};
 use crate::base::money::Tariff;
+use crate::base::own_file;
 use crate::config::WatchConfig;
 use crate::observe::{MetricsFile, MetricsLabels};
 
@@ -39,8 +40,9 @@ pub(super) fn file(
     tariff: Option<Tariff>,
 ) -> Result<MetricsFile> {
     let labels = MetricsLabels { job, endpoint };
-    let shown = shown(&path);
+    let named = path.clone();
     MetricsFile::new(path, labels, tariff).map_err(|error| {
-        Error::usage(format!("cannot write the metrics to `{shown}`")).because(error)
+        let cannot = Error::usage(format!("cannot write the metrics to `{}`", shown(&named)));
+        own_file::cannot_make(&named, cannot.because(error))
     })
 }

@@ -156,7 +156,7 @@ impl LoggedSignals {
 }
 
 fn before_the_first_call(signal: Signal) -> Error {
-    Error::interrupted(signal).detail("nothing was sent: it came before the first call")
+    Error::interrupted(signal).detail("nothing was sent: the signal came before the first call")
 }
 
 impl From<Signal> for CancelReason {

@@ -60,7 +60,10 @@ pub(in crate::input) fn scan(
                         "{}: the quote that opens at line {} is never closed",
                         buffer.source.name(),
                         line + lines
-                    )))
+                    ))
+                    .hint(
+                        "close it; if it belongs to the value, double it and put the value in quotes",
+                    ))
                 }
                 _ => buffer
                     .check_size(buffer.bytes.len(), max_record, line)

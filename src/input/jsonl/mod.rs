@@ -6,6 +6,7 @@
 mod lines;
 mod member_text;
 mod member_uses;
+mod nested;
 mod object;
 mod parser;
 

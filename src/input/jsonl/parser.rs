@@ -13,6 +13,7 @@ use super::super::sniff;
 use super::lines::{lines_of, readable};
 use super::member_text;
 use super::member_uses::{MemberLookup, MemberUses};
+use super::nested;
 use super::object::{ObjectMembers, OurNames, TextPlace};
 use crate::base::error::Result;
 use crate::fields::{
@@ -93,8 +94,10 @@ impl JsonlParser {
                 (false, FEW_ROWS..) => MemberSample::Part,
                 (false, _) => MemberSample::Few,
             };
-            parser.described =
-                Mapping::of_members(&members, sample, &settings.assignments, file)?.described;
+            let nested = || nested::pointers(lines_of(&buffer.bytes).take(SAMPLE_ROWS));
+            let mapping =
+                Mapping::of_members(&members, nested, sample, &settings.assignments, file)?;
+            parser.described = mapping.described;
         }
         Ok(parser)
     }

@@ -64,7 +64,11 @@ impl ScoredColumns {
             ))
             .hint(format!("`rescore run` writes scored files; {PREFIX}"))
         } else {
-            Error::usage(format!("no column {} in {file}", quoted(name)))
+            let error = Error::usage(format!("no column {} in {file}", quoted(name)));
+            match fields::nearest(name, there) {
+                Some(near) => error.hint(format!("did you mean {}?", quoted(&near))),
+                None => error,
+            }
         };
         error.columns(fields::columns_line(there))
     }

@@ -128,7 +128,8 @@ impl Records for ScoredReader {
         let Some(extent) = extent else {
             return Ok(None);
         };
-        let line = self.buffer.line + extent.lines_before;
+        let start = self.buffer.line;
+        let line = start + extent.lines_before;
         self.buffer
             .check_size(extent.content.range().len(), self.max_record, line)?;
         let row = self.buffer.take(&extent, self.number);
@@ -138,7 +139,7 @@ impl Records for ScoredReader {
             ScoredParser::Jsonl(jsonl) => jsonl.cells(&row),
         };
         let cells = cells.map_err(|failure| Failure {
-            message: format!("line {line}: {}", failure.message).into(),
+            message: format!("{}: {}", extent.lines(start), failure.message).into(),
             ..failure
         });
         let encoding = self.encoding;

@@ -134,6 +134,17 @@ fn what_is_not_a_scored_file_is_refused_with_what_is_missing() {
             "no column `country` in the input",
         ),
         (
+            "country,transaction_id,risk_score,decision\nFR,t,1,block\n",
+            &["contry"],
+            "no column `contry` in the input\n  columns: country, transaction_id, risk_score, decision\n\n\
+             hint: did you mean `country`?",
+        ),
+        (
+            "{\"country\":\"FR\",\"transaction_id\":\"t\",\"risk_score\":1,\"decision\":\"block\"}\n",
+            &["contry"],
+            "hint: did you mean `country`?",
+        ),
+        (
             "{\"transaction_id\":\"t\",\"risk_score\":\"1\",\"decision\":\"block\"}\n",
             &[],
             "row 1 has a value in `risk_score` that rescore never writes",

@@ -98,7 +98,14 @@ async fn a_service_that_only_refuses_stops_the_run_after_a_quarter_of_an_hour() 
         let began = Instant::now();
         let scorer = Fixture::new(Scripted::new(refusal.immediately()).row(1, [GOOD])).build();
         assert_eq!(scorer.outcome(1).await.outline(), "t-1");
-        assert_eq!(scorer.outcome(2).await.outline(), "- ! max_wait 3");
+        let stopped = scorer.outcome(2).await;
+        assert_eq!(stopped.outline(), "- ! max_wait 3");
+        // Not that the service asked to wait: one of them named no time.
+        let said = stopped.report();
+        assert!(
+            said.contains(" has refused every call for 15 min"),
+            "{said}"
+        );
         let minutes = began.elapsed().as_secs() / 60;
         assert!((15..=17).contains(&minutes), "{minutes}");
         assert!(scorer.calls(2).len() <= most, "{}", scorer.calls(2).len());

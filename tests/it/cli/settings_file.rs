@@ -311,6 +311,30 @@ fn a_price_in_the_file_is_one_for_a_currency_that_is_typed() {
 }
 
 #[test]
+fn the_pace_is_shown_also_if_it_is_not_given() {
+    let place = Place::new();
+    let show = |file: &str, pace: [(&str, &str); 2]| {
+        place.write("settings.toml", file);
+        let done = place.rescore("config --config settings.toml").done();
+        let lines = shown(&done);
+        for (setting, from) in pace {
+            let line = (setting.to_owned(), from.to_owned());
+            done.check(lines.contains(&line), setting);
+        }
+    };
+    let fewer = "default, or fewer if few files may be open";
+    let concurrency = ("concurrency = \"512\"", fewer);
+    show("", [concurrency, ("rate = \"auto\"", "default")]);
+    let unlimited = ("rate = \"unlimited\"", "default with `--sandbox`");
+    show("sandbox = true\n", [concurrency, unlimited]);
+    let (first, second) = ("`settings.toml`, line 1", "`settings.toml`, line 2");
+    show(
+        "rate = \"5/s\"\nconcurrency = 3\n",
+        [("rate = \"5/s\"", first), ("concurrency = \"3\"", second)],
+    );
+}
+
+#[test]
 fn what_is_wrong_with_a_value_is_said_with_its_origin_when_settings_are_shown() {
     let place = Place::new();
     place.write("settings.toml", "\nretries = -1\n");

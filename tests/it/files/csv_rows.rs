@@ -115,6 +115,19 @@ fn an_invalid_row_gets_empty_cells_and_is_in_the_rejects_as_it_was() {
 }
 
 #[test]
+fn a_row_that_a_quote_has_made_of_many_lines_is_named_with_the_first_and_the_last() {
+    let server = Server::good();
+    let csv = "name,email,ip,user_agent\r\n\"A\r\nB\",a@x.org,::1,u\r\n\r\n\
+        \"C,c@x.org,::1,u\r\nD,d@x.org,::1,u\r\n\"E\",e@x.org,::1,u";
+    for end in ["", "\r\n"] {
+        let (_, rejects, _) = score(format!("{csv}{end}").as_bytes(), &server, 1);
+        let rejects = rejects.unwrap();
+        let words = ",lines 5 to 7: text after a closing quote,";
+        assert!(rejects.contains(words), "{rejects}");
+    }
+}
+
+#[test]
 fn each_broken_rule_has_its_reason_word_and_costs_no_call() {
     let server = Server::good();
     let rows: [(&[u8], &str); 15] = [
@@ -182,7 +195,7 @@ fn a_quote_that_is_never_closed_is_named_with_its_line_before_the_first_call() {
     place
         .score(&server, "")
         .exits(2)
-        .says("the quote that opens at line 4 is never closed");
+        .says("the quote that opens at line 4 is never closed\n\nhint: close it");
     assert_eq!(place.names(), ["users.csv"]);
     assert_eq!(server.calls(), 0);
 }

@@ -112,18 +112,19 @@ fn utf_16_is_recognised() {
     let csv = users::csv(1);
     let little: Vec<u8> = csv.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let big: Vec<u8> = csv.encode_utf16().flat_map(u16::to_be_bytes).collect();
-    for file in [
-        [&b"\xff\xfe"[..], &little].concat(),
-        [&b"\xfe\xff"[..], &big].concat(),
-        little,
-        big,
+    // Without a byte order mark, iconv takes UTF-16 for one of the two.
+    for (file, encoding) in [
+        ([&b"\xff\xfe"[..], &little].concat(), "UTF-16"),
+        ([&b"\xfe\xff"[..], &big].concat(), "UTF-16"),
+        (little, "UTF-16LE"),
+        (big, "UTF-16BE"),
     ] {
         let place = Place::with("users.csv", file);
         place
             .score(&server, "")
             .exits(2)
-            .says("UTF-16")
-            .says("iconv");
+            .says("it is UTF-16 text")
+            .says(&format!("`iconv -f {encoding} -t UTF-8`"));
         assert_eq!(place.names(), ["users.csv"]);
     }
     assert_eq!(server.calls(), 0);
@@ -182,6 +183,7 @@ fn gzip(text: &str) -> Vec<u8> {
 
 #[test]
 fn a_compressed_file_that_is_cut_off_or_damaged_is_refused_before_the_first_call() {
+    const TRUNCATED: &str = "it ends too early\n\nhint: it is incomplete: make or copy it again";
     let (csv, server) = (users::csv(3_000), Server::good());
     let mut zstd = zstd::Encoder::new(Vec::new(), 0).unwrap();
     // As the command does.
@@ -196,8 +198,8 @@ fn a_compressed_file_that_is_cut_off_or_damaged_is_refused_before_the_first_call
         let mut checksum = packed.clone();
         checksum[packed.len() - 6] ^= 1;
         for (bytes, words) in [
-            (&packed[..half], "it ends too early"),
-            (&packed[..packed.len() - 1], "it ends too early"),
+            (&packed[..half], TRUNCATED),
+            (&packed[..packed.len() - 1], TRUNCATED),
             (&damaged, "it is damaged"),
             (&checksum, "it is damaged"),
         ] {

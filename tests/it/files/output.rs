@@ -159,15 +159,23 @@ fn a_path_that_cannot_be_written_is_found_before_the_first_call() {
     run.done()
         .exits(2)
         .says("cannot write `new/`\n  it is a directory");
-    for args in [
+    for [option, name] in [
+        ["-o", "no/such/scored.csv"],
+        ["--output-dir", "no/such/scored"],
         ["--rejects", "no/such/rejects.csv"],
         ["--summary", "no/such/summary.json"],
+        ["--log", "no/such/run.log"],
+        ["--metrics", "no/such/rescore.prom"],
     ] {
-        place
-            .run(&server, ["users.csv", "-o", "scored.csv", args[0], args[1]])
-            .done()
-            .exits(2)
-            .says(args[1]);
+        let output: &[_] = match option {
+            "-o" | "--output-dir" => &[],
+            _ => &["-o", "scored.csv"],
+        };
+        let run = place.run(&server, ["users.csv", option, name]);
+        let done = run.args(output).done();
+        done.exits(2)
+            .says(name)
+            .says("hint: create the directory `no/such` first");
     }
     assert_eq!(
         (server.calls(), place.names()),

@@ -85,11 +85,26 @@ fn a_file_of_another_kind_is_named_with_the_way_out() {
             "users.csv",
             [csv.as_bytes(), b"9,Na\0me\n"].concat(),
             "it is not text: line 202 contains a NUL byte",
-            "CSV, TSV and JSONL in UTF-8",
+            "`tr -d '\\000'`",
         ),
     ] {
         refused(name, &content, []).says(what).says(fix);
     }
+}
+
+#[test]
+fn a_title_above_the_header_is_to_be_removed() {
+    let csv = users::csv(2);
+    for title in ["Users of 2026", "Users of 2026,,,,", "\"Users, all\",,"] {
+        let content = format!("{title}\n{csv}");
+        refused("users.csv", content.as_bytes(), [])
+            .says("no column")
+            .says("hint: the first line has far fewer values than the next");
+    }
+    // A header that only lacks columns is none.
+    let content = "id,note\n1,a\n";
+    let done = refused("users.csv", content.as_bytes(), []);
+    done.check(!done.stderr.contains("title"), "no title");
 }
 
 #[test]

@@ -197,7 +197,7 @@ fn a_signal_before_the_header_is_there_ends_the_run_with_a_word() {
         let done = running.done();
         done.exits(code)
             .says(&format!("error: {word}\n"))
-            .says("nothing was sent: it came before the first call");
+            .says("nothing was sent: the signal came before the first call");
         assert_eq!((server.calls(), place.names().len()), (0, 0));
         drop(producer);
     }

@@ -53,7 +53,10 @@ fn one_answer_that_is_not_json_is_enough_also_when_earlier_answers_are_known() {
         let server = Server::start(move |_| action.clone());
         run(&place, &server, &[])
             .exits(3)
-            .says("error: the first answer of `127.0.0.1` does not look like the service's: it is not JSON");
+            .says("error: the first answer of `127.0.0.1` does not look like the service's: it is not JSON")
+            .says("the service gives no verdicts: stopping")
+            .says("hint: the call may have been billed; check `--base-url`")
+            .silent_about("consecutive rows");
         assert_eq!(server.calls(), 1);
     }
     // A nightly run: all users but the last are known.

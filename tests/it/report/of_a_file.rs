@@ -74,7 +74,11 @@ fn the_page_has_the_verdicts_of_the_file_and_the_numbers_of_the_summary() {
     assert_eq!(rows.sum::<u64>(), 41);
     has(
         &words(&page, "what-if"),
-        &["of the 41 scored rows", "today"],
+        &[
+            "of the 41 scored rows",
+            "The shares at the top of the page are of all 45 rows.",
+            "today",
+        ],
     );
     has(
         &text(&page),
