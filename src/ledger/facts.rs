@@ -32,6 +32,10 @@ pub(crate) struct LedgerFacts {
     pub(crate) known_limit: Option<KnownLimit>,
     /// Requests that the service failed on in earlier runs while it answered others.
     pub(crate) failing_requests: HashSet<RequestKey>,
+    /// Requests of earlier runs, where the ledger is the run's own, that may have been billed without a verdict.
+    pub(crate) doubtful_requests: u64,
+    /// The most calls whose answers an earlier run has lost when it was killed, where the ledger is the run's own.
+    pub(crate) lost_calls: u32,
     /// How many answers were brought to the server that had waited on this machine.
     pub(crate) brought_in: u64,
 }

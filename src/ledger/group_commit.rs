@@ -66,6 +66,18 @@ impl<T> Queue<T> {
     }
 }
 
+impl<T> Group<T> {
+    /// How long it waits for more items, where `enough` of them wait no longer; `None` if not at all.
+    fn gathers_for(&self, enough: usize) -> Option<Duration> {
+        let longest = match self.urgency {
+            Urgency::WithAnswers => GATHER,
+            Urgency::Soon => GATHER_SOON,
+            Urgency::Now => return None,
+        };
+        (self.items.len() < enough && !self.closed).then_some(longest)
+    }
+}
+
 impl<T> Sender<T> {
     /// Sends an item; returns it when the other end is gone.
     pub(super) fn send(&self, item: T, urgency: Urgency) -> Result<(), T> {
@@ -91,8 +103,7 @@ impl<T> Receiver<T> {
     pub(super) fn next(&self, patience: Option<Duration>) -> Option<Vec<T>> {
         let Self(queue) = self;
         let is_empty = |group: &mut Group<T>| group.items.is_empty() && !group.closed;
-        let is_small = |group: &Group<T>| group.items.len() < queue.enough && !group.closed;
-        let group = if let Some(patience) = patience {
+        let mut group = if let Some(patience) = patience {
             let waited = queue
                 .changed
                 .wait_timeout_while(queue.lock(), patience, is_empty);
@@ -104,16 +115,15 @@ impl<T> Receiver<T> {
         if group.items.is_empty() {
             return (!group.closed).then(Vec::new);
         }
-        let waited = queue.changed.wait_timeout_while(group, GATHER, |group| {
-            group.urgency < Urgency::Soon && is_small(group)
-        });
-        let (group, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let waited = queue
-            .changed
-            .wait_timeout_while(group, GATHER_SOON, |group| {
-                group.urgency == Urgency::Soon && is_small(group)
-            });
-        let (mut group, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        while let Some(longest) = group.gathers_for(queue.enough) {
+            let as_before = |group: &mut Group<T>| group.gathers_for(queue.enough) == Some(longest);
+            let waited = queue.changed.wait_timeout_while(group, longest, as_before);
+            let (waited, result) = waited.unwrap_or_else(PoisonError::into_inner);
+            group = waited;
+            if result.timed_out() {
+                break;
+            }
+        }
         group.urgency = Urgency::default();
         // The next group is about as large.
         let room = Vec::with_capacity(group.items.len());
@@ -165,6 +175,23 @@ mod tests {
         drop(sender);
         assert_eq!(receiver.next(Some(Duration::ZERO)), Some(vec![9]));
         assert_eq!(receiver.next(Some(GATHER)), None);
+    }
+
+    #[test]
+    fn a_group_waits_as_long_as_its_most_urgent_item_may() {
+        const ENOUGH: usize = 4;
+        let (sender, receiver) = queue(ENOUGH);
+        let sent = |urgency| {
+            assert_eq!(sender.send((), urgency), Ok(()));
+            receiver.0.lock().gathers_for(ENOUGH)
+        };
+        assert_eq!(sent(Urgency::WithAnswers), Some(GATHER));
+        assert_eq!(sent(Urgency::Soon), Some(GATHER_SOON));
+        assert_eq!(sent(Urgency::WithAnswers), Some(GATHER_SOON));
+        assert_eq!(sent(Urgency::Soon), None, "enough");
+        assert_eq!(receiver.next(None).map(|group| group.len()), Some(ENOUGH));
+        assert_eq!(sent(Urgency::WithAnswers), Some(GATHER), "the next group");
+        assert_eq!(sent(Urgency::Now), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::db::outputs::OutputState;
 use super::facts::LedgerFacts;
+use super::kept_fields::FieldsToKeep;
 use super::location::LedgerLocation;
 use super::lock::OutputLock;
 #[cfg(feature = "postgres")]
@@ -16,7 +17,6 @@ use super::session::{OpenLedger, RunningLedger};
 use super::settings::LedgerSettings;
 use super::writer::LedgerWriter;
 use crate::base::error::Result;
-use crate::raw_json::Pointer;
 use crate::telemetry::shared_pace::SharedPace;
 
 /// A ledger that is open for a run that has not started.
@@ -77,7 +77,7 @@ impl OpenedLedger {
 
     /// The additional fields that new answers must be stored with.
     #[must_use]
-    pub(crate) fn fields(&self) -> &[Pointer] {
+    pub(crate) fn fields(&self) -> FieldsToKeep {
         match self {
             Self::File(ledger) => ledger.fields(),
             #[cfg(feature = "postgres")]

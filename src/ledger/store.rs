@@ -37,6 +37,15 @@ pub(crate) struct ClaimRequest {
     pub(crate) body: Bytes,
 }
 
+/// A claim that ends without an answer: another run may ask.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Release {
+    /// Names the request.
+    pub(crate) key: RequestKey,
+    /// Whether it may have been billed all the same: then the next one that asks counts it, in this run or in another.
+    pub(crate) doubtful: bool,
+}
+
 /// What a claim led to.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ClaimResult {
@@ -51,15 +60,21 @@ pub(crate) enum ClaimResult {
     Taken,
 }
 
+/// The most calls whose answers a kill can lose, from the start of a run that has a ledger of its own: more are recorded when
+/// half of them are out.
+pub(crate) const CALLS_AT_START: u32 = 16;
+
 /// What is done in one transaction.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Work<'a> {
     /// What becomes durable. The claims of these requests end.
     pub(crate) records: &'a [Record],
     /// Claims of requests that were not called for, or got no answer, end as well.
-    pub(crate) releases: &'a [RequestKey],
+    pub(crate) releases: &'a [Release],
     /// After all that, these are looked up again, and claimed if nothing is known.
     pub(crate) claims: &'a [ClaimRequest],
+    /// The most calls whose answers a kill can lose from now on, if that has grown.
+    pub(crate) calls: Option<u32>,
 }
 
 /// What the renewal of a lease meant.
@@ -126,6 +141,10 @@ pub(crate) trait Store: Send {
 
     /// The service has failed on these requests; stored with the next group or at the end.
     fn add_failing(&mut self, keys: Vec<RequestKey>);
+
+    /// The run has counted so many of the calls that earlier runs have lost, where nobody else writes to the store; said before
+    /// its end.
+    fn counted_lost_calls(&mut self, _: u64) {}
 
     /// The run is over, and its worker with all its claims; `finished` where it reached the end of its input.
     fn end(&mut self, finished: Option<FinishedRun>);

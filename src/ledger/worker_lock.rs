@@ -17,7 +17,7 @@ use crate::base::own_file;
 /// What the names of the locks have after the ledger's.
 const WORKER: &str = "-worker-";
 
-/// Names a worker among those that use a ledger: 31 bits.
+/// Names a worker among those that use a ledger: 31 bits. None is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct WorkerId(pub(super) u32);
 
@@ -26,7 +26,7 @@ impl WorkerId {
     fn random() -> Self {
         let bytes = RandomState::new().hash_one(()).to_le_bytes();
         let [a, b, c, d, ..] = bytes;
-        Self(u32::from_le_bytes([a, b, c, d]) >> 1)
+        Self((u32::from_le_bytes([a, b, c, d]) >> 1).max(1))
     }
 }
 

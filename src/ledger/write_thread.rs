@@ -20,7 +20,8 @@ use super::request_key::RequestKey;
 #[cfg(feature = "postgres")]
 use super::store::LeaseRenewal;
 use super::store::{
-    AnswerCounts, ClaimRequest, ClaimResult, Contact, FinishedRun, Payload, Record, Store, Work,
+    AnswerCounts, ClaimRequest, ClaimResult, Contact, FinishedRun, Payload, Record, Release, Store,
+    Work,
 };
 use crate::base::error::{Error, Result};
 
@@ -42,7 +43,9 @@ pub(super) enum Pending {
         done: oneshot::Sender<Result<Claimed>>,
     },
     /// A claim that ends without a record.
-    Release(RequestKey),
+    Release(Release),
+    /// The most calls whose answers a kill can lose from now on.
+    Calls(u32),
 }
 
 /// What claims led to.
@@ -64,6 +67,8 @@ pub(super) struct NewNotes {
     pub(super) limit: Option<KnownLimit>,
     pub(super) failing: Vec<RequestKey>,
     pub(super) finished: Option<FinishedRun>,
+    /// How many of the calls that earlier runs have lost the run has counted.
+    pub(super) counted_lost_calls: u64,
     /// The other way: why the run must stop, although what it stores is still kept.
     pub(super) given_up: Option<Error>,
 }
@@ -113,7 +118,8 @@ impl Renewals {
 struct ReceivedGroup {
     records: Vec<Record>,
     recorded: Vec<oneshot::Sender<Result<Payload>>>,
-    releases: Vec<RequestKey>,
+    releases: Vec<Release>,
+    calls: Option<u32>,
     claims: Vec<ClaimRequest>,
     /// How many of the claims belong together, and who waits for them.
     claimed: Vec<(usize, oneshot::Sender<Result<Claimed>>)>,
@@ -136,7 +142,8 @@ impl ReceivedGroup {
                     group.claimed.push((requests.len(), done));
                     group.claims.extend(requests);
                 }
-                Pending::Release(key) => group.releases.push(key),
+                Pending::Release(release) => group.releases.push(release),
+                Pending::Calls(calls) => group.calls = Some(calls),
             }
         }
         group
@@ -147,6 +154,7 @@ impl ReceivedGroup {
             records: &self.records,
             releases: &self.releases,
             claims: &self.claims,
+            calls: self.calls,
         }
     }
 
@@ -206,7 +214,11 @@ impl<S: Store> WriteThread<S> {
         // What a disk says after a failure cannot be trusted.
         if broken.is_none() {
             self.pass_on_notes();
-            let finished = self.notes.lock().finished;
+            let (finished, counted) = {
+                let notes = self.notes.lock();
+                (notes.finished, notes.counted_lost_calls)
+            };
+            self.store.counted_lost_calls(counted);
             self.store.end(finished);
         }
         self.store.count()

@@ -3,7 +3,8 @@
 //! A thread of its own writes (`write_thread`), and each answer's call waits until the answer is durable. In a ledger that
 //! runs share, requests are claimed the same way before they are called for, so that no two runs pay for one.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::SystemTime;
@@ -13,6 +14,7 @@ use tokio::sync::oneshot;
 use super::answer_memory::AnswerMemory;
 use super::bloom_filter::BloomFilter;
 use super::clock::millis;
+use super::db::claim_rows::ClaimedKey;
 use super::group_commit::{Sender, Urgency, queue};
 use super::known_limit::KnownLimit;
 use super::lease::{Holding, Lease, LeaseTerms, WorkerNumber};
@@ -22,7 +24,9 @@ use super::packed::Fingerprint;
 use super::request_key::{RequestHasher, RequestKey, RunId};
 use super::request_uuids::RequestUuids;
 use super::sealed_failure::SealedFailure;
-use super::store::{AnswerCounts, ClaimRequest, FinishedRun, Payload, Record, Store};
+use super::store::{
+    AnswerCounts, CALLS_AT_START, ClaimRequest, FinishedRun, Payload, Record, Release, Store,
+};
 use super::write_thread::{Claimed, Notes, Pending, WriteThread};
 use crate::base::error::{Error, Result};
 use crate::telemetry::pace::Limit;
@@ -41,6 +45,11 @@ pub struct LedgerWriter {
     in_memory: Option<RefCell<AnswerMemory>>,
     /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
     earliest: i64,
+    /// What earlier runs have asked about without a verdict, until a call for it leaves no doubt; where no other run writes to
+    /// the ledger.
+    doubtful: RefCell<HashSet<ClaimedKey>>,
+    /// The most calls whose answers a kill can lose, as it is recorded; `None` where claims say which these are.
+    calls: Option<Cell<u32>>,
     pending: Sender<Pending>,
     notes: Arc<Notes>,
     /// The lease; `None` where no other run writes to the ledger.
@@ -59,6 +68,10 @@ pub(super) struct WriterSettings {
     pub(super) lookup: Option<Lookup>,
     /// Whether nothing keeps the answers beyond the run.
     pub(super) in_memory: bool,
+    /// What earlier runs have asked about without a verdict, where no other run writes to the ledger.
+    pub(super) doubtful: HashSet<ClaimedKey>,
+    /// Whether the most calls are recorded whose answers a kill can lose.
+    pub(super) counts_calls: bool,
     /// The lease that its claims need; `None` where no other run writes to the ledger.
     pub(super) lease: Option<LeaseTerms>,
     /// A group of so many records waits no longer.
@@ -78,6 +91,8 @@ impl LedgerWriter {
             earliest,
             lookup,
             in_memory,
+            doubtful,
+            counts_calls,
             lease,
             enough,
         } = settings;
@@ -106,6 +121,8 @@ impl LedgerWriter {
             failed: RefCell::default(),
             in_memory: in_memory.then(RefCell::default),
             earliest,
+            doubtful: RefCell::new(doubtful),
+            calls: counts_calls.then(|| Cell::new(CALLS_AT_START)),
             pending: sender,
             notes,
             lease,
@@ -199,12 +216,39 @@ impl LedgerWriter {
         claimed.await.map_err(|_| thread_is_gone())?
     }
 
-    /// Ends the claim of a request that was not called for, or that got no answer: another run may ask.
-    pub(crate) fn release(&self, key: RequestKey) {
+    /// Ends the claim of a request that was not called for, or that got no answer: another run may ask. Where no other run
+    /// writes to the ledger, only what is doubtful is kept for the next one, and ends once it is not.
+    pub(crate) fn release(&self, release: Release) {
+        let was_doubtful = || { self.doubtful.borrow_mut() }.remove(&(&release.key).into());
+        if !release.doubtful && !self.is_shared() && !was_doubtful() {
+            return;
+        }
         // If the thread is gone, the claim ends with the worker.
         let _ = self
             .pending
-            .send(Pending::Release(key), Urgency::WithAnswers);
+            .send(Pending::Release(release), Urgency::WithAnswers);
+    }
+
+    /// So many calls are out, or have answers that are not durable yet. When that grows, it is recorded before it has doubled,
+    /// so that this hardly ever costs a sync.
+    pub(crate) fn calls_out(&self, calls: usize) {
+        let Some(recorded) = &self.calls else {
+            return;
+        };
+        let most = u32::try_from(calls).unwrap_or(u32::MAX).saturating_mul(2);
+        if most > recorded.get() {
+            let most = most.checked_next_power_of_two().unwrap_or(u32::MAX);
+            recorded.set(most);
+            // If the thread is gone, so is the run.
+            let _ = { &self.pending }.send(Pending::Calls(most), Urgency::WithAnswers);
+        }
+    }
+
+    /// Whether an earlier run has asked about a request without a verdict, so that it may have been billed; always `false`
+    /// where runs share the ledger, as a claim says it there.
+    pub(crate) fn was_doubtful(&self, key: &RequestKey) -> bool {
+        let doubtful = self.doubtful.borrow();
+        !doubtful.is_empty() && doubtful.contains(&key.into())
     }
 
     /// What the claims of a worker are worth now; always held where no other run writes to the ledger.
@@ -278,6 +322,11 @@ impl LedgerWriter {
     /// output after it is another run.
     pub(crate) fn finish(&self, finished: FinishedRun) {
         self.notes.lock().finished = Some(finished);
+    }
+
+    /// Records, at the end, that the run has counted so many of the calls that earlier runs have lost.
+    pub(crate) fn counted_lost_calls(&self, calls: u64) {
+        self.notes.lock().counted_lost_calls = calls;
     }
 
     /// Stores the load that the service was just found to accept, with the next answers or at the end.

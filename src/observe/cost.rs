@@ -2,7 +2,7 @@
 //!
 //! Only the service knows its bill. *Spent* are the calls that it answered with success, with a usable verdict or not: all
 //! of these are billed. *Spent at most* are also the calls that may have been billed: without an answer, failed by the
-//! service for no clear reason, or still out. *Saved* are the rows that reused an answer.
+//! service for no clear reason, still out, or lost when an earlier run was killed. *Saved* are the rows that reused an answer.
 
 use serde::Serialize;
 
@@ -48,6 +48,7 @@ pub(super) fn so_far(cost: Cost, tariff: &Tariff, sandbox: bool) -> String {
 pub(super) fn in_all(stats: &Stats, tariff: &Tariff, sandbox: bool) -> Vec<String> {
     let (cost, would_have) = (Cost::of(stats, tariff), would_have(sandbox));
     let (billed, maybe, reused) = (stats.billed(), stats.maybe_billed(), stats.reused());
+    let lost = stats.asked_by_killed_run();
     let mut spent = format!("{would_have}spent {}", tariff.shown(cost.spent));
     if billed > 0 {
         spent += &format!(": {} at {}", counted(billed, "answer"), tariff.shown_for(1));
@@ -56,7 +57,7 @@ pub(super) fn in_all(stats: &Stats, tariff: &Tariff, sandbox: bool) -> Vec<Strin
         spent += &format!(
             "; at most {}, with {} that may have been billed",
             tariff.shown(cost.spent_at_most),
-            counted(maybe, "failed call")
+            counted(maybe, if lost > 0 { "call" } else { "failed call" })
         );
     }
     let saved = format!(

@@ -230,12 +230,9 @@ impl<'a, S> Rows<'a, S> {
     pub(super) fn resolve(&mut self, outcome: RowOutcome) -> Result<(), Stop> {
         let RowOutcome { row, verdict, stop } = outcome;
         let has_failed = matches!(verdict, Some(Verdict::Failed(_)));
-        let (key, same) = self.take_same(row);
+        let (_, same) = self.take_same(row);
         for same in same {
             self.settle(same, verdict.clone(), Origin::Duplicate);
-        }
-        if self.claims.is_some() && !matches!(verdict, Some(Verdict::Scored(..))) {
-            key.inspect(|key| self.scorer.release(*key));
         }
         self.settle(row, verdict, Origin::Called);
         match stop {

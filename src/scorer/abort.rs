@@ -1,35 +1,42 @@
-//! Guards that report abandoned money: a call that is out, and a paid answer that is not durable yet.
+//! A guard that reports a call that is abandoned.
 //!
-//! A future that is dropped runs no code of its own; these guards report what it leaves behind.
+//! A future that is dropped runs no code of its own; this guard reports what it leaves behind.
 
 use tokio::time::Instant;
 
-use crate::row::RowNumber;
+use super::recorder::RowRecorder;
+use super::row_call::RowCall;
 use crate::telemetry::event::{Again, Event};
-use crate::telemetry::hub::Events;
 
-/// A call that is out. Dropped before its end, it reports that it was abandoned: it may have been billed.
+/// A call that is out. Dropped before its end, it reports that it was abandoned: it may have been billed, and the ledger
+/// keeps that for the next run that asks.
 pub(super) struct CallInFlight<'a> {
-    events: &'a Events,
-    row: RowNumber,
+    recorder: &'a RowRecorder,
+    call: &'a RowCall,
     attempt: u32,
+    leaves_doubt: bool,
     out: bool,
 }
 
 impl<'a> CallInFlight<'a> {
     /// Reports that a call goes out at `when`, which is this attempt of its row.
     pub(super) fn start(
-        events: &'a Events,
+        recorder: &'a RowRecorder,
         when: Instant,
-        row: RowNumber,
+        call: &'a RowCall,
         attempt: u32,
         again: Option<Again>,
+        leaves_doubt: bool,
     ) -> Self {
-        events.emit_at(when, Event::AttemptBegan { row, again });
+        let row = call.row;
+        recorder
+            .events
+            .emit_at(when, Event::AttemptBegan { row, again });
         Self {
-            events,
-            row,
+            recorder,
+            call,
             attempt,
+            leaves_doubt,
             out: true,
         }
     }
@@ -44,39 +51,10 @@ impl<'a> CallInFlight<'a> {
 impl Drop for CallInFlight<'_> {
     fn drop(&mut self) {
         if self.out {
-            let (row, attempt) = (self.row, self.attempt);
-            self.events.emit(Event::AttemptAbandoned { row, attempt });
-        }
-    }
-}
-
-/// A paid answer on its way to the disk. Dropped before it is there, it reports that the answer may be lost.
-pub(super) struct PaidAnswer<'a> {
-    events: &'a Events,
-    row: RowNumber,
-    durable: bool,
-}
-
-impl<'a> PaidAnswer<'a> {
-    /// An answer for this row that is not durable yet.
-    pub(super) const fn new(events: &'a Events, row: RowNumber) -> Self {
-        Self {
-            events,
-            row,
-            durable: false,
-        }
-    }
-
-    /// The answer is durable.
-    pub(super) fn kept(mut self) {
-        self.durable = true;
-    }
-}
-
-impl Drop for PaidAnswer<'_> {
-    fn drop(&mut self) {
-        if !self.durable {
-            self.events.emit(Event::AnswerLost(self.row));
+            let (row, attempt) = (self.call.row, self.attempt);
+            let abandoned = Event::AttemptAbandoned { row, attempt };
+            self.recorder.events.emit(abandoned);
+            self.recorder.release(self.call, self.leaves_doubt);
         }
     }
 }

@@ -45,12 +45,16 @@ impl<S: Service> Scorer<S> {
         async move {
             let key = self.caller.key.borrow().number();
             history.calls = history.calls.saturating_add(1);
+            if let Some(ledger) = &self.recorder.ledger {
+                ledger.calls_out(self.caller.gate.undurable());
+            }
             let in_flight = CallInFlight::start(
-                &self.recorder.events,
+                &self.recorder,
                 permit.began(),
-                call.row,
+                call,
                 history.calls,
                 history.again,
+                self.leaves_doubt(),
             );
             let exchange = self
                 .caller

@@ -7,9 +7,8 @@ use super::api_key::{KeyGeneration, KeyRefusal};
 use super::row_call::RowCall;
 use crate::base::error::Error;
 use crate::base::request_uuid::RequestUuid;
-use crate::ledger::RequestUuids;
+use crate::ledger::{FieldsToKeep, RequestUuids};
 use crate::pace::Gate;
-use crate::raw_json::Pointer;
 use crate::service::{Exchange, KeyRenewal, Outcome, Service, classify, classify_repeatable};
 
 /// Makes the calls.
@@ -23,7 +22,7 @@ pub(crate) struct Caller<S> {
     /// How long the latest call took.
     pub(super) latest: Cell<Duration>,
     /// Further fields of the answer that are kept; those that are written come first.
-    pub(super) fields: Box<[Pointer]>,
+    fields: FieldsToKeep,
     /// Makes the UUIDs by which the service recognises requests; `None` if it does not.
     uuids: Option<RequestUuids>,
 }
@@ -31,7 +30,7 @@ pub(crate) struct Caller<S> {
 impl<S> Caller<S> {
     /// A caller of this service that keeps these further fields of its answers.
     #[must_use]
-    pub(crate) fn new(service: S, gate: Gate, fields: Box<[Pointer]>) -> Self {
+    pub(crate) fn new(service: S, gate: Gate, fields: FieldsToKeep) -> Self {
         Self {
             service,
             gate,
@@ -61,10 +60,11 @@ impl<S> Caller<S> {
 
     /// What a call brought, and what that means.
     pub(super) fn classify(&self, exchange: Exchange) -> Outcome {
+        let fields = self.fields.borrow();
         if self.recognises_requests() {
-            classify_repeatable(exchange, &self.fields)
+            classify_repeatable(exchange, &fields)
         } else {
-            classify(exchange, &self.fields)
+            classify(exchange, &fields)
         }
     }
 }

@@ -4,6 +4,8 @@
 
 use std::num::NonZeroU64;
 
+use tokio::sync::watch;
+
 use super::caller::Caller;
 use super::outage::Outage;
 use super::parts::Scorer;
@@ -137,8 +139,9 @@ impl Fixture {
         };
         let decisions = DecisionPolicy::default();
         let uuids = self.recognises_requests.then(RequestUuids::of_pass);
+        let (_, fields) = watch::channel(Vec::new());
         Scorer::new(
-            Caller::new(self.service, gate, Box::default()).identifying(uuids),
+            Caller::new(self.service, gate, fields).identifying(uuids),
             policies,
             RowRecorder::new(self.ledger, decisions, self.events, &[]),
         )

@@ -19,6 +19,7 @@ mod fixture;
 mod missing_fields;
 mod outage;
 mod outcome;
+mod paid_answer;
 mod parts;
 mod policies;
 mod queries;

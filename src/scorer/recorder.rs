@@ -2,12 +2,13 @@
 
 use std::cell::RefCell;
 
-use super::abort::PaidAnswer;
 use super::missing_fields::{FieldsMissing, MissingFields};
 use super::outcome::{RowOutcome, Stop};
+use super::paid_answer::PaidAnswer;
+use super::row_call::RowCall;
 use super::transactions::{RequestHash, RowOfFile, Transactions};
 use crate::base::error::Error;
-use crate::ledger::{LedgerWriter, RequestKey};
+use crate::ledger::{LedgerWriter, Release, RequestKey};
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
 use crate::service::{Class, Fault};
@@ -56,6 +57,13 @@ impl RowRecorder {
                 missing: MissingFields::new(fields, level),
                 below_zero: false,
             }),
+        }
+    }
+
+    /// Ends the claim of a row without an answer, and the doubt that earlier runs have left, unless it is doubtful now.
+    pub(super) fn release(&self, call: &RowCall, doubtful: bool) {
+        if let (Some(ledger), Some(key)) = (&self.ledger, call.key) {
+            ledger.release(Release { key, doubtful });
         }
     }
 

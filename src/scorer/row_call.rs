@@ -47,14 +47,15 @@ pub(super) struct RowHistory {
     pub(super) again: Option<Again>,
     /// Whether the outcome of one of its calls is unknown.
     is_doubtful: bool,
+    /// Whether one of its calls may have been billed that brought no verdict.
+    may_be_billed: bool,
     /// Its calls that may have been billed, and that were repeated.
     doubtful: DoubtfulCalls,
 }
 
 impl RowHistory {
-    /// The history of a row before its first call.
-    pub(super) fn new(request: RequestHash, attempts: Attempts, call: &RowCall) -> Self {
-        let taken_over = call.claim.is_some_and(|claim| claim.taken_over);
+    /// The history of a row before its first call; `taken_over` if another run may have called for it.
+    pub(super) fn new(request: RequestHash, attempts: Attempts, taken_over: bool) -> Self {
         Self {
             request,
             calls: 0,
@@ -62,6 +63,7 @@ impl RowHistory {
             refusals: RowRefusals::default(),
             again: taken_over.then_some(Again::TakenOver),
             is_doubtful: false,
+            may_be_billed: false,
             doubtful: DoubtfulCalls::default(),
         }
     }
@@ -69,6 +71,20 @@ impl RowHistory {
     /// Between two of its calls another worker, which is gone, may have called for the row.
     pub(super) const fn was_taken_over(&mut self) {
         self.again = Some(Again::TakenOver);
+    }
+
+    /// A call has failed in this way.
+    pub(super) const fn failed(&mut self, class: Class) {
+        let may_be_billed = matches!(
+            class,
+            Class::OutcomeUnknown | Class::SafeToRepeat | Class::Useless
+        );
+        self.may_be_billed |= may_be_billed;
+    }
+
+    /// Whether one of its calls may have been billed that brought no verdict.
+    pub(super) const fn may_be_billed(&self) -> bool {
+        self.may_be_billed
     }
 
     /// The next call repeats one that failed in this way.

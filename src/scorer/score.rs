@@ -16,21 +16,39 @@ impl<S: Service> Scorer<S> {
     pub(crate) fn score<'a>(
         &'a self,
         mut call: RowCall,
-        mut permit: Permit<'a>,
+        permit: Permit<'a>,
     ) -> impl Future<Output = RowOutcome> + 'a {
         async move {
             let mut history = self.history(&call);
+            let outcome = self.verdict(&mut call, &mut history, permit).await;
+            self.end_claim(&call, &history, &outcome);
+            outcome
+        }
+    }
+
+    /// Makes attempts until one settles the row.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` stores its arguments twice, and this is part of what is allocated for each row"
+    )]
+    fn verdict<'a>(
+        &'a self,
+        call: &mut RowCall,
+        history: &mut RowHistory,
+        mut permit: Permit<'a>,
+    ) -> impl Future<Output = RowOutcome> {
+        async move {
             loop {
                 // A permit may have been given just before the run started to stop.
                 if self.caller.gate.is_closed() {
                     return RowOutcome::left(call.row);
                 }
-                if !self.holds_claim(&call) {
+                if !self.holds_claim(call) {
                     drop(permit);
-                    if let Err(ended) = self.claim_again(&mut call, &mut history).await {
+                    if let Err(ended) = self.claim_again(call, history).await {
                         return ended;
                     }
-                    permit = match self.permit_after(&history).await {
+                    permit = match self.permit_after(history).await {
                         Ok(permit) => permit,
                         Err(Closed) => return RowOutcome::left(call.row),
                     };
@@ -39,9 +57,9 @@ impl<S: Service> Scorer<S> {
                 if let Err(stop) = self.reserve_call() {
                     return RowOutcome::stopped(call.row, stop);
                 }
-                let ended = self.attempt(&call, &mut history, permit).await;
+                let ended = self.attempt(call, history, permit).await;
                 // Held until the result is durable, and dropped before any other wait: it keeps others from calling.
-                let (next, undurable) = self.settle(&call, ended, &mut history);
+                let (next, undurable) = self.settle(call, ended, history);
                 match next {
                     NextStep::Keep(answer, stop) => {
                         let kept = self.recorder.keep(call.row, call.key, answer).await;
@@ -65,7 +83,7 @@ impl<S: Service> Scorer<S> {
                         }
                     }
                 }
-                permit = match self.permit_after(&history).await {
+                permit = match self.permit_after(history).await {
                     Ok(permit) => permit,
                     Err(Closed) => return RowOutcome::left(call.row),
                 };
@@ -77,7 +95,7 @@ impl<S: Service> Scorer<S> {
     fn history(&self, call: &RowCall) -> RowHistory {
         let request = self.recorder.request_hash(&call.body);
         let attempts = self.policies.borrow_mut().attempts(call.key.as_ref());
-        RowHistory::new(request, attempts, call)
+        RowHistory::new(request, attempts, self.may_be_billed_twice(call))
     }
 
     /// Takes a call out of the run's budget.

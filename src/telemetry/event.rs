@@ -41,6 +41,8 @@ pub(crate) enum Event {
     FileFailed(CancelReason),
     /// No more rows will come of this file.
     InputEnded(InputEnd),
+    /// An earlier run was killed, with this many calls at most whose answers are lost.
+    CallsLost(u32),
     /// A row entered the window.
     RowAdmitted(RowNumber),
     /// So many rows wait now because another run on the same ledger asks about the same users.
@@ -234,7 +236,7 @@ pub(crate) enum Again {
     Failed,
     /// The row's first call with an unknown outcome: the row may be billed twice now.
     OutcomeUnknown,
-    /// Nothing of this run: another run that is gone may have called for the row, so that it may be billed twice now.
+    /// Nothing of this run: another run may have called for the row without an answer, so that it may be billed twice now.
     TakenOver,
 }
 

@@ -79,8 +79,10 @@ pub(crate) struct Stats {
     pub(crate) throttled: u64,
     /// Calls that retry one that may have been billed.
     pub(crate) resent: u64,
-    /// Rows that another run had claimed that is gone now: they may be billed twice as well.
+    /// Rows that another run was about to ask about, or had asked about without an answer: they may be billed twice as well.
     pub(crate) taken_over: u64,
+    /// Calls of an earlier run, which was killed, whose answers are lost: so many at most.
+    pub(crate) lost_calls: u64,
     /// Calls that may have been billed although no answer came back, retried or not.
     pub(crate) unknown_outcome: u64,
     /// Calls that the service failed, perhaps after its work was done.
@@ -159,6 +161,7 @@ impl Stats {
                 self.skipped_with_rejects += u64::from(*has_rejects);
             }
             Event::SkippedUndecided => self.skipped_undecided = true,
+            Event::CallsLost(calls) => self.lost_calls = u64::from(*calls),
             Event::FileFailed(reason) => self.file_failed(*reason),
             Event::InputEnded(end) => self.input_end = Some(*end),
             Event::RowAdmitted(_) => self.admitted += 1,
@@ -243,7 +246,16 @@ impl Stats {
 
     /// Rows that may be billed twice.
     pub(crate) const fn maybe_billed_twice(&self) -> u64 {
-        self.resent + self.taken_over
+        self.resent + self.taken_over + self.asked_by_killed_run()
+    }
+
+    /// Rows that an earlier run may have asked about when it was killed, at most: it cannot be told which they are.
+    pub(crate) const fn asked_by_killed_run(&self) -> u64 {
+        if self.lost_calls < self.calls {
+            self.lost_calls
+        } else {
+            self.calls
+        }
     }
 
     const fn call_ended(&mut self) {

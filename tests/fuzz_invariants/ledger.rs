@@ -115,7 +115,7 @@ fn go_through(settings: LedgerSettings) -> Result<(), Error> {
             }
         }
     }
-    let fields = ledger.fields().len();
+    let fields = ledger.fields().borrow().len();
     let (ledger, writer) = ledger.start()?;
     let kept = wait(async {
         for (number, body) in BODIES.iter().enumerate() {

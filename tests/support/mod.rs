@@ -3,6 +3,7 @@
 pub(crate) mod command_line;
 mod gathered;
 pub(crate) mod ledger_file;
+pub(crate) mod new_field;
 #[cfg(all(unix, feature = "postgres"))]
 pub(crate) mod postgres;
 pub(crate) mod process;

@@ -66,14 +66,14 @@ impl RemovalSummary {
     fn describe(&self, ledger: &NamedLedger, result: UpkeepResult) -> String {
         let about = &self.about;
         let ForgetCounts { answers, failed } = self.forgotten;
-        let mut text = match (answers, failed) {
-            (0, 0) => format!("{ledger}: no answers{about} were stored; nothing was removed"),
-            (0, _) => format!("{ledger}: no answers{about} were stored"),
-            _ => format!(
+        let mut text = if answers == 0 {
+            format!("{ledger}: no answers{about} were stored")
+        } else {
+            format!(
                 "{ledger}: forgot {}{about}, {} left",
                 counted(answers, "answer"),
                 count(result.answers),
-            ),
+            )
         };
         if failed > 0 {
             let _ = write!(

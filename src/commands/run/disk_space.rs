@@ -1,19 +1,31 @@
 //! Disk space: whether there is enough for a run to start, and how much is needed where a disk is full.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Result, shown};
 use crate::base::rlimit::max_file_size;
+use crate::ledger::space_for_answers;
 use crate::observe::count;
 use crate::output::{Target, partial_of};
+use crate::telemetry::stats::Stats;
 
 /// A megabyte, as people and `df -H` count.
 const MEGABYTE: u64 = 1_000_000;
 /// The least space that an output needs to start or continue: the usual size of the rows of one group of answers.
 const LEAST: u64 = 64 * 1024;
+/// What an answer takes in a ledger, in bytes: up to 85 where answers come one at a time, and values of `--column`.
+const STORED: u64 = 100;
+/// What an answer that comes alone takes in a ledger's log: two pages.
+const LOGGED: u64 = 2 * 4_096;
+/// The size at which SQLite starts the log again: 1,000 pages.
+const LARGEST_LOG: u64 = 1_000 * 4_096;
+/// What a new ledger takes, with its log and what SQLite keeps beside it.
+const NEW_LEDGER: u64 = 500_000;
+/// A number of calls at a time whose answers need little space.
+const FEW_CALLS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
 
 /// Fails when there is no space for the next rows of an output: what is paid for must have a place. `size` is the size of
 /// the input, where it is known; `goes_on` says that rows of an earlier run are written again first.
@@ -94,6 +106,22 @@ pub(super) fn at_the_start(error: Error) -> Error {
     needs(error, |_| "the run needs at least 1 MB more".to_owned())
 }
 
+/// An error of a ledger that cannot be opened for a run with so many calls in flight; where a disk is full, with the space
+/// that it needs at least.
+pub(super) fn for_calls(error: Error, in_flight: NonZeroUsize) -> Error {
+    let needed = |calls| (NEW_LEDGER + space_for_answers(calls)).div_ceil(MEGABYTE);
+    let (all, few) = (needed(in_flight), needed(FEW_CALLS));
+    if all <= few {
+        return at_the_start(error);
+    }
+    needs(error, |_| {
+        format!(
+            "for the answers to {in_flight} calls at a time, the run needs at least {all} MB, or {few} MB with \
+             `--concurrency {FEW_CALLS}`,"
+        )
+    })
+}
+
 /// An error of the answers that are kept only for the run, with the directory, which the user did not name.
 pub(super) fn in_temporary(error: Error) -> Error {
     let error = error.detail(format!(
@@ -115,27 +143,46 @@ pub(super) struct HowFar {
     pub(super) position: u64,
 }
 
-/// An error of a run that stopped; where a disk is full, with the space that the rest of the file needs, estimated from what it has
-/// taken so far.
-pub(super) fn for_the_rest(error: Error, far: HowFar) -> Error {
-    needs(error, |file| {
-        // The last answers of a ledger are in its log, and stay there when there is no space.
-        let taken = length(file).max(length(&log_of(file)));
-        let HowFar { size, position } = far;
-        let needed = match size {
+impl HowFar {
+    /// An estimate of what the rest of the input takes, from what it has taken so far.
+    fn rest(self, so_far: u64) -> u64 {
+        let Self { size, position } = self;
+        match size {
             Some(size) if position > 0 => {
                 let left = u128::from(size.saturating_sub(position));
-                let needed = u128::from(taken) * left / u128::from(position);
-                u64::try_from(needed).unwrap_or(u64::MAX)
+                let rest = u128::from(so_far) * left / u128::from(position);
+                u64::try_from(rest).unwrap_or(u64::MAX)
             }
-            _ => taken,
-        };
-        format!(
-            "the rest of `{}` needs about {} MB more",
-            shown(file),
-            count(needed / MEGABYTE + 1)
-        )
-    })
+            _ => so_far,
+        }
+    }
+}
+
+/// An error of a run that stopped; where a disk is full, with the space that the rest of an output needs.
+pub(super) fn for_the_rest(error: Error, far: HowFar) -> Error {
+    needs(error, |file| rest_of(file, far.rest(length(file))))
+}
+
+/// An error of a run that stopped; where a disk is full, with the space that the ledger needs if all rows that are left need
+/// an answer. Its size says nothing of that: it has answers of earlier runs, and a log that is large early on.
+pub(super) fn for_the_answers(error: Error, far: HowFar, stats: &Stats) -> Error {
+    let waiting = stats.read.saturating_sub(stats.resolved());
+    let rows = far.rest(stats.read).saturating_add(waiting);
+    needs(error, |ledger| rest_of(ledger, of_answers(rows)))
+}
+
+/// How much a ledger grows with so many answers at most: what they take in it, and its log.
+fn of_answers(answers: u64) -> u64 {
+    let log = answers.saturating_mul(LOGGED).min(LARGEST_LOG);
+    answers.saturating_mul(STORED).saturating_add(log)
+}
+
+fn rest_of(file: &Path, needed: u64) -> String {
+    format!(
+        "the rest of `{}` needs about {} MB more",
+        shown(file),
+        count(needed / MEGABYTE + 1)
+    )
 }
 
 /// The error, with what its file needs where a disk is full.
@@ -147,7 +194,12 @@ fn needs(error: Error, what: impl FnOnce(&Path) -> String) -> Error {
         return error;
     };
     let detail = format!("{} in `{}`", what(file), shown(directory_of(file)));
-    error.detail(detail)
+    let has_hint = error.hint_text().is_some();
+    let error = error.detail(detail);
+    if has_hint {
+        return error;
+    }
+    error.hint("free space there; then run the same command again")
 }
 
 /// The error of a file that may not grow any more, with what limits it.
@@ -167,15 +219,25 @@ fn length(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
 }
 
-/// Where SQLite keeps what is not in the database yet.
-fn log_of(file: &Path) -> PathBuf {
-    let mut name = OsString::from(file);
-    name.push("-wal");
-    name.into()
-}
-
 fn directory_of(file: &Path) -> &Path {
     file.parent()
         .filter(|parent| !parent.as_os_str().is_empty())
         .unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_rest_of_a_ledger_needs_is_estimated_from_its_answers() {
+        let far = HowFar {
+            size: Some(100_000_000),
+            position: 10_000,
+        };
+        // 100 rows of a million were read, and the log is as large as it gets.
+        assert_eq!(far.rest(100), 999_900);
+        assert_eq!(of_answers(far.rest(100)) / MEGABYTE, 104);
+        assert_eq!(of_answers(10), 82_920);
+    }
 }

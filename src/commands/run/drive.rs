@@ -245,7 +245,7 @@ fn start_ledger(
         failures: calls.budget.failures,
         host: context.endpoint.host().to_owned(),
     };
-    let fields = ledger.fields(calls.captured.clone());
+    let fields = ledger.fields(&calls.captured);
     let shared = ledger.shared_pace();
     let (gate, pace) = match shared {
         Some(row) => {
@@ -255,8 +255,13 @@ fn start_ledger(
         }
         None => (calls.gate, None),
     };
-    let (ledger, writer) = ledger.start()?;
-    let uuids = { calls.client.recognises_requests() }
+    let lost_calls = ledger.facts.lost_calls;
+    let recognised = calls.client.recognises_requests();
+    let (ledger, writer) = ledger.start(recognised)?;
+    if lost_calls > 0 && !recognised {
+        events.emit(Event::CallsLost(lost_calls));
+    }
+    let uuids = recognised
         .then(|| { writer.as_ref() }.map_or_else(RequestUuids::of_pass, LedgerWriter::uuids));
     let recorder = RowRecorder::new(writer, calls.policy, events.clone(), &calls.captured);
     let caller = Caller::new(calls.client, gate, fields).identifying(uuids);

@@ -25,10 +25,21 @@ use crate::verdict::Answer;
 pub(crate) struct AnswerWriter {
     pub(crate) checksums: Checksums,
     pub(crate) latest: Arc<LatestAnswers>,
-    /// The number of the context, and that of the list of fields that answers are stored with.
-    pub(crate) owner: BlockOwner,
+    /// The number of the context.
+    pub(crate) context: i64,
     /// When the run started.
     pub(crate) started: i64,
+}
+
+/// An answer that is to be stored.
+#[derive(Clone, Copy)]
+pub(crate) struct ArrivedAnswer<'a> {
+    pub(crate) key: &'a RequestKey,
+    pub(crate) answer: &'a Answer,
+    /// When it arrived, in milliseconds since 1970.
+    pub(crate) at: i64,
+    /// The number of the list of fields that it has values of.
+    pub(crate) capture: Option<i64>,
 }
 
 /// Answers that have been written and are not durable yet.
@@ -40,6 +51,8 @@ pub(crate) struct WrittenAnswers(Vec<(BlockNumber, PackedKey, Option<BlockNumber
 struct OpenGroup<'a> {
     connection: &'a Connection,
     block: BlockBuilder,
+    /// The number of the list of fields of its answers.
+    capture: Option<i64>,
     /// Those in the block that is being filled.
     unwritten: Vec<(PackedKey, Option<BlockNumber>)>,
     written: WrittenAnswers,
@@ -52,19 +65,24 @@ impl AnswerWriter {
     pub(crate) fn put<'a>(
         &self,
         connection: &Connection,
-        answers: impl Iterator<Item = (&'a RequestKey, &'a Answer, i64)>,
+        answers: impl Iterator<Item = ArrivedAnswer<'a>>,
     ) -> rusqlite::Result<WrittenAnswers> {
         let state = LedgerState::read(connection)?;
         self.latest.update(connection, self.checksums, state)?;
         let mut group = OpenGroup {
             connection,
             block: BlockBuilder::default(),
+            capture: None,
             unwritten: Vec::new(),
             written: WrittenAnswers::default(),
             replaced: BTreeMap::new(),
         };
-        for (key, answer, at) in answers {
-            self.add(&mut group, state, (key, answer, at))?;
+        for new in answers {
+            if group.block.len() > 0 && group.capture != new.capture {
+                self.append(&mut group)?;
+            }
+            group.capture = new.capture;
+            self.add(&mut group, state, new)?;
             if group.block.is_full() {
                 self.append(&mut group)?;
             }
@@ -84,8 +102,11 @@ impl AnswerWriter {
         &self,
         group: &mut OpenGroup<'_>,
         state: LedgerState,
-        (key, answer, at): (&RequestKey, &Answer, i64),
+        new: ArrivedAnswer<'_>,
     ) -> rusqlite::Result<()> {
+        let ArrivedAnswer {
+            key, answer, at, ..
+        } = new;
         let packed_key = PackedKey::from(key);
         let found = answers::find(
             group.connection,
@@ -108,8 +129,7 @@ impl AnswerWriter {
             Some(block) if self.has_one(group.connection, block, &packed_key)? => Some(block),
             _ => None,
         };
-        let captured =
-            { self.owner.capture }.and_then(|_| serde_json::to_string(&answer.captured).ok());
+        let captured = { new.capture }.and_then(|_| serde_json::to_string(&answer.captured).ok());
         group.block.add(&PackedAnswer {
             key: packed_key,
             at,
@@ -156,12 +176,12 @@ impl AnswerWriter {
     }
 
     fn append(&self, group: &mut OpenGroup<'_>) -> rusqlite::Result<()> {
-        let number = answer_blocks::append(
-            group.connection,
-            self.checksums,
-            self.owner,
-            &group.block.block(),
-        )?;
+        let owner = BlockOwner {
+            context: self.context,
+            capture: group.capture,
+        };
+        let block = group.block.block();
+        let number = answer_blocks::append(group.connection, self.checksums, owner, &block)?;
         let written = group.unwritten.drain(..);
         let written = written.map(|(key, previous)| (number, key, previous));
         group.written.0.extend(written);

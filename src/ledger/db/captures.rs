@@ -1,4 +1,4 @@
-//! The additional fields that answers are stored with: those that the run asks for, and those that earlier runs asked for.
+//! The additional fields that answers are stored with: those that the run asks for, and those that other runs ask for.
 //!
 //! An answer that lacks a field is asked for again, and the new one replaces it. If each run stored only its own fields,
 //! two runs with different ones would discard each other's, and pay every time. Fields of two answers are never combined
@@ -9,13 +9,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::answer_blocks::{CountsByCapture, count_by_capture};
 use super::checksum::Checksums;
-use super::connect::writing;
+use super::connect::{self, writing};
 use super::errors::damaged;
+use crate::ledger::kept_fields::{KeptFields, REMEMBERED};
 use crate::raw_json::Pointer;
-
-/// How many fields of all runs are remembered, the most recent ones: far more than anybody looks at, and few enough to
-/// bound how large answers grow. A run that asks for more gets all of its own.
-const REMEMBERED: u32 = 64;
 
 /// Blocks that are looked at before a run to see whether their answers lack fields, of some ten answers each: well below a
 /// second, even on a busy machine.
@@ -66,40 +63,46 @@ impl LackingAnswers {
     }
 }
 
-/// The fields that new answers are stored with.
-pub(crate) struct CapturedFields {
-    /// Those of the run, in its order, and then those of other runs.
-    pub(crate) pointers: Box<[Pointer]>,
-    /// The number of this list; `None` when it is empty.
-    pub(crate) list: Option<i64>,
+/// The fields that new answers are stored with, by their numbers; `None` is the list without any.
+pub(crate) type CapturedFields = KeptFields<Option<i64>>;
+
+/// Remembers the fields of a run, and finds those of other runs.
+pub(crate) fn open(
+    connection: &Connection,
+    checksums: Checksums,
+    requested: &[Pointer],
+    now: i64,
+) -> rusqlite::Result<CapturedFields> {
+    if !requested.is_empty() {
+        remember(connection, requested, now)?;
+    }
+    let mut fields = CapturedFields::new(requested.to_vec());
+    fields.learn(remembered(connection)?);
+    let all = fields.to_keep().borrow().len();
+    fields.number(all, |list| number(connection, checksums, list))?;
+    Ok(fields)
 }
 
-impl CapturedFields {
-    /// Remembers the fields of the run, and finds those of other runs.
-    pub(crate) fn open(
+/// Looks for fields that other runs ask for while this one is under way.
+#[derive(Default)]
+pub(super) struct NewFields {
+    /// The version of the database that was seen last.
+    version: Option<i64>,
+}
+
+impl NewFields {
+    /// Adds new ones, within a transaction.
+    pub(super) fn look(
+        &mut self,
         connection: &Connection,
-        checksums: Checksums,
-        requested: &[Pointer],
-        now: i64,
-    ) -> rusqlite::Result<Self> {
-        if !requested.is_empty() {
-            remember(connection, requested, now)?;
+        fields: &CapturedFields,
+    ) -> rusqlite::Result<()> {
+        let version = connect::data_version(connection)?;
+        if self.version != Some(version) {
+            fields.learn(remembered(connection)?);
+            self.version = Some(version);
         }
-        let mut pointers = requested.to_vec();
-        for remembered in remembered(connection)? {
-            if !pointers.contains(&remembered) {
-                pointers.push(remembered);
-            }
-        }
-        let list = if pointers.is_empty() {
-            None
-        } else {
-            Some(number(connection, checksums, &pointers)?)
-        };
-        Ok(Self {
-            pointers: pointers.into(),
-            list,
-        })
+        Ok(())
     }
 }
 
@@ -127,13 +130,16 @@ fn remembered(connection: &Connection) -> rusqlite::Result<Vec<Pointer>> {
     Ok(pointers)
 }
 
-/// The number of a list, which is added where it is new.
-fn number(
+/// The number of a list, which is added where it is new; `None` for one without fields.
+pub(super) fn number(
     connection: &Connection,
     checksums: Checksums,
     pointers: &[Pointer],
-) -> rusqlite::Result<i64> {
+) -> rusqlite::Result<Option<i64>> {
     const LAST: &str = "SELECT coalesce(max(id), 0) FROM captures";
+    if pointers.is_empty() {
+        return Ok(None);
+    }
     let pointers: Vec<_> = pointers.iter().map(Pointer::to_string).collect();
     let pointers = serde_json::Value::from(pointers).to_string();
     let known = || {
@@ -146,11 +152,11 @@ fn number(
             .optional()
     };
     if let Some(known) = known()? {
-        return Ok(known);
+        return Ok(Some(known));
     }
     let transaction = writing(connection)?;
     if let Some(known) = known()? {
-        return Ok(known);
+        return Ok(Some(known));
     }
     let last: i64 = transaction.query_row(LAST, [], |row| row.get(0))?;
     let number = last + 1;
@@ -159,7 +165,7 @@ fn number(
         params![number, pointers, checksum(checksums, number, &pointers)],
     )?;
     transaction.commit()?;
-    Ok(number)
+    Ok(Some(number))
 }
 
 /// The list of a number; `None` where it is damaged or absent.
@@ -218,10 +224,12 @@ mod tests {
             .unwrap();
         let checksums = LedgerInfo::read(&connection).unwrap().checksums();
         let fields = (1..).zip(requested).map(|(now, requested)| {
-            let CapturedFields { pointers, list } =
-                CapturedFields::open(&connection, checksums, requested, now).unwrap();
+            let mut fields = open(&connection, checksums, requested, now).unwrap();
+            let pointers = fields.to_keep().borrow().clone();
+            let known = |_: &[Pointer]| Err(());
+            let list = fields.number(pointers.len(), known).unwrap();
             assert_eq!(list.is_some(), !pointers.is_empty());
-            pointers.into()
+            pointers
         });
         fields.collect()
     }

@@ -1,7 +1,8 @@
-//! The tables of workers, of what they have claimed, and of what they had claimed that are gone.
+//! The tables of workers and of what they have claimed.
 //!
 //! A batch of claims is one row, which is written with the first and removed with the last of them. No batch ever changes:
-//! what is left of one becomes another batch, so that who knows a batch by its number knows what is in it.
+//! what is left of one becomes another batch, so that who knows a batch by its number knows what is in it. The batches of a
+//! worker that is gone stay: it may have called for what is in them.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -12,7 +13,20 @@ use crate::ledger::worker_lock::WorkerId;
 /// What is stored of a claimed request: 64 bits of its key. If two requests ever had the same, one would wait for the
 /// other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct ClaimedKey(u64);
+pub(in crate::ledger) struct ClaimedKey(u64);
+
+/// The worker that has what was called for and got no answer, so that it may have been billed. It is never there, so the
+/// next one that asks takes that over.
+pub(super) const NOBODY: WorkerId = WorkerId(0);
+
+/// Claims that were made together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Batch {
+    /// When they were made, in milliseconds since 1970: a request that was answered since then is settled.
+    pub(super) at: i64,
+    /// What was claimed.
+    pub(super) keys: Vec<ClaimedKey>,
+}
 
 impl From<&RequestKey> for ClaimedKey {
     fn from(key: &RequestKey) -> Self {
@@ -22,6 +36,15 @@ impl From<&RequestKey> for ClaimedKey {
         // Equal rows that are each asked on their own have one hash. The constant is that of Fibonacci hashing.
         let row = key.row.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self(u64::from_le_bytes(bytes) ^ row)
+    }
+}
+
+impl Batch {
+    /// As it is stored.
+    fn bytes(&self) -> Vec<u8> {
+        { self.keys.iter() }
+            .flat_map(|key| key.0.to_le_bytes())
+            .collect()
     }
 }
 
@@ -92,43 +115,19 @@ pub(super) fn remove_worker(connection: &Connection, worker: WorkerId) -> rusqli
         .map(drop)
 }
 
-/// Removes a worker that is gone, and notes what it had claimed.
-pub(super) fn abandon(connection: &Connection, worker: WorkerId, now: i64) -> rusqlite::Result<()> {
-    let batches: Vec<Vec<u8>> = connection
-        .prepare_cached("SELECT keys FROM claims WHERE id BETWEEN ? AND ?")?
-        .query_map(batches_of(worker), |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    if !batches.is_empty() {
-        connection
-            .prepare_cached("INSERT OR REPLACE INTO abandoned VALUES (?, ?, ?)")?
-            .execute(params![worker.0, now, batches.concat()])?;
-    }
-    remove_worker(connection, worker)
-}
-
-/// The workers that are gone whose claims are noted.
-pub(super) fn abandoners(connection: &Connection) -> rusqlite::Result<Vec<WorkerId>> {
+/// Removes a worker that is gone. What it had claimed stays.
+pub(super) fn abandon(connection: &Connection, worker: WorkerId) -> rusqlite::Result<()> {
     connection
-        .prepare_cached("SELECT worker FROM abandoned")?
-        .query_map([], |row| row.get(0).map(WorkerId))?
-        .collect()
+        .execute("DELETE FROM workers WHERE id = ?", [worker.0])
+        .map(drop)
 }
 
-/// What a worker that is gone had claimed.
-pub(super) fn read_abandoned(
-    connection: &Connection,
-    worker: WorkerId,
-) -> rusqlite::Result<Vec<ClaimedKey>> {
-    read_keys(
-        connection,
-        "SELECT keys FROM abandoned WHERE worker = ?",
-        i64::from(worker.0),
-    )
-}
-
-/// Removes what was noted of workers before this time: how many there were.
+/// Removes what workers that are gone had claimed before this time: how many batches there were.
 pub(crate) fn remove_abandoned(connection: &Connection, before: i64) -> rusqlite::Result<usize> {
-    connection.execute("DELETE FROM abandoned WHERE at < ?", [before])
+    connection.execute(
+        "DELETE FROM claims WHERE at < ? AND id >> 32 NOT IN (SELECT id FROM workers)",
+        [before],
+    )
 }
 
 /// The first and last number that a batch of a worker may have.
@@ -144,44 +143,67 @@ pub(super) fn batches(connection: &Connection) -> rusqlite::Result<Vec<BatchNumb
         .collect()
 }
 
-/// What is in a batch.
-pub(super) fn read_batch(
-    connection: &Connection,
-    batch: BatchNumber,
-) -> rusqlite::Result<Vec<ClaimedKey>> {
-    read_keys(connection, "SELECT keys FROM claims WHERE id = ?", batch.0)
-}
-
-/// The keys in a row; none if it is not there.
-fn read_keys(
-    connection: &Connection,
-    statement: &str,
-    id: i64,
-) -> rusqlite::Result<Vec<ClaimedKey>> {
-    let mut statement = connection.prepare_cached(statement)?;
-    let mut rows = statement.query([id])?;
+/// A batch; one without claims if it is not there.
+pub(super) fn read_batch(connection: &Connection, batch: BatchNumber) -> rusqlite::Result<Batch> {
+    let mut statement = connection.prepare_cached("SELECT at, keys FROM claims WHERE id = ?")?;
+    let mut rows = statement.query([batch.0])?;
     let Some(row) = rows.next()? else {
-        return Ok(Vec::new());
+        return Ok(Batch {
+            at: 0,
+            keys: Vec::new(),
+        });
     };
-    let (keys, rest) = row.get_ref(0)?.as_blob()?.as_chunks();
+    let (keys, rest) = row.get_ref(1)?.as_blob()?.as_chunks();
     if !rest.is_empty() {
         return Err(damaged());
     }
     let key = |key: &[u8; 8]| ClaimedKey(u64::from_le_bytes(*key));
-    Ok(keys.iter().map(key).collect())
+    Ok(Batch {
+        at: row.get(0)?,
+        keys: keys.iter().map(key).collect(),
+    })
 }
 
 /// Adds a batch.
 pub(super) fn add_batch(
     connection: &Connection,
-    batch: BatchNumber,
-    keys: &[ClaimedKey],
+    number: BatchNumber,
+    batch: &Batch,
 ) -> rusqlite::Result<()> {
-    let keys: Vec<_> = keys.iter().flat_map(|key| key.0.to_le_bytes()).collect();
     connection
-        .prepare_cached("INSERT INTO claims VALUES (?, ?)")?
-        .execute(params![batch.0, keys])
+        .prepare_cached("INSERT INTO claims VALUES (?, ?, ?)")?
+        .execute(params![number.0, batch.at, batch.bytes()])
         .map(drop)
+}
+
+/// Adds a batch of a worker that is not there, with a number that no other batch has and hardly any has had: who knows a
+/// batch by its number does not read it again.
+pub(super) fn add_abandoned(
+    connection: &Connection,
+    worker: WorkerId,
+    batch: &Batch,
+) -> rusqlite::Result<BatchNumber> {
+    loop {
+        let some: u32 = connection
+            .prepare_cached("SELECT random() & 0xffffffff")?
+            .query_row([], |row| row.get(0))?;
+        let number = BatchNumber::new(worker, some);
+        if add_if_free(connection, number, batch)? {
+            return Ok(number);
+        }
+    }
+}
+
+/// Adds a batch if no other has its number; whether none has.
+fn add_if_free(
+    connection: &Connection,
+    number: BatchNumber,
+    batch: &Batch,
+) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("INSERT OR IGNORE INTO claims VALUES (?, ?, ?)")?
+        .execute(params![number.0, batch.at, batch.bytes()])
+        .map(|added| added == 1)
 }
 
 /// Removes a batch.
@@ -190,4 +212,29 @@ pub(super) fn remove_batch(connection: &Connection, batch: BatchNumber) -> rusql
         .prepare_cached("DELETE FROM claims WHERE id = ?")?
         .execute([batch.0])
         .map(drop)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::ledger::db::schema;
+    use crate::ledger::file::LedgerKind;
+
+    #[test]
+    fn a_number_that_is_taken_is_left_alone() {
+        let connection = Connection::open_in_memory().unwrap();
+        schema::create(&connection, LedgerKind::Shared).unwrap();
+        let number = BatchNumber::new(NOBODY, 7);
+        let batch = |key| Batch {
+            at: 1,
+            keys: vec![ClaimedKey(key)],
+        };
+        assert!(add_if_free(&connection, number, &batch(1)).unwrap());
+        assert!(!add_if_free(&connection, number, &batch(2)).unwrap());
+        assert_eq!(read_batch(&connection, number).unwrap(), batch(1));
+        let other = add_abandoned(&connection, NOBODY, &batch(2)).unwrap();
+        assert_eq!(read_batch(&connection, other).unwrap(), batch(2));
+        assert_eq!(batches(&connection).unwrap().len(), 2);
+    }
 }

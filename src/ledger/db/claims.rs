@@ -9,16 +9,18 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
-use super::claim_rows::{self, ClaimedKey};
+use super::claim_rows::{self, Batch, ClaimedKey};
+use super::found_answer::AnswerState;
 use super::other_claims::OtherClaims;
 use super::own_claims::OwnClaims;
 use super::request_reader::RequestReader;
 use crate::ledger::clock::millis;
-use crate::ledger::request_key::RequestKey;
-use crate::ledger::store::{ClaimRequest, ClaimResult, LeaseRenewal, Payload, Record, Work};
+use crate::ledger::store::{
+    ClaimRequest, ClaimResult, LeaseRenewal, Payload, Record, Release, Work,
+};
 use crate::ledger::worker_lock::{self, WorkerId, WorkerLock};
 
-/// How long what a worker that is gone had claimed is known as perhaps billed, in milliseconds: a day.
+/// How long it is known what a worker that is gone had claimed, and so may have been billed, in milliseconds: a day.
 const KNOWN_FOR: i64 = 24 * 60 * 60 * 1000;
 
 /// The claims of a ledger that runs share.
@@ -65,19 +67,23 @@ impl SharedClaims {
         self.others.add_own(worker);
         claim_rows::remove_abandoned(connection, now - KNOWN_FOR)?;
         self.others.update(connection)?;
-        self.remove_dead(connection, now)?;
+        self.remove_dead(connection)?;
         claim_rows::add_worker(connection, worker, alive_until)?;
-        let before = self.own.replace((OwnClaims::new(worker), lock));
+        let mut own = OwnClaims::new(worker);
+        if let Some((before, _)) = &self.own {
+            own.keep(connection, before)?;
+        }
+        let before = self.own.replace((own, lock));
         // Nothing of it is left.
         self.dead.extend(before.map(|(_, lock)| lock));
         Ok(LeaseRenewal::NewWorker)
     }
 
     /// Removes all workers whose locks are free.
-    fn remove_dead(&mut self, connection: &Connection, now: i64) -> Result<(), ClaimError> {
+    fn remove_dead(&mut self, connection: &Connection) -> Result<(), ClaimError> {
         for worker in worker_lock::all(&self.ledger)? {
             if let Some(lock) = WorkerLock::of_dead(&self.ledger, worker) {
-                self.others.abandon(connection, worker, now)?;
+                claim_rows::abandon(connection, worker)?;
                 self.dead.push(lock);
             }
         }
@@ -100,27 +106,35 @@ impl SharedClaims {
 
     /// Ends the claims of requests that have a record now.
     fn settle(&mut self, connection: &Connection, records: &[Record]) -> rusqlite::Result<()> {
-        let is_answer = |record: &&Record| matches!(record.payload, Payload::Answer(_));
+        // Only this run knows of its failures. Their claims are released next.
+        if !records.iter().all(is_answer) {
+            self.reader.expect_failures();
+        }
         let Some((own, _)) = &mut self.own else {
             return Ok(());
         };
-        let answers = records.iter().filter(is_answer);
-        own.settle(connection, answers.map(|it| ClaimedKey::from(&it.key)))?;
-        // Only this run knows of its failures: others may ask.
-        let failures = records.iter().filter(|it| !is_answer(it));
-        let failures: Vec<_> = failures.map(|it| ClaimedKey::from(&it.key)).collect();
-        if !failures.is_empty() {
-            self.reader.expect_failures();
-        }
-        own.release(connection, failures.into_iter())
+        let answers = records.iter().filter(|it| is_answer(it));
+        own.settle(connection, answers.map(|it| ClaimedKey::from(&it.key)))
     }
 
-    /// Ends claims without a record.
-    fn release(&mut self, connection: &Connection, keys: &[RequestKey]) -> rusqlite::Result<()> {
-        match &mut self.own {
-            Some((own, _)) => own.release(connection, keys.iter().map(ClaimedKey::from)),
-            None => Ok(()),
+    /// Answers are stored in the last space on the disk, and their claims are left to [`Self::end`].
+    pub(super) fn answered_without_space(&mut self, records: &[Record]) {
+        if let Some((own, _)) = &mut self.own {
+            let answers = records.iter().filter(|it| is_answer(it));
+            own.were_answered(answers.map(|it| ClaimedKey::from(&it.key)));
         }
+    }
+
+    /// Ends claims without an answer.
+    fn release(&mut self, connection: &Connection, releases: &[Release]) -> rusqlite::Result<()> {
+        let Some((own, _)) = &mut self.own else {
+            return Ok(());
+        };
+        let keys = |it: &Release| ClaimedKey::from(&it.key);
+        let doubtful = releases.iter().filter(|it| it.doubtful).map(keys);
+        let left = new_batch(doubtful.filter(|key| own.has(*key)).collect());
+        own.release(connection, releases.iter().map(keys))?;
+        self.others.leave_to_next(connection, left)
     }
 
     /// Looks requests up, and claims those that nothing is known of and that nobody else calls for.
@@ -141,10 +155,17 @@ impl SharedClaims {
         }
         self.reader.answers.join(connection)?;
         let (mut checked, mut new, mut results) = (Checked::default(), Vec::new(), Vec::new());
+        let mut taken_over = HashSet::new();
         for request in requests {
             let result = self.claim_one(connection, request, &mut checked)?;
-            if matches!(result, ClaimResult::Ours { .. }) {
-                new.push(ClaimedKey::from(&request.key));
+            let key = ClaimedKey::from(&request.key);
+            match result {
+                ClaimResult::Ours { taken_over: true } => {
+                    taken_over.insert(key);
+                    new.push(key);
+                }
+                ClaimResult::Ours { .. } => new.push(key),
+                ClaimResult::Known(..) | ClaimResult::Taken => {}
             }
             results.push(result);
         }
@@ -152,7 +173,10 @@ impl SharedClaims {
         if let Some((own, _)) = &mut self.own {
             let mut seen = HashSet::new();
             new.retain(|key| !own.has(*key) && seen.insert(*key));
-            own.add(connection, &new)?;
+            // From now on only this claim counts.
+            self.others.take(connection, &seen)?;
+            own.add(connection, &new_batch(new))?;
+            own.were_taken_over(taken_over);
         }
         Ok(results)
     }
@@ -168,16 +192,18 @@ impl SharedClaims {
         if found.known.is_some() {
             return Ok(ClaimResult::Known(found, run));
         }
-        let key = ClaimedKey::from(key);
-        if let Some(owner) = self.others.owner(key) {
-            if !self.is_dead(connection, owner, checked)? {
-                return Ok(ClaimResult::Taken);
-            }
-            let now = millis(SystemTime::now());
-            self.others.abandon(connection, owner, now)?;
+        let Some((owner, at)) = self.others.owner(ClaimedKey::from(key)) else {
+            return Ok(ClaimResult::Ours { taken_over: false });
+        };
+        if !self.is_dead(connection, owner, checked)? {
+            return Ok(ClaimResult::Taken);
         }
-        let taken_over = self.others.was_abandoned(key);
-        Ok(ClaimResult::Ours { taken_over })
+        claim_rows::abandon(connection, owner)?;
+        let is_settled = matches!(self.reader.answers.find(connection, key)?,
+            AnswerState::Sound(answered) if answered.answer.at >= at);
+        Ok(ClaimResult::Ours {
+            taken_over: !is_settled,
+        })
     }
 
     /// Whether a worker is gone.
@@ -208,6 +234,7 @@ impl SharedClaims {
     /// Nothing of what was written in this transaction is there: workers that were removed in it are still to be found gone.
     pub(super) fn rolled_back(&mut self) {
         self.dead.clear();
+        self.others.rolled_back();
     }
 
     /// Removes the worker of this process, with all that it has claimed.
@@ -216,8 +243,20 @@ impl SharedClaims {
             return Ok(());
         };
         self.dead.push(lock);
-        claim_rows::remove_worker(connection, own.worker)
+        let uncalled = new_batch(own.uncalled());
+        claim_rows::remove_worker(connection, own.worker)?;
+        self.others.leave_to_next(connection, uncalled)
     }
+}
+
+fn is_answer(record: &Record) -> bool {
+    matches!(record.payload, Payload::Answer(_))
+}
+
+/// A batch of now.
+fn new_batch(keys: Vec<ClaimedKey>) -> Batch {
+    let at = millis(SystemTime::now());
+    Batch { at, keys }
 }
 
 /// Why a worker cannot be made, or its lease not renewed.

@@ -171,6 +171,13 @@ pub(crate) fn writing(connection: &Connection) -> rusqlite::Result<Transaction<'
     Transaction::new_unchecked(connection, TransactionBehavior::Immediate)
 }
 
+/// The version of the database that this connection sees: another one where another connection has written since.
+pub(super) fn data_version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("PRAGMA data_version")?
+        .query_row([], |row| row.get(0))
+}
+
 /// Whether a ledger is damaged, however large it is: all of it is read.
 pub(crate) fn is_damaged(path: &Path) -> bool {
     Connect::to(Mode::Read)

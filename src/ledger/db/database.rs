@@ -1,5 +1,6 @@
 //! A ledger's database as a run writes it: groups of records, and the state of the run.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
@@ -9,12 +10,14 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
-use super::answer_blocks::BlockOwner;
-use super::answer_writer::AnswerWriter;
+use super::answer_writer::{AnswerWriter, ArrivedAnswer};
 use super::answers;
+use super::captures::{self, CapturedFields, NewFields};
 use super::checksum::Checksums;
+use super::claim_rows::ClaimedKey;
 use super::claims::{ClaimError, SharedClaims};
 use super::connect::{self, Durability, writing};
+use super::doubtful::DoubtfulRequests;
 use super::errors;
 use super::latest_answers::LatestAnswers;
 use super::limits::LimitRecorder;
@@ -29,8 +32,10 @@ use crate::ledger::file;
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::request_key::RequestKey;
 use crate::ledger::store::{
-    AnswerCounts, ClaimResult, Contact, FinishedRun, LeaseRenewal, Payload, Record, Store, Work,
+    AnswerCounts, CALLS_AT_START, ClaimResult, Contact, FinishedRun, LeaseRenewal, Payload, Record,
+    Store, Work,
 };
+use crate::raw_json::Pointer;
 
 /// A ledger's database, open for a run to write.
 pub(crate) struct Database {
@@ -43,6 +48,11 @@ pub(crate) struct Database {
     failing: Vec<RequestKey>,
     /// What is claimed; `None` where no other run writes to the ledger.
     claims: Option<SharedClaims>,
+    new_fields: NewFields,
+    /// What may have been billed without a verdict, where the ledger is the run's own.
+    doubtful: DoubtfulRequests,
+    /// The most calls whose answers earlier runs have lost, which nobody has counted yet.
+    lost_calls: u32,
     /// What commits promise now, where they do not all promise the same.
     durability: Durability,
     space: Space,
@@ -64,14 +74,13 @@ impl Space {
 }
 
 /// What a run writes for.
-#[derive(Clone)]
 pub(crate) struct WriteScope {
     pub(crate) checksums: Checksums,
     /// What the process knows of the ledger's latest answers.
     pub(crate) latest: Arc<LatestAnswers>,
     pub(crate) context: i64,
-    /// The number of the list of fields that answers are stored with.
-    pub(crate) capture: Option<i64>,
+    /// The fields that answers are stored with.
+    pub(crate) fields: CapturedFields,
     pub(crate) run: RunRecord,
     /// Whether the ledger is the run's own. Only then are answers counted at the end, which takes a while.
     pub(crate) own: bool,
@@ -85,9 +94,12 @@ impl Database {
             file_id: FileId::at(&path),
             path,
             limits: LimitRecorder::new(scope.context, scope.checksums),
+            lost_calls: scope.run.calls,
             scope,
             failing: Vec::new(),
             claims: None,
+            new_fields: NewFields::default(),
+            doubtful: DoubtfulRequests::default(),
             durability: Durability::Synced,
             space: Space::Kept(None),
         }
@@ -136,13 +148,33 @@ impl Database {
     }
 
     fn record_run(&mut self, replaces: bool) -> rusqlite::Result<()> {
-        let WriteScope { checksums, run, .. } = &mut self.scope;
+        let WriteScope {
+            checksums,
+            run,
+            own,
+            ..
+        } = &mut self.scope;
         let transaction = writing(&self.connection)?;
         if replaces {
             run.replace_leftover(&transaction, millis(SystemTime::now()))?;
         }
+        if *own {
+            run.calls = self.lost_calls.saturating_add(CALLS_AT_START);
+        }
         run.record(&transaction, *checksums)?;
         transaction.commit()
+    }
+
+    /// What earlier runs of the run's own ledger have asked about without a verdict, so that it may have been billed.
+    ///
+    /// # Errors
+    /// Exit code 3: the ledger cannot be read.
+    pub(crate) fn doubtful(&mut self) -> Result<HashSet<ClaimedKey>> {
+        if !self.scope.own {
+            return Ok(HashSet::new());
+        }
+        { self.doubtful.all(&self.connection) }
+            .map_err(|error| errors::cannot_use(&self.path, "read", &error))
     }
 
     /// Its files have been removed on purpose.
@@ -153,45 +185,55 @@ impl Database {
 
     fn write_group(&mut self, work: Work<'_>) -> rusqlite::Result<Vec<ClaimResult>> {
         self.promise(&work)?;
+        let answers = self.answers_of(work.records)?;
         let WriteScope {
             checksums,
             latest,
             context,
-            capture,
+            fields,
             run,
             ..
         } = &mut self.scope;
         let transaction = writing(&self.connection)?;
         self.limits.record(&transaction)?;
         failing::record(&transaction, *context, &self.failing, SystemTime::now())?;
-        let is_answer = |record: &Record| matches!(record.payload, Payload::Answer(_));
-        if work.records.iter().any(is_answer) {
+        if let Some(calls) = work.calls {
+            let calls = self.lost_calls.saturating_add(calls);
+            run.set_calls(&transaction, *checksums, calls)?;
+        }
+        if !answers.is_empty() {
             run.drop_leftover(&transaction, *checksums, *context)?;
         }
         let writer = AnswerWriter {
             checksums: *checksums,
             latest: Arc::clone(latest),
-            owner: BlockOwner {
-                context: *context,
-                capture: *capture,
-            },
+            context: *context,
             started: run.started,
         };
-        let mut answers = Vec::with_capacity(work.records.len());
-        for Record { key, payload, at } in work.records {
-            match payload {
-                Payload::Answer(answer) => answers.push((key, answer, *at)),
-                Payload::Failure(failure) => {
-                    failures::put(&transaction, *checksums, key, run.id(), failure)?;
-                }
+        for Record { key, payload, .. } in work.records {
+            if let Payload::Failure(failure) = payload {
+                failures::put(&transaction, *checksums, key, run.id(), failure)?;
             }
+        }
+        if self.claims.is_some() {
+            // Before claims are made: their answers then have what was asked for until now.
+            self.new_fields.look(&transaction, fields)?;
         }
         // Before the answers are there: what a look-up finds is known to the whole process, and this may yet fail. None of the
         // claims is for one of them.
         let claimed = match &mut self.claims {
             Some(claims) if !self.space.is_in_use() => claims.handle(&transaction, work)?,
-            // The rest ends with the worker.
-            _ => Vec::new(),
+            // The claims end with the worker.
+            Some(claims) => {
+                claims.answered_without_space(work.records);
+                Vec::new()
+            }
+            None => {
+                if self.scope.own {
+                    self.doubtful.handle(&transaction, work)?;
+                }
+                Vec::new()
+            }
         };
         let written = writer.put(&transaction, answers.into_iter())?;
         transaction.commit()?;
@@ -201,6 +243,27 @@ impl Database {
         self.failing.clear();
         writer.committed(&self.connection, &written)?;
         Ok(claimed)
+    }
+
+    /// The answers among records, each with the number of its list of fields.
+    fn answers_of<'a>(
+        &mut self,
+        records: &'a [Record],
+    ) -> rusqlite::Result<Vec<ArrivedAnswer<'a>>> {
+        let (connection, checksums) = (&self.connection, self.scope.checksums);
+        let mut answers = Vec::with_capacity(records.len());
+        for Record { key, payload, at } in records {
+            if let Payload::Answer(answer) = payload {
+                let number = |list: &[Pointer]| captures::number(connection, checksums, list);
+                answers.push(ArrivedAnswer {
+                    key,
+                    answer,
+                    at: *at,
+                    capture: self.scope.fields.number(answer.captured.len(), number)?,
+                });
+            }
+        }
+        Ok(answers)
     }
 
     /// Gives the space that was kept to what comes next, once, if the disk is full.
@@ -216,6 +279,7 @@ impl Database {
         };
         reserve.release();
         self.space = Space::InUse;
+        self.doubtful.rolled_back();
         if let Some(claims) = &mut self.claims {
             claims.rolled_back();
         }
@@ -271,6 +335,14 @@ impl Database {
         let transaction = writing(&self.connection)?;
         let now = SystemTime::now();
         failing::record(&transaction, self.scope.context, &self.failing, now)?;
+        transaction.commit()
+    }
+
+    /// The run was stopped, and has lost no answers itself.
+    fn stop_run(&mut self) -> rusqlite::Result<()> {
+        let WriteScope { checksums, run, .. } = &mut self.scope;
+        let transaction = writing(&self.connection)?;
+        run.set_calls(&transaction, *checksums, self.lost_calls)?;
         transaction.commit()
     }
 
@@ -341,6 +413,11 @@ impl Store for Database {
         self.failing.extend(keys);
     }
 
+    fn counted_lost_calls(&mut self, calls: u64) {
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        self.lost_calls = self.lost_calls.saturating_sub(calls);
+    }
+
     fn end(&mut self, finished: Option<FinishedRun>) {
         // No call is out any more.
         self.space = Space::Kept(None);
@@ -352,6 +429,9 @@ impl Store for Database {
             // If this fails, the next run to the same output takes itself for this one and continues it. That is not worth
             // failing for when every row is written.
             let _ = self.end_run(finished);
+        } else if self.scope.own {
+            // If this fails, the next run counts calls that have ended.
+            let _ = self.stop_run();
         }
         // If this fails, others find out that the worker is gone.
         let _ = self.end_worker();

@@ -15,6 +15,7 @@ pub(super) mod claims;
 pub(super) mod connect;
 pub(super) mod contexts;
 pub(super) mod database;
+mod doubtful;
 pub(super) mod errors;
 pub(super) mod failing;
 pub(super) mod failures;

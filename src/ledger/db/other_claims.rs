@@ -4,20 +4,17 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
 
-use super::claim_rows::{self, BatchNumber, ClaimedKey};
+use super::claim_rows::{self, Batch, BatchNumber, ClaimedKey, NOBODY};
+use super::connect;
 use crate::ledger::worker_lock::WorkerId;
 
-/// The claims of other workers.
+/// The claims of other workers, also of those that are gone.
 #[derive(Default)]
 pub(super) struct OtherClaims {
     /// The workers that this process is and was: their claims are not another's.
     own: HashSet<WorkerId>,
-    batches: HashMap<BatchNumber, Vec<ClaimedKey>>,
+    batches: HashMap<BatchNumber, Batch>,
     owners: HashMap<ClaimedKey, BatchNumber>,
-    /// What workers had claimed that are gone: they may have called for it.
-    abandoned: HashSet<ClaimedKey>,
-    /// Whose claims those are.
-    abandoners: HashSet<WorkerId>,
     /// The version of the database that was seen last.
     version: Option<i64>,
 }
@@ -30,9 +27,7 @@ impl OtherClaims {
 
     /// Notes what others have claimed and what they are done with, within a transaction.
     pub(super) fn update(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        let version = connection
-            .prepare_cached("PRAGMA data_version")?
-            .query_row([], |row| row.get(0))?;
+        let version = connect::data_version(connection)?;
         if self.version != Some(version) {
             self.version = Some(version);
             self.read(connection)?;
@@ -42,52 +37,88 @@ impl OtherClaims {
 
     fn read(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let mut ended: HashSet<_> = self.batches.keys().copied().collect();
-        for batch in claim_rows::batches(connection)? {
-            if !self.own.contains(&batch.worker()) && !ended.remove(&batch) {
-                let keys = claim_rows::read_batch(connection, batch)?;
-                self.owners.extend(keys.iter().map(|key| (*key, batch)));
-                self.batches.insert(batch, keys);
+        for number in claim_rows::batches(connection)? {
+            if !self.own.contains(&number.worker()) && !ended.remove(&number) {
+                self.note(number, claim_rows::read_batch(connection, number)?);
             }
         }
         for batch in ended {
             self.forget(batch);
         }
-        for worker in claim_rows::abandoners(connection)? {
-            if !self.own.contains(&worker) && self.abandoners.insert(worker) {
-                let keys = claim_rows::read_abandoned(connection, worker)?;
-                self.abandoned.extend(keys);
+        Ok(())
+    }
+
+    fn note(&mut self, number: BatchNumber, batch: Batch) {
+        self.owners
+            .extend(batch.keys.iter().map(|key| (*key, number)));
+        self.batches.insert(number, batch);
+    }
+
+    fn forget(&mut self, number: BatchNumber) -> Option<Batch> {
+        let batch = self.batches.remove(&number)?;
+        for key in &batch.keys {
+            // What is left of a batch may be in another one already.
+            if self.owners.get(key) == Some(&number) {
+                self.owners.remove(key);
             }
+        }
+        Some(batch)
+    }
+
+    /// Who has claimed a request, and when.
+    pub(super) fn owner(&self, key: ClaimedKey) -> Option<(WorkerId, i64)> {
+        let number = self.owners.get(&key)?;
+        let batch = self.batches.get(number)?;
+        Some((number.worker(), batch.at))
+    }
+
+    /// All that is claimed.
+    pub(super) fn keys(&self) -> impl Iterator<Item = ClaimedKey> {
+        self.owners.keys().copied()
+    }
+
+    /// Takes what others had claimed that are gone: nobody counts it any more.
+    pub(super) fn take(
+        &mut self,
+        connection: &Connection,
+        keys: &HashSet<ClaimedKey>,
+    ) -> rusqlite::Result<()> {
+        let owners = keys.iter().filter_map(|key| self.owners.get(key));
+        for number in owners.copied().collect::<HashSet<_>>() {
+            claim_rows::remove_batch(connection, number)?;
+            let Some(mut rest) = self.forget(number) else {
+                continue;
+            };
+            rest.keys.retain(|key| !keys.contains(key));
+            self.leave(connection, number.worker(), rest)?;
         }
         Ok(())
     }
 
-    fn forget(&mut self, batch: BatchNumber) {
-        for key in self.batches.remove(&batch).unwrap_or_default() {
-            // What is left of a batch may be in another one already.
-            if self.owners.get(&key) == Some(&batch) {
-                self.owners.remove(&key);
-            }
-        }
+    /// Leaves requests to whoever asks about them next: they may have been billed.
+    pub(super) fn leave_to_next(
+        &mut self,
+        connection: &Connection,
+        batch: Batch,
+    ) -> rusqlite::Result<()> {
+        self.leave(connection, NOBODY, batch)
     }
 
-    /// Who has claimed a request.
-    pub(super) fn owner(&self, key: ClaimedKey) -> Option<WorkerId> {
-        self.owners.get(&key).map(|batch| batch.worker())
-    }
-
-    /// Removes a worker that is gone, and notes what it had claimed.
-    pub(super) fn abandon(
+    fn leave(
         &mut self,
         connection: &Connection,
         worker: WorkerId,
-        now: i64,
+        batch: Batch,
     ) -> rusqlite::Result<()> {
-        claim_rows::abandon(connection, worker, now)?;
-        self.read(connection)
+        if !batch.keys.is_empty() {
+            let number = claim_rows::add_abandoned(connection, worker, &batch)?;
+            self.note(number, batch);
+        }
+        Ok(())
     }
 
-    /// Whether a worker that is gone had claimed a request.
-    pub(super) fn was_abandoned(&self, key: ClaimedKey) -> bool {
-        self.abandoned.contains(&key)
+    /// Nothing of what was written in this transaction is there.
+    pub(super) fn rolled_back(&mut self) {
+        self.version = None;
     }
 }

@@ -1,10 +1,10 @@
 //! What this process has claimed, in memory and in its rows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
 
-use super::claim_rows::{self, BatchNumber, ClaimedKey};
+use super::claim_rows::{self, Batch, BatchNumber, ClaimedKey};
 use crate::ledger::worker_lock::WorkerId;
 
 /// The claims of one worker.
@@ -14,8 +14,10 @@ pub(super) struct OwnClaims {
     next: u32,
     /// Each claim with its batch.
     batches: HashMap<ClaimedKey, BatchNumber>,
-    /// How many claims each batch still has.
-    left: HashMap<BatchNumber, usize>,
+    /// Each batch with its time, and how many claims it still has.
+    left: HashMap<BatchNumber, (i64, usize)>,
+    /// Those that were another worker's.
+    taken_over: HashSet<ClaimedKey>,
 }
 
 impl OwnClaims {
@@ -26,7 +28,22 @@ impl OwnClaims {
             next: 0,
             batches: HashMap::new(),
             left: HashMap::new(),
+            taken_over: HashSet::new(),
         }
+    }
+
+    /// Makes the claims of the worker that this process was before its own, as far as nobody has taken them over.
+    pub(super) fn keep(&mut self, connection: &Connection, before: &Self) -> rusqlite::Result<()> {
+        for number in claim_rows::batches(connection)? {
+            if number.worker() == before.worker {
+                let mut batch = claim_rows::read_batch(connection, number)?;
+                claim_rows::remove_batch(connection, number)?;
+                batch.keys.retain(|key| before.has(*key));
+                self.add(connection, &batch)?;
+            }
+        }
+        self.taken_over.clone_from(&before.taken_over);
+        Ok(())
     }
 
     /// Whether a request is claimed.
@@ -35,20 +52,37 @@ impl OwnClaims {
     }
 
     /// Adds claims, all different, as one batch.
-    pub(super) fn add(
-        &mut self,
-        connection: &Connection,
-        keys: &[ClaimedKey],
-    ) -> rusqlite::Result<()> {
-        if keys.is_empty() {
+    pub(super) fn add(&mut self, connection: &Connection, batch: &Batch) -> rusqlite::Result<()> {
+        if batch.keys.is_empty() {
             return Ok(());
         }
-        let batch = BatchNumber::new(self.worker, self.next);
+        let number = BatchNumber::new(self.worker, self.next);
         self.next = self.next.wrapping_add(1);
-        claim_rows::add_batch(connection, batch, keys)?;
-        self.batches.extend(keys.iter().map(|key| (*key, batch)));
-        self.left.insert(batch, keys.len());
+        claim_rows::add_batch(connection, number, batch)?;
+        self.batches
+            .extend(batch.keys.iter().map(|key| (*key, number)));
+        self.left.insert(number, (batch.at, batch.keys.len()));
         Ok(())
+    }
+
+    /// Notes claims that were another worker's, which may have called for them.
+    pub(super) fn were_taken_over(&mut self, keys: impl IntoIterator<Item = ClaimedKey>) {
+        self.taken_over.extend(keys);
+    }
+
+    /// These are answered, and their claims end with the worker.
+    pub(super) fn were_answered(&mut self, keys: impl IntoIterator<Item = ClaimedKey>) {
+        for key in keys {
+            self.taken_over.remove(&key);
+        }
+    }
+
+    /// Claims that were another worker's and are still there: no call was made for them.
+    pub(super) fn uncalled(&self) -> Vec<ClaimedKey> {
+        { self.taken_over.iter() }
+            .filter(|key| self.has(**key))
+            .copied()
+            .collect()
     }
 
     /// Ends claims of requests whose answers are stored: a look-up finds those first, so a batch stays as it is until
@@ -59,7 +93,7 @@ impl OwnClaims {
         keys: impl Iterator<Item = ClaimedKey>,
     ) -> rusqlite::Result<()> {
         for key in keys {
-            if let Some(batch) = self.end(key) {
+            if let Some((batch, _)) = self.end(key).filter(|(_, left)| *left == 0) {
                 claim_rows::remove_batch(connection, batch)?;
             }
         }
@@ -73,30 +107,30 @@ impl OwnClaims {
         keys: impl Iterator<Item = ClaimedKey>,
     ) -> rusqlite::Result<()> {
         for key in keys {
-            let Some(batch) = self.batches.get(&key).copied() else {
+            let Some((batch, _)) = self.end(key) else {
                 continue;
             };
-            self.end(key);
             claim_rows::remove_batch(connection, batch)?;
-            if self.left.remove(&batch).is_some() {
-                let rest: Vec<_> = { self.batches.iter() }
+            if let Some((at, _)) = self.left.remove(&batch) {
+                let keys = { self.batches.iter() }
                     .filter_map(|(key, of)| (*of == batch).then_some(*key))
                     .collect();
-                self.add(connection, &rest)?;
+                self.add(connection, &Batch { at, keys })?;
             }
         }
         Ok(())
     }
 
-    /// Ends a claim; returns its batch if that was the last one in it.
-    fn end(&mut self, key: ClaimedKey) -> Option<BatchNumber> {
+    /// Ends a claim; returns its batch, and how many are left in it.
+    fn end(&mut self, key: ClaimedKey) -> Option<(BatchNumber, usize)> {
+        self.taken_over.remove(&key);
         let batch = self.batches.remove(&key)?;
-        let left = self.left.get_mut(&batch)?;
+        let (_, left) = self.left.get_mut(&batch)?;
         *left -= 1;
-        if *left > 0 {
-            return None;
+        let left = *left;
+        if left == 0 {
+            self.left.remove(&batch);
         }
-        self.left.remove(&batch);
-        Some(batch)
+        Some((batch, left))
     }
 }

@@ -46,6 +46,9 @@ pub(crate) struct RunRecord {
     pub(crate) not_before: i64,
     /// Answers of an earlier run are still there, to be replaced by the first answer of this one.
     pub(crate) leftover: bool,
+    /// In the ledger of one run: the most calls whose answers a kill can lose now, or has lost before and no run has
+    /// counted.
+    pub(crate) calls: u32,
 }
 
 impl RunRecord {
@@ -57,6 +60,7 @@ impl RunRecord {
             started,
             not_before,
             leftover: false,
+            calls: 0,
         }
     }
 
@@ -66,8 +70,7 @@ impl RunRecord {
         checksums: Checksums,
         name: KeyHash,
     ) -> rusqlite::Result<Option<(Self, PreviousRun)>> {
-        const QUERY: &str =
-            "SELECT id, started, not_before, leftover, finished, checksum FROM runs WHERE name = ?";
+        const QUERY: &str = "SELECT id, started, not_before, leftover, finished, checksum, calls FROM runs WHERE name = ?";
         let read = |row: &Row<'_>| {
             let run = Self {
                 name,
@@ -75,6 +78,7 @@ impl RunRecord {
                 started: row.get(1)?,
                 not_before: row.get(2)?,
                 leftover: row.get(3)?,
+                calls: row.get(6)?,
             };
             let finished: Option<i64> = row.get(4)?;
             Ok((run, finished, row.get::<_, i64>(5)?))
@@ -129,16 +133,17 @@ impl RunRecord {
         checksums: Checksums,
     ) -> rusqlite::Result<()> {
         const RECORD: &str =
-            "INSERT INTO runs (name, started, not_before, leftover, finished, checksum)
-            VALUES (?, ?, ?, ?, NULL, ?)
+            "INSERT INTO runs (name, started, not_before, leftover, finished, calls, checksum)
+            VALUES (?, ?, ?, ?, NULL, ?, ?)
             ON CONFLICT (name) DO UPDATE SET started = excluded.started, not_before = excluded.not_before,
-                leftover = excluded.leftover, finished = NULL, checksum = excluded.checksum
+                leftover = excluded.leftover, finished = NULL, calls = excluded.calls, checksum = excluded.checksum
             RETURNING id";
         let values = params![
             self.name,
             self.started,
             self.not_before,
             self.leftover,
+            self.calls,
             self.checksum(checksums, None)
         ];
         let id: i64 = connection.query_row(RECORD, values, |row| row.get(0))?;
@@ -165,6 +170,20 @@ impl RunRecord {
         self.record(connection, checksums)
     }
 
+    /// Records how many calls a kill can lose now, at most, before the run has reached the end of its input.
+    pub(super) fn set_calls(
+        &mut self,
+        connection: &Connection,
+        checksums: Checksums,
+        calls: u32,
+    ) -> rusqlite::Result<()> {
+        self.calls = calls;
+        connection
+            .prepare_cached("UPDATE runs SET calls = ?, checksum = ? WHERE id = ?")?
+            .execute(params![calls, self.checksum(checksums, None), self.id])
+            .map(drop)
+    }
+
     /// The run's number; 0, which none has, until it is recorded.
     pub(crate) fn id(&self) -> i64 {
         self.id.unwrap_or_default()
@@ -185,11 +204,11 @@ impl RunRecord {
         let failed = i64::try_from(failed).unwrap_or(i64::MAX);
         connection
             .execute(
-                "UPDATE runs SET finished = ?, checksum = ?
+                "UPDATE runs SET finished = ?, calls = 0, checksum = ?
                 WHERE id = ? AND started = ? AND not_before = ? AND leftover = ?",
                 params![
                     failed,
-                    self.checksum(checksums, Some(failed)),
+                    Self { calls: 0, ..*self }.checksum(checksums, Some(failed)),
                     id,
                     self.started,
                     self.not_before,
@@ -217,6 +236,7 @@ impl RunRecord {
             ValueRef::Integer(self.not_before),
             ValueRef::Integer(self.leftover.into()),
             finished.map_or(ValueRef::Null, ValueRef::Integer),
+            ValueRef::Integer(self.calls.into()),
         ];
         checksums.of("runs", values)
     }

@@ -65,6 +65,8 @@ const SCHEMA: &str = "
         leftover INTEGER NOT NULL,
         -- How many rows had been asked about and had no verdict at the end of the input; null before that.
         finished INTEGER,
+        -- In the ledger of one run: the most calls whose answers a kill can lose now; 0 once the run has ended.
+        calls INTEGER NOT NULL,
         checksum INTEGER NOT NULL
     ) STRICT;
     -- Requests that a run must not send again: the outcome is unknown, the answer useless, or the service refused them.
@@ -100,10 +102,9 @@ const SCHEMA: &str = "
     ) STRICT;
     -- Runs that are under way in a ledger that several share, and until when they may be taken for alive.
     CREATE TABLE workers (id INTEGER PRIMARY KEY, alive_until INTEGER NOT NULL) STRICT;
-    -- Requests that workers call for now: 64 bits of each key. The upper half of a number is that of the worker.
-    CREATE TABLE claims (id INTEGER PRIMARY KEY, keys BLOB NOT NULL) STRICT;
-    -- What workers that are gone had claimed, and when that was found: they may have called for it.
-    CREATE TABLE abandoned (worker INTEGER PRIMARY KEY, at INTEGER NOT NULL, keys BLOB NOT NULL) STRICT;
+    -- Requests that workers call for, and since when: 64 bits of each key. The upper half of a number is that of the worker.
+    -- Where there is no such worker any more, it may have called for them.
+    CREATE TABLE claims (id INTEGER PRIMARY KEY, at INTEGER NOT NULL, keys BLOB NOT NULL) STRICT;
     -- Answers in the order in which they came, packed, some in a block. No block's number is given twice.
     CREATE TABLE answer_blocks (
         id INTEGER PRIMARY KEY,

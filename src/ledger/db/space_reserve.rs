@@ -26,17 +26,19 @@ impl SpaceReserve {
     pub(crate) fn beside(ledger: &Path, in_flight: NonZeroUsize) -> io::Result<Option<Self>> {
         let directory = ledger.parent().filter(|it| !it.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new("."));
-        match tempfile::tempfile_in(directory).and_then(|file| Self::fill(file, pages(in_flight))) {
+        match tempfile::tempfile_in(directory)
+            .and_then(|file| Self::fill(file, space_for_answers(in_flight)))
+        {
             Ok(reserve) => Ok(Some(reserve)),
             Err(error) if is_for_space(&error) => Err(error),
             Err(_) => Ok(None),
         }
     }
 
-    fn fill(mut file: File, pages: usize) -> io::Result<Self> {
+    fn fill(mut file: File, bytes: u64) -> io::Result<Self> {
         // Written, as ext2 and others have no `fallocate`; and not zeros, which take no space where a file system compresses.
         let noise = blake3::Hasher::new().finalize_xof();
-        io::copy(&mut noise.take((pages * PAGE) as u64), &mut file)?;
+        io::copy(&mut noise.take(bytes), &mut file)?;
         Ok(Self(file))
     }
 
@@ -56,10 +58,11 @@ fn is_for_space(error: &io::Error) -> bool {
     )
 }
 
-/// How much the answers to so many calls take at most.
-fn pages(in_flight: NonZeroUsize) -> usize {
-    { in_flight.get() }
+/// How much space the answers to so many calls take at most, in bytes.
+pub(crate) fn space_for_answers(in_flight: NonZeroUsize) -> u64 {
+    let pages = { in_flight.get() }
         .saturating_mul(EACH)
         .saturating_add(ALWAYS)
-        .min(MOST)
+        .min(MOST);
+    (pages * PAGE) as u64
 }

@@ -1,9 +1,12 @@
 //! Claims: which worker calls for a request now.
 //!
-//! A claim has no time of its own; its worker has. What is claimed is looked at again afterwards: an answer may have come,
-//! and its claim gone, between the first look and the claim. Without that, workers that go through the same users in step
-//! pay for nearly all of them twice, also if look and claim are one statement. Keys are claimed in order and conflicts do
-//! nothing, so that two workers never wait for each other.
+//! A claim has no time of its own; its worker has. Only one that was given back, and whose call may have been billed, has:
+//! it is nobody's, until a worker takes it over or it is forgotten.
+//!
+//! What is claimed is looked at again afterwards: an answer may have come, and its claim gone, between the first look and
+//! the claim. Without that, workers that go through the same users in step pay for nearly all of them twice, also if look
+//! and claim are one statement. Keys are claimed in order and conflicts do nothing, so that two workers never wait for each
+//! other.
 
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -11,11 +14,9 @@ use uuid::Uuid;
 use super::fault::ServerFault;
 use super::schema::{DURABLE, NOW};
 use super::server::{Lane, Server};
-use super::stored::{self, COLUMNS};
+use super::stored::{self, COLUMNS, key_of};
+use crate::ledger::store::Release;
 use crate::ledger::stored_answer::StoredAnswer;
-
-/// The worker that has what was taken over and given back.
-const NOBODY: &str = "'00000000-0000-0000-0000-000000000000'::uuid";
 
 /// What has become of a request that was to be claimed.
 pub(super) struct ClaimedRequest {
@@ -45,12 +46,13 @@ pub(super) async fn claim(
             SELECT k, w.id FROM unnest($1::uuid[]) AS k, durable, rescore.workers w WHERE w.id = $2 ORDER BY k
             ON CONFLICT DO NOTHING
         ), free AS MATERIALIZED (
-            SELECT c.key FROM rescore.claims c JOIN rescore.workers w ON w.id = c.worker
-            WHERE c.key = ANY($1) AND w.alive_until <= {NOW}
+            SELECT c.key FROM rescore.claims c WHERE c.key = ANY($1) AND {}
             ORDER BY c.key FOR UPDATE OF c SKIP LOCKED
         )
-        UPDATE rescore.claims c SET worker = me.id, taken_over = true
-        FROM free, rescore.workers me WHERE c.key = free.key AND c.worker <> $2 AND me.id = $2"
+        UPDATE rescore.claims c SET worker = me.id, taken_over = true, at = NULL
+        FROM free, rescore.workers me
+        WHERE c.key = free.key AND c.worker IS DISTINCT FROM $2 AND me.id = $2",
+        abandoned()
     );
     let look = format!(
         "SELECT k, c.worker = $2, c.taken_over, {COLUMNS}
@@ -78,34 +80,82 @@ pub(super) async fn claim(
         .collect())
 }
 
-/// Gives claims of a worker back.
+/// Claims that end without an answer of ours.
+#[derive(Default)]
+pub(super) struct Releases {
+    /// What may have been billed.
+    pub(super) doubtful: Vec<Uuid>,
+    /// All others.
+    pub(super) settled: Vec<Uuid>,
+}
+
+impl Releases {
+    /// Adds these.
+    pub(super) fn add(&mut self, releases: &[Release]) {
+        for Release { key, doubtful } in releases {
+            let list = if *doubtful {
+                &mut self.doubtful
+            } else {
+                &mut self.settled
+            };
+            list.push(key_of(&key.hash));
+        }
+    }
+
+    /// Adds those of others.
+    pub(super) fn append(&mut self, mut others: Self) {
+        self.doubtful.append(&mut others.doubtful);
+        self.settled.append(&mut others.settled);
+    }
+
+    /// Whether there are none.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.doubtful.is_empty() && self.settled.is_empty()
+    }
+}
+
+/// The condition for claims `c` of nobody, and of workers whose lease has ended. A claim that another worker gets at the same
+/// time does not meet it, as that worker is looked for among those whose lease has ended.
+pub(super) fn abandoned() -> String {
+    format!(
+        "(c.worker IS NULL
+            OR EXISTS (SELECT FROM rescore.workers w WHERE w.id = c.worker AND w.alive_until <= {NOW}))"
+    )
+}
+
+/// Gives claims of a worker back. Those that may have been billed are nobody's then: the next worker takes them over, and
+/// counts the call.
 ///
 /// # Errors
 /// The server is away.
 pub(super) async fn release(
     server: &Server,
     worker: Uuid,
-    keys: &[Uuid],
+    releases: &Releases,
 ) -> Result<(), ServerFault> {
     let statement = format!(
         "WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)), {}",
-        giving_back("USING quick", "AND key = ANY($2)")
+        giving_back("USING quick", "key = ANY($2)", "key = ANY($3)")
     );
-    let params: [_; 2] = [(&worker as _, Type::UUID), (&keys as _, Type::UUID_ARRAY)];
+    let params: [_; 3] = [
+        (&worker as _, Type::UUID),
+        (&releases.settled as _, Type::UUID_ARRAY),
+        (&releases.doubtful as _, Type::UUID_ARRAY),
+    ];
     server
         .send(Lane::Quick, &statement, &params)
         .await
         .map(drop)
 }
 
-/// Removes a worker, and gives all its claims back.
+/// Removes a worker, and gives all its claims back: it has called for none of them.
 ///
 /// # Errors
 /// The server is away: the lease ends by itself.
 pub(super) async fn leave(server: &Server, worker: Uuid) -> Result<(), ServerFault> {
     let statement = format!(
         "WITH gone AS (DELETE FROM rescore.workers WHERE id = $1), {}",
-        giving_back("", "")
+        giving_back("", "NOT taken_over", "taken_over")
     );
     let params = [(&worker as _, Type::UUID)];
     server
@@ -114,17 +164,12 @@ pub(super) async fn leave(server: &Server, worker: Uuid) -> Result<(), ServerFau
         .map(drop)
 }
 
-/// The rest of a statement that gives claims of the worker `$1` back. Those that were taken over are nobody's then, who is a
-/// worker whose lease has ended: the next one takes them over, and counts the call that may have been billed.
-fn giving_back(using: &str, which: &str) -> String {
+/// The rest of a statement that gives claims of the worker `$1` back: those that are settled, and those that are doubtful.
+fn giving_back(using: &str, settled: &str, doubtful: &str) -> String {
     format!(
         "ended AS (
-            DELETE FROM rescore.claims {using} WHERE worker = $1 AND NOT taken_over {which}
-        ), kept AS (
-            UPDATE rescore.claims SET worker = {NOBODY} WHERE worker = $1 AND taken_over {which} RETURNING key
+            DELETE FROM rescore.claims {using} WHERE worker = $1 AND {settled}
         )
-        -- Nobody is forgotten like other workers, a day after the last of these.
-        INSERT INTO rescore.workers (id, started, alive_until) SELECT {NOBODY}, {NOW}, {NOW} FROM kept LIMIT 1
-        ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until"
+        UPDATE rescore.claims SET worker = NULL, at = {NOW} WHERE worker = $1 AND {doubtful}"
     )
 }

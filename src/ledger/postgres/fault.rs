@@ -3,7 +3,7 @@
 
 use std::io;
 
-use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use super::shell::in_shell;
 use crate::base::error::{Error, Result, printable, system_words};
@@ -43,6 +43,8 @@ pub(super) enum Refusal {
     NoLedger,
     /// The user lacks a right.
     NoRight,
+    /// The user lacks the right to connect to the database.
+    NoEntry,
     /// The server's certificate.
     Certificate,
     /// Anything else.
@@ -113,7 +115,11 @@ impl ServerFault {
             _ if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INVALID_SCHEMA_NAME => {
                 Refusal::NoLedger
             }
-            _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => Refusal::NoRight,
+            _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => match error.parsed_severity() {
+                // The connection is refused, and not only a statement.
+                Some(Severity::Fatal) => Refusal::NoEntry,
+                _ => Refusal::NoRight,
+            },
             _ if *code == SqlState::INVALID_PASSWORD => Refusal::Password,
             "28" => Refusal::User,
             "3D" => Refusal::NoDatabase,
@@ -150,6 +156,9 @@ impl ServerFault {
             ),
             Refusal::NoRight => Error::usage(cannot).hint(
                 "the database's owner grants the rights with `rescore ledger init` and `--worker`, `--reader` or `--keeper`",
+            ),
+            Refusal::NoEntry => Error::usage(cannot).hint(
+                "the database's owner lets the user in with `GRANT CONNECT ON DATABASE … TO …`",
             ),
             Refusal::Certificate => Error::usage(cannot).hint(
                 "name the file of the authority that issued it in the address: `?sslrootcert=FILE`",

@@ -27,7 +27,8 @@ impl ServerForget {
         })
     }
 
-    /// Marks every answer to one of these bodies, whichever address and service ID was asked: how many there are.
+    /// Marks every answer to one of these bodies, and what was claimed of them, whichever address and service ID was asked: how many
+    /// answers there are.
     ///
     /// # Errors
     /// The server is away.
@@ -42,11 +43,11 @@ impl ServerForget {
                 .collect::<Vec<_>>()
         };
         let keys: Vec<_> = self.hashers.iter().flat_map(of_hasher).collect();
-        let known = self.keeper.count(&keys)?;
-        if known > 0 {
+        let (answers, claimed) = self.keeper.known(&keys)?;
+        if answers > 0 || claimed {
             self.marked.extend(keys);
         }
-        Ok(known)
+        Ok(answers)
     }
 
     /// Removes what was marked: how many answers there were.

@@ -11,7 +11,7 @@ use super::fault::{AtStart, ServerFault};
 use super::ledger::ServerLedger;
 use super::secret_file::HashingSecret;
 use super::server::{COMMAND_PATIENCE, Server};
-use super::settle::{SettleScope, settle};
+use super::settle::{SettleScope, Settled, settle};
 use super::sources;
 use super::stored::{NewAnswer, NewAnswers, packed_key};
 use crate::base::error::{Error, Result, shown};
@@ -221,9 +221,9 @@ impl Import<'_> {
         }
         let waiting = std::mem::take(&mut self.waiting);
         match self.server.wait(settle(self.server, &waiting, self.scope)) {
-            Ok(new) => {
-                self.counts.new += new;
-                self.counts.known += waiting.len() as u64 - new;
+            Ok(Settled { stored, .. }) => {
+                self.counts.new += stored;
+                self.counts.known += waiting.len() as u64 - stored;
             }
             Err(fault) => self.failed = Some(ImportFault::Server(fault)),
         }

@@ -1,4 +1,5 @@
-//! Removing answers from a ledger on a server: what is old, and what is about people who want to be forgotten.
+//! Removing answers from a ledger on a server, and claims that are no worker's: what is old, and what is about people who
+//! want to be forgotten.
 //!
 //! Rows are removed; the server gives their space to new ones later, and its log, copies and backups keep what they have.
 
@@ -7,8 +8,10 @@ use std::time::SystemTime;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::claims;
 use super::fault::{AtStart, ServerFault};
 use super::ledger::ServerLedger;
+use super::schema::{NOW, REMEMBERED};
 use super::server::{COMMAND_PATIENCE, Lane};
 use super::sources;
 use super::stats;
@@ -85,7 +88,13 @@ impl ServerKeeper {
     /// # Errors
     /// As [`Self::prune`].
     pub(super) fn remove_all(&self) -> Result<u64> {
-        self.remove_before(i64::MAX)
+        // What living workers have claimed stays: they would pay for it twice.
+        let unclaim = format!("DELETE FROM rescore.claims c WHERE {}", claims::abandoned());
+        { self.remove_before(i64::MAX) }
+            .and_then(|removed| {
+                { &self.ledger.server }.query(Lane::Durable, &unclaim, &[])?;
+                Ok(removed)
+            })
             .at_start("remove answers from", &self.shown())
     }
 
@@ -101,13 +110,16 @@ impl ServerKeeper {
             SELECT (SELECT key FROM page ORDER BY key DESC LIMIT 1), (SELECT count(*) FROM gone)";
         // A run that was stopped so long ago will not be continued, fields that were asked for then no longer are, and the
         // service may have changed.
-        const REST: [&str; 5] = [
-            "DELETE FROM rescore.runs WHERE started < $1",
-            "DELETE FROM rescore.limits WHERE at < $1",
-            "DELETE FROM rescore.fields WHERE requested < $1",
-            "DELETE FROM rescore.workers WHERE alive_until < least($1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 86400000)",
-            "DELETE FROM rescore.claims c WHERE $1 IS NOT NULL
-                AND NOT EXISTS (SELECT 1 FROM rescore.workers w WHERE w.id = c.worker)",
+        let day = format!("least($1, {NOW} - {REMEMBERED})");
+        let rest = [
+            "runs WHERE started < $1",
+            "limits WHERE at < $1",
+            "fields WHERE requested < $1",
+            &format!("workers WHERE alive_until < {day}"),
+            &format!(
+                "claims c WHERE c.at < {day} OR c.worker IS NOT NULL
+                    AND NOT EXISTS (SELECT FROM rescore.workers w WHERE w.id = c.worker)"
+            ),
         ];
         let server = &self.ledger.server;
         let (mut last, mut removed) = (Uuid::nil(), 0);
@@ -127,38 +139,45 @@ impl ServerKeeper {
             last = end;
             removed += gone.unsigned_abs();
         }
-        for statement in REST {
-            server.query(Lane::Durable, statement, &[(&before, Type::INT8)])?;
+        for rows in rest {
+            let statement = format!("DELETE FROM rescore.{rows}");
+            server.query(Lane::Durable, &statement, &[(&before, Type::INT8)])?;
         }
         Ok(removed)
     }
 
-    /// How many answers there are to requests with these keys.
+    /// How many answers there are to requests with these keys, and whether any of them is claimed.
     ///
     /// # Errors
     /// The server is away.
-    pub(super) fn count(&self, keys: &[KeyHash]) -> Result<u64> {
-        const COUNT: &str = "SELECT count(*) FROM rescore.answers WHERE key = ANY($1)";
+    pub(super) fn known(&self, keys: &[KeyHash]) -> Result<(u64, bool)> {
+        const KNOWN: &str =
+            "SELECT count(*), EXISTS (SELECT FROM rescore.claims WHERE key = ANY($1))
+            FROM rescore.answers WHERE key = ANY($1)";
         let keys: Vec<_> = keys.iter().map(key_of).collect();
         let rows = { &self.ledger.server }
-            .query(Lane::Quick, COUNT, &[(&keys, Type::UUID_ARRAY)])
+            .query(Lane::Quick, KNOWN, &[(&keys, Type::UUID_ARRAY)])
             .at_start("read", &self.shown())?;
-        Ok(rows
-            .first()
-            .map_or(0, |row| row.get::<_, i64>(0).unsigned_abs()))
+        let known = { rows.first() }.map(|row| (row.get::<_, i64>(0).unsigned_abs(), row.get(1)));
+        Ok(known.unwrap_or_default())
     }
 
-    /// Removes the answers to requests with these keys, in order: how many there were.
+    /// Removes the answers to requests with these keys, in order, and what gone workers had claimed of them: how many
+    /// answers there were.
     ///
     /// # Errors
     /// As [`Self::prune`].
     pub(super) fn remove(&self, keys: &[KeyHash]) -> Result<u64> {
-        const REMOVE: &str = "DELETE FROM rescore.answers WHERE key = ANY($1) RETURNING 1";
+        let statement = format!(
+            "WITH unclaimed AS (DELETE FROM rescore.claims c WHERE c.key = ANY($1) AND {})
+            DELETE FROM rescore.answers WHERE key = ANY($1) RETURNING 1",
+            claims::abandoned()
+        );
         let mut removed = 0;
         for keys in keys.chunks(SCATTERED) {
             let keys: Vec<_> = keys.iter().map(key_of).collect();
             let rows = { &self.ledger.server }
-                .query(Lane::Durable, REMOVE, &[(&keys, Type::UUID_ARRAY)])
+                .query(Lane::Durable, &statement, &[(&keys, Type::UUID_ARRAY)])
                 .at_start("remove answers from", &self.shown())?;
             removed += rows.len() as u64;
         }

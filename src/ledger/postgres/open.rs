@@ -1,5 +1,6 @@
 //! A ledger on a server that is open for a run that has not started.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -16,6 +17,7 @@ use super::pace::ServerPace;
 use super::runs::{self, ServerRun};
 use super::server::{RUN_PATIENCE, Server};
 use super::shell::in_shell;
+use super::sources::FieldSources;
 use super::spill::{Spill, SpillSettings};
 use super::store::{ServerStore, StoreScope};
 use super::{earlier_spills, limits, sources};
@@ -24,6 +26,7 @@ use crate::ledger::clock;
 use crate::ledger::db::runs::PreviousRun;
 use crate::ledger::facts::LedgerFacts;
 use crate::ledger::judge::JudgeScope;
+use crate::ledger::kept_fields::FieldsToKeep;
 use crate::ledger::lease::LeaseTerms;
 use crate::ledger::named_ledger::ServerSettings;
 use crate::ledger::request_key::{RequestHasher, RunId};
@@ -38,12 +41,11 @@ pub(crate) struct OpenServer {
     server: Arc<Server>,
     contact: Arc<ServerContact>,
     context: i32,
-    source: i32,
     hasher: RequestHasher,
     run: ServerRun,
     ages: bool,
     captured: Vec<String>,
-    fields: Box<[Pointer]>,
+    fields: FieldSources,
     lease: LeaseTerms,
     in_flight: usize,
     own: Arc<OwnAnswers>,
@@ -78,9 +80,9 @@ impl OpenServer {
         let hasher = RequestHasher::new(secret.bytes(), &settings.endpoint, &settings.service_id);
         let read = || -> Result<_, ServerFault> {
             let context = sources::context(&server, &secret, &hasher, &settings.endpoint)?;
-            let fields: Box<[Pointer]> = sources::fields(&server, &settings.captured)?.into();
-            let pointers: Vec<_> = fields.iter().map(Pointer::to_string).collect();
-            let source = sources::source(&server, context, &pointers)?;
+            let mut fields = sources::fields(&server, &settings.captured)?;
+            let all = fields.to_keep().borrow().len();
+            fields.number(all, |list| sources::of_fields(&server, context, list))?;
             let name = { settings.output.as_deref() }
                 .map(|output| Uuid::from_bytes(hasher.run_on_this_machine(output)));
             let stopped = name.map(|name| runs::find(&server, name)).transpose()?;
@@ -96,9 +98,9 @@ impl OpenServer {
                 known_limit: limits::known(&server, context, SystemTime::now())?,
                 ..LedgerFacts::default()
             };
-            Ok((context, fields, source, run, facts))
+            Ok((context, fields, run, facts))
         };
-        let (context, fields, source, run, mut facts) = read().at_start("open", &url)?;
+        let (context, fields, run, mut facts) = read().at_start("open", &url)?;
         let output = settings.output.as_deref();
         let path = earlier_spills::path_for(output);
         let spill = Spill::new(SpillSettings {
@@ -108,14 +110,13 @@ impl OpenServer {
             secret,
             hasher: hasher.clone(),
             endpoint: settings.endpoint.clone(),
-            fields: fields.clone(),
+            fields: fields.to_keep(),
         });
         facts.brought_in = earlier_spills::bring_in(output, &server, &secret, run.started)?;
         let ledger = Self {
             contact: Arc::new(ServerContact::new(outage)),
             server,
             context,
-            source,
             hasher,
             run,
             ages: matches!(settings.reuse, Reuse::Recent(_)),
@@ -140,8 +141,8 @@ impl OpenServer {
     }
 
     /// The additional fields that new answers must be stored with.
-    pub(crate) fn fields(&self) -> &[Pointer] {
-        &self.fields
+    pub(crate) fn fields(&self) -> FieldsToKeep {
+        self.fields.to_keep()
     }
 
     /// The pace that runs with this ledger and this account keep together.
@@ -183,6 +184,8 @@ impl OpenServer {
             earliest: self.run.earliest(),
             lookup: None,
             in_memory: false,
+            doubtful: HashSet::new(),
+            counts_calls: false,
             lease: Some(self.lease),
             // Half of the answers gather while the other calls are out.
             enough: self.in_flight / 2,
@@ -190,8 +193,7 @@ impl OpenServer {
         let judge = self.judge();
         let scope = StoreScope {
             context: self.context,
-            source: self.source,
-            keeps_fields: !self.fields.is_empty(),
+            fields: self.fields,
             run: self.run,
             hasher: self.hasher,
             lease: self.lease.length,

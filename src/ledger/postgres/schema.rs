@@ -9,6 +9,9 @@ pub(super) const VERSION: i32 = 1;
 /// The time of the server in milliseconds since 1970: the clocks of many machines differ.
 pub(super) const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
+/// How long a worker is remembered after its lease has ended, and a claim that was given back, in milliseconds.
+pub(super) const REMEMBERED: i64 = 86_400_000;
+
 /// A part of a statement whose commit is then on the server's disk before it is answered, whatever the server's usual setting
 /// is: a lost answer or claim would be paid for again.
 pub(super) const DURABLE: &str = "durable AS MATERIALIZED (
@@ -81,10 +84,13 @@ pub(super) const TABLES: &str = "
     -- Requests that a worker calls for now. Rows come and go with each call, so the table is cleaned often.
     CREATE TABLE rescore.claims (
         key uuid PRIMARY KEY,
-        -- All zeros where a worker took it over and gave it back.
-        worker uuid NOT NULL,
+        -- Empty where a worker has given it back, and its call may have been billed without an answer.
+        worker uuid,
         -- Whether it was another worker's before, whose lease had ended: its call may have been billed.
-        taken_over boolean NOT NULL DEFAULT false
+        taken_over boolean NOT NULL DEFAULT false,
+        -- When it was given back, in milliseconds since 1970; empty for a worker's, which end with their worker.
+        at bigint,
+        CHECK ((worker IS NULL) = (at IS NOT NULL))
     ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 
     -- Runs that are under way or were stopped: so that they continue as what they were. The name is a hash of the machine

@@ -6,7 +6,9 @@ use uuid::Uuid;
 use super::fault::ServerFault;
 use super::schema::{DURABLE, NOW};
 use super::server::{Lane, Server};
+use super::sources;
 use super::stored::{FROM_COLUMNS, NewAnswers};
+use crate::raw_json::Pointer;
 
 /// Whose answers are stored.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +21,16 @@ pub(super) struct SettleScope {
     pub(super) earliest: i64,
 }
 
-/// Stores answers and removes their claims; returns how many were stored, when both are durable.
+/// What storing answers has shown.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// How many were stored.
+    pub(super) stored: u64,
+    /// The fields that runs have asked for until then.
+    pub(super) fields: Vec<Pointer>,
+}
+
+/// Stores answers and removes their claims; returns when both are durable.
 ///
 /// An answer takes the place of an older one, also where the request was claimed by somebody else meanwhile: it was paid.
 /// A newer one stays. Keys are in order, so that two such statements cannot wait for each other.
@@ -30,24 +41,26 @@ pub(super) async fn settle(
     server: &Server,
     answers: &NewAnswers,
     scope: &SettleScope,
-) -> Result<u64, ServerFault> {
+) -> Result<Settled, ServerFault> {
     let statement = format!(
         "WITH {DURABLE}, ended AS (
             DELETE FROM rescore.claims WHERE key = ANY($1) AND worker = $9
+        ), stored AS (
+            INSERT INTO rescore.answers AS a
+                (key, transaction_uuid, transaction_text, score, captured, at, replaced, source)
+            SELECT DISTINCT ON (n.key) n.key, n.transaction_uuid, n.transaction_text, n.score, n.captured,
+                greatest(least(n.at, {NOW}), $11), n.replaced, n.source
+            FROM {FROM_COLUMNS}, durable
+            ORDER BY n.key, n.at DESC
+            ON CONFLICT (key) DO UPDATE SET transaction_uuid = excluded.transaction_uuid,
+                transaction_text = excluded.transaction_text, score = excluded.score, captured = excluded.captured,
+                at = excluded.at, source = excluded.source,
+                replaced = CASE WHEN a.at < $10 THEN a.at || ' ' || a.score
+                    ELSE coalesce(excluded.replaced, a.replaced) END
+            WHERE a.at < excluded.at
+            RETURNING 1
         )
-        INSERT INTO rescore.answers AS a
-            (key, transaction_uuid, transaction_text, score, captured, at, replaced, source)
-        SELECT DISTINCT ON (n.key) n.key, n.transaction_uuid, n.transaction_text, n.score, n.captured,
-            greatest(least(n.at, {NOW}), $11), n.replaced, n.source
-        FROM {FROM_COLUMNS}, durable
-        ORDER BY n.key, n.at DESC
-        ON CONFLICT (key) DO UPDATE SET transaction_uuid = excluded.transaction_uuid,
-            transaction_text = excluded.transaction_text, score = excluded.score, captured = excluded.captured,
-            at = excluded.at, source = excluded.source,
-            replaced = CASE WHEN a.at < $10 THEN a.at || ' ' || a.score
-                ELSE coalesce(excluded.replaced, a.replaced) END
-        WHERE a.at < excluded.at
-        RETURNING 1"
+        SELECT (SELECT count(*) FROM stored), ARRAY(SELECT pointer FROM rescore.fields ORDER BY pointer)"
     );
     let columns = answers.params();
     let more = [
@@ -56,6 +69,10 @@ pub(super) async fn settle(
         (&scope.earliest as _, Type::INT8),
     ];
     let params: Vec<_> = columns.into_iter().chain(more).collect();
-    let stored = server.send(Lane::Durable, &statement, &params).await?;
-    Ok(stored.len() as u64)
+    let rows = server.send(Lane::Durable, &statement, &params).await?;
+    let settled = { rows.first() }.map(|row| Settled {
+        stored: row.get::<_, i64>(0).unsigned_abs(),
+        fields: sources::readable(row.get(1)),
+    });
+    Ok(settled.unwrap_or_default())
 }

@@ -14,11 +14,9 @@ use super::schema::NOW;
 use super::secret_file::{HashingSecret, SealedContext, name_of};
 use super::server::{Lane, Server};
 use crate::ledger::db::captures::LackingAnswers;
+use crate::ledger::kept_fields::{KeptFields, REMEMBERED};
 use crate::ledger::request_key::RequestHasher;
 use crate::raw_json::Pointer;
-
-/// How many fields of all runs are remembered, the most recent ones: as in a file.
-const REMEMBERED: i64 = 64;
 
 /// Answers that are looked at before a run to see whether they lack fields: well below a second.
 const LOOKED_AT: i64 = 100_000;
@@ -98,11 +96,14 @@ pub(super) fn contexts(server: &Server) -> Result<Vec<ServerContext>, ServerFaul
     Ok(rows.iter().filter_map(context).collect())
 }
 
-/// Remembers the fields that a run asks for, and returns all that answers are stored with: those of the run first.
+/// The fields that answers are stored with, by the numbers of their sources.
+pub(super) type FieldSources = KeptFields<i32>;
+
+/// Remembers the fields that a run asks for, and finds those that other runs asked for.
 ///
 /// # Errors
 /// The server is away, or the user may not write.
-pub(super) fn fields(server: &Server, requested: &[Pointer]) -> Result<Vec<Pointer>, ServerFault> {
+pub(super) fn fields(server: &Server, requested: &[Pointer]) -> Result<FieldSources, ServerFault> {
     const ALL: &str = "SELECT pointer FROM rescore.fields ORDER BY pointer";
     const FORGET: &str = "DELETE FROM rescore.fields WHERE pointer NOT IN
         (SELECT pointer FROM rescore.fields ORDER BY requested DESC, pointer LIMIT $1)";
@@ -113,15 +114,18 @@ pub(super) fn fields(server: &Server, requested: &[Pointer]) -> Result<Vec<Point
         );
         let texts: Vec<_> = requested.iter().map(Pointer::to_string).collect();
         server.query(Lane::Quick, &remember, &[(&texts, Type::TEXT_ARRAY)])?;
-        server.query(Lane::Quick, FORGET, &[(&REMEMBERED, Type::INT8)])?;
+        server.query(Lane::Quick, FORGET, &[(&i64::from(REMEMBERED), Type::INT8)])?;
     }
-    let mut fields = requested.to_vec();
-    for row in server.query(Lane::Quick, ALL, &[])? {
-        // What this program cannot read, another version has asked for.
-        let remembered = Pointer::parse(row.get(0)).ok();
-        fields.extend(remembered.filter(|pointer| !requested.contains(pointer)));
-    }
+    let fields = FieldSources::new(requested.to_vec());
+    let rows = server.query(Lane::Quick, ALL, &[])?;
+    fields.learn(readable(rows.iter().map(|row| row.get(0)).collect()));
     Ok(fields)
+}
+
+/// Fields that runs have asked for. What this program cannot read, another version has.
+pub(super) fn readable(pointers: Vec<&str>) -> Vec<Pointer> {
+    let pointers = pointers.into_iter().map(Pointer::parse);
+    pointers.filter_map(Result::ok).collect()
 }
 
 /// The number of an account with a list of fields, which is added where it is new.
@@ -144,6 +148,19 @@ pub(super) fn source(server: &Server, context: i32, fields: &[String]) -> Result
     }
     server.query(Lane::Durable, ADD, &params)?;
     Ok(find()?.unwrap_or_default())
+}
+
+/// As [`source`], of fields that are read.
+///
+/// # Errors
+/// As [`source`].
+pub(super) fn of_fields(
+    server: &Server,
+    context: i32,
+    fields: &[Pointer],
+) -> Result<i32, ServerFault> {
+    let pointers: Vec<_> = fields.iter().map(Pointer::to_string).collect();
+    source(server, context, &pointers)
 }
 
 /// Looks for answers of an account that are no older and lack fields that a run asks for. Those that were stored first are

@@ -19,7 +19,6 @@ use super::settle::SettleScope;
 use crate::base::error::{Error, shown};
 use crate::base::own_file;
 use crate::ledger::clock::millis;
-use crate::ledger::db::captures::CapturedFields;
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::database::{Database, WriteScope};
 use crate::ledger::db::runs::RunRecord;
@@ -27,10 +26,10 @@ use crate::ledger::db::schema::{self, LedgerInfo};
 use crate::ledger::db::{contexts, errors};
 use crate::ledger::file::{self, LedgerKind, PRIVATE};
 use crate::ledger::holder::this_process;
+use crate::ledger::kept_fields::{FieldsToKeep, KeptFields};
 use crate::ledger::lock::Lock;
 use crate::ledger::request_key::RequestHasher;
 use crate::ledger::store::{Payload, Record, Store as _, Work};
-use crate::raw_json::Pointer;
 
 /// What a file of answers is made for.
 pub(super) struct SpillSettings {
@@ -39,7 +38,7 @@ pub(super) struct SpillSettings {
     pub(super) hasher: RequestHasher,
     pub(super) endpoint: String,
     /// The fields that answers are stored with, in their order.
-    pub(super) fields: Box<[Pointer]>,
+    pub(super) fields: FieldsToKeep,
     /// The command that brings its answers to the server.
     pub(super) import: String,
     /// Whether it is beside an output, and not in the current directory.
@@ -203,12 +202,11 @@ impl SpillFile {
             let context =
                 contexts::id(&connection, checksums, &settings.hasher, &settings.endpoint)?;
             let now = millis(SystemTime::now());
-            let fields = CapturedFields::open(&connection, checksums, &settings.fields, now)?;
             let scope = WriteScope {
                 checksums,
                 latest: std::sync::Arc::default(),
                 context,
-                capture: fields.list,
+                fields: KeptFields::new(settings.fields.borrow().clone()),
                 run: RunRecord::new(settings.hasher.run(None), now, i64::MIN),
                 own: false,
             };

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::claims::{self, ClaimedRequest};
+use super::claims::{self, ClaimedRequest, Releases};
 use super::contact::{ServerContact, ServerOutage};
 use super::fault::ServerFault;
 use super::limits;
@@ -20,7 +20,8 @@ use super::lookup::ServerJudge;
 use super::own_answers::OwnAnswers;
 use super::runs::ServerRun;
 use super::server::Server;
-use super::settle::{SettleScope, settle};
+use super::settle::{SettleScope, Settled, settle};
+use super::sources::{self, FieldSources};
 use super::spill::Spill;
 use super::stored::{NewAnswers, key_of};
 use super::workers::OwnWorker;
@@ -33,6 +34,7 @@ use crate::ledger::store::{
     AnswerCounts, ClaimRequest, ClaimResult, Contact, FinishedRun, LeaseRenewal, Payload, Record,
     Store, Work,
 };
+use crate::raw_json::Pointer;
 use crate::telemetry::pace::Limit;
 
 /// How long a run that reached the end of its input waits for a server that is away, so that its answers are there for
@@ -45,10 +47,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// What a run writes for.
 pub(super) struct StoreScope {
     pub(super) context: i32,
-    /// The number of the account with the list of fields that answers are stored with.
-    pub(super) source: i32,
-    /// Whether there are such fields.
-    pub(super) keeps_fields: bool,
+    /// The fields that answers are stored with.
+    pub(super) fields: FieldSources,
     pub(super) run: ServerRun,
     pub(super) hasher: RequestHasher,
     pub(super) lease: Duration,
@@ -67,7 +67,7 @@ pub(super) struct ServerStore {
     /// Requests that this run must not send again: known to it alone.
     failures: HashMap<KeyHash, SealedFailure>,
     /// Claims that end without an answer of ours, until the server has heard of it.
-    releases: Vec<Uuid>,
+    releases: Releases,
     limit: Option<Limit>,
     stored_limit: Option<Limit>,
 }
@@ -90,7 +90,7 @@ impl ServerStore {
             spill,
             worker,
             failures: HashMap::new(),
-            releases: Vec::new(),
+            releases: Releases::default(),
             limit: None,
             stored_limit: None,
         }
@@ -108,19 +108,19 @@ impl ServerStore {
     fn write_group(
         &mut self,
         answers: &NewAnswers,
-        releases: &[Uuid],
+        releases: &Releases,
         claims: &[Uuid],
     ) -> (
-        Result<(), ServerFault>,
+        Result<Settled, ServerFault>,
         Result<Vec<ClaimedRequest>, ServerFault>,
     ) {
         let (server, worker, scope) = (&self.server, self.worker.id(), self.settle_scope());
         server.wait(async {
             let settled = async {
                 if answers.is_empty() {
-                    return Ok(());
+                    return Ok(Settled::default());
                 }
-                settle(server, answers, &scope).await.map(drop)
+                settle(server, answers, &scope).await
             };
             let claimed = async {
                 if !releases.is_empty() {
@@ -134,6 +134,20 @@ impl ServerStore {
             };
             tokio::join!(settled, claimed)
         })
+    }
+
+    /// The answers among records, each with the number of its source.
+    fn answers_of(&mut self, records: &[Record]) -> Result<NewAnswers, ServerFault> {
+        let (server, context) = (&self.server, self.scope.context);
+        let mut answers = NewAnswers::default();
+        for Record { key, payload, .. } in records {
+            if let Payload::Answer(answer) = payload {
+                let find = |list: &[Pointer]| sources::of_fields(server, context, list);
+                let source = self.scope.fields.number(answer.captured.len(), find)?;
+                answers.add(&key.hash, answer, source);
+            }
+        }
+        Ok(answers)
     }
 
     /// What became of claims, in their order.
@@ -178,7 +192,7 @@ impl ServerStore {
         };
         if found.known.is_some() {
             if claimed.is_ours {
-                self.releases.push(claimed.key);
+                self.releases.settled.push(claimed.key);
             }
             return Ok(ClaimResult::Known(found, run));
         }
@@ -220,7 +234,7 @@ impl ServerStore {
         if !self.releases.is_empty() {
             let released = claims::release(&self.server, self.worker.id(), &self.releases);
             self.server.wait(released)?;
-            self.releases.clear();
+            self.releases = Releases::default();
         }
         Ok(())
     }
@@ -257,23 +271,13 @@ impl ServerStore {
 
 impl Store for ServerStore {
     fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
-        let releases = work.releases.iter().map(|key| key_of(&key.hash));
-        self.releases.extend(releases);
-        let mut answers = NewAnswers::default();
+        self.releases.add(work.releases);
         for Record { key, payload, .. } in work.records {
             match payload {
-                Payload::Answer(answer) => {
-                    self.scope.own.insert(key);
-                    answers.add(
-                        &key.hash,
-                        answer,
-                        self.scope.source,
-                        self.scope.keeps_fields,
-                    );
-                }
+                Payload::Answer(_) => self.scope.own.insert(key),
                 Payload::Failure(failure) => {
+                    // Its claim is released next.
                     self.failures.insert(key.hash(), failure.clone());
-                    self.releases.push(key_of(&key.hash));
                 }
             }
         }
@@ -282,6 +286,11 @@ impl Store for ServerStore {
             self.spill(work.records)?;
             return Ok(taken());
         }
+        let answers = self.answers_of(work.records);
+        let Ok(answers) = answers.inspect_err(|fault| self.lose(fault)) else {
+            self.spill(work.records)?;
+            return Ok(taken());
+        };
         let is_new = |request: &&ClaimRequest| !self.failures.contains_key(&request.key.hash());
         let claims = work.claims.iter().filter(is_new);
         let claims: Vec<_> = claims.map(|request| key_of(&request.key.hash)).collect();
@@ -291,14 +300,17 @@ impl Store for ServerStore {
         if settled.is_ok() && (has_claimed || !answers.is_empty()) {
             self.contact.works();
         }
-        if let Err(fault) = settled {
-            self.lose(&fault);
-            self.spill(work.records)?;
+        match settled {
+            Ok(Settled { fields, .. }) => self.scope.fields.learn(fields),
+            Err(fault) => {
+                self.lose(&fault);
+                self.spill(work.records)?;
+            }
         }
         let results = match claimed {
             Ok(claimed) => self.results(work.claims, claimed),
             Err(fault) => {
-                self.releases.extend(releases);
+                self.releases.append(releases);
                 Err(fault)
             }
         };
@@ -365,7 +377,11 @@ impl Store for ServerStore {
     fn end(&mut self, finished: Option<FinishedRun>) {
         self.contact.end();
         let (server, stopped) = (Arc::clone(&self.server), finished.is_none());
-        if !self.is_back(stopped) || self.worker.leave(&server).is_err() {
+        let left = |store: &mut Self| {
+            store.give_back()?;
+            store.worker.leave(&server)
+        };
+        if !self.is_back(stopped) || left(self).is_err() {
             self.contact.set_waiting(self.spill.waiting(!stopped));
             // If this fails, the claims end with the lease.
             let _ = self.spill.leave_claims(self.worker.id(), stopped);

@@ -85,10 +85,11 @@ pub(super) struct NewAnswer<'a> {
 }
 
 impl NewAnswers {
-    /// Adds an answer that has just arrived. `keeps` says whether the source has captured fields.
-    pub(super) fn add(&mut self, key: &KeyHash, answer: &Answer, source: i32, keeps: bool) {
-        let captured = { keeps.then_some(&answer.captured) }
-            .and_then(|captured| serde_json::to_string(captured).ok());
+    /// Adds an answer that has just arrived.
+    pub(super) fn add(&mut self, key: &KeyHash, answer: &Answer, source: i32) {
+        let captured = (!answer.captured.is_empty())
+            .then(|| serde_json::to_string(&answer.captured).ok())
+            .flatten();
         self.push(NewAnswer {
             key: key_of(key),
             transaction_id: &answer.transaction_id,

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::claims;
 use super::fault::ServerFault;
-use super::schema::{DURABLE, NOW};
+use super::schema::{DURABLE, NOW, REMEMBERED};
 use super::server::{Lane, Server};
 use crate::ledger::request_key::RequestHasher;
 use crate::ledger::store::LeaseRenewal;
@@ -75,13 +75,15 @@ async fn enter(
     before: Option<Uuid>,
     lease: Duration,
 ) -> Result<(), ServerFault> {
-    // Workers that were killed a day ago, and whose claims nobody wanted, are forgotten with them.
+    // Workers that were killed a day ago, and whose claims nobody wanted, are forgotten with them, and so is what was given
+    // back a day ago.
     let statement = format!(
         "WITH {DURABLE}, dead AS (
-            DELETE FROM rescore.workers WHERE alive_until < {NOW} - 86400000 AND id IS DISTINCT FROM $3 RETURNING id
+            DELETE FROM rescore.workers WHERE alive_until < {NOW} - {REMEMBERED} AND id IS DISTINCT FROM $3 RETURNING id
         ), left_over AS (
-            DELETE FROM rescore.claims c WHERE c.worker IN (SELECT id FROM dead)
-                OR c.worker IS DISTINCT FROM $3 AND NOT EXISTS (SELECT FROM rescore.workers w WHERE w.id = c.worker)
+            DELETE FROM rescore.claims c WHERE c.at < {NOW} - {REMEMBERED} OR c.worker IN (SELECT id FROM dead)
+                OR c.worker IS NOT NULL AND c.worker IS DISTINCT FROM $3
+                    AND NOT EXISTS (SELECT FROM rescore.workers w WHERE w.id = c.worker)
         ), before AS (
             DELETE FROM rescore.workers WHERE id = $3
         ), kept AS (

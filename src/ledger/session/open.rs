@@ -14,7 +14,7 @@ use super::running::RunningLedger;
 use crate::base::error::Result;
 use crate::ledger::clock::{millis, time};
 use crate::ledger::db::answers::AnswerReader;
-use crate::ledger::db::captures::{CapturedFields, LackingAnswers};
+use crate::ledger::db::captures::{self, LackingAnswers};
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::database::{Database, WriteScope};
 use crate::ledger::db::found_answer::AnswerState;
@@ -27,6 +27,7 @@ use crate::ledger::db::{answers, contexts, errors, failing, limits, outputs};
 use crate::ledger::facts::{EarlierAnswers, LedgerFacts};
 #[cfg(test)]
 use crate::ledger::faults::{FailingStore, HangingStore, StoreFaults};
+use crate::ledger::kept_fields::FieldsToKeep;
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::lease::LeaseTerms;
 use crate::ledger::location::{ClaimedLocation, NewFile};
@@ -53,7 +54,7 @@ pub struct OpenLedger {
     /// Whether there are answers, of whatever run.
     any: bool,
     lookups: ReadScope,
-    fields: Box<[Pointer]>,
+    fields: FieldsToKeep,
     in_flight: NonZeroUsize,
     longest_call: Duration,
     database: Database,
@@ -80,7 +81,8 @@ impl OpenLedger {
         settings: LedgerSettings,
         lock: Option<OutputLock>,
     ) -> Result<(Self, LedgerFacts)> {
-        let (mut ledger, facts) = Self::find(settings, lock)?;
+        let (mut ledger, mut facts) = Self::find(settings, lock)?;
+        facts.doubtful_requests = ledger.database.doubtful()?.len() as u64;
         // What is paid for must have a place.
         ledger.database.keep_space(ledger.in_flight)?;
         Ok((ledger, facts))
@@ -96,7 +98,7 @@ impl OpenLedger {
 
         let info = LedgerInfo::read(connection).map_err(unreadable)?;
         let checksums = info.checksums();
-        let hasher = RequestHasher::new(&info.secret, &settings.endpoint, &settings.service_id);
+        let hasher = hasher(&claim, &info, (&settings.endpoint, &settings.service_id));
         let name = hasher.run(settings.output.as_deref());
         let found = RunRecord::find(connection, checksums, name).map_err(unreadable)?;
         if settings.reuse == Reuse::Retry && found.is_none() {
@@ -104,9 +106,9 @@ impl OpenLedger {
         }
         let context = contexts::id(connection, checksums, &hasher, &settings.endpoint);
         let context = context.map_err(unreadable)?;
-        let CapturedFields { pointers, list } =
-            CapturedFields::open(connection, checksums, &settings.captured, millis(now))
-                .map_err(unreadable)?;
+        let fields = captures::open(connection, checksums, &settings.captured, millis(now));
+        let fields = fields.map_err(unreadable)?;
+        let to_keep = fields.to_keep();
         let latest = Arc::<LatestAnswers>::default();
         let contents = Contents::read(connection, &latest, &info, (context, own), found, now)
             .map_err(unreadable)?;
@@ -126,7 +128,7 @@ impl OpenLedger {
             checksums,
             latest: Arc::clone(&latest),
             context,
-            capture: list,
+            fields,
             run,
             own,
         };
@@ -143,7 +145,7 @@ impl OpenLedger {
             },
             plan,
             any: contents.any,
-            fields: pointers,
+            fields: to_keep,
             in_flight: settings.in_flight,
             longest_call: settings.longest_call,
             claim,
@@ -176,8 +178,8 @@ impl OpenLedger {
     /// The additional fields that new answers must be stored with: those that the run needs, in its order, and then those
     /// that other runs of the ledger need.
     #[must_use]
-    pub fn fields(&self) -> &[Pointer] {
-        &self.fields
+    pub fn fields(&self) -> FieldsToKeep {
+        self.fields.clone()
     }
 
     /// Looks up what earlier runs stored; `None` where there is nothing to find.
@@ -245,6 +247,8 @@ impl OpenLedger {
             hasher: self.lookups.hasher,
             lookup: Some(lookup),
             in_memory: self.claim.is_scratch(),
+            doubtful: self.database.doubtful()?,
+            counts_calls: self.claim.is_own(),
             lease,
             // Three quarters of the answers gather while other calls are out: with half of them a run needs up to a fifth more
             // syncs, and with all of them calls would have to wait during each sync.
@@ -253,6 +257,19 @@ impl OpenLedger {
         let (writer, counts) = LedgerWriter::start(store(self.database), settings)?;
         self.new_file.keep();
         Ok((RunningLedger::new(self.claim, counts), writer))
+    }
+}
+
+/// Makes the keys of this address and service ID. Those of a ledger that is removed with the run mean nothing after it.
+fn hasher(
+    claim: &ClaimedLocation,
+    info: &LedgerInfo,
+    (endpoint, service_id): (&str, &str),
+) -> RequestHasher {
+    if claim.is_scratch() {
+        RequestHasher::of_pass()
+    } else {
+        RequestHasher::new(&info.secret, endpoint, service_id)
     }
 }
 
@@ -333,6 +350,8 @@ impl Contents {
             lacking_answers,
             known_limit: self.known_limit,
             failing_requests: self.failing,
+            doubtful_requests: 0,
+            lost_calls: plan.run.calls,
             brought_in: 0,
         }
     }

@@ -58,11 +58,12 @@ impl RunPlan {
             Reuse::Nothing if own => i64::MIN,
             Reuse::Nothing => fresh_from(connection, millis(now))?,
         };
-        let run = match found {
+        let mut run = match found {
             Some((run, _)) if !is_over => continued(run, reuse, own, millis(now), not_before),
             // To a run that uses no older answers, an answer that is too old is from before it.
             _ => RunRecord::new(name, not_before.max(millis(now)), not_before),
         };
+        run.calls = found.map_or(0, |(run, _)| run.calls);
         Ok(Self {
             run,
             previous,

@@ -11,8 +11,7 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 
 use crate::ledger::admin::Forget;
-use crate::ledger::db::answer_blocks::BlockOwner;
-use crate::ledger::db::answer_writer::{AnswerWriter, merge};
+use crate::ledger::db::answer_writer::{AnswerWriter, ArrivedAnswer, merge};
 use crate::ledger::db::answers::{self, AnswerReader};
 use crate::ledger::db::connect::{Connect, Mode, writing};
 use crate::ledger::db::found_answer::AnswerState;
@@ -90,10 +89,7 @@ impl Process {
             writer: AnswerWriter {
                 checksums,
                 latest: Arc::clone(&latest),
-                owner: BlockOwner {
-                    context: 1,
-                    capture: None,
-                },
+                context: 1,
                 started: 0,
             },
             writes,
@@ -109,7 +105,12 @@ impl Process {
             .map(|request| (key(*request), answer(number)))
             .collect();
         let transaction = writing(&self.writes).unwrap();
-        let group = answers.iter().map(|(key, answer)| (key, answer, 1_000));
+        let group = answers.iter().map(|(key, answer)| ArrivedAnswer {
+            key,
+            answer,
+            at: 1_000,
+            capture: None,
+        });
         let written = self.writer.put(&transaction, group).unwrap();
         transaction.commit().unwrap();
         self.writer.committed(&self.writes, &written).unwrap();

@@ -7,17 +7,17 @@ use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 
-use super::support::{Directory, TestRun, answer, open, wait};
+use super::support::{Directory, TestRun, answer, open, reusing, wait};
 use crate::ledger::clock::millis;
 use crate::ledger::db::database::Database;
 use crate::ledger::lease::Holding;
 use crate::ledger::lookup_result::{AnsweredIn, KnownOutcome};
 use crate::ledger::store::{ClaimRequest, ClaimResult, LeaseRenewal, Payload, Record, Store, Work};
 use crate::ledger::write_thread::Claimed;
-use crate::ledger::{RequestHasher, RequestKey, Urgency};
+use crate::ledger::{LedgerSettings, Release, RequestHasher, RequestKey, Reuse, Urgency};
 
 pub(super) const OURS: ClaimResult = ClaimResult::Ours { taken_over: false };
-const TAKEN_OVER: ClaimResult = ClaimResult::Ours { taken_over: true };
+pub(super) const TAKEN_OVER: ClaimResult = ClaimResult::Ours { taken_over: true };
 
 /// The request with this number.
 pub(super) fn request(hasher: &RequestHasher, number: u8) -> ClaimRequest {
@@ -72,7 +72,10 @@ fn a_request_is_claimed_by_one_run_until_it_is_answered_or_released() {
     // To claim again what is claimed already changes nothing.
     assert_eq!(one.claim([1, 4]), [OURS, ClaimResult::Taken]);
     one.keep(&[2], &answer("t-2"));
-    one.writer.release(one.key_of(3));
+    one.writer.release(Release {
+        key: one.key_of(3),
+        doubtful: false,
+    });
     assert_eq!(one.claim([]), []);
     let results = two.claim([1, 2, 3]);
     assert_eq!((&results[0], &results[2]), (&ClaimResult::Taken, &OURS));
@@ -94,14 +97,23 @@ fn the_claims_of_a_run_end_with_it() {
 }
 
 /// Another process that uses the ledger, as its thread would.
-struct Process {
+pub(super) struct Process {
     database: Database,
     hasher: RequestHasher,
 }
 
 impl Process {
-    fn start(place: &Directory) -> Self {
-        let ledger = open(place.shared());
+    pub(super) fn start(place: &Directory) -> Self {
+        Self::open(place.shared())
+    }
+
+    /// One that uses no answer from before it.
+    pub(super) fn start_fresh(place: &Directory) -> Self {
+        Self::open(reusing(Reuse::Nothing, place.shared()))
+    }
+
+    fn open(settings: LedgerSettings) -> Self {
+        let ledger = open(settings);
         let hasher = ledger.hasher();
         let mut database = ledger.into_database();
         let renewal = database.renew().unwrap();
@@ -117,7 +129,7 @@ impl Process {
         self.database.write(work).unwrap()
     }
 
-    fn claim(&mut self, numbers: impl IntoIterator<Item = u8>) -> Vec<ClaimResult> {
+    pub(super) fn claim(&mut self, numbers: impl IntoIterator<Item = u8>) -> Vec<ClaimResult> {
         let numbers = numbers.into_iter();
         let requests: Vec<_> = numbers.map(|it| request(&self.hasher, it)).collect();
         self.write(Work {
@@ -154,10 +166,18 @@ impl Process {
     }
 
     fn release(&mut self, numbers: &[u8]) {
-        let keys = numbers.iter().map(|number| self.hasher.key(&[*number]));
-        let keys: Vec<_> = keys.collect();
+        self.release_as(numbers, false);
+    }
+
+    /// Ends claims; with `doubtful`, what they were for may have been billed.
+    fn release_as(&mut self, numbers: &[u8], doubtful: bool) {
+        let release = |number: &u8| Release {
+            key: self.hasher.key(&[*number]),
+            doubtful,
+        };
+        let releases: Vec<_> = numbers.iter().map(release).collect();
         self.write(Work {
-            releases: &keys,
+            releases: &releases,
             ..Work::default()
         });
     }
@@ -220,7 +240,7 @@ fn a_new_worker_clears_up_after_those_that_are_gone() {
 }
 
 #[test]
-fn what_a_gone_worker_had_claimed_counts_as_taken_over_for_each_run_that_claims_it_within_a_day() {
+fn what_a_gone_worker_had_claimed_counts_once_within_a_day() {
     let place = Directory::new();
     let (mut gone, mut before) = (Process::start(&place), Process::start(&place));
     assert_eq!(gone.claim([1, 2]), [OURS, OURS]);
@@ -230,15 +250,51 @@ fn what_a_gone_worker_had_claimed_counts_as_taken_over_for_each_run_that_claims_
     assert_eq!(first.claim([3]), [OURS]);
     assert_eq!(before.claim([1]), [TAKEN_OVER]);
     let mut later = Process::start(&place);
-    assert_eq!(later.claim([1, 2]), [ClaimResult::Taken, TAKEN_OVER]);
-    // The run that took it over may have made no call.
+    assert_eq!(later.claim([1]), [ClaimResult::Taken]);
+    // The run that took it over has called for it, and nothing was billed.
     before.release(&[1]);
-    assert_eq!(first.claim([1]), [TAKEN_OVER]);
+    assert_eq!(first.claim([1]), [OURS]);
     first.release(&[1]);
     let connection = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
-    let yesterday = "UPDATE abandoned SET at = at - 86400000 - 1";
-    assert_eq!(connection.execute(yesterday, []), Ok(1));
-    assert_eq!(Process::start(&place).claim([1]), [OURS]);
+    let yesterday = "UPDATE claims SET at = at - 86400000 - 1";
+    assert!(connection.execute(yesterday, []).unwrap() > 0);
+    assert_eq!(Process::start(&place).claim([2]), [OURS]);
+}
+
+#[test]
+fn what_was_taken_over_counts_for_the_next_run_until_a_call_for_it_has_ended() {
+    let place = Directory::new();
+    let mut gone = Process::start(&place);
+    assert_eq!(gone.claim([1, 2, 3]), [OURS, OURS, OURS]);
+    drop(gone);
+    // Two that are killed as well, the second after it has called for one of them.
+    for called in [&[][..], &[1]] {
+        let mut next = Process::start(&place);
+        assert_eq!(next.claim([1, 2, 3]), [TAKEN_OVER, TAKEN_OVER, TAKEN_OVER]);
+        next.answer(called);
+    }
+    // One that is stopped before it calls for what it has claimed, but for one request whose call gets no answer.
+    let mut stopped = Process::start(&place);
+    assert_eq!(stopped.claim([2, 3, 4]), [TAKEN_OVER, TAKEN_OVER, OURS]);
+    stopped.release_as(&[2], true);
+    stopped.database.end(None);
+    let mut last = Process::start(&place);
+    assert_eq!(last.claim([2, 3, 4]), [TAKEN_OVER, TAKEN_OVER, OURS]);
+    last.answer(&[2, 3, 4]);
+    last.database.end(None);
+    let mut fresh = Process::start_fresh(&place);
+    assert_eq!(fresh.claim([1, 2, 3, 4]), [OURS, OURS, OURS, OURS]);
+}
+
+#[test]
+fn what_a_gone_worker_got_an_answer_for_is_not_counted_when_it_is_asked_again() {
+    let place = Directory::new();
+    let mut gone = Process::start(&place);
+    assert_eq!(gone.claim([1, 2]), [OURS, OURS]);
+    gone.answer(&[1]);
+    drop(gone);
+    let mut fresh = Process::start_fresh(&place);
+    assert_eq!(fresh.claim([1, 2]), [OURS, TAKEN_OVER]);
 }
 
 #[test]
@@ -326,15 +382,15 @@ struct Expected {
     removed: HashSet<usize>,
     /// How often each process was started.
     starts: [usize; 3],
-    /// What was claimed by a start of a process that was then gone.
-    abandoned: HashSet<(u8, usize, usize)>,
+    /// What was claimed by a start of a process that was then gone, until somebody else claims it.
+    abandoned: HashMap<u8, (usize, usize)>,
 }
 
 impl Expected {
     fn free(&mut self, process: usize) {
         let start = self.starts[process];
         let held = self.holders.extract_if(|_, holder| *holder == process);
-        let held = held.map(|(number, _)| (number, process, start));
+        let held = held.map(|(number, _)| (number, (process, start)));
         self.abandoned.extend(held);
         self.still.remove(&process);
     }
@@ -356,8 +412,8 @@ impl Expected {
                 self.removed.insert(other);
             }
             if is_ours {
-                let start = (number, process, self.starts[process]);
-                let taken_over = { self.abandoned.iter() }.any(|it| it.0 == number && *it != start);
+                let start = (process, self.starts[process]);
+                let taken_over = { self.abandoned.remove(&number) }.is_some_and(|it| it != start);
                 assert_eq!(*result, ClaimResult::Ours { taken_over });
                 self.holders.insert(number, process);
             }
@@ -367,6 +423,12 @@ impl Expected {
     fn renewed(&mut self, process: usize, renewal: LeaseRenewal) {
         let was_removed = self.removed.remove(&process);
         assert_eq!(renewal == LeaseRenewal::NewWorker, was_removed);
+        if was_removed {
+            let start = (process, self.starts[process]);
+            let kept = self.abandoned.extract_if(|_, by| *by == start);
+            self.holders
+                .extend(kept.map(|(number, _)| (number, process)));
+        }
         self.still.remove(&process);
     }
 }
@@ -430,7 +492,8 @@ proptest! {
         }
         last.release(&(0..12).collect::<Vec<_>>());
         let connection = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
-        let count = "SELECT (SELECT count(*) FROM claims), (SELECT count(*) FROM workers)";
+        let count = "SELECT (SELECT count(*) FROM claims WHERE id >> 32 IN (SELECT id FROM workers)),
+            (SELECT count(*) FROM workers)";
         let count = connection.query_row(count, [], |row| Ok((row.get(0)?, row.get(1)?)));
         prop_assert_eq!(count, Ok((0, 1)));
         prop_assert_eq!(workers(&place), 1);

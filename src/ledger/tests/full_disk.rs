@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use super::claims::{OURS, request, workers};
+use super::claims::{OURS, Process, TAKEN_OVER, request, workers};
 use super::support::{BODY, Directory, TestRun, answer, current, facts, find, keep, reusing, wait};
 use crate::ledger::store::ClaimResult;
 use crate::ledger::{ClosedLedger, LookupResult, Removal, Reuse, Urgency};
@@ -57,4 +57,19 @@ fn on_a_full_disk_nothing_more_is_claimed_and_others_ask_about_nobody_that_was()
     assert!(TestRun::answered(&results[0]));
     assert_eq!(results[1..], [OURS, OURS]);
     assert_eq!(workers(&place), 1);
+}
+
+#[test]
+fn what_was_taken_over_and_answered_on_a_full_disk_is_not_left_to_the_next_run() {
+    let place = Directory::new();
+    let mut gone = Process::start(&place);
+    assert_eq!(gone.claim([1, 2, 3]), [OURS, OURS, OURS]);
+    drop(gone);
+    let run = TestRun::on_full_disk(place.shared());
+    assert_eq!(run.claim([1, 2, 3]), [TAKEN_OVER, TAKEN_OVER, TAKEN_OVER]);
+    run.keep(&[1], &answer("t-1"));
+    run.keep(&[2], &answer("t-2"));
+    run.close(Removal::Never);
+    let mut fresh = Process::start_fresh(&place);
+    assert_eq!(fresh.claim([1, 2, 3]), [OURS, OURS, TAKEN_OVER]);
 }

@@ -8,9 +8,12 @@ use super::support::{
     BODY, Directory, TestRun, age, answer, current, failed, find, keep, open, pointers, refused,
     replaceable, reusing, wait, young_only,
 };
+use crate::ledger::clock::millis;
 use crate::ledger::lookup_result::AnsweredIn;
+use crate::ledger::store::{Payload, Record, Store as _, Work};
 use crate::ledger::{
-    ClaimRequest, ClaimResult, Freshness, LedgerSettings, LookupResult, Removal, Reuse, Urgency,
+    ClaimRequest, ClaimResult, Freshness, KnownOutcome, LedgerSettings, LookupResult, Removal,
+    Reuse, Urgency,
 };
 use crate::row::RowNumber;
 use crate::telemetry::event::Unusable;
@@ -146,6 +149,57 @@ fn an_answer_without_a_field_of_the_run_is_asked_for_again() {
         find(capturing(&["/a", "/d"]), BODY),
         LookupResult::default()
     );
+}
+
+#[test]
+fn an_answer_is_stored_with_the_fields_that_were_asked_for_when_it_came() {
+    let place = Directory::new();
+    let capturing = |field| LedgerSettings {
+        captured: pointers(&[field]),
+        ..place.shared()
+    };
+    let ledger = open(capturing("/a"));
+    let (hasher, fields) = (ledger.hasher(), ledger.fields());
+    let mut database = ledger.into_database();
+    let with = |values: &[&str]| Answer {
+        captured: values.iter().map(|value| Some((*value).into())).collect(),
+        ..answer("t-1")
+    };
+    let mut store = |answers: &[(&[u8], Answer)]| {
+        let record = |(body, answer): &(&[u8], Answer)| Record {
+            key: hasher.key(body),
+            payload: Payload::Answer(answer.clone()),
+            at: millis(SystemTime::now()),
+        };
+        let records: Vec<_> = answers.iter().map(record).collect();
+        let work = Work {
+            records: &records,
+            ..Work::default()
+        };
+        database.write(work).unwrap();
+        fields.borrow().clone()
+    };
+    assert_eq!(store(&[(b"1", with(&["1"]))]), pointers(&["/a"]));
+    let second = TestRun::new(capturing("/b"));
+    assert_eq!(store(&[(b"2", with(&["2"]))]), pointers(&["/a", "/b"]));
+    // Some of a group may have come before that.
+    store(&[
+        (b"3", with(&["3"])),
+        (b"4", with(&["4", "b"])),
+        (b"5", with(&["5"])),
+    ]);
+    drop(second);
+    for (body, value, has_both) in [
+        (b"1", "1", false),
+        (b"2", "2", false),
+        (b"3", "3", false),
+        (b"4", "4", true),
+        (b"5", "5", false),
+    ] {
+        assert_eq!(find(capturing("/a"), body), current(with(&[value])));
+        let of_b = has_both.then(|| KnownOutcome::Answer(with(&["b"])));
+        assert_eq!(find(capturing("/b"), body).known, of_b, "{value}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -71,6 +72,8 @@ impl Observation {
             earliest: ledger.run().earliest(),
             lookup: Some(ledger.open_lookup().unwrap()),
             in_memory: false,
+            doubtful: HashSet::new(),
+            counts_calls: false,
             lease: None,
             enough: 8,
         };

@@ -115,8 +115,15 @@ fn doubtful_bills(stats: &Stats) -> Vec<String> {
     let mut lines = Vec::new();
     if stats.taken_over > 0 {
         lines.push(format!(
-            "{} may have been billed twice: another run was about to ask about them, or had asked, and is gone",
+            "{} may have been billed twice: an earlier run was about to ask about them, or had asked and got no verdict",
             counted(stats.taken_over, "row")
+        ));
+    }
+    let killed = stats.asked_by_killed_run();
+    if killed > 0 {
+        lines.push(format!(
+            "up to {} may have been billed twice: an earlier run was killed while it asked about them",
+            counted(killed, "row")
         ));
     }
     if stats.resent > 0 {

@@ -7,6 +7,8 @@ use crate::observe::numbers::answers;
 use crate::observe::words::same_command;
 use crate::selection::Selection;
 use crate::telemetry::event::CancelReason;
+use crate::telemetry::stats::Stats;
+use crate::verdict::Reason;
 
 /// What stays for the next run, and what that run will do with it.
 pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> String {
@@ -58,7 +60,20 @@ pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> String {
             "{}, also for other rows or another account; `--retry-failed` uses them, the next new run to this output replaces them",
             has.unwrap_or(path)
         ),
-        (None, _, _) => then(format!("{retry} sends only the rows without a verdict")),
+        (None, _, _) => then(format!(
+            "{retry} sends only the rows without a verdict{}",
+            billed_again(ledger, stats)
+        )),
+    }
+}
+
+/// What sending the rows again that have no verdict may cost.
+fn billed_again(ledger: &KeptLedger, stats: &Stats) -> &'static str {
+    let may_be_billed = [Reason::NoAnswer, Reason::BadAnswer];
+    if !ledger.billed_once && may_be_billed.iter().any(|it| stats.failed.contains_key(it)) {
+        ", some of which may be billed a second time"
+    } else {
+        ""
     }
 }
 

@@ -188,6 +188,13 @@ impl Gate {
         Ok((gate, thread))
     }
 
+    /// How many calls are in flight or have answers that are not durable yet, at most.
+    pub(crate) fn undurable(&self) -> usize {
+        let most = { self.limits.in_flight.get() }.saturating_mul(UNDURABLE);
+        let most = most.min(Semaphore::MAX_PERMITS);
+        most.saturating_sub(self.undurable.available_permits())
+    }
+
     /// Whether the service has given a verdict yet. Until then one row is tried at a time (the canary): with a wrong key, or
     /// a service that is down, not every row may be sent.
     #[must_use]

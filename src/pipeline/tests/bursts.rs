@@ -1,24 +1,28 @@
 //! How calls are spread: the HTTP library's task for a connection sends what a call gives it, and runs between our turns.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use tokio::sync::Notify;
 
 use super::harness::*;
 
-/// Stands in for the connections: a call that starts wakes them, and they note how many have started since their last turn.
+/// Stands in for the connections: a call that starts wakes them, and they note how many have started since their last turn,
+/// and how many rows have been read by then.
 #[derive(Clone, Default)]
 struct Connections(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
     started: AtomicUsize,
+    read: AtomicU64,
     wake: Notify,
     bursts: Mutex<Vec<usize>>,
+    read_by_turn: Mutex<Vec<u64>>,
 }
 
 impl Observer for Connections {
-    fn observe(&mut self, _: Duration, event: &Event, _: &Stats) {
+    fn observe(&mut self, _: Duration, event: &Event, stats: &Stats) {
+        self.0.read.store(stats.read, Relaxed);
         if matches!(event, Event::AttemptBegan { .. }) {
             self.0.started.fetch_add(1, Relaxed);
             self.0.wake.notify_one();
@@ -32,6 +36,8 @@ impl Connections {
             self.0.wake.notified().await;
             let started = self.0.started.swap(0, Relaxed);
             self.0.bursts.lock().unwrap().push(started);
+            let read = self.0.read.load(Relaxed);
+            self.0.read_by_turn.lock().unwrap().push(read);
         }
     }
 }
@@ -75,4 +81,25 @@ async fn quick_calls_are_sent_as_they_come() {
 async fn quick_calls_without_connections_are_sent_a_few_at_a_time() {
     let bursts = bursts(1, 512).await;
     assert!(bursts.iter().all(|calls| *calls <= 8), "{bursts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_sent_although_rows_that_need_none_come_without_end() {
+    const ROWS: u64 = 60;
+    let connections = Connections::default();
+    let scorer = Fixture::new(Scripted::new(GOOD))
+        .observer(connections.clone())
+        .build();
+    let sending = tokio::spawn(connections.clone().send());
+    let need_none: Vec<_> = (2..=ROWS).collect();
+    let mut around = Surroundings::of(batches(asked(ROWS, &need_none), &[1]));
+    around.read_ahead = around.read.len();
+    let ran = run_to_end(&scorer, around).await;
+    sending.abort();
+    assert_eq!(ran.written.len(), usize::try_from(ROWS).unwrap());
+    let read_by_turn = connections.0.read_by_turn.lock().unwrap();
+    assert!(
+        matches!(**read_by_turn, [read] if read < ROWS / 2),
+        "{read_by_turn:?}"
+    );
 }

@@ -3,8 +3,11 @@
 use super::harness::*;
 use super::ledger::{Shared, asking, keyed};
 use crate::ledger::{
-    ClaimRequest, ClaimResult, LedgerWriter, OpenLedger, RequestHasher, RunningLedger, Urgency,
+    ClaimRequest, ClaimResult, LedgerWriter, OpenLedger, Release, RequestHasher, RunningLedger,
+    Urgency,
 };
+use crate::pipeline::dispatcher::Dispatcher;
+use crate::pipeline::wake::Wake;
 use crate::verdict::{Answer, Score, TransactionId};
 
 /// Does something with a ledger while nothing happens here: on this thread the paused clock would advance.
@@ -68,7 +71,11 @@ impl OtherRun {
 
     /// Gives a row up.
     fn gives_up(&self, row: u64) {
-        self.writer.release(self.keys.key(&Scripted::body(row)));
+        let key = self.keys.key(&Scripted::body(row));
+        self.writer.release(Release {
+            key,
+            doubtful: false,
+        });
     }
 }
 
@@ -114,7 +121,9 @@ async fn rows_that_need_no_call_pass_those_that_wait_to_be_claimed() {
         .ledger(writer)
         .build();
     let meanwhile = async {
-        until(&scorer, |stats| stats.answered == 1).await;
+        until(&scorer, |stats| stats.read == 1).await;
+        // Before its answer is stored, few rows are claimed.
+        until_in_no_time(&scorer, |stats| stats.resolved() == 1).await;
         // While another program writes, claims wait.
         let other = rusqlite::Connection::open(shared.path()).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -133,6 +142,29 @@ async fn rows_that_need_no_call_pass_those_that_wait_to_be_claimed() {
     assert_eq!(ran.rows(), (1..=20).collect::<Vec<_>>());
     assert_eq!(scorer.service().rows(), [1, 2, 3]);
     assert_invariants(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_wait_for_more_rows_only_where_more_may_be_claimed() {
+    let shared = Shared::new();
+    let ours = shared.open();
+    let keys = ours.hasher();
+    let (_running, writer) = ours.start().unwrap();
+    let scorer = { fixture(8, &Log::default(), Scripted::new(GOOD)) }
+        .ledger(writer)
+        .build();
+    let claimed = |rows: u64| {
+        let mut dispatcher = Dispatcher::new(&scorer, WINDOW);
+        let [_, read, _] = <[Read; 3]>::try_from(asking(1 + rows, &keys)).unwrap();
+        dispatcher.handle(Wake::Read(Some(read)));
+        let (requests, urgency) = dispatcher.claim_now().unwrap();
+        (requests.len(), urgency)
+    };
+    assert_eq!(claimed(3), (1, Urgency::Now), "the canary");
+    run_to_end(&scorer, Surroundings::of(asking(1, &keys))).await;
+    // There is room for twice as many as may be in flight.
+    assert_eq!(claimed(15), (15, Urgency::Soon));
+    assert_eq!(claimed(16), (16, Urgency::Now));
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,8 +199,8 @@ async fn a_row_that_another_run_gives_up_is_asked_here() {
 #[tokio::test(start_paused = true)]
 async fn a_row_that_others_took_over_in_its_back_off_is_claimed_again_and_counted() {
     /// The run's worker is taken for gone, and so is another one that had taken its claims over.
-    const TAKEN_OVER: &str = "INSERT INTO abandoned SELECT 7, 1e18, keys FROM claims;
-        DELETE FROM claims; DELETE FROM workers";
+    const TAKEN_OVER: &str =
+        "UPDATE claims SET id = 7 << 32 | id & 0xffffffff; DELETE FROM workers";
     let shared = Shared::new();
     let ours = shared.open();
     let keys = ours.hasher();
@@ -177,7 +209,10 @@ async fn a_row_that_others_took_over_in_its_back_off_is_claimed_again_and_counte
     let service = Scripted::new(GOOD).row(2, [SICK]);
     let scorer = fixture(8, &log, service).ledger(writer).build();
     let meanwhile = async {
-        until(&scorer, |stats| stats.calls == 2 && stats.in_flight == 0).await;
+        // The claim of the first row has ended, and the back-off of the second has just begun.
+        let backs_off =
+            |stats: &Stats| (stats.resolved(), stats.calls, stats.in_flight) == (1, 2, 0);
+        until_in_no_time(&scorer, backs_off).await;
         let ledger = rusqlite::Connection::open(shared.path()).unwrap();
         ledger.execute_batch(TAKEN_OVER).unwrap();
         let unclaimed = keys.key(&Scripted::body(9));

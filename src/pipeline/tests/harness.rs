@@ -130,6 +130,8 @@ pub(super) fn batches(asked: Vec<Asked>, sizes: &[usize]) -> Vec<Read> {
 /// The reader and the writer of a run, and its window.
 pub(super) struct Surroundings {
     pub(super) read: Vec<Read>,
+    /// How many messages the reader may be ahead.
+    pub(super) read_ahead: usize,
     pub(super) read_delay: Duration,
     pub(super) write_delay: Duration,
     /// The writer ends after so many rows; whether it gives a reason.
@@ -141,6 +143,7 @@ impl Surroundings {
     pub(super) fn of(read: Vec<Read>) -> Self {
         Self {
             read,
+            read_ahead: BATCHES,
             read_delay: Duration::ZERO,
             write_delay: Duration::ZERO,
             writer_ends: None,
@@ -197,13 +200,14 @@ pub(super) async fn run_signalled(
 ) -> RunEnd {
     let Surroundings {
         read,
+        read_ahead,
         read_delay,
         write_delay,
         mut writer_ends,
         window,
     } = around;
     let began = Instant::now();
-    let (read_sender, read_receiver) = mpsc::channel(BATCHES);
+    let (read_sender, read_receiver) = mpsc::channel(read_ahead);
     let (write_sender, mut write_receiver) = mpsc::channel(BATCHES);
     let (stop_sender, mut stops) = mpsc::unbounded_channel();
     let reader = async move {
@@ -281,6 +285,15 @@ pub(super) async fn run_to_end(scorer: &Scorer<Scripted>, around: Surroundings) 
 pub(super) async fn until(scorer: &Scorer<Scripted>, are_so: impl Fn(&Stats) -> bool) {
     while !scorer.events().with_stats(&are_so) {
         sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// As [`until`], while the paused clock stands still: for what needs the ledger's thread and no time.
+pub(super) async fn until_in_no_time(scorer: &Scorer<Scripted>, are_so: impl Fn(&Stats) -> bool) {
+    while !scorer.events().with_stats(&are_so) {
+        // A clock that is paused advances only while nothing is to be done here.
+        std::thread::yield_now();
+        tokio::task::yield_now().await;
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::support::new_field;
 use crate::support::process::{Place, Running};
-use crate::support::server::{Request, Server, good, status};
+use crate::support::server::{Request, Server, good, raw, status};
 use crate::support::users;
 
 /// Calls in flight of each run.
@@ -88,6 +89,36 @@ fn requests_that_a_killed_run_may_have_asked_about_are_counted_as_perhaps_billed
     // The kill also lost answers that were on their way to the ledger.
     let calls = server.calls();
     assert!((40 + CALLS..=40 + 2 * CALLS).contains(&calls), "{calls}");
+    // They are counted once: each of these runs bills everybody once, as it was told to.
+    for output in ["2.csv", "3.csv"] {
+        let args = "users.csv --ledger answers.ledger --fresh --overwrite -c 4 -o";
+        let again = place.run(&server, args).arg(output).start().done();
+        again.exits(0).silent_about("twice");
+    }
+    assert_eq!(server.calls(), calls + 2 * 40);
+}
+
+#[test]
+fn a_row_whose_call_got_no_answer_counts_for_the_next_run_that_asks() {
+    let csv = users::csv(20);
+    let place = Place::with("users.csv", &csv);
+    let server = Server::start(|request: &Request| match &*request.name() {
+        "User 7" if request.attempt == 1 => raw("").then_close(),
+        _ => good(request),
+    });
+    let args = "users.csv -o 1.csv --ledger answers.ledger --resend-unknown 0";
+    place
+        .run(&server, args)
+        .done()
+        .exits(1)
+        .silent_about("twice");
+    let words = "1 row may have been billed twice: an earlier run";
+    start(&place, &server, "2.csv").done().exits(0).says(words);
+    start(&place, &server, "3.csv")
+        .done()
+        .exits(0)
+        .silent_about("twice");
+    assert_eq!(server.calls(), 21);
 }
 
 #[test]
@@ -157,4 +188,21 @@ fn a_run_waits_in_plain_words_for_what_a_stopped_one_asks_about() {
         assert_eq!(place.text(output), users::scored(&csv));
     }
     assert_eq!(server.calls(), 30);
+}
+
+#[test]
+fn a_run_stores_a_field_that_another_one_asks_for_meanwhile() {
+    let (server, answered) = new_field::service();
+    let place = Place::with("users.csv", users::csv(new_field::USERS));
+    let run = |output| {
+        let args = ["users.csv", "-o", output, "--ledger", "answers.ledger"];
+        place.run(&server, args).args("-c 4")
+    };
+    let runs = [run("1.csv"), run("2.csv")];
+    new_field::check((&server, &answered), &place, CALLS, runs);
+    // Nothing is kept that nobody has asked for.
+    let ledger = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
+    let lists = "SELECT group_concat(pointers) FROM captures";
+    let lists: String = ledger.query_row(lists, [], |row| row.get(0)).unwrap();
+    assert_eq!(lists, r#"["/level"]"#);
 }

@@ -9,6 +9,7 @@ mod drift;
 mod finished;
 mod fresh;
 mod in_step;
+mod killed;
 mod many_kills;
 mod older_answers;
 mod other_requests;

@@ -64,6 +64,10 @@ fn a_second_signal_ends_the_run_immediately() {
         users::scored(&users::csv(3))
     );
     drop(release);
+    // The calls that were given up may have been billed.
+    let next = place.run(&server, "users.csv -o scored.csv").done();
+    next.exits(0)
+        .says("up to 16 rows may have been billed twice");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Setup, end_leases, init, run};
 use crate::support::postgres::{own, shared};
 use crate::support::process::Place;
-use crate::support::server::{Request, Server, good, status};
+use crate::support::server::{Request, Server, good, raw, status};
 use crate::support::users;
 
 /// Calls in flight of each run.
@@ -36,6 +36,60 @@ fn what_was_taken_over_counts_also_where_the_answer_to_that_was_lost() {
     next.done().exits(0).says(&words);
     setup.check("next.csv");
     assert_eq!(setup.server.calls(), ROWS + CALLS);
+}
+
+#[test]
+fn a_row_whose_call_got_no_answer_counts_once_for_the_next_run_that_asks() {
+    let Some(cluster) = shared() else { return };
+    let server = Server::start(|request: &Request| match &*request.name() {
+        "User 7" if request.attempt == 1 => raw("").then_close(),
+        // The run that counts it gets an answer that costs nothing.
+        "User 7" if request.attempt == 2 => status(422),
+        _ => good(request),
+    });
+    let setup = Setup::new(cluster, 20, server);
+    let first = setup.run("1.csv").args("--resend-unknown 0").done();
+    first.exits(1).silent_about("twice");
+    let next = setup.run("2.csv").done();
+    next.exits(1).says("1 row may have been billed twice");
+    setup.run("3.csv").done().exits(0).silent_about("twice");
+    assert_eq!(setup.server.calls(), 22);
+    assert_eq!(setup.database.count("claims"), 0);
+}
+
+#[test]
+fn a_call_without_a_verdict_is_forgotten_after_a_day_also_where_others_follow() {
+    let Some(cluster) = shared() else { return };
+    let server = Server::start(|request: &Request| match &*request.name() {
+        "User 7" | "User 22" if request.attempt == 1 => raw("").then_close(),
+        _ => good(request),
+    });
+    let setup = Setup::new(cluster, 20, server);
+    let first = setup.run("1.csv").args("--resend-unknown 0").done();
+    first.exits(1);
+    let day = "UPDATE rescore.claims SET at = at - 86400000";
+    assert_eq!(setup.database.count("claims"), 1);
+    setup.database.sql(day);
+    let more = users::csv(22);
+    let lines: Vec<_> = more.lines().collect();
+    let others = [lines[0], lines[21], lines[22]].join("\n");
+    setup.place.write("more.csv", others);
+    let args = "more.csv -o 2.csv -c 1 --resend-unknown 0 --ledger-secret-file secret --ledger";
+    let other = setup.place.run(&setup.server, args).arg(&setup.url);
+    other.done().exits(1);
+    assert_eq!(setup.database.count("claims"), 1);
+    setup.run("3.csv").done().exits(0).silent_about("twice");
+    assert_eq!(setup.server.calls(), 23);
+    // It can be removed by hand as well, when it is as old.
+    let prune = ["ledger", "prune", &setup.url, "--older-than", "1h"];
+    let prune = || {
+        setup.place.rescore(prune).done().exits(0);
+    };
+    prune();
+    assert_eq!(setup.database.count("claims"), 1);
+    setup.database.sql(day);
+    prune();
+    assert_eq!(setup.database.count("claims"), 0);
 }
 
 #[test]

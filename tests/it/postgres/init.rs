@@ -90,6 +90,24 @@ fn a_database_or_user_that_does_not_exist_has_a_hint_of_its_own() {
 }
 
 #[test]
+fn a_user_who_may_not_connect_to_the_database_has_a_hint_of_its_own() {
+    let Some(cluster) = shared() else { return };
+    let (database, place) = (cluster.database(), Place::new());
+    let (name, user) = (&database.name, format!("u_{}", database.name));
+    database.sql(&format!(
+        "CREATE ROLE {user} LOGIN; REVOKE CONNECT ON DATABASE {name} FROM PUBLIC"
+    ));
+    place
+        .rescore(["ledger", "stats", &database.url_of(&user)])
+        .done()
+        .exits(2)
+        .says(&format!("permission denied for database \"{name}\""))
+        .says(
+            "hint: the database's owner lets the user in with `GRANT CONNECT ON DATABASE … TO …`",
+        );
+}
+
+#[test]
 fn a_password_is_never_an_argument_and_never_repeated() {
     let Some(cluster) = shared() else { return };
     let (database, place) = (cluster.database(), Place::new());

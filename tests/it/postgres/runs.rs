@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::init::private;
 use super::{Setup, end_leases, init, run};
+use crate::support::new_field;
 use crate::support::postgres::shared;
 use crate::support::process::Place;
 use crate::support::server::{Request, Server, good};
@@ -247,4 +248,15 @@ fn answers_that_lack_a_field_are_said_before_they_are_paid_for_again() {
     );
     with_field("third.csv").done().exits(0).silent_about("lack");
     assert_eq!(setup.server.calls(), 6);
+}
+
+#[test]
+fn a_run_stores_a_field_that_another_one_asks_for_meanwhile() {
+    let Some(cluster) = shared() else { return };
+    let (server, answered) = new_field::service();
+    let setup = Setup::new(cluster, new_field::USERS, server);
+    let runs = [setup.run("1.csv"), setup.run("2.csv")];
+    new_field::check((&setup.server, &answered), &setup.place, 8, runs);
+    let lists = "SELECT string_agg(pointers, ' ' ORDER BY id) FROM rescore.captured_fields";
+    assert_eq!(setup.database.sql(lists), r#"[] ["/level"]"#);
 }

@@ -1,6 +1,6 @@
 //! Looking after a ledger on a server by hand.
 
-use super::{Setup, run};
+use super::{Setup, end_leases, run};
 use crate::support::postgres::shared;
 use crate::support::process::Place;
 use crate::support::server::Server;
@@ -42,6 +42,40 @@ fn stats_prune_and_forget_take_the_address_and_say_what_a_server_keeps() {
         .done()
         .exits(0)
         .prints("forgot 40 answers, 0 left");
+}
+
+#[test]
+fn forget_removes_what_gone_runs_had_claimed_and_nothing_that_a_run_calls_for() {
+    const ROWS: usize = 9;
+    let Some(cluster) = shared() else { return };
+    let (server, release) = Server::holding(1);
+    let setup = Setup::new(cluster, ROWS, server);
+    setup.place.write("some.csv", users::csv(3));
+    let forget = |args| {
+        let program = setup.place.rescore("ledger forget").arg(&setup.url);
+        let program = program.args("--ledger-secret-file secret").args(args);
+        program.done()
+    };
+    let running = setup.run("scored.csv").start();
+    setup.server.wait_for_calls(ROWS);
+    setup.database.wait_for(1, "answers");
+    forget("--users some.csv").exits(0);
+    forget("--all").exits(1);
+    assert_eq!(setup.database.count("claims"), ROWS - 1);
+    running.kill_when(|| true);
+    drop(release);
+    end_leases(&setup.database);
+    forget("--users some.csv").exits(1);
+    assert_eq!(setup.database.count("claims"), ROWS - 3);
+    // As if they had been given back without a verdict.
+    setup
+        .database
+        .sql("UPDATE rescore.claims SET worker = NULL, at = 0");
+    setup.place.write("some.csv", users::csv(5));
+    forget("--users some.csv").exits(1);
+    assert_eq!(setup.database.count("claims"), ROWS - 5);
+    forget("--all").exits(1);
+    assert_eq!(setup.database.count("claims"), 0);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::command_line::CommandLine;
 use crate::support::ledger_file;
 use crate::support::process::Place;
-use crate::support::server::{Request, Server, good, raw, status};
+use crate::support::server::{Request, Server, good, ok, raw, status};
 use crate::support::stand_in::{HEADERS, StandIn};
 use crate::support::users::{self};
 
@@ -383,4 +383,27 @@ fn the_stand_in_gives_a_repeated_request_its_answer_and_refuses_what_breaks_the_
     );
     let bill = stand_in.bill();
     assert_eq!((&bill["billed"], &bill["repeated"]), (&json!(2), &json!(1)));
+}
+
+#[test]
+fn only_where_the_next_run_has_the_same_uuids_no_second_bill_is_announced() {
+    let words = "sends only the rows without a verdict, some of which may be billed a second time";
+    for (more, may_be_billed) in [
+        ("--idempotency-header K", false),
+        ("--idempotency-header K --ledger answers.ledger", true),
+        ("", true),
+    ] {
+        let place = Place::with("users.csv", users::csv(3));
+        let server = Server::start(|request| match &*request.name() {
+            "User 2" => ok("{}"),
+            _ => good(request),
+        });
+        let done = place.score(&server, more);
+        done.exits(1);
+        if may_be_billed {
+            done.says(words);
+        } else {
+            done.says("sends only the rows without a verdict\n");
+        }
+    }
 }

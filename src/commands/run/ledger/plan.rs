@@ -199,15 +199,13 @@ impl LedgerPlan {
             let open = || OpenedLedger::open(settings.clone(), lock.clone(), calls.outage);
             wait.until_free(open)
         };
-        let scratch = location == Some(LedgerLocation::Scratch);
+        let explain: fn(Error, NonZeroUsize) -> Error = match location {
+            Some(LedgerLocation::Beside(_) | LedgerLocation::Shared(_)) => disk_space::for_calls,
+            Some(LedgerLocation::Scratch) => |error, _| disk_space::in_temporary(error),
+            _ => |error, _| disk_space::at_the_start(error),
+        };
         let opened = location.map(open).transpose();
-        let opened = opened.map_err(|error| {
-            if scratch {
-                disk_space::in_temporary(error)
-            } else {
-                disk_space::at_the_start(error)
-            }
-        })?;
+        let opened = opened.map_err(|error| explain(error, calls.in_flight))?;
         let (ledger, facts) = opened.unzip();
         Ok(PreparedLedger {
             ledger,

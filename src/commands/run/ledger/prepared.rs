@@ -3,12 +3,14 @@
 
 use std::path::Path;
 
+use tokio::sync::watch;
+
 use super::super::lookup::LookupStage;
 use super::running::RunLedger;
 use crate::base::error::{Error, Result, shown};
 use crate::ledger::{
-    EarlierAnswers, LedgerFacts, LedgerWriter, OpenedLedger, OutputLock, OutputState, PreviousRun,
-    Reuse,
+    EarlierAnswers, FieldsToKeep, LedgerFacts, LedgerWriter, OpenedLedger, OutputLock, OutputState,
+    PreviousRun, Reuse,
 };
 use crate::observe::{counted, same_command};
 use crate::output::Replace;
@@ -113,7 +115,7 @@ impl PreparedLedger {
 
     /// The ledger of a run in which no rows run: it stays as it is.
     pub(in crate::commands::run) fn without_a_run(self) -> RunLedger {
-        RunLedger::new(None, self.is_fresh(), self.was_left(), self.lock)
+        RunLedger::new(None, self.is_fresh(), self.was_left(), false, self.lock)
     }
 
     /// Whether it stayed after a run over files of the directory in which every row has a verdict: for rows without a
@@ -145,10 +147,10 @@ impl PreparedLedger {
     }
 
     /// The further fields to keep of each answer, those that are written first.
-    pub(in crate::commands::run) fn fields(&self, captured: Box<[Pointer]>) -> Box<[Pointer]> {
+    pub(in crate::commands::run) fn fields(&self, captured: &[Pointer]) -> FieldsToKeep {
         match &self.ledger {
-            Some(ledger) => ledger.fields().into(),
-            None => captured,
+            Some(ledger) => ledger.fields(),
+            None => watch::channel(captured.to_vec()).1,
         }
     }
 
@@ -189,14 +191,20 @@ impl PreparedLedger {
     }
 
     /// Starts the run and what makes its answers durable. It comes last, as with `--fresh` the first answer of the run
-    /// discards those of earlier runs.
+    /// discards those of earlier runs. `recognised`: the service recognises the run's requests.
     ///
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written.
-    pub(in crate::commands::run) fn start(self) -> Result<(RunLedger, Option<LedgerWriter>)> {
+    pub(in crate::commands::run) fn start(
+        self,
+        recognised: bool,
+    ) -> Result<(RunLedger, Option<LedgerWriter>)> {
         let (fresh, was_left) = (self.is_fresh(), self.was_left());
         let (ledger, writer) = self.ledger.map(OpenedLedger::start).transpose()?.unzip();
-        Ok((RunLedger::new(ledger, fresh, was_left, self.lock), writer))
+        Ok((
+            RunLedger::new(ledger, fresh, was_left, recognised, self.lock),
+            writer,
+        ))
     }
 }
 
@@ -210,6 +218,10 @@ fn finished(file: &Path, facts: &LedgerFacts) -> Error {
         0 => "calls only for rows that were fixed since".to_owned(),
         failed => format!("up to {}", counted(failed, "call")),
     };
+    let again = match facts.doubtful_requests.min(failed) {
+        0 => String::new(),
+        twice => format!(", of which up to {twice} may be billed a second time"),
+    };
     let fresh = match facts.replaced_answers {
         Some(EarlierAnswers { answers, .. }) => {
             format!(
@@ -221,7 +233,7 @@ fn finished(file: &Path, facts: &LedgerFacts) -> Error {
     };
     Error::usage(format!("`{}` already exists", file.display()))
         .detail(format!(
-            "`--retry-failed` sends only the rows without a verdict and keeps all others ({retry})"
+            "`--retry-failed` sends only the rows without a verdict and keeps all others ({retry}{again})"
         ))
         .detail(format!("`--overwrite` starts a new run, which {fresh}"))
         .hint("add one of these two options")

@@ -23,23 +23,27 @@ pub(in crate::commands::run) struct RunLedger {
     fresh: bool,
     /// It stayed after a run that finished its files and whose answers are still of use.
     was_left: bool,
+    /// The service recognises the run's requests.
+    recognised: bool,
     /// Released when the ledger is closed.
     _lock: Option<OutputLock>,
 }
 
 impl RunLedger {
     /// The ledger of a run that has started, with the lock of its output. `fresh`: the run has started over. `was_left`:
-    /// it stayed after a finished run.
+    /// it stayed after a finished run. `recognised`: the service recognises the run's requests.
     pub(super) const fn new(
         ledger: Option<RunningLedger>,
         fresh: bool,
         was_left: bool,
+        recognised: bool,
         lock: Option<OutputLock>,
     ) -> Self {
         Self {
             ledger,
             fresh,
             was_left,
+            recognised,
             _lock: lock,
         }
     }
@@ -60,12 +64,13 @@ impl RunLedger {
         stats: &Stats,
     ) -> Error {
         let ledger = self.ledger.as_ref();
-        if stats.cancelled == Some(CancelReason::Ledger)
-            && ledger.is_some_and(RunningLedger::is_scratch)
-        {
+        if stats.cancelled != Some(CancelReason::Ledger) {
+            return disk_space::for_the_rest(error, far);
+        }
+        if ledger.is_some_and(RunningLedger::is_scratch) {
             return disk_space::in_temporary(error);
         }
-        disk_space::for_the_rest(error, far)
+        disk_space::for_the_answers(error, far, stats)
     }
 
     /// What to record of a run that reached the end of its input.
@@ -118,13 +123,14 @@ impl RunLedger {
         } else {
             Removal::WhenEmpty
         };
-        let fresh = self.fresh;
+        let (fresh, billed_once) = (self.fresh, self.recognised && kind == KeptKind::Own);
         let kept = |answers| {
             let is_there = |path: &PathBuf| on_server || path.symlink_metadata().is_ok();
             path.filter(is_there).map(|path| KeptLedger {
                 path,
                 answers,
                 kind,
+                billed_once,
                 fresh,
                 damaged,
             })

@@ -35,7 +35,7 @@ fn what_is_forgotten_is_in_no_byte_of_the_files() {
     assert!(gone().all(|user| place.has(id(user).as_bytes())));
     // A run that was killed had claimed one of them.
     let claimed = &keys.key(&body(7)).hash[..8];
-    let claim = "INSERT INTO abandoned VALUES (1, 0, ?)";
+    let claim = "INSERT INTO claims VALUES (1 << 32, 0, ?)";
     place.raw().execute(claim, [claimed]).unwrap();
     let (forgotten, result) = forget_users(&place, gone().chain([0, 7, 9_999]));
     assert_eq!(forgotten, 715);

@@ -11,8 +11,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::ledger::clock::millis;
-use crate::ledger::db::answer_blocks::BlockOwner;
-use crate::ledger::db::answer_writer::AnswerWriter;
+use crate::ledger::db::answer_writer::{AnswerWriter, ArrivedAnswer};
 use crate::ledger::db::connect::writing;
 use crate::ledger::db::schema::LedgerInfo;
 use crate::ledger::packed::PackedKey;
@@ -94,14 +93,16 @@ pub(super) fn put(connection: &Connection, context: i64, entries: impl IntoItera
     let writer = AnswerWriter {
         checksums: LedgerInfo::read(connection).unwrap().checksums(),
         latest: Arc::default(),
-        owner: BlockOwner {
-            context,
-            capture: None,
-        },
+        context,
         started: 0,
     };
     let transaction = writing(connection).unwrap();
-    let group = answers.iter().map(|(key, answer, at)| (key, answer, *at));
+    let group = answers.iter().map(|(key, answer, at)| ArrivedAnswer {
+        key,
+        answer,
+        at: *at,
+        capture: None,
+    });
     let _ = writer.put(&transaction, group).unwrap();
     transaction.commit().unwrap();
 }
