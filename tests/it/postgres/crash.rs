@@ -63,7 +63,12 @@ fn eight_runs_pay_once_while_the_server_crashes_twice() {
         program.env("RESCORE_API_KEY", KEY).start()
     };
     let billed = || service.bill()["billed"].as_u64().unwrap();
-    let runs: Vec<_> = (0..RUNS).map(start).collect();
+    // A run that cannot start ends, and says why; and the first one must not be through before the last one has started.
+    let runs = service.held_back(|| {
+        let runs: Vec<_> = (0..RUNS).map(start).collect();
+        runs[0].wait_until("all workers", || database.count("workers") == RUNS);
+        runs
+    });
     for after in CRASHES {
         runs[0].wait_until("calls", || billed() >= after);
         cluster.crash_server();
