@@ -1,25 +1,58 @@
 //! Whether a run that continues or retries an earlier one asks what that one asked. Options such as `--set` and `--vpn-check`
 //! change what is sent for every row; then no paid answer is found again.
 
-use std::num::NonZeroU64;
-
 use super::bodies::bodies;
 use super::input_check::size;
 use super::ledger::PreparedLedger;
 use super::lookup::LookupStage;
 use crate::base::error::{Error, Result};
 use crate::input::{Reader, ReaderSettings};
+use crate::ledger::PreviousRun;
 use crate::observe::{count, counted};
 use crate::service::Plan;
 
 /// So many rows whose answers are known are enough if they are among twice as many: the others may have failed.
 const ENOUGH: u64 = 50;
 
+/// What a run that asks what the earlier one asked would meet.
+struct Expected {
+    /// So many rows whose answers are known are enough.
+    known: u64,
+    /// So many others are no reason to doubt.
+    sent: u64,
+}
+
+impl Expected {
+    /// `None` if the run may send any row.
+    fn of(ledger: &PreparedLedger) -> Option<Self> {
+        let facts = &ledger.facts;
+        // Which answers lack a field is said on its own.
+        if facts.lacking_answers.is_some() {
+            return None;
+        }
+        let (earlier, retry) = (facts.earlier_answers, ledger.is_retry());
+        match (earlier, facts.previous_run) {
+            (Some(earlier), _) if retry => Some(Self {
+                known: earlier.answers.div_ceil(2),
+                sent: 0,
+            }),
+            (Some(_), _) => Some(Self { known: 1, sent: 0 }),
+            // A shared ledger does not tell which answers the run has used.
+            (None, PreviousRun::Finished { failed }) if retry && !facts.is_own => Some(Self {
+                known: u64::MAX,
+                sent: failed.saturating_mul(2),
+            }),
+            _ => None,
+        }
+    }
+}
+
 /// Looks up rows before anything is sent. Returns a warning for a run that continues and finds no answer.
 ///
-/// One answer that is found is enough for a run that continues, and half of all for one that retries, as it is meant to
-/// send few rows. Where they are not among the first rows, the others are read as well: new rows may come first. Rows that
-/// cannot be sent do not count, and a stream cannot be read twice.
+/// One answer that is found is enough for a run that continues. One that retries is meant to send few rows: half of all
+/// answers are enough, or, with a shared ledger, that at most twice as many rows have none as failed. Where they are not
+/// among the first rows, the others are read as well: new rows may come first. Rows that cannot be sent do not count, and a
+/// stream cannot be read twice.
 ///
 /// # Errors
 /// Exit code 2: most rows would be sent with `--retry-failed`, or the ledger cannot be read.
@@ -28,10 +61,7 @@ pub(super) fn check(
     inputs: &[ReaderSettings],
     plan: Plan,
 ) -> Result<Option<String>> {
-    let answers = ledger.facts.earlier_answers.map(|earlier| earlier.answers);
-    // Which answers lack a field is said on its own.
-    let answers = answers.filter(|_| ledger.facts.lacking_answers.is_none());
-    let Some(answers) = answers.and_then(NonZeroU64::new) else {
+    let Some(expected) = Expected::of(ledger) else {
         return Ok(None);
     };
     // Where a run over several files stopped between two, the next has no answers.
@@ -39,25 +69,21 @@ pub(super) fn check(
     {
         return Ok(None);
     }
-    let needed = if ledger.is_retry() {
-        answers.get().div_ceil(2)
-    } else {
-        1
-    };
     let mut tally = Tally::default();
     let mut lookup = ledger.lookup_stage()?;
     for input in inputs {
-        if tally.look_up(input, plan, &mut lookup, needed)? {
+        if tally.look_up(input, plan, &mut lookup, expected.known)? {
             return Ok(None);
         }
     }
     // A part of the file may be gone.
-    if tally.known * 2 >= tally.rows {
+    if tally.known * 2 >= tally.rows || tally.rows - tally.known <= expected.sent {
         Ok(None)
     } else if ledger.is_retry() {
         Err(tally.refusal(ledger))
     } else {
-        Ok(Some(tally.warning(answers.get())))
+        let answers = ledger.facts.earlier_answers.map(|earlier| earlier.answers);
+        Ok(Some(tally.warning(answers.unwrap_or_default())))
     }
 }
 

@@ -92,6 +92,38 @@ fn new_rows_in_front_another_order_and_many_failed_rows_are_retried_as_ever() {
 }
 
 #[test]
+fn a_retry_with_a_shared_ledger_does_not_pay_for_most_rows_again() {
+    let number = |request: &Request| request.name().replace("User ", "").parse::<usize>();
+    // Some failed, or most.
+    for failed in [2, 15] {
+        let server = Server::start(move |request| {
+            if request.attempt == 1 && number(request).is_ok_and(|number| number <= failed) {
+                return status(422);
+            }
+            good(request)
+        });
+        let place = Place::with("users.csv", users::csv(40));
+        let run = |more: &str| {
+            let options = format!("--ledger paid.ledger --give-up-after never {more}");
+            place.score(&server, options.as_str())
+        };
+        run("").exits(1);
+        run("--retry-failed --set ip=::1")
+            .exits(2)
+            .says("none of the 40 rows that can be sent has an answer under these settings\n")
+            .says("but 40 rows would be sent and paid for; nothing was sent");
+        assert_eq!(server.calls(), 40);
+        // A part of the file is gone, and some rows are new.
+        let text = place.text("users.csv");
+        let kept: Vec<_> = text.lines().take(1 + 20).collect();
+        let new = "41,User 41,u@example.com,::1,curl";
+        place.write("users.csv", format!("{}\n{new}\n", kept.join("\n")));
+        run("--retry-failed").exits(0);
+        assert_eq!(server.calls(), 40 + failed + 1);
+    }
+}
+
+#[test]
 fn a_run_that_continues_and_finds_no_answer_warns() {
     let warning = "warning: the earlier run has 20 answers, but none of the 60 rows that can be sent has an answer \
                    under these settings";
