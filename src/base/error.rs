@@ -138,8 +138,8 @@ impl Error {
         self
     }
 
-    /// Adds the line with a file's columns, in place of an earlier one. A log never has it: without a header, names would be a
-    /// user's values.
+    /// Adds the line with a file's columns, in place of an earlier one. A log has neither it nor the hint: without a header,
+    /// names would be a user's values.
     #[must_use]
     pub(crate) fn columns(mut self, line: impl Into<String>) -> Self {
         let others = self.details().to_vec();
@@ -254,16 +254,17 @@ impl Error {
     /// The whole text for people: message, causes, columns, details, hint.
     #[must_use]
     pub fn report(&self) -> String {
-        format!("error: {}", self.words(&self.details))
+        format!("error: {}", self.words(&self.details, self.hint.as_deref()))
     }
 
-    /// The text for a log: that for people, without columns and without the word in front.
+    /// The text for a log: that for people, without columns, without a hint that names one, and without the word in front.
     #[must_use]
     pub(crate) fn log_words(&self) -> String {
-        self.words(self.details())
+        let hint = self.hint.as_deref().filter(|_| !self.lists_columns);
+        self.words(self.details(), hint)
     }
 
-    fn words(&self, details: &[String]) -> String {
+    fn words(&self, details: &[String], hint: Option<&str>) -> String {
         let mut text = printable(&self.message);
         for cause in self.causes() {
             text.push_str(": ");
@@ -273,7 +274,7 @@ impl Error {
             text.push_str("\n  ");
             text.push_str(&printable(line));
         }
-        if let Some(hint) = &self.hint {
+        if let Some(hint) = hint {
             text.push_str("\n\nhint: ");
             text.push_str(&printable(hint));
         }
@@ -352,10 +353,7 @@ mod tests {
             error.report(),
             "error: no column for `ip` in `people.csv`\n  columns: id, last_login_ip\n\nhint: did you mean `--map ip=last_login_ip`?"
         );
-        assert_eq!(
-            error.log_words(),
-            "no column for `ip` in `people.csv`\n\nhint: did you mean `--map ip=last_login_ip`?"
-        );
+        assert_eq!(error.log_words(), "no column for `ip` in `people.csv`");
         let error =
             Error::stopped("cannot write `x`").because(std::io::Error::other("disk on fire"));
         assert_eq!(error.report(), "error: cannot write `x`: disk on fire");
