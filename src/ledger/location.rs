@@ -137,9 +137,9 @@ impl ClaimedLocation {
         let path = self.path.display();
         match (found, self.kind()) {
             (Some(LedgerKind::Own), LedgerKind::Shared) => Err(Error::usage(format!(
-                "`{path}` is the ledger of one unfinished run, which will remove it at its end"
+                "`{path}` is the ledger of the run to one output, which removes it at its end"
             ))
-            .hint("finish that run first, or name another file with `--ledger`")),
+            .hint("name another file with `--ledger`")),
             (Some(LedgerKind::Shared), LedgerKind::Own) => Err(Error::usage(format!(
                 "`{path}` is a shared ledger, and this run would remove it at its end"
             ))
@@ -174,12 +174,12 @@ impl ClaimedLocation {
         let path = self.path.display();
         let error = if exists {
             Error::usage(format!(
-                "nothing to retry: `{path}` knows of no run to this output with this service address and service ID that left rows without a verdict"
+                "nothing to retry: `{path}` has no finished run with failed rows for this output, service address and service ID"
             ))
         } else {
             Error::usage(format!("nothing to retry: `{path}` does not exist"))
         };
-        error.hint("leave out `--retry-failed`")
+        error.hint("leave out `--retry-failed`; if every row of the output has its verdict, `--overwrite` pays for all of them again")
     }
 }
 

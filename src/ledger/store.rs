@@ -105,10 +105,24 @@ pub(crate) enum Contact {
 /// How a run reached the end of its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FinishedRun {
-    /// Rows without a verdict. Where there are none, no run needs to continue.
-    pub(crate) failed_rows: u64,
-    /// Those of them that a call was made for.
-    pub(crate) failed_calls: u64,
+    /// Rows without a verdict that a call was made for.
+    pub(crate) failed: u64,
+    /// Rows without a verdict that none was made for.
+    pub(crate) unsent: u64,
+}
+
+impl Record {
+    /// Whether it is an answer, and not a failure.
+    pub(crate) const fn is_answer(&self) -> bool {
+        matches!(self.payload, Payload::Answer(_))
+    }
+}
+
+impl FinishedRun {
+    /// Whether every row has its verdict, so that no run needs to continue.
+    pub(crate) const fn is_complete(self) -> bool {
+        self.failed == 0 && self.unsent == 0
+    }
 }
 
 /// How many answers a ledger has.

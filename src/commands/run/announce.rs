@@ -37,9 +37,10 @@ pub(super) fn announce(prepared: &PreparedRun) {
             tell_earlier_run(ledger);
         }
         tell_brought_in(ledger);
-        if files.go_to_stream() && !context.is_sandbox() && ledger.facts.place.is_none() {
-            tell(NO_LEDGER);
-        }
+    }
+    let is_kept = context.is_sandbox() || ledger.facts.place.is_some();
+    if !context.watch.quiet && files.go_to_stream() && !is_kept {
+        tell(NO_LEDGER);
     }
     let of_ledger = thrown_away(ledger).or_else(|| aged(ledger));
     let of_ledger = of_ledger
@@ -198,6 +199,9 @@ fn thrown_away(ledger: &PreparedLedger) -> Option<String> {
 
 /// A warning where answers cannot be used because the run needs fields that they were not stored with.
 fn lacking(ledger: &PreparedLedger) -> Option<String> {
+    if ledger.facts.replaced_answers.is_some() {
+        return None;
+    }
     let LackingAnswers { answers, fields } = ledger.facts.lacking_answers.as_ref()?;
     let answers = match answers {
         Some(1) => "1 answer in the ledger lacks".to_owned(),

@@ -38,10 +38,12 @@ impl Expected {
             }),
             (Some(_), _) => Some(Self { known: 1, sent: 0 }),
             // A shared ledger does not tell which answers the run has used.
-            (None, PreviousRun::Finished { failed }) if retry && !facts.is_own => Some(Self {
-                known: u64::MAX,
-                sent: failed.saturating_mul(2),
-            }),
+            (None, PreviousRun::Finished { failed, unsent }) if retry && !facts.is_own => {
+                Some(Self {
+                    known: u64::MAX,
+                    sent: failed.saturating_mul(2).saturating_add(unsent),
+                })
+            }
             _ => None,
         }
     }
@@ -50,8 +52,8 @@ impl Expected {
 /// Looks up rows before anything is sent. Returns a warning for a run that continues and finds no answer.
 ///
 /// One answer that is found is enough for a run that continues. One that retries is meant to send few rows: half of all
-/// answers are enough, or, with a shared ledger, that at most twice as many rows have none as failed. Where they are not
-/// among the first rows, the others are read as well: new rows may come first. Rows that cannot be sent do not count, and a
+/// answers are enough, or, with a shared ledger, that at most twice as many rows have none as failed, and as many as could not
+/// be sent before and are fixed now. Where they are not among the first rows, the others are read as well: new rows may come first. Rows that cannot be sent do not count, and a
 /// stream cannot be read twice.
 ///
 /// # Errors

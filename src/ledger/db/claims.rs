@@ -15,9 +15,7 @@ use super::other_claims::OtherClaims;
 use super::own_claims::OwnClaims;
 use super::request_reader::RequestReader;
 use crate::ledger::clock::millis;
-use crate::ledger::store::{
-    ClaimRequest, ClaimResult, LeaseRenewal, Payload, Record, Release, Work,
-};
+use crate::ledger::store::{ClaimRequest, ClaimResult, LeaseRenewal, Record, Release, Work};
 use crate::ledger::worker_lock::{self, WorkerId, WorkerLock};
 
 /// How long it is known what a worker that is gone had claimed, and so may have been billed, in milliseconds: a day.
@@ -107,22 +105,28 @@ impl SharedClaims {
     /// Ends the claims of requests that have a record now.
     fn settle(&mut self, connection: &Connection, records: &[Record]) -> rusqlite::Result<()> {
         // Only this run knows of its failures. Their claims are released next.
-        if !records.iter().all(is_answer) {
+        if !records.iter().all(Record::is_answer) {
             self.reader.expect_failures();
         }
         let Some((own, _)) = &mut self.own else {
             return Ok(());
         };
-        let answers = records.iter().filter(|it| is_answer(it));
+        let answers = records.iter().filter(|it| it.is_answer());
         own.settle(connection, answers.map(|it| ClaimedKey::from(&it.key)))
     }
 
-    /// Answers are stored in the last space on the disk, and their claims are left to [`Self::end`].
-    pub(super) fn answered_without_space(&mut self, records: &[Record]) {
-        if let Some((own, _)) = &mut self.own {
-            let answers = records.iter().filter(|it| is_answer(it));
-            own.were_answered(answers.map(|it| ClaimedKey::from(&it.key)));
-        }
+    /// Answers are stored in the last space on the disk, and the claims that end are left to [`Self::end`].
+    pub(super) fn end_without_space(&mut self, work: &Work<'_>) {
+        let Some((own, _)) = &mut self.own else {
+            return;
+        };
+        let answers = work.records.iter().filter(|it| it.is_answer());
+        own.have_ended(answers.map(|it| ClaimedKey::from(&it.key)));
+        let keys = |it: &Release| ClaimedKey::from(&it.key);
+        let (doubtful, settled): (Vec<_>, Vec<_>) =
+            work.releases.iter().partition(|it| it.doubtful);
+        own.have_ended(settled.into_iter().map(keys));
+        own.are_doubtful(doubtful.into_iter().map(keys));
     }
 
     /// Ends claims without an answer.
@@ -243,14 +247,10 @@ impl SharedClaims {
             return Ok(());
         };
         self.dead.push(lock);
-        let uncalled = new_batch(own.uncalled());
+        let left = new_batch(own.to_count());
         claim_rows::remove_worker(connection, own.worker)?;
-        self.others.leave_to_next(connection, uncalled)
+        self.others.leave_to_next(connection, left)
     }
-}
-
-fn is_answer(record: &Record) -> bool {
-    matches!(record.payload, Payload::Answer(_))
 }
 
 /// A batch of now.

@@ -225,7 +225,7 @@ impl Database {
             Some(claims) if !self.space.is_in_use() => claims.handle(&transaction, work)?,
             // The claims end with the worker.
             Some(claims) => {
-                claims.answered_without_space(work.records);
+                claims.end_without_space(&work);
                 Vec::new()
             }
             None => {
@@ -354,15 +354,11 @@ impl Database {
             ..
         } = &self.scope;
         let transaction = writing(&self.connection)?;
-        let FinishedRun {
-            failed_rows,
-            failed_calls,
-        } = finished;
         // What is left of a run's own ledger after a complete run must not look like a run to continue.
-        if failed_rows == 0 && !own {
+        if finished.is_complete() && !own {
             run.forget(&transaction)?;
         } else {
-            run.finish(&transaction, *checksums, failed_calls)?;
+            run.finish(&transaction, *checksums, finished)?;
         }
         transaction.commit()
     }

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::claim_rows::{Batch, ClaimedKey};
 use super::other_claims::OtherClaims;
 use crate::ledger::clock::millis;
-use crate::ledger::store::{Payload, Work};
+use crate::ledger::store::Work;
 
 /// Those of the ledger of one run.
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl DoubtfulRequests {
     ) -> rusqlite::Result<()> {
         self.0.update(connection)?;
         let answers = { work.records.iter() }
-            .filter(|record| matches!(record.payload, Payload::Answer(_)))
+            .filter(|record| record.is_answer())
             .map(|record| &record.key);
         let released = { work.releases.iter() }
             .filter(|release| !release.doubtful)

@@ -18,6 +18,8 @@ pub(super) struct OwnClaims {
     left: HashMap<BatchNumber, (i64, usize)>,
     /// Those that were another worker's.
     taken_over: HashSet<ClaimedKey>,
+    /// Those that ended with a doubt while there was no space to store it.
+    doubtful: Vec<ClaimedKey>,
 }
 
 impl OwnClaims {
@@ -29,6 +31,7 @@ impl OwnClaims {
             batches: HashMap::new(),
             left: HashMap::new(),
             taken_over: HashSet::new(),
+            doubtful: Vec::new(),
         }
     }
 
@@ -43,6 +46,7 @@ impl OwnClaims {
             }
         }
         self.taken_over.clone_from(&before.taken_over);
+        self.doubtful.clone_from(&before.doubtful);
         Ok(())
     }
 
@@ -70,19 +74,24 @@ impl OwnClaims {
         self.taken_over.extend(keys);
     }
 
-    /// These are answered, and their claims end with the worker.
-    pub(super) fn were_answered(&mut self, keys: impl IntoIterator<Item = ClaimedKey>) {
+    /// These are answered, or need no other call, and their claims end with the worker.
+    pub(super) fn have_ended(&mut self, keys: impl IntoIterator<Item = ClaimedKey>) {
         for key in keys {
             self.taken_over.remove(&key);
         }
     }
 
-    /// Claims that were another worker's and are still there: no call was made for them.
-    pub(super) fn uncalled(&self) -> Vec<ClaimedKey> {
-        { self.taken_over.iter() }
-            .filter(|key| self.has(**key))
-            .copied()
-            .collect()
+    /// These may have been billed without an answer, and their claims end with the worker.
+    pub(super) fn are_doubtful(&mut self, keys: impl IntoIterator<Item = ClaimedKey>) {
+        self.doubtful.extend(keys);
+    }
+
+    /// What the next worker is to count if it calls for it: claims that were another worker's and that no call was made for,
+    /// and those that ended with a doubt.
+    pub(super) fn to_count(&self) -> Vec<ClaimedKey> {
+        let uncalled = self.taken_over.iter().filter(|key| self.has(**key));
+        let keys: HashSet<_> = uncalled.chain(&self.doubtful).copied().collect();
+        keys.into_iter().collect()
     }
 
     /// Ends claims of requests whose answers are stored: a look-up finds those first, so a batch stays as it is until

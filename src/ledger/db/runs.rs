@@ -18,6 +18,7 @@ use super::errors::damaged;
 use super::failing;
 use super::schema::fresh_from;
 use crate::ledger::request_key::{KeyHash, RunId};
+use crate::ledger::store::FinishedRun;
 
 /// What the ledger has recorded about the previous run to an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(crate) enum PreviousRun {
     Finished {
         /// Rows that were asked about and got no verdict.
         failed: u64,
+        /// Rows without a verdict that no call was made for.
+        unsent: u64,
     },
 }
 
@@ -70,7 +73,7 @@ impl RunRecord {
         checksums: Checksums,
         name: KeyHash,
     ) -> rusqlite::Result<Option<(Self, PreviousRun)>> {
-        const QUERY: &str = "SELECT id, started, not_before, leftover, finished, checksum, calls FROM runs WHERE name = ?";
+        const QUERY: &str = "SELECT id, started, not_before, leftover, finished, checksum, calls, unsent FROM runs WHERE name = ?";
         let read = |row: &Row<'_>| {
             let run = Self {
                 name,
@@ -80,7 +83,11 @@ impl RunRecord {
                 leftover: row.get(3)?,
                 calls: row.get(6)?,
             };
-            let finished: Option<i64> = row.get(4)?;
+            let failed: Option<i64> = row.get(4)?;
+            let finished = match failed {
+                Some(failed) => Some((failed, row.get(7)?)),
+                None => None,
+            };
             Ok((run, finished, row.get::<_, i64>(5)?))
         };
         let found = connection.query_row(QUERY, [name], read).optional()?;
@@ -90,8 +97,11 @@ impl RunRecord {
         if checksum != run.checksum(checksums, finished) {
             return Err(damaged());
         }
-        let previous = finished.map_or(PreviousRun::Stopped, |failed| PreviousRun::Finished {
-            failed: failed.unsigned_abs(),
+        let previous = finished.map_or(PreviousRun::Stopped, |(failed, unsent)| {
+            PreviousRun::Finished {
+                failed: failed.unsigned_abs(),
+                unsent: unsent.unsigned_abs(),
+            }
         });
         Ok(Some((run, previous)))
     }
@@ -133,10 +143,11 @@ impl RunRecord {
         checksums: Checksums,
     ) -> rusqlite::Result<()> {
         const RECORD: &str =
-            "INSERT INTO runs (name, started, not_before, leftover, finished, calls, checksum)
-            VALUES (?, ?, ?, ?, NULL, ?, ?)
+            "INSERT INTO runs (name, started, not_before, leftover, finished, unsent, calls, checksum)
+            VALUES (?, ?, ?, ?, NULL, 0, ?, ?)
             ON CONFLICT (name) DO UPDATE SET started = excluded.started, not_before = excluded.not_before,
-                leftover = excluded.leftover, finished = NULL, calls = excluded.calls, checksum = excluded.checksum
+                leftover = excluded.leftover, finished = NULL, unsent = 0, calls = excluded.calls,
+                checksum = excluded.checksum
             RETURNING id";
         let values = params![
             self.name,
@@ -189,26 +200,28 @@ impl RunRecord {
         self.id.unwrap_or_default()
     }
 
-    /// It has reached the end of its input, and so many rows that were asked about got no verdict: the next run to the same
-    /// output is another one. Of several runs to standard output at the same time, the record is the latest one's.
+    /// It has reached the end of its input, and these rows got no verdict: the next run to the same output is another one. Of
+    /// several runs to standard output at the same time, the record is the latest one's.
     pub(super) fn finish(
         &self,
         connection: &Connection,
         checksums: Checksums,
-        failed: u64,
+        finished: FinishedRun,
     ) -> rusqlite::Result<()> {
         let Some(id) = self.id else {
             return Ok(());
         };
         connection.execute("DELETE FROM failures WHERE run = ?", [id])?;
-        let failed = i64::try_from(failed).unwrap_or(i64::MAX);
+        let FinishedRun { failed, unsent } = finished;
+        let [failed, unsent] = [failed, unsent].map(|rows| i64::try_from(rows).unwrap_or(i64::MAX));
         connection
             .execute(
-                "UPDATE runs SET finished = ?, calls = 0, checksum = ?
+                "UPDATE runs SET finished = ?, unsent = ?, calls = 0, checksum = ?
                 WHERE id = ? AND started = ? AND not_before = ? AND leftover = ?",
                 params![
                     failed,
-                    Self { calls: 0, ..*self }.checksum(checksums, Some(failed)),
+                    unsent,
+                    Self { calls: 0, ..*self }.checksum(checksums, Some((failed, unsent))),
                     id,
                     self.started,
                     self.not_before,
@@ -229,25 +242,27 @@ impl RunRecord {
             .map(drop)
     }
 
-    fn checksum(&self, checksums: Checksums, finished: Option<i64>) -> i64 {
+    fn checksum(&self, checksums: Checksums, finished: Option<(i64, i64)>) -> i64 {
+        let unsent = finished.map_or(0, |(_, unsent)| unsent);
         let values = [
             ValueRef::Blob(&self.name),
             ValueRef::Integer(self.started),
             ValueRef::Integer(self.not_before),
             ValueRef::Integer(self.leftover.into()),
-            finished.map_or(ValueRef::Null, ValueRef::Integer),
+            finished.map_or(ValueRef::Null, |(failed, _)| ValueRef::Integer(failed)),
+            ValueRef::Integer(unsent),
             ValueRef::Integer(self.calls.into()),
         ];
         checksums.of("runs", values)
     }
 }
 
-/// The name of the run that was recorded last.
+/// The name of the run that was recorded last, and its calls whose answers may be lost.
 #[cfg(feature = "postgres")]
-pub(crate) fn latest_name(connection: &Connection) -> rusqlite::Result<Option<KeyHash>> {
-    const LATEST: &str = "SELECT name FROM runs ORDER BY id DESC LIMIT 1";
+pub(crate) fn latest(connection: &Connection) -> rusqlite::Result<Option<(KeyHash, u32)>> {
+    const LATEST: &str = "SELECT name, calls FROM runs ORDER BY id DESC LIMIT 1";
     connection
-        .query_row(LATEST, [], |row| row.get(0))
+        .query_row(LATEST, [], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()
 }
 

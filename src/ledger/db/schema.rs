@@ -63,8 +63,9 @@ const SCHEMA: &str = "
         not_before INTEGER NOT NULL,
         -- Whether answers of an earlier run are still there, to be replaced by this run's first answer.
         leftover INTEGER NOT NULL,
-        -- How many rows had been asked about and had no verdict at the end of the input; null before that.
+        -- At its end: the rows that had been asked about and had no verdict, and those that had not.
         finished INTEGER,
+        unsent INTEGER NOT NULL,
         -- In the ledger of one run: the most calls whose answers a kill can lose now; 0 once the run has ended.
         calls INTEGER NOT NULL,
         checksum INTEGER NOT NULL

@@ -148,14 +148,23 @@ pub(super) async fn release(
         .map(drop)
 }
 
-/// Removes a worker, and gives all its claims back: it has called for none of them.
+/// Removes a worker, and gives all its claims back. Unless `all_doubtful`, it has called for none of them.
 ///
 /// # Errors
 /// The server is away: the lease ends by itself.
-pub(super) async fn leave(server: &Server, worker: Uuid) -> Result<(), ServerFault> {
+pub(super) async fn leave(
+    server: &Server,
+    worker: Uuid,
+    all_doubtful: bool,
+) -> Result<(), ServerFault> {
+    let (settled, doubtful) = if all_doubtful {
+        ("false", "true")
+    } else {
+        ("NOT taken_over", "taken_over")
+    };
     let statement = format!(
         "WITH gone AS (DELETE FROM rescore.workers WHERE id = $1), {}",
-        giving_back("", "NOT taken_over", "taken_over")
+        giving_back("", settled, doubtful)
     );
     let params = [(&worker as _, Type::UUID)];
     server

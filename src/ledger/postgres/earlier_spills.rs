@@ -95,8 +95,16 @@ struct EarlierSpill<'a> {
     /// Whether it has answers, or only the name of a worker.
     has_answers: bool,
     /// The worker that its run has ended as; `None` where it was killed.
-    worker: Option<Uuid>,
+    worker: Option<EndedWorker>,
     lock: Lock,
+}
+
+/// A worker whose run has ended while the server was away.
+#[derive(Clone, Copy)]
+struct EndedWorker {
+    id: Uuid,
+    /// Whether its claims may have been billed: it is not known which of them.
+    is_doubtful: bool,
 }
 
 impl<'a> EarlierSpill<'a> {
@@ -120,9 +128,7 @@ impl<'a> EarlierSpill<'a> {
         let unreadable = |error| cannot_open(path, &error);
         // A run that was killed may have left it half made: that is finished here, and shows that it has no answers.
         let (has_answers, worker) = { Connect::to(Mode::Create(LedgerKind::Shared)).open(path) }
-            .and_then(|connection| {
-                Ok((answers::any(&connection)?, runs::latest_name(&connection)?))
-            })
+            .and_then(|connection| Ok((answers::any(&connection)?, runs::latest(&connection)?)))
             .map_err(unreadable)?;
         if !has_answers && worker.is_none() {
             remove(path)?;
@@ -133,7 +139,10 @@ impl<'a> EarlierSpill<'a> {
             path,
             ledger,
             has_answers,
-            worker: worker.map(Uuid::from_bytes),
+            worker: worker.map(|(id, doubtful)| EndedWorker {
+                id: Uuid::from_bytes(id),
+                is_doubtful: doubtful > 0,
+            }),
             lock,
         }))
     }
@@ -159,7 +168,7 @@ impl<'a> EarlierSpill<'a> {
             ..
         } = self;
         let scope = SettleScope {
-            worker: worker.unwrap_or_default(),
+            worker: worker.map(|worker| worker.id).unwrap_or_default(),
             started,
             earliest: i64::MIN,
         };
@@ -173,7 +182,7 @@ impl<'a> EarlierSpill<'a> {
             Ok(counts) => counts,
         };
         if let Some(worker) = worker {
-            let left = server.wait(claims::leave(server, worker));
+            let left = server.wait(claims::leave(server, worker.id, worker.is_doubtful));
             left.at_start("give claims back to", &server.shown())?;
         }
         remove(path)?;

@@ -29,7 +29,7 @@ use crate::ledger::holder::this_process;
 use crate::ledger::kept_fields::{FieldsToKeep, KeptFields};
 use crate::ledger::lock::Lock;
 use crate::ledger::request_key::RequestHasher;
-use crate::ledger::store::{Payload, Record, Store as _, Work};
+use crate::ledger::store::{Record, Store as _, Work};
 
 /// What a file of answers is made for.
 pub(super) struct SpillSettings {
@@ -100,8 +100,7 @@ impl Spill {
     /// # Errors
     /// The file cannot be made or written.
     pub(super) fn write(&mut self, records: &[Record]) -> io::Result<()> {
-        let is_answer = |record: &&Record| matches!(record.payload, Payload::Answer(_));
-        let answers = records.iter().filter(is_answer).count();
+        let answers = records.iter().filter(|record| record.is_answer()).count();
         if answers == 0 {
             return Ok(());
         }
@@ -121,12 +120,18 @@ impl Spill {
         Ok(self.open.insert(file))
     }
 
-    /// Notes that the run has ended as this worker: the next run to this output gives its claims back. A run that was not
-    /// `stopped` has none that others wait for, and one without an output may have no next run: these make no file for them.
+    /// Notes that the run has ended as this worker: the next run to this output gives its claims back, of which so many are
+    /// `doubtful`. A run that was not `stopped` has none that others wait for, and one without an output may have no next run:
+    /// these make no file for them.
     ///
     /// # Errors
     /// The file cannot be made or written.
-    pub(super) fn leave_claims(&mut self, worker: Uuid, stopped: bool) -> io::Result<()> {
+    pub(super) fn leave_claims(
+        &mut self,
+        worker: Uuid,
+        stopped: bool,
+        doubtful: usize,
+    ) -> io::Result<()> {
         let makes_file = stopped && self.settings.has_output;
         if worker.is_nil() || (self.open.is_none() && !makes_file) {
             return Ok(());
@@ -136,7 +141,9 @@ impl Spill {
             let connection = Connect::to(Mode::Write).open(&self.settings.path)?;
             let checksums = LedgerInfo::read(&connection)?.checksums();
             let now = millis(SystemTime::now());
-            RunRecord::new(worker.into_bytes(), now, i64::MIN).record(&connection, checksums)
+            let mut run = RunRecord::new(worker.into_bytes(), now, i64::MIN);
+            run.calls = doubtful.try_into().unwrap_or(u32::MAX);
+            run.record(&connection, checksums)
         };
         note().map_err(|error| errors::as_io_error(&error))
     }

@@ -384,7 +384,8 @@ impl Store for ServerStore {
         if !self.is_back(stopped) || left(self).is_err() {
             self.contact.set_waiting(self.spill.waiting(!stopped));
             // If this fails, the claims end with the lease.
-            let _ = self.spill.leave_claims(self.worker.id(), stopped);
+            let doubtful = self.releases.doubtful.len();
+            let _ = self.spill.leave_claims(self.worker.id(), stopped, doubtful);
             return;
         }
         // If these fail, the next run takes itself for this one and continues it, or searches for the limit itself.

@@ -59,8 +59,9 @@ impl OwnWorker {
     /// # Errors
     /// The server is away: the lease ends by itself.
     pub(super) fn leave(&self, server: &Server) -> Result<(), ServerFault> {
-        self.id
-            .map_or(Ok(()), |worker| server.wait(claims::leave(server, worker)))
+        self.id.map_or(Ok(()), |worker| {
+            server.wait(claims::leave(server, worker, false))
+        })
     }
 }
 

@@ -273,17 +273,19 @@ fn hasher(
     }
 }
 
-/// The answers that a run finds and cannot use, as they lack fields that it captures.
+/// The answers that a run finds and cannot use, as they lack fields that it captures; or, if it replaces the answers of a
+/// finished run, that another try at its failed rows would find.
 fn lacking(
     connection: &Connection,
     info: &LedgerInfo,
     (context, captured): (i64, &[Pointer]),
     plan: &RunPlan,
 ) -> rusqlite::Result<Option<LackingAnswers>> {
-    if plan.replaces {
-        return Ok(None);
-    }
-    let not_before = plan.run.not_before;
+    let not_before = if plan.replaces {
+        i64::MIN
+    } else {
+        plan.run.not_before
+    };
     LackingAnswers::find(connection, info.checksums(), captured, context, not_before)
 }
 

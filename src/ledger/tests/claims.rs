@@ -41,7 +41,7 @@ impl TestRun {
         wait(self.writer.claim(requests.collect(), Urgency::Now)).unwrap()
     }
 
-    fn key_of(&self, number: u8) -> RequestKey {
+    pub(super) fn key_of(&self, number: u8) -> RequestKey {
         self.hasher.key(&[number])
     }
 

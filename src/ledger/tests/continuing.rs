@@ -18,8 +18,8 @@ use crate::verdict::Answer;
 
 /// A run that gave every row its verdict.
 const COMPLETE: FinishedRun = FinishedRun {
-    failed_rows: 0,
-    failed_calls: 0,
+    failed: 0,
+    unsent: 0,
 };
 
 #[test]
@@ -106,8 +106,8 @@ fn finish(settings: LedgerSettings, body: &[u8], answer: &Answer) {
     run.keep(body, answer);
     run.keep_failure(b"{}", &refused());
     run.writer.finish(FinishedRun {
-        failed_rows: 2,
-        failed_calls: 1,
+        failed: 1,
+        unsent: 1,
     });
     run.close(Removal::Never);
 }
@@ -128,7 +128,13 @@ fn a_finished_run_is_not_continued_but_its_failed_rows_can_be_retried() {
         let facts = facts(settings.clone());
         assert_eq!(
             (facts.previous_run, facts.continues),
-            (PreviousRun::Finished { failed: 1 }, false)
+            (
+                PreviousRun::Finished {
+                    failed: 1,
+                    unsent: 1
+                },
+                false
+            )
         );
         assert_eq!(facts.earlier_answers, None);
         let replaced = facts.replaced_answers.map(|replaced| replaced.answers);
@@ -166,8 +172,8 @@ fn runs_to_standard_output_at_the_same_time_leave_a_sound_ledger() {
     for run in [first, second] {
         run.keep(BODY, &answer("t-1"));
         run.writer.finish(FinishedRun {
-            failed_rows: 1,
-            failed_calls: 1,
+            failed: 1,
+            unsent: 0,
         });
         run.close(Removal::Never);
         assert_eq!(find(to_stdout(), BODY), current(answer("t-1")));

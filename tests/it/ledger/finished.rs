@@ -231,6 +231,47 @@ fn an_empty_partial_file_does_not_stop_a_run() {
 }
 
 #[test]
+fn the_refusal_names_the_rows_that_a_new_field_sends_again() {
+    let csv = users::csv(10);
+    let place = Place::with("users.csv", &csv);
+    let server = Server::start(|request: &Request| match &*request.name() {
+        "User 3" => status(422),
+        _ => good(request),
+    });
+    place.score(&server, "").exits(1);
+    let column = "--column again=/transaction_id";
+    place.score(&server, column).exits(2).says(
+        "(up to 1 call), and asks again for the rows of 9 answers without `/transaction_id`\n",
+    );
+    place.score(&server, "").exits(2).says("(up to 1 call)\n");
+    // A run that replaces the answers has no use for them.
+    let done = place.score(&server, "--column again=/transaction_id --overwrite");
+    done.exits(1).silent_about("lack");
+}
+
+#[test]
+fn most_rows_may_be_fixed_and_retried_over_a_shared_ledger() {
+    let csv = users::csv(10);
+    let place = Place::with("users.csv", &csv);
+    let broken = { csv.lines().enumerate() }
+        .map(|(number, line)| match number {
+            3.. => line.replace('@', " at ") + "\n",
+            _ => line.to_owned() + "\n",
+        })
+        .collect::<String>();
+    place.write("users.csv", broken);
+    let server = Server::good();
+    let args = "--ledger answers.ledger";
+    place.score(&server, args).exits(1);
+    assert_eq!(server.calls(), 2);
+    place.write("users.csv", &csv);
+    let args = "--ledger answers.ledger --retry-failed";
+    place.score(&server, args).exits(0);
+    assert_eq!(server.calls(), 10);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
 fn failed_rows_that_may_have_been_billed_count_when_they_are_retried() {
     let csv = users::csv(10);
     for ledger in ["", "--ledger answers.ledger"] {

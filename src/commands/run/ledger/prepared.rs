@@ -7,10 +7,10 @@ use tokio::sync::watch;
 
 use super::super::lookup::LookupStage;
 use super::running::RunLedger;
-use crate::base::error::{Error, Result, shown};
+use crate::base::error::{Error, Result, quoted, shown};
 use crate::ledger::{
-    EarlierAnswers, FieldsToKeep, LedgerFacts, LedgerWriter, OpenedLedger, OutputLock, OutputState,
-    PreviousRun, Reuse,
+    EarlierAnswers, FieldsToKeep, LackingAnswers, LedgerFacts, LedgerWriter, OpenedLedger,
+    OutputLock, OutputState, PreviousRun, Reuse,
 };
 use crate::observe::{counted, same_command};
 use crate::output::Replace;
@@ -121,7 +121,10 @@ impl PreparedLedger {
     /// Whether it stayed after a run over files of the directory in which every row has a verdict: for rows without a
     /// decision, which are in no file of their own, or because most of its answers were not used.
     pub(in crate::commands::run) fn was_left(&self) -> bool {
-        let finished = PreviousRun::Finished { failed: 0 };
+        let finished = PreviousRun::Finished {
+            failed: 0,
+            unsent: 0,
+        };
         let previous = self.facts.previous_run;
         self.reuse == Reuse::Continue && self.is_left_over() && previous == finished
     }
@@ -211,13 +214,27 @@ impl PreparedLedger {
 /// The refusal to replace what a finished run left, with both ways to continue and what they cost.
 fn finished(file: &Path, facts: &LedgerFacts) -> Error {
     let failed = match facts.previous_run {
-        PreviousRun::Finished { failed } => failed,
+        PreviousRun::Finished { failed, .. } => failed,
         PreviousRun::None | PreviousRun::Stopped => 0,
     };
     let retry = match failed {
         0 => "calls only for rows that were fixed since".to_owned(),
         failed => format!("up to {}", counted(failed, "call")),
     };
+    let lacking = facts
+        .lacking_answers
+        .as_ref()
+        .map(|LackingAnswers { answers, fields }| {
+            let answers = answers.map_or_else(
+                || "answers that lack".to_owned(),
+                |answers| format!("{} without", counted(answers, "answer")),
+            );
+            let fields: Vec<_> = fields.iter().map(|field| quoted(field)).collect();
+            format!(
+                ", and asks again for the rows of {answers} {}",
+                fields.join(", ")
+            )
+        });
     let again = match facts.doubtful_requests.min(failed) {
         0 => String::new(),
         twice => format!(", of which up to {twice} may be billed a second time"),
@@ -229,11 +246,13 @@ fn finished(file: &Path, facts: &LedgerFacts) -> Error {
                 counted(answers + failed, "call")
             )
         }
+        None if facts.is_own => "sends every row that can be sent".to_owned(),
         None => "uses the answers in the ledger".to_owned(),
     };
     Error::usage(format!("`{}` already exists", file.display()))
         .detail(format!(
-            "`--retry-failed` sends only the rows without a verdict and keeps all others ({retry}{again})"
+            "`--retry-failed` sends only the rows without a verdict and keeps all others ({retry}{again}){}",
+            lacking.unwrap_or_default()
         ))
         .detail(format!("`--overwrite` starts a new run, which {fresh}"))
         .hint("add one of these two options")

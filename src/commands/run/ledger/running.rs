@@ -79,9 +79,10 @@ impl RunLedger {
         beside: UnfinishedFiles,
     ) -> FinishedRun {
         let files = stats.skipped_with_rejects + beside.rejects;
+        let failed = stats.failed_calls();
         FinishedRun {
-            failed_rows: stats.failures() + files,
-            failed_calls: stats.failed_calls() + files,
+            failed: failed + files,
+            unsent: stats.failures() - failed,
         }
     }
 
