@@ -89,8 +89,8 @@ pub(super) struct CheckArgs {
     format: FormatArgs,
     #[command(flatten)]
     columns: ColumnArgs,
-    /// Copy the rows that cannot be sent to this file, with the reason, in the form that `run` gives them; with -o or
-    /// --output-dir, this is left to the run
+    /// Copy the rows that cannot be sent to this file, with the reason, in the form that `run` gives them; with -o, this
+    /// is left to the run
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     rejects: Option<PathBuf>,
     /// Count the rows of finished files in --output-dir as well; replace existing rejects

@@ -81,7 +81,7 @@ impl ReportArgs {
         let output = self.output.filter(|path| path != Path::new("-"));
         if output.is_none() && std::io::stdout().is_terminal() {
             return Err(
-                Error::usage("a page of HTML is not for a terminal").hint("add `-o report.html`")
+                Error::usage("a terminal cannot show a page of HTML").hint("add `-o report.html`")
             );
         }
         for (place, name) in self.by.iter().enumerate() {

@@ -115,8 +115,8 @@ impl DecideSummary<'_> {
         let why = undecided(unknown_levels);
         lines.extend(why.map(|why| format!("undecided {}: {why}", count(unknown_levels.rows()))));
         if rows.without_verdict > 0 {
-            let failed = count(rows.without_verdict);
-            lines.push(format!("no score {failed}, so no decision"));
+            let failed = counted(rows.without_verdict, "row");
+            lines.push(format!("no score and so no decision: {failed}"));
         }
         lines.extend(drift_table(drift, self.changes.as_deref()));
         let why = unreadable(rows);

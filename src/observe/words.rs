@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::notice::{NamedRow, Warning};
-use super::numbers::{count, counted, parts, per_time, percent, whole_seconds};
+use super::numbers::{count, counted, parts, per_time, percent, time, whole_seconds};
 use super::run_counts::{CallsJson, RunCounts};
 use super::snapshot::{FileTurn, Snapshot};
 use crate::telemetry::event::{CancelReason, Unusable};
@@ -174,7 +174,7 @@ pub(super) const OUTAGE_DISMISSED: &str =
 pub(super) fn up(lasted: Duration) -> String {
     format!(
         "the service is back after {}; continuing at half the pace",
-        whole_seconds(lasted)
+        time(lasted)
     )
 }
 
@@ -195,7 +195,8 @@ pub(super) fn paused(left: Duration, pause: Pause) -> String {
         Some(asked) => whole_seconds(asked),
         None => "fewer calls".to_owned(),
     };
-    let left = whole_seconds(left);
+    // The pause is a little longer than what was asked for.
+    let left = whole_seconds(left.min(pause.asked.unwrap_or(left)));
     format!("paused: the service asked for {asked}, {left} left")
 }
 
@@ -232,7 +233,7 @@ pub(super) fn warning(warning: &Warning) -> String {
             format!("the service has rejected {rows} consecutive rows; the rejects file says why")
         }
         Warning::RetriesUsedUp => {
-            "the service fails on so many calls that the run has used up its retries: most rows that fail from now on are not tried again; `--retry-failed` sends them later"
+            "the service fails on so many calls that the run has used up its retries: most rows that fail from now on are not tried again"
                 .to_owned()
         }
         Warning::ScoreBelowZero(row) => format!(

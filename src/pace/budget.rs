@@ -43,7 +43,7 @@ impl CallLimit {
                 format!("this start has made as many calls as `--max-cost` pays for: {most}")
             }
         })
-        .hint("the budget is for one start: the same command continues, and may make as many calls again")
+        .hint("the budget is for one start: the next one may make as many calls again")
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn page(report: &PageContent) -> String {
                 footer {
                     "Made by rescore " (env!("CARGO_PKG_VERSION")) " on " (report.made) ". "
                     "This file loads nothing and sends nothing."
-                    @if !report.groups.is_empty() { " Its only user data are the values of the columns by which decisions are shown." }
+                    @if !report.groups.is_empty() { " The only user data in it are the values of the columns by which decisions are shown." }
                 }
             }
         }

@@ -10,6 +10,7 @@ use crate::pace::{
     AnsweredBy, Attempts, CallBudget, FailedAttempt, FailureBudget, GiveUpPolicy, Reaction,
     RetryPolicy, Trouble,
 };
+use crate::row::RowNumber;
 use crate::service::{Class, Fault, Health};
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
@@ -95,28 +96,29 @@ impl Policies {
     /// What follows a failure that is not due to an outage. `fraction` is random, for the back-off.
     pub(super) fn failed(
         &mut self,
-        fault: &Fault,
+        (row, fault): (RowNumber, &Fault),
         attempts: &mut Attempts,
         fraction: f64,
     ) -> AfterFailure {
         if fault.class == Class::HostNotFound
             && let Reaction::Stop(_) = self.give_up.react(Trouble::HostNotFound)
         {
-            return self.stop(Trouble::HostNotFound, 1, fault);
+            return self.stop(Trouble::HostNotFound, 1, (row, fault));
         }
         let (failed, trouble) = consequences(fault);
         if let Some(back_off) = self.retries.next(failed, attempts, fraction) {
             return AfterFailure::BackOff(back_off);
         }
         match self.give_up.react(trouble) {
-            Reaction::Stop(rows) => self.stop(trouble, rows, fault),
+            Reaction::Stop(rows) => self.stop(trouble, rows, (row, fault)),
             Reaction::Warn(rows) => AfterFailure::GiveUp { warn: Some(rows) },
             Reaction::Continue => AfterFailure::GiveUp { warn: None },
         }
     }
 
-    fn stop(&self, trouble: Trouble, rows: u32, fault: &Fault) -> AfterFailure {
-        let stop = stop_reasons::for_trouble(&self.host, trouble, rows, &fault.failure);
+    fn stop(&self, trouble: Trouble, rows: u32, (row, fault): (RowNumber, &Fault)) -> AfterFailure {
+        let last = (row, &fault.failure);
+        let stop = stop_reasons::for_trouble(&self.host, trouble, rows, last);
         AfterFailure::Stop(stop)
     }
 

@@ -174,7 +174,10 @@ impl<S: Service> Scorer<S> {
             }
         }
         let fraction = self.caller.gate.fraction();
-        let after = self.policies.borrow_mut().failed(fault, attempts, fraction);
+        let after = self
+            .policies
+            .borrow_mut()
+            .failed((row, fault), attempts, fraction);
         if let AfterFailure::GiveUp { warn: Some(rows) } = after {
             self.recorder.events.emit(Event::ManyRefused { rows });
         }

@@ -49,7 +49,7 @@ pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Faul
     let (host, lasted, message) = (quoted(host), in_words(lasted), &*last.failure.message);
     let error = if last.health == Health::Failed {
         // It may be the rows, but too many of them to continue: only a person can tell.
-        Error::stopped(format!("{host} has failed at every call for {lasted}"))
+        Error::stopped(format!("{host} has failed every call for {lasted}"))
             .detail(format!("the last call, for row {row}: {message}"))
             .hint("run the same command again when the service works; if it works already, it fails on rows near this one: fix or remove them")
     } else {
@@ -60,8 +60,13 @@ pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Faul
     Stop::new(CancelReason::Unavailable, error)
 }
 
-/// The stop for too much trouble: `rows` in a row had it, and the last one failed with `last`.
-pub(super) fn for_trouble(host: &str, trouble: Trouble, rows: u32, last: &Failure) -> Stop {
+/// The stop for too much trouble: `rows` in a row had it, and the last one, `row`, failed with `last`.
+pub(super) fn for_trouble(
+    host: &str,
+    trouble: Trouble,
+    rows: u32,
+    (row, last): (RowNumber, &Failure),
+) -> Stop {
     let (host, reason, last) = (quoted(host), last.reason, &*last.message);
     let (reason, error) = match trouble {
         Trouble::Useless(AnsweredBy::OtherProgram) | Trouble::Refused(AnsweredBy::OtherProgram)
@@ -70,7 +75,7 @@ pub(super) fn for_trouble(host: &str, trouble: Trouble, rows: u32, last: &Failur
             let error = Error::stopped(format!(
                 "the first answer of {host} does not look like the service's: it is not JSON"
             ))
-            .detail(format!("it was: {last}"))
+            .detail(last)
             .hint("the call may have been billed; check `--base-url`, and that no proxy or login page is in between (`--give-up-after never` continues anyway)");
             (CancelReason::NoVerdicts, error)
         }
@@ -98,12 +103,13 @@ pub(super) fn for_trouble(host: &str, trouble: Trouble, rows: u32, last: &Failur
             // The cause may be this machine's network or a proxy: the call's own words say which.
             let error = if reason == Reason::Unreachable {
                 Error::stopped(format!("no call gets through to {host}"))
+                    .detail(format!("the last call: {last}"))
                     .hint("check the base address, this machine's network and its proxy")
             } else {
                 Error::stopped(format!("{host} answers with errors, or not at all"))
-                    .hint("run the same command again when the service works")
+                    .detail(format!("the last call, for row {row}: {last}"))
+                    .hint("run the same command again when the service works; if it works already, it fails on this row: fix or remove it")
             };
-            let error = error.detail(format!("the last call: {last}"));
             (CancelReason::Unavailable, error)
         }
     };

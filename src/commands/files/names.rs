@@ -48,7 +48,7 @@ pub(in crate::commands) fn check_name(flag: &str, path: &Path, format: Format) -
         packed.unwrap_or_default()
     );
     Err(Error::usage(format!(
-        "cannot write {is} to `{flag} {}`: the name says another format, and the output has the format of the input",
+        "cannot write {is} to `{flag} {}`: its extension does not match, as the output has the format of the input",
         shown(path)
     ))
     .hint(format!("name it `{}`", shown(&path.with_file_name(better)))))

@@ -177,7 +177,7 @@ fn larger(input: &InputFacts, stats: &Stats) -> Option<String> {
     let now = path.metadata().ok()?.len();
     (now > input.size?).then(|| {
         format!(
-            "{} is larger than when the run started: only the rows from then were read",
+            "{} is larger than when the run started: rows that were added since were not read",
             input.name()
         )
     })

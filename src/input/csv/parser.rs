@@ -72,8 +72,13 @@ impl CsvParser {
             (names, Some(header))
         };
         let file = buffer.source.name();
-        let mapping = mapped(&names, header.is_some(), settings, file)
-            .map_err(|error| hint_at_title(error, &names, delimiter, buffer))?;
+        let mapping = mapped(&names, header.is_some(), settings, file).map_err(|error| {
+            match settings.file.delimiter {
+                // With a wrong delimiter, values are cut anywhere.
+                Some(_) => error,
+                None => hint_at_title(error, &names, delimiter, buffer),
+            }
+        })?;
         let ours = ours(&names, &mapping, settings, file)?;
         if let Some(header) = &mut header {
             header.existing = spans(&ours, &cells);

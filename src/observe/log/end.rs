@@ -55,7 +55,7 @@ impl RunEnded {
             elapsed,
             rows_read: stats.read,
             rows_written: stats.written,
-            rows_left: stats.left,
+            rows_left: stats.read - stats.resolved(),
             approve: stats.approved,
             review: stats.reviewed,
             block: stats.blocked,

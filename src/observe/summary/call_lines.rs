@@ -115,7 +115,7 @@ fn doubtful_bills(stats: &Stats) -> Vec<String> {
     let mut lines = Vec::new();
     if stats.taken_over > 0 {
         lines.push(format!(
-            "{} may have been billed twice: an earlier run was about to ask about them, or had asked and got no verdict",
+            "{} may have been billed twice: an earlier run may have sent them, and has no verdict for them",
             counted(stats.taken_over, "row")
         ));
     }

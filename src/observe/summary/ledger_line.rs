@@ -52,6 +52,9 @@ pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> String {
     };
     match (stopped, ledger.kind == KeptKind::Own, failures) {
         (Some(_), _, _) => then(format!("{once}{same} continues from there")),
+        (None, _, 0) if stats.unknown_levels.are_all_absent() => then(format!(
+            "{retry} with another pointer in `--decide-by` sends the rows again whose answers were stored without it"
+        )),
         (None, _, 0) if stats.undecided > 0 => then(format!(
             "{retry} with all levels listed decides without a call"
         )),

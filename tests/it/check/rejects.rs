@@ -87,7 +87,7 @@ fn no_name_leads_to_another_file() {
     let place = Place::with("users.csv", USERS);
     for (rejects, words) in [
         ("users.csv", "would overwrite the input"),
-        ("rejects.jsonl", "the name says another format"),
+        ("rejects.jsonl", "its extension does not match"),
         ("nowhere/rejects.csv", "cannot write"),
     ] {
         let done = place

@@ -111,7 +111,7 @@ fn a_file_whose_name_says_another_format_is_refused() {
     let line = CommandLine::new();
     let words = |flag: &str, name: &str| {
         format!(
-            "error: cannot write CSV to `{flag} {name}`: the name says another format, and the output has the format of the input\n"
+            "error: cannot write CSV to `{flag} {name}`: its extension does not match, as the output has the format of the input\n"
         )
     };
     for (name, better) in [

@@ -36,7 +36,7 @@ fn every_byte_stays_but_those_of_decisions_that_change() {
         .done();
     done.exits(0)
         .says("6 rows decided in ")
-        .says("approve 2, review 1, block 2\n         no score 1, so no decision\n")
+        .says("approve 2, review 1, block 2\n         no score and so no decision: 1 row\n")
         .says("before ↓ now →  approve  review  block\n")
         .says("2 of 4 decisions changed; see changes.csv\n")
         .says("wrote out.csv");

@@ -143,7 +143,7 @@ fn the_nightly_example_does_what_it_says() {
     let done = program(&place, command.strip_prefix("$ rescore ").unwrap()).done();
     done.exits(0);
     assert_eq!(without_times(&done.stderr), without_times(expected));
-    assert_eq!(place.text("changes.csv").lines().count(), 1 + 16);
+    assert_eq!(place.text("tonight-changes.csv").lines().count(), 1 + 16);
 }
 
 /// The text without moments, which are shorter today.

@@ -51,7 +51,7 @@ fn a_runs_own_ledger_is_used_by_no_other_run_and_a_shared_ledger_is_never_remove
         let own = place.read("scored.csv.ledger");
         run("other.csv", &["--ledger", "scored.csv.ledger"])
             .exits(2)
-            .says("`scored.csv.ledger` is the ledger of one unfinished run");
+            .says("`scored.csv.ledger` is the ledger of the run to one output");
         assert!(place.read("scored.csv.ledger") == own);
 
         let shared = ["--ledger", "third.csv.ledger"];
@@ -88,7 +88,7 @@ fn another_run_is_refused_a_ledger_in_use_and_costs_its_owner_nothing() {
         .run(&server, "users.csv -o other.csv --ledger scored.csv.ledger")
         .done()
         .exits(2)
-        .says("is the ledger of one unfinished run");
+        .says("is the ledger of the run to one output");
     drop(release);
     owner.done().exits(0);
     assert_eq!(server.calls(), 20);

@@ -101,6 +101,9 @@ fn a_title_above_the_header_is_to_be_removed() {
             .says("no column")
             .says("hint: the first line has far fewer values than the next");
     }
+    // With a wrong delimiter, values are cut anywhere.
+    let done = refused("users.csv", csv.as_bytes(), ["--delimiter", ";"]);
+    done.check(!done.stderr.contains("title"), "no title");
     // A header that only lacks columns is none.
     let content = "id,note\n1,a\n";
     let done = refused("users.csv", content.as_bytes(), []);

@@ -1,7 +1,7 @@
 //! Several rows in a row without a verdict: a run stops early if no row has had a verdict yet, and later gets past them.
 
 use crate::support::process::{Done, Place};
-use crate::support::server::{Action, Request, Server, answer, good, ok, silence};
+use crate::support::server::{Action, Request, Server, answer, good, ok, silence, status};
 use crate::support::users;
 
 fn refused() -> Action {
@@ -87,6 +87,22 @@ fn twenty_useless_answers_in_a_row_stop_a_run_that_had_verdicts() {
         .says(" calls got an answer without a verdict and will probably be billed");
     // The twentieth answer becomes durable while the next call may already be made.
     assert!((25..=26).contains(&server.calls()), "{}", server.calls());
+}
+
+#[test]
+fn a_service_that_fails_on_the_first_row_stops_the_run_which_names_the_row_and_logs_what_is_left() {
+    let place = Place::with("users.csv", users::csv(9));
+    let server = Server::start(|_| status(500));
+    let done = run(&place, &server, &["--retries", "1", "--log", "n.log"]);
+    done.exits(3)
+        .says("answers with errors, or not at all\n  the last call, for row 1: 500 ")
+        .says("if it works already, it fails on this row: fix or remove it");
+    assert_eq!(server.calls(), 2);
+    let log = place.text("n.log");
+    let end: serde_json::Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
+    let left = end["rows_read"].as_u64().unwrap() - end["rows_written"].as_u64().unwrap();
+    assert_eq!(end["rows_left"], left, "{end}");
+    assert!(left > 0, "{end}");
 }
 
 #[test]
