@@ -132,6 +132,8 @@ pub(crate) struct AnswerCounts {
     pub(crate) ours: u64,
     /// Of all.
     pub(crate) all: u64,
+    /// Whether requests are known beside them that may have been billed without an answer.
+    pub(crate) has_doubt: bool,
 }
 
 /// Where a run's answers are stored, and what it is about to call for is claimed, if other runs write there as well. Only

@@ -47,6 +47,11 @@ impl CallCounts {
         self.accepted += 1;
     }
 
+    /// Whether the row was not refused yet, or others have passed since it was last.
+    pub(super) const fn others_pass(self, row: &RowRefusals) -> bool {
+        row.times == 0 || row.others_pass(self)
+    }
+
     /// A call of this row was refused. Which try of the row that was.
     pub(super) fn refuse(&mut self, row: &mut RowRefusals) -> Try {
         let tried = row.note(*self);
@@ -72,11 +77,24 @@ impl RowRefusals {
         }
     }
 
+    /// Whether enough other rows were accepted since the row was last refused.
+    const fn others_pass(&self, now: CallCounts) -> bool {
+        let (accepted, refused) = self.since_last(now);
+        accepted >= ACCEPTED && accepted >= refused * OFTEN
+    }
+
+    /// How many calls were accepted and refused since then.
+    const fn since_last(&self, now: CallCounts) -> (u64, u64) {
+        (
+            now.accepted - self.at_last.accepted,
+            now.refused - self.at_last.refused,
+        )
+    }
+
     /// The row was refused. Which try of it that was.
     fn note(&mut self, now: CallCounts) -> Try {
-        let accepted = now.accepted - self.at_last.accepted;
-        let refused = now.refused - self.at_last.refused;
-        let others_pass = accepted >= ACCEPTED && accepted >= refused * OFTEN;
+        let (accepted, refused) = self.since_last(now);
+        let others_pass = self.others_pass(now);
         // If no other row is left, what was known about this one still holds.
         let no_other = self.alone > 0 && accepted + refused == 0;
         let tried = match self.tried() {

@@ -215,7 +215,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
                 }
             }
             // The next row may start now, which is seen before the next wait.
-            Wake::ServiceDown => {}
+            Wake::CanaryHeldUp => {}
             Wake::Claims(claims) => self.claims(claims),
             Wake::Read(read) => self.read(read),
             Wake::WriterReady(slot) => self.write(slot),

@@ -43,7 +43,7 @@ pub(super) enum StartNeeds {
     CallsSent,
     /// A permit.
     Permit,
-    /// The canary's verdict, or the service being taken to be down.
+    /// The canary's verdict, or that another row may show more.
     Canary,
 }
 

@@ -26,8 +26,8 @@ pub(super) enum Wake<'a> {
     CallsSent,
     /// A call may start.
     Permit(Permit<'a>),
-    /// The service is taken to be down from now on.
-    ServiceDown,
+    /// The service is taken to be down from now on, or has refused the canary again.
+    CanaryHeldUp,
     /// Something happened to claims.
     Claims(ClaimWake),
     /// The reader's thread sent something; `None` if it ended.
@@ -87,7 +87,7 @@ where
             Some(outcome) = scoring.next(), if row_done => Wake::RowDone(outcome),
             () = yield_now(), if start == StartNeeds::CallsSent => Wake::CallsSent,
             Ok(permit) = scorer.permit(), if start == StartNeeds::Permit => Wake::Permit(permit),
-            () = scorer.goes_down(), if start == StartNeeds::Canary => Wake::ServiceDown,
+            () = scorer.canary_is_held_up(), if start == StartNeeds::Canary => Wake::CanaryHeldUp,
             claim = claims.next(scorer, claim_needs.unwrap_or_default()), if claim_needs.is_some() => {
                 Wake::Claims(claim)
             }

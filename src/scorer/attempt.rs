@@ -76,7 +76,7 @@ impl<S: Service> Scorer<S> {
         row: RowNumber,
         history: &mut RowHistory,
     ) -> EndedCall<'a> {
-        self.apply_quota(&exchange);
+        self.apply_quota(permit.began(), &exchange);
         let is_probe = permit.is_probe();
         let latency = when - permit.began();
         self.caller.latest.set(latency);
@@ -102,13 +102,13 @@ impl<S: Service> Scorer<S> {
     }
 
     /// Slows calls down if the answer's headers say that little of the quota is left.
-    fn apply_quota(&self, exchange: &Exchange) {
+    fn apply_quota(&self, began: Instant, exchange: &Exchange) {
         let Ok(reply) = exchange else {
             return;
         };
         let quota = Quota::of(&reply.headers, SystemTime::now);
         if let (Some(calls), Some(lasts)) = (quota.remaining, quota.reset) {
-            self.caller.gate.allowed(Allowance { calls, lasts });
+            self.caller.gate.allowed(began, Allowance { calls, lasts });
         }
     }
 

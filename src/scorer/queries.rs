@@ -32,10 +32,10 @@ impl<S> Scorer<S> {
 
     /// Whether another row may start beside this many that are being scored. Until the first verdict one row is tried at
     /// a time (the canary). While the service is taken to be down there is one call at a time anyway, and a fresh row
-    /// shows most.
+    /// shows most; as it does if the service refuses all rows that were tried.
     pub(crate) fn may_start_beside(&self, rows: usize) -> bool {
         let gate = &self.caller.gate;
-        gate.is_proven() || rows == 0 || gate.is_down()
+        gate.is_proven() || gate.is_down() || gate.refuses_all(rows)
     }
 
     /// Whether the latest call took less than this.
@@ -43,9 +43,9 @@ impl<S> Scorer<S> {
         self.caller.latest.get() < time
     }
 
-    /// Waits until the service is taken to be down.
-    pub(crate) fn goes_down(&self) -> impl Future<Output = ()> {
-        self.caller.gate.goes_down()
+    /// Waits until another row may show more than the canary.
+    pub(crate) fn canary_is_held_up(&self) -> impl Future<Output = ()> {
+        self.caller.gate.canary_is_held_up()
     }
 
     /// Says whether there are rows that have not been called for.

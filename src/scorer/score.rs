@@ -106,10 +106,10 @@ impl<S: Service> Scorer<S> {
 
     /// Waits for the permit of a further attempt.
     async fn permit_after(&self, history: &RowHistory) -> Result<Permit<'_>, Closed> {
-        if history.attempts.is_first() {
+        if history.attempts.is_first() && history.refusals.times() == 0 {
             self.caller.gate.permit().await
         } else {
-            self.caller.gate.permit_again().await
+            self.caller.gate.permit_again(&history.refusals).await
         }
     }
 }

@@ -135,10 +135,12 @@ impl Tally {
     }
 
     fn refusal(&self, ledger: &PreparedLedger) -> Error {
-        let again = if ledger.was_finished() {
-            "--overwrite"
-        } else {
-            "--fresh"
+        let again = match (ledger.was_finished(), ledger.facts.is_own) {
+            (true, true) => "`--overwrite` instead of `--retry-failed` sends every row again",
+            (true, false) => {
+                "`--overwrite` instead of `--retry-failed` sends these rows, and uses the answers of the others"
+            }
+            (false, _) => "`--fresh` instead of `--retry-failed` sends every row again",
         };
         let paid = if ledger.is_sandbox() {
             "sent"
@@ -152,8 +154,7 @@ impl Tally {
             ))
             .hint(format!(
                 "use the options of the run that is retried, as `--map`, `--set`, `--vpn-check` and \
-                 `--no-dedupe` change which answers are found; fix its failed rows in the input. `{again}` \
-                 instead of `--retry-failed` sends every row again"
+                 `--no-dedupe` change which answers are found; fix its failed rows in the input. {again}"
             ))
     }
 

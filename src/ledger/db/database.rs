@@ -17,7 +17,7 @@ use super::checksum::Checksums;
 use super::claim_rows::ClaimedKey;
 use super::claims::{ClaimError, SharedClaims};
 use super::connect::{self, Durability, writing};
-use super::doubtful::DoubtfulRequests;
+use super::doubtful::{self, DoubtfulRequests};
 use super::errors;
 use super::latest_answers::LatestAnswers;
 use super::limits::LimitRecorder;
@@ -440,6 +440,7 @@ impl Store for Database {
         Some(AnswerCounts {
             ours: answers::count_of(&self.connection, self.scope.context).ok()?,
             all: answers::count_all(&self.connection).ok()?,
+            has_doubt: doubtful::is_any(&self.connection).ok()?,
         })
     }
 }

@@ -15,6 +15,13 @@ use crate::ledger::store::Work;
 #[derive(Default)]
 pub(super) struct DoubtfulRequests(OtherClaims);
 
+/// Whether any request may have been billed without an answer, in the ledger of one run.
+pub(super) fn is_any(connection: &Connection) -> rusqlite::Result<bool> {
+    const ANY: &str =
+        "SELECT EXISTS (SELECT 1 FROM claims) OR EXISTS (SELECT 1 FROM runs WHERE calls > 0)";
+    connection.query_row(ANY, [], |row| row.get(0))
+}
+
 impl DoubtfulRequests {
     /// All of them.
     pub(super) fn all(&mut self, connection: &Connection) -> rusqlite::Result<HashSet<ClaimedKey>> {

@@ -9,7 +9,7 @@ pub enum Removal {
     /// meanwhile. It stays when most of it was not used: then it belongs to another file or account, used by mistake, and
     /// was paid for as well.
     WhenUsed(u64),
-    /// There is nothing to continue but what may be in it.
+    /// There is nothing to continue but what may be in it: answers, or the note that a call may have been billed.
     WhenEmpty,
     /// The next run continues with rows that are there.
     Never,
@@ -21,7 +21,7 @@ impl Removal {
         match self {
             Self::Never => false,
             Self::WhenUsed(used) => counts.all <= used.saturating_mul(2),
-            Self::WhenEmpty => counts.all == 0,
+            Self::WhenEmpty => counts.all == 0 && !counts.has_doubt,
         }
     }
 }

@@ -115,7 +115,7 @@ fn doubtful_bills(stats: &Stats) -> Vec<String> {
     let mut lines = Vec::new();
     if stats.taken_over > 0 {
         lines.push(format!(
-            "{} may have been billed twice: an earlier run may have sent them, and has no verdict for them",
+            "{} may have been billed twice: an earlier run may have made the same call, and got no verdict",
             counted(stats.taken_over, "row")
         ));
     }

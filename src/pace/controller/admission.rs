@@ -25,7 +25,9 @@ impl Controller {
             return Admission::AfterAnother;
         }
         if let Err(wait) = self.limiter.check(now) {
-            self.interval.rate_used = true;
+            // Where headers ask for less, nothing is learnt about the rate that is searched for.
+            let hinted = self.quota_hint.rate(now);
+            self.interval.rate_used = hinted.is_none_or(|hinted| self.rate.value() <= hinted);
             return Admission::NotBefore(now + wait);
         }
         self.out += 1;

@@ -57,7 +57,9 @@ impl Controller {
             self.interval.refused = true;
             self.since_cut = SinceCut::default();
             let early = answers < FEW_ANSWERS && !std::mem::replace(&mut self.early_refusal, true);
-            if about_pace && !early && self.cut(now, call, wait) && row_alone {
+            // Without a search no limit is looked for: the service's own waits hold calls back.
+            let searches = about_pace && !early && !self.unlimited;
+            if searches && self.cut(now, call, wait) && row_alone {
                 return row_waits;
             }
             self.set_limiter(now);

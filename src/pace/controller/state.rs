@@ -153,9 +153,14 @@ impl Controller {
         controller
     }
 
-    /// An answer's headers said what is left.
-    pub(in crate::pace) fn allowed(&mut self, now: Duration, allowance: Allowance) {
-        self.quota_hint.note(now, allowance);
+    /// The headers of an answer to a call that started at `began` said what is left.
+    pub(in crate::pace) fn allowed(
+        &mut self,
+        now: Duration,
+        began: Duration,
+        allowance: Allowance,
+    ) {
+        self.quota_hint.note(now, began, allowance);
         self.set_limiter(now);
     }
 

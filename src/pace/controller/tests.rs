@@ -130,7 +130,7 @@ impl World {
             Step::Allowed(calls, lasts) => {
                 let lasts = Duration::from_secs(lasts);
                 self.controller
-                    .allowed(self.now, Allowance { calls, lasts });
+                    .allowed(self.now, self.now, Allowance { calls, lasts });
             }
         }
     }
@@ -338,9 +338,10 @@ fn headers_slow_down_and_never_speed_up() {
     let mut controller = Controller::new(limits(Rate::PerSecond(50.0), 64));
     let now = Duration::from_secs(1);
     let lasts = Duration::from_secs(10);
-    controller.allowed(now, Allowance { calls: 100, lasts });
+    controller.allowed(now, now, Allowance { calls: 100, lasts });
     assert_eq!(controller.rate(now), Some(10.0));
     controller.allowed(
+        now,
         now,
         Allowance {
             calls: 10_000,
@@ -348,12 +349,13 @@ fn headers_slow_down_and_never_speed_up() {
         },
     );
     assert_eq!(controller.rate(now), Some(50.0));
-    controller.allowed(now, Allowance { calls: 0, lasts });
+    controller.allowed(now, now, Allowance { calls: 0, lasts });
     assert_eq!(controller.rate(now), Some(0.3));
     assert_eq!(controller.rate(now + lasts), Some(50.0));
     // A day's quota is not spread evenly.
     let day = Duration::from_secs(86_400);
     controller.allowed(
+        now + lasts,
         now + lasts,
         Allowance {
             calls: 10,

@@ -48,9 +48,9 @@ impl Pacer {
     }
 
     /// An answer's headers said what is left.
-    pub(super) fn allowed(&self, now: Duration, allowance: Allowance) {
+    pub(super) fn allowed(&self, now: Duration, began: Duration, allowance: Allowance) {
         match self {
-            Self::Own(controller) => controller.borrow_mut().allowed(now, allowance),
+            Self::Own(controller) => controller.borrow_mut().allowed(now, began, allowance),
             Self::Shared(sharing) => sharing.with(|member| member.allowed(allowance)),
         }
     }

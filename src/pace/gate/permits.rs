@@ -31,13 +31,17 @@ pub struct Gate {
     counts: Cell<CallCounts>,
     /// Since when calls have been refused and none accepted.
     refused_since: Cell<Option<Duration>>,
+    /// How many calls were refused since then.
+    refused_in_a_row: Cell<usize>,
     /// A call ended, so the first in the queue should ask again.
     changed: Arc<Notify>,
     fresh_rows: Cell<FreshRows>,
-    /// Rows that were tried before need not give way to fresh ones any more.
+    /// Rows that were tried before may not have to give way to fresh ones any more.
     is_clear: Notify,
-    /// The service is taken to be down from now on.
-    down: Notify,
+    /// One of them does.
+    gives_way: Cell<bool>,
+    /// The service is taken to be down from now on, or refuses the canary: another row may show more.
+    canary_held_up: Notify,
     pub(super) began: Instant,
     last_pace: Cell<Option<Pace>>,
     last_limit: Cell<Limit>,
@@ -112,7 +116,9 @@ impl<'a> Permit<'a> {
         gate.changed.notify_one();
         match event {
             Some(PaceEvent::Up { .. }) => gate.is_clear.notify_waiters(),
-            Some(PaceEvent::Down { lasted, .. }) if lasted.is_zero() => gate.down.notify_one(),
+            Some(PaceEvent::Down { lasted, .. }) if lasted.is_zero() => {
+                gate.canary_held_up.notify_one();
+            }
             _ => {}
         }
         event
@@ -140,6 +146,10 @@ pub(crate) struct Undurable<'a>(
 /// of answers is being synced.
 const UNDURABLE: usize = 2;
 
+/// After so many refusals of each row that was tried another one is tried. With fewer, a limit that was just used up would
+/// send a second person's data for nothing.
+const REFUSALS_OF_A_CANARY: usize = 2;
+
 /// The run is stopping: no call may start any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Closed;
@@ -159,10 +169,12 @@ impl Gate {
             limits,
             counts: Cell::default(),
             refused_since: Cell::new(None),
+            refused_in_a_row: Cell::new(0),
             changed: Arc::default(),
             fresh_rows: Cell::new(FreshRows::Possible),
             is_clear: Notify::new(),
-            down: Notify::new(),
+            gives_way: Cell::new(false),
+            canary_held_up: Notify::new(),
             began: Instant::now(),
             last_pace: Cell::new(None),
             closed: Cell::new(false),
@@ -214,15 +226,18 @@ impl Gate {
         }
     }
 
-    /// Like [`Self::permit`], for a row whose call has failed. While the service is down, a row that was never tried goes
-    /// first: it says more about the service, and this one may need its attempts once the service is back.
+    /// Like [`Self::permit`], for a row whose call has failed or was refused. While the service is down, a row that was never
+    /// tried goes first: it says more about the service, and this one may need its attempts once the service is back. So it
+    /// does after a refusal until others pass: only then it shows something if this row is refused again.
     ///
     /// # Errors
     /// [`Closed`] once the run is stopping.
-    pub(crate) async fn permit_again(&self) -> Result<Permit<'_>, Closed> {
-        let gives_way = || self.fresh_rows.get() == FreshRows::Waiting && self.pacer.is_down();
+    pub(crate) async fn permit_again(&self, row: &RowRefusals) -> Result<Permit<'_>, Closed> {
+        let is_held_up = || self.pacer.is_down() || !self.counts.get().others_pass(row);
+        let gives_way = || self.fresh_rows.get() == FreshRows::Waiting && is_held_up();
         loop {
             while gives_way() && !self.closed.get() {
+                self.gives_way.set(true);
                 self.unless_closed(self.is_clear.notified()).await?;
             }
             if let Some(permit) = self.pass(gives_way).await? {
@@ -280,10 +295,14 @@ impl Gate {
     fn accepted(&self, began: Duration) {
         if self.refused_since.get().is_some_and(|since| began >= since) {
             self.refused_since.set(None);
+            self.refused_in_a_row.set(0);
         }
         let mut counts = self.counts.get();
         counts.accept();
         self.counts.set(counts);
+        if self.gives_way.take() {
+            self.is_clear.notify_waiters();
+        }
     }
 
     /// A call of this row was refused. Which try of the row that was.
@@ -291,8 +310,13 @@ impl Gate {
         let mut counts = self.counts.get();
         let tried = counts.refuse(row);
         self.counts.set(counts);
-        if !tried.is_alone() && self.refused_since.get().is_none() {
-            self.refused_since.set(Some(now));
+        if !tried.is_alone() {
+            self.refused_since
+                .set(self.refused_since.get().or(Some(now)));
+            self.refused_in_a_row.update(|refused| refused + 1);
+            if !self.is_proven() {
+                self.canary_held_up.notify_one();
+            }
         }
         tried
     }
@@ -329,9 +353,15 @@ impl Gate {
         self.pacer.is_down()
     }
 
-    /// Waits until the service is taken to be down.
-    pub(crate) async fn goes_down(&self) {
-        self.down.notified().await;
+    /// Waits until the service is taken to be down, or has refused the canary again.
+    pub(crate) async fn canary_is_held_up(&self) {
+        self.canary_held_up.notified().await;
+    }
+
+    /// Whether so many rows have been refused so often, and nothing accepted, that another one may show more: the service may
+    /// refuse just these rows, whatever the pace.
+    pub(crate) const fn refuses_all(&self, rows: usize) -> bool {
+        self.refused_in_a_row.get() >= rows * REFUSALS_OF_A_CANARY
     }
 
     /// The service is not down, although it seemed so. Returns for how long it was taken to be.
@@ -370,9 +400,10 @@ impl Gate {
         self.proven.set(true);
     }
 
-    /// An answer's headers say what is left of the service's quota.
-    pub fn allowed(&self, allowance: Allowance) {
-        self.pacer.allowed(self.began.elapsed(), allowance);
+    /// The headers of an answer to a call that started at `began` say what is left of the service's quota.
+    pub fn allowed(&self, began: Instant, allowance: Allowance) {
+        let began = began - self.began;
+        self.pacer.allowed(self.began.elapsed(), began, allowance);
     }
 
     /// For how long, up to `when`, calls have been refused without any call that started since being accepted.

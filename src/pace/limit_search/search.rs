@@ -258,6 +258,8 @@ impl LimitSearch {
             && accepted < refused.at
         {
             refused.at = accepted.max(self.least);
+            // The service may have refused everything for a while, which says nothing about a limit.
+            refused.rough = true;
             self.sustained = self.sustained.min(accepted * SPARE);
             self.set(self.value.min(accepted * SPARE));
             self.stage = Stage::ClosingIn;

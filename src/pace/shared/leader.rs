@@ -195,7 +195,8 @@ impl Leader {
         worker.most_rate = report.most_rate;
         let time = self.time(at);
         if let Some(allowance) = report.allowance() {
-            self.controller.allowed(time, allowance);
+            // When its call started, the report does not say.
+            self.controller.allowed(time, time, allowance);
         }
         if report.resumed && self.resumed.is_none_or(|last| last + SAME_OUTAGE < at) {
             self.resumed = Some(at);

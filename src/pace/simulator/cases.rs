@@ -190,6 +190,35 @@ pub(super) fn changing() -> Vec<Case> {
                 })
             })
         },
+        Case {
+            // Those that were in flight, and single calls.
+            refused: 60,
+            at_first: 0.45,
+            ..case("refuses everything for 15 s, bucket of 60, 60/s", || {
+                Box::new(Outage {
+                    service: bucket(&[(0.0, 60.0)], 60.0, Hint::None),
+                    away: Away::Refusing,
+                    from: 15.0,
+                    to: 30.0,
+                })
+            })
+        },
+        Case {
+            // Those that were in flight, and single calls.
+            refused: 60,
+            at_first: 0.45,
+            ..case(
+                "refuses everything for 10 s at first, bucket of 60, 60/s",
+                || {
+                    Box::new(Outage {
+                        service: bucket(&[(0.0, 60.0)], 60.0, Hint::None),
+                        away: Away::Refusing,
+                        from: 0.0,
+                        to: 10.0,
+                    })
+                },
+            )
+        },
     ]
 }
 

@@ -358,6 +358,8 @@ impl<M: Model> Model for UsedUp<M> {
 pub(super) enum Away {
     Failing,
     Hanging,
+    /// Refusing every call, without a hint.
+    Refusing,
 }
 
 /// Another service that is down for a while.
@@ -378,6 +380,7 @@ impl<M: Model> Model for Outage<M> {
             return match self.away {
                 Away::Failing => (CallOutcome::Failed, 0.05),
                 Away::Hanging => (CallOutcome::TimedOut, TIMEOUT),
+                Away::Refusing => (CallOutcome::Throttled(None), 0.05),
             };
         }
         self.service.call(now, row, random)

@@ -16,5 +16,6 @@ mod dispatcher;
 mod harness;
 mod ledger;
 mod outage;
+mod refused_rows;
 mod stops;
 mod window;

@@ -122,7 +122,7 @@ async fn headers_that_say_with_every_answer_that_nothing_is_left_hold_a_run_up_o
         assert_eq!(scorer.outcome(row).await.outline(), format!("t-{row}"));
     }
     let took = began.elapsed().as_secs();
-    assert!((80..=81).contains(&took), "{took} s");
+    assert!((100..=101).contains(&took), "{took} s");
     let pace = scorer.stats().pace.unwrap();
     assert_eq!((pace.headers, pace.rate), (Hint::Disbelieved, None));
 }

@@ -112,7 +112,7 @@ fn rows_after_one_that_is_lost_are_kept_in_order() {
 }
 
 #[test]
-fn a_signal_before_the_first_verdict_leaves_nothing_behind() {
+fn a_signal_before_the_first_verdict_leaves_only_what_the_next_run_must_know_of_its_call() {
     let (server, release) = Server::holding(0);
     let place = Place::with("users.csv", users::csv(5));
     let running = place
@@ -121,7 +121,7 @@ fn a_signal_before_the_first_verdict_leaves_nothing_behind() {
     server.wait_for_calls(1);
     running.signal("INT");
     running.done().exits(130);
-    assert_eq!(place.names(), ["users.csv"]);
+    assert_eq!(place.names(), ["scored.csv.ledger", "users.csv"]);
     drop(release);
 }
 

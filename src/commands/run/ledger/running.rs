@@ -118,8 +118,8 @@ impl RunLedger {
                 // Their answers are in it, and were used before.
                 _ => u64::MAX,
             })
-        } else if rows_stay {
-            // Without a ledger the next run would refuse to replace it.
+        } else if rows_stay || (self.recognised && stats.calls > 0) {
+            // Without a ledger the next run would refuse to replace them, or the service could not recognise its calls.
             Removal::Never
         } else {
             Removal::WhenEmpty
