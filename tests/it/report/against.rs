@@ -42,7 +42,7 @@ fn rows_are_found_in_an_earlier_file_wherever_they_stand() {
                 &format!(
                     "Rows are paired by {by}: 5 rows in both files, 1 only in this one, 1 only in the earlier one."
                 ),
-                "1 row not compared, because the earlier file has several verdicts",
+                "1 row not compared: several rows of the earlier file match, with different verdicts",
                 "approve 1 25.0 % 0 0 % 1 25.0 %",
                 "review 1 25.0 % 0 0 % 0 0 %",
                 "block 0 0 % 0 0 % 1 25.0 %",
