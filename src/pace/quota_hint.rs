@@ -31,8 +31,8 @@ struct HintedRate {
 struct Countdown {
     calls: u64,
     made: u64,
-    /// When the last of them was answered.
-    latest: Duration,
+    /// When the last of them was answered, and what was left then.
+    latest: (Duration, u64),
     until: Duration,
 }
 
@@ -41,9 +41,10 @@ const LONGEST_SPREAD: Duration = Duration::from_secs(5 * 60);
 /// At least this many calls are made in a window: headers can be wrong, and only a refusal must stop calls. If they are
 /// right, all but the first may be refused.
 const LEAST_CALLS: u64 = 3;
-/// So late may a count be: some services bring their servers' counts together only now and then, and headers have whole
-/// seconds.
-const COUNTED_WITHIN: Duration = Duration::from_secs(1);
+/// So late may a count be: some services bring their servers' counts together only now and then.
+const COUNTED_WITHIN: Duration = Duration::from_millis(500);
+/// Headers have whole seconds, so a window may end so much earlier than they say.
+const ROUNDED: Duration = Duration::from_secs(1);
 /// After this many answers that contradict what was said before, headers do not count calls.
 const CONTRADICTIONS: u32 = 2;
 
@@ -72,26 +73,28 @@ impl QuotaHint {
     /// Compares what an answer says with what was said before in this window.
     fn count_down(&mut self, now: Duration, began: Duration, allowance: Allowance) {
         let Allowance { calls, lasts } = allowance;
-        match &mut self.countdown {
-            Some(countdown) if now < countdown.until => {
-                // Calls that were out together are counted in any order.
-                if began >= countdown.latest + COUNTED_WITHIN {
-                    // Itself it need not be counted yet.
-                    if calls + countdown.made > countdown.calls {
-                        self.contradictions += 1;
-                    }
-                    countdown.made += 1;
-                    countdown.latest = now;
-                }
+        let is_over = |countdown: &Countdown| {
+            // It names whole seconds, so the next window may begin a little earlier: then more are left.
+            let is_early = calls > countdown.latest.1 && now + ROUNDED >= countdown.until;
+            now >= countdown.until || is_early
+        };
+        let Some(countdown) = self.countdown.as_mut().filter(|it| !is_over(it)) else {
+            self.countdown = Some(Countdown {
+                calls,
+                made: 0,
+                latest: (now, calls),
+                until: now + lasts,
+            });
+            return;
+        };
+        // Calls that were out together are counted in any order.
+        if began >= countdown.latest.0 + COUNTED_WITHIN {
+            // Itself it need not be counted yet.
+            if calls + countdown.made > countdown.calls {
+                self.contradictions += 1;
             }
-            _ => {
-                self.countdown = Some(Countdown {
-                    calls,
-                    made: 0,
-                    latest: now,
-                    until: (now + lasts).saturating_sub(COUNTED_WITHIN),
-                });
-            }
+            countdown.made += 1;
+            countdown.latest = (now, calls);
         }
     }
 
@@ -127,6 +130,7 @@ impl QuotaHint {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -168,7 +172,8 @@ mod tests {
 
     #[test]
     fn headers_that_do_not_count_accepted_calls_are_disbelieved() {
-        let cases: [(&[u64], u64, u128); 8] = [
+        let cases: [(&[u64], u64, u128); 9] = [
+            (&[0], 3, 5),
             (&[0], MINUTE, 100),
             (&[2], MINUTE, 100),
             (&[3], 300, 500),
@@ -176,8 +181,8 @@ mod tests {
             // Two servers that each count for themselves, or numbers that mean something else.
             (&[0, 1], MINUTE, 40),
             (&[1, 0], MINUTE, 120),
-            (&[0, 4, 2], MINUTE, 40),
-            (&[45, 58, 41, 52], MINUTE, 4),
+            (&[0, 4, 2], MINUTE, 100),
+            (&[45, 58, 41, 52], MINUTE, 5),
         ];
         for (calls, lasts, until) in cases {
             let mut hint = QuotaHint::default();
@@ -212,6 +217,19 @@ mod tests {
             let now = seconds(window * MINUTE);
             note(&mut hint, now, left(99, MINUTE));
             assert_eq!(hint.rate(now), Some(99.0 / 60.0));
+        }
+    }
+
+    #[test]
+    fn windows_that_end_a_little_earlier_than_whole_seconds_say_are_no_contradiction() {
+        let mut hint = QuotaHint::default();
+        // Windows of 59.4 s with 20 calls, one every 2.97 s; what is left of a second is rounded up.
+        for call in 0..200_u32 {
+            let now = Duration::from_millis(2_970) * call;
+            let rest = Duration::from_millis(2_970) * (20 - call % 20);
+            let rest = rest.as_millis().div_ceil(1_000).try_into().unwrap();
+            note(&mut hint, now, left(u64::from(19 - call % 20), rest));
+            assert_ne!(hint.hint(now), Hint::Disbelieved, "at {now:?}");
         }
     }
 

@@ -334,7 +334,7 @@ fn what_rate_limit_headers_ask_for_is_shown_while_it_holds_and_so_is_that_they_w
         let headers = [("ratelimit-remaining", "0"), ("ratelimit-reset", "3")];
         answer(200, &headers, &good_body(&request.name()))
     });
-    // At most one call a second, until the headers have said the same five times.
+    // At most one call a second, until the headers have twice said that more is left than there can be.
     let score = |most| place.score(&server, ["--max-calls", most, "--summary", "summary.json"]);
     score("3")
         .exits(3)
