@@ -16,6 +16,8 @@ pub(crate) struct RowRefusals {
     alone: u32,
     /// Whether any other row was accepted between the last two.
     others_accepted: bool,
+    /// Whether an earlier run has found that it is the row.
+    is_known: bool,
     /// All calls when the row was first refused, and when it was last refused.
     at_first: CallCounts,
     at_last: CallCounts,
@@ -63,6 +65,12 @@ impl CallCounts {
 }
 
 impl RowRefusals {
+    /// A row that an earlier run gave up because it was refused while others were accepted: that it is refused says nothing
+    /// about the pace now either, also if no other row is left to show it.
+    pub(crate) const fn set_known(&mut self) {
+        self.is_known = true;
+    }
+
     /// How often the row was refused.
     #[must_use]
     pub(crate) const fn times(&self) -> u32 {
@@ -101,11 +109,14 @@ impl RowRefusals {
             // No other refusal than its own since then: the last cut was for its sake.
             Try::Again if self.alone == 0 && others_pass && refused <= 1 => Try::FoundAlone,
             Try::Again if others_pass || no_other => Try::AgainAlone,
+            _ if self.is_known => Try::AgainAlone,
             tried => tried,
         };
+        if self.times == 0 {
+            self.at_first = now;
+        }
         match tried {
-            Try::First => self.at_first = now,
-            Try::Again => {}
+            Try::First | Try::Again => {}
             Try::FoundAlone | Try::AgainAlone => self.alone += 1,
         }
         self.others_accepted = self.times > 0 && accepted > 0;
@@ -121,7 +132,8 @@ impl RowRefusals {
         let refused = self.at_last.refused - self.at_first.refused;
         #[allow(clippy::cast_precision_loss, reason = "a share need not be exact")]
         let share = (refused + 1) as f64 / (accepted + refused + 2) as f64;
-        self.alone >= FEWEST_REFUSALS && share.powf(self.alone.into()) < BY_CHANCE
+        self.alone >= FEWEST_REFUSALS
+            && (self.is_known || share.powf(self.alone.into()) < BY_CHANCE)
     }
 
     /// How long the row waits by itself: at least `least` if only the row waits; `None` means that all calls pause. A row
@@ -145,6 +157,18 @@ mod tests {
 
     const fn calls(accepted: u64, refused: u64) -> CallCounts {
         CallCounts { accepted, refused }
+    }
+
+    #[test]
+    fn a_row_that_was_found_before_fails_also_if_no_other_row_is_left() {
+        let mut row = RowRefusals::default();
+        row.set_known();
+        for _ in 0..4 {
+            assert_eq!(row.note(calls(0, 0)), Try::AgainAlone);
+            assert!(!row.are_not_chance());
+        }
+        assert_eq!(row.note(calls(0, 0)), Try::AgainAlone);
+        assert!(row.are_not_chance());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::row_call::{RowCall, RowHistory};
 use super::stop_reasons;
 use super::transactions::RequestHash;
 use crate::base::error::Error;
+use crate::ledger::RequestKey;
 use crate::pace::{Attempts, FreshRows, PaceEvent, Undurable};
 use crate::row::RowNumber;
 use crate::service::{Class, Fault, Health, Outcome, Service};
@@ -64,7 +65,7 @@ impl<S: Service> Scorer<S> {
             Outcome::Throttled { wait, status } => {
                 let refused = self.caller.gate.refused_for(when);
                 let stop = self.policies.borrow_mut().throttled(wait, refused);
-                self.throttled(end, stop, change, history, status)
+                self.throttled((end, call.key), stop, change, history, status)
             }
             Outcome::Failed(fault) => {
                 let after = self.after_failure(row, &fault, is_probe, change, history);
@@ -110,7 +111,7 @@ impl<S: Service> Scorer<S> {
     /// often. With a stop, the pause would be too long.
     fn throttled(
         &self,
-        call: CallEnd,
+        (call, key): (CallEnd, Option<RequestKey>),
         stop: Option<Stop>,
         change: Option<PaceEvent>,
         history: &RowHistory,
@@ -134,6 +135,9 @@ impl<S: Service> Scorer<S> {
         if least.is_some() && refusals.are_not_chance() {
             let fault = Fault::throttled(refusals.times(), status);
             let verdict = Verdict::Failed(fault.failure);
+            if let (Some(ledger), Some(key)) = (&self.recorder.ledger, key) {
+                ledger.failed(key);
+            }
             report(pause, Next::GiveUp);
             return NextStep::End(RowOutcome::verdict(call.row, verdict));
         }

@@ -117,6 +117,19 @@ fn a_service_that_fails_on_every_row_is_down_and_no_row_is_given_up() {
 }
 
 #[test]
+fn a_row_that_is_always_refused_ends_with_a_reason_also_where_it_is_the_only_one_to_retry() {
+    let place = Place::with("users.csv", users::csv(200));
+    let server = Server::start(|request: &Request| match &*request.name() {
+        "User 7" => status(429),
+        _ => good(request),
+    });
+    for more in ["", "--retry-failed"] {
+        place.score(&server, more).exits(1).says("throttled 1");
+    }
+    assert!(server.calls() < 200 + 20, "{}", server.calls());
+}
+
+#[test]
 fn a_request_that_failed_once_and_was_not_retried_is_not_recorded() {
     let csv = with_failing_amid(3);
     let (place, server) = (Place::with("users.csv", csv), Server::start(script));
