@@ -83,7 +83,7 @@ impl QuotaHint {
                 calls,
                 made: 0,
                 latest: (now, calls),
-                until: now + lasts,
+                until: began + lasts,
             });
             return;
         };

@@ -16,7 +16,7 @@ pub(crate) struct RowRefusals {
     alone: u32,
     /// Whether any other row was accepted between the last two.
     others_accepted: bool,
-    /// Whether an earlier run has found that it is the row.
+    /// Whether an earlier run gave up the row.
     is_known: bool,
     /// All calls when the row was first refused, and when it was last refused.
     at_first: CallCounts,
@@ -36,6 +36,9 @@ pub(super) struct CallCounts {
 const ACCEPTED: u64 = 3;
 /// … and this many times as many as were refused: otherwise it refuses any row.
 const OFTEN: u64 = 2;
+/// After so many accepted calls a refused row is tried again in any case: where a third of all calls are refused at random,
+/// it would wait for the end of the file otherwise.
+const MOST_TO_PASS: u64 = 64;
 /// A row is refused at least this often before it fails: five mistakes in a row are not made by a service that works.
 const FEWEST_REFUSALS: u32 = 5;
 /// The share of rows that chance alone may fail: less than one row of any file.
@@ -49,9 +52,9 @@ impl CallCounts {
         self.accepted += 1;
     }
 
-    /// Whether the row was not refused yet, or others have passed since it was last.
+    /// Whether the row was not refused yet, or others have passed since it was last, or so many that it need not wait longer.
     pub(super) const fn others_pass(self, row: &RowRefusals) -> bool {
-        row.times == 0 || row.others_pass(self)
+        row.times == 0 || row.others_pass(self) || row.since_last(self).0 >= MOST_TO_PASS
     }
 
     /// A call of this row was refused. Which try of the row that was.
@@ -65,10 +68,15 @@ impl CallCounts {
 }
 
 impl RowRefusals {
-    /// A row that an earlier run gave up because it was refused while others were accepted: that it is refused says nothing
-    /// about the pace now either, also if no other row is left to show it.
+    /// The service failed on the row, or always refused it, in an earlier run that went well otherwise.
     pub(crate) const fn set_known(&mut self) {
         self.is_known = true;
+    }
+
+    /// Whether such a row was refused so often that it is most likely the row again, where no other is left to show it.
+    #[must_use]
+    pub(crate) const fn are_known(&self) -> bool {
+        self.is_known && self.times >= FEWEST_REFUSALS
     }
 
     /// How often the row was refused.
@@ -109,14 +117,11 @@ impl RowRefusals {
             // No other refusal than its own since then: the last cut was for its sake.
             Try::Again if self.alone == 0 && others_pass && refused <= 1 => Try::FoundAlone,
             Try::Again if others_pass || no_other => Try::AgainAlone,
-            _ if self.is_known => Try::AgainAlone,
             tried => tried,
         };
-        if self.times == 0 {
-            self.at_first = now;
-        }
         match tried {
-            Try::First | Try::Again => {}
+            Try::First => self.at_first = now,
+            Try::Again => {}
             Try::FoundAlone | Try::AgainAlone => self.alone += 1,
         }
         self.others_accepted = self.times > 0 && accepted > 0;
@@ -132,8 +137,7 @@ impl RowRefusals {
         let refused = self.at_last.refused - self.at_first.refused;
         #[allow(clippy::cast_precision_loss, reason = "a share need not be exact")]
         let share = (refused + 1) as f64 / (accepted + refused + 2) as f64;
-        self.alone >= FEWEST_REFUSALS
-            && (self.is_known || share.powf(self.alone.into()) < BY_CHANCE)
+        self.alone >= FEWEST_REFUSALS && share.powf(self.alone.into()) < BY_CHANCE
     }
 
     /// How long the row waits by itself: at least `least` if only the row waits; `None` means that all calls pause. A row
@@ -160,15 +164,17 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_was_found_before_fails_also_if_no_other_row_is_left() {
-        let mut row = RowRefusals::default();
+    fn a_row_that_an_earlier_run_gave_up_needs_no_other_row_to_show_it() {
+        let (mut row, mut other) = (RowRefusals::default(), RowRefusals::default());
         row.set_known();
-        for _ in 0..4 {
-            assert_eq!(row.note(calls(0, 0)), Try::AgainAlone);
-            assert!(!row.are_not_chance());
+        for refused in 0..5 {
+            assert!(!row.are_known());
+            for row in [&mut row, &mut other] {
+                assert!(!row.note(calls(0, refused)).is_alone(), "all calls pause");
+            }
         }
-        assert_eq!(row.note(calls(0, 0)), Try::AgainAlone);
-        assert!(row.are_not_chance());
+        assert!(row.are_known() && !row.are_not_chance());
+        assert!(!other.are_known());
     }
 
     #[test]

@@ -132,7 +132,9 @@ impl<S: Service> Scorer<S> {
             _ => (None, None),
         };
         let refusals = &history.refusals;
-        if least.is_some() && refusals.are_not_chance() {
+        // Where every row was tried, no other one can show that it is this row.
+        let is_last = self.caller.gate.fresh_rows() == FreshRows::None;
+        if (least.is_some() && refusals.are_not_chance()) || (is_last && refusals.are_known()) {
             let fault = Fault::throttled(refusals.times(), status);
             let verdict = Verdict::Failed(fault.failure);
             if let (Some(ledger), Some(key)) = (&self.recorder.ledger, key) {

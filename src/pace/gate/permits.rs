@@ -31,8 +31,8 @@ pub struct Gate {
     counts: Cell<CallCounts>,
     /// Since when calls have been refused and none accepted.
     refused_since: Cell<Option<Duration>>,
-    /// How many calls were refused since then.
-    refused_in_a_row: Cell<usize>,
+    /// How many pauses of all calls there were since then.
+    pauses_in_a_row: Cell<usize>,
     /// A call ended, so the first in the queue should ask again.
     changed: Arc<Notify>,
     fresh_rows: Cell<FreshRows>,
@@ -115,6 +115,10 @@ impl<'a> Permit<'a> {
             .call_ended(now, self.call, outcome, tried, fraction);
         gate.changed.notify_one();
         match event {
+            Some(PaceEvent::Paused(_)) => {
+                gate.pauses_in_a_row.update(|pauses| pauses + 1);
+                gate.canary_held_up.notify_one();
+            }
             Some(PaceEvent::Up { .. }) => gate.is_clear.notify_waiters(),
             Some(PaceEvent::Down { lasted, .. }) if lasted.is_zero() => {
                 gate.canary_held_up.notify_one();
@@ -146,9 +150,9 @@ pub(crate) struct Undurable<'a>(
 /// of answers is being synced.
 const UNDURABLE: usize = 2;
 
-/// After so many refusals of each row that was tried another one is tried. With fewer, a limit that was just used up would
+/// After so many pauses for each row that was tried another one is tried. With fewer, a limit that was just used up would
 /// send a second person's data for nothing.
-const REFUSALS_OF_A_CANARY: usize = 2;
+const PAUSES_OF_A_CANARY: usize = 2;
 
 /// The run is stopping: no call may start any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,7 +173,7 @@ impl Gate {
             limits,
             counts: Cell::default(),
             refused_since: Cell::new(None),
-            refused_in_a_row: Cell::new(0),
+            pauses_in_a_row: Cell::new(0),
             changed: Arc::default(),
             fresh_rows: Cell::new(FreshRows::Possible),
             is_clear: Notify::new(),
@@ -295,7 +299,7 @@ impl Gate {
     fn accepted(&self, began: Duration) {
         if self.refused_since.get().is_some_and(|since| began >= since) {
             self.refused_since.set(None);
-            self.refused_in_a_row.set(0);
+            self.pauses_in_a_row.set(0);
         }
         let mut counts = self.counts.get();
         counts.accept();
@@ -313,10 +317,6 @@ impl Gate {
         if !tried.is_alone() {
             self.refused_since
                 .set(self.refused_since.get().or(Some(now)));
-            self.refused_in_a_row.update(|refused| refused + 1);
-            if !self.is_proven() {
-                self.canary_held_up.notify_one();
-            }
         }
         tried
     }
@@ -359,9 +359,10 @@ impl Gate {
     }
 
     /// Whether so many rows have been refused so often, and nothing accepted, that another one may show more: the service may
-    /// refuse just these rows, whatever the pace.
+    /// refuse just these rows, whatever the pace. Only pauses count: after each, one call goes at a time. Without pauses, as
+    /// with no rate limit, every refused row would bring another one.
     pub(crate) const fn refuses_all(&self, rows: usize) -> bool {
-        self.refused_in_a_row.get() >= rows * REFUSALS_OF_A_CANARY
+        self.pauses_in_a_row.get() >= rows * PAUSES_OF_A_CANARY
     }
 
     /// The service is not down, although it seemed so. Returns for how long it was taken to be.

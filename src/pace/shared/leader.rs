@@ -195,8 +195,16 @@ impl Leader {
         worker.most_rate = report.most_rate;
         let time = self.time(at);
         if let Some(allowance) = report.allowance() {
-            // When its call started, the report does not say.
-            self.controller.allowed(time, time, allowance);
+            // Which of its calls it is about, the report does not say: no later than the first of them.
+            let longest = report
+                .ended
+                .iter()
+                .map(|ended| ended.ago + ended.took)
+                .max();
+            let began = longest.map_or(Duration::ZERO, |longest| {
+                time.saturating_sub(micros(longest))
+            });
+            self.controller.allowed(time, began, allowance);
         }
         if report.resumed && self.resumed.is_none_or(|last| last + SAME_OUTAGE < at) {
             self.resumed = Some(at);

@@ -46,3 +46,35 @@ async fn several_rows_in_a_row_that_are_always_refused_do_not_stop_the_others() 
         assert!(ran.elapsed < Duration::from_secs(180), "{case}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn without_a_search_no_second_row_is_sent_before_the_first_verdict() {
+    let log = Log::default();
+    let service = Scripted::new(ScriptedResult::Status(429).after(10));
+    let scorer = scorer(64, &log, service);
+    let read = batches(asked(1_000, &[]), &[1_000]);
+    let ran = run_to_end(&scorer, Surroundings::of(read)).await;
+    assert!(ran.stop.is_some());
+    let made = scorer.service().made();
+    assert!(made.iter().all(|made| made.row == 1));
+    assert!(made.len() < 100, "{}", made.len());
+    assert_invariants(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_third_of_refusals_at_random_delays_no_row_to_the_end_of_the_file() {
+    let log = Log::default();
+    let service = (1..=5_000)
+        .filter(|row| row % 5 < 2)
+        .fold(Scripted::new(GOOD), |service, row| {
+            service.row(row, [ScriptedResult::Status(429).after(10)])
+        });
+    let scorer = scorer(64, &log, service);
+    let read = batches(asked(5_000, &[]), &[5_000]);
+    let ran = run_to_end(&scorer, Surroundings::of(read)).await;
+    assert!(ran.stop.is_none());
+    let made = scorer.service().made();
+    let second = made.iter().rposition(|made| made.row == 5).unwrap();
+    assert!(second < 2_000, "{second} of {}", made.len());
+    assert_invariants(&scorer);
+}
