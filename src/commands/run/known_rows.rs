@@ -52,9 +52,9 @@ impl Expected {
 /// Looks up rows before anything is sent. Returns a warning for a run that continues and finds no answer.
 ///
 /// One answer that is found is enough for a run that continues. One that retries is meant to send few rows: half of all
-/// answers are enough, or, with a shared ledger, that at most twice as many rows have none as failed, and as many as could not
-/// be sent before and are fixed now. Where they are not among the first rows, the others are read as well: new rows may come first. Rows that cannot be sent do not count, and a
-/// stream cannot be read twice.
+/// answers are enough, or, with a shared ledger, that at most twice as many rows have none as failed, and as many as could
+/// not be sent before and are fixed now. Where they are not among the first rows, the others are read as well: new rows may
+/// come first. Rows that cannot be sent do not count, and a stream cannot be read twice.
 ///
 /// # Errors
 /// Exit code 2: most rows would be sent with `--retry-failed`, or the ledger cannot be read.

@@ -63,7 +63,7 @@ impl Controller {
                 return row_waits;
             }
             self.set_limiter(now);
-        } else if single && self.single_refused(now, call, wait) {
+        } else if single && !self.unlimited && self.single_refused(now, call, wait) {
             return row_waits;
         }
         let pause = self.pauses.begin(now, call.began, wait, fraction)?;

@@ -111,6 +111,9 @@ impl World {
     }
 
     fn step(&mut self, step: &Step) {
+        if self.limits.rate == Rate::Unlimited {
+            assert_eq!(self.controller.limit(), Limit::NONE, "without a search");
+        }
         match *step {
             Step::Ask => self.ask(),
             Step::Wait(milliseconds) => self.now += Duration::from_millis(milliseconds),

@@ -194,6 +194,7 @@ pub(super) fn changing() -> Vec<Case> {
             // Those that were in flight, and single calls.
             refused: 60,
             at_first: 0.45,
+            each_minute: 0.65,
             ..case("refuses everything for 15 s, bucket of 60, 60/s", || {
                 Box::new(Outage {
                     service: bucket(&[(0.0, 60.0)], 60.0, Hint::None),

@@ -56,6 +56,7 @@ fn an_interrupted_run_that_got_no_answer_leaves_what_the_next_one_counts() {
     server.wait_for_calls(1);
     running.signal("INT");
     running.done().exits(130);
+    assert_eq!(place.names(), ["scored.csv.ledger", "users.csv"]);
     let done = place.score(&server, "");
     done.exits(0).says("1 row may have been billed twice");
     assert_eq!(server.calls(), 4);

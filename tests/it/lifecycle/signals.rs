@@ -112,20 +112,6 @@ fn rows_after_one_that_is_lost_are_kept_in_order() {
 }
 
 #[test]
-fn a_signal_before_the_first_verdict_leaves_only_what_the_next_run_must_know_of_its_call() {
-    let (server, release) = Server::holding(0);
-    let place = Place::with("users.csv", users::csv(5));
-    let running = place
-        .run(&server, "users.csv -o scored.csv --timeout 1s")
-        .start();
-    server.wait_for_calls(1);
-    running.signal("INT");
-    running.done().exits(130);
-    assert_eq!(place.names(), ["scored.csv.ledger", "users.csv"]);
-    drop(release);
-}
-
-#[test]
 fn a_signal_while_a_producer_is_silent_ends_the_run_immediately() {
     let (reader, mut producer) = io::pipe().unwrap();
     let (place, server) = (Place::new(), Server::good());
