@@ -120,9 +120,7 @@ impl Observer for Notices {
 
 fn notice_of(event: &Event, stats: &Stats, files: &[Arc<str>]) -> Option<Notice> {
     Some(match event {
-        Event::Throttled {
-            pause: Some(pause), ..
-        } => Notice::Paused(*pause),
+        Event::CallsPaused(pause) => Notice::Paused(*pause),
         // Only once for each outage; later tries appear in the next line.
         Event::ServiceDown { lasted, next, .. } if lasted.is_zero() => Notice::Down(*next),
         Event::ServiceUp { lasted } => Notice::Up(*lasted),

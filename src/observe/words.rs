@@ -183,7 +183,7 @@ pub(super) fn pausing(pause: Pause) -> String {
     match pause.asked {
         Some(asked) => format!("paused: the service asked for {}", whole_seconds(asked)),
         None => format!(
-            "paused for {}: the service asked for fewer calls",
+            "paused for {}: the service is busy",
             whole_seconds(pause.length)
         ),
     }
@@ -191,13 +191,13 @@ pub(super) fn pausing(pause: Pause) -> String {
 
 /// All calls wait for a while longer.
 pub(super) fn paused(left: Duration, pause: Pause) -> String {
-    let asked = match pause.asked {
-        Some(asked) => whole_seconds(asked),
-        None => "fewer calls".to_owned(),
+    let why = match pause.asked {
+        Some(asked) => format!("asked for {}", whole_seconds(asked)),
+        None => "is busy".to_owned(),
     };
     // The pause is a little longer than what was asked for.
     let left = whole_seconds(left.min(pause.asked.unwrap_or(left)));
-    format!("paused: the service asked for {asked}, {left} left")
+    format!("paused: the service {why}, {left} left")
 }
 
 /// Another key was found in the key's file.

@@ -19,6 +19,8 @@ pub(super) struct CircuitBreaker {
     failed_in_a_row: usize,
     /// When the latest call started of those that were answered.
     last_answered: Duration,
+    /// When the first 503 came since the last good answer.
+    busy_since: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,6 +69,7 @@ impl CircuitBreaker {
             last: VecDeque::new(),
             failed_in_a_row: 0,
             last_answered: Duration::ZERO,
+            busy_since: None,
         }
     }
 
@@ -86,6 +89,7 @@ impl CircuitBreaker {
     /// A call that started at `began` got an answer that shows that the service works. Returns whether that is news.
     pub(super) fn good(&mut self, began: Duration, now: Duration) -> Option<PaceEvent> {
         self.last_answered = self.last_answered.max(began);
+        self.busy_since = None;
         match &mut self.circuit {
             Circuit::Closed => {
                 self.note(false);
@@ -103,6 +107,21 @@ impl CircuitBreaker {
                 Some(PaceEvent::Up { lasted })
             }
         }
+    }
+
+    /// A call that started at `began` was answered with a bare 503. Whether the service asks for fewer calls, as a proxy does
+    /// at its limit: right after a good answer it does, and so it does with calls that were out then. If fewer calls did not
+    /// help, it is away.
+    pub(super) fn is_busy(&mut self, began: Duration, now: Duration) -> bool {
+        if self.is_open() || self.last.back() != Some(&false) {
+            return false;
+        }
+        began <= *self.busy_since.get_or_insert(now)
+    }
+
+    /// Whether no call was answered that started since then.
+    pub(super) fn is_unanswered_since(&self, then: Duration) -> bool {
+        self.last_answered < then
     }
 
     /// Nothing is wrong with the service. Returns since when it was taken to be down.
@@ -195,6 +214,29 @@ mod tests {
 
     const fn second(second: u64) -> Duration {
         Duration::from_secs(second)
+    }
+
+    #[test]
+    fn a_bare_503_asks_for_fewer_calls_until_fewer_do_not_help() {
+        let mut breaker = CircuitBreaker::new(second(900));
+        assert!(
+            !breaker.is_busy(second(0), second(1)),
+            "nothing was answered yet"
+        );
+        breaker.good(second(1), second(2));
+        assert!(breaker.is_busy(second(1), second(3)));
+        assert!(
+            breaker.is_busy(second(2), second(4)),
+            "it was out with the first"
+        );
+        assert!(
+            !breaker.is_busy(second(4), second(5)),
+            "it came after the first"
+        );
+        breaker.good(second(5), second(6));
+        assert!(breaker.is_busy(second(6), second(7)));
+        breaker.bad(second(7), second(8), FailureKind::NoAnswer);
+        assert!(!breaker.is_busy(second(6), second(9)), "it is failing");
     }
 
     #[test]

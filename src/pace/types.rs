@@ -28,6 +28,8 @@ pub(crate) enum CallOutcome {
     Answered,
     /// It asked for fewer calls, and perhaps named a time to wait.
     Throttled(Option<Duration>),
+    /// A 503 without a time to come back: proxies answer so to calls beyond a limit, and also if the service is away.
+    BusyOrAway,
     /// It answered with a failure.
     Failed,
     /// It could not be reached, or a proxy answered that it is away.

@@ -33,6 +33,17 @@ pub(super) enum NextStep {
     BackOff(Duration),
 }
 
+impl NextStep {
+    /// Whether the run stops.
+    const fn stops(&self) -> bool {
+        match self {
+            Self::Keep(_, stop) | Self::Fail(_, stop) => stop.is_some(),
+            Self::End(outcome) => outcome.stop.is_some(),
+            Self::Retry | Self::BackOff(_) => false,
+        }
+    }
+}
+
 impl<S: Service> Scorer<S> {
     /// Decides what follows a call, and reports it.
     pub(super) fn settle<'a>(
@@ -85,6 +96,9 @@ impl<S: Service> Scorer<S> {
                 Err(error) => self.refused(end, error),
             },
         };
+        if let (Some(PaceEvent::Paused(pause)), false) = (change, next.stops()) {
+            self.recorder.events.emit(Event::CallsPaused(pause));
+        }
         (next, undurable)
     }
 
@@ -117,19 +131,16 @@ impl<S: Service> Scorer<S> {
         history: &RowHistory,
         status: u16,
     ) -> NextStep {
-        let report = |pause, next| {
-            self.recorder
-                .events
-                .emit(Event::Throttled { call, pause, next });
+        let report = |next| {
+            self.recorder.events.emit(Event::Throttled { call, next });
         };
         if let Some(stop) = stop {
-            report(None, Next::Stop);
+            report(Next::Stop);
             return NextStep::End(RowOutcome::stopped(call.row, stop));
         }
-        let (pause, least) = match change {
-            Some(PaceEvent::Paused(pause)) => (Some(pause), None),
-            Some(PaceEvent::RowWaits(least)) => (None, Some(least)),
-            _ => (None, None),
+        let least = match change {
+            Some(PaceEvent::RowWaits(least)) => Some(least),
+            _ => None,
         };
         let refusals = &history.refusals;
         // Where every row was tried, no other one can show that it is this row.
@@ -140,11 +151,11 @@ impl<S: Service> Scorer<S> {
             if let (Some(ledger), Some(key)) = (&self.recorder.ledger, key) {
                 ledger.failed(key);
             }
-            report(pause, Next::GiveUp);
+            report(Next::GiveUp);
             return NextStep::End(RowOutcome::verdict(call.row, verdict));
         }
         let wait = refusals.wait(least, self.caller.gate.fraction());
-        report(pause, Next::Again(wait));
+        report(Next::Again(wait));
         if wait.is_zero() {
             NextStep::Retry
         } else {
@@ -170,7 +181,7 @@ impl<S: Service> Scorer<S> {
         // The service is down and the row happened to be its probe: that is not held against the row.
         if is_probe && fault.class != Class::OutcomeUnknown {
             match fault.health {
-                Health::Gone => return AfterFailure::BackOff(Duration::ZERO),
+                Health::Gone | Health::BusyOrAway => return AfterFailure::BackOff(Duration::ZERO),
                 // It may be the row after all, so a further failure of it shows nothing new.
                 Health::Failed => {
                     attempts.forgive();

@@ -58,7 +58,10 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
         503 if reply.headers.contains_key(RETRY_AFTER) => throttled(reply),
         403 if carries_rate_limit(&reply.headers) => throttled(reply),
         403 => failed(Class::Forbidden, Reason::Forbidden, said(reply)),
-        502..=504 => {
+        503 => {
+            failed(Class::Unclear, Reason::ServerError, said(reply)).with_health(Health::BusyOrAway)
+        }
+        502 | 504 => {
             failed(Class::Unclear, Reason::ServerError, said(reply)).with_health(Health::Gone)
         }
         408 | 500..=599 => failed(Class::Unclear, Reason::ServerError, said(reply)),

@@ -74,6 +74,8 @@ pub(crate) enum Health {
     AtWork,
     /// It failed, perhaps because of this row.
     Failed,
+    /// A bare 503: it gets too many calls, or it is away.
+    BusyOrAway,
     /// It cannot be reached, or a gateway in front of it says so.
     Gone,
     /// It takes too long to answer.

@@ -84,15 +84,15 @@ pub(crate) enum Event {
     /// The service has billed a request that it recognises by its UUID, so earlier calls of it, which may have been billed,
     /// were the same to it.
     CallsSettled(DoubtfulCalls),
-    /// The service, or a proxy on its behalf, asked for fewer calls; all calls pause.
+    /// The service, or a proxy on its behalf, asked for fewer calls.
     Throttled {
         /// The call that was refused.
         call: CallEnd,
-        /// How long all calls wait from now on; `None` if the current pause lasts longer.
-        pause: Option<Pause>,
         /// What happens to the row.
         next: Next,
     },
+    /// All calls wait from now on, because of the call that has just ended.
+    CallsPaused(Pause),
     /// The service is taken to be down: only single calls are sent, now and then.
     ServiceDown {
         /// The row whose call showed it.

@@ -179,14 +179,12 @@ impl Stats {
                 self.settled.unanswered += calls.unanswered;
                 self.settled.unclear += calls.unclear;
             }
-            Event::Throttled { pause, .. } => self.call_throttled(at, *pause),
+            Event::Throttled { .. } => self.call_throttled(),
+            Event::CallsPaused(pause) => self.calls_paused(at, *pause),
             Event::AnswerLost(_) => self.lost += 1,
             Event::TransactionRepeated { .. } => self.repeated_transactions += 1,
             Event::ServiceDown { lasted, next, .. } => self.service_down(at, *lasted, *next),
-            Event::ServiceUp { lasted } => {
-                self.outage = None;
-                self.down += *lasted;
-            }
+            Event::ServiceUp { lasted } => self.service_up(*lasted),
             Event::OutageDismissed { lasted } => self.outage_dismissed(*lasted),
             Event::PaceChanged(change) => self.pace = Some(change.pace),
             Event::KeyRenewed => self.keys_renewed += 1,
@@ -209,6 +207,11 @@ impl Stats {
             Event::DrainBegan { reason, .. } => self.terminated |= reason.hurries(),
             Event::CancelBegan(reason) => self.stopping(*reason),
         }
+    }
+
+    fn service_up(&mut self, lasted: Duration) {
+        self.outage = None;
+        self.down += lasted;
     }
 
     fn outage_dismissed(&mut self, lasted: Duration) {
@@ -272,13 +275,14 @@ impl Stats {
         }
     }
 
-    fn call_throttled(&mut self, at: Duration, pause: Option<Pause>) {
+    const fn call_throttled(&mut self) {
         self.call_ended();
         self.throttled += 1;
-        if let Some(pause) = pause {
-            self.paused = self.time_paused(at);
-            self.pause = Some((at, pause));
-        }
+    }
+
+    fn calls_paused(&mut self, at: Duration, pause: Pause) {
+        self.paused = self.time_paused(at);
+        self.pause = Some((at, pause));
     }
 
     fn service_down(&mut self, at: Duration, lasted: Duration, next: Duration) {
@@ -330,7 +334,6 @@ impl Stats {
 mod tests {
     use super::*;
     use crate::row::RowNumber;
-    use crate::telemetry::event::{CallEnd, Next};
 
     fn replay(events: &[Event]) -> Stats {
         let mut stats = Stats::default();
@@ -408,18 +411,11 @@ mod tests {
 
     #[test]
     fn pauses_that_overlap_are_counted_once() {
-        let pause = |length| Event::Throttled {
-            call: CallEnd {
-                row: RowNumber::FIRST,
-                attempt: 1,
-                status: Some(429),
-                latency: Duration::ZERO,
-            },
-            pause: Some(Pause {
+        let pause = |length| {
+            Event::CallsPaused(Pause {
                 length: Duration::from_secs(length),
                 asked: None,
-            }),
-            next: Next::Again(Duration::ZERO),
+            })
         };
         // Starts at 0 for 10 s, is extended at 1 s until 31 s, and is read at 100 s.
         let stats = replay(&[pause(10), pause(30)]);

@@ -117,9 +117,7 @@ fn rare(event: &Event, stats: &Stats) -> Option<LogLine> {
             bytes: stats.position,
             end: *end,
         },
-        Event::Throttled {
-            pause: Some(pause), ..
-        } => LogLine::Paused(*pause),
+        Event::CallsPaused(pause) => LogLine::Paused(*pause),
         Event::PaceChanged(change) if change.cause != PaceCause::Headers => {
             LogLine::PaceChanged(*change)
         }

@@ -19,7 +19,7 @@ pub(super) fn call_lines(run: &RunSummary<'_>) -> Vec<String> {
         .tariff
         .map(|tariff| cost::in_all(stats, tariff, run.sandbox));
     lines.extend(cost.into_iter().flatten());
-    lines.extend((stats.throttled > 0).then(|| throttled(run)));
+    lines.extend(throttled(run));
     lines.extend(stats.pace.map(limits).into_iter().flatten());
     lines.extend(outages(run));
     lines.extend(doubtful_bills(stats));
@@ -54,17 +54,21 @@ fn calls(run: &RunSummary<'_>) -> String {
 }
 
 /// How often the service asked for fewer calls, and what that cost.
-fn throttled(run: &RunSummary<'_>) -> String {
+fn throttled(run: &RunSummary<'_>) -> Option<String> {
     let stats = run.stats;
+    let paused = Some(stats.time_paused(run.elapsed)).filter(|paused| !paused.is_zero());
+    let paused = paused.map(|paused| format!("paused for {} in total", time(paused)));
+    if stats.throttled == 0 {
+        return Some(format!("the service was busy; {}", paused?));
+    }
     let mut words = format!("the service throttled {}", counted(stats.throttled, "call"));
     if let Some(share) = words::share_of(stats.throttled, stats.calls) {
         let _ = write!(words, " ({share} of all)");
     }
-    let paused = stats.time_paused(run.elapsed);
-    if !paused.is_zero() {
-        let _ = write!(words, "; paused for {} in total", time(paused));
+    if let Some(paused) = paused {
+        let _ = write!(words, "; {paused}");
     }
-    words
+    Some(words)
 }
 
 /// The limits that were found, and what the service's headers asked for.

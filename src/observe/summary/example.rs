@@ -115,12 +115,12 @@ fn calls() -> Vec<Event> {
         began(None),
         Event::Throttled {
             call: call(10),
-            pause: Some(Pause {
-                length: Duration::from_millis(2_500),
-                asked: None,
-            }),
             next: Next::Again(Duration::ZERO),
         },
+        Event::CallsPaused(Pause {
+            length: Duration::from_millis(2_500),
+            asked: None,
+        }),
         began(Some(Again::Failed)),
         failed(FailureClass::OutcomeUnknown),
         began(Some(Again::OutcomeUnknown)),

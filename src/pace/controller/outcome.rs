@@ -28,6 +28,12 @@ impl Controller {
         if self.single == Some(call.began) {
             self.single = None;
         }
+        let outcome = match outcome {
+            CallOutcome::BusyOrAway if !self.unlimited && self.breaker.is_busy(call.began, now) => {
+                CallOutcome::Throttled(None)
+            }
+            other => other,
+        };
         let first_try = match (outcome, tried) {
             (CallOutcome::Answered, Try::First) => FirstTryOutcome::Accepted(call.began),
             (CallOutcome::Answered, _) => FirstTryOutcome::AcceptedLater(call.began),
@@ -40,7 +46,9 @@ impl Controller {
             CallOutcome::Answered => self.answered(now, call),
             CallOutcome::Throttled(wait) => self.throttled(now, call, wait, tried, fraction),
             CallOutcome::Failed => self.failed(now, call, FailureKind::ErrorAnswer),
-            CallOutcome::Unavailable => self.failed(now, call, FailureKind::NoAnswer),
+            CallOutcome::BusyOrAway | CallOutcome::Unavailable => {
+                self.failed(now, call, FailureKind::NoAnswer)
+            }
             CallOutcome::TimedOut => {
                 self.timed_out(now, call);
                 self.failed(now, call, FailureKind::NoAnswer)
@@ -96,7 +104,13 @@ impl Controller {
     fn failed(&mut self, now: Duration, call: Call, kind: FailureKind) -> Option<PaceEvent> {
         self.pauses.not_refused(call.began);
         self.interval.failures += 1;
-        self.breaker.bad(call.began, now, kind)
+        let was_open = self.breaker.is_open();
+        let change = self.breaker.bad(call.began, now, kind);
+        // What was refused last was the beginning of an outage.
+        if !was_open && self.breaker.is_open() && self.breaker.is_unanswered_since(self.last_cut) {
+            self.take_back_cut(now, PaceCause::Outage);
+        }
+        change
     }
 
     /// An outage is over, perhaps just to one worker: calls start slowly again.

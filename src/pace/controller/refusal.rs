@@ -74,13 +74,18 @@ impl Controller {
     /// A row was refused again while others were accepted, so its refusals are about the row: the cut that the first of them
     /// led to is undone.
     fn undo_cut(&mut self, now: Duration) {
-        if let Some((rate, in_flight)) = self.before_cut.take()
-            && self.calls >= self.next_undo
-        {
+        if self.before_cut.is_some() && self.calls >= self.next_undo {
             self.next_undo = self.calls + UNDONE_ONCE_IN;
+            self.take_back_cut(now, PaceCause::RowAlone);
+        }
+    }
+
+    /// Both searches are as they were before the last cut, as that was not about the pace.
+    pub(super) fn take_back_cut(&mut self, now: Duration, cause: PaceCause) {
+        if let Some((rate, in_flight)) = self.before_cut.take() {
             self.rate = rate;
             self.in_flight = in_flight;
-            self.cause = Some(PaceCause::RowAlone);
+            self.cause = Some(cause);
             self.set_limiter(now);
         }
     }

@@ -86,7 +86,10 @@ impl Pacer for FixedRate {
         match how {
             CallOutcome::Answered | CallOutcome::Abandoned => self.hold.answered(ticket.began),
             CallOutcome::Throttled(wait) => self.hold.begin(now, ticket.began, wait),
-            CallOutcome::Failed | CallOutcome::Unavailable | CallOutcome::TimedOut => {
+            CallOutcome::BusyOrAway
+            | CallOutcome::Failed
+            | CallOutcome::Unavailable
+            | CallOutcome::TimedOut => {
                 self.hold.begin(now, ticket.began, None);
             }
         }

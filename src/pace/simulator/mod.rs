@@ -16,6 +16,7 @@
     reason = "the numbers are small, and a broken simulation should panic"
 )]
 
+mod bare_503;
 mod baselines;
 mod case;
 mod cases;

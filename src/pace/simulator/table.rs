@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::bare_503::bare_503s;
 use super::baselines::{Aimd, FixedRate};
 use super::case::Case;
 use super::cases::{changing, steady, troubled, uneven};
@@ -21,6 +22,7 @@ pub(super) fn all() -> Vec<Case> {
         uneven(),
         demands(),
         uncommon(),
+        bare_503s(),
     ]
     .concat()
 }

@@ -278,7 +278,7 @@ impl World<'_> {
             .call(now.as_secs_f64(), out.row, &mut self.random);
         out.how = how;
         let second = now.as_secs() as usize;
-        if matches!(how, CallOutcome::Throttled(_)) {
+        if matches!(how, CallOutcome::Throttled(_) | CallOutcome::BusyOrAway) {
             self.seen.refused += 1;
             self.seen.refused_early += u32::from(second < 60);
         } else if how == CallOutcome::Answered && second < self.plan.seconds {
@@ -300,10 +300,11 @@ impl World<'_> {
         } = self.calls.end(slot);
         let program = &mut self.programs[who];
         let fraction = self.random.f64();
+        let is_refused = matches!(how, CallOutcome::Throttled(_) | CallOutcome::BusyOrAway);
+        if is_refused && self.seen.at_first_refusal == 0 {
+            self.seen.at_first_refusal = in_flight;
+        }
         if let CallOutcome::Throttled(_) = how {
-            if self.seen.at_first_refusal == 0 {
-                self.seen.at_first_refusal = in_flight;
-            }
             let tried = program.rows.was_refused(row);
             let own = program.pacer.ended(now, ticket, how, tried, fraction);
             let fraction = self.random.f64();

@@ -1,5 +1,6 @@
 //! Pacing: the run finds limits, keeps to them, and waits for outages to end.
 
+mod bare_503;
 mod failing_requests;
 mod give_up;
 mod known_limits;

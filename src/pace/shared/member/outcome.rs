@@ -25,6 +25,14 @@ impl Member {
         if self.probe == Some(call.began) {
             self.probe = None;
         }
+        let outcome = match outcome {
+            CallOutcome::BusyOrAway
+                if !self.is_unlimited() && self.breaker.is_busy(call.began, now) =>
+            {
+                CallOutcome::Throttled(None)
+            }
+            other => other,
+        };
         self.note(now, call, outcome, tried);
         match outcome {
             CallOutcome::Abandoned => None,
@@ -35,7 +43,7 @@ impl Member {
             }
             CallOutcome::Throttled(wait) => self.throttled(now, call, wait, tried, fraction),
             CallOutcome::Failed => self.breaker.bad(call.began, now, FailureKind::ErrorAnswer),
-            CallOutcome::Unavailable | CallOutcome::TimedOut => {
+            CallOutcome::BusyOrAway | CallOutcome::Unavailable | CallOutcome::TimedOut => {
                 self.breaker.bad(call.began, now, FailureKind::NoAnswer)
             }
         }
@@ -63,7 +71,9 @@ impl Member {
                 let wait = wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
                 Ended::Refused(wait)
             }
-            CallOutcome::Failed | CallOutcome::Unavailable => Ended::Failed,
+            CallOutcome::BusyOrAway | CallOutcome::Failed | CallOutcome::Unavailable => {
+                Ended::Failed
+            }
             CallOutcome::TimedOut => Ended::TimedOut,
         };
         let names_wait =
