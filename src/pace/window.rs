@@ -8,6 +8,8 @@ use std::time::Duration;
 pub(super) struct QuotaWindow {
     /// Their least length.
     length: Option<Duration>,
+    /// When the service first began to refuse everything for a while without naming a wait.
+    first: Option<Duration>,
 }
 
 /// A service that names at least this wait counts in windows: a bucket has room again after a second or two. Headers count whole
@@ -32,8 +34,14 @@ impl QuotaWindow {
         }
     }
 
-    /// The service refused everything for this long.
-    pub(super) fn is_at_least(&mut self, length: Duration) {
+    /// The service refused everything since then, for this long, and named no wait. Once may be trouble; windows come again.
+    pub(super) fn refused_for(&mut self, since: Duration, length: Duration) {
+        if *self.first.get_or_insert(since) < since {
+            self.is_at_least(length);
+        }
+    }
+
+    fn is_at_least(&mut self, length: Duration) {
         self.length = self.length.max(Some(length));
     }
 
@@ -66,5 +74,16 @@ mod tests {
         assert_eq!(window.shown(), second(60));
         window.is_at_least(second(900));
         assert_eq!(window.shown(), LONGEST_STEP);
+    }
+
+    #[test]
+    fn without_a_named_wait_the_second_time_shows_a_window() {
+        let mut window = QuotaWindow::default();
+        window.refused_for(second(10), second(4));
+        window.refused_for(second(10), second(8));
+        assert!(!window.is_known(), "it may have been trouble");
+        window.refused_for(second(70), second(4));
+        window.refused_for(second(70), second(8));
+        assert_eq!(window.shown(), second(12));
     }
 }

@@ -99,7 +99,8 @@ impl Controller {
             RandomRefusals::is_row_alone(wait) && self.unexplained(now, pace, None, wait);
         if !is_random && wait.is_none() && self.is_window_open() {
             // A single call is not too fast: the window is not over yet.
-            self.window.is_at_least(self.pauses.in_a_row());
+            self.window
+                .refused_for(self.last_cut, self.pauses.in_a_row());
             if let Some(measured) = self.throughput.still_refused(call) {
                 self.rate.at_most(measured.rate);
                 self.set_limiter(now);
