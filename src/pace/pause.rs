@@ -10,6 +10,8 @@ use crate::telemetry::pace::Pause;
 /// The present pause, and those before it.
 #[derive(Debug)]
 pub(super) struct Pauses {
+    /// How long the run waits for a service that only refuses: then a last call is made.
+    longest: Duration,
     until: Option<Duration>,
     guess: Guess,
     /// Time in pauses since the service last did anything but refuse.
@@ -47,17 +49,17 @@ pub(super) fn stretched(named: Duration, fraction: f64) -> Duration {
     named.mul_f64(1.0 + JITTER * fraction)
 }
 
-impl Default for Pauses {
-    fn default() -> Self {
+impl Pauses {
+    /// Those of a run that stops after `longest` in which it was only refused.
+    pub(super) const fn new(longest: Duration) -> Self {
         Self {
+            longest,
             until: None,
             guess: Guess::Next(FIRST_GUESS),
             in_a_row: Duration::ZERO,
         }
     }
-}
 
-impl Pauses {
     /// The end of the present pause, if there is one.
     pub(super) fn until(&self, now: Duration) -> Option<Duration> {
         self.until.filter(|until| *until > now)
@@ -90,7 +92,8 @@ impl Pauses {
                 Guess::Tried(last) => (last * 2).min(LONGEST_GUESS),
             };
             self.guess = Guess::Tried(guess);
-            guess
+            let rest = self.longest.saturating_sub(self.in_a_row);
+            guess.min(rest.max(SHORTEST_GUESS))
         };
         let until = now + length;
         // The refusals of calls that were out together ask for the same pause, each a little later.
@@ -143,6 +146,7 @@ mod tests {
     use super::*;
 
     const MILLISECOND: Duration = Duration::from_millis(1);
+    const LONG: Duration = Duration::from_secs(900);
 
     /// Refuses a call that started right after the pause before. Returns the length of the new pause in milliseconds.
     fn refuse(pauses: &mut Pauses, now: &mut Duration, asked: Option<Duration>) -> u128 {
@@ -156,7 +160,7 @@ mod tests {
 
     #[test]
     fn refusals_of_calls_sent_together_count_once_and_guesses_double() {
-        let (mut pauses, mut now) = (Pauses::default(), Duration::ZERO);
+        let (mut pauses, mut now) = (Pauses::new(LONG), Duration::ZERO);
         let lengths = [(); 9].map(|()| refuse(&mut pauses, &mut now, None));
         let doubling = [
             500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000,
@@ -181,15 +185,22 @@ mod tests {
     }
 
     #[test]
+    fn the_last_guess_ends_when_the_run_waits_no_longer() {
+        let (mut pauses, mut now) = (Pauses::new(Duration::from_secs(5)), Duration::ZERO);
+        let lengths = [(); 4].map(|()| refuse(&mut pauses, &mut now, None));
+        assert_eq!(lengths, [500, 1_000, 2_000, 1_500]);
+    }
+
+    #[test]
     fn a_wait_of_zero_is_none() {
-        let (mut pauses, mut now) = (Pauses::default(), Duration::ZERO);
+        let (mut pauses, mut now) = (Pauses::new(LONG), Duration::ZERO);
         let lengths = [(); 4].map(|()| refuse(&mut pauses, &mut now, Some(Duration::ZERO)));
         assert_eq!(lengths, [500, 1_000, 2_000, 4_000]);
     }
 
     #[test]
     fn a_named_pause_is_stretched_a_little_and_a_longer_one_replaces_it() {
-        let mut pauses = Pauses::default();
+        let mut pauses = Pauses::new(LONG);
         let asked = Duration::from_secs(30);
         let pause = pauses.begin(Duration::ZERO, Duration::ZERO, Some(asked), 0.5);
         assert_eq!(pause.unwrap().length, Duration::from_millis(31_500));

@@ -17,6 +17,8 @@ pub struct PaceLimits {
     pub in_flight: NonZeroUsize,
     /// The limit that an earlier run found. It is ignored where the user allows less.
     pub known: Limit,
+    /// How long to wait for a service that only refuses.
+    pub wait: Duration,
     /// How long to wait for a service that is down.
     pub outage: Duration,
 }

@@ -125,6 +125,7 @@ impl Fixture {
             rate: self.rate,
             in_flight: self.concurrency.try_into().unwrap(),
             known: Limit::NONE,
+            wait: Patience::DEFAULT.wait,
             outage: Patience::DEFAULT.outage,
         };
         let gate = Gate::new(bounds, fastrand::Rng::with_seed(7));

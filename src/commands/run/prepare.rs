@@ -147,6 +147,7 @@ fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) ->
         rate: pace.rate,
         in_flight,
         known: known.map_or(Limit::NONE, |known| known.limit),
+        wait: pace.patience.wait,
         outage: pace.patience.outage,
     };
     Gate::new(bounds, fastrand::Rng::new())

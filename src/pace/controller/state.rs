@@ -127,7 +127,7 @@ impl Controller {
             unlimited,
             out: 0,
             calls: 0,
-            pauses: Pauses::default(),
+            pauses: Pauses::new(limits.wait),
             breaker: CircuitBreaker::new(limits.outage),
             throughput: Throughput::default(),
             random: RandomRefusals::default(),

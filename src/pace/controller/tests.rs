@@ -26,6 +26,7 @@ pub(super) fn limits(rate: Rate, in_flight: usize) -> PaceLimits {
         rate,
         in_flight: in_flight.try_into().unwrap(),
         known: Limit::NONE,
+        wait: Duration::from_secs(900),
         outage: Duration::from_secs(900),
     }
 }

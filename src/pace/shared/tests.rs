@@ -28,6 +28,7 @@ fn limits(rate: Rate) -> PaceLimits {
         rate,
         in_flight: 16.try_into().unwrap(),
         known: Limit::NONE,
+        wait: Duration::from_secs(900),
         outage: Duration::from_secs(900),
     }
 }

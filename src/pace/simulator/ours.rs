@@ -50,6 +50,7 @@ pub(super) fn ours_near(in_flight: usize, known: Limit) -> Box<dyn Pacer> {
         rate: Rate::Auto,
         in_flight: in_flight.try_into().unwrap(),
         known,
+        wait: Duration::from_secs(900),
         outage: Duration::from_secs(900),
     }))
 }

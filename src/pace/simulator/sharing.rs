@@ -168,6 +168,7 @@ pub(super) fn sharing(
         rate: Rate::Auto,
         in_flight: in_flight.try_into().unwrap(),
         known: Limit::NONE,
+        wait: Duration::from_secs(900),
         outage: Duration::from_secs(900),
     };
     let workers = (0..).zip(lives).map(|(who, (from, until))| {
