@@ -193,8 +193,8 @@ pub(super) fn changing() -> Vec<Case> {
         Case {
             // Those that were in flight, and single calls.
             refused: 60,
-            at_first: 0.45,
-            each_minute: 0.65,
+            at_first: 0.7,
+            each_minute: 0.9,
             ..case("refuses everything for 15 s, bucket of 60, 60/s", || {
                 Box::new(Outage {
                     service: bucket(&[(0.0, 60.0)], 60.0, Hint::None),
@@ -207,7 +207,7 @@ pub(super) fn changing() -> Vec<Case> {
         Case {
             // Those that were in flight, and single calls.
             refused: 60,
-            at_first: 0.45,
+            at_first: 0.7,
             ..case(
                 "refuses everything for 10 s at first, bucket of 60, 60/s",
                 || {
