@@ -37,6 +37,14 @@ struct AnswerChecks {
     below_zero: bool,
 }
 
+/// What was seen of an answer beside those before it.
+pub(super) struct AnswerCheck {
+    /// Its transaction id came with the answer to another request before.
+    pub(super) is_another_users: bool,
+    /// The fields that the first answers lacked, once.
+    pub(super) missing: Option<FieldsMissing>,
+}
+
 impl RowRecorder {
     /// A recorder that watches the answers for these fields.
     #[must_use]
@@ -72,20 +80,21 @@ impl RowRecorder {
         self.checks.borrow().transactions.hash(body)
     }
 
-    /// Checks an answer against those before it. Returns the fields that the first answers lacked, once.
+    /// Checks an answer against those before it.
     pub(super) fn check(
         &self,
         row: RowNumber,
         request: RequestHash,
         answer: &Answer,
-    ) -> Option<FieldsMissing> {
+    ) -> AnswerCheck {
         let mut checks = self.checks.borrow_mut();
         let id = &answer.transaction_id;
         let here = RowOfFile {
             file: checks.file,
             row,
         };
-        if let Some(first) = checks.transactions.note(id, request, here) {
+        let repeated = checks.transactions.note(id, request, here);
+        if let Some(first) = repeated {
             self.events.emit(Event::TransactionRepeated {
                 row,
                 first: first.row,
@@ -99,7 +108,10 @@ impl RowRecorder {
         {
             self.events.emit(Event::ScoreBelowZero { row });
         }
-        checks.missing.note(answer)
+        AnswerCheck {
+            is_another_users: repeated.is_some(),
+            missing: checks.missing.note(answer),
+        }
     }
 
     /// From now on the answers are to rows of this file.

@@ -22,6 +22,9 @@ pub(crate) trait Service {
     /// start afterwards.
     fn renew_key(&self) -> KeyRenewal;
 
+    /// Gives up all connections, as answers on one of them may belong to other requests. Calls in flight keep theirs.
+    fn leave_connections(&self);
+
     /// The time limit for a call: after this it has ended, one way or the other.
     fn longest_call(&self) -> Duration;
 }

@@ -235,6 +235,8 @@ impl Service for Scripted {
         renewal
     }
 
+    fn leave_connections(&self) {}
+
     fn longest_call(&self) -> Duration {
         Self::LONGEST_CALL
     }

@@ -193,6 +193,10 @@ impl Service for Client {
         }
     }
 
+    fn leave_connections(&self) {
+        self.connections.leave();
+    }
+
     fn longest_call(&self) -> Duration {
         self.connections.options.timeout
     }

@@ -32,7 +32,13 @@ pub(super) struct Connections {
     first: RefCell<Rc<reqwest::Client>>,
     further: RefCell<Vec<Rc<reqwest::Client>>>,
     pub(super) used: Cell<SystemTime>,
+    /// How often they may still be left because answers were mixed up.
+    leaves: Cell<u32>,
 }
+
+/// A connection that an answer too many came on is rare. If answers are mixed up more often, a cache does it, and new
+/// connections for each call would only cost time.
+const MOST_LEAVES: u32 = 100;
 
 /// The settings of the library's clients.
 pub(super) struct ClientOptions {
@@ -55,6 +61,7 @@ impl Connections {
             first: RefCell::new(Rc::new(client)),
             further: RefCell::default(),
             used: Cell::new(SystemTime::now()),
+            leaves: Cell::new(MOST_LEAVES),
         })
     }
 
@@ -65,13 +72,10 @@ impl Connections {
         let rest = now
             .duration_since(self.used.replace(now))
             .unwrap_or_default();
-        let (mut first, mut further) = (self.first.borrow_mut(), self.further.borrow_mut());
-        if rest > POOL_IDLE
-            && let Ok(fresh) = self.options.client()
-        {
-            *first = Rc::new(fresh);
-            further.clear();
+        if rest > POOL_IDLE {
+            self.renew();
         }
+        let (first, mut further) = (self.first.borrow(), self.further.borrow_mut());
         // The first client with a free stream. Those that are no longer needed get no calls, and close their
         // connections.
         let has_room = |client: &&Rc<_>| Rc::strong_count(client) <= STREAMS;
@@ -86,6 +90,22 @@ impl Connections {
             .map_or_else(|_| Rc::clone(&first), Rc::new);
         further.push(Rc::clone(&client));
         client
+    }
+
+    /// Gives up all connections because answers were mixed up.
+    pub(super) fn leave(&self) {
+        if let Some(left) = self.leaves.get().checked_sub(1) {
+            self.leaves.set(left);
+            self.renew();
+        }
+    }
+
+    /// Calls that start from now on get new connections.
+    fn renew(&self) {
+        if let Ok(fresh) = self.options.client() {
+            self.first.replace(Rc::new(fresh));
+            self.further.borrow_mut().clear();
+        }
     }
 }
 

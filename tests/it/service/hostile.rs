@@ -1,6 +1,7 @@
 //! A hostile or badly broken service: escape sequences for terminals, and answers without end.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use crate::support::process::{Done, Place, Program, clean};
 use crate::support::server::{Action, Request, Server, answer, good, good_body, ok, raw, silence};
@@ -349,4 +350,25 @@ fn endless_interim_answers_are_not_an_answer() {
         rejects.contains("\n2,no_answer,no complete answer in time,"),
         "{rejects}"
     );
+}
+
+#[test]
+fn an_answer_that_comes_twice_is_taken_for_that_of_one_other_row_at_most() {
+    const ROWS: usize = 40;
+    let place = Place::with("users.csv", users::csv(ROWS));
+    // Its copy arrives when the next request is on its way on the same connection.
+    let server = Server::start(|request: &Request| match request.nth {
+        5 => good(request)
+            .then_wait(Duration::from_millis(100))
+            .and(good(request)),
+        _ => good(request),
+    });
+    let done = place.score(&server, "-c 1");
+    done.exits(0)
+        .says("1 answer had the transaction id of a different user");
+    assert_eq!((server.calls(), server.connections()), (ROWS, 2));
+    let expected = users::scored(&users::csv(ROWS));
+    let scored = place.text("scored.csv");
+    let wrong = scored.lines().zip(expected.lines());
+    assert_eq!(wrong.filter(|(got, wanted)| got != wanted).count(), 1);
 }
