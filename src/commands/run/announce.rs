@@ -214,13 +214,8 @@ fn lacking(ledger: &PreparedLedger) -> Option<String> {
     } else {
         ", and paid for"
     };
-    let others = if ledger.facts.is_own {
-        ""
-    } else {
-        ". Runs that use the ledger already do not store it either: start this one when they have ended"
-    };
     Some(format!(
-        "{answers} {}, which this run needs: rows with such an answer are sent again{paid}{others}",
+        "{answers} {}, which this run needs: rows with such an answer are sent again{paid}",
         fields.join(", ")
     ))
 }
