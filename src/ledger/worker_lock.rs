@@ -99,6 +99,14 @@ pub(super) fn all(ledger: &Path) -> io::Result<Vec<WorkerId>> {
     Ok(workers)
 }
 
+/// The workers of a ledger that are gone, with their locks.
+pub(super) fn all_dead(ledger: &Path) -> io::Result<Vec<(WorkerId, WorkerLock)>> {
+    let all = all(ledger)?.into_iter();
+    Ok(all
+        .filter_map(|worker| Some((worker, WorkerLock::of_dead(ledger, worker)?)))
+        .collect())
+}
+
 fn path_of(ledger: &Path, WorkerId(number): WorkerId) -> PathBuf {
     with_suffix(ledger, &format!("{WORKER}{number}"))
 }

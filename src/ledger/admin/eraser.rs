@@ -98,6 +98,11 @@ impl Eraser {
         })
     }
 
+    /// The real file.
+    pub(super) fn real(&self) -> &Path {
+        &self.real
+    }
+
     /// Bytes of the file and of the log beside it.
     #[must_use]
     pub(crate) fn bytes(&self) -> u64 {

@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use rusqlite::Connection;
-
 use super::eraser::{CleanupResult, Eraser};
 use super::prune::remove_before;
 use crate::base::error::Result;
 use crate::ledger::db::{answer_removal, claim_rows, contexts, failing, failures};
 use crate::ledger::request_key::{KeyHash, RequestHasher};
+use crate::ledger::worker_lock;
 
 /// Requests whose answers are removed in one transaction: they are all over the file.
 const SCATTERED: usize = 512;
@@ -129,9 +128,18 @@ impl Forget {
     /// # Errors
     /// As [`Eraser::finish`].
     pub(crate) fn finish(self) -> Result<CleanupResult> {
+        // A run that was killed is still listed. Where that cannot be told, what it had claimed stays until the next run.
+        let dead = worker_lock::all_dead(self.eraser.real()).unwrap_or_default();
         // About whom runs were that are gone cannot be told from what they had claimed.
-        let all = |connection: &Connection, _| claim_rows::remove_abandoned(connection, i64::MAX);
-        self.eraser.remove_piece(all)?;
+        self.eraser.remove_piece(|connection, _| {
+            for (worker, _) in &dead {
+                claim_rows::abandon(connection, *worker)?;
+            }
+            claim_rows::remove_abandoned(connection, i64::MAX)
+        })?;
+        for (_, lock) in dead {
+            lock.remove();
+        }
         self.eraser.finish(true)
     }
 }

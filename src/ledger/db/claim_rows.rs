@@ -116,7 +116,7 @@ pub(super) fn remove_worker(connection: &Connection, worker: WorkerId) -> rusqli
 }
 
 /// Removes a worker that is gone. What it had claimed stays.
-pub(super) fn abandon(connection: &Connection, worker: WorkerId) -> rusqlite::Result<()> {
+pub(crate) fn abandon(connection: &Connection, worker: WorkerId) -> rusqlite::Result<()> {
     connection
         .execute("DELETE FROM workers WHERE id = ?", [worker.0])
         .map(drop)

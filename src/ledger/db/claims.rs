@@ -79,11 +79,9 @@ impl SharedClaims {
 
     /// Removes all workers whose locks are free.
     fn remove_dead(&mut self, connection: &Connection) -> Result<(), ClaimError> {
-        for worker in worker_lock::all(&self.ledger)? {
-            if let Some(lock) = WorkerLock::of_dead(&self.ledger, worker) {
-                claim_rows::abandon(connection, worker)?;
-                self.dead.push(lock);
-            }
+        for (worker, lock) in worker_lock::all_dead(&self.ledger)? {
+            claim_rows::abandon(connection, worker)?;
+            self.dead.push(lock);
         }
         Ok(())
     }

@@ -429,3 +429,26 @@ fn a_place_where_a_ledger_cannot_be_written_is_named() {
         .says("  this user may not write to `answers.ledger`\n");
     mode("", 0o755);
 }
+
+#[test]
+fn nothing_is_left_of_a_user_that_a_killed_run_had_claimed() {
+    let (server, release) = Server::holding(1);
+    let place = Place::with("users.csv", users::csv(5));
+    let args = "users.csv -o scored.csv -c 4 --ledger answers.ledger";
+    let running = place.run(&server, args).start();
+    server.wait_for_calls(5);
+    let count = |table: &str| {
+        let ledger = rusqlite::Connection::open(place.path(LEDGER)).unwrap();
+        let count = format!("SELECT count(*) FROM {table}");
+        ledger
+            .query_row(&count, [], |row| row.get::<_, u32>(0))
+            .unwrap()
+    };
+    running.kill_when(|| count("claims") > 0);
+    drop(release);
+    assert!(count("workers") > 0, "nobody has noticed that it is gone");
+    ledger(&place, &["forget", LEDGER, "--users", "users.csv"]).done();
+    assert_eq!((count("claims"), count("workers")), (0, 0));
+    let locks = place.names().into_iter();
+    assert_eq!(locks.filter(|name| name.contains("worker")).count(), 0);
+}
