@@ -223,7 +223,8 @@ fn lacking(ledger: &PreparedLedger) -> Option<String> {
 /// A warning where failed rows are to be retried, but the run has others left: somebody may expect to pay for few calls.
 fn unfinished(ledger: &PreparedLedger) -> Option<String> {
     (ledger.is_retry() && ledger.facts.previous_run == PreviousRun::Stopped).then(|| {
-        "the earlier run is not finished: `--retry-failed` also sends the rows that it has left"
+        "the earlier run is not finished: only the rows that it has left are sent, and `--retry-failed` after that sends those \
+         that failed"
             .to_owned()
     })
 }

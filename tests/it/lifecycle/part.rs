@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::process::{Done, Place};
-use crate::support::server::{Server, good, ok, status};
+use crate::support::server::{Request, Server, good, ok, status};
 use crate::support::users;
 
 /// The header and the rows of these numbers.
@@ -72,14 +72,21 @@ fn a_part_then_a_larger_one_then_the_whole_file_pays_for_each_user_once() {
 }
 
 #[test]
-fn retrying_the_failed_rows_of_a_part_warns_that_the_others_are_sent_as_well() {
+fn retrying_the_failed_rows_of_a_part_sends_the_others_first_and_says_so() {
     let place = Place::with("users.csv", users::csv(20));
-    let server = Server::good();
-    place.score(&server, "--limit 5").exits(0);
-    place.score(&server, "--retry-failed").exits(0).says(
-        "the earlier run is not finished: `--retry-failed` also sends the rows that it has left",
+    let server = Server::start(|request: &Request| match request.nth {
+        2 => status(422),
+        _ => good(request),
+    });
+    place.score(&server, "--limit 5").exits(1);
+    place.score(&server, "--retry-failed").exits(1).says(
+        "the earlier run is not finished: only the rows that it has left are sent, and `--retry-failed` after that sends \
+         those that failed",
     );
     assert_eq!(server.calls(), 20);
+    place.score(&server, "--retry-failed").exits(0);
+    assert_eq!(server.calls(), 21);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(20)));
 }
 
 #[test]
