@@ -110,13 +110,31 @@ impl CircuitBreaker {
     }
 
     /// A call that started at `began` was answered with a bare 503. Whether the service asks for fewer calls, as a proxy does
-    /// at its limit: right after a good answer it does, and so it does with calls that were out then. If fewer calls did not
-    /// help, it is away.
-    pub(super) fn is_busy(&mut self, began: Duration, now: Duration) -> bool {
-        if self.is_open() || self.last.back() != Some(&false) {
+    /// at its limit: right after a good answer it does, and so it does with calls that were out then, or while any of the
+    /// `out` others still are. If fewer calls did not help, it is away. If half of the last calls were refused like this, it is
+    /// in trouble; `counts` says whether this call is one of them.
+    pub(super) fn is_busy(
+        &mut self,
+        began: Duration,
+        now: Duration,
+        out: usize,
+        counts: bool,
+    ) -> bool {
+        if self.is_open() || self.failed_in_a_row > 0 || self.last.is_empty() {
             return false;
         }
-        began <= *self.busy_since.get_or_insert(now)
+        if began > *self.busy_since.get_or_insert(now) && out == 0 {
+            return false;
+        }
+        if counts {
+            self.remember(true);
+        }
+        !self.half_failed()
+    }
+
+    /// A call of another worker failed. Whether the service is down, that worker decides.
+    pub(super) const fn bad_elsewhere(&mut self) {
+        self.failed_in_a_row += 1;
     }
 
     /// Whether no call was answered that started since then.
@@ -145,8 +163,7 @@ impl CircuitBreaker {
             Circuit::Closed if began < self.last_answered => None,
             Circuit::Closed => {
                 self.note(true);
-                let failed = self.last.iter().filter(|failed| **failed).count();
-                if self.failed_in_a_row < FAILED_IN_A_ROW && failed * 2 < LAST {
+                if self.failed_in_a_row < FAILED_IN_A_ROW && !self.half_failed() {
                     return None;
                 }
                 let next = now + wait(0, kind).min(self.longest);
@@ -184,6 +201,15 @@ impl CircuitBreaker {
 
     fn note(&mut self, failed: bool) {
         self.failed_in_a_row = if failed { self.failed_in_a_row + 1 } else { 0 };
+        self.remember(failed);
+    }
+
+    fn half_failed(&self) -> bool {
+        let failed = self.last.iter().filter(|failed| **failed).count();
+        failed * 2 >= LAST
+    }
+
+    fn remember(&mut self, failed: bool) {
         self.last.push_back(failed);
         if self.last.len() > LAST {
             self.last.pop_front();
@@ -219,24 +245,37 @@ mod tests {
     #[test]
     fn a_bare_503_asks_for_fewer_calls_until_fewer_do_not_help() {
         let mut breaker = CircuitBreaker::new(second(900));
-        assert!(
-            !breaker.is_busy(second(0), second(1)),
-            "nothing was answered yet"
-        );
+        let mut busy = |began, at, out| breaker.is_busy(second(began), second(at), out, true);
+        assert!(!busy(0, 1, 0), "nothing was answered yet");
         breaker.good(second(1), second(2));
-        assert!(breaker.is_busy(second(1), second(3)));
-        assert!(
-            breaker.is_busy(second(2), second(4)),
-            "it was out with the first"
-        );
-        assert!(
-            !breaker.is_busy(second(4), second(5)),
-            "it came after the first"
-        );
+        let mut busy = |began, at, out| breaker.is_busy(second(began), second(at), out, true);
+        assert!(busy(1, 3, 0));
+        assert!(busy(2, 4, 0), "it was out with the first");
+        assert!(busy(4, 5, 1), "another one is still out");
+        assert!(!busy(4, 5, 0), "it came after the first");
         breaker.good(second(5), second(6));
-        assert!(breaker.is_busy(second(6), second(7)));
+        assert!(breaker.is_busy(second(6), second(7), 0, true));
         breaker.bad(second(7), second(8), FailureKind::NoAnswer);
-        assert!(!breaker.is_busy(second(6), second(9)), "it is failing");
+        assert!(
+            !breaker.is_busy(second(6), second(9), 0, true),
+            "it is failing"
+        );
+    }
+
+    #[test]
+    fn half_of_the_calls_answered_with_a_bare_503_are_too_many_for_a_limit() {
+        let mut breaker = CircuitBreaker::new(second(900));
+        let mut busy = 0;
+        for now in (0..100).map(second) {
+            breaker.good(now, now);
+            if !breaker.is_busy(now, now, 0, true) {
+                break;
+            }
+            busy += 1;
+        }
+        assert_eq!(busy, LAST / 2 - 1);
+        breaker.bad(second(100), second(100), FailureKind::NoAnswer);
+        assert!(breaker.is_open());
     }
 
     #[test]

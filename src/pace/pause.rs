@@ -92,8 +92,10 @@ impl Pauses {
                 Guess::Tried(last) => (last * 2).min(LONGEST_GUESS),
             };
             self.guess = Guess::Tried(guess);
-            let rest = self.longest.saturating_sub(self.in_a_row);
-            guess.min(rest.max(SHORTEST_GUESS))
+            match self.longest.checked_sub(self.in_a_row) {
+                Some(rest) if !rest.is_zero() => guess.min(rest),
+                _ => guess,
+            }
         };
         let until = now + length;
         // The refusals of calls that were out together ask for the same pause, each a little later.

@@ -130,9 +130,8 @@ impl<S: Service> Scorer<S> {
                 // has failed before shows nothing new: it is tried no more often than if the service did not answer.
                 Health::Failed if is_repeat => CallOutcome::Unavailable,
                 Health::Failed => CallOutcome::Failed,
-                // What a first attempt shows is enough: a row that always fails must not slow the others down each time.
-                Health::BusyOrAway if !is_repeat => CallOutcome::BusyOrAway,
-                Health::BusyOrAway | Health::Gone => CallOutcome::Unavailable,
+                Health::BusyOrAway => CallOutcome::BusyOrAway,
+                Health::Gone => CallOutcome::Unavailable,
                 Health::Slow => CallOutcome::TimedOut,
             },
             Outcome::Answered(_) | Outcome::Refused(_) | Outcome::KeyRefused(_) => {

@@ -77,6 +77,8 @@ pub(crate) struct Stats {
     pub(crate) retries: u64,
     /// Calls to which the service answered by asking for fewer calls.
     pub(crate) throttled: u64,
+    /// Calls that were answered with a bare 503.
+    pub(crate) busy: u64,
     /// Calls that retry one that may have been billed.
     pub(crate) resent: u64,
     /// Rows that another run was about to ask about, or had asked about without an answer: they may be billed twice as well.
@@ -173,8 +175,8 @@ impl Stats {
                 self.answered += 1;
                 self.latencies.record(call.latency);
             }
-            Event::AttemptFailed { class, .. } => self.call_failed(*class),
-            Event::AttemptAbandoned { .. } => self.call_failed(FailureClass::OutcomeUnknown),
+            Event::AttemptFailed { call, class, .. } => self.call_failed(call.status, *class),
+            Event::AttemptAbandoned { .. } => self.call_failed(None, FailureClass::OutcomeUnknown),
             Event::CallsSettled(calls) => {
                 self.settled.unanswered += calls.unanswered;
                 self.settled.unclear += calls.unclear;
@@ -265,7 +267,8 @@ impl Stats {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    const fn call_failed(&mut self, class: FailureClass) {
+    fn call_failed(&mut self, status: Option<u16>, class: FailureClass) {
+        self.busy += u64::from(status == Some(503));
         self.call_ended();
         match class {
             FailureClass::NotProcessed | FailureClass::RowRefused | FailureClass::RunRefused => {}

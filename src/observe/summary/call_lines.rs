@@ -57,17 +57,22 @@ fn calls(run: &RunSummary<'_>) -> String {
 fn throttled(run: &RunSummary<'_>) -> Option<String> {
     let stats = run.stats;
     let paused = Some(stats.time_paused(run.elapsed)).filter(|paused| !paused.is_zero());
-    let paused = paused.map(|paused| format!("paused for {} in total", time(paused)));
-    if stats.throttled == 0 {
-        return Some(format!("the service was busy; {}", paused?));
-    }
-    let mut words = format!("the service throttled {}", counted(stats.throttled, "call"));
-    if let Some(share) = words::share_of(stats.throttled, stats.calls) {
+    let paused = paused.map(|paused| format!("; paused for {} in total", time(paused)));
+    let (mut words, calls) = match stats.throttled {
+        0 if stats.busy == 0 || paused.is_none() => return None,
+        0 => {
+            let calls = counted(stats.busy, "call");
+            (format!("the service answered {calls} with 503"), stats.busy)
+        }
+        throttled => {
+            let calls = counted(throttled, "call");
+            (format!("the service throttled {calls}"), throttled)
+        }
+    };
+    if let Some(share) = words::share_of(calls, stats.calls) {
         let _ = write!(words, " ({share} of all)");
     }
-    if let Some(paused) = paused {
-        let _ = write!(words, "; {paused}");
-    }
+    words.push_str(&paused.unwrap_or_default());
     Some(words)
 }
 

@@ -19,6 +19,8 @@ pub(in crate::pace) struct Observed {
     pub(in crate::pace) rate_used: bool,
     /// A call had to wait for another one to end.
     pub(in crate::pace) in_flight_used: bool,
+    /// Calls that are out.
+    pub(in crate::pace) out: usize,
 }
 
 /// What a worker that led knew, for the next one to go on from. Times are on the clock of both.
@@ -89,6 +91,11 @@ impl Controller {
         self.random
             .ended(call.number, FirstTryOutcome::NotCounted, self.out);
         self.pauses.not_refused(call.began);
+        self.breaker.bad_elsewhere();
+        // The single call after a pause found no limit, but trouble: its worker goes on, to see whether the service is down.
+        if self.pauses.is_after(call.began) {
+            self.half_open = false;
+        }
         self.interval.failures += 1;
         if timed_out {
             self.timed_out(now, call);
@@ -124,6 +131,7 @@ impl Controller {
         self.interval.calls += observed.started;
         self.interval.rate_used |= observed.rate_used;
         self.interval.in_flight_used |= observed.in_flight_used;
+        self.out = observed.out;
     }
 
     /// When the present pause ends, if there is one.

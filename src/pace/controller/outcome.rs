@@ -29,7 +29,7 @@ impl Controller {
             self.single = None;
         }
         let outcome = match outcome {
-            CallOutcome::BusyOrAway if !self.unlimited && self.breaker.is_busy(call.began, now) => {
+            CallOutcome::BusyOrAway if self.is_busy(now, call, tried) => {
                 CallOutcome::Throttled(None)
             }
             other => other,
@@ -104,13 +104,27 @@ impl Controller {
     fn failed(&mut self, now: Duration, call: Call, kind: FailureKind) -> Option<PaceEvent> {
         self.pauses.not_refused(call.began);
         self.interval.failures += 1;
-        let was_open = self.breaker.is_open();
         let change = self.breaker.bad(call.began, now, kind);
-        // What was refused last was the beginning of an outage.
-        if !was_open && self.breaker.is_open() && self.breaker.is_unanswered_since(self.last_cut) {
-            self.take_back_cut(now, PaceCause::Outage);
+        if matches!(change, Some(PaceEvent::Down { lasted, .. }) if lasted.is_zero()) {
+            self.is_taken_to_be_down(now);
         }
         change
+    }
+
+    /// Whether a bare 503 to this call asks for fewer calls, or is about its row, and does not show an outage.
+    pub(in crate::pace) fn is_busy(&mut self, now: Duration, call: Call, tried: Try) -> bool {
+        if tried.is_alone() {
+            return !self.breaker.is_open();
+        }
+        let counts = call.began >= self.last_cut;
+        !self.unlimited && self.breaker.is_busy(call.began, now, self.out, counts)
+    }
+
+    /// The service is taken to be down, perhaps just by one worker: what was refused last was the beginning of it.
+    pub(in crate::pace) fn is_taken_to_be_down(&mut self, now: Duration) {
+        if self.breaker.is_unanswered_since(self.last_cut) {
+            self.take_back_cut(now, PaceCause::Outage);
+        }
     }
 
     /// An outage is over, perhaps just to one worker: calls start slowly again.

@@ -88,7 +88,7 @@ fn a_failed_call_of_a_worker_hides_no_refusals() {
         controller.observe(Observed {
             started: 1,
             rate_used: true,
-            in_flight_used: false,
+            ..Observed::default()
         });
         let call = controller.ended_call(now.saturating_sub(MILLISECOND * 50));
         match outcome {

@@ -111,7 +111,9 @@ impl Controller {
         let unlimited = limits.rate == Rate::Unlimited;
         // No limit also means none from an earlier run.
         let known = if unlimited { Limit::NONE } else { limits.known };
-        if let Some(known) = known.rate {
+        // A doubtful one below the first rate may be what trouble left behind, and a first look costs a few refusals.
+        let is_of_use = |known: &FoundLimit| !known.is_doubtful() || known.value >= FIRST_RATE;
+        if let Some(known) = known.rate.filter(is_of_use) {
             rate.start_near(known);
         }
         if let Some(known) = known.in_flight {

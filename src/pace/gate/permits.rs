@@ -103,7 +103,15 @@ impl<'a> Permit<'a> {
         self.over = true;
         let (gate, now) = (self.gate, when - self.gate.began);
         let (tried, fraction) = match outcome {
-            CallOutcome::Throttled(_) => (gate.refused(now, row), gate.fraction()),
+            CallOutcome::Throttled(_) => {
+                let tried = gate.refused(row);
+                if !tried.is_alone() {
+                    let since = gate.refused_since.get().or(Some(now));
+                    gate.refused_since.set(since);
+                }
+                (tried, gate.fraction())
+            }
+            CallOutcome::BusyOrAway => (gate.refused(row), gate.fraction()),
             CallOutcome::Answered => {
                 gate.accepted(self.call.began);
                 (row.tried(), 0.0)
@@ -310,14 +318,10 @@ impl Gate {
     }
 
     /// A call of this row was refused. Which try of the row that was.
-    fn refused(&self, now: Duration, row: &mut RowRefusals) -> Try {
+    fn refused(&self, row: &mut RowRefusals) -> Try {
         let mut counts = self.counts.get();
         let tried = counts.refuse(row);
         self.counts.set(counts);
-        if !tried.is_alone() {
-            self.refused_since
-                .set(self.refused_since.get().or(Some(now)));
-        }
         tried
     }
 

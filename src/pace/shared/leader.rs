@@ -73,6 +73,8 @@ impl Leader {
                 Rate::Unlimited => Rate::Auto,
                 rate => rate,
             },
+            // Each worker stops by itself once it has waited for long enough.
+            wait: Duration::MAX,
             known: if limits.known.rate.is_some() || goes_on {
                 limits.known
             } else {
@@ -135,6 +137,7 @@ impl Leader {
         }
         let rate = self.controller.rate_search().value();
         observed.rate_used &= self.most_rate().is_none_or(|most| rate < most);
+        observed.out = self.workers.values().map(|one| one.out as usize).sum();
         self.controller.observe(observed);
         ended.sort_by_key(|(at, _)| *at);
         for (at, call) in ended {
@@ -206,6 +209,9 @@ impl Leader {
             });
             self.controller.allowed(time, began, allowance);
         }
+        if report.down {
+            self.controller.is_taken_to_be_down(time);
+        }
         if report.resumed && self.resumed.is_none_or(|last| last + SAME_OUTAGE < at) {
             self.resumed = Some(at);
             self.controller.resume(time);
@@ -217,7 +223,8 @@ impl Leader {
         let time = self.time(at);
         let took = micros(ended.took);
         let began = time.saturating_sub(took);
-        let is_old = ended.epoch < self.epoch && matches!(ended.how, Ended::Refused(_));
+        let is_refusal = matches!(ended.how, Ended::Refused(_) | Ended::BusyOrAway);
+        let is_old = ended.epoch < self.epoch && is_refusal;
         let cut = self.controller.last_cut();
         let began = if is_old {
             began.min(cut.saturating_sub(micros(1)))
@@ -228,7 +235,10 @@ impl Leader {
         let how = match ended.how {
             Ended::Answered => CallOutcome::Answered,
             Ended::Refused(wait) => CallOutcome::Throttled(wait.map(Duration::from_millis)),
-            Ended::Failed | Ended::TimedOut => {
+            Ended::BusyOrAway if self.controller.is_busy(time, call, ended.tried) => {
+                CallOutcome::Throttled(None)
+            }
+            Ended::BusyOrAway | Ended::Failed | Ended::TimedOut => {
                 let timed_out = ended.how == Ended::TimedOut;
                 self.controller.failed_elsewhere(time, call, timed_out);
                 return;

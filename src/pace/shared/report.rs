@@ -42,6 +42,9 @@ pub(in crate::pace) struct WorkerReport {
     /// To this worker the service was down and is back.
     #[serde(rename = "up", skip_serializing_if = "std::ops::Not::not", default)]
     pub(super) resumed: bool,
+    /// To this worker the service is down.
+    #[serde(rename = "dn", skip_serializing_if = "std::ops::Not::not", default)]
+    pub(super) down: bool,
     /// Calls that ended.
     #[serde(rename = "e", skip_serializing_if = "Vec::is_empty", default)]
     pub(super) ended: Vec<ReportedCall>,
@@ -74,6 +77,9 @@ pub(super) enum Ended {
     /// It asked for fewer calls, and perhaps named a time to wait, in milliseconds.
     #[serde(rename = "r")]
     Refused(Option<u64>),
+    /// It answered with a bare 503.
+    #[serde(rename = "b")]
+    BusyOrAway,
     /// It failed, or could not be reached.
     #[serde(rename = "f")]
     Failed,

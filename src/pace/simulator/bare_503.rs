@@ -6,10 +6,11 @@ use super::demands::no_limit;
 use super::limit_req::{Burst, LimitReq};
 use super::models::{Away, FixedWindow, Hint, Model, Outage, RefusingAtRandom, Work};
 use super::rows::Row;
+use super::wrapped::{AlwaysRefused, RefusedRows};
 use crate::pace::types::CallOutcome;
 
 /// Another service whose refusals are bare 503s.
-struct Bare503(Box<dyn Model>);
+pub(super) struct Bare503(pub(super) Box<dyn Model>);
 
 impl Model for Bare503 {
     fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
@@ -104,6 +105,7 @@ pub(super) fn bare_503s() -> Vec<Case> {
         bare_503("8 in flight, 50 ms", || calls_in_flight(8, 0.05, 0.3, 0.0)),
         Case {
             share: 0.8,
+            refused: 45,
             ..bare_503("20 in flight, 80 ms, 30 ms away", || {
                 calls_in_flight(20, 0.08, 0.3, 0.03)
             })
@@ -111,6 +113,7 @@ pub(super) fn bare_503s() -> Vec<Case> {
         Case {
             // They are refused for as long as the first ones take.
             refused: 200,
+            share: 0.85,
             ..bare_503("64 in flight, 8 s", || calls_in_flight(64, 8.0, 0.2, 0.0))
         },
         Case {
@@ -132,6 +135,21 @@ pub(super) fn bare_503s() -> Vec<Case> {
             0.0625,
             || bucket(&[(0.0, 40.0)], 50.0, Hint::None),
         ),
+        Case {
+            quick: 2,
+            minutes: 10,
+            refused: u32::MAX,
+            refused_share: 0.02,
+            // Each pauses all once: it is seen only later that it was the row.
+            share: 0.4,
+            ..bare_503("one row in 500 always, no limit", || {
+                Box::new(AlwaysRefused {
+                    service: no_limit(0.25),
+                    bad: RefusedRows::Every(500),
+                    hint: Hint::None,
+                })
+            })
+        },
         away("away for 1 s, bucket of 50, 40/s", 1),
         away("away for 3 min, bucket of 50, 40/s", 180),
     ]

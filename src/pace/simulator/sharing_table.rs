@@ -3,8 +3,9 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use super::bare_503::Bare503;
 use super::cases::{USUAL, bucket};
-use super::models::{Hint, Model};
+use super::models::{Away, Hint, Model, Outage};
 use super::ours::ours;
 use super::rows::Row;
 use super::sharing::{Life, sharing};
@@ -35,7 +36,7 @@ const USUAL_AIM: Aim = Aim(0.93, 1.5);
 /// Calls in flight that the service without a limit takes; more would only make the simulation longer.
 const SIXTY_FOUR: usize = 64;
 
-const SERVICES: [Service; 7] = [
+const SERVICES: [Service; 8] = [
     Service {
         name: "150/s",
         model: || Box::new(bucket(&[(0.0, 150.0)], 15.0, Hint::None)),
@@ -87,6 +88,22 @@ const SERVICES: [Service; 7] = [
         seconds: 120,
         search: 30,
         aim: USUAL_AIM,
+    },
+    Service {
+        name: "bare 503: 60/s, away from 5 min on for 2 min",
+        model: || {
+            Box::new(Bare503(Box::new(Outage {
+                service: bucket(&[(0.0, 60.0)], 20.0, Hint::None),
+                away: Away::Refusing,
+                from: 300.0,
+                to: 420.0,
+            })))
+        },
+        ceiling: 512,
+        seconds: 600,
+        search: 120,
+        // Each worker finds out by itself that the service is away, and when it is back.
+        aim: Aim(0.85, 6.0),
     },
     Service {
         name: "20 in flight",
@@ -249,6 +266,11 @@ fn workers_that_share_a_pace_keep_to_the_limit_as_one_does() {
             service("no two calls closer than 5 ms"),
             Workers::Steady(8),
             5,
+        ),
+        (
+            service("bare 503: 60/s, away from 5 min on for 2 min"),
+            Workers::Steady(8),
+            50,
         ),
         (service("no limit"), Workers::Steady(8), 50),
         (service("no limit"), Workers::Changing(8), 5),

@@ -304,7 +304,7 @@ impl World<'_> {
         if is_refused && self.seen.at_first_refusal == 0 {
             self.seen.at_first_refusal = in_flight;
         }
-        if let CallOutcome::Throttled(_) = how {
+        if is_refused {
             let tried = program.rows.was_refused(row);
             let own = program.pacer.ended(now, ticket, how, tried, fraction);
             let fraction = self.random.f64();

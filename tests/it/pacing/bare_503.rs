@@ -35,7 +35,8 @@ fn a_bare_503_to_calls_beyond_a_limit_slows_the_run_down_and_costs_no_row_its_ve
     let done = place.run_at(server.url()).args(flags).done();
     done.exits(0)
         .says("paused for 1 s: the service is busy")
-        .says("the service was busy; paused for ")
+        .says(" with 503 (")
+        .says("; paused for ")
         .silent_about("service down");
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(ROWS)));
     // Without a cut, each call beyond the limit would be refused: hundreds.
@@ -43,4 +44,25 @@ fn a_bare_503_to_calls_beyond_a_limit_slows_the_run_down_and_costs_no_row_its_ve
     assert!((1..=60).contains(&refused), "{refused}");
     let calls = &place.json("summary.json")["calls"];
     assert_eq!(calls["throttled"], 0, "they use up attempts of their rows");
+}
+
+#[test]
+fn rows_that_always_get_a_bare_503_among_answers_are_no_outage_at_the_end_of_the_file() {
+    const ROWS: usize = 400;
+    let place = Place::with("users.csv", users::csv(ROWS));
+    let server = Server::start(|request: &Request| {
+        let name = request.name();
+        let number: Option<usize> = name
+            .strip_prefix("User ")
+            .and_then(|number| number.parse().ok());
+        match number {
+            Some(number) if number < 300 && number % 20 == 7 => status(503),
+            _ => good(request),
+        }
+    });
+    let flags = "--rate 200 --max-outage 3s";
+    let done = place.run_at(server.url()).args(flags).done();
+    done.exits(1)
+        .says("server_error 15")
+        .silent_about("service down");
 }

@@ -25,15 +25,13 @@ impl Member {
         if self.probe == Some(call.began) {
             self.probe = None;
         }
+        self.note(now, call, outcome, tried);
         let outcome = match outcome {
-            CallOutcome::BusyOrAway
-                if !self.is_unlimited() && self.breaker.is_busy(call.began, now) =>
-            {
+            CallOutcome::BusyOrAway if self.is_busy(now, call, tried) => {
                 CallOutcome::Throttled(None)
             }
             other => other,
         };
-        self.note(now, call, outcome, tried);
         match outcome {
             CallOutcome::Abandoned => None,
             CallOutcome::Answered => {
@@ -42,11 +40,28 @@ impl Member {
                 back
             }
             CallOutcome::Throttled(wait) => self.throttled(now, call, wait, tried, fraction),
-            CallOutcome::Failed => self.breaker.bad(call.began, now, FailureKind::ErrorAnswer),
+            CallOutcome::Failed => self.failed(now, call, FailureKind::ErrorAnswer),
             CallOutcome::BusyOrAway | CallOutcome::Unavailable | CallOutcome::TimedOut => {
-                self.breaker.bad(call.began, now, FailureKind::NoAnswer)
+                self.failed(now, call, FailureKind::NoAnswer)
             }
         }
+    }
+
+    /// Whether a bare 503 to this call asks for fewer calls, or is about its row, as far as this worker can see.
+    fn is_busy(&mut self, now: Duration, call: Call, tried: Try) -> bool {
+        if tried.is_alone() {
+            return !self.breaker.is_open();
+        }
+        let counts = self.epochs.at(call.began) == self.epochs.current();
+        !self.is_unlimited() && self.breaker.is_busy(call.began, now, self.out, counts)
+    }
+
+    fn failed(&mut self, now: Duration, call: Call, kind: FailureKind) -> Option<PaceEvent> {
+        let change = self.breaker.bad(call.began, now, kind);
+        if matches!(change, Some(PaceEvent::Down { lasted, .. }) if lasted.is_zero()) {
+            self.report.down = true;
+        }
+        change
     }
 
     /// An answer's headers said what is left.
@@ -71,9 +86,8 @@ impl Member {
                 let wait = wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
                 Ended::Refused(wait)
             }
-            CallOutcome::BusyOrAway | CallOutcome::Failed | CallOutcome::Unavailable => {
-                Ended::Failed
-            }
+            CallOutcome::BusyOrAway => Ended::BusyOrAway,
+            CallOutcome::Failed | CallOutcome::Unavailable => Ended::Failed,
             CallOutcome::TimedOut => Ended::TimedOut,
         };
         let names_wait =
