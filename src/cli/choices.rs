@@ -82,7 +82,7 @@ pub(super) enum ProgressArg {
     Plain,
     /// One JSON object per line
     Json,
-    /// Only warnings until the summary
+    /// Nothing between the first lines and the summary but warnings
     Off,
 }
 

@@ -65,7 +65,10 @@ impl ScoredColumns {
             .hint(format!("`rescore run` writes scored files; {PREFIX}"))
         } else {
             let error = Error::usage(format!("no column {} in {file}", quoted(name)));
-            match fields::nearest(name, there) {
+            // A pointer into an answer that a user copied from `rescore run`: there the field became a column.
+            let last = name.rsplit('/').next().unwrap_or_default();
+            let column = there.iter().find(|column| *column == last).cloned();
+            match column.or_else(|| fields::nearest(name, there)) {
                 Some(near) => error.hint(format!("did you mean {}?", quoted(&near))),
                 None => error,
             }

@@ -207,7 +207,7 @@ fn add_calls(to: &mut Families, stats: &Stats) {
     );
     to.counter(
         "rescore_maybe_billed_twice_total",
-        "Calls that retried one that may have been billed.",
+        "Rows that may have been billed twice.",
         count(stats.maybe_billed_twice()),
     );
     to.counter(

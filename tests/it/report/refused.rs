@@ -18,7 +18,7 @@ fn files_that_are_not_what_was_expected_are_refused_with_a_hint() {
     place.write("text.json", "hello");
     let six = users::scored(&users::csv(6));
     place.write("six.csv", six);
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (
             &["users.csv"],
             "`users.csv` is not a scored file: it has no column `transaction_id`",
@@ -27,6 +27,10 @@ fn files_that_are_not_what_was_expected_are_refused_with_a_hint() {
         (
             &["scored.csv", "--by", "country"],
             "no column `country` in `scored.csv`",
+        ),
+        (
+            &["scored.csv", "--by", "/user/email"],
+            "hint: did you mean `email`?",
         ),
         (
             &["scored.csv", "--against", "users.csv"],
