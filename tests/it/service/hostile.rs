@@ -354,14 +354,17 @@ fn endless_interim_answers_are_not_an_answer() {
 
 #[test]
 fn an_answer_that_comes_twice_is_taken_for_that_of_one_other_row_at_most() {
-    const ROWS: usize = 40;
+    const ROWS: usize = 12;
     let place = Place::with("users.csv", users::csv(ROWS));
-    // Its copy arrives when the next request is on its way on the same connection.
-    let server = Server::start(|request: &Request| match request.nth {
-        5 => good(request)
-            .then_wait(Duration::from_millis(100))
-            .and(good(request)),
-        _ => good(request),
+    let wait = Duration::from_millis(200);
+    // The copy arrives when the next request is on its way on the same connection, and the answer to that when the one
+    // after it is.
+    let server = Server::start(move |request: &Request| {
+        let answer = good(request).after(wait);
+        match request.nth {
+            5 => answer.then_wait(wait).and(good(request)),
+            _ => answer,
+        }
     });
     let done = place.score(&server, "-c 1");
     done.exits(0)
