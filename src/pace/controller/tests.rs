@@ -293,6 +293,22 @@ fn a_run_starts_near_a_known_limit() {
 }
 
 #[test]
+fn a_doubtful_limit_below_the_first_rate_is_not_used() {
+    for (value, times, first) in [(0.8, 2, 10.0), (0.8, 3, 0.56), (100.0, 2, 70.0)] {
+        let known = FoundLimit { value, times };
+        let controller = Controller::new(PaceLimits {
+            known: Limit {
+                rate: Some(known),
+                in_flight: None,
+            },
+            ..limits(Rate::Auto, 64)
+        });
+        let rate = controller.rate(Duration::ZERO).unwrap();
+        assert!((rate - first).abs() < 1e-9, "{known:?}: {rate}");
+    }
+}
+
+#[test]
 fn a_known_limit_survives_one_early_refusal_and_not_two() {
     let near = PaceLimits {
         known: Limit {
