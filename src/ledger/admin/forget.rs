@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::eraser::{CleanupResult, Eraser};
 use super::prune::remove_before;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::ledger::db::{answer_removal, claim_rows, contexts, failing, failures};
 use crate::ledger::request_key::{KeyHash, RequestHasher};
 use crate::ledger::worker_lock;
@@ -128,8 +128,10 @@ impl Forget {
     /// # Errors
     /// As [`Eraser::finish`].
     pub(crate) fn finish(self) -> Result<CleanupResult> {
-        // A run that was killed is still listed. Where that cannot be told, what it had claimed stays until the next run.
-        let dead = worker_lock::all_dead(self.eraser.real()).unwrap_or_default();
+        // A run that was killed is still listed.
+        let dead = worker_lock::all_dead(self.eraser.real()).map_err(|error| {
+            Error::stopped("cannot tell which runs on the ledger are gone").because(error)
+        })?;
         // About whom runs were that are gone cannot be told from what they had claimed.
         self.eraser.remove_piece(|connection, _| {
             for (worker, _) in &dead {

@@ -58,16 +58,14 @@ fn throttled(run: &RunSummary<'_>) -> Option<String> {
     let stats = run.stats;
     let paused = Some(stats.time_paused(run.elapsed)).filter(|paused| !paused.is_zero());
     let paused = paused.map(|paused| format!("; paused for {} in total", time(paused)));
-    let (mut words, calls) = match stats.throttled {
-        0 if stats.busy == 0 || paused.is_none() => return None,
-        0 => {
-            let calls = counted(stats.busy, "call");
-            (format!("the service answered {calls} with 503"), stats.busy)
-        }
-        throttled => {
-            let calls = counted(throttled, "call");
-            (format!("the service throttled {calls}"), throttled)
-        }
+    let (calls, mut words) = if stats.throttled > 0 {
+        let calls = counted(stats.throttled, "call");
+        (stats.throttled, format!("the service throttled {calls}"))
+    } else if stats.busy > 0 && paused.is_some() {
+        let calls = counted(stats.busy, "call");
+        (stats.busy, format!("the service answered {calls} with 503"))
+    } else {
+        return None;
     };
     if let Some(share) = words::share_of(calls, stats.calls) {
         let _ = write!(words, " ({share} of all)");

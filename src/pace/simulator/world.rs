@@ -301,10 +301,10 @@ impl World<'_> {
         let program = &mut self.programs[who];
         let fraction = self.random.f64();
         let is_refused = matches!(how, CallOutcome::Throttled(_) | CallOutcome::BusyOrAway);
-        if is_refused && self.seen.at_first_refusal == 0 {
-            self.seen.at_first_refusal = in_flight;
-        }
         if is_refused {
+            if self.seen.at_first_refusal == 0 {
+                self.seen.at_first_refusal = in_flight;
+            }
             let tried = program.rows.was_refused(row);
             let own = program.pacer.ended(now, ticket, how, tried, fraction);
             let fraction = self.random.f64();

@@ -1,5 +1,5 @@
-//! A service that answers with a bare 503 to calls beyond its limit, as nginx does by default: the run slows down, and does not take
-//! the service to be down.
+//! A service that answers with a bare 503 to calls beyond its limit, as nginx does by default: the run slows down, and does
+//! not take the service to be down.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
