@@ -117,7 +117,7 @@ impl RandomRefusals {
         }
         if let Some(share) = &mut self.share {
             share.note(number, outcome, out);
-            if share.is_gone() {
+            if share.is_gone() || share.is_too_high() {
                 self.share = None;
             }
         }
@@ -169,6 +169,10 @@ impl RandomRefusals {
             let limit = seen.limit(now);
             self.unexplained = self.unexplained.take().filter(|_| limit.is_none());
             return limit.map_or(Shown::Nothing, Shown::Limit);
+        }
+        if too_many {
+            // Single refusals count again, and lead to lower paces.
+            self.share = None;
         }
         if too_many || seen.accepted < FEWEST_ACCEPTED {
             return Shown::Nothing;

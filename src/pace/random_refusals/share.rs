@@ -20,6 +20,10 @@ pub(super) struct RandomShare {
     /// What it is just now, over this many calls.
     seen: f64,
     calls: f64,
+    /// What it is over many more calls, without those beyond a limit.
+    long_run: CallShare,
+    /// The calls since there was last no evidence for more refusals: they count there once there is none again.
+    recent: CallShare,
     /// What it was at the last refusal: the calls since then must not make it so small that it never counts as gone.
     at_refusal: f64,
     /// Calls accepted since then.
@@ -35,8 +39,17 @@ pub(super) struct RandomShare {
     outcomes: InOrder,
 }
 
+/// How many of some calls were refused.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+struct CallShare {
+    calls: f64,
+    refused: f64,
+}
+
 /// A larger share than this is a limit: sending more to such a service would be hammering it.
 pub(super) const HIGHEST_SHARE: f64 = 0.4;
+/// It is known to be larger after so many calls: less than a hundred of them are beyond a limit before that is noticed.
+const LONG_RUN: f64 = 1_000.0;
 /// After the calls that should have brought this many refusals without any, there are none: chance does that once in
 /// 160,000 times.
 const GONE: f64 = 12.0;
@@ -56,6 +69,18 @@ const MOST_DEVIATIONS: f64 = 2.0;
 /// Refusals at ever lower paces correct a share to this many times that bound at most: more are put down to the pace.
 const MOST_CORRECTED: f64 = 2.0;
 
+impl CallShare {
+    /// Adds calls. Those of the last [`LONG_RUN`] count.
+    fn add(&mut self, recent: Self) {
+        self.calls += recent.calls;
+        self.refused += recent.refused;
+        if self.calls > LONG_RUN {
+            self.refused *= LONG_RUN / self.calls;
+            self.calls = LONG_RUN;
+        }
+    }
+}
+
 impl RandomShare {
     /// `refused` of `calls` were refused at ever lower paces. From now on calls count from the number `first`.
     pub(super) fn new(now: Duration, first: u64, refused: f64, calls: f64) -> Self {
@@ -65,6 +90,8 @@ impl RandomShare {
             most: at_most(share, calls),
             seen: share,
             calls,
+            long_run: CallShare::default(),
+            recent: CallShare::default(),
             at_refusal: share,
             accepted_in_a_row: 0.0,
             excess: 0.0,
@@ -81,6 +108,12 @@ impl RandomShare {
     /// The most that refusals at ever lower paces may make of it.
     pub(super) const fn most_corrected(&self) -> f64 {
         self.most * MOST_CORRECTED + MORE
+    }
+
+    /// Whether it turns out to be so large that it is a limit.
+    pub(super) fn is_too_high(&self) -> bool {
+        let CallShare { calls, refused } = self.long_run;
+        calls >= LONG_RUN && refused - MOST_DEVIATIONS * refused.sqrt() > HIGHEST_SHARE * calls
     }
 
     /// Whether there are no such refusals any more.
@@ -110,6 +143,8 @@ impl RandomShare {
         }
         self.calls = (self.calls + 1.0).min(REFUSALS_REMEMBERED / self.known);
         self.seen += (refused - self.seen) / self.calls;
+        self.recent.calls += 1.0;
+        self.recent.refused += refused;
         self.accepted += 1.0 - refused;
         // The share may be larger by what chance does to so many calls.
         let known = self.known + (self.known / self.calls).sqrt();
@@ -123,6 +158,7 @@ impl RandomShare {
             self.excess += ((1.0 - higher) / (1.0 - known)).ln();
         }
         if self.excess <= 0.0 {
+            self.long_run.add(self.recent);
             self.most = self.most.min(at_most(self.seen, self.calls));
             self.known = self.seen.min(self.most);
             self.start(began);
@@ -132,6 +168,7 @@ impl RandomShare {
     /// The evidence is counted from then on.
     fn start(&mut self, since: Duration) {
         self.excess = 0.0;
+        self.recent = CallShare::default();
         self.since = since;
         self.accepted = 0.0;
     }
@@ -244,6 +281,22 @@ mod tests {
         let most = service.share.most;
         let shown = (0..30).find_map(|more| service.limit_at(f64::from(80 + more)));
         assert!(shown.is_some() && service.share.most <= most, "{shown:?}");
+    }
+
+    #[test]
+    fn a_share_that_is_too_large_shows_after_a_thousand_calls() {
+        let shown = |nth| {
+            let mut service = Service::new(nth, f64::INFINITY);
+            service.share = RandomShare::new(Duration::ZERO, 1, 4.0, 10.0);
+            (1..=5_000).find(|_| {
+                service.now += Duration::from_millis(1);
+                service.call();
+                service.share.is_too_high()
+            })
+        };
+        let half = shown(2);
+        assert!(half.is_some_and(|calls| calls < 1_100), "{half:?}");
+        assert_eq!(shown(3), None, "a third");
     }
 
     #[test]

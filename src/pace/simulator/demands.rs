@@ -285,6 +285,27 @@ fn at_random() -> Vec<Case> {
         quick: 0,
         ..near
     });
+    // So many ask for fewer calls, even if that does not help. A thousand calls show it.
+    for (percent, refused) in [(50, 4_000), (55, 15_000)] {
+        for (said, hint) in HINTS {
+            cases.push(Case {
+                minutes: 10,
+                quick: 10,
+                share: 0.0,
+                refused,
+                ..case(
+                    format!("{percent} % refused, no limit, 20 ms, {said}"),
+                    move || {
+                        Box::new(RefusingAtRandom {
+                            service: no_limit(0.02),
+                            refusing: f64::from(percent) / 100.0,
+                            hint,
+                        })
+                    },
+                )
+            });
+        }
+    }
     cases
 }
 
