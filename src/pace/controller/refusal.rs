@@ -15,8 +15,6 @@ use crate::telemetry::pace::PaceCause;
 
 /// A refusal after fewer answers than this is put down to other calls, such as those of the run before.
 const FEW_ANSWERS: u32 = 3;
-/// A cut for a single row is undone once in this many calls: where there are many such rows, they are a share of all.
-const UNDONE_ONCE_IN: u64 = 300;
 
 impl Controller {
     /// The service refused a call and perhaps named a wait.
@@ -31,7 +29,7 @@ impl Controller {
         self.throughput.refused(call);
         let row_waits = Some(PaceEvent::RowWaits(wait.unwrap_or_default()));
         if tried == Try::FoundAlone {
-            self.undo_cut(now);
+            self.found_alone(now, wait);
         }
         if tried.is_alone() {
             return row_waits;
@@ -73,10 +71,11 @@ impl Controller {
 
     /// A row was refused again while others were accepted, so its refusals are about the row: the cut that the first of them
     /// led to is undone.
-    fn undo_cut(&mut self, now: Duration) {
-        if self.before_cut.is_some() && self.calls >= self.next_undo {
-            self.next_undo = self.calls + UNDONE_ONCE_IN;
-            self.take_back_cut(now, PaceCause::RowAlone);
+    fn found_alone(&mut self, now: Duration, wait: Option<Duration>) {
+        self.take_back_cut(now, PaceCause::RowAlone);
+        if self.random.row_alone(now, wait) {
+            self.forget_limit();
+            self.set_limiter(now);
         }
     }
 

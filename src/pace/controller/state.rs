@@ -48,8 +48,6 @@ pub(in crate::pace) struct Controller {
     pub(super) before_cut: Option<(LimitSearch, LimitSearch)>,
     /// Whether the pace of the last cut was sustained otherwise.
     pub(super) cut_sustained: bool,
-    /// The first call after which such a cut may be undone again.
-    pub(super) next_undo: u64,
     /// A refusal came too early to mean much; the next one counts.
     pub(super) early_refusal: bool,
     /// After a pause a single call goes first.
@@ -144,7 +142,6 @@ impl Controller {
             since_cut: SinceCut::default(),
             before_cut: None,
             cut_sustained: false,
-            next_undo: 0,
             early_refusal: false,
             half_open: false,
             single: None,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::in_order::FirstTryOutcome;
+use super::rows::RefusedRows;
 use super::share::{HIGHEST_SHARE, RandomShare};
 use crate::pace::throughput::{LEAST_UNMEASURED, Measurement, SPARE};
 use crate::pace::window::SHORTEST_WINDOW;
@@ -18,6 +19,8 @@ pub(in crate::pace) struct RandomRefusals {
     is_from_lowest: bool,
     /// Refusals that no limit explains, while they are counted.
     unexplained: Option<UnexplainedRefusals>,
+    /// Refusals that turned out to be about their rows.
+    rows: RefusedRows,
     /// Calls accepted since the last refusal.
     accepted_in_a_row: u32,
     /// Calls accepted between the last two refusals.
@@ -95,6 +98,7 @@ impl RandomRefusals {
     /// A call ended, while this many are still out.
     pub(in crate::pace) fn ended(&mut self, number: u64, outcome: FirstTryOutcome, out: usize) {
         self.latest = self.latest.max(number);
+        self.rows.note(outcome);
         match outcome {
             FirstTryOutcome::Accepted(began) => {
                 self.accepted_in_a_row = self.accepted_in_a_row.saturating_add(1);
@@ -128,6 +132,21 @@ impl RandomRefusals {
         self.unexplained
             .as_mut()
             .filter(|unexplained| began >= unexplained.since)
+    }
+
+    /// A row was refused again while others were accepted, and the service named this `wait`. Whether it turns out that such
+    /// rows are a share of all.
+    pub(in crate::pace) fn row_alone(&mut self, now: Duration, wait: Option<Duration>) -> bool {
+        if self.share.is_some() || !Self::is_row_alone(wait) {
+            return false;
+        }
+        let Some((refused, calls)) = self.rows.found_alone() else {
+            return false;
+        };
+        self.unexplained = None;
+        self.is_from_lowest = false;
+        self.share = Some(RandomShare::new(now, self.latest + 1, refused, calls));
+        true
     }
 
     /// A call was refused at a `pace` that should have been sustained, and the service named this `wait`; `accepted` is the

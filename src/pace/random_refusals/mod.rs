@@ -6,6 +6,7 @@
 
 mod detection;
 mod in_order;
+mod rows;
 mod share;
 
 pub(super) use detection::{RandomRefusals, Shown};

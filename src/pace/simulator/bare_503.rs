@@ -140,8 +140,7 @@ pub(super) fn bare_503s() -> Vec<Case> {
             minutes: 10,
             refused: u32::MAX,
             refused_share: 0.02,
-            // Each pauses all once: it is seen only later that it was the row.
-            share: 0.4,
+            share: 0.9,
             ..bare_503("one row in 500 always, no limit", || {
                 Box::new(AlwaysRefused {
                     service: no_limit(0.25),

@@ -171,6 +171,7 @@ fn refused_rows() -> Vec<Case> {
         ("one row", RefusedRows::These(&FIVE[..1]), 60),
         ("five rows", RefusedRows::These(FIVE), 100),
         ("one row in 100", RefusedRows::Every(100), ANY),
+        ("one row in 500", RefusedRows::Every(500), ANY),
     ] {
         for hint in [HINTS[0], HINTS[2]] {
             let name = |service: &str| format!("{many} always refused, {service}, {}", hint.0);
