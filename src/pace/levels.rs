@@ -27,6 +27,8 @@ const REMEMBERED: usize = 128;
 /// A level is high if at most one in this many accepted calls was above it: on the wire calls are in flight but not counted,
 /// so that a few above the limit are accepted.
 const HIGH_ONE_IN: usize = 10;
+/// … and if this share of them was below it: where all calls reach the level that is allowed, so does any that is refused.
+const BELOW: f64 = 0.75;
 
 impl InFlightLevels {
     /// A call was accepted that was the `level`th in flight.
@@ -49,7 +51,8 @@ impl InFlightLevels {
         let is_rare = |level| self.reached(level) * HIGH_ONE_IN <= self.accepted.len();
         let is_highest = self.reached(level) == 0
             || (is_rough && is_rare(level) && self.reached(level + 2) == 0);
-        if level < 2 || !(is_highest || (is_sustained && is_rare(level + 1))) {
+        let is_high = is_rare(level + 1) && self.share_below(level) >= BELOW;
+        if level < 2 || !(is_highest || (is_sustained && is_high)) {
             self.suspicion = None;
             return None;
         }
@@ -64,6 +67,12 @@ impl InFlightLevels {
             self.suspicion = None;
         }
         found
+    }
+
+    /// The share of accepted calls that did not reach this level.
+    #[allow(clippy::cast_precision_loss, reason = "a hundred calls")]
+    fn share_below(&self, level: u32) -> f64 {
+        1.0 - self.reached(level) as f64 / self.accepted.len().max(1) as f64
     }
 
     /// How many accepted calls reached this level.
@@ -106,6 +115,21 @@ mod tests {
             None,
             "counting starts over"
         );
+    }
+
+    #[test]
+    fn refusals_at_a_level_that_most_calls_reach_are_chance() {
+        let refused = |at_most: u32| {
+            let mut levels = InFlightLevels::default();
+            (0..3)
+                .filter_map(|_| {
+                    accepted(&mut levels, at_most);
+                    levels.refused(at_most, true, false)
+                })
+                .last()
+        };
+        assert_eq!(refused(2), None, "half of them do");
+        assert_eq!(refused(8), Some(8), "one in eight does");
     }
 
     #[test]
