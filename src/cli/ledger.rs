@@ -258,10 +258,14 @@ impl ForgetArgs {
                 Ok(ForgetTarget::Users(Box::new(users)))
             }
             (false, None, true) => Ok(ForgetTarget::Everybody),
-            _ => Err(Error::usage(
+            (false, None, false) => Err(Error::usage(
                 "specify whom to forget: `--users`, the fields of one user, or `--all`",
             )
             .hint("give `--users FILE`, `--all`, or `--name`, `--email`, `--phone`, `--ip` and `--user-agent` as they were sent")),
+            _ => Err(Error::usage(
+                "`--users`, the fields of one user and `--all` cannot be combined",
+            )
+            .hint("give one of them")),
         }
     }
 }

@@ -182,10 +182,7 @@ pub(super) fn up(lasted: Duration) -> String {
 pub(super) fn pausing(pause: Pause) -> String {
     match pause.asked {
         Some(asked) => format!("paused: the service asked for {}", whole_seconds(asked)),
-        None => format!(
-            "paused for {}: the service is busy",
-            whole_seconds(pause.length)
-        ),
+        None => format!("paused for {}: the service is busy", time(pause.length)),
     }
 }
 

@@ -319,8 +319,8 @@ fn forget_needs_to_know_whom_and_refuses_a_user_who_cannot_have_been_sent() {
     ];
     for (words, expected) in [
         (&[][..], "specify whom to forget"),
-        (&["--all", "--users", "x.csv"], "specify whom to forget"),
-        (&["--all", "--name", "Jane Doe"], "specify whom to forget"),
+        (&["--all", "--users", "x.csv"], "cannot be combined"),
+        (&["--all", "--name", "Jane Doe"], "cannot be combined"),
         (&["--all", "--map", "ip=x"], "`--users`"),
         (&user[..6], "no user_agent"),
         (&user[2..], "no name"),
