@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use super::Observed;
 use super::state::Controller;
-use super::tests::{MILLISECOND, call, limits};
+use super::tests::{MILLISECOND, call, call_of, limits};
 use crate::pace::rate::Rate;
-use crate::pace::types::{Admission, CallOutcome, Try};
+use crate::pace::types::{Admission, CallOutcome, PaceEvent, Try};
+use crate::telemetry::pace::Limit;
 
 const REFUSED: CallOutcome = CallOutcome::Throttled(None);
 const RUN: Duration = Duration::from_secs(300);
@@ -115,4 +116,28 @@ fn a_failed_call_of_a_worker_hides_no_refusals() {
         calls.is_some_and(|calls| calls < 100),
         "{calls:?} calls until the first cut"
     );
+}
+
+#[test]
+fn rows_that_are_always_refused_are_a_share_of_all_and_leave_no_limit() {
+    let mut controller = Controller::new(limits(Rate::Auto, 64));
+    let mut now = Duration::ZERO;
+    for _ in 0..4 {
+        for _ in 0..500 {
+            call(&mut controller, &mut now, CallOutcome::Answered);
+        }
+        assert_eq!(controller.pace(now).refused_at_any, None);
+        call(&mut controller, &mut now, REFUSED);
+        call_of(&mut controller, &mut now, REFUSED, Try::FoundAlone);
+    }
+    let share = controller.pace(now).refused_at_any.unwrap();
+    assert!((share - 0.002).abs() < 0.000_1, "{share}");
+    assert_eq!(controller.limit(), Limit::NONE);
+    let before = controller.rate(now);
+    let event = call(&mut controller, &mut now, REFUSED);
+    assert!(
+        matches!(event, Some(PaceEvent::RowWaits(_))),
+        "no other call waits: {event:?}"
+    );
+    assert!(controller.rate(now) >= before, "and none is slower");
 }

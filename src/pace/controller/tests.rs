@@ -232,7 +232,7 @@ pub(super) fn call(
 }
 
 /// The same for a row that may have been refused before.
-fn call_of(
+pub(super) fn call_of(
     controller: &mut Controller,
     now: &mut Duration,
     outcome: CallOutcome,
@@ -457,31 +457,6 @@ fn only_the_cut_that_a_row_led_to_is_undone_once_it_is_known_to_be_about_the_row
     let cut = controller.rate(now);
     call_of(&mut controller, &mut now, refused, Try::AgainAlone);
     assert_eq!(controller.rate(now), cut, "another row led to it");
-}
-
-#[test]
-fn rows_that_are_always_refused_are_a_share_of_all_and_leave_no_limit() {
-    let mut controller = Controller::new(limits(Rate::Auto, 64));
-    let mut now = Duration::ZERO;
-    let refused = CallOutcome::Throttled(None);
-    for _ in 0..4 {
-        for _ in 0..500 {
-            call(&mut controller, &mut now, CallOutcome::Answered);
-        }
-        assert_eq!(controller.pace(now).refused_at_any, None);
-        call(&mut controller, &mut now, refused);
-        call_of(&mut controller, &mut now, refused, Try::FoundAlone);
-    }
-    let share = controller.pace(now).refused_at_any.unwrap();
-    assert!((share - 0.002).abs() < 0.000_1, "{share}");
-    assert_eq!(controller.limit(), Limit::NONE);
-    let before = controller.rate(now);
-    let event = call(&mut controller, &mut now, refused);
-    assert!(
-        matches!(event, Some(PaceEvent::RowWaits(_))),
-        "no other call waits: {event:?}"
-    );
-    assert!(controller.rate(now) >= before, "and none is slower");
 }
 
 #[test]

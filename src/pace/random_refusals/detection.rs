@@ -316,6 +316,20 @@ mod tests {
     }
 
     #[test]
+    fn a_known_share_is_forgotten_if_most_are_refused_and_cuts_do_not_help() {
+        let mut service = Service::default();
+        (0..5).for_each(|_| {
+            service.unexplained(15, 0.9, 9.0);
+        });
+        assert!(service.random.share().is_some());
+        for _ in 0..40 {
+            service.ends(FirstTryOutcome::Refused(NOW));
+            service.unexplained(1, 5.0, 9.0);
+        }
+        assert_eq!(service.random.share(), None);
+    }
+
+    #[test]
     fn calls_that_started_before_a_cut_say_nothing_about_the_lower_pace() {
         let mut service = Service::default();
         let later = NOW + Duration::from_secs(1);

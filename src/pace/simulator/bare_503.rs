@@ -105,7 +105,6 @@ pub(super) fn bare_503s() -> Vec<Case> {
         bare_503("8 in flight, 50 ms", || calls_in_flight(8, 0.05, 0.3, 0.0)),
         Case {
             share: 0.8,
-            refused: 45,
             ..bare_503("20 in flight, 80 ms, 30 ms away", || {
                 calls_in_flight(20, 0.08, 0.3, 0.03)
             })
@@ -113,7 +112,6 @@ pub(super) fn bare_503s() -> Vec<Case> {
         Case {
             // They are refused for as long as the first ones take.
             refused: 200,
-            share: 0.85,
             ..bare_503("64 in flight, 8 s", || calls_in_flight(64, 8.0, 0.2, 0.0))
         },
         Case {
