@@ -98,7 +98,7 @@ impl Eraser {
         })
     }
 
-    /// The real file.
+    /// The ledger, with links followed.
     pub(super) fn real(&self) -> &Path {
         &self.real
     }
