@@ -111,18 +111,21 @@ impl RowRefusals {
     fn note(&mut self, now: CallCounts) -> Try {
         let (accepted, refused) = self.since_last(now);
         let others_pass = self.others_pass(now);
-        // If no other row is left, what was known about this one still holds.
-        let no_other = self.alone > 0 && accepted + refused == 0;
+        // What was known about this row holds while no other is accepted: at the end of a file none may be left, and the rows
+        // that are always refused would look like an outage.
+        let still_alone = self.alone > 0 && accepted == 0;
         let tried = match self.tried() {
             // No other refusal than its own since then: the last cut was for its sake.
             Try::Again if self.alone == 0 && others_pass && refused <= 1 => Try::FoundAlone,
-            Try::Again if others_pass || no_other => Try::AgainAlone,
+            Try::Again if others_pass || still_alone => Try::AgainAlone,
             tried => tried,
         };
         match tried {
             Try::First => self.at_first = now,
-            Try::Again => {}
+            // Refused with others, it is not known any better.
+            Try::AgainAlone if !others_pass && refused > 0 => {}
             Try::FoundAlone | Try::AgainAlone => self.alone += 1,
+            Try::Again => {}
         }
         self.others_accepted = self.times > 0 && accepted > 0;
         self.times = self.times.saturating_add(1);
@@ -239,6 +242,43 @@ mod tests {
             assert_eq!(row.note(calls(1_000, 0)), Try::AgainAlone);
         }
         assert!(row.are_not_chance());
+    }
+
+    #[test]
+    fn what_is_known_of_the_last_rows_holds_though_no_other_is_accepted() {
+        let mut all = CallCounts::default();
+        let mut rows = [RowRefusals::default(); 5];
+        let mut last = RowRefusals::default();
+        for _ in 0..2 {
+            for row in &mut rows {
+                all.refuse(row);
+                (0..4).for_each(|_| all.accept());
+            }
+        }
+        assert!(rows.iter().all(|row| row.alone == 1));
+        assert_eq!(all.refuse(&mut last), Try::First);
+        all.accept();
+        for _ in 0..3 {
+            assert_eq!(all.refuse(&mut last), Try::Again, "it may be any row");
+            let tries = rows.each_mut().map(|row| all.refuse(row));
+            assert_eq!(tries, [Try::AgainAlone; 5]);
+        }
+    }
+
+    #[test]
+    fn a_row_does_not_fail_because_all_are_refused() {
+        let mut all = CallCounts::default();
+        let (mut row, mut other) = (RowRefusals::default(), RowRefusals::default());
+        for _ in 0..2 {
+            all.refuse(&mut row);
+            (0..1_000).for_each(|_| all.accept());
+        }
+        for _ in 0..20 {
+            all.refuse(&mut other);
+            assert_eq!(all.refuse(&mut row), Try::AgainAlone);
+        }
+        assert_eq!(row.alone, 2, "once after the thousand");
+        assert!(!row.are_not_chance());
     }
 
     #[test]
