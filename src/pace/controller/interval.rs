@@ -115,7 +115,7 @@ impl Controller {
             },
         );
         // At a faster pace there are no ever slower ones.
-        if quiet.cut_helped || (random.is_some() && self.rate.value() > before) {
+        if self.random.are_over() || (random.is_some() && self.rate.value() > before) {
             self.random.explained();
         }
         self.set_limiter(now);

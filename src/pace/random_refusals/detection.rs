@@ -37,6 +37,9 @@ struct UnexplainedRefusals {
     since: Duration,
     /// How often the pace was cut without effect.
     cuts: u32,
+    /// The lowest and the highest pace at which that was.
+    lowest: f64,
+    highest: f64,
     refused: u32,
     accepted: u32,
     /// Calls that were accepted of rows that had been refused.
@@ -61,13 +64,20 @@ pub(in crate::pace) enum Shown {
 /// More cuts than this without effect show random refusals. A limit that falls explains two or three, as each cut is to
 /// what was last accepted.
 const CUTS: u32 = 3;
+/// The lowest of these paces must be at most this share of the highest: a limit that refuses now and then what comes too early,
+/// or that others share, refuses next to nothing at such a pace.
+const APART: f64 = 0.8;
+/// A refusal that comes this many times sooner than those so far came one after the other is not one of them (chance brings one
+/// in fifty): a limit fell.
+const SOONER: f64 = 50.0;
 /// At least this many calls must be accepted during the cuts: if next to none is, the pauses are too short.
 const FEWEST_ACCEPTED: u32 = 6;
 /// Refusals that are rarer than one in twice this many calls cost too little to look into.
 const RAREST: u32 = 1_000;
-/// After this many times the calls that bring one refusal, it is not chance that there was none …
+/// After this many times the calls that bring one refusal, a cut counts as having helped …
 const QUIET: f64 = 6.0;
-/// … or after this many times, if they are known from a single refusal: little is lost by a mistake.
+/// … or after this many times, if they are known from a single refusal. Chance is often quiet for as long, but little is lost by
+/// a mistake: the search goes on, and further refusals are added to those so far.
 const QUIET_AFTER_ONE: f64 = 3.0;
 
 impl RandomRefusals {
@@ -163,23 +173,20 @@ impl RandomRefusals {
             return Shown::Nothing;
         }
         let gap = self.gap;
-        let seen = self.unexplained.get_or_insert(UnexplainedRefusals {
-            since: now,
-            gap_before: gap.min(RAREST),
-            ..UnexplainedRefusals::default()
-        });
-        // What was accepted before the first one may have been under another limit.
-        if let Some(accepted) = accepted.filter(|_| seen.cuts > 0) {
-            seen.best = seen.best.max(accepted);
-        }
-        seen.cuts += 1;
+        // Where a share is known, what is counted is added to it, whatever it was before.
+        let belongs = |seen: &UnexplainedRefusals| self.share.is_some() || !seen.is_sooner(gap);
+        self.unexplained = self.unexplained.take().filter(belongs);
+        let seen = self
+            .unexplained
+            .get_or_insert_with(|| UnexplainedRefusals::new(now, pace, gap));
+        seen.cut(pace, accepted);
         let refused = f64::from(seen.refused);
         let calls = (refused + f64::from(seen.accepted)).max(1.0);
         let share = refused / calls;
         // Of few calls the share is uncertain: less by a standard deviation.
         let surely = (refused - refused.sqrt()) / calls;
         let is_low = pace <= seen.best.max(LEAST_UNMEASURED);
-        if seen.cuts <= CUTS || !is_low {
+        if seen.cuts <= CUTS || !is_low || !seen.are_paces_apart() {
             return Shown::Nothing;
         }
         let too_many = surely > HIGHEST_SHARE;
@@ -203,6 +210,8 @@ impl RandomRefusals {
         }
         let most = self.share.as_ref().map(RandomShare::most_corrected);
         if most.is_some_and(|most| share > most) {
+            // It has changed, or there is a limit: single refusals count again until that is known.
+            self.share = None;
             return Shown::Nothing;
         }
         let calls = refused / share.min(HIGHEST_SHARE);
@@ -211,8 +220,28 @@ impl RandomRefusals {
         Shown::Random
     }
 
-    /// Whether the last cut has helped: without it there would have been refusals since then.
+    /// Whether the last cut has helped, as far as can be known by now: without it there would have been refusals since then.
     pub(in crate::pace) fn has_helped(&self) -> bool {
+        self.is_quiet(|seen| {
+            if seen.cuts > 1 {
+                QUIET
+            } else {
+                QUIET_AFTER_ONE
+            }
+        })
+    }
+
+    /// Whether the refusals that nothing explained are over. That takes longer than to see that a cut has helped: of few
+    /// refusals it is uncertain how many calls bring one, and what was counted would be lost.
+    pub(in crate::pace) fn are_over(&self) -> bool {
+        self.is_quiet(|seen| {
+            let refusals = seen.refusals().max(2.0);
+            QUIET * refusals / (refusals - refusals.sqrt())
+        })
+    }
+
+    /// Whether there was no refusal for so many `times` the calls that brought one before.
+    fn is_quiet(&self, times: impl Fn(&UnexplainedRefusals) -> f64) -> bool {
         let Some(seen) = &self.unexplained else {
             return true;
         };
@@ -221,14 +250,8 @@ impl RandomRefusals {
             return false;
         }
         let quiet = self.accepted_in_a_row;
-        let refusals = f64::from(seen.refused + 1);
-        let gap = f64::from(seen.gap_before + seen.accepted - quiet.min(seen.accepted)) / refusals;
-        let times = if seen.cuts > 1 {
-            QUIET
-        } else {
-            QUIET_AFTER_ONE
-        };
-        f64::from(quiet) > gap.max(1.0) * times
+        let gap = seen.accepted_before(quiet) / seen.refusals();
+        f64::from(quiet) > gap.max(1.0) * times(seen)
     }
 
     /// Something else explains the refusals.
@@ -238,6 +261,49 @@ impl RandomRefusals {
 }
 
 impl UnexplainedRefusals {
+    /// Counts from now on, before the first cut. Before this refusal, `gap` calls were accepted.
+    fn new(now: Duration, pace: f64, gap: u32) -> Self {
+        Self {
+            since: now,
+            lowest: pace,
+            highest: pace,
+            gap_before: gap.min(RAREST),
+            ..Self::default()
+        }
+    }
+
+    /// `pace` was cut, and `accepted` is the rate since the refusal before.
+    fn cut(&mut self, pace: f64, accepted: Option<f64>) {
+        // What was accepted before the first one may have been under another limit.
+        if let Some(accepted) = accepted.filter(|_| self.cuts > 0) {
+            self.best = self.best.max(accepted);
+        }
+        self.cuts += 1;
+        self.lowest = self.lowest.min(pace);
+        self.highest = self.highest.max(pace);
+    }
+
+    /// How many there were, with the first.
+    fn refusals(&self) -> f64 {
+        f64::from(self.refused + 1)
+    }
+
+    /// The calls accepted since the refusal before the first, without the `last` of them.
+    fn accepted_before(&self, last: u32) -> f64 {
+        f64::from(self.gap_before + self.accepted - last.min(self.accepted))
+    }
+
+    /// Whether one that came after `gap` accepted calls, and is counted already, came too soon to belong to the others.
+    fn is_sooner(&self, gap: u32) -> bool {
+        let others = self.refused.max(1);
+        f64::from(gap.max(1)) * SOONER < self.accepted_before(gap) / f64::from(others)
+    }
+
+    /// Whether they came at paces so far apart that a limit would have made a difference.
+    fn are_paces_apart(&self) -> bool {
+        self.lowest <= self.highest * APART || self.lowest <= LEAST_UNMEASURED
+    }
+
     /// The limit that they show if they are too many for chance: what was accepted meanwhile.
     fn limit(&self, now: Duration) -> Option<f64> {
         let accepted = self.accepted + self.accepted_later;
@@ -360,6 +426,53 @@ mod tests {
             service.random.has_helped()
         });
         assert_eq!(helped, Some(31), "three times ten");
+        let over = (32..1_000).find(|_| {
+            service.ends(FirstTryOutcome::Accepted(NOW));
+            service.random.are_over()
+        });
+        assert_eq!(over, Some(205), "chance is not quiet for so long");
+    }
+
+    #[test]
+    fn refusals_at_paces_close_to_each_other_are_not_random() {
+        let mut service = Service::default();
+        for pace in [14.0, 13.2, 12.6, 12.2, 11.8, 11.5] {
+            assert_eq!(service.unexplained(100, pace, 15.0), Shown::Nothing);
+        }
+        assert_eq!(service.unexplained(100, 11.0, 15.0), Shown::Random);
+    }
+
+    #[test]
+    fn a_refusal_that_comes_far_sooner_is_not_counted_with_those_before() {
+        let mut service = Service::default();
+        // A limit that is held to well falls.
+        for (accepted, pace) in [(900, 58.0), (900, 55.0), (14, 52.0), (14, 40.0), (14, 30.0)] {
+            assert_eq!(service.unexplained(accepted, pace, 57.0), Shown::Nothing);
+        }
+        // With the first two, this would be the sixth.
+        assert_eq!(service.unexplained(14, 20.0, 57.0), Shown::Random);
+        let share = service.random.share().unwrap_or_default();
+        assert!(share > 0.05, "{share}");
+    }
+
+    #[test]
+    fn a_share_that_rises_is_forgotten_and_found_again() {
+        let mut service = Service::default();
+        let mut refused_at = |accepted, pace| {
+            service.unexplained(accepted, pace, 60.0);
+            service.random.share()
+        };
+        for pace in [50.0, 40.0, 30.0, 20.0] {
+            refused_at(99, pace);
+        }
+        assert!(refused_at(99, 60.0).is_some_and(|share| share < 0.02));
+        let shares =
+            [50.0, 40.0, 30.0, 20.0, 15.0, 12.0, 10.0, 8.0].map(|pace| refused_at(4, pace));
+        assert!(shares.contains(&None), "{shares:?}");
+        assert!(
+            shares.iter().flatten().any(|share| *share > 0.1),
+            "{shares:?}"
+        );
     }
 
     #[test]

@@ -8,7 +8,9 @@ use super::cases::{USUAL, bucket, calls_in_flight};
 use super::limit_req::{Burst, LimitReq};
 use super::models::{Hint, Model, Queue, RefusingAtRandom, TokenBucket, Work};
 use super::rows::Row;
-use super::wrapped::{AlwaysRefused, Evenly, Far, NoLimit, RefusedOnce, RefusedRows, UnderWay};
+use super::wrapped::{
+    AlwaysRefused, Changed, Evenly, Far, NoLimit, RefusedOnce, RefusedRows, UnderWay,
+};
 
 /// The number of refusals is not limited, or another expectation limits it.
 const ANY: u32 = u32::MAX;
@@ -286,6 +288,38 @@ fn at_random() -> Vec<Case> {
         quick: 0,
         ..near
     });
+    for (said, hint) in [HINTS[0], HINTS[2]] {
+        let name = |service: &str| format!("1 %, after 5 min 10 % refused, {service}, {said}");
+        let free = randomly(
+            name("no limit"),
+            0.1,
+            Box::new(move || {
+                let service = |refusing| RefusingAtRandom {
+                    service: no_limit(LONG),
+                    refusing,
+                    hint,
+                };
+                Box::new(more_refused(service))
+            }),
+        );
+        cases.push(Case { quick: 0, ..free });
+        let limited = randomly(
+            name("bucket of 50, 40/s"),
+            0.1,
+            Box::new(move || {
+                let service = |refusing| RefusingAtRandom {
+                    service: bucket(&[(0.0, 40.0)], 50.0, hint),
+                    refusing,
+                    hint,
+                };
+                Box::new(more_refused(service))
+            }),
+        );
+        cases.push(Case {
+            quick: 15,
+            ..limited
+        });
+    }
     // So many ask for fewer calls, even if that does not help. A thousand calls show it.
     for (percent, refused) in [(50, 4_000), (55, 15_000)] {
         for (said, hint) in HINTS {
@@ -308,6 +342,15 @@ fn at_random() -> Vec<Case> {
         }
     }
     cases
+}
+
+/// Ten times as many calls are refused at random from the fifth minute on.
+fn more_refused<M>(service: impl Fn(f64) -> M) -> Changed<M, M> {
+    Changed {
+        before: service(0.01),
+        after: service(0.1),
+        at: 300.0,
+    }
 }
 
 /// From some number in flight on, calls wait for each other and none is refused.

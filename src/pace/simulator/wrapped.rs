@@ -95,6 +95,31 @@ impl<M: Model> Model for RefusedOnce<M> {
     }
 }
 
+/// One service, and another one from then on.
+pub(super) struct Changed<B, A> {
+    pub(super) before: B,
+    pub(super) after: A,
+    pub(super) at: f64,
+}
+
+impl<B: Model, A: Model> Model for Changed<B, A> {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+        if now < self.at {
+            self.before.call(now, row, random)
+        } else {
+            self.after.call(now, row, random)
+        }
+    }
+
+    fn allows(&self, now: f64) -> f64 {
+        if now < self.at {
+            self.before.allows(now)
+        } else {
+            self.after.allows(now)
+        }
+    }
+}
+
 /// Another service, this many seconds away and back.
 pub(super) struct Far<M> {
     pub(super) service: M,
