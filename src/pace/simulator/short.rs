@@ -26,7 +26,7 @@ const AS_AIMED: Reached = Reached {
     latency: 0.0,
 };
 
-const SHORT: [Reached; 40] = [
+const SHORT: [Reached; 38] = [
     // A few more than thirty: that many were in flight at the first refusal.
     refused("bucket of 50, 40/s", 36),
     refused("503 for 3 min", 36),
@@ -100,11 +100,6 @@ const SHORT: [Reached; 40] = [
         refused_share: 0.08,
         ..AS_AIMED.of("no two closer than 1/20 s, jitter of 3")
     },
-    // Once in twelve runs its refusals are taken for random ones.
-    Reached {
-        refused_share: 0.15,
-        ..AS_AIMED.of("the stand-in, 100/s, burst 1, Retry-After")
-    },
     // Refused together, they are put down to the pace at first.
     Reached {
         share: 0.65,
@@ -112,11 +107,6 @@ const SHORT: [Reached; 40] = [
         ..refused("five rows always refused, bucket", 420)
     },
     // Sometimes it takes two minutes until it is certain that refusals are random: rare ones take long to show.
-    Reached {
-        share: 0.6,
-        each_minute: 0.35,
-        ..AS_AIMED.of("one row in 100 always refused")
-    },
     Reached {
         share: 0.05,
         each_minute: 0.02,
