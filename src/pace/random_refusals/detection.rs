@@ -173,7 +173,7 @@ impl RandomRefusals {
             return Shown::Nothing;
         }
         let gap = self.gap;
-        // Where a share is known, what is counted is added to it, whatever it was before.
+        // A known share is compared with all that was counted.
         let belongs = |seen: &UnexplainedRefusals| self.share.is_some() || !seen.is_sooner(gap);
         self.unexplained = self.unexplained.take().filter(belongs);
         let seen = self
@@ -285,12 +285,12 @@ impl UnexplainedRefusals {
 
     /// How many there were, with the first.
     fn refusals(&self) -> f64 {
-        f64::from(self.refused + 1)
+        f64::from(self.refused) + 1.0
     }
 
     /// The calls accepted since the refusal before the first, without the `last` of them.
     fn accepted_before(&self, last: u32) -> f64 {
-        f64::from(self.gap_before + self.accepted - last.min(self.accepted))
+        f64::from(self.gap_before) + f64::from(self.accepted.saturating_sub(last))
     }
 
     /// Whether one that came after `gap` accepted calls, and is counted already, came too soon to belong to the others.

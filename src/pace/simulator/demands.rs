@@ -345,7 +345,7 @@ fn at_random() -> Vec<Case> {
 }
 
 /// Ten times as many calls are refused at random from the fifth minute on.
-fn more_refused<M>(service: impl Fn(f64) -> M) -> Changed<M, M> {
+fn more_refused<M>(service: impl Fn(f64) -> M) -> Changed<M> {
     Changed {
         before: service(0.01),
         after: service(0.1),

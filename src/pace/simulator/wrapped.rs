@@ -95,14 +95,14 @@ impl<M: Model> Model for RefusedOnce<M> {
     }
 }
 
-/// One service, and another one from then on.
-pub(super) struct Changed<B, A> {
-    pub(super) before: B,
-    pub(super) after: A,
+/// A service that becomes another one of its kind `at` some second.
+pub(super) struct Changed<M> {
+    pub(super) before: M,
+    pub(super) after: M,
     pub(super) at: f64,
 }
 
-impl<B: Model, A: Model> Model for Changed<B, A> {
+impl<M: Model> Model for Changed<M> {
     fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         if now < self.at {
             self.before.call(now, row, random)
