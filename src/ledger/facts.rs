@@ -36,6 +36,8 @@ pub(crate) struct LedgerFacts {
     pub(crate) doubtful_requests: u64,
     /// The most calls whose answers an earlier run has lost when it was killed, where the ledger is the run's own.
     pub(crate) lost_calls: u32,
+    /// Rows that may be billed twice, as earlier starts of the run have counted that were killed before their summary.
+    pub(crate) asked_again: u64,
     /// How many answers were brought to the server that had waited on this machine.
     pub(crate) brought_in: u64,
 }

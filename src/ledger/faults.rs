@@ -78,10 +78,6 @@ impl<S: Store> Store for FailingStore<S> {
         self.store.add_failing(keys);
     }
 
-    fn counted_lost_calls(&mut self, calls: u64) {
-        self.store.counted_lost_calls(calls);
-    }
-
     fn end(&mut self, finished: Option<FinishedRun>) {
         self.store.end(finished);
     }

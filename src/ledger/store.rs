@@ -10,6 +10,7 @@ use super::lookup_result::{AnsweredIn, LookupResult};
 use super::request_key::RequestKey;
 use super::sealed_failure::SealedFailure;
 use crate::base::error::Error;
+use crate::telemetry::event::DoubleBills;
 use crate::verdict::Answer;
 
 /// What became of a request, to be stored.
@@ -75,6 +76,8 @@ pub(crate) struct Work<'a> {
     pub(crate) claims: &'a [ClaimRequest],
     /// The most calls whose answers a kill can lose from now on, if that has grown.
     pub(crate) calls: Option<u32>,
+    /// What the summary would count as perhaps billed twice, if that has grown.
+    pub(crate) double_bills: Option<DoubleBills>,
 }
 
 /// What the renewal of a lease meant.
@@ -158,11 +161,8 @@ pub(crate) trait Store: Send {
     /// The service has failed on these requests; stored with the next group or at the end.
     fn add_failing(&mut self, keys: Vec<RequestKey>);
 
-    /// The run has counted so many of the calls that earlier runs have lost, where nobody else writes to the store; said before
-    /// its end.
-    fn counted_lost_calls(&mut self, _: u64) {}
-
-    /// The run is over, and its worker with all its claims; `finished` where it reached the end of its input.
+    /// The run is over, and its worker with all its claims; `finished` where it reached the end of its input. Its summary says
+    /// what may be billed twice.
     fn end(&mut self, finished: Option<FinishedRun>);
 
     /// How many answers there are.

@@ -24,6 +24,7 @@ use super::store::{
     Work,
 };
 use crate::base::error::{Error, Result};
+use crate::telemetry::event::DoubleBills;
 
 /// How long after a store was found not to answer it is asked again: at first, and at most. A short blip costs little, and
 /// many workers do not storm a server that has just come back.
@@ -46,6 +47,8 @@ pub(super) enum Pending {
     Release(Release),
     /// The most calls whose answers a kill can lose from now on.
     Calls(u32),
+    /// What the summary would count as perhaps billed twice from now on.
+    DoubleBills(DoubleBills),
 }
 
 /// What claims led to.
@@ -67,8 +70,6 @@ pub(super) struct NewNotes {
     pub(super) limit: Option<KnownLimit>,
     pub(super) failing: Vec<RequestKey>,
     pub(super) finished: Option<FinishedRun>,
-    /// How many of the calls that earlier runs have lost the run has counted.
-    pub(super) counted_lost_calls: u64,
     /// The other way: why the run must stop, although what it stores is still kept.
     pub(super) given_up: Option<Error>,
 }
@@ -120,6 +121,7 @@ struct ReceivedGroup {
     recorded: Vec<oneshot::Sender<Result<Payload>>>,
     releases: Vec<Release>,
     calls: Option<u32>,
+    double_bills: Option<DoubleBills>,
     claims: Vec<ClaimRequest>,
     /// How many of the claims belong together, and who waits for them.
     claimed: Vec<(usize, oneshot::Sender<Result<Claimed>>)>,
@@ -144,6 +146,7 @@ impl ReceivedGroup {
                 }
                 Pending::Release(release) => group.releases.push(release),
                 Pending::Calls(calls) => group.calls = Some(calls),
+                Pending::DoubleBills(rows) => group.double_bills = Some(rows),
             }
         }
         group
@@ -155,6 +158,7 @@ impl ReceivedGroup {
             releases: &self.releases,
             claims: &self.claims,
             calls: self.calls,
+            double_bills: self.double_bills,
         }
     }
 
@@ -214,11 +218,7 @@ impl<S: Store> WriteThread<S> {
         // What a disk says after a failure cannot be trusted.
         if broken.is_none() {
             self.pass_on_notes();
-            let (finished, counted) = {
-                let notes = self.notes.lock();
-                (notes.finished, notes.counted_lost_calls)
-            };
-            self.store.counted_lost_calls(counted);
+            let finished = self.notes.lock().finished;
             self.store.end(finished);
         }
         self.store.count()

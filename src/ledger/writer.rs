@@ -29,6 +29,7 @@ use super::store::{
 };
 use super::write_thread::{Claimed, Notes, Pending, WriteThread};
 use crate::base::error::{Error, Result};
+use crate::telemetry::event::DoubleBills;
 use crate::telemetry::pace::Limit;
 use crate::verdict::{Answer, Failure};
 
@@ -50,6 +51,8 @@ pub struct LedgerWriter {
     doubtful: RefCell<HashSet<ClaimedKey>>,
     /// The most calls whose answers a kill can lose, as it is recorded; `None` where claims say which these are.
     calls: Option<Cell<u32>>,
+    /// What is kept of the rows that may be billed twice; `None` where no later run could say so.
+    double_bills: Option<Cell<DoubleBills>>,
     pending: Sender<Pending>,
     notes: Arc<Notes>,
     /// The lease; `None` where no other run writes to the ledger.
@@ -72,6 +75,9 @@ pub(super) struct WriterSettings {
     pub(super) doubtful: HashSet<ClaimedKey>,
     /// Whether the most calls are recorded whose answers a kill can lose.
     pub(super) counts_calls: bool,
+    /// How many rows earlier starts of the run have left that may be billed twice; `None` if the run is not recognised by its
+    /// output.
+    pub(super) double_bills: Option<u64>,
     /// The lease that its claims need; `None` where no other run writes to the ledger.
     pub(super) lease: Option<LeaseTerms>,
     /// A group of so many records waits no longer.
@@ -93,6 +99,7 @@ impl LedgerWriter {
             in_memory,
             doubtful,
             counts_calls,
+            double_bills,
             lease,
             enough,
         } = settings;
@@ -123,6 +130,12 @@ impl LedgerWriter {
             earliest,
             doubtful: RefCell::new(doubtful),
             calls: counts_calls.then(|| Cell::new(CALLS_AT_START)),
+            double_bills: double_bills.map(|rows| {
+                Cell::new(DoubleBills {
+                    rows,
+                    ..DoubleBills::default()
+                })
+            }),
             pending: sender,
             notes,
             lease,
@@ -244,6 +257,18 @@ impl LedgerWriter {
         }
     }
 
+    /// What the summary would count as perhaps billed twice now. Kept for the summary of the next run, in case this one is killed:
+    /// once those rows are answered, nothing else tells.
+    pub(crate) fn keep_double_bills(&self, now: DoubleBills) {
+        if { &self.double_bills }
+            .as_ref()
+            .is_some_and(|kept| kept.replace(now) != now)
+        {
+            // If the thread is gone, so is the run.
+            let _ = { &self.pending }.send(Pending::DoubleBills(now), Urgency::WithAnswers);
+        }
+    }
+
     /// Whether an earlier run has asked about a request without a verdict, so that it may have been billed; always `false`
     /// where runs share the ledger, as a claim says it there.
     pub(crate) fn was_doubtful(&self, key: &RequestKey) -> bool {
@@ -322,11 +347,6 @@ impl LedgerWriter {
     /// output after it is another run.
     pub(crate) fn finish(&self, finished: FinishedRun) {
         self.notes.lock().finished = Some(finished);
-    }
-
-    /// Records, at the end, that the run has counted so many of the calls that earlier runs have lost.
-    pub(crate) fn counted_lost_calls(&self, calls: u64) {
-        self.notes.lock().counted_lost_calls = calls;
     }
 
     /// Stores the load that the service was just found to accept, with the next answers or at the end.

@@ -56,6 +56,8 @@ impl<S: Service> Scorer<S> {
                 history.again,
                 self.leaves_doubt(),
             );
+            // Before the answer can be stored.
+            self.recorder.keep_double_bills();
             let exchange = self
                 .caller
                 .service

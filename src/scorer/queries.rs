@@ -119,13 +119,6 @@ impl<S> Scorer<S> {
         self.recorder.answers_ended();
     }
 
-    /// Has the ledger remember that the run has counted so many of the calls that earlier runs have lost.
-    pub(crate) fn counted_lost_calls(&self, calls: u64) {
-        if let Some(ledger) = &self.recorder.ledger {
-            ledger.counted_lost_calls(calls);
-        }
-    }
-
     /// Has the ledger remember that the run came to the end of its input.
     pub(crate) fn finish(&self, finished: FinishedRun) {
         if let Some(ledger) = &self.recorder.ledger {

@@ -45,6 +45,7 @@ impl Stats {
         (self.unknown_outcome + self.unclear).saturating_sub(self.settled.all())
             + self.in_flight
             + self.asked_by_killed_run()
+            + self.lost_before
     }
 
     /// Rows with a verdict that cost no call of their own.

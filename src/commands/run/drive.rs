@@ -15,7 +15,7 @@ use super::run_files::PreparedFiles;
 use super::threads::WhenBroken;
 use super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit, Result, shown};
-use crate::ledger::{LedgerWriter, RequestUuids};
+use crate::ledger::{LedgerFacts, LedgerWriter, RequestUuids};
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
 use crate::output::partial_of;
 use crate::pace::{CallBudget, GiveUpPolicy, PaceThread, RetryPolicy};
@@ -255,11 +255,19 @@ fn start_ledger(
         }
         None => (calls.gate, None),
     };
-    let lost_calls = ledger.facts.lost_calls;
+    let LedgerFacts {
+        lost_calls,
+        asked_again: rows,
+        is_own: at_most,
+        ..
+    } = ledger.facts;
     let recognised = calls.client.recognises_requests();
     let (ledger, writer) = ledger.start(recognised)?;
     if lost_calls > 0 && !recognised {
         events.emit(Event::CallsLost(lost_calls));
+    }
+    if rows > 0 {
+        events.emit(Event::AskedAgain { rows, at_most });
     }
     let uuids = recognised
         .then(|| { writer.as_ref() }.map_or_else(RequestUuids::of_pass, LedgerWriter::uuids));

@@ -101,11 +101,10 @@ pub(super) fn run_rows<S: Service>(
     Ok(end_files(scorer.events(), writer, error, record, lookup))
 }
 
-/// Has the ledger remember what the run has counted of calls that were lost before, and a run that reached the end of its
-/// input. With an output `beside` its own that is not complete, it is still the run that continues.
+/// Has the ledger remember a run that reached the end of its input. With an output `beside` its own that is not complete, it is
+/// still the run that continues.
 pub(super) fn finish<S>(scorer: &Scorer<S>, beside: UnfinishedFiles) {
     let events = scorer.events();
-    scorer.counted_lost_calls(events.with_stats(Stats::asked_by_killed_run));
     if events.with_stats(Stats::is_finished) && !beside.any_partial {
         scorer.finish(events.with_stats(|stats| RunLedger::finished(stats, beside)));
     }

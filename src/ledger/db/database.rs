@@ -51,8 +51,12 @@ pub(crate) struct Database {
     new_fields: NewFields,
     /// What may have been billed without a verdict, where the ledger is the run's own.
     doubtful: DoubtfulRequests,
-    /// The most calls whose answers earlier runs have lost, which nobody has counted yet.
+    /// The most calls whose answers earlier runs have lost, which nobody had counted at the start.
     lost_calls: u32,
+    /// The most calls whose answers a kill can lose now.
+    calls: u32,
+    /// The rows that were counted for those lost calls since the start.
+    counted: u32,
     /// What commits promise now, where they do not all promise the same.
     durability: Durability,
     space: Space,
@@ -95,6 +99,8 @@ impl Database {
             path,
             limits: LimitRecorder::new(scope.context, scope.checksums),
             lost_calls: scope.run.calls,
+            calls: 0,
+            counted: 0,
             scope,
             failing: Vec::new(),
             claims: None,
@@ -159,7 +165,8 @@ impl Database {
             run.replace_leftover(&transaction, millis(SystemTime::now()))?;
         }
         if *own {
-            run.calls = self.lost_calls.saturating_add(CALLS_AT_START);
+            self.calls = CALLS_AT_START;
+            run.calls = self.lost_calls.saturating_add(self.calls);
         }
         run.record(&transaction, *checksums)?;
         transaction.commit()
@@ -185,6 +192,7 @@ impl Database {
 
     fn write_group(&mut self, work: Work<'_>) -> rusqlite::Result<Vec<ClaimResult>> {
         self.promise(&work)?;
+        self.take_counts(&work);
         let answers = self.answers_of(work.records)?;
         let WriteScope {
             checksums,
@@ -197,9 +205,8 @@ impl Database {
         let transaction = writing(&self.connection)?;
         self.limits.record(&transaction)?;
         failing::record(&transaction, *context, &self.failing, SystemTime::now())?;
-        if let Some(calls) = work.calls {
-            let calls = self.lost_calls.saturating_add(calls);
-            run.set_calls(&transaction, *checksums, calls)?;
+        if work.calls.is_some() || work.double_bills.is_some() {
+            run.record_counts(&transaction, *checksums)?;
         }
         if !answers.is_empty() {
             run.drop_leftover(&transaction, *checksums, *context)?;
@@ -243,6 +250,19 @@ impl Database {
         self.failing.clear();
         writer.committed(&self.connection, &written)?;
         Ok(claimed)
+    }
+
+    /// Takes over what has grown of the run's counts.
+    fn take_counts(&mut self, work: &Work<'_>) {
+        let count = |rows| u32::try_from(rows).unwrap_or(u32::MAX);
+        let run = &mut self.scope.run;
+        self.calls = work.calls.unwrap_or(self.calls);
+        if let Some(now) = work.double_bills {
+            self.counted = count(now.for_lost_calls);
+            run.maybe_billed_twice = count(now.rows);
+        }
+        let lost = self.lost_calls.saturating_sub(self.counted);
+        run.calls = lost.saturating_add(self.calls);
     }
 
     /// The answers among records, each with the number of its list of fields.
@@ -338,11 +358,13 @@ impl Database {
         transaction.commit()
     }
 
-    /// The run was stopped, and has lost no answers itself.
+    /// The run was stopped, and has lost no answers itself. Its summary says what may be billed twice.
     fn stop_run(&mut self) -> rusqlite::Result<()> {
         let WriteScope { checksums, run, .. } = &mut self.scope;
         let transaction = writing(&self.connection)?;
-        run.set_calls(&transaction, *checksums, self.lost_calls)?;
+        run.calls = self.lost_calls.saturating_sub(self.counted);
+        run.maybe_billed_twice = 0;
+        run.record_counts(&transaction, *checksums)?;
         transaction.commit()
     }
 
@@ -409,11 +431,6 @@ impl Store for Database {
         self.failing.extend(keys);
     }
 
-    fn counted_lost_calls(&mut self, calls: u64) {
-        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
-        self.lost_calls = self.lost_calls.saturating_sub(calls);
-    }
-
     fn end(&mut self, finished: Option<FinishedRun>) {
         // No call is out any more.
         self.space = Space::Kept(None);
@@ -425,8 +442,8 @@ impl Store for Database {
             // If this fails, the next run to the same output takes itself for this one and continues it. That is not worth
             // failing for when every row is written.
             let _ = self.end_run(finished);
-        } else if self.scope.own {
-            // If this fails, the next run counts calls that have ended.
+        } else if self.scope.own || self.scope.run.maybe_billed_twice > 0 {
+            // If this fails, the next run counts calls that have ended, or that were counted.
             let _ = self.stop_run();
         }
         // If this fails, others find out that the worker is gone.

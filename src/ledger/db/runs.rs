@@ -52,6 +52,8 @@ pub(crate) struct RunRecord {
     /// In the ledger of one run: the most calls whose answers a kill can lose now, or has lost before and no run has
     /// counted.
     pub(crate) calls: u32,
+    /// Rows that may be billed twice, as starts of the run have counted and no summary has said.
+    pub(crate) maybe_billed_twice: u32,
 }
 
 impl RunRecord {
@@ -64,6 +66,7 @@ impl RunRecord {
             not_before,
             leftover: false,
             calls: 0,
+            maybe_billed_twice: 0,
         }
     }
 
@@ -73,7 +76,8 @@ impl RunRecord {
         checksums: Checksums,
         name: KeyHash,
     ) -> rusqlite::Result<Option<(Self, PreviousRun)>> {
-        const QUERY: &str = "SELECT id, started, not_before, leftover, finished, checksum, calls, unsent FROM runs WHERE name = ?";
+        const QUERY: &str = "SELECT id, started, not_before, leftover, finished, checksum, calls, unsent, maybe_billed_twice
+            FROM runs WHERE name = ?";
         let read = |row: &Row<'_>| {
             let run = Self {
                 name,
@@ -82,6 +86,7 @@ impl RunRecord {
                 not_before: row.get(2)?,
                 leftover: row.get(3)?,
                 calls: row.get(6)?,
+                maybe_billed_twice: row.get(8)?,
             };
             let failed: Option<i64> = row.get(4)?;
             let finished = match failed {
@@ -143,11 +148,11 @@ impl RunRecord {
         checksums: Checksums,
     ) -> rusqlite::Result<()> {
         const RECORD: &str =
-            "INSERT INTO runs (name, started, not_before, leftover, finished, unsent, calls, checksum)
-            VALUES (?, ?, ?, ?, NULL, 0, ?, ?)
+            "INSERT INTO runs (name, started, not_before, leftover, finished, unsent, calls, maybe_billed_twice, checksum)
+            VALUES (?, ?, ?, ?, NULL, 0, ?, ?, ?)
             ON CONFLICT (name) DO UPDATE SET started = excluded.started, not_before = excluded.not_before,
                 leftover = excluded.leftover, finished = NULL, unsent = 0, calls = excluded.calls,
-                checksum = excluded.checksum
+                maybe_billed_twice = excluded.maybe_billed_twice, checksum = excluded.checksum
             RETURNING id";
         let values = params![
             self.name,
@@ -155,6 +160,7 @@ impl RunRecord {
             self.not_before,
             self.leftover,
             self.calls,
+            self.maybe_billed_twice,
             self.checksum(checksums, None)
         ];
         let id: i64 = connection.query_row(RECORD, values, |row| row.get(0))?;
@@ -181,17 +187,23 @@ impl RunRecord {
         self.record(connection, checksums)
     }
 
-    /// Records how many calls a kill can lose now, at most, before the run has reached the end of its input.
-    pub(super) fn set_calls(
-        &mut self,
+    /// Records its counts of calls and rows, before the run has reached the end of its input.
+    pub(super) fn record_counts(
+        &self,
         connection: &Connection,
         checksums: Checksums,
-        calls: u32,
     ) -> rusqlite::Result<()> {
-        self.calls = calls;
+        const COUNTS: &str =
+            "UPDATE runs SET calls = ?, maybe_billed_twice = ?, checksum = ? WHERE id = ?";
+        let checksum = self.checksum(checksums, None);
         connection
-            .prepare_cached("UPDATE runs SET calls = ?, checksum = ? WHERE id = ?")?
-            .execute(params![calls, self.checksum(checksums, None), self.id])
+            .prepare_cached(COUNTS)?
+            .execute(params![
+                self.calls,
+                self.maybe_billed_twice,
+                checksum,
+                self.id
+            ])
             .map(drop)
     }
 
@@ -213,15 +225,20 @@ impl RunRecord {
         };
         connection.execute("DELETE FROM failures WHERE run = ?", [id])?;
         let FinishedRun { failed, unsent } = finished;
+        let said = Self {
+            calls: 0,
+            maybe_billed_twice: 0,
+            ..*self
+        };
         let [failed, unsent] = [failed, unsent].map(|rows| i64::try_from(rows).unwrap_or(i64::MAX));
         connection
             .execute(
-                "UPDATE runs SET finished = ?, unsent = ?, calls = 0, checksum = ?
+                "UPDATE runs SET finished = ?, unsent = ?, calls = 0, maybe_billed_twice = 0, checksum = ?
                 WHERE id = ? AND started = ? AND not_before = ? AND leftover = ?",
                 params![
                     failed,
                     unsent,
-                    Self { calls: 0, ..*self }.checksum(checksums, Some((failed, unsent))),
+                    said.checksum(checksums, Some((failed, unsent))),
                     id,
                     self.started,
                     self.not_before,
@@ -252,6 +269,7 @@ impl RunRecord {
             finished.map_or(ValueRef::Null, |(failed, _)| ValueRef::Integer(failed)),
             ValueRef::Integer(unsent),
             ValueRef::Integer(self.calls.into()),
+            ValueRef::Integer(self.maybe_billed_twice.into()),
         ];
         checksums.of("runs", values)
     }

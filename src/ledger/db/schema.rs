@@ -68,6 +68,8 @@ const SCHEMA: &str = "
         unsent INTEGER NOT NULL,
         -- In the ledger of one run: the most calls whose answers a kill can lose now; 0 once the run has ended.
         calls INTEGER NOT NULL,
+        -- Rows perhaps billed twice that no summary has counted.
+        maybe_billed_twice INTEGER NOT NULL,
         checksum INTEGER NOT NULL
     ) STRICT;
     -- Requests that a run must not send again: the outcome is unknown, the answer useless, or the service refused them.

@@ -94,6 +94,7 @@ impl OpenServer {
                 place: Some(url.clone().into()),
                 previous_run: stopped.map_or(PreviousRun::None, |_| PreviousRun::Stopped),
                 continues: stopped.is_some(),
+                asked_again: run.maybe_billed_twice.unsigned_abs(),
                 lacking_answers: lacking,
                 known_limit: limits::known(&server, context, SystemTime::now())?,
                 ..LedgerFacts::default()
@@ -186,6 +187,7 @@ impl OpenServer {
             in_memory: false,
             doubtful: HashSet::new(),
             counts_calls: false,
+            double_bills: { self.run.name }.map(|_| self.run.maybe_billed_twice.unsigned_abs()),
             lease: Some(self.lease),
             // Half of the answers gather while the other calls are out.
             enough: self.in_flight / 2,
@@ -227,6 +229,7 @@ fn plan(name: Option<Uuid>, stopped: Option<ServerRun>, reuse: Reuse, now: i64) 
             // To a run that uses no older answers, an answer that is too old is from before it.
             started: not_before.max(now),
             not_before,
+            maybe_billed_twice: 0,
         },
     }
 }

@@ -99,7 +99,9 @@ pub(super) const TABLES: &str = "
         name uuid PRIMARY KEY,
         started bigint NOT NULL,
         -- Older answers are not used; empty where all are.
-        not_before bigint
+        not_before bigint,
+        -- Rows perhaps billed twice that no summary has counted.
+        maybe_billed_twice bigint NOT NULL
     );
 
     -- The load that the service was found to accept: calls per second and calls in flight, each with how often it refused

@@ -35,6 +35,7 @@ use crate::ledger::store::{
     Store, Work,
 };
 use crate::raw_json::Pointer;
+use crate::telemetry::event::DoubleBills;
 use crate::telemetry::pace::Limit;
 
 /// How long a run that reached the end of its input waits for a server that is away, so that its answers are there for
@@ -70,6 +71,8 @@ pub(super) struct ServerStore {
     releases: Releases,
     limit: Option<Limit>,
     stored_limit: Option<Limit>,
+    /// What the server has of the rows that may be billed twice.
+    stored_double_bills: i64,
 }
 
 impl ServerStore {
@@ -82,6 +85,7 @@ impl ServerStore {
         spill: Spill,
     ) -> Self {
         let worker = OwnWorker::new(scope.lease);
+        let stored_double_bills = scope.run.maybe_billed_twice;
         Self {
             server,
             contact,
@@ -93,6 +97,7 @@ impl ServerStore {
             releases: Releases::default(),
             limit: None,
             stored_limit: None,
+            stored_double_bills,
         }
     }
 
@@ -115,8 +120,14 @@ impl ServerStore {
         Result<Vec<ClaimedRequest>, ServerFault>,
     ) {
         let (server, worker, scope) = (&self.server, self.worker.id(), self.settle_scope());
+        let (run, stored) = (&self.scope.run, &mut self.stored_double_bills);
         server.wait(async {
             let settled = async {
+                // Before the answers: with them the claims end that tell it.
+                if run.maybe_billed_twice != *stored {
+                    run.record_double_bills(server).await?;
+                    *stored = run.maybe_billed_twice;
+                }
                 if answers.is_empty() {
                     return Ok(Settled::default());
                 }
@@ -272,6 +283,9 @@ impl ServerStore {
 impl Store for ServerStore {
     fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
         self.releases.add(work.releases);
+        if let Some(DoubleBills { rows, .. }) = work.double_bills {
+            self.scope.run.maybe_billed_twice = i64::try_from(rows).unwrap_or(i64::MAX);
+        }
         for Record { key, payload, .. } in work.records {
             match payload {
                 Payload::Answer(_) => self.scope.own.insert(key),
@@ -388,13 +402,18 @@ impl Store for ServerStore {
             let _ = self.spill.leave_claims(self.worker.id(), stopped, doubtful);
             return;
         }
-        // If these fail, the next run takes itself for this one and continues it, or searches for the limit itself.
-        let forgotten = if stopped {
-            Ok(())
-        } else {
+        // If these fail, the next run takes itself for this one and continues it, counts once more what this one has counted, or
+        // searches for the limit itself.
+        let ended = if !stopped {
             self.scope.run.forget(&server)
+        } else if self.stored_double_bills > 0 {
+            // Its summary says so.
+            self.scope.run.maybe_billed_twice = 0;
+            server.wait(self.scope.run.record_double_bills(&server))
+        } else {
+            Ok(())
         };
-        let _ = forgotten.and_then(|()| self.store_limit());
+        let _ = ended.and_then(|()| self.store_limit());
     }
 
     fn count(&self) -> Option<AnswerCounts> {

@@ -53,6 +53,8 @@ pub struct OpenLedger {
     plan: RunPlan,
     /// Whether there are answers, of whatever run.
     any: bool,
+    /// Whether the next run to the same output can say what this one has counted.
+    has_output: bool,
     lookups: ReadScope,
     fields: FieldsToKeep,
     in_flight: NonZeroUsize,
@@ -123,13 +125,12 @@ impl OpenLedger {
         let lacking =
             lacking(connection, &info, (context, &settings.captured), &plan).map_err(unreadable)?;
 
-        let run = plan.run;
         let scope = WriteScope {
             checksums,
             latest: Arc::clone(&latest),
             context,
             fields,
-            run,
+            run: plan.run,
             own,
         };
         let ledger = Self {
@@ -139,12 +140,13 @@ impl OpenLedger {
                 checksums,
                 latest,
                 hasher,
-                run,
+                run: plan.run,
                 ages: matches!(plan.reuse, Reuse::Recent(_)),
                 fields: settings.captured.iter().map(Pointer::to_string).collect(),
             },
             plan,
             any: contents.any,
+            has_output: settings.output.is_some() && !claim.is_scratch(),
             fields: to_keep,
             in_flight: settings.in_flight,
             longest_call: settings.longest_call,
@@ -249,6 +251,9 @@ impl OpenLedger {
             in_memory: self.claim.is_scratch(),
             doubtful: self.database.doubtful()?,
             counts_calls: self.claim.is_own(),
+            double_bills: self
+                .has_output
+                .then(|| self.plan.run.maybe_billed_twice.into()),
             lease,
             // Three quarters of the answers gather while other calls are out: with half of them a run needs up to a fifth more
             // syncs, and with all of them calls would have to wait during each sync.
@@ -354,6 +359,7 @@ impl Contents {
             failing_requests: self.failing,
             doubtful_requests: 0,
             lost_calls: plan.run.calls,
+            asked_again: plan.run.maybe_billed_twice.into(),
             brought_in: 0,
         }
     }

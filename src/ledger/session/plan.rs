@@ -63,7 +63,10 @@ impl RunPlan {
             // To a run that uses no older answers, an answer that is too old is from before it.
             _ => RunRecord::new(name, not_before.max(millis(now)), not_before),
         };
-        run.calls = found.map_or(0, |(run, _)| run.calls);
+        if let Some((found, _)) = found {
+            run.calls = found.calls;
+            run.maybe_billed_twice = found.maybe_billed_twice;
+        }
         Ok(Self {
             run,
             previous,

@@ -74,6 +74,7 @@ impl Observation {
             in_memory: false,
             doubtful: HashSet::new(),
             counts_calls: false,
+            double_bills: None,
             lease: None,
             enough: 8,
         };

@@ -27,6 +27,19 @@ fn most_calls(place: &Place) -> usize {
     usize::try_from(most.unwrap_or(0_i64)).unwrap()
 }
 
+/// How many rows may have been billed twice, as a ledger keeps it.
+fn kept(place: &Place, ledger: &str) -> usize {
+    let ledger = rusqlite::Connection::open(place.path(ledger)).unwrap();
+    let rows = "SELECT maybe_billed_twice FROM runs";
+    let rows = ledger.query_row(rows, [], |row| row.get(0));
+    usize::try_from(rows.unwrap_or(0_i64)).unwrap()
+}
+
+/// Whether a file has so many lines.
+fn lines(lines: usize) -> impl Fn(&[u8]) -> bool {
+    move |text| text.split(|byte| *byte == b'\n').count() == lines + 1
+}
+
 /// Kills a run when so many calls are out.
 fn killed(place: &Place, server: &Server, calls: usize) {
     let args = format!("users.csv -o scored.csv -c {calls}");
@@ -94,6 +107,60 @@ fn what_a_run_that_stops_early_has_not_counted_counts_for_the_next() {
     next(&place, &server, "--limit 2").exits(0);
     next(&place, &server, "").exits(0);
     assert_eq!(counted(&place), lost - 4);
+}
+
+#[test]
+fn what_a_run_asked_again_before_it_was_killed_counts_for_the_next() {
+    for ledger in ["scored.csv.ledger", "answers.ledger"] {
+        let place = Place::with("users.csv", users::csv(9));
+        let (server, free) = Server::holding_past(1);
+        let run = || {
+            let run = place.run(&server, "users.csv -o scored.csv -c 8 --summary s.json");
+            if ledger == "answers.ledger" {
+                run.args("--ledger answers.ledger")
+            } else {
+                run
+            }
+        };
+        let first = run().start();
+        server.wait_for_calls(9);
+        first.wait_for_file("scored.csv.partial", lines(2));
+        first.kill_when(|| true);
+        free.store(7, Ordering::Release);
+        let second = run().start();
+        server.wait_for_calls(17);
+        second.wait_for_file("scored.csv.partial", lines(8));
+        assert_eq!(kept(&place, ledger), 8, "{ledger}");
+        second.kill_when(|| true);
+        free.store(9, Ordering::Release);
+        run()
+            .done()
+            .exits(0)
+            .says("10 rows may have been billed twice");
+        assert_eq!((counted(&place), server.calls()), (10, 19), "{ledger}");
+        let again = run().args("--fresh --overwrite").done();
+        again.exits(0).silent_about("twice");
+    }
+}
+
+#[test]
+fn what_was_asked_again_is_kept_only_until_a_summary_says_so() {
+    let place = Place::with("users.csv", users::csv(9));
+    let (server, free) = Server::holding_past(1);
+    let args = "users.csv -o scored.csv -c 8 --summary s.json --ledger answers.ledger";
+    let killed = place.run(&server, args).start();
+    server.wait_for_calls(9);
+    killed.wait_for_file("scored.csv.partial", lines(2));
+    killed.kill_when(|| true);
+    free.store(9, Ordering::Release);
+    place
+        .run(&server, args)
+        .args("--max-calls 4")
+        .done()
+        .exits(3);
+    assert_eq!((counted(&place), kept(&place, "answers.ledger")), (4, 0));
+    place.run(&server, args).done().exits(0);
+    assert_eq!((counted(&place), server.calls()), (4, 17));
 }
 
 #[test]

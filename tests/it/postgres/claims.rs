@@ -39,6 +39,34 @@ fn what_was_taken_over_counts_also_where_the_answer_to_that_was_lost() {
 }
 
 #[test]
+fn what_was_asked_again_before_a_second_kill_counts_for_the_run_after_it() {
+    const ROWS: usize = 1 + CALLS;
+    let Some(cluster) = shared() else { return };
+    let (server, free) = Server::holding_past(1);
+    let setup = Setup::new(cluster, ROWS, server);
+    let (run, database) = (|| setup.run("scored.csv"), &setup.database);
+    let first = run().start();
+    setup.server.wait_for_calls(ROWS);
+    database.wait_for(1, "answers");
+    first.kill_when(|| true);
+    end_leases(database);
+    free.store(ROWS - 2, Ordering::Release);
+    let second = run().start();
+    setup.server.wait_for_calls(ROWS + CALLS);
+    database.wait_for(ROWS - 2, "answers");
+    database.wait_for(1, "runs WHERE maybe_billed_twice = 8");
+    second.kill_when(|| true);
+    end_leases(database);
+    free.store(ROWS, Ordering::Release);
+    let third = run().args("--max-calls 1").done();
+    third.exits(3).says("9 rows may have been billed twice");
+    database.wait_for(1, "runs WHERE maybe_billed_twice = 0");
+    let last = run().done();
+    last.exits(0).says("1 row may have been billed twice");
+    setup.check("scored.csv");
+}
+
+#[test]
 fn a_row_whose_call_got_no_answer_counts_once_for_the_next_run_that_asks() {
     let Some(cluster) = shared() else { return };
     let server = Server::start(|request: &Request| match &*request.name() {
