@@ -11,6 +11,7 @@ use super::request_key::RequestKey;
 
 /// What is known of a ledger that is open for a run. The default is that of a run without one.
 #[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is asked by itself")]
 pub(crate) struct LedgerFacts {
     /// Whether the ledger was there when it was opened.
     pub(crate) existed: bool,
@@ -22,6 +23,8 @@ pub(crate) struct LedgerFacts {
     pub(crate) previous_run: PreviousRun,
     /// Whether this run continues the previous one, or retries what failed there.
     pub(crate) continues: bool,
+    /// Whether that run was stopped and had got past rows that failed.
+    pub(crate) has_failures: bool,
     /// What the run's own ledger has of the run that this one continues.
     pub(crate) earlier_answers: Option<EarlierAnswers>,
     /// What the run's own ledger has and will lose with the run's first answer.

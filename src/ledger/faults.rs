@@ -8,7 +8,7 @@ use rusqlite::functions::FunctionFlags;
 
 use super::known_limit::KnownLimit;
 use super::request_key::RequestKey;
-use super::store::{AnswerCounts, ClaimResult, FinishedRun, LeaseRenewal, Store, Work};
+use super::store::{AnswerCounts, ClaimResult, LeaseRenewal, RunEnd, Store, Work};
 
 /// When and how storing answers or looking them up fails.
 #[derive(Debug, Clone, Copy)]
@@ -78,8 +78,8 @@ impl<S: Store> Store for FailingStore<S> {
         self.store.add_failing(keys);
     }
 
-    fn end(&mut self, finished: Option<FinishedRun>) {
-        self.store.end(finished);
+    fn end(&mut self, end: RunEnd) {
+        self.store.end(end);
     }
 
     fn count(&self) -> Option<AnswerCounts> {
@@ -134,7 +134,7 @@ impl Store for HangingStore {
 
     fn add_failing(&mut self, _: Vec<RequestKey>) {}
 
-    fn end(&mut self, _: Option<FinishedRun>) {}
+    fn end(&mut self, _: RunEnd) {}
 
     fn count(&self) -> Option<AnswerCounts> {
         None

@@ -105,6 +105,19 @@ pub(crate) enum Contact {
     GivenUp(Error),
 }
 
+/// How a run ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum RunEnd {
+    /// It was stopped, and can be continued.
+    #[default]
+    Stopped,
+    /// It can be continued once inputs are fixed that could not be used. All others are done, so their failed rows may be
+    /// asked about again.
+    WithoutSomeInputs,
+    /// It reached the end of its input.
+    Finished(FinishedRun),
+}
+
 /// How a run reached the end of its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FinishedRun {
@@ -161,9 +174,8 @@ pub(crate) trait Store: Send {
     /// The service has failed on these requests; stored with the next group or at the end.
     fn add_failing(&mut self, keys: Vec<RequestKey>);
 
-    /// The run is over, and its worker with all its claims; `finished` where it reached the end of its input. Its summary says
-    /// what may be billed twice.
-    fn end(&mut self, finished: Option<FinishedRun>);
+    /// The run is over, and its worker with all its claims. Its summary says what may be billed twice.
+    fn end(&mut self, end: RunEnd);
 
     /// How many answers there are.
     fn count(&self) -> Option<AnswerCounts>;

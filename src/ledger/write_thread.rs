@@ -20,8 +20,7 @@ use super::request_key::RequestKey;
 #[cfg(feature = "postgres")]
 use super::store::LeaseRenewal;
 use super::store::{
-    AnswerCounts, ClaimRequest, ClaimResult, Contact, FinishedRun, Payload, Record, Release, Store,
-    Work,
+    AnswerCounts, ClaimRequest, ClaimResult, Contact, Payload, Record, Release, RunEnd, Store, Work,
 };
 use crate::base::error::{Error, Result};
 use crate::telemetry::event::DoubleBills;
@@ -69,7 +68,7 @@ pub(super) struct Notes(Mutex<NewNotes>);
 pub(super) struct NewNotes {
     pub(super) limit: Option<KnownLimit>,
     pub(super) failing: Vec<RequestKey>,
-    pub(super) finished: Option<FinishedRun>,
+    pub(super) end: RunEnd,
     /// The other way: why the run must stop, although what it stores is still kept.
     pub(super) given_up: Option<Error>,
 }
@@ -218,8 +217,8 @@ impl<S: Store> WriteThread<S> {
         // What a disk says after a failure cannot be trusted.
         if broken.is_none() {
             self.pass_on_notes();
-            let finished = self.notes.lock().finished;
-            self.store.end(finished);
+            let end = self.notes.lock().end;
+            self.store.end(end);
         }
         self.store.count()
     }
@@ -288,7 +287,7 @@ impl<S: Store> WriteThread<S> {
         }
     }
 
-    /// Passes new notes on to the store. How the run finished stays a note until the end: claims may still be given back.
+    /// Passes new notes on to the store. How the run ended stays a note until the end: claims may still be given back.
     fn pass_on_notes(&mut self) {
         let (limit, failing) = {
             let mut notes = self.notes.lock();

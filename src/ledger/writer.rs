@@ -25,7 +25,7 @@ use super::request_key::{RequestHasher, RequestKey, RunId};
 use super::request_uuids::RequestUuids;
 use super::sealed_failure::SealedFailure;
 use super::store::{
-    AnswerCounts, CALLS_AT_START, ClaimRequest, FinishedRun, Payload, Record, Release, Store,
+    AnswerCounts, CALLS_AT_START, ClaimRequest, Payload, Record, Release, RunEnd, Store,
 };
 use super::write_thread::{Claimed, Notes, Pending, WriteThread};
 use crate::base::error::{Error, Result};
@@ -343,10 +343,9 @@ impl LedgerWriter {
         }
     }
 
-    /// Records that the run has reached the end of its input, once its answers are durable: what is written to the same
-    /// output after it is another run.
-    pub(crate) fn finish(&self, finished: FinishedRun) {
-        self.notes.lock().finished = Some(finished);
+    /// Records how the run has ended, once its answers are durable. Unless that is said, it was stopped.
+    pub(crate) fn end(&self, end: RunEnd) {
+        self.notes.lock().end = end;
     }
 
     /// Stores the load that the service was just found to accept, with the next answers or at the end.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::outcome::Stop;
 use super::parts::Scorer;
-use crate::ledger::{FinishedRun, KnownOutcome, LookupResult, RequestKey};
+use crate::ledger::{KnownOutcome, LookupResult, RequestKey, RunEnd};
 use crate::pace::{Closed, FreshRows, Permit};
 use crate::service::Service;
 use crate::telemetry::event::{CancelReason, Event, Origin};
@@ -119,10 +119,10 @@ impl<S> Scorer<S> {
         self.recorder.answers_ended();
     }
 
-    /// Has the ledger remember that the run came to the end of its input.
-    pub(crate) fn finish(&self, finished: FinishedRun) {
+    /// Has the ledger remember how the run has ended.
+    pub(crate) fn end(&self, end: RunEnd) {
         if let Some(ledger) = &self.recorder.ledger {
-            ledger.finish(finished);
+            ledger.end(end);
         }
     }
 }

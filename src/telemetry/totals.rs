@@ -111,12 +111,16 @@ impl Stats {
         self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Broken))
     }
 
+    /// Whether the run has reached the end of its input, apart from files that it could not use.
+    #[must_use]
+    pub(crate) const fn has_all_usable_rows(&self) -> bool {
+        self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Part))
+    }
+
     /// Whether the run has reached the end of its input and has left nothing for another run to continue.
     #[must_use]
     pub(crate) const fn is_finished(&self) -> bool {
-        self.cancelled.is_none()
-            && self.file_failed.is_none()
-            && !matches!(self.input_end, Some(InputEnd::Part))
+        self.has_all_usable_rows() && self.file_failed.is_none()
     }
 
     /// How the run ended, for the exit code, unless [failures are accepted](super::accepted_failures).

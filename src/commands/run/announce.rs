@@ -222,7 +222,7 @@ fn lacking(ledger: &PreparedLedger) -> Option<String> {
 
 /// A warning where failed rows are to be retried, but the run has others left: somebody may expect to pay for few calls.
 fn unfinished(ledger: &PreparedLedger) -> Option<String> {
-    (ledger.is_retry() && ledger.facts.previous_run == PreviousRun::Stopped).then(|| {
+    (ledger.is_retry() && ledger.facts.has_failures).then(|| {
         "the earlier run is not finished: only the rows that it has left are sent, and `--retry-failed` after that sends those \
          that failed"
             .to_owned()

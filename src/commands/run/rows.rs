@@ -101,13 +101,14 @@ pub(super) fn run_rows<S: Service>(
     Ok(end_files(scorer.events(), writer, error, record, lookup))
 }
 
-/// Has the ledger remember a run that reached the end of its input. With an output `beside` its own that is not complete, it is
-/// still the run that continues.
+/// Has the ledger remember how the run has ended. With an output in the directory that is not complete, it is still the run that
+/// continues.
 pub(super) fn finish<S>(scorer: &Scorer<S>, beside: UnfinishedFiles) {
-    let events = scorer.events();
-    if events.with_stats(Stats::is_finished) && !beside.any_partial {
-        scorer.finish(events.with_stats(|stats| RunLedger::finished(stats, beside)));
-    }
+    scorer.end(
+        scorer
+            .events()
+            .with_stats(|stats| RunLedger::end(stats, beside)),
+    );
 }
 
 /// How the reader ended. After a stop, one that waits for a silent pipe never ends.

@@ -10,7 +10,7 @@ use crate::output::PARTIAL;
 /// How the names of rejects end.
 const REJECTS: [&str; 3] = [".rejects.csv", ".rejects.tsv", ".rejects.jsonl"];
 
-/// Files in the directory of the outputs that this run did not write, and that need the answers in the ledger.
+/// Files in the directory of the outputs that this run did not finish, and that need the answers in the ledger.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnfinishedFiles {
     /// An output is not complete. The run that wrote it can be continued.
@@ -20,7 +20,7 @@ pub(super) struct UnfinishedFiles {
 }
 
 impl UnfinishedFiles {
-    /// Looks for them beside the files of this run: an output may be called as rejects are.
+    /// Looks for them beside the finished files of this run: an output may be called as rejects are.
     pub(super) fn find(directory: &Path, ours: &HashSet<&Path>) -> Self {
         let mut found = Self::default();
         // In a directory that cannot be listed there may be anything.

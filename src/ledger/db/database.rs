@@ -33,7 +33,7 @@ use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::request_key::RequestKey;
 use crate::ledger::store::{
     AnswerCounts, CALLS_AT_START, ClaimResult, Contact, FinishedRun, LeaseRenewal, Payload, Record,
-    Store, Work,
+    RunEnd, Store, Work,
 };
 use crate::raw_json::Pointer;
 
@@ -358,13 +358,16 @@ impl Database {
         transaction.commit()
     }
 
-    /// The run was stopped, and has lost no answers itself. Its summary says what may be billed twice.
-    fn stop_run(&mut self) -> rusqlite::Result<()> {
+    /// The run can be continued, and has lost no answers itself. Its summary says what may be billed twice.
+    fn stop_run(&mut self, drops_failures: bool) -> rusqlite::Result<()> {
         let WriteScope { checksums, run, .. } = &mut self.scope;
         let transaction = writing(&self.connection)?;
         run.calls = self.lost_calls.saturating_sub(self.counted);
         run.maybe_billed_twice = 0;
         run.record_counts(&transaction, *checksums)?;
+        if drops_failures {
+            failures::remove_of(&transaction, run.id())?;
+        }
         transaction.commit()
     }
 
@@ -431,21 +434,23 @@ impl Store for Database {
         self.failing.extend(keys);
     }
 
-    fn end(&mut self, finished: Option<FinishedRun>) {
+    fn end(&mut self, end: RunEnd) {
         // No call is out any more.
         self.space = Space::Kept(None);
         // If this fails, the next run searches for the limit itself.
         let _ = self.limits.record_last(&self.connection);
         // If this fails, the next run takes requests that always fail for an outage, and waits.
         let _ = self.record_failing();
-        if let Some(finished) = finished {
-            // If this fails, the next run to the same output takes itself for this one and continues it. That is not worth
-            // failing for when every row is written.
-            let _ = self.end_run(finished);
-        } else if self.scope.own || self.scope.run.maybe_billed_twice > 0 {
-            // If this fails, the next run counts calls that have ended, or that were counted.
-            let _ = self.stop_run();
-        }
+        // If these fail, the next run to the same output takes itself for this one and continues it, counts calls that have ended,
+        // or that were counted. That is not worth failing for when every row is written.
+        let _ = match end {
+            RunEnd::Finished(finished) => self.end_run(finished),
+            RunEnd::WithoutSomeInputs => self.stop_run(true),
+            RunEnd::Stopped if self.scope.own || self.scope.run.maybe_billed_twice > 0 => {
+                self.stop_run(false)
+            }
+            RunEnd::Stopped => Ok(()),
+        };
         // If this fails, others find out that the worker is gone.
         let _ = self.end_worker();
     }

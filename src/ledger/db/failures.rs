@@ -35,6 +35,13 @@ pub(super) fn put(
         .map(drop)
 }
 
+/// Removes the failures of a run.
+pub(super) fn remove_of(connection: &Connection, run: i64) -> rusqlite::Result<()> {
+    connection
+        .execute("DELETE FROM failures WHERE run = ?", [run])
+        .map(drop)
+}
+
 /// The failure that is stored for a request of a run. A damaged one counts as absent: the request is sent again.
 pub(crate) fn find(
     connection: &Connection,

@@ -15,8 +15,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::answers;
 use super::checksum::Checksums;
 use super::errors::damaged;
-use super::failing;
 use super::schema::fresh_from;
+use super::{failing, failures};
 use crate::ledger::request_key::{KeyHash, RunId};
 use crate::ledger::store::FinishedRun;
 
@@ -166,7 +166,7 @@ impl RunRecord {
         let id: i64 = connection.query_row(RECORD, values, |row| row.get(0))?;
         if self.id.replace(id).is_none() {
             // What another run to this output must not send again means nothing to this one.
-            connection.execute("DELETE FROM failures WHERE run = ?", [id])?;
+            failures::remove_of(connection, id)?;
         }
         Ok(())
     }
@@ -223,7 +223,7 @@ impl RunRecord {
         let Some(id) = self.id else {
             return Ok(());
         };
-        connection.execute("DELETE FROM failures WHERE run = ?", [id])?;
+        failures::remove_of(connection, id)?;
         let FinishedRun { failed, unsent } = finished;
         let said = Self {
             calls: 0,
@@ -253,7 +253,7 @@ impl RunRecord {
         let Some(id) = self.id else {
             return Ok(());
         };
-        connection.execute("DELETE FROM failures WHERE run = ?", [id])?;
+        failures::remove_of(connection, id)?;
         connection
             .execute("DELETE FROM runs WHERE id = ?", [id])
             .map(drop)

@@ -31,8 +31,8 @@ use crate::ledger::lookup_result::{AnsweredIn, KnownOutcome, LookupResult};
 use crate::ledger::request_key::{KeyHash, RequestHasher, RequestKey};
 use crate::ledger::sealed_failure::SealedFailure;
 use crate::ledger::store::{
-    AnswerCounts, ClaimRequest, ClaimResult, Contact, FinishedRun, LeaseRenewal, Payload, Record,
-    Store, Work,
+    AnswerCounts, ClaimRequest, ClaimResult, Contact, LeaseRenewal, Payload, Record, RunEnd, Store,
+    Work,
 };
 use crate::raw_json::Pointer;
 use crate::telemetry::event::DoubleBills;
@@ -388,9 +388,12 @@ impl Store for ServerStore {
     /// Which users a service fails on is not shared.
     fn add_failing(&mut self, _: Vec<RequestKey>) {}
 
-    fn end(&mut self, finished: Option<FinishedRun>) {
+    fn end(&mut self, end: RunEnd) {
         self.contact.end();
-        let (server, stopped) = (Arc::clone(&self.server), finished.is_none());
+        let (server, stopped) = (
+            Arc::clone(&self.server),
+            !matches!(end, RunEnd::Finished(_)),
+        );
         let left = |store: &mut Self| {
             store.give_back()?;
             store.worker.leave(&server)

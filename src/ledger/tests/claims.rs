@@ -12,7 +12,9 @@ use crate::ledger::clock::millis;
 use crate::ledger::db::database::Database;
 use crate::ledger::lease::Holding;
 use crate::ledger::lookup_result::{AnsweredIn, KnownOutcome};
-use crate::ledger::store::{ClaimRequest, ClaimResult, LeaseRenewal, Payload, Record, Store, Work};
+use crate::ledger::store::{
+    ClaimRequest, ClaimResult, LeaseRenewal, Payload, Record, RunEnd, Store, Work,
+};
 use crate::ledger::write_thread::Claimed;
 use crate::ledger::{LedgerSettings, Release, RequestHasher, RequestKey, Reuse, Urgency};
 
@@ -277,11 +279,11 @@ fn what_was_taken_over_counts_for_the_next_run_until_a_call_for_it_has_ended() {
     let mut stopped = Process::start(&place);
     assert_eq!(stopped.claim([2, 3, 4]), [TAKEN_OVER, TAKEN_OVER, OURS]);
     stopped.release_as(&[2], true);
-    stopped.database.end(None);
+    stopped.database.end(RunEnd::Stopped);
     let mut last = Process::start(&place);
     assert_eq!(last.claim([2, 3, 4]), [TAKEN_OVER, TAKEN_OVER, OURS]);
     last.answer(&[2, 3, 4]);
-    last.database.end(None);
+    last.database.end(RunEnd::Stopped);
     let mut fresh = Process::start_fresh(&place);
     assert_eq!(fresh.claim([1, 2, 3, 4]), [OURS, OURS, OURS, OURS]);
 }

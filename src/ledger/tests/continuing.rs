@@ -11,7 +11,7 @@ use crate::ledger::lookup_result::AnsweredIn;
 use crate::ledger::packed::UuidBuffer;
 use crate::ledger::{
     ClosedLedger, FinishedRun, LedgerSettings, LookupResult, OpenLedger, PreviousRun, Removal,
-    Reuse,
+    Reuse, RunEnd,
 };
 use crate::telemetry::pace::{FoundLimit, Limit};
 use crate::verdict::Answer;
@@ -105,10 +105,10 @@ fn finish(settings: LedgerSettings, body: &[u8], answer: &Answer) {
     let run = TestRun::new(settings);
     run.keep(body, answer);
     run.keep_failure(b"{}", &refused());
-    run.writer.finish(FinishedRun {
+    run.writer.end(RunEnd::Finished(FinishedRun {
         failed: 1,
         unsent: 1,
-    });
+    }));
     run.close(Removal::Never);
 }
 
@@ -160,6 +160,30 @@ fn a_finished_run_is_not_continued_but_its_failed_rows_can_be_retried() {
 }
 
 #[test]
+fn failed_rows_can_be_retried_once_only_inputs_are_left_that_cannot_be_used() {
+    let place = Directory::new();
+    for settings in [place.own(), place.shared()] {
+        let retry = reusing(Reuse::Retry, settings.clone());
+        let run = TestRun::new(settings.clone());
+        run.keep(BODY, &answer("t-1"));
+        run.keep_failure(b"{}", &refused());
+        run.writer.end(RunEnd::WithoutSomeInputs);
+        run.close(Removal::Never);
+        let known = facts(retry.clone());
+        assert_eq!(known.previous_run, PreviousRun::Stopped);
+        assert!(known.continues && !known.has_failures);
+        assert_eq!(find(retry.clone(), BODY), current(answer("t-1")));
+        assert_eq!(find(retry.clone(), b"{}"), LookupResult::default());
+        // A retry that is stopped gets past what has failed again.
+        let run = TestRun::new(retry.clone());
+        run.keep_failure(b"{}", &refused());
+        run.close(Removal::Never);
+        assert!(facts(retry.clone()).has_failures);
+        assert_eq!(find(retry, b"{}"), failed(refused()));
+    }
+}
+
+#[test]
 fn runs_to_standard_output_at_the_same_time_leave_a_sound_ledger() {
     let place = Directory::new();
     let to_stdout = || LedgerSettings {
@@ -171,10 +195,10 @@ fn runs_to_standard_output_at_the_same_time_leave_a_sound_ledger() {
     let second = TestRun::new(reusing(Reuse::Nothing, to_stdout()));
     for run in [first, second] {
         run.keep(BODY, &answer("t-1"));
-        run.writer.finish(FinishedRun {
+        run.writer.end(RunEnd::Finished(FinishedRun {
             failed: 1,
             unsent: 0,
-        });
+        }));
         run.close(Removal::Never);
         assert_eq!(find(to_stdout(), BODY), current(answer("t-1")));
     }
@@ -199,7 +223,7 @@ fn of_runs_that_start_over_at_the_same_time_none_uses_an_earlier_ones_answers() 
             ..current(answer("t-1"))
         };
         assert_eq!(look(), Some((found, AnsweredIn::ThisRun)));
-        run.writer.finish(COMPLETE);
+        run.writer.end(RunEnd::Finished(COMPLETE));
         run.close(Removal::Never);
     }
     // A clock that was wrong once does no harm for long.

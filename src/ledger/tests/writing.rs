@@ -12,7 +12,7 @@ use futures::future::join_all;
 use super::support::{Directory, answer, open, wait};
 use crate::ledger::store::{AnswerCounts, ClaimResult, LeaseRenewal, Store, Work};
 use crate::ledger::writer::WriterSettings;
-use crate::ledger::{FinishedRun, KnownLimit, LedgerWriter, RequestHasher, RequestKey};
+use crate::ledger::{KnownLimit, LedgerWriter, RequestHasher, RequestKey, RunEnd};
 
 /// Notes how many answers each group has; fails at one of them, and waits for permission before each.
 struct ObservedStore {
@@ -40,7 +40,7 @@ impl Store for ObservedStore {
 
     fn add_failing(&mut self, _: Vec<RequestKey>) {}
 
-    fn end(&mut self, _: Option<FinishedRun>) {}
+    fn end(&mut self, _: RunEnd) {}
 
     fn count(&self) -> Option<AnswerCounts> {
         None

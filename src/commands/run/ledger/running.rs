@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::disk_space::{self, HowFar};
 use super::super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit};
-use crate::ledger::{ClosedLedger, FinishedRun, OutputLock, Removal, RunningLedger};
+use crate::ledger::{ClosedLedger, FinishedRun, OutputLock, Removal, RunEnd, RunningLedger};
 use crate::observe::{KeptKind, KeptLedger};
 use crate::output::Sealed;
 use crate::telemetry::event::CancelReason;
@@ -73,17 +73,20 @@ impl RunLedger {
         disk_space::for_the_answers(error, far, stats)
     }
 
-    /// What to record of a run that reached the end of its input.
-    pub(in crate::commands::run) fn finished(
-        stats: &Stats,
-        beside: UnfinishedFiles,
-    ) -> FinishedRun {
+    /// What to record of how a run has ended.
+    pub(in crate::commands::run) fn end(stats: &Stats, beside: UnfinishedFiles) -> RunEnd {
+        if beside.any_partial || !stats.has_all_usable_rows() {
+            return RunEnd::Stopped;
+        }
+        if stats.file_failed.is_some() {
+            return RunEnd::WithoutSomeInputs;
+        }
         let files = stats.skipped_with_rejects + beside.rejects;
         let failed = stats.failed_calls();
-        FinishedRun {
+        RunEnd::Finished(FinishedRun {
             failed: failed + files,
             unsent: stats.failures() - failed,
-        }
+        })
     }
 
     /// Closes the ledger, after its writer has gone. `rows_stay` when there is an output, whole or not.

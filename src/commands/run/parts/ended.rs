@@ -110,9 +110,11 @@ impl PartsEnd {
         });
     }
 
-    /// What other runs have left unfinished in the directory.
+    /// What this run and others have left unfinished in the directory.
     pub(in crate::commands::run) fn unfinished_beside(&self) -> UnfinishedFiles {
-        let ours: HashSet<&Path> = { self.files.iter() }
+        let is_done =
+            |file: &&FileSummary| matches!(file.state, FileState::Finished | FileState::Skipped);
+        let ours: HashSet<&Path> = { self.files.iter().filter(is_done) }
             .flat_map(|file| [file.output.as_deref(), file.rejects.as_deref()])
             .flatten()
             .collect();
