@@ -90,6 +90,13 @@ impl RowTally {
         self.thresholds.as_ref()
     }
 
+    /// It turns out that levels have decided, and not these thresholds.
+    pub(crate) fn decided_by_level(&mut self) {
+        self.thresholds = None;
+        self.what_if = None;
+        self.decided_otherwise = 0;
+    }
+
     /// Counts a row, with the verdict that its user had before, if that is known.
     pub(crate) fn count(&mut self, row: TalliedRow<'_>, past: Option<PastVerdict>) {
         let TalliedRow {

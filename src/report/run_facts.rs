@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::base::error::quoted;
@@ -56,6 +57,9 @@ pub(crate) struct RunFacts {
     /// Not in the summaries of older versions, and null without a price.
     #[serde(default)]
     pub(super) cost: Option<CostFacts>,
+    /// The levels that have decided. Not in the summaries of older versions, and null where thresholds have.
+    #[serde(default)]
+    levels: Option<IgnoredAny>,
 }
 
 /// A part of the input.
@@ -155,6 +159,12 @@ pub(super) struct CostFacts {
 }
 
 impl RunFacts {
+    /// Whether levels have decided, and not thresholds.
+    #[must_use]
+    pub(crate) const fn is_by_level(&self) -> bool {
+        self.levels.is_some()
+    }
+
     /// Reads a summary.
     ///
     /// # Errors

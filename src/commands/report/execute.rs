@@ -94,7 +94,7 @@ fn read(
         .transpose()?;
     let (mut past, earlier) = earlier.unzip();
     let CountedFile {
-        tally,
+        mut tally,
         groups,
         pairing,
         sandbox,
@@ -109,6 +109,9 @@ fn read(
         (Some(facts), Some(path)) => summary::compare(facts, path, &tally, &opened.name)?,
         _ => false,
     };
+    if !redecided && run.as_ref().is_some_and(RunFacts::is_by_level) {
+        tally.decided_by_level();
+    }
     if opened.ignored.any() {
         warn(&bytes_ignored(&opened.name));
     }

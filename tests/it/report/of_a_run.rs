@@ -140,8 +140,13 @@ fn decisions_by_level_have_no_thresholds_in_their_page() {
     let place = Place::with("users.csv", users::csv(20));
     let args = "run users.csv -o scored.csv --sandbox --report r.html";
     let levels = "--decide-by level=/summary/risk_level --approve-levels 0 --block-levels 2";
-    place.rescore(args).args(levels).done();
-    let page = place.text("r.html");
-    has(&page, &["decided by level"]);
-    assert!(!page.contains("aria-labelledby=\"what-if\"") && !page.contains("approve up to"));
+    let run = place.rescore(args).args("--summary s.json").args(levels);
+    run.done();
+    let again = "report scored.csv --run s.json -o again.html";
+    place.rescore(again).done().exits(0);
+    for page in ["r.html", "again.html"] {
+        let page = place.text(page);
+        has(&page, &["decided by level"]);
+        assert!(!page.contains("aria-labelledby=\"what-if\"") && !page.contains("approve up to"));
+    }
 }
