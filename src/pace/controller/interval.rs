@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::state::{Controller, Interval, LEAST_RATE, SinceCut};
+use super::state::{COMPARED, Controller, Interval, LEAST_RATE, SinceCut};
 use crate::pace::latency::Trend;
 use crate::pace::limit_search::QuietInterval;
 use crate::pace::throughput::LEAST_UNMEASURED;
@@ -69,7 +69,7 @@ impl Controller {
     pub(super) fn pace_used(&self, now: Duration) -> f64 {
         let lasted = at_least_an_interval(now, self.interval.began);
         let begun = self.last_pace.max(f64::from(self.interval.calls) / lasted);
-        self.rate.value().min((begun * 2.0).max(LEAST_RATE))
+        self.searched_rate().min((begun * 2.0).max(LEAST_RATE))
     }
 
     /// More refusals than are random say something about the pace.
@@ -83,12 +83,23 @@ impl Controller {
             self.cut_for = now;
             self.since_cut = SinceCut::default();
         }
+        let was_comparing = self.random.is_comparing();
+        if self.random.compare(now, self.rate.is_holding()) {
+            let refused = self.rate.value();
+            self.rate.limit_between(refused * COMPARED, refused);
+        }
+        if self.random.is_comparing() != was_comparing {
+            self.cause = Some(PaceCause::RandomRefusals);
+        }
         // What headers asked for may be over.
         self.set_limiter(now);
     }
 
     /// Nothing was refused in the interval that is over: both searches continue.
     fn search_on(&mut self, now: Duration, length: Duration, over: &Interval, trend: Trend) {
+        if self.random.is_comparing() {
+            return;
+        }
         let quiet = QuietInterval {
             length,
             step: (length * 2).max(SHORTEST_STEP).max(self.window.shown()),

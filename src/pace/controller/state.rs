@@ -86,6 +86,8 @@ pub(super) struct Interval {
 pub(super) const FIRST_RATE: f64 = 10.0;
 /// The first calls in flight of such a run: enough to reach that rate with answers of 0.4 s.
 const FIRST_IN_FLIGHT: f64 = 4.0;
+/// The share of the pace at which random refusals are compared: of two fifths that a limit refuses, none would be left.
+pub(super) const COMPARED: f64 = 0.5;
 /// A call a minute: a limit below that is kept by pauses.
 pub(super) const LEAST_RATE: f64 = 1.0 / 60.0;
 
@@ -165,10 +167,20 @@ impl Controller {
 
     /// Calls a second that are allowed now; `None` if nothing limits them.
     pub(in crate::pace) fn rate(&self, now: Duration) -> Option<f64> {
-        let own = (!self.unlimited).then(|| self.rate.value());
+        let own = (!self.unlimited).then(|| self.searched_rate());
         match (own, self.quota_hint.rate(now)) {
             (Some(own), Some(hinted)) => Some(own.min(hinted)),
             (own, hinted) => own.or(hinted),
+        }
+    }
+
+    /// The rate that the search allows now.
+    pub(super) fn searched_rate(&self) -> f64 {
+        let rate = self.rate.value();
+        if self.random.is_comparing() {
+            rate * COMPARED
+        } else {
+            rate
         }
     }
 

@@ -157,6 +157,11 @@ impl LimitSearch {
         })
     }
 
+    /// Whether the value is held just below a limit.
+    pub(in crate::pace) const fn is_holding(&self) -> bool {
+        matches!(self.stage, Stage::Holding { .. })
+    }
+
     /// Whether the value is the most that the user allows.
     pub(in crate::pace) const fn is_at_most(&self) -> bool {
         self.value >= self.most

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::comparison::PaceComparison;
 use super::in_order::FirstTryOutcome;
 use super::rows::RefusedRows;
 use super::share::{HIGHEST_SHARE, RandomShare};
@@ -17,6 +18,8 @@ pub(in crate::pace) struct RandomRefusals {
     share: Option<RandomShare>,
     /// It was seen at the lowest pace that is tried without a measurement.
     is_from_lowest: bool,
+    /// Whether it is refused at half of the pace as well.
+    comparison: PaceComparison,
     /// Refusals that no limit explains, while they are counted.
     unexplained: Option<UnexplainedRefusals>,
     /// Refusals that turned out to be about their rows.
@@ -105,6 +108,27 @@ impl RandomRefusals {
         Some(measured)
     }
 
+    /// Whether it turns out that there are no random refusals besides a limit. Where the search holds one, half of its pace is
+    /// tried for comparison.
+    pub(in crate::pace) fn compare(&mut self, now: Duration, is_holding: bool) -> bool {
+        let is_limit = match self.share() {
+            Some(share) => self.comparison.go_on(now, is_holding, share),
+            None => self.is_comparing(),
+        };
+        if is_limit {
+            self.share = None;
+        }
+        if self.share.is_none() {
+            self.comparison = PaceComparison::Due;
+        }
+        is_limit
+    }
+
+    /// Whether half of the pace is tried.
+    pub(in crate::pace) const fn is_comparing(&self) -> bool {
+        matches!(self.comparison, PaceComparison::Running { .. })
+    }
+
     /// A call ended, while this many are still out.
     pub(in crate::pace) fn ended(&mut self, number: u64, outcome: FirstTryOutcome, out: usize) {
         self.latest = self.latest.max(number);
@@ -130,6 +154,7 @@ impl RandomRefusals {
             FirstTryOutcome::NotCounted => {}
         }
         if let Some(share) = &mut self.share {
+            self.comparison.note(outcome);
             share.note(number, outcome, out);
             if share.is_gone() || share.is_too_high() {
                 self.share = None;

@@ -4,6 +4,7 @@
 //! sustain speak against it. If they continue at ever lower paces, their share is random: the cuts are taken back, and from
 //! then on only refusals beyond that share say something about the pace.
 
+mod comparison;
 mod detection;
 mod in_order;
 mod rows;
