@@ -23,8 +23,8 @@ pub(crate) struct LedgerFacts {
     pub(crate) previous_run: PreviousRun,
     /// Whether this run continues the previous one, or retries what failed there.
     pub(crate) continues: bool,
-    /// Whether that run was stopped and had got past rows that failed.
-    pub(crate) has_failures: bool,
+    /// Whether that run has left only failed rows of the inputs that it could use.
+    pub(crate) only_failed: bool,
     /// What the run's own ledger has of the run that this one continues.
     pub(crate) earlier_answers: Option<EarlierAnswers>,
     /// What the run's own ledger has and will lose with the run's first answer.

@@ -111,8 +111,7 @@ pub(crate) enum RunEnd {
     /// It was stopped, and can be continued.
     #[default]
     Stopped,
-    /// It can be continued once inputs are fixed that could not be used. All others are done, so their failed rows may be
-    /// asked about again.
+    /// It can be continued once inputs are fixed that could not be used. Of all others only failed rows are left.
     WithoutSomeInputs,
     /// It reached the end of its input.
     Finished(FinishedRun),

@@ -222,7 +222,9 @@ fn lacking(ledger: &PreparedLedger) -> Option<String> {
 
 /// A warning where failed rows are to be retried, but the run has others left: somebody may expect to pay for few calls.
 fn unfinished(ledger: &PreparedLedger) -> Option<String> {
-    (ledger.is_retry() && ledger.facts.has_failures).then(|| {
+    let facts = &ledger.facts;
+    let has_others = facts.previous_run == PreviousRun::Stopped && !facts.only_failed;
+    (ledger.is_retry() && has_others).then(|| {
         "the earlier run is not finished: only the rows that it has left are sent, and `--retry-failed` after that sends those \
          that failed"
             .to_owned()

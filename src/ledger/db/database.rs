@@ -206,7 +206,7 @@ impl Database {
         self.limits.record(&transaction)?;
         failing::record(&transaction, *context, &self.failing, SystemTime::now())?;
         if work.calls.is_some() || work.double_bills.is_some() {
-            run.record_counts(&transaction, *checksums)?;
+            run.record_stop(&transaction, *checksums)?;
         }
         if !answers.is_empty() {
             run.drop_leftover(&transaction, *checksums, *context)?;
@@ -359,15 +359,13 @@ impl Database {
     }
 
     /// The run can be continued, and has lost no answers itself. Its summary says what may be billed twice.
-    fn stop_run(&mut self, drops_failures: bool) -> rusqlite::Result<()> {
+    fn stop_run(&mut self, only_failed: bool) -> rusqlite::Result<()> {
         let WriteScope { checksums, run, .. } = &mut self.scope;
         let transaction = writing(&self.connection)?;
         run.calls = self.lost_calls.saturating_sub(self.counted);
         run.maybe_billed_twice = 0;
-        run.record_counts(&transaction, *checksums)?;
-        if drops_failures {
-            failures::remove_of(&transaction, run.id())?;
-        }
+        run.only_failed = only_failed;
+        run.record_stop(&transaction, *checksums)?;
         transaction.commit()
     }
 

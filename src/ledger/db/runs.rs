@@ -54,6 +54,8 @@ pub(crate) struct RunRecord {
     pub(crate) calls: u32,
     /// Rows that may be billed twice, as starts of the run have counted and no summary has said.
     pub(crate) maybe_billed_twice: u32,
+    /// Only failed rows are left of the inputs that could be used, as others could not be.
+    pub(crate) only_failed: bool,
 }
 
 impl RunRecord {
@@ -67,6 +69,7 @@ impl RunRecord {
             leftover: false,
             calls: 0,
             maybe_billed_twice: 0,
+            only_failed: false,
         }
     }
 
@@ -76,8 +79,8 @@ impl RunRecord {
         checksums: Checksums,
         name: KeyHash,
     ) -> rusqlite::Result<Option<(Self, PreviousRun)>> {
-        const QUERY: &str = "SELECT id, started, not_before, leftover, finished, checksum, calls, unsent, maybe_billed_twice
-            FROM runs WHERE name = ?";
+        const QUERY: &str = "SELECT id, started, not_before, leftover, finished, checksum, calls, unsent, maybe_billed_twice,
+            only_failed FROM runs WHERE name = ?";
         let read = |row: &Row<'_>| {
             let run = Self {
                 name,
@@ -87,6 +90,7 @@ impl RunRecord {
                 leftover: row.get(3)?,
                 calls: row.get(6)?,
                 maybe_billed_twice: row.get(8)?,
+                only_failed: row.get(9)?,
             };
             let failed: Option<i64> = row.get(4)?;
             let finished = match failed {
@@ -148,12 +152,14 @@ impl RunRecord {
         checksums: Checksums,
     ) -> rusqlite::Result<()> {
         const RECORD: &str =
-            "INSERT INTO runs (name, started, not_before, leftover, finished, unsent, calls, maybe_billed_twice, checksum)
-            VALUES (?, ?, ?, ?, NULL, 0, ?, ?, ?)
+            "INSERT INTO runs (name, started, not_before, leftover, finished, unsent, calls, maybe_billed_twice,
+                only_failed, checksum)
+            VALUES (?, ?, ?, ?, NULL, 0, ?, ?, 0, ?)
             ON CONFLICT (name) DO UPDATE SET started = excluded.started, not_before = excluded.not_before,
                 leftover = excluded.leftover, finished = NULL, unsent = 0, calls = excluded.calls,
-                maybe_billed_twice = excluded.maybe_billed_twice, checksum = excluded.checksum
+                maybe_billed_twice = excluded.maybe_billed_twice, only_failed = 0, checksum = excluded.checksum
             RETURNING id";
+        self.only_failed = false;
         let values = params![
             self.name,
             self.started,
@@ -187,22 +193,27 @@ impl RunRecord {
         self.record(connection, checksums)
     }
 
-    /// Records its counts of calls and rows, before the run has reached the end of its input.
-    pub(super) fn record_counts(
+    /// Records its counts and how it ended, unless it has reached the end of its input. Where `prune` or `forget` has removed it
+    /// meanwhile, another run may have its number.
+    pub(super) fn record_stop(
         &self,
         connection: &Connection,
         checksums: Checksums,
     ) -> rusqlite::Result<()> {
-        const COUNTS: &str =
-            "UPDATE runs SET calls = ?, maybe_billed_twice = ?, checksum = ? WHERE id = ?";
+        const STOP: &str =
+            "UPDATE runs SET calls = ?, maybe_billed_twice = ?, only_failed = ?, checksum = ?
+            WHERE id = ? AND name = ? AND started = ?";
         let checksum = self.checksum(checksums, None);
         connection
-            .prepare_cached(COUNTS)?
+            .prepare_cached(STOP)?
             .execute(params![
                 self.calls,
                 self.maybe_billed_twice,
+                self.only_failed,
                 checksum,
-                self.id
+                self.id,
+                self.name,
+                self.started
             ])
             .map(drop)
     }
@@ -228,12 +239,14 @@ impl RunRecord {
         let said = Self {
             calls: 0,
             maybe_billed_twice: 0,
+            only_failed: false,
             ..*self
         };
         let [failed, unsent] = [failed, unsent].map(|rows| i64::try_from(rows).unwrap_or(i64::MAX));
         connection
             .execute(
-                "UPDATE runs SET finished = ?, unsent = ?, calls = 0, maybe_billed_twice = 0, checksum = ?
+                "UPDATE runs SET finished = ?, unsent = ?, calls = 0, maybe_billed_twice = 0, only_failed = 0,
+                    checksum = ?
                 WHERE id = ? AND started = ? AND not_before = ? AND leftover = ?",
                 params![
                     failed,
@@ -270,6 +283,7 @@ impl RunRecord {
             ValueRef::Integer(unsent),
             ValueRef::Integer(self.calls.into()),
             ValueRef::Integer(self.maybe_billed_twice.into()),
+            ValueRef::Integer(self.only_failed.into()),
         ];
         checksums.of("runs", values)
     }

@@ -70,6 +70,8 @@ const SCHEMA: &str = "
         calls INTEGER NOT NULL,
         -- Rows perhaps billed twice that no summary has counted.
         maybe_billed_twice INTEGER NOT NULL,
+        -- Whether only failed rows are left of the inputs that could be used, as others could not be.
+        only_failed INTEGER NOT NULL,
         checksum INTEGER NOT NULL
     ) STRICT;
     -- Requests that a run must not send again: the outcome is unknown, the answer useless, or the service refused them.

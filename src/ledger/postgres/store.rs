@@ -240,6 +240,15 @@ impl ServerStore {
         Ok(())
     }
 
+    fn store_double_bills(&mut self) -> Result<(), ServerFault> {
+        let run = &self.scope.run;
+        if run.maybe_billed_twice != self.stored_double_bills {
+            self.server.wait(run.record_double_bills(&self.server))?;
+            self.stored_double_bills = run.maybe_billed_twice;
+        }
+        Ok(())
+    }
+
     /// Gives claims back that a server that was away has not heard of, or that nothing was written after.
     fn give_back(&mut self) -> Result<(), ServerFault> {
         if !self.releases.is_empty() {
@@ -340,6 +349,12 @@ impl Store for ServerStore {
 
     fn renew(&mut self) -> io::Result<LeaseRenewal> {
         let mut renewed = self.worker.renew(&self.server);
+        // What is brought in ends claims, too.
+        if renewed.is_ok()
+            && let Err(fault) = self.store_double_bills()
+        {
+            renewed = Err(fault);
+        }
         if renewed.is_ok()
             && let Err(fault) = self.bring_in()?
         {
@@ -407,14 +422,12 @@ impl Store for ServerStore {
         }
         // If these fail, the next run takes itself for this one and continues it, counts once more what this one has counted, or
         // searches for the limit itself.
-        let ended = if !stopped {
-            self.scope.run.forget(&server)
-        } else if self.stored_double_bills > 0 {
+        let ended = if stopped {
             // Its summary says so.
             self.scope.run.maybe_billed_twice = 0;
-            server.wait(self.scope.run.record_double_bills(&server))
+            self.store_double_bills()
         } else {
-            Ok(())
+            self.scope.run.forget(&server)
         };
         let _ = ended.and_then(|()| self.store_limit());
     }

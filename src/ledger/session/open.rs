@@ -23,7 +23,7 @@ use crate::ledger::db::outputs::OutputState;
 use crate::ledger::db::request_reader::ReadScope;
 use crate::ledger::db::runs::{PreviousRun, RunRecord};
 use crate::ledger::db::schema::LedgerInfo;
-use crate::ledger::db::{answers, contexts, errors, failing, failures, limits, outputs};
+use crate::ledger::db::{answers, contexts, errors, failing, limits, outputs};
 use crate::ledger::facts::{EarlierAnswers, LedgerFacts};
 #[cfg(test)]
 use crate::ledger::faults::{FailingStore, HangingStore, StoreFaults};
@@ -46,8 +46,6 @@ struct Contents {
     earlier: Option<EarlierAnswers>,
     known_limit: Option<KnownLimit>,
     failing: HashSet<RequestKey>,
-    /// Whether the run that is recorded has got past rows that failed.
-    has_failures: bool,
 }
 
 /// A ledger that is open for a run that has not started.
@@ -325,7 +323,6 @@ impl Contents {
                 }
             }
         }
-        let failed = found.map(|(run, _)| failures::any(connection, run.id()));
         let any = answers::any(connection)?;
         reader.end(connection)?;
         Ok(Self {
@@ -336,7 +333,6 @@ impl Contents {
             }),
             known_limit: limits::known(connection, info.checksums(), context, now)?,
             failing,
-            has_failures: failed.transpose()?.unwrap_or_default(),
         })
     }
 
@@ -356,7 +352,7 @@ impl Contents {
             place: (!claim.is_scratch()).then(|| claim.path().to_owned()),
             previous_run: plan.previous,
             continues: plan.continues(),
-            has_failures: self.has_failures,
+            only_failed: plan.run.only_failed,
             earlier_answers: earlier.filter(|_| !plan.replaces),
             replaced_answers: earlier.filter(|_| plan.replaces),
             lacking_answers,

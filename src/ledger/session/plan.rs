@@ -100,6 +100,9 @@ fn continued(mut run: RunRecord, reuse: Reuse, own: bool, now: i64, not_before: 
     // It did not start in the future, whatever the clock did: answers of this run must not seem to be older than it.
     run.started = run.started.min(now);
     run.not_before = run.not_before.max(not_before);
+    if reuse == Reuse::Retry && run.only_failed {
+        run.discard_failures();
+    }
     match reuse {
         // It sends every row again, including rows that earlier runs would not have sent again.
         Reuse::Nothing => run.discard_failures(),

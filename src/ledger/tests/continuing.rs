@@ -13,6 +13,7 @@ use crate::ledger::{
     ClosedLedger, FinishedRun, LedgerSettings, LookupResult, OpenLedger, PreviousRun, Removal,
     Reuse, RunEnd,
 };
+use crate::telemetry::event::DoubleBills;
 use crate::telemetry::pace::{FoundLimit, Limit};
 use crate::verdict::Answer;
 
@@ -171,16 +172,44 @@ fn failed_rows_can_be_retried_once_only_inputs_are_left_that_cannot_be_used() {
         run.close(Removal::Never);
         let known = facts(retry.clone());
         assert_eq!(known.previous_run, PreviousRun::Stopped);
-        assert!(known.continues && !known.has_failures);
+        assert!(known.continues && known.only_failed);
+        // The same row in an input that is fixed is not asked about again.
+        assert_eq!(find(settings.clone(), b"{}"), failed(refused()));
         assert_eq!(find(retry.clone(), BODY), current(answer("t-1")));
         assert_eq!(find(retry.clone(), b"{}"), LookupResult::default());
         // A retry that is stopped gets past what has failed again.
         let run = TestRun::new(retry.clone());
         run.keep_failure(b"{}", &refused());
         run.close(Removal::Never);
-        assert!(facts(retry.clone()).has_failures);
+        assert!(!facts(retry.clone()).only_failed);
         assert_eq!(find(retry, b"{}"), failed(refused()));
     }
+}
+
+#[test]
+fn a_run_that_was_removed_while_it_was_under_way_changes_no_other() {
+    let place = Directory::new();
+    let to = |output: &str| LedgerSettings {
+        output: Some(place.path(output)),
+        ..place.shared()
+    };
+    let removed = TestRun::new(to("1.csv"));
+    let connection = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
+    connection.execute("DELETE FROM runs", []).unwrap();
+    // It gets the number of the one that was removed.
+    let other = TestRun::new(to("2.csv"));
+    removed.writer.keep_double_bills(DoubleBills {
+        rows: 1,
+        ..DoubleBills::default()
+    });
+    removed.keep(BODY, &answer("t-1"));
+    removed.close(Removal::Never);
+    other.close(Removal::Never);
+    let facts = facts(to("2.csv"));
+    assert_eq!(
+        (facts.previous_run, facts.asked_again),
+        (PreviousRun::Stopped, 0)
+    );
 }
 
 #[test]

@@ -53,6 +53,19 @@ fn failed_rows_are_retried_while_a_part_stays_bad() {
 }
 
 #[test]
+fn a_failed_row_that_is_also_in_a_part_that_is_fixed_is_not_sent_again() {
+    let place = parts([("1.csv", &csv(1, 3)), ("2.csv", BAD)]);
+    let server = Server::start(|request| match &*request.name() {
+        "User 2" => status(422),
+        _ => good(request),
+    });
+    run(&place, &server, []).done().exits(2);
+    place.write("parts/2.csv", csv(2, 4));
+    run(&place, &server, []).done().exits(1);
+    assert_eq!(server.calls(), 4);
+}
+
+#[test]
 fn with_fail_fast_nothing_is_sent_if_a_part_is_bad() {
     let place = parts([("1.csv", &csv(1, 3)), ("2.csv", BAD)]);
     let server = Server::good();
