@@ -439,8 +439,8 @@ impl Store for Database {
         let _ = self.limits.record_last(&self.connection);
         // If this fails, the next run takes requests that always fail for an outage, and waits.
         let _ = self.record_failing();
-        // If these fail, the next run to the same output takes itself for this one and continues it, counts calls that have ended,
-        // or that were counted. That is not worth failing for when every row is written.
+        // If this fails, the next run to the same output takes itself for this one and continues it, or counts calls that have
+        // ended or were counted. That is not worth failing for when every row is written.
         let _ = match end {
             RunEnd::Finished(finished) => self.end_run(finished),
             RunEnd::WithoutSomeInputs => self.stop_run(true),
