@@ -64,10 +64,13 @@ const FORBIDDEN_IN_A_ROW: u32 = 3;
 
 /// Counts trouble in a row, and says when it is too much.
 #[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct GiveUpPolicy {
     give_up_after: GiveUpAfter,
-    /// There was a verdict in this run.
-    verdicts: bool,
+    /// All rows of the run failed before.
+    is_retry: bool,
+    /// The service does its work: it gave a verdict in this run, or refused a row as it did before.
+    works: bool,
     /// An earlier run had verdicts from this service for this account.
     known: bool,
     useless: u32,
@@ -86,9 +89,22 @@ impl GiveUpPolicy {
         }
     }
 
+    /// The policy of a run that sends only rows that failed before: that some are refused again says nothing about the
+    /// service.
+    #[must_use]
+    pub(crate) const fn of_retry(mut self, is_retry: bool) -> Self {
+        self.is_retry = is_retry;
+        self
+    }
+
+    /// Whether the service has shown in this run that it does its work.
+    pub(crate) const fn works(&self) -> bool {
+        self.works
+    }
+
     /// A call brought a verdict.
     pub(crate) const fn verdict(&mut self) {
-        self.verdicts = true;
+        self.works = true;
         self.useless = 0;
         self.refused = 0;
         self.forbidden = 0;
@@ -120,16 +136,19 @@ impl GiveUpPolicy {
             }
             Trouble::Refused(by) => {
                 self.answered();
+                // A user who names a number wants it kept.
+                let counts = matches!(self.give_up_after, GiveUpAfter::Rows(_));
+                self.works |= self.is_retry && !counts && by == AnsweredBy::Service;
                 self.refused += 1;
                 return self.without_verdict(by);
             }
             Trouble::Forbidden => {
                 self.forbidden += 1;
-                (!self.verdicts && !self.known) || self.forbidden >= FORBIDDEN_IN_A_ROW
+                (!self.works && !self.known) || self.forbidden >= FORBIDDEN_IN_A_ROW
             }
-            Trouble::HostNotFound => !self.verdicts,
+            Trouble::HostNotFound => !self.works,
             // Later the circuit breaker notices, and waits for the service to come back.
-            Trouble::GaveUp => !self.verdicts && !self.known,
+            Trouble::GaveUp => !self.works && !self.known,
         };
         if stops {
             Reaction::Stop(1)
@@ -153,10 +172,10 @@ impl GiveUpPolicy {
             GiveUpAfter::Never => None,
         };
         let reaches = |count: u32, most: Option<u32>| most.is_some_and(|most| count >= most);
-        if !self.verdicts && reaches(rows, at_start) {
+        if !self.works && reaches(rows, at_start) {
             return Reaction::Stop(rows);
         }
-        if self.verdicts && reaches(self.useless, useless_later) {
+        if self.works && reaches(self.useless, useless_later) {
             return Reaction::Stop(self.useless);
         }
         if self.refused >= REFUSED_LATER && !std::mem::replace(&mut self.warned, true) {
@@ -231,6 +250,18 @@ mod tests {
                 policy.verdict();
             }
         }
+    }
+
+    #[test]
+    fn rows_that_are_refused_again_say_nothing_about_the_service() {
+        let retry = |give_up_after| GiveUpPolicy::new(give_up_after).of_retry(true);
+        let usual = GiveUpAfter::Usual;
+        assert_eq!(stops_after(&mut retry(usual), REFUSED), None);
+        assert_eq!(stops_after(&mut retry(usual), USELESS), Some(3));
+        let other = Trouble::Refused(AnsweredBy::OtherProgram);
+        assert_eq!(stops_after(&mut retry(usual), other), Some(1));
+        let seven = GiveUpAfter::Rows(NonZeroU32::new(7).unwrap());
+        assert_eq!(stops_after(&mut retry(seven), REFUSED), Some(7));
     }
 
     #[test]

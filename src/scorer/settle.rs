@@ -111,7 +111,7 @@ impl<S: Service> Scorer<S> {
         key: u64,
     ) -> Option<Stop> {
         self.caller.key.borrow_mut().verdict(key);
-        self.caller.gate.verdict_came();
+        self.caller.gate.service_works();
         self.policies.borrow_mut().answered(call.key.as_ref());
         let check = self.recorder.check(call.row, request, answer);
         // If an answer came twice, each later one on its connection would be taken for that of the next request.
@@ -200,6 +200,9 @@ impl<S: Service> Scorer<S> {
             .policies
             .borrow_mut()
             .failed((row, fault), attempts, fraction);
+        if self.policies.borrow().give_up.works() {
+            self.caller.gate.service_works();
+        }
         if let AfterFailure::GiveUp { warn: Some(rows) } = after {
             self.recorder.events.emit(Event::ManyRefused { rows });
         }

@@ -219,7 +219,7 @@ impl Gate {
         most.saturating_sub(self.undurable.available_permits())
     }
 
-    /// Whether the service has given a verdict yet. Until then one row is tried at a time (the canary): with a wrong key, or
+    /// Whether the service has shown that it does its work. Until then one row is tried at a time (the canary): with a wrong key, or
     /// a service that is down, not every row may be sent.
     #[must_use]
     pub(crate) const fn is_proven(&self) -> bool {
@@ -400,8 +400,8 @@ impl Gate {
         }
     }
 
-    /// The service gave a verdict: the canary has come back.
-    pub(crate) fn verdict_came(&self) {
+    /// The service does its work: the canary has come back.
+    pub(crate) fn service_works(&self) {
         self.proven.set(true);
     }
 

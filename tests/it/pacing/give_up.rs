@@ -41,6 +41,26 @@ fn a_service_that_refuses_everybody_is_sent_three_rows_and_each_further_run_othe
 }
 
 #[test]
+fn a_retry_goes_on_past_rows_that_are_refused_again() {
+    let (place, server) = (
+        Place::with("users.csv", users::csv(20)),
+        Server::start(|request| match request.nth {
+            // Row 1, then those of the retry but the last.
+            2..=11 | 21..=29 => refused(),
+            _ => good(request),
+        }),
+    );
+    run(&place, &server, &[]).exits(1);
+    assert_eq!(server.calls(), 20);
+    let retry = run(&place, &server, &["--retry-failed"]);
+    retry.exits(1).says("failed 9: refused 9");
+    assert_eq!(server.calls(), 30, "each failed row once more");
+    let scored = place.text("scored.csv");
+    let without = scored.lines().filter(|row| row.ends_with(",,,")).count();
+    assert_eq!(without, 9, "{scored}");
+}
+
+#[test]
 fn one_answer_that_is_not_json_is_enough_also_when_earlier_answers_are_known() {
     let csv = users::csv(10);
     let page = "<html><body>502 from the proxy</body></html>";
