@@ -53,6 +53,9 @@ const SIGNATURES: &[Signature] = &[
         "unpack it first with `tar -xf`",
     ),
     signature(0, b"%PDF-", "a PDF document", EXPORT),
+    // Before UTF-16, whose mark starts with the same bytes.
+    signature(0, b"\xff\xfe\0\0", UTF_32, FROM_UTF_32),
+    signature(0, b"\0\0\xfe\xff", UTF_32, FROM_UTF_32),
     signature(0, b"\xff\xfe", UTF_16, FROM_UTF_16),
     signature(0, b"\xfe\xff", UTF_16, FROM_UTF_16),
 ];
@@ -65,6 +68,8 @@ const PARQUET_TO_CSV: &str = "convert it to CSV first, for instance with \
 
 const UTF_16: &str = "UTF-16 text";
 const FROM_UTF_16: &str = "convert it with `iconv -f UTF-16 -t UTF-8`";
+const UTF_32: &str = "UTF-32 text";
+const FROM_UTF_32: &str = "convert it with `iconv -f UTF-32 -t UTF-8`";
 
 /// It looks like ASCII, and its names would be sent as garbage.
 pub(super) const ISO_2022_JP: ForeignFormat = ForeignFormat {
@@ -150,6 +155,8 @@ mod tests {
             (tar, "a tar archive"),
             (b"n\0a\0m\0".to_vec(), "UTF-16 text"),
             (b"\xfe\xff\0n".to_vec(), "UTF-16 text"),
+            (b"\xff\xfe\0\0n\0\0\0".to_vec(), "UTF-32 text"),
+            (b"\0\0\xfe\xff\0\0\0n".to_vec(), "UTF-32 text"),
         ] {
             assert_eq!(foreign(&start).map(|foreign| foreign.what), Some(what));
         }
