@@ -233,12 +233,6 @@ impl RandomRefusals {
         if share * f64::from(RAREST) * 2.0 < 1.0 {
             return Shown::Nothing;
         }
-        let most = self.share.as_ref().map(RandomShare::most_corrected);
-        if most.is_some_and(|most| share > most) {
-            // It has changed, or there is a limit: single refusals count again until that is known.
-            self.share = None;
-            return Shown::Nothing;
-        }
         let calls = refused / share.min(HIGHEST_SHARE);
         self.is_from_lowest = pace <= LEAST_UNMEASURED;
         self.share = Some(RandomShare::new(now, self.latest + 1, refused, calls));
@@ -481,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_rises_is_forgotten_and_found_again() {
+    fn a_share_that_rises_is_corrected_by_four_cuts() {
         let mut service = Service::default();
         let mut refused_at = |accepted, pace| {
             service.unexplained(accepted, pace, 60.0);
@@ -491,13 +485,10 @@ mod tests {
             refused_at(99, pace);
         }
         assert!(refused_at(99, 60.0).is_some_and(|share| share < 0.02));
-        let shares =
-            [50.0, 40.0, 30.0, 20.0, 15.0, 12.0, 10.0, 8.0].map(|pace| refused_at(4, pace));
-        assert!(shares.contains(&None), "{shares:?}");
-        assert!(
-            shares.iter().flatten().any(|share| *share > 0.1),
-            "{shares:?}"
-        );
+        // The first refusal of the next four is the one above.
+        let shares = [50.0, 40.0, 30.0].map(|pace| refused_at(4, pace));
+        let corrected = shares.map(|share| share.is_some_and(|share| share > 0.1));
+        assert_eq!(corrected, [false, false, true], "{shares:?}");
     }
 
     #[test]

@@ -66,8 +66,6 @@ const REFUSALS_REMEMBERED: f64 = 100.0;
 /// Where a bound on the share is wanted, it is this many standard deviations above what was seen: a limit must not hide in a
 /// share that creeps up.
 const MOST_DEVIATIONS: f64 = 2.0;
-/// Refusals at ever lower paces correct a share to this many times that bound at most: more are put down to the pace.
-const MOST_CORRECTED: f64 = 2.0;
 
 impl CallShare {
     /// Adds calls. Those of the last [`LONG_RUN`] count.
@@ -103,11 +101,6 @@ impl RandomShare {
 
     pub(super) const fn share(&self) -> f64 {
         self.known
-    }
-
-    /// The most that refusals at ever lower paces may make of it.
-    pub(super) const fn most_corrected(&self) -> f64 {
-        self.most * MOST_CORRECTED + MORE
     }
 
     /// Whether it turns out to be so large that it is a limit.

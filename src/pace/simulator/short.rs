@@ -65,7 +65,7 @@ const SHORT: [Reached; 38] = [
     // Each is refused because of the other, which looks random.
     Reached {
         share: 0.85,
-        ..refused("two programs", 700)
+        ..refused("two programs", 2_500)
     },
     refused("40/s falls to 20/s", 40),
     refused("40/s falls to 2/s", 40),
