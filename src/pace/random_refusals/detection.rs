@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::comparison::PaceComparison;
 use super::in_order::FirstTryOutcome;
 use super::rows::RefusedRows;
-use super::share::{HIGHEST_SHARE, RandomShare};
-use crate::pace::throughput::{LEAST_UNMEASURED, Measurement, SPARE};
+use super::share::RandomShare;
+use super::unexplained::{Evidence, UnexplainedRefusals};
+use crate::pace::throughput::{LEAST_UNMEASURED, Measurement};
 use crate::pace::window::SHORTEST_WINDOW;
 
 /// What is known about random refusals.
@@ -33,26 +34,6 @@ pub(in crate::pace) struct RandomRefusals {
     latest: u64,
 }
 
-/// Refusals at paces that should have been sustained, over one or more cuts.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct UnexplainedRefusals {
-    /// Calls that started since then count: earlier ones are about the pace before.
-    since: Duration,
-    /// How often the pace was cut without effect.
-    cuts: u32,
-    /// The lowest and the highest pace at which that was.
-    lowest: f64,
-    highest: f64,
-    refused: u32,
-    accepted: u32,
-    /// Calls that were accepted of rows that had been refused.
-    accepted_later: u32,
-    /// Calls accepted between the first of these refusals and the refusal before it.
-    gap_before: u32,
-    /// The most calls accepted a second from one of these refusals to the next, pauses included: no limit is below that.
-    best: f64,
-}
-
 /// What an unexplained refusal shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::pace) enum Shown {
@@ -63,25 +44,6 @@ pub(in crate::pace) enum Shown {
     /// They are too many for chance: this is sustained.
     Limit(f64),
 }
-
-/// More cuts than this without effect show random refusals. A limit that falls explains two or three, as each cut is to
-/// what was last accepted.
-const CUTS: u32 = 3;
-/// The lowest of these paces must be at most this share of the highest: a limit that refuses now and then what comes too early,
-/// or that others share, refuses next to nothing at such a pace.
-const APART: f64 = 0.8;
-/// A refusal that comes this many times sooner than those so far came one after the other is not one of them (chance brings one
-/// in fifty): a limit fell.
-const SOONER: f64 = 50.0;
-/// At least this many calls must be accepted during the cuts: if next to none is, the pauses are too short.
-const FEWEST_ACCEPTED: u32 = 6;
-/// Refusals that are rarer than one in twice this many calls cost too little to look into.
-const RAREST: u32 = 1_000;
-/// After this many times the calls that bring one refusal, a cut counts as having helped …
-const QUIET: f64 = 6.0;
-/// … or after this many times, if they are known from a single refusal. Chance is often quiet for as long, but little is lost by
-/// a mistake: the search goes on, and further refusals are added to those so far.
-const QUIET_AFTER_ONE: f64 = 3.0;
 
 impl RandomRefusals {
     /// The share of all calls that the service refuses at any pace.
@@ -134,24 +96,14 @@ impl RandomRefusals {
         self.latest = self.latest.max(number);
         self.rows.note(outcome);
         match outcome {
-            FirstTryOutcome::Accepted(began) => {
+            FirstTryOutcome::Accepted(_) => {
                 self.accepted_in_a_row = self.accepted_in_a_row.saturating_add(1);
-                if let Some(unexplained) = self.counting(began) {
-                    unexplained.accepted = unexplained.accepted.saturating_add(1);
-                }
             }
-            FirstTryOutcome::Refused(began) => {
-                self.gap = std::mem::take(&mut self.accepted_in_a_row);
-                if let Some(unexplained) = self.counting(began) {
-                    unexplained.refused = unexplained.refused.saturating_add(1);
-                }
-            }
-            FirstTryOutcome::AcceptedLater(began) => {
-                if let Some(unexplained) = self.counting(began) {
-                    unexplained.accepted_later = unexplained.accepted_later.saturating_add(1);
-                }
-            }
-            FirstTryOutcome::NotCounted => {}
+            FirstTryOutcome::Refused(_) => self.gap = std::mem::take(&mut self.accepted_in_a_row),
+            FirstTryOutcome::AcceptedLater(_) | FirstTryOutcome::NotCounted => {}
+        }
+        if let Some(unexplained) = &mut self.unexplained {
+            unexplained.note(outcome);
         }
         if let Some(share) = &mut self.share {
             self.comparison.note(outcome);
@@ -160,13 +112,6 @@ impl RandomRefusals {
                 self.share = None;
             }
         }
-    }
-
-    /// What counts a call that started at `began`.
-    fn counting(&mut self, began: Duration) -> Option<&mut UnexplainedRefusals> {
-        self.unexplained
-            .as_mut()
-            .filter(|unexplained| began >= unexplained.since)
     }
 
     /// A row was refused again while others were accepted, and the service named this `wait`. Whether it turns out that such
@@ -205,72 +150,48 @@ impl RandomRefusals {
             .unexplained
             .get_or_insert_with(|| UnexplainedRefusals::new(now, pace, gap));
         seen.cut(pace, accepted);
-        let refused = f64::from(seen.refused);
-        let calls = (refused + f64::from(seen.accepted)).max(1.0);
-        let share = refused / calls;
-        // Of few calls the share is uncertain: less by a standard deviation.
-        let surely = (refused - refused.sqrt()) / calls;
-        let is_low = pace <= seen.best.max(LEAST_UNMEASURED);
-        if seen.cuts <= CUTS || !is_low || !seen.are_paces_apart() {
-            return Shown::Nothing;
+        match seen.evidence(now, pace) {
+            Evidence::Little => Shown::Nothing,
+            Evidence::Rare => {
+                self.unexplained = None;
+                Shown::Nothing
+            }
+            Evidence::TooMany => {
+                // Single refusals count again, and lead to lower paces.
+                self.share = None;
+                Shown::Nothing
+            }
+            Evidence::Limit(limit) => {
+                self.unexplained = None;
+                Shown::Limit(limit)
+            }
+            Evidence::Share { refused, calls } => {
+                self.unexplained = None;
+                self.is_from_lowest = pace <= LEAST_UNMEASURED;
+                self.share = Some(RandomShare::new(now, self.latest + 1, refused, calls));
+                Shown::Random
+            }
         }
-        let too_many = surely > HIGHEST_SHARE;
-        // At a higher pace there are further cuts.
-        if too_many && pace <= LEAST_UNMEASURED {
-            let limit = seen.limit(now);
-            self.unexplained = self.unexplained.take().filter(|_| limit.is_none());
-            return limit.map_or(Shown::Nothing, Shown::Limit);
-        }
-        if too_many {
-            // Single refusals count again, and lead to lower paces.
-            self.share = None;
-        }
-        if too_many || seen.accepted < FEWEST_ACCEPTED {
-            return Shown::Nothing;
-        }
-        let refused = f64::from(seen.refused.max(1));
-        self.unexplained = None;
-        if share * f64::from(RAREST) * 2.0 < 1.0 {
-            return Shown::Nothing;
-        }
-        let calls = refused / share.min(HIGHEST_SHARE);
-        self.is_from_lowest = pace <= LEAST_UNMEASURED;
-        self.share = Some(RandomShare::new(now, self.latest + 1, refused, calls));
-        Shown::Random
     }
 
     /// Whether the last cut has helped, as far as can be known by now: without it there would have been refusals since then.
     pub(in crate::pace) fn has_helped(&self) -> bool {
-        self.is_quiet(|seen| {
-            if seen.cuts > 1 {
-                QUIET
-            } else {
-                QUIET_AFTER_ONE
-            }
-        })
+        self.is_quiet(UnexplainedRefusals::are_quiet)
     }
 
-    /// Whether the refusals that nothing explained are over. That takes longer than to see that a cut has helped: of few
-    /// refusals it is uncertain how many calls bring one, and what was counted would be lost.
+    /// Whether the refusals that nothing explained are over.
     pub(in crate::pace) fn are_over(&self) -> bool {
-        self.is_quiet(|seen| {
-            let refusals = seen.refusals().max(2.0);
-            QUIET * refusals / (refusals - refusals.sqrt())
-        })
+        self.is_quiet(UnexplainedRefusals::are_over)
     }
 
-    /// Whether there was no refusal for so many `times` the calls that brought one before.
-    fn is_quiet(&self, times: impl Fn(&UnexplainedRefusals) -> f64) -> bool {
-        let Some(seen) = &self.unexplained else {
-            return true;
-        };
-        // Where refusals come at any pace, none for a while says little.
-        if self.share.is_some() {
-            return false;
+    /// Whether nothing is unexplained, or no longer.
+    fn is_quiet(&self, is_quiet: fn(&UnexplainedRefusals, u32) -> bool) -> bool {
+        match &self.unexplained {
+            None => true,
+            // Where refusals come at any pace, none for a while says little.
+            Some(_) if self.share.is_some() => false,
+            Some(seen) => is_quiet(seen, self.accepted_in_a_row),
         }
-        let quiet = self.accepted_in_a_row;
-        let gap = seen.accepted_before(quiet) / seen.refusals();
-        f64::from(quiet) > gap.max(1.0) * times(seen)
     }
 
     /// Something else explains the refusals.
@@ -279,62 +200,10 @@ impl RandomRefusals {
     }
 }
 
-impl UnexplainedRefusals {
-    /// Counts from now on, before the first cut. Before this refusal, `gap` calls were accepted.
-    fn new(now: Duration, pace: f64, gap: u32) -> Self {
-        Self {
-            since: now,
-            lowest: pace,
-            highest: pace,
-            gap_before: gap.min(RAREST),
-            ..Self::default()
-        }
-    }
-
-    /// `pace` was cut, and `accepted` is the rate since the refusal before.
-    fn cut(&mut self, pace: f64, accepted: Option<f64>) {
-        // What was accepted before the first one may have been under another limit.
-        if let Some(accepted) = accepted.filter(|_| self.cuts > 0) {
-            self.best = self.best.max(accepted);
-        }
-        self.cuts += 1;
-        self.lowest = self.lowest.min(pace);
-        self.highest = self.highest.max(pace);
-    }
-
-    /// How many there were, with the first.
-    fn refusals(&self) -> f64 {
-        f64::from(self.refused) + 1.0
-    }
-
-    /// The calls accepted since the refusal before the first, without the `last` of them.
-    fn accepted_before(&self, last: u32) -> f64 {
-        f64::from(self.gap_before) + f64::from(self.accepted.saturating_sub(last))
-    }
-
-    /// Whether one that came after `gap` accepted calls, and is counted already, came too soon to belong to the others.
-    fn is_sooner(&self, gap: u32) -> bool {
-        let others = self.refused.max(1);
-        f64::from(gap.max(1)) * SOONER < self.accepted_before(gap) / f64::from(others)
-    }
-
-    /// Whether they came at paces so far apart that a limit would have made a difference.
-    fn are_paces_apart(&self) -> bool {
-        self.lowest <= self.highest * APART || self.lowest <= LEAST_UNMEASURED
-    }
-
-    /// The limit that they show if they are too many for chance: what was accepted meanwhile.
-    fn limit(&self, now: Duration) -> Option<f64> {
-        let accepted = self.accepted + self.accepted_later;
-        let lasted = now.saturating_sub(self.since).as_secs_f64();
-        let rate = f64::from(accepted) / lasted;
-        (accepted >= FEWEST_ACCEPTED && rate.is_finite()).then_some(rate * SPARE)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pace::throughput::SPARE;
 
     const NOW: Duration = Duration::ZERO;
     const SECOND: Option<Duration> = Some(Duration::from_secs(1));

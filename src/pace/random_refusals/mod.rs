@@ -9,6 +9,7 @@ mod detection;
 mod in_order;
 mod rows;
 mod share;
+mod unexplained;
 
 pub(super) use detection::{RandomRefusals, Shown};
 pub(super) use in_order::FirstTryOutcome;

@@ -17,7 +17,7 @@ pub(super) struct RefusedRows {
 /// So many such rows tell their share: its error is about half of it, and it follows what is seen.
 const ROWS: f64 = 4.0;
 /// Rows that are rarer than one in this many calls cost too little to look into.
-const RAREST: f64 = 10_000.0;
+const RAREST_ROWS: f64 = 10_000.0;
 
 impl RefusedRows {
     /// A call ended.
@@ -30,7 +30,7 @@ impl RefusedRows {
             }
             FirstTryOutcome::AcceptedLater(_) | FirstTryOutcome::NotCounted => {}
         }
-        if self.calls > ROWS * RAREST {
+        if self.calls > ROWS * RAREST_ROWS {
             *self = Self::default();
         }
     }
