@@ -67,12 +67,14 @@ const FORBIDDEN_IN_A_ROW: u32 = 3;
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct GiveUpPolicy {
     give_up_after: GiveUpAfter,
-    /// All rows of the run failed before.
-    is_retry: bool,
-    /// The service does its work: it gave a verdict in this run, or refused a row as it did before.
-    works: bool,
+    /// There was a verdict in this run.
+    verdicts: bool,
     /// An earlier run had verdicts from this service for this account.
     known: bool,
+    /// The service refused a row although it is known: it does its work.
+    works: bool,
+    /// Rows in a row that count before the first verdict.
+    without_verdict: u32,
     useless: u32,
     refused: u32,
     forbidden: u32,
@@ -89,22 +91,15 @@ impl GiveUpPolicy {
         }
     }
 
-    /// The policy of a run that sends only rows that failed before: that some are refused again says nothing about the
-    /// service.
-    #[must_use]
-    pub(crate) const fn of_retry(mut self, is_retry: bool) -> Self {
-        self.is_retry = is_retry;
-        self
-    }
-
-    /// Whether the service has shown in this run that it does its work.
+    /// Whether a refusal has shown that the service does its work.
     pub(crate) const fn works(&self) -> bool {
         self.works
     }
 
     /// A call brought a verdict.
     pub(crate) const fn verdict(&mut self) {
-        self.works = true;
+        self.verdicts = true;
+        self.without_verdict = 0;
         self.useless = 0;
         self.refused = 0;
         self.forbidden = 0;
@@ -132,23 +127,26 @@ impl GiveUpPolicy {
         let stops = match trouble {
             Trouble::Useless(by) => {
                 self.useless += 1;
+                self.without_verdict += 1;
                 return self.without_verdict(by);
             }
             Trouble::Refused(by) => {
                 self.answered();
-                // A user who names a number wants it kept.
-                let counts = matches!(self.give_up_after, GiveUpAfter::Rows(_));
-                self.works |= self.is_retry && !counts && by == AnsweredBy::Service;
                 self.refused += 1;
+                if self.is_expected(by) {
+                    self.works = true;
+                } else {
+                    self.without_verdict += 1;
+                }
                 return self.without_verdict(by);
             }
             Trouble::Forbidden => {
                 self.forbidden += 1;
-                (!self.works && !self.known) || self.forbidden >= FORBIDDEN_IN_A_ROW
+                (!self.verdicts && !self.known) || self.forbidden >= FORBIDDEN_IN_A_ROW
             }
-            Trouble::HostNotFound => !self.works,
+            Trouble::HostNotFound => !self.verdicts,
             // Later the circuit breaker notices, and waits for the service to come back.
-            Trouble::GaveUp => !self.works && !self.known,
+            Trouble::GaveUp => !self.verdicts && !self.known,
         };
         if stops {
             Reaction::Stop(1)
@@ -157,9 +155,15 @@ impl GiveUpPolicy {
         }
     }
 
-    /// Verdicts of an earlier run do not count here: they say nothing about what answers today.
+    /// Whether a refused row says nothing about the service: it answered others under the same settings before, and a nightly
+    /// run may have nothing else to send than what it always refuses. That costs nothing. A user who names a number wants it kept.
+    fn is_expected(&self, by: AnsweredBy) -> bool {
+        let is_number = matches!(self.give_up_after, GiveUpAfter::Rows(_));
+        self.known && by == AnsweredBy::Service && !is_number
+    }
+
     fn without_verdict(&mut self, by: AnsweredBy) -> Reaction {
-        let rows = self.useless + self.refused;
+        let rows = self.without_verdict;
         let at_start = match (self.give_up_after, by) {
             (GiveUpAfter::Usual, AnsweredBy::OtherProgram) => Some(1),
             (GiveUpAfter::Usual, AnsweredBy::Service) => Some(AT_START),
@@ -172,10 +176,10 @@ impl GiveUpPolicy {
             GiveUpAfter::Never => None,
         };
         let reaches = |count: u32, most: Option<u32>| most.is_some_and(|most| count >= most);
-        if !self.works && reaches(rows, at_start) {
+        if !self.verdicts && reaches(rows, at_start) {
             return Reaction::Stop(rows);
         }
-        if self.works && reaches(self.useless, useless_later) {
+        if self.verdicts && reaches(self.useless, useless_later) {
             return Reaction::Stop(self.useless);
         }
         if self.refused >= REFUSED_LATER && !std::mem::replace(&mut self.warned, true) {
@@ -204,11 +208,11 @@ mod tests {
     }
 
     #[test]
-    fn at_the_start_little_trouble_is_enough_whatever_earlier_runs_had() {
+    fn at_the_start_little_trouble_is_enough() {
         for known in [false, true] {
             for (trouble, after) in [
                 (USELESS, Some(3)),
-                (REFUSED, Some(3)),
+                (REFUSED, (!known).then_some(3)),
                 (Trouble::Useless(AnsweredBy::OtherProgram), Some(1)),
                 (Trouble::Refused(AnsweredBy::OtherProgram), Some(1)),
                 (Trouble::Forbidden, Some(if known { 3 } else { 1 })),
@@ -253,15 +257,19 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_refused_again_say_nothing_about_the_service() {
-        let retry = |give_up_after| GiveUpPolicy::new(give_up_after).of_retry(true);
-        let usual = GiveUpAfter::Usual;
-        assert_eq!(stops_after(&mut retry(usual), REFUSED), None);
-        assert_eq!(stops_after(&mut retry(usual), USELESS), Some(3));
-        let other = Trouble::Refused(AnsweredBy::OtherProgram);
-        assert_eq!(stops_after(&mut retry(usual), other), Some(1));
+    fn a_service_that_is_known_may_refuse_rows_at_the_start() {
+        let known = |give_up_after| {
+            let mut policy = GiveUpPolicy::new(give_up_after);
+            policy.worked_before();
+            policy
+        };
+        let mut usual = known(GiveUpAfter::Usual);
+        assert!(!usual.works());
+        assert_eq!(stops_after(&mut usual, REFUSED), None);
+        assert!(usual.works());
+        assert_eq!(stops_after(&mut usual, USELESS), Some(3), "that is billed");
         let seven = GiveUpAfter::Rows(NonZeroU32::new(7).unwrap());
-        assert_eq!(stops_after(&mut retry(seven), REFUSED), Some(7));
+        assert_eq!(stops_after(&mut known(seven), REFUSED), Some(7));
     }
 
     #[test]

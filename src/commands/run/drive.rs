@@ -236,12 +236,11 @@ fn start_ledger(
     events: &Events,
 ) -> Result<(RunLedger, Scorer<Client>, Option<PaceThread>)> {
     let failing = mem::take(&mut ledger.facts.failing_requests);
-    let is_retry = ledger.is_retry() && ledger.facts.continues;
     let policies = Policies {
         retries: RetryPolicy::new(calls.pace.retries, calls.pace.resends),
         patience: calls.pace.patience,
         outage: Outage::with_failing_requests(failing),
-        give_up: GiveUpPolicy::new(calls.budget.give_up_after).of_retry(is_retry),
+        give_up: GiveUpPolicy::new(calls.budget.give_up_after),
         calls: CallBudget::new(calls.budget.calls),
         failures: calls.budget.failures,
         host: context.endpoint.host().to_owned(),

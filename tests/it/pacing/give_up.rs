@@ -61,6 +61,30 @@ fn a_retry_goes_on_past_rows_that_are_refused_again() {
 }
 
 #[test]
+fn a_nightly_run_gets_past_rows_that_the_service_always_refuses() {
+    let csv = users::csv(6);
+    let lines: Vec<_> = csv.lines().collect();
+    let rows = |numbers: &[usize]| -> String {
+        let rows = numbers.iter().map(|number| format!("{}\n", lines[*number]));
+        rows.collect()
+    };
+    let server = Server::start(|request| match request.name().as_str() {
+        "User 2" | "User 3" | "User 4" => refused(),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", rows(&[0, 1, 2, 3, 4, 5]));
+    let nightly = ["--ledger", "answers.ledger", "--overwrite"];
+    run(&place, &server, &nightly).exits(1);
+    assert_eq!(server.calls(), 5);
+    // The next night somebody is new, and those come first.
+    place.write("users.csv", rows(&[0, 2, 3, 4, 1, 5, 6]));
+    let night = run(&place, &server, &nightly);
+    night.exits(1).says("failed 3: refused 3");
+    assert_eq!(server.calls(), 9);
+    assert!(!place.text("scored.csv").trim_end().ends_with(",,,"));
+}
+
+#[test]
 fn one_answer_that_is_not_json_is_enough_also_when_earlier_answers_are_known() {
     let csv = users::csv(10);
     let page = "<html><body>502 from the proxy</body></html>";
