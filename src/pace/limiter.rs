@@ -14,7 +14,7 @@ use super::rate::Rate;
 
 /// The timer's resolution. A call may be late by this much, and then the next one may be early by as much: otherwise only
 /// 93 % of 80/s are reached. More would be refused by a service that allows no two calls closer together than its rate.
-const TICK: Duration = Duration::from_millis(1);
+pub(super) const TICK: Duration = Duration::from_millis(1);
 /// The burst at rates with less than two ticks between calls: no service counts those so strictly, and calls that start
 /// together need fewer wake-ups.
 const BURST: Duration = Duration::from_millis(10);

@@ -34,8 +34,9 @@ const FIRST_GUESS: Duration = Duration::from_millis(500);
 const LONGEST_GUESS: Duration = Duration::from_secs(60);
 /// … down to this: more than a round trip, so that a single call finds out first.
 const SHORTEST_GUESS: Duration = Duration::from_millis(125);
-/// Pauses are named in whole seconds: one that ends less than this later is the same pause.
-const SAME_PAUSE: Duration = Duration::from_secs(1);
+/// Headers name times in whole seconds: a pause that ends less than this later is the same one, and a window may end so much
+/// earlier than they say.
+pub(super) const ROUNDED: Duration = Duration::from_secs(1);
 /// A named pause is stretched by up to this share, so that many programs do not come back at the same moment.
 const JITTER: f64 = 0.1;
 
@@ -102,7 +103,7 @@ impl Pauses {
         let same = if self.is_after(began) {
             Duration::ZERO
         } else {
-            SAME_PAUSE
+            ROUNDED
         };
         if self.until.is_some_and(|known| known + same >= until) {
             return None;

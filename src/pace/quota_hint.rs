@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::pause::ROUNDED;
 use super::types::Allowance;
 use super::window::SHORTEST_WINDOW;
 use crate::telemetry::pace::Hint;
@@ -43,8 +44,6 @@ const LONGEST_SPREAD: Duration = Duration::from_secs(5 * 60);
 const LEAST_CALLS: u64 = 3;
 /// So late may a count be: some services bring their servers' counts together only now and then.
 const COUNTED_WITHIN: Duration = Duration::from_millis(500);
-/// Headers have whole seconds, so a window may end so much earlier than they say.
-const ROUNDED: Duration = Duration::from_secs(1);
 /// After this many answers that contradict what was said before, headers do not count calls.
 const CONTRADICTIONS: u32 = 2;
 

@@ -16,8 +16,8 @@ pub(super) struct RefusalGaps {
     current: f64,
 }
 
-/// A gap of this many times the mean is not chance, which brings one among 400.
-const BEYOND_CHANCE: f64 = 6.0;
+/// A gap of this many times the mean is not chance, which brings one among 400: refusals have become rarer.
+pub(in crate::pace) const BEYOND_CHANCE: f64 = 6.0;
 
 impl RefusalGaps {
     /// This much was used without a refusal.

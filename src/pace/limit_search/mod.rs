@@ -11,6 +11,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+pub(super) use chance::BEYOND_CHANCE;
 pub(super) use progress::QuietInterval;
 pub(super) use refusal::RefusalKind;
 pub(super) use search::{LimitSearch, Quantity};

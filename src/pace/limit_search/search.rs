@@ -94,11 +94,10 @@ pub(super) const FIRST_HOLD: Duration = Duration::from_secs(120);
 /// Each look that finds the same limit doubles the time until the next one up to this: two an hour cost little, and a limit that
 /// rose is found on the same day.
 pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(30 * 60);
-/// A step past a limit that was seen more than once: overshooting by so little costs a call or two.
+/// A small step past a limit: overshooting by so little costs a call or two.
 const LOOK: f64 = 0.03;
-/// A step past a limit that was seen once and may have been chance.
-const LOOK_AT_GUESS: f64 = 0.06;
-/// This many steps past a limit are small; each later one is twice as large as the one before.
+/// This many steps past a limit are small; each later one is twice as large as the one before. Past a limit that was seen once
+/// and may have been chance, none are.
 pub(super) const SMALL_LOOKS: u32 = 4;
 /// A limit that was seen this often is not a guess: a single refusal may have had another reason.
 const SEEN: u32 = 2;
@@ -310,13 +309,9 @@ impl LimitSearch {
     /// Takes the next step past the limit, after this many.
     pub(super) fn look(&mut self, steps: u32) {
         let Some(refused) = self.refused else { return };
-        let (look, small) = if refused.rough {
-            (LOOK_AT_GUESS, 1)
-        } else {
-            (LOOK, SMALL_LOOKS)
-        };
+        let small = if refused.rough { 0 } else { SMALL_LOOKS };
         let doublings = (steps + 1).saturating_sub(small).min(8);
-        let by = (look * f64::from(1_u32 << doublings)).min(GROWTH - 1.0);
+        let by = (LOOK * f64::from(1_u32 << doublings)).min(GROWTH - 1.0);
         self.grow(1.0 + by);
         self.stage = Stage::Looking { steps: steps + 1 };
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::in_order::FirstTryOutcome;
+use super::share::MORE;
 
 /// The comparison of two paces.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -25,8 +26,6 @@ pub(super) enum PaceComparison {
     Same,
 }
 
-/// A smaller share is not compared: it costs the service little, and would take too many calls.
-const LEAST_SHARE: f64 = 0.02;
 /// The calls that should bring so many refusals are enough, …
 const EXPECTED: f64 = 16.0;
 /// … and the share is the same once this many were refused: chance brings fewer of 16 once in 10,000 times.
@@ -38,7 +37,7 @@ impl PaceComparison {
     pub(super) fn go_on(&mut self, now: Duration, is_holding: bool, share: f64) -> bool {
         match *self {
             _ if !is_holding => *self = Self::Due,
-            Self::Due if share >= LEAST_SHARE => {
+            Self::Due if share >= MORE => {
                 *self = Self::Running {
                     since: now,
                     calls: 0,

@@ -50,15 +50,13 @@ struct CallShare {
 pub(super) const HIGHEST_SHARE: f64 = 0.4;
 /// It is known to be larger after so many calls: less than a hundred of them are beyond a limit before that is noticed.
 const LONG_RUN: f64 = 1_000.0;
-/// After the calls that should have brought this many refusals without any, there are none: chance does that once in
-/// 160,000 times.
-const GONE: f64 = 12.0;
 /// A share counts as higher if it is this many times the known one …
 const HIGHER: f64 = 4.0 / 3.0;
-/// … and this much more: a smaller difference cannot soon be told from chance. …
-const MORE: f64 = 0.02;
+/// … and this much more: a smaller difference cannot soon be told from chance, nor can a smaller share soon be compared. …
+pub(super) const MORE: f64 = 0.02;
 /// … It is taken for certain once the logarithm of its likelihood ratio is above this: chance does that in about one of a
-/// million calls.
+/// million calls. So is it that there are no such refusals any more, after the calls that should have brought this many:
+/// chance does that once in 160,000 times.
 const SURE: f64 = 12.0;
 /// The share follows what is seen over the calls that bring this many refusals: its error is then a tenth of it.
 const REFUSALS_REMEMBERED: f64 = 100.0;
@@ -111,7 +109,7 @@ impl RandomShare {
 
     /// Whether there are no such refusals any more.
     pub(super) fn is_gone(&self) -> bool {
-        self.accepted_in_a_row * self.at_refusal > GONE
+        self.accepted_in_a_row * self.at_refusal > SURE
     }
 
     /// A call ended, while this many are still out.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::in_order::FirstTryOutcome;
 use super::share::HIGHEST_SHARE;
+use crate::pace::limit_search::BEYOND_CHANCE;
 use crate::pace::throughput::{LEAST_UNMEASURED, SPARE};
 
 /// Refusals at paces that should have been sustained, over one or more cuts.
@@ -56,10 +57,9 @@ const SOONER: f64 = 50.0;
 const FEWEST_ACCEPTED: u32 = 6;
 /// Refusals that are rarer than one in twice this many calls cost too little to look into.
 const RAREST: u32 = 1_000;
-/// After this many times the calls that bring one refusal, a cut counts as having helped …
-const QUIET: f64 = 6.0;
-/// … or after this many times, if they are known from a single refusal. Chance is often quiet for as long, but little is lost by
-/// a mistake: the search goes on, and further refusals are added to those so far.
+/// A cut counts as having helped after this many times the calls that bring one refusal, if they are known from a single one.
+/// Chance is often quiet for as long, but little is lost by a mistake: the search goes on, and further refusals are added to
+/// those so far.
 const QUIET_AFTER_ONE: f64 = 3.0;
 
 impl UnexplainedRefusals {
@@ -130,7 +130,7 @@ impl UnexplainedRefusals {
     /// Whether the last cut has helped, if `quiet` calls were accepted since the last refusal.
     pub(super) fn are_quiet(&self, quiet: u32) -> bool {
         let times = if self.cuts > 1 {
-            QUIET
+            BEYOND_CHANCE
         } else {
             QUIET_AFTER_ONE
         };
@@ -141,7 +141,10 @@ impl UnexplainedRefusals {
     /// calls bring one, and what was counted would be lost.
     pub(super) fn are_over(&self, quiet: u32) -> bool {
         let refusals = self.refusals().max(2.0);
-        self.is_longer(quiet, QUIET * refusals / (refusals - refusals.sqrt()))
+        self.is_longer(
+            quiet,
+            BEYOND_CHANCE * refusals / (refusals - refusals.sqrt()),
+        )
     }
 
     /// Whether there was no refusal for so many `times` the calls that brought one before.

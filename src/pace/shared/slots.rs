@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::pace::limiter::TICK;
+
 /// Granted calls that have not started.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
@@ -18,8 +20,6 @@ pub(super) struct Slots {
 const CATCH_UP: u32 = 4;
 /// A granted call that is this late is lost: calls that wait for other reasons must not add up.
 const LOST_AFTER: Duration = Duration::from_millis(200);
-/// A call may be early by this much, as the timer ticks at this interval.
-const TICK: Duration = Duration::from_millis(1);
 
 impl Slots {
     /// Adds calls of which the first is due then, and each further one after this interval.
