@@ -23,10 +23,9 @@ pub(super) struct CircuitBreaker {
     busy_since: Option<Duration>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug)]
 enum Circuit {
     /// The service is well.
-    #[default]
     Closed,
     /// It is taken to be down.
     Open {

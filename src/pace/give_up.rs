@@ -163,24 +163,19 @@ impl GiveUpPolicy {
     }
 
     fn without_verdict(&mut self, by: AnsweredBy) -> Reaction {
-        let rows = self.without_verdict;
-        let at_start = match (self.give_up_after, by) {
-            (GiveUpAfter::Usual, AnsweredBy::OtherProgram) => Some(1),
-            (GiveUpAfter::Usual, AnsweredBy::Service) => Some(AT_START),
-            (GiveUpAfter::Rows(rows), _) => Some(rows.get()),
-            (GiveUpAfter::Never, _) => None,
+        let (at_start, later) = match self.give_up_after {
+            GiveUpAfter::Usual if by == AnsweredBy::OtherProgram => (1, USELESS_LATER),
+            GiveUpAfter::Usual => (AT_START, USELESS_LATER),
+            GiveUpAfter::Rows(rows) => (rows.get(), rows.get()),
+            GiveUpAfter::Never => (u32::MAX, u32::MAX),
         };
-        let useless_later = match self.give_up_after {
-            GiveUpAfter::Usual => Some(USELESS_LATER),
-            GiveUpAfter::Rows(rows) => Some(rows.get()),
-            GiveUpAfter::Never => None,
+        let (rows, most) = if self.verdicts {
+            (self.useless, later)
+        } else {
+            (self.without_verdict, at_start)
         };
-        let reaches = |count: u32, most: Option<u32>| most.is_some_and(|most| count >= most);
-        if !self.verdicts && reaches(rows, at_start) {
+        if rows >= most {
             return Reaction::Stop(rows);
-        }
-        if self.verdicts && reaches(self.useless, useless_later) {
-            return Reaction::Stop(self.useless);
         }
         if self.refused >= REFUSED_LATER && !std::mem::replace(&mut self.warned, true) {
             return Reaction::Warn(self.refused);

@@ -5,23 +5,17 @@
 
 use std::collections::VecDeque;
 
+use crate::telemetry::pace::FoundLimit;
+
 /// How many calls were in flight when calls were accepted, and when they were refused.
 #[derive(Debug, Default)]
 pub(super) struct InFlightLevels {
     /// The levels of the last accepted calls.
     accepted: VecDeque<u32>,
-    suspicion: Option<Suspicion>,
+    /// Levels of refusals that look as if calls in flight were limited.
+    suspicious: Vec<u32>,
 }
 
-/// Refusals that look as if calls in flight were limited.
-#[derive(Debug, Clone, Copy)]
-struct Suspicion {
-    lowest: u32,
-    times: u32,
-}
-
-/// A limit of calls in flight must be seen this often: two refusals in a row still come by chance.
-pub(super) const SEEN: u32 = 3;
 /// Accepted calls that are remembered: enough to tell their highest tenth.
 const REMEMBERED: usize = 128;
 /// A level is high if at most one in this many accepted calls was above it: on the wire calls are in flight but not counted,
@@ -53,20 +47,15 @@ impl InFlightLevels {
             || (is_rough && is_rare(level) && self.reached(level + 2) == 0);
         let is_high = is_rare(level + 1) && self.share_below(level) >= BELOW;
         if level < 2 || !(is_highest || (is_sustained && is_high)) {
-            self.suspicion = None;
+            self.suspicious.clear();
             return None;
         }
-        let suspicion = self.suspicion.get_or_insert(Suspicion {
-            lowest: level,
-            times: 0,
-        });
-        suspicion.lowest = suspicion.lowest.min(level);
-        suspicion.times += 1;
-        let found = (suspicion.times >= SEEN).then_some(suspicion.lowest);
-        if found.is_some() {
-            self.suspicion = None;
+        self.suspicious.push(level);
+        // As often as any limit that is trusted.
+        if self.suspicious.len() < FoundLimit::SURE_FROM as usize {
+            return None;
         }
-        found
+        std::mem::take(&mut self.suspicious).into_iter().min()
     }
 
     /// The share of accepted calls that did not reach this level.

@@ -12,7 +12,8 @@ use crate::telemetry::pace::Pause;
 pub(super) struct Pauses {
     /// How long the run waits for a service that only refuses: then a last call is made.
     longest: Duration,
-    until: Option<Duration>,
+    /// When the last one ends; zero before the first.
+    until: Duration,
     guess: Guess,
     /// Time in pauses since the service last did anything but refuse.
     in_a_row: Duration,
@@ -55,7 +56,7 @@ impl Pauses {
     pub(super) const fn new(longest: Duration) -> Self {
         Self {
             longest,
-            until: None,
+            until: Duration::ZERO,
             guess: Guess::Next(FIRST_GUESS),
             in_a_row: Duration::ZERO,
         }
@@ -63,12 +64,12 @@ impl Pauses {
 
     /// The end of the present pause, if there is one.
     pub(super) fn until(&self, now: Duration) -> Option<Duration> {
-        self.until.filter(|until| *until > now)
+        (self.until > now).then_some(self.until)
     }
 
     /// Whether a call that started then started after the last pause.
     pub(super) fn is_after(&self, began: Duration) -> bool {
-        self.until.is_none_or(|until| began >= until)
+        began >= self.until
     }
 
     /// Pauses all calls because the one that started at `began` was refused. `fraction` is random, from 0 up to 1. Returns the
@@ -105,13 +106,13 @@ impl Pauses {
         } else {
             ROUNDED
         };
-        if self.until.is_some_and(|known| known + same >= until) {
+        if self.until + same >= until {
             return None;
         }
         // Time that overlaps the pause before counts once.
-        let more = until.saturating_sub(self.until.map_or(now, |known| known.max(now)));
+        let more = until.saturating_sub(self.until.max(now));
         self.in_a_row += more;
-        self.until = Some(until);
+        self.until = until;
         Some(Pause {
             length,
             asked: named,
@@ -153,7 +154,7 @@ mod tests {
 
     /// Refuses a call that started right after the pause before. Returns the length of the new pause in milliseconds.
     fn refuse(pauses: &mut Pauses, now: &mut Duration, asked: Option<Duration>) -> u128 {
-        let began = pauses.until.map_or(*now, |until| until.max(*now));
+        let began = pauses.until.max(*now);
         *now = began + MILLISECOND;
         let pause = pauses.begin(*now, began, asked, 0.0);
         let again = pauses.begin(*now + MILLISECOND, began, asked, 0.0);

@@ -152,6 +152,7 @@ mod tests {
             began: Duration::from_millis(milliseconds),
             number,
             level: 1,
+            epoch: 0,
             probe: false,
         }
     }

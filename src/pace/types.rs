@@ -80,6 +80,8 @@ pub(super) struct Call {
     pub(super) number: u64,
     /// How many calls were in flight when it started, with it; 0 if that is not known.
     pub(super) level: u32,
+    /// The epoch of the shared pace in which it started; 0 if the pace is not shared.
+    pub(super) epoch: u64,
     /// Whether it finds out if a service that is down is back.
     pub(super) probe: bool,
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// A pause of all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,9 +109,11 @@ impl Pace {
 }
 
 /// What the search for the service's limit is doing: why the pace changes, or does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Search {
     /// Nothing has been refused yet: the pace doubles.
+    #[default]
     Growing,
     /// Calls have been refused: the pace closes in on the limit.
     ClosingIn,
@@ -134,12 +136,6 @@ impl Search {
             Self::Holding => "holding",
             Self::Looking => "looking",
         }
-    }
-}
-
-impl Serialize for Search {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(self.word())
     }
 }
 
@@ -198,9 +194,9 @@ pub struct FoundLimit {
 
 impl FoundLimit {
     /// A single refusal may have another cause, such as another program's calls.
-    const REMEMBERED_FROM: u32 = 2;
+    pub(crate) const REMEMBERED_FROM: u32 = 2;
     /// Two in a row still happen by chance, with a service that refuses some calls at any pace.
-    const SURE_FROM: u32 = 3;
+    pub(crate) const SURE_FROM: u32 = 3;
 
     fn was_seen_as_limit(&self) -> bool {
         self.times >= Self::REMEMBERED_FROM

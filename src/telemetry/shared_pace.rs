@@ -7,11 +7,7 @@
 use std::io;
 use std::time::Duration;
 
-/// The rate before anybody has decided: what a run alone starts at.
-#[cfg_attr(
-    not(any(test, feature = "postgres")),
-    allow(dead_code, reason = "for ledgers on a server")
-)]
+/// The first rate of a run without `--rate`, and of a row before anybody has decided: ten calls a second hurt no service.
 pub(crate) const FIRST_RATE: f64 = 10.0;
 /// After a refusal all hold for this long, unless the leader decides before: it hears of it within a few round trips.
 pub(crate) const HOLD: Duration = Duration::from_millis(300);

@@ -40,6 +40,7 @@ impl Controller {
             began: now,
             number: self.calls,
             level: self.out.try_into().unwrap_or(u32::MAX),
+            epoch: 0,
             probe: probe.is_some(),
         })
     }

@@ -6,7 +6,7 @@ use super::state::{COMPARED, Controller, Interval, LEAST_RATE, SinceCut};
 use crate::pace::latency::Trend;
 use crate::pace::limit_search::QuietInterval;
 use crate::pace::throughput::LEAST_UNMEASURED;
-use crate::telemetry::pace::PaceCause;
+use crate::telemetry::pace::{PaceCause, Search};
 
 /// An interval lasts this many round trips, so that what one changed is seen before the next one changes more …
 const ROUND_TRIPS: u32 = 2;
@@ -84,7 +84,10 @@ impl Controller {
             self.since_cut = SinceCut::default();
         }
         let was_comparing = self.random.is_comparing();
-        if self.random.compare(now, self.rate.is_holding()) {
+        if self
+            .random
+            .compare(now, self.rate.stage() == Search::Holding)
+        {
             let refused = self.rate.value();
             self.rate.limit_between(refused * COMPARED, refused);
         }

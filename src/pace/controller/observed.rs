@@ -81,6 +81,7 @@ impl Controller {
             began,
             number: self.calls,
             level: 0,
+            epoch: 0,
             probe: false,
         }
     }

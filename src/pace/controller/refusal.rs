@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::interval::SHORTEST_INTERVAL;
-use super::state::{Controller, FIRST_RATE, SinceCut};
-use crate::pace::levels;
+use super::state::{Controller, SinceCut};
 use crate::pace::limit_search::RefusalKind;
 use crate::pace::pause;
 use crate::pace::random_refusals::{RandomRefusals, Shown};
@@ -12,6 +11,7 @@ use crate::pace::throughput::Measurement;
 use crate::pace::types::{Call, PaceEvent, Try};
 use crate::pace::window::SHORTEST_WINDOW;
 use crate::telemetry::pace::PaceCause;
+use crate::telemetry::shared_pace::FIRST_RATE;
 
 /// A refusal after fewer answers than this is put down to other calls, such as those of the run before.
 const FEW_ANSWERS: u32 = 3;
@@ -40,8 +40,9 @@ impl Controller {
         let single = self.half_open && self.pauses.is_after(call.began);
         let counts = call.began >= self.last_cut && !single;
         let about_pace = self.random.share().is_none();
-        let row_alone = RandomRefusals::is_row_alone(wait);
-        if (!about_pace && row_alone) || (self.unlimited && pause::named(wait).is_none()) {
+        if (!about_pace && RandomRefusals::is_row_alone(wait))
+            || (self.unlimited && pause::named(wait).is_none())
+        {
             return row_waits;
         }
         // Calls that were out together are all told the same.
@@ -57,7 +58,7 @@ impl Controller {
             let early = answers < FEW_ANSWERS && !std::mem::replace(&mut self.early_refusal, true);
             // Without a search no limit is looked for: the service's own waits hold calls back.
             let searches = about_pace && !early && !self.unlimited;
-            if searches && self.cut(now, call, wait) && row_alone {
+            if searches && self.cut(now, call, wait) {
                 return row_waits;
             }
             self.set_limiter(now);
@@ -180,7 +181,7 @@ impl Controller {
         let Some(level) = found.filter(|_| !self.unlimited) else {
             return false;
         };
-        self.in_flight.limit_found(now, level.into(), levels::SEEN);
+        self.in_flight.limit_found(now, level.into());
         self.random.explained();
         self.rate.forget();
         true

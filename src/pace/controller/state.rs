@@ -15,6 +15,7 @@ use crate::pace::throughput::Throughput;
 use crate::pace::types::{Allowance, PaceLimits};
 use crate::pace::window::QuotaWindow;
 use crate::telemetry::pace::{FoundLimit, Limit, Pace, PaceCause};
+use crate::telemetry::shared_pace::FIRST_RATE;
 
 /// Decides when calls start.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -82,8 +83,6 @@ pub(super) struct Interval {
     pub(super) in_flight_used: bool,
 }
 
-/// The first rate of a run without `--rate`: ten calls a second hurt no service.
-pub(super) const FIRST_RATE: f64 = 10.0;
 /// The first calls in flight of such a run: enough to reach that rate with answers of 0.4 s.
 const FIRST_IN_FLIGHT: f64 = 4.0;
 /// The share of the pace at which random refusals are compared: of two fifths that a limit refuses, none would be left.
@@ -192,19 +191,6 @@ impl Controller {
     )]
     pub(in crate::pace) fn most_in_flight(&self) -> usize {
         self.in_flight.value() as usize
-    }
-
-    /// As many calls as start within a second, and no more than twice as many as may be in flight together; at least one.
-    /// So requests can be claimed while as many others are called for.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a rate is positive, and what is above the ceiling is cut"
-    )]
-    pub(in crate::pace) fn calls_ahead(&self, now: Duration) -> usize {
-        let most = 2 * self.most_in_flight().max(1);
-        let in_a_second = self.rate(now).map_or(most, |rate| rate.ceil() as usize);
-        in_a_second.clamp(1, most)
     }
 
     /// The pace, for people to read.

@@ -63,12 +63,25 @@ impl Pacer {
         }
     }
 
-    /// As many calls as start within about a second, and no more than may be in flight together.
+    /// As many calls as start within about a second, and no more than twice as many as may be in flight together; at least
+    /// one. So requests can be claimed while as many others are called for.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is positive, and what is above the ceiling is cut"
+    )]
     pub(super) fn calls_ahead(&self, now: Duration) -> usize {
-        match self {
-            Self::Own(controller) => controller.borrow().calls_ahead(now),
-            Self::Shared(sharing) => sharing.with(|member| member.calls_ahead()),
-        }
+        let (rate, in_flight) = match self {
+            Self::Own(controller) => {
+                let controller = controller.borrow();
+                (controller.rate(now), controller.most_in_flight())
+            }
+            Self::Shared(sharing) => {
+                sharing.with(|member| (member.rate(), member.most_in_flight()))
+            }
+        };
+        let most = 2 * in_flight.max(1);
+        rate.map_or(most, |rate| (rate.ceil() as usize).clamp(1, most))
     }
 
     /// The service is not down, although it seemed so: for how long it was taken to be.

@@ -38,16 +38,13 @@ pub struct Gate {
     fresh_rows: Cell<FreshRows>,
     /// Rows that were tried before may not have to give way to fresh ones any more.
     is_clear: Notify,
-    /// One of them does.
-    gives_way: Cell<bool>,
     /// The service is taken to be down from now on, or refuses the canary: another row may show more.
     canary_held_up: Notify,
     pub(super) began: Instant,
     last_pace: Cell<Option<Pace>>,
     last_limit: Cell<Limit>,
-    closed: Cell<bool>,
     closing: Notify,
-    random: Cell<fastrand::Rng>,
+    random: RefCell<fastrand::Rng>,
 }
 
 /// Whether there are rows that were never tried.
@@ -65,7 +62,6 @@ pub(crate) enum FreshRows {
 pub(crate) struct Permit<'a> {
     gate: &'a Gate,
     call: Call,
-    over: bool,
     undurable: Option<SemaphorePermit<'a>>,
 }
 
@@ -100,7 +96,6 @@ impl<'a> Permit<'a> {
         outcome: CallOutcome,
         row: &mut RowRefusals,
     ) -> Option<PaceEvent> {
-        self.over = true;
         let (gate, now) = (self.gate, when - self.gate.began);
         let (tried, fraction) = match outcome {
             CallOutcome::Throttled(_) => {
@@ -139,7 +134,8 @@ impl<'a> Permit<'a> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        if !self.over {
+        // One whose call has ended has given it away.
+        if self.undurable.is_some() {
             self.end(
                 Instant::now(),
                 CallOutcome::Abandoned,
@@ -170,11 +166,10 @@ impl Gate {
     /// A gate for calls within these limits.
     #[must_use]
     pub fn new(limits: PaceLimits, random: fastrand::Rng) -> Self {
-        let undurable = limits.in_flight.get().saturating_mul(UNDURABLE);
         let controller = Controller::new(limits);
         Self {
             proven: Cell::new(false),
-            undurable: Semaphore::new(undurable.min(Semaphore::MAX_PERMITS)),
+            undurable: Semaphore::new(most_undurable(&limits)),
             queue: Mutex::new(()),
             last_limit: Cell::new(controller.limit()),
             pacer: Pacer::Own(RefCell::new(controller)),
@@ -185,13 +180,11 @@ impl Gate {
             changed: Arc::default(),
             fresh_rows: Cell::new(FreshRows::Possible),
             is_clear: Notify::new(),
-            gives_way: Cell::new(false),
             canary_held_up: Notify::new(),
             began: Instant::now(),
             last_pace: Cell::new(None),
-            closed: Cell::new(false),
             closing: Notify::new(),
-            random: Cell::new(random),
+            random: RefCell::new(random),
         }
     }
 
@@ -200,23 +193,16 @@ impl Gate {
     /// # Errors
     /// The thread that asks the row cannot be started.
     pub(crate) fn share(self, row: impl SharedPace) -> io::Result<(Self, PaceThread)> {
-        let mut random = self.random.replace(fastrand::Rng::with_seed(0));
+        let random = self.random.borrow_mut().fork();
         let changed = Arc::clone(&self.changed);
-        let (thread, sharing) =
-            PaceThread::start(self.limits, random.fork(), self.began, changed, row)?;
-        let gate = Self {
-            pacer: Pacer::Shared(sharing),
-            random: Cell::new(random),
-            ..self
-        };
-        Ok((gate, thread))
+        let (thread, sharing) = PaceThread::start(self.limits, random, self.began, changed, row)?;
+        let pacer = Pacer::Shared(sharing);
+        Ok((Self { pacer, ..self }, thread))
     }
 
     /// How many calls are in flight or have answers that are not durable yet, at most.
     pub(crate) fn undurable(&self) -> usize {
-        let most = { self.limits.in_flight.get() }.saturating_mul(UNDURABLE);
-        let most = most.min(Semaphore::MAX_PERMITS);
-        most.saturating_sub(self.undurable.available_permits())
+        most_undurable(&self.limits).saturating_sub(self.undurable.available_permits())
     }
 
     /// Whether the service has shown that it does its work. Until then one row is tried at a time (the canary): with a wrong key, or
@@ -248,8 +234,7 @@ impl Gate {
         let is_held_up = || self.pacer.is_down() || !self.counts.get().others_pass(row);
         let gives_way = || self.fresh_rows.get() == FreshRows::Waiting && is_held_up();
         loop {
-            while gives_way() && !self.closed.get() {
-                self.gives_way.set(true);
+            while gives_way() && !self.is_closed() {
                 self.unless_closed(self.is_clear.notified()).await?;
             }
             if let Some(permit) = self.pass(gives_way).await? {
@@ -263,7 +248,7 @@ impl Gate {
         let undurable = self.undurable.acquire().await.map_err(|_| Closed)?;
         let first = self.queue.lock().await;
         let call = loop {
-            if self.closed.get() {
+            if self.is_closed() {
                 return Err(Closed);
             }
             if gives_way() {
@@ -312,9 +297,7 @@ impl Gate {
         let mut counts = self.counts.get();
         counts.accept();
         self.counts.set(counts);
-        if self.gives_way.take() {
-            self.is_clear.notify_waiters();
-        }
+        self.is_clear.notify_waiters();
     }
 
     /// A call of this row was refused. Which try of the row that was.
@@ -333,7 +316,6 @@ impl Gate {
         Permit {
             gate: self,
             call,
-            over: false,
             undurable: Some(undurable),
         }
     }
@@ -383,7 +365,7 @@ impl Gate {
     /// # Errors
     /// [`Closed`] once the run is stopping.
     pub(crate) async fn back_off(&self, length: Duration) -> Result<(), Closed> {
-        if self.closed.get() {
+        if self.is_closed() {
             return Err(Closed);
         }
         self.unless_closed(sleep(length)).await
@@ -444,21 +426,23 @@ impl Gate {
 
     /// Gives no more permits, and wakes all who wait for one.
     pub(crate) fn close(&self) {
-        self.closed.set(true);
         self.undurable.close();
         self.closing.notify_waiters();
     }
 
     /// Whether the run is stopping.
-    pub(crate) const fn is_closed(&self) -> bool {
-        self.closed.get()
+    pub(crate) fn is_closed(&self) -> bool {
+        self.undurable.is_closed()
     }
 
     /// A random number from 0 up to 1, from the run's one source.
     pub(crate) fn fraction(&self) -> f64 {
-        let mut random = self.random.replace(fastrand::Rng::with_seed(0));
-        let fraction = random.f64();
-        self.random.set(random);
-        fraction
+        self.random.borrow_mut().f64()
     }
+}
+
+/// How many calls may be in flight or have answers that are not durable yet.
+fn most_undurable(limits: &PaceLimits) -> usize {
+    let most = limits.in_flight.get().saturating_mul(UNDURABLE);
+    most.min(Semaphore::MAX_PERMITS)
 }

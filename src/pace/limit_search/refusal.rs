@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::search::{
-    CLOSE, FIRST_HOLD, GROWTH, LONGEST_HOLD, LimitSearch, LowestRefused, Quantity, SMALL_LOOKS,
-    Stage,
+    CLOSE, FIRST_HOLD, GROWTH, LONGEST_HOLD, LimitSearch, LowestRefused, SMALL_LOOKS, Stage,
 };
 use crate::pace::throughput::{FEWEST_MEASURED, LEAST_UNMEASURED, Measurement, SPARE};
 
@@ -188,14 +187,13 @@ impl LimitSearch {
 
     /// The least that a cut of a refused pace leaves if it rests on no measurement.
     fn least_blind_cut(&self, pace: f64) -> f64 {
-        match self.quantity {
-            // If something below that is sustained, more was seen there.
-            Quantity::Rate if self.sustained > 0.0 => {
-                LEAST_UNMEASURED.min(self.sustained * CUT).min(pace)
-            }
-            Quantity::Rate => LEAST_UNMEASURED.min(pace),
-            Quantity::InFlight => 0.0,
-        }
+        // If something below that is sustained, more was seen there.
+        let least = if self.sustained > 0.0 {
+            LEAST_UNMEASURED.min(self.sustained * CUT)
+        } else {
+            LEAST_UNMEASURED
+        };
+        least.min(pace)
     }
 
     fn close_in_to(&mut self, value: f64) {

@@ -99,8 +99,6 @@ const LOOK: f64 = 0.03;
 /// This many steps past a limit are small; each later one is twice as large as the one before. Past a limit that was seen once
 /// and may have been chance, none are.
 pub(super) const SMALL_LOOKS: u32 = 4;
-/// A limit that was seen this often is not a guess: a single refusal may have had another reason.
-const SEEN: u32 = 2;
 
 impl LimitSearch {
     /// Starts at `first`, between `least` and `most`.
@@ -156,11 +154,6 @@ impl LimitSearch {
         })
     }
 
-    /// Whether the value is held just below a limit.
-    pub(in crate::pace) const fn is_holding(&self) -> bool {
-        matches!(self.stage, Stage::Holding { .. })
-    }
-
     /// Whether the value is the most that the user allows.
     pub(in crate::pace) const fn is_at_most(&self) -> bool {
         self.value >= self.most
@@ -177,11 +170,11 @@ impl LimitSearch {
             && self.refused.is_some_and(|refused| value >= refused.at)
     }
 
-    /// `at` was refused `times` times, and nothing else explains it: that is the limit.
-    pub(in crate::pace) fn limit_found(&mut self, now: Duration, at: f64, times: u32) {
+    /// `at` was refused often enough, and nothing else explains it: that is the limit.
+    pub(in crate::pace) fn limit_found(&mut self, now: Duration, at: f64) {
         self.refused = Some(LowestRefused {
             at,
-            times,
+            times: FoundLimit::SURE_FROM,
             rough: false,
             beyond_chance: true,
         });
@@ -194,7 +187,7 @@ impl LimitSearch {
         self.sustained = sustained;
         self.refused = Some(LowestRefused {
             at: refused,
-            times: SEEN,
+            times: FoundLimit::REMEMBERED_FROM,
             rough: false,
             beyond_chance: false,
         });
@@ -238,11 +231,9 @@ impl LimitSearch {
 
     /// Sets the most that users allow.
     pub(in crate::pace) fn set_most(&mut self, most: f64) {
-        if self.most.total_cmp(&most).is_ne() {
-            self.most = most.max(self.least);
-            if self.value > self.most {
-                self.set(self.most);
-            }
+        self.most = most.max(self.least);
+        if self.value > self.most {
+            self.set(self.most);
         }
     }
 

@@ -177,7 +177,7 @@ fn a_limit_is_doubtful_while_chance_explains_the_refusals() {
 fn calls_in_flight_are_whole_numbers_and_looked_past_one_at_a_time() {
     let mut search = LimitSearch::new(Quantity::InFlight, 4.0, 1.0, 512.0);
     let mut now = Duration::ZERO;
-    search.limit_found(now, 3.0, 3);
+    search.limit_found(now, 3.0);
     assert!((search.value() - 2.0).abs() < 1e-9);
     quiet(&mut search, &mut now, MINUTE * 2 + INTERVAL);
     assert!((search.value() - 3.0).abs() < 1e-9);

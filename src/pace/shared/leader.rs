@@ -27,8 +27,6 @@ pub(super) struct Leader {
     /// When a worker last said that the service is back.
     resumed: Option<Duration>,
     decided: PaceDecision,
-    changed: bool,
-    cause: Option<PaceCause>,
 }
 
 /// What is known of a worker.
@@ -112,18 +110,17 @@ impl Leader {
                 seen: reply.now,
                 state: reply.state.clone(),
             },
-            changed: true,
-            cause: None,
         }
     }
 
-    /// Takes in what was reported up to now, with when each report was sent. `random` gives numbers from 0 up to 1.
+    /// Takes in what was reported up to now, with when each report was sent. `random` gives numbers from 0 up to 1. Returns
+    /// whether all should hear of the decision soon, and what has changed the pace.
     pub(super) fn step(
         &mut self,
         now: Duration,
         reports: &[(Duration, WorkerReport)],
         mut random: impl FnMut() -> f64,
-    ) {
+    ) -> (bool, Option<PaceCause>) {
         let mut observed = Observed::default();
         let mut ended: Vec<(Duration, ReportedCall)> = Vec::new();
         for (at, report) in reports {
@@ -157,29 +154,18 @@ impl Leader {
             .map(|one| f64::from(one.most_in_flight))
             .sum();
         let time = self.time(now);
-        if most >= 1.0 && self.workers.values().all(Worker::is_heard_of) {
+        if self.workers.values().all(Worker::is_heard_of) {
             self.controller.set_most_in_flight(most);
         }
         let cut = self.controller.last_cut();
         self.controller.end_interval(time);
         self.epoch += u64::from(self.controller.last_cut() > cut);
-        self.decide(now);
+        self.decide(now)
     }
 
     /// The decision for the row.
-    pub(super) fn decision(&mut self) -> PaceDecision {
-        self.changed = false;
+    pub(super) fn decision(&self) -> PaceDecision {
         self.decided.clone()
-    }
-
-    /// Whether all should hear of the decision soon.
-    pub(super) const fn has_changed(&self) -> bool {
-        self.changed
-    }
-
-    /// What has changed the pace since this was last asked.
-    pub(super) const fn take_cause(&mut self) -> Option<PaceCause> {
-        self.cause.take()
     }
 
     fn time(&self, at: Duration) -> Duration {
@@ -273,7 +259,7 @@ impl Leader {
         rates.reduce(f64::min)
     }
 
-    fn decide(&mut self, now: Duration) {
+    fn decide(&mut self, now: Duration) -> (bool, Option<PaceCause>) {
         let time = self.time(now);
         let shown = self.controller.pace(time);
         let most = self.most_rate().unwrap_or(f64::INFINITY);
@@ -281,7 +267,7 @@ impl Leader {
         let mut state = PaceState {
             in_flight: u32::try_from(shown.in_flight).unwrap_or(u32::MAX),
             random: shown.refused_at_any,
-            search: shown.search.into(),
+            search: shown.search,
             headers: match shown.headers {
                 Hint::Asks(rate) => Some(rate),
                 Hint::Silent | Hint::Disbelieved => None,
@@ -307,11 +293,10 @@ impl Leader {
         };
         let acts =
             |one: &PaceDecision| (one.rate.to_bits(), one.epoch, one.paused_until, one.alone);
-        self.changed |= acts(&decided) != acts(&self.decided);
-        if decided.rate.to_bits() != self.decided.rate.to_bits() {
-            self.cause = Some(self.controller.take_cause());
-        }
+        let is_urgent = acts(&decided) != acts(&self.decided);
+        let is_other = decided.rate.to_bits() != self.decided.rate.to_bits();
         self.decided = decided;
+        (is_urgent, is_other.then(|| self.controller.take_cause()))
     }
 
     /// Shares the calls in flight evenly among the workers that have rows to call for. If there are fewer calls than
@@ -325,16 +310,17 @@ impl Leader {
             workers += 1;
             heard += u32::from(one.is_heard_of());
         }
-        (state.workers, state.heard) = (workers.max(1), heard);
-        let (each, more) = (all / state.workers, all % state.workers);
-        let turns = u32::try_from(now.as_secs() / TURN.as_secs() % u64::from(state.workers));
+        state.heard = heard;
+        let workers = workers.max(1);
+        let (each, more) = (all / workers, all % workers);
+        let turns = u32::try_from(now.as_secs() / TURN.as_secs() % u64::from(workers));
         let turn = turns.ok().filter(|_| each == 0).unwrap_or_default();
         let mut place = 0;
         let mut wanted = Vec::new();
         for (id, worker) in &mut self.workers {
             let mut part = 0;
             if worker.is_busy(now) {
-                part = each + u32::from((place + turn) % state.workers < more);
+                part = each + u32::from((place + turn) % workers < more);
                 place += 1;
             }
             worker.lower(now, part);

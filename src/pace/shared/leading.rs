@@ -39,8 +39,8 @@ impl Leading {
     }
 
     /// What it decides for all, if it leads.
-    pub(in crate::pace) fn decision(&mut self) -> Option<PaceDecision> {
-        self.leader.as_mut().map(Leader::decision)
+    pub(in crate::pace) fn decision(&self) -> Option<PaceDecision> {
+        self.leader.as_ref().map(Leader::decision)
     }
 
     /// The row answered. If this worker leads, it takes in what the others reported, and its `own` report.
@@ -54,13 +54,14 @@ impl Leading {
             .chain([(reply.now, own)])
             .collect();
         let limits = self.limits;
+        let is_new = self.leader.is_none();
         let leader = self
             .leader
             .get_or_insert_with(|| Leader::new(limits, reply));
-        leader.step(reply.now, &read, || self.random.f64());
+        let (urgent, cause) = leader.step(reply.now, &read, || self.random.f64());
         Lead::Leads {
-            urgent: leader.has_changed(),
-            cause: leader.take_cause(),
+            urgent: urgent || is_new,
+            cause,
         }
     }
 

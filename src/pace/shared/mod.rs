@@ -4,7 +4,6 @@
 //! controller with what all report, and writes to the row what that one decides. Any worker can lead; the next one that
 //! asks does when the one before has not asked for a second.
 
-mod epochs;
 mod in_flight;
 mod leader;
 mod leading;

@@ -11,9 +11,7 @@ use crate::telemetry::pace::{FoundLimit, Hint, Limit, Pace, Search, SharedBy};
 /// What the leader decided, except for what the row itself acts on.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PaceState {
-    /// Workers that have rows to call for.
-    pub(super) workers: u32,
-    /// Those of them that the leader has heard of, which is what people are shown: the others may be gone.
+    /// The workers that the leader has heard of, which is what people are shown: the others may be gone.
     #[serde(default)]
     pub(super) heard: u32,
     /// Calls in flight of all workers together.
@@ -27,7 +25,7 @@ pub(super) struct PaceState {
     /// The limit in calls in flight, and how often it was seen.
     pub(super) limit_in_flight: Option<(f64, u32)>,
     /// What the search for the limit is doing.
-    pub(super) search: SearchStage,
+    pub(super) search: Search,
     /// For the next worker that leads.
     pub(super) led: Option<Led>,
     /// The rate that headers ask for.
@@ -45,43 +43,12 @@ pub(super) struct Led {
     pub(super) controller: Handover,
 }
 
-/// What the search is doing, as it is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum SearchStage {
-    #[default]
-    Growing,
-    ClosingIn,
-    Checking,
-    Holding,
-    Looking,
-}
-
-impl From<Search> for SearchStage {
-    fn from(search: Search) -> Self {
-        match search {
-            Search::Growing => Self::Growing,
-            Search::ClosingIn => Self::ClosingIn,
-            Search::Checking => Self::Checking,
-            Search::Holding => Self::Holding,
-            Search::Looking => Self::Looking,
-        }
-    }
-}
-
-impl From<SearchStage> for Search {
-    fn from(stage: SearchStage) -> Self {
-        match stage {
-            SearchStage::Growing => Self::Growing,
-            SearchStage::ClosingIn => Self::ClosingIn,
-            SearchStage::Checking => Self::Checking,
-            SearchStage::Holding => Self::Holding,
-            SearchStage::Looking => Self::Looking,
-        }
-    }
-}
-
 impl PaceState {
+    /// Workers that have rows to call for; at least one.
+    pub(super) fn workers(&self) -> u32 {
+        u32::try_from(self.parts.len()).unwrap_or(u32::MAX).max(1)
+    }
+
     /// What is known of the service's limits.
     pub(super) fn limit(&self) -> Limit {
         let found = |(value, times)| FoundLimit { value, times };
@@ -109,7 +76,7 @@ impl PaceState {
         Pace {
             rate: Some(rate),
             in_flight: self.in_flight as usize,
-            search: self.search.into(),
+            search: self.search,
             limit: limit.rate.map(|found| found.value),
             limit_in_flight: limit.in_flight.map(|found| found.value as usize),
             headers: self.headers.map_or(Hint::Silent, Hint::Asks),

@@ -36,22 +36,22 @@ impl Member {
             return next.map_or(Admission::AfterAnother, Admission::NotBefore);
         }
         self.out += 1;
-        self.calls += 1;
         self.started.push(now);
         if probe.is_some() {
             self.probe = Some(now);
         }
         Admission::Admitted(Call {
             began: now,
-            number: self.calls,
-            // The leader finds out.
+            // The leader finds out both.
+            number: 0,
             level: 0,
+            epoch: self.epoch,
             probe: probe.is_some(),
         })
     }
 
     /// The calls in flight that this worker may have now.
-    pub(super) fn most_in_flight(&self) -> usize {
+    pub(in crate::pace) fn most_in_flight(&self) -> usize {
         if self.is_unlimited() {
             return self.limits.in_flight.get();
         }

@@ -100,7 +100,8 @@ impl Member {
         }
         self.rate = reply.rate;
         self.alone = reply.alone;
-        if self.epochs.set(now, reply.epoch) {
+        if self.epoch != reply.epoch {
+            self.epoch = reply.epoch;
             self.slots.clear();
         }
         let left = reply.paused_until.saturating_sub(reply.now);
@@ -152,7 +153,7 @@ impl Member {
             return 0;
         }
         let _ = self.slots.next(now);
-        let even = self.rate * ASK_EVERY.as_secs_f64() / f64::from(self.workers());
+        let even = self.rate * ASK_EVERY.as_secs_f64() / f64::from(self.state.workers());
         let late = u32::try_from(self.slots.late(now)).unwrap_or(u32::MAX);
         whole((even * SHARES).ceil().max(1.0)).saturating_sub(late)
     }

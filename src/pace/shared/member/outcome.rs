@@ -52,7 +52,7 @@ impl Member {
         if tried.is_alone() {
             return !self.breaker.is_open();
         }
-        let counts = self.epochs.at(call.began) == self.epochs.current();
+        let counts = call.epoch == self.epoch;
         !self.is_unlimited() && self.breaker.is_busy(call.began, now, self.out, counts)
     }
 
@@ -98,7 +98,7 @@ impl Member {
         let ended = ReportedCall {
             ago: 0,
             took: micros(now.saturating_sub(call.began)),
-            epoch: self.epochs.at(call.began),
+            epoch: call.epoch,
             tried,
             how,
         };
@@ -122,14 +122,13 @@ impl Member {
         if tried.is_alone() || by_chance || unlimited {
             return Some(PaceEvent::RowWaits(wait.unwrap_or_default()));
         }
-        let epoch = self.epochs.at(call.began);
-        if epoch != self.epochs.current() || self.paused_until > now {
+        if call.epoch != self.epoch || self.paused_until > now {
             return None;
         }
         let length = asked.map_or(HOLD, |wait| pause::stretched(wait, fraction));
         self.slots.clear();
         self.paused_until = now + length;
-        self.hold = Hold::Untold { epoch };
+        self.hold = Hold::Untold { epoch: call.epoch };
         self.asked.urgent = true;
         Some(PaceEvent::Paused(Pause { length, asked }))
     }

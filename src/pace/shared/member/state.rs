@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::pace::breaker::CircuitBreaker;
 use crate::pace::rate::Rate;
-use crate::pace::shared::epochs::Epochs;
 use crate::pace::shared::report::{ReportedCall, WorkerReport};
 use crate::pace::shared::row_clock::RowClock;
 use crate::pace::shared::slots::Slots;
@@ -18,7 +17,8 @@ pub(in crate::pace) struct Member {
     pub(super) limits: PaceLimits,
     pub(super) random: fastrand::Rng,
     pub(super) slots: Slots,
-    pub(super) epochs: Epochs,
+    /// The epoch of the calls that are granted now.
+    pub(super) epoch: u64,
     /// What the row said last.
     pub(super) rate: f64,
     pub(super) row_clock: RowClock,
@@ -34,7 +34,6 @@ pub(in crate::pace) struct Member {
     /// When the single call started that finds out whether it is back.
     pub(super) probe: Option<Duration>,
     pub(super) out: usize,
-    pub(super) calls: u64,
     /// What was seen since the row was last asked.
     pub(super) report: WorkerReport,
     /// When calls started that are to be reported.
@@ -84,7 +83,7 @@ impl Member {
             limits,
             random,
             slots: Slots::default(),
-            epochs: Epochs::default(),
+            epoch: 0,
             rate: 0.0,
             row_clock: RowClock::default(),
             state: PaceState::default(),
@@ -95,7 +94,6 @@ impl Member {
             breaker: CircuitBreaker::new(limits.outage),
             probe: None,
             out: 0,
-            calls: 0,
             report: WorkerReport::default(),
             started: Vec::new(),
             ended: Vec::new(),
@@ -109,20 +107,9 @@ impl Member {
         self.breaker.is_open()
     }
 
-    /// As many calls as this worker's part of the pace allows within a second, and no more than twice as many as may be in
-    /// flight together.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a rate is positive, and what is above the ceiling is cut"
-    )]
-    pub(in crate::pace) fn calls_ahead(&self) -> usize {
-        let most = 2 * self.most_in_flight().max(1);
-        if self.is_unlimited() {
-            return most;
-        }
-        let part = self.rate / f64::from(self.workers());
-        (part.ceil() as usize).clamp(1, most)
+    /// This worker's part of the rate; `None` if it has no limit.
+    pub(in crate::pace) fn rate(&self) -> Option<f64> {
+        (!self.is_unlimited()).then(|| self.rate / f64::from(self.state.workers()))
     }
 
     /// The pace of all workers together, for people to read.
@@ -140,11 +127,6 @@ impl Member {
     /// The limits of the service that were found.
     pub(in crate::pace) fn limit(&self) -> Limit {
         self.state.limit()
-    }
-
-    /// How many workers share the pace.
-    pub(super) fn workers(&self) -> u32 {
-        self.state.workers.max(1)
     }
 
     /// The user asked for no rate limit: such a worker keeps to pauses only, and its calls say nothing about the pace.
