@@ -290,7 +290,7 @@ impl Gate {
 
     /// A call that started at `began` was accepted.
     fn accepted(&self, began: Duration) {
-        if self.refused_since.get().is_some_and(|since| began >= since) {
+        if self.refused_since.get().is_none_or(|since| began >= since) {
             self.refused_since.set(None);
             self.pauses_in_a_row.set(0);
         }

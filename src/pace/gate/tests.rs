@@ -86,6 +86,24 @@ async fn a_pause_holds_all_calls_and_then_one_goes_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pauses_in_a_row_end_with_an_accepted_call() {
+    for refused in [CallOutcome::Throttled(None), CallOutcome::BusyOrAway] {
+        let gate = gate(1, "auto");
+        for outcome in [
+            CallOutcome::Answered,
+            refused,
+            CallOutcome::Answered,
+            refused,
+        ] {
+            let permit = gate.permit().await.unwrap();
+            sleep(Duration::from_millis(20)).await;
+            let _ = permit.finish(Instant::now(), outcome, &mut RowRefusals::default());
+        }
+        assert!(!gate.refuses_all(1), "{refused:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_permit_that_waits_for_a_call_to_end_is_woken_by_it() {
     let gate = gate(1, "unlimited");
     let first = gate.permit().await.unwrap();
