@@ -25,9 +25,7 @@ impl Controller {
             return Admission::AfterAnother;
         }
         if let Err(wait) = self.limiter.check(now) {
-            // Where headers ask for less, nothing is learnt about the rate that is searched for.
-            let hinted = self.quota_hint.rate(now);
-            self.interval.rate_used = hinted.is_none_or(|hinted| self.rate.value() <= hinted);
+            self.interval.rate_used |= self.is_search_used(now);
             return Admission::NotBefore(now + wait);
         }
         self.out += 1;
@@ -43,5 +41,11 @@ impl Controller {
             epoch: 0,
             probe: probe.is_some(),
         })
+    }
+
+    /// Whether the rate that is searched for holds calls back. Where headers ask for less, nothing is learnt about it.
+    pub(in crate::pace) fn is_search_used(&self, now: Duration) -> bool {
+        let hinted = self.quota_hint.rate(now);
+        hinted.is_none_or(|hinted| self.rate.value() <= hinted)
     }
 }

@@ -150,7 +150,7 @@ impl Controller {
         self.last_cut
     }
 
-    /// The search for the rate, for its stage.
+    /// The search for the rate.
     pub(in crate::pace) const fn rate_search(&self) -> &LimitSearch {
         &self.rate
     }

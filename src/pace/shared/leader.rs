@@ -133,7 +133,8 @@ impl Leader {
             ended.extend(ends.map(|call| (at.saturating_sub(micros(call.ago)), *call)));
         }
         let rate = self.controller.rate_search().value();
-        observed.rate_used &= self.most_rate().is_none_or(|most| rate < most);
+        observed.rate_used &= self.most_rate().is_none_or(|most| rate < most)
+            && self.controller.is_search_used(self.time(now));
         observed.out = self.workers.values().map(|one| one.out as usize).sum();
         self.controller.observe(observed);
         ended.sort_by_key(|(at, _)| *at);

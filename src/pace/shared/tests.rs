@@ -14,7 +14,7 @@ use super::leading::{Lead, Leading};
 use super::member::Member;
 use super::memory_row::MemoryRow;
 use crate::pace::rate::Rate;
-use crate::pace::types::{Admission, Call, CallOutcome, PaceEvent, PaceLimits, Try};
+use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::pace::{FoundLimit, Limit, PaceCause, Search};
 use crate::telemetry::shared_pace::{PaceAsk, PaceDecision};
 
@@ -130,6 +130,23 @@ fn the_smallest_rate_that_a_user_allows_rules_all_runs() {
         calls.iter().all(|calls| (33..=133).contains(calls)),
         "{calls:?}"
     );
+}
+
+#[test]
+fn while_headers_hold_calls_back_the_search_does_not_grow() {
+    let mut workers = Workers::new(&[Rate::Auto]);
+    for left in (1..=20).rev() {
+        let allowance = Allowance {
+            calls: 5 * u64::from(left),
+            lasts: left * SECOND,
+        };
+        workers.each[0].0.allowed(allowance);
+        let _ = workers.run(&[0], SECOND, answered);
+    }
+    // What the headers asked for is over.
+    let _ = workers.run(&[0], 100 * MILLISECOND, answered);
+    let rate = workers.each[0].0.pace().rate.unwrap();
+    assert!((5.0..=100.0).contains(&rate), "{rate}");
 }
 
 #[test]
