@@ -59,9 +59,9 @@ pub(super) enum Try {
     First,
     /// The row had been refused before.
     Again,
-    /// The row was refused again, and others were accepted in between: its refusals are about the row.
+    /// The row was refused again, and others were accepted in between: its refusals are about the row, and so was the last cut.
     FoundAlone,
-    /// The row was refused again, which was known already to be about the row.
+    /// The row was refused again, which is about the row; the last cut may have another reason.
     AgainAlone,
 }
 

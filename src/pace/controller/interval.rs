@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::state::{COMPARED, Controller, Interval, LEAST_RATE, SinceCut};
+use super::state::{COMPARED, Controller, Interval, LEAST_RATE};
 use crate::pace::latency::Trend;
 use crate::pace::limit_search::QuietInterval;
 use crate::pace::throughput::LEAST_UNMEASURED;
@@ -79,9 +79,7 @@ impl Controller {
             // That nothing was accepted for a moment shows no limit of next to nothing.
             let measured = Some(measured).filter(|measured| measured.calls > 0);
             self.too_much(now, self.pace_used(now), measured, None);
-            self.last_cut = now;
-            self.cut_for = now;
-            self.since_cut = SinceCut::default();
+            self.pace_is_cut(now, now);
         }
         let was_comparing = self.random.is_comparing();
         if self

@@ -93,8 +93,7 @@ impl Controller {
         self.since_cut.timeouts = self.since_cut.timeouts.saturating_add(1);
         let SinceCut { answers, timeouts } = self.since_cut;
         if call.began >= self.last_cut && timeouts * ANSWERS_A_TIMEOUT > answers {
-            self.last_cut = now;
-            self.since_cut = SinceCut::default();
+            self.pace_is_cut(now, now);
             let in_flight = self.in_flight.value() * AFTER_OUTAGE;
             self.in_flight.slow_to(in_flight);
             self.cause = Some(PaceCause::TimedOut);

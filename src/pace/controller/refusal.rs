@@ -13,7 +13,8 @@ use crate::pace::window::SHORTEST_WINDOW;
 use crate::telemetry::pace::PaceCause;
 use crate::telemetry::shared_pace::FIRST_RATE;
 
-/// A refusal after fewer answers than this is put down to other calls, such as those of the run before.
+/// The first refusal that comes after fewer answers than this, counted from the last cut, is put down to other calls, such as
+/// those of the run before.
 const FEW_ANSWERS: u32 = 3;
 
 impl Controller {
@@ -51,10 +52,8 @@ impl Controller {
         }
         if counts {
             let answers = self.since_cut.answers;
-            self.last_cut = now;
-            self.cut_for = call.began;
+            self.pace_is_cut(now, call.began);
             self.interval.refused = true;
-            self.since_cut = SinceCut::default();
             let early = answers < FEW_ANSWERS && !std::mem::replace(&mut self.early_refusal, true);
             // Without a search no limit is looked for: the service's own waits hold calls back.
             let searches = about_pace && !early && !self.unlimited;
@@ -78,6 +77,13 @@ impl Controller {
             self.forget_limit();
             self.set_limiter(now);
         }
+    }
+
+    /// Less is sent from now on, for a call that started at `began`.
+    pub(super) fn pace_is_cut(&mut self, now: Duration, began: Duration) {
+        self.last_cut = now;
+        self.cut_for = began;
+        self.since_cut = SinceCut::default();
     }
 
     /// Both searches are as they were before the last cut, as that was not about the pace.

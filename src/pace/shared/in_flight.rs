@@ -20,7 +20,7 @@ pub(super) struct InFlight {
 /// Changes that are remembered: a call that was out during more of them was out together with too many others to matter.
 const REMEMBERED: usize = 4_096;
 
-/// Refused calls that are remembered: more than are out at a time.
+/// Refused calls that are remembered: older ones are about a pace that was given up.
 const REFUSED: usize = 64;
 
 impl InFlight {

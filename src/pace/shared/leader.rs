@@ -48,7 +48,7 @@ struct Worker {
 
 /// A worker that was not heard of for this long does not count any more.
 const GONE: Duration = Duration::from_secs(3);
-/// A worker that had no rows to call for for this long has no part of the calls in flight.
+/// A worker that had no rows to call for for this long, or was not heard of, has no part of the calls in flight.
 const IDLE: Duration = Duration::from_secs(1);
 /// A row that nobody asked for this long is that of an earlier run: its limit is known, and its rate is not gone on with.
 const EARLIER_RUN: Duration = Duration::from_secs(60);
