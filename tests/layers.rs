@@ -119,6 +119,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "output/name.rs",
             "base/own_file.rs",
             "base/rlimit.rs",
+            "base/stdout.rs",
             "ledger/boot_clock.rs",
             "ledger/holder.rs",
         ],

@@ -30,9 +30,11 @@ impl Document {
     }
 
     /// Standard output.
-    #[must_use]
-    pub(crate) fn stdout() -> Self {
-        Self(Sink::stdout())
+    ///
+    /// # Errors
+    /// Exit code 3: it is not open for writing.
+    pub(crate) fn stdout() -> Result<Self> {
+        Sink::stdout().map(Self)
     }
 
     /// Writes all of it, and gives the file its name. If that fails, nothing is left.

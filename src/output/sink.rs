@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use super::encoder::Encoder;
 use super::name::{self, OldFile, still_ours};
 use super::outcome::{FileFault, FileResult, WriteError};
-use crate::base::error::Error;
-use crate::base::own_file;
+use crate::base::error::{Error, Result};
+use crate::base::{own_file, stdout};
 
 /// A file that is complete except for its name: its final path and its metadata.
 pub(crate) type Sealed = (PathBuf, fs::Metadata);
@@ -46,9 +46,12 @@ enum Destination {
 
 impl Sink {
     /// Standard output.
-    #[must_use]
-    pub(crate) fn stdout() -> Self {
-        Self::of(io::stdout(), "standard output".to_owned())
+    ///
+    /// # Errors
+    /// Exit code 3: it is not open for writing.
+    pub(crate) fn stdout() -> Result<Self> {
+        stdout::check()?;
+        Ok(Self::of(io::stdout(), "standard output".to_owned()))
     }
 
     /// Any writer, for tests and benchmarks.

@@ -86,10 +86,10 @@ impl DecideFiles {
         let summary = self.summary.map(|path| SummaryFile::create(&path, mode));
         // Next to an output whose mode was narrowed by hand, the changes are as narrow.
         let beside = mode & output.and_then(Target::mode).unwrap_or(mode);
-        let sink = output.map(|target| target.open(mode)).transpose()?;
+        let sink = output.map_or_else(Sink::stdout, |target| target.open(mode))?;
         let sides = Sides::open(None, changes, beside)?;
         Ok(OpenDecideFiles {
-            sink: sink.unwrap_or_else(Sink::stdout),
+            sink,
             sides,
             summary: summary.transpose()?,
         })

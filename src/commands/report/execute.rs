@@ -44,7 +44,7 @@ pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
     let report = read(config, file, &opened, facts)?;
     let document = match &target {
         Some(target) => interrupts.opening(target.partial(), || Document::open(target, mode))?,
-        None => Document::stdout(),
+        None => Document::stdout()?,
     };
     let written = document.complete(&page(&report))?;
     if let Some(path) = written {

@@ -269,10 +269,10 @@ impl RowTargets {
             let opened = target.open(mode);
             opened.map_err(|error| disk_space::at_the_start(error.about(target.path())))
         };
-        let sink = self.output.as_ref().map(open).transpose()?;
+        let sink = self.output.as_ref().map_or_else(Sink::stdout, open)?;
         let sides = Sides::open(self.rejects.as_ref(), self.changes.as_ref(), beside)
             .map_err(disk_space::at_the_start)?;
-        Ok((sink.unwrap_or_else(Sink::stdout), sides))
+        Ok((sink, sides))
     }
 
     /// Next to an output whose mode was narrowed by hand, the other files are as narrow.
