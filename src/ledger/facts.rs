@@ -41,6 +41,8 @@ pub(crate) struct LedgerFacts {
     pub(crate) lost_calls: u32,
     /// Rows that may be billed twice, as earlier starts of the run have counted that were killed before their summary.
     pub(crate) asked_again: u64,
+    /// The addresses whose answers it has, if it has none of this address and service ID.
+    pub(crate) other_accounts: Vec<String>,
     /// How many answers were brought to the server that had waited on this machine.
     pub(crate) brought_in: u64,
 }

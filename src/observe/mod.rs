@@ -49,4 +49,4 @@ pub(crate) use summary::{
     refuse_other_content,
 };
 pub(crate) use what_if::WhatIfView;
-pub(crate) use words::{most, same_command};
+pub(crate) use words::{most, only_of_others, same_command};

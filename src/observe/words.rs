@@ -1,5 +1,6 @@
 //! The sentences that people read while a run lasts: each is here once, whichever view shows it.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use super::notice::{NamedRow, Warning};
@@ -21,6 +22,18 @@ pub(crate) const fn same_command(fresh: bool) -> &'static str {
 }
 
 /// `file 3 of 64`; `None` for a run of one file, and before the first.
+/// That a ledger has answers, but none that a run with this address and service ID can use.
+#[must_use]
+pub(crate) fn only_of_others(ledger: impl Display, others: &[String]) -> String {
+    let mut others = others.to_vec();
+    others.sort_unstable();
+    others.dedup();
+    format!(
+        "`{ledger}` has no answers of this address and service id, only of others at {}",
+        others.join(", ")
+    )
+}
+
 pub(super) fn file(now: &Snapshot) -> Option<String> {
     let FileTurn { file, files } = now.file.filter(|turn| turn.file > 0)?;
     Some(format!("file {} of {}", count(file), count(files)))

@@ -11,7 +11,7 @@ use crate::base::own_file;
 use crate::config::InputLimits;
 use crate::fields::usual_length;
 use crate::ledger::{NamedLedger, PreviewedRun};
-use crate::observe::{count, counted, day, per_time};
+use crate::observe::{count, counted, day, only_of_others, per_time};
 
 /// The result, without a line end after the last line.
 pub(super) fn text(outlook: &Outlook) -> String {
@@ -292,14 +292,7 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
         warnings.push(missing(&ledger.ledger));
     }
     if let Some(ledger) = outlook.ledger.as_ref().filter(|it| !it.others.is_empty()) {
-        let mut others = ledger.others.clone();
-        others.sort_unstable();
-        others.dedup();
-        warnings.push(format!(
-            "`{}` has no answers of this address and service id, only of others at {}",
-            ledger.ledger,
-            others.join(", ")
-        ));
+        warnings.push(only_of_others(&ledger.ledger, &ledger.others));
     }
     for (number, what) in [
         (outlook.total(|rows| rows.damaged), "damaged"),

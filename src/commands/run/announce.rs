@@ -7,10 +7,10 @@ use super::ledger::PreparedLedger;
 use super::parts::PlannedParts;
 use super::prepare::{CallParts, Context, PreparedRun};
 use super::run_files::PreparedFiles;
-use crate::base::error::{printable, quoted};
+use crate::base::error::{printable, quoted, shown};
 use crate::layout::Format;
-use crate::ledger::{EarlierAnswers, KnownLimit, LackingAnswers, PreviousRun};
-use crate::observe::{self, counted, day, moment, most, tell};
+use crate::ledger::{EarlierAnswers, KnownLimit, LackingAnswers, LedgerFacts, PreviousRun};
+use crate::observe::{self, counted, day, moment, most, only_of_others, tell};
 use crate::pace::Rate;
 use crate::telemetry::pace::Limit;
 
@@ -46,7 +46,8 @@ pub(super) fn announce(prepared: &PreparedRun) {
     let of_ledger = of_ledger
         .into_iter()
         .chain(unfinished(ledger))
-        .chain(lacking(ledger));
+        .chain(lacking(ledger))
+        .chain(elsewhere(ledger));
     let of_input = files.ignored_at_start().then(|| bytes_ignored("the input"));
     for warning in warnings.iter().cloned().chain(of_input).chain(of_ledger) {
         observe::warn(&printable(&warning));
@@ -221,6 +222,17 @@ fn lacking(ledger: &PreparedLedger) -> Option<String> {
 }
 
 /// A warning where failed rows are to be retried, but the run has others left: somebody may expect to pay for few calls.
+/// A warning where the address or the service ID may be mistyped: all rows are paid for again. Who starts over wants that.
+fn elsewhere(ledger: &PreparedLedger) -> Option<String> {
+    let LedgerFacts {
+        place,
+        other_accounts: others,
+        ..
+    } = &ledger.facts;
+    let place = { place.as_deref() }.filter(|_| !others.is_empty() && !ledger.is_fresh())?;
+    Some(only_of_others(shown(place), others))
+}
+
 fn unfinished(ledger: &PreparedLedger) -> Option<String> {
     let facts = &ledger.facts;
     let has_others = facts.previous_run == PreviousRun::Stopped && !facts.only_failed;

@@ -79,7 +79,8 @@ impl OpenServer {
         let url = server.shown();
         let hasher = RequestHasher::new(secret.bytes(), &settings.endpoint, &settings.service_id);
         let read = || -> Result<_, ServerFault> {
-            let context = sources::context(&server, &secret, &hasher, &settings.endpoint)?;
+            let account = (&hasher, &*settings.endpoint);
+            let (context, other_accounts) = sources::context_or_others(&server, &secret, account)?;
             let mut fields = sources::fields(&server, &settings.captured)?;
             let all = fields.to_keep().borrow().len();
             fields.number(all, |list| sources::of_fields(&server, context, list))?;
@@ -96,6 +97,7 @@ impl OpenServer {
                 continues: stopped.is_some(),
                 asked_again: run.maybe_billed_twice.unsigned_abs(),
                 lacking_answers: lacking,
+                other_accounts,
                 known_limit: limits::known(&server, context, SystemTime::now())?,
                 ..LedgerFacts::default()
             };

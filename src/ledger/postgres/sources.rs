@@ -47,6 +47,22 @@ pub(super) fn context(
     Ok(find_context(server, hasher)?.unwrap_or_default())
 }
 
+/// As [`context`], with the addresses of all others if it is new.
+///
+/// # Errors
+/// As [`context`].
+pub(super) fn context_or_others(
+    server: &Server,
+    secret: &HashingSecret,
+    (hasher, endpoint): (&RequestHasher, &str),
+) -> Result<(i32, Vec<String>), ServerFault> {
+    let known = contexts(server)?;
+    let context = context(server, secret, hasher, endpoint)?;
+    let is_new = known.iter().all(|it| it.id != context);
+    let others = known.into_iter().filter(|_| is_new);
+    Ok((context, others.map(|it| it.endpoint).collect()))
+}
+
 /// The number of an account, if it was ever asked.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::os::unix::fs::symlink;
 
 use crate::support::ledger_file;
-use crate::support::process::{Done, Place};
+use crate::support::process::{Done, KEY, Place};
 use crate::support::server::{Request, Server, answer, good, ok, status};
 use crate::support::users;
 
@@ -391,4 +391,28 @@ fn a_new_ledger_does_not_allow_overwriting_rows_that_were_paid_for() {
         .exits(2)
         .says("is in the way");
     assert_eq!(server.calls(), 4);
+}
+
+#[test]
+fn another_address_or_service_id_gives_a_warning_before_rows_are_paid_for_again() {
+    const NONE: &str =
+        ".ledger` has no answers of this address and service id, only of others at http://";
+    let server = Server::good();
+    let (url, other_url) = (server.url(), format!("{}/v2", server.url()));
+    for (ledger, output) in [("", "scored.csv"), ("--ledger shared.ledger", "again.csv")] {
+        for (other_url, other_id) in [(&other_url, "test"), (&url, "another")] {
+            let place = Place::with("users.csv", users::csv(9));
+            let run = |output, url: &str, id, more| {
+                let options = ["-o", output, "--base-url", url, "--service-id", id];
+                let run = place.rescore("run users.csv").args(options).args(ledger);
+                run.args(more).env("RESCORE_API_KEY", KEY).done()
+            };
+            let first = run("scored.csv", &url, "test", "--max-calls 4");
+            first.exits(3).silent_about(NONE);
+            let second = run(output, other_url, other_id, "--max-calls 2");
+            second.exits(3).says("warning: `").says(NONE);
+            let third = run(output, other_url, other_id, "");
+            third.exits(0).silent_about(NONE);
+        }
+    }
 }

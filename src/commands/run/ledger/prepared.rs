@@ -158,7 +158,7 @@ impl PreparedLedger {
     }
 
     /// Whether the run starts over, by `--fresh`.
-    const fn is_fresh(&self) -> bool {
+    pub(in crate::commands::run) const fn is_fresh(&self) -> bool {
         matches!(self.reuse, Reuse::Nothing)
     }
 
