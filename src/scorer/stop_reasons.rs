@@ -49,7 +49,7 @@ pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Faul
     let (host, lasted, message) = (quoted(host), in_words(lasted), &*last.failure.message);
     let error = if last.health == Health::Failed {
         // It may be the rows, but too many of them to continue: only a person can tell.
-        Error::stopped(format!("{host} has failed every call for {lasted}"))
+        Error::stopped(format!("{host} has been failing for {lasted}"))
             .detail(format!("the last call, for row {row}: {message}"))
             .hint("run the same command again when the service works; if it works already, it fails on rows near this one: fix or remove them")
     } else {
