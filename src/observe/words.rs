@@ -4,9 +4,10 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use super::notice::{NamedRow, Warning};
-use super::numbers::{count, counted, parts, per_time, percent, time, whole_seconds};
+use super::numbers::{count, counted, parts, per_time, time, whole_seconds};
 use super::run_counts::{CallsJson, RunCounts};
 use super::snapshot::{FileTurn, Snapshot};
+use crate::base::share::percent_of;
 use crate::telemetry::event::{CancelReason, Unusable};
 use crate::telemetry::pace::{FoundLimit, Limit, Pause, SharedBy};
 use crate::telemetry::stats::OngoingOutage;
@@ -21,7 +22,6 @@ pub(crate) const fn same_command(fresh: bool) -> &'static str {
     }
 }
 
-/// `file 3 of 64`; `None` for a run of one file, and before the first.
 /// That a ledger has answers, but none that a run with this address and service ID can use.
 #[must_use]
 pub(crate) fn only_of_others(ledger: impl Display, others: &[String]) -> String {
@@ -34,6 +34,7 @@ pub(crate) fn only_of_others(ledger: impl Display, others: &[String]) -> String 
     )
 }
 
+/// `file 3 of 64`; `None` for a run of one file, and before the first.
 pub(super) fn file(now: &Snapshot) -> Option<String> {
     let FileTurn { file, files } = now.file.filter(|turn| turn.file > 0)?;
     Some(format!("file {} of {}", count(file), count(files)))
@@ -77,14 +78,13 @@ pub(super) fn calls(now: &Snapshot) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// A smaller share would be shown as 0.0 %.
-const LEAST_SHARE: f64 = 0.001;
+/// Less than one of so many is as good as none.
+const MANY: u64 = 1_000;
 
-/// `0.4 %`; `None` if that would be 0.
+/// `0.4 %`; `None` for less than 0.1 %.
 pub(super) fn share_of(some: u64, calls: u64) -> Option<String> {
-    #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
-    let share = some as f64 / calls.max(1) as f64;
-    (share >= LEAST_SHARE).then(|| percent(share))
+    let is_shown = some > 0 && some.saturating_mul(MANY) >= calls;
+    is_shown.then(|| format!("{} %", percent_of(some, calls)))
 }
 
 /// `about 48.0/s`, `9 calls at a time`, or both, and which of them is doubtful; empty if no limit is known.

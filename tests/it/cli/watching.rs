@@ -86,7 +86,7 @@ fn the_summary_counts_what_the_server_saw() {
              approve 4, review 7, block 8
              failed 1: refused 1; see scored.rejects.csv
              24 calls, 3 of them retries; latency p50 TIME, p95 TIME, p99 TIME
-             the service throttled 1 call (4.1 % of all); paused for TIME in total
+             the service throttled 1 call (4.2 % of all); paused for TIME in total
              1 row may have been billed twice: sent again because no answer came
              wrote scored.csv
              scored.csv.ledger has 19 paid answers; `--retry-failed` sends only the rows without a verdict
