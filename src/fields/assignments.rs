@@ -21,6 +21,16 @@ pub(crate) enum Assigned {
     Constant(String),
 }
 
+impl Assigned {
+    /// The option that says it.
+    const fn option(&self) -> &'static str {
+        match self {
+            Self::Columns(_) => "--map",
+            Self::Constant(_) => "--set",
+        }
+    }
+}
+
 impl Assignments {
     /// Adds one `--map`.
     ///
@@ -59,10 +69,12 @@ impl Assignments {
 
     fn assign(&mut self, field: Field, assigned: Assigned) -> Result<()> {
         let slot = self.sources.get_mut(field);
-        if slot.is_some() {
-            return Err(Error::usage(format!(
-                "`{field}` is given twice in `--map` and `--set`"
-            )));
+        if let Some(before) = slot {
+            let twice = match (before.option(), assigned.option()) {
+                (before, again) if before == again => format!("twice in `{again}`"),
+                _ => "in both `--map` and `--set`".to_owned(),
+            };
+            return Err(Error::usage(format!("`{field}` is given {twice}")));
         }
         *slot = Some(assigned);
         Ok(())

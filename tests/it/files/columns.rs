@@ -265,12 +265,23 @@ fn wrong_maps_are_refused_before_the_first_call() {
         done.exits(2).says(words);
         assert_eq!(place.names(), ["users.csv"]);
     }
-    let (_, done) = score(
-        &users::csv(1),
-        &server,
-        ["--map", "ip=ip", "--set", "ip=::1"],
-    );
-    done.exits(2).says("twice");
+    for (args, words) in [
+        (
+            ["--map", "ip=ip", "--set", "ip=::1"],
+            "`ip` is given in both `--map` and `--set`",
+        ),
+        (
+            ["--map", "name=id", "--map", "name=name"],
+            "`name` is given twice in `--map`\n",
+        ),
+        (
+            ["--set", "ip=::1", "--set", "ip=::2"],
+            "`ip` is given twice in `--set`\n",
+        ),
+    ] {
+        let (_, done) = score(&users::csv(1), &server, args);
+        done.exits(2).says(words);
+    }
     assert_eq!(server.calls(), 0);
 }
 
