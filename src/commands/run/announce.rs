@@ -99,7 +99,8 @@ fn tell_all_columns(parts: &PlannedParts) {
         let same = |(told, as_format): &(&InputFacts, Format)| {
             told.mapping == facts.mapping && told.replaced == facts.replaced && *as_format == format
         };
-        if told.iter().any(same) {
+        let is_empty = facts.mapping.is_empty() && facts.replaced.is_empty();
+        if is_empty || told.iter().any(same) {
             continue;
         }
         if !told.is_empty() {
@@ -221,7 +222,6 @@ fn lacking(ledger: &PreparedLedger) -> Option<String> {
     ))
 }
 
-/// A warning where failed rows are to be retried, but the run has others left: somebody may expect to pay for few calls.
 /// A warning where the address or the service ID may be mistyped: all rows are paid for again. Who starts over wants that.
 fn elsewhere(ledger: &PreparedLedger) -> Option<String> {
     let LedgerFacts {
@@ -233,6 +233,7 @@ fn elsewhere(ledger: &PreparedLedger) -> Option<String> {
     Some(only_of_others(shown(place), others))
 }
 
+/// A warning where failed rows are to be retried, but the run has others left: somebody may expect to pay for few calls.
 fn unfinished(ledger: &PreparedLedger) -> Option<String> {
     let facts = &ledger.facts;
     let has_others = facts.previous_run == PreviousRun::Stopped && !facts.only_failed;

@@ -65,6 +65,18 @@ fn progress_says_which_file_it_is() {
 }
 
 #[test]
+fn columns_are_shown_where_they_change_and_not_for_an_empty_file() {
+    let other = "id,Full Name,email,ip,user_agent\n4,User 4,user4@example.com,192.0.2.1,curl/8\n";
+    let place = parts([("1.csv", &csv(1, 3)), ("2.csv", ""), ("3.csv", other)]);
+    let server = Server::good();
+    run(&place, &server, [])
+        .done()
+        .exits(0)
+        .says("from parts/3.csv on:\n         name ← `Full Name`")
+        .silent_about("parts/2.csv on:");
+}
+
+#[test]
 fn a_repeated_transaction_id_is_named_with_both_files() {
     let place = parts([("1.csv", &csv(1, 2)), ("2.csv", &csv(3, 4))]);
     let server = Server::start(|request| {
