@@ -204,6 +204,7 @@ fn in_the_way(partial: &Path) -> Error {
     ))
     .detail("its rows may have been paid for")
     .hint("move it away, or use `--overwrite` to start over")
+    .about(partial)
 }
 
 /// Whether a partial file exists and is not empty: a run that was killed as it started leaves an

@@ -11,12 +11,12 @@ use super::super::open_input::OpenInput;
 use super::disk_space;
 use super::ledger::PreparedLedger;
 use super::run_wide_files::RunWideFiles;
-use crate::base::error::{Error, Exit, Result};
+use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
 use crate::layout::Format;
 use crate::ledger::{NamedLedger, OutputLock, Reuse, ledger_of};
-use crate::output::{Document, Replace, Sides, Sink, Target};
+use crate::output::{Document, Replace, Sides, Sink, Target, partial_of};
 
 /// The output's place, checked when the run starts.
 pub(super) struct OutputPlace {
@@ -51,7 +51,12 @@ impl OutputPlace {
                     replaceable(real, input, ledger)
                 }
             });
-            target.map_err(|error| naming_the_other_run(error, &output))
+            let target = target.map_err(|error| naming_the_other_run(error, &output));
+            target.map_err(|error| match &ledger.choice {
+                LedgerChoice::Own => error,
+                LedgerChoice::Shared(_) => naming_own_ledger(error, &output, "--ledger"),
+                LedgerChoice::Nowhere => naming_own_ledger(error, &output, "--no-ledger"),
+            })
         };
         let target = config.path.as_ref().map(target).transpose()?;
         Ok(Self { config, target })
@@ -69,10 +74,27 @@ fn naming_the_other_run(error: Error, output: &Path) -> Error {
     }
 }
 
+/// If a run with a ledger of its own has left the partial file that is in the way, the error that says how to continue that
+/// run: starting over pays again. `option` is what keeps this run from it.
+fn naming_own_ledger(error: Error, output: &Path, option: &str) -> Error {
+    let own = ledger_of(output);
+    if error.file() != Some(partial_of(output).as_path()) || !has_answers(&own) {
+        return error;
+    }
+    error.hint(format!(
+        "the same command without `{option}` continues from `{}`; to start over, move the partial file away or use `--overwrite`",
+        shown(&own)
+    ))
+}
+
+/// Whether a file may be a ledger with answers.
+fn has_answers(ledger: &Path) -> bool {
+    ledger.metadata().is_ok_and(|file| file.len() > 0)
+}
+
 /// What may be replaced at the output's path: what a ledger may have the answers of. The ledger has the last word, once
 /// the run has locked it; see [`PreparedLedger::replaceable`](super::ledger::PreparedLedger::replaceable).
 fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
-    let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
     match &ledger.choice {
         _ if ledger.reuse == Reuse::Retry => Replace::Whole,
         LedgerChoice::Own if has_answers(&ledger_of(output)) => Replace::Whole,
@@ -215,7 +237,12 @@ impl OutputFiles {
             } else {
                 ledger.replaceable(target.path(), input)?
             };
-            target.again(replace)
+            let checked = target.again(replace);
+            checked.map_err(|error| match ledger.facts.place {
+                _ if ledger.facts.is_own => error,
+                Some(_) => naming_own_ledger(error, target.path(), "--ledger"),
+                None => naming_own_ledger(error, target.path(), "--no-ledger"),
+            })
         };
         let further = |path: Option<PathBuf>| {
             let target = path.map(|path| Target::new(&path, |_| Replace::Whole));

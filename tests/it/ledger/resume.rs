@@ -389,8 +389,40 @@ fn a_new_ledger_does_not_allow_overwriting_rows_that_were_paid_for() {
     place
         .score(&server, "--ledger new.ledger")
         .exits(2)
-        .says("is in the way");
+        .says("is in the way")
+        .says("hint: move it away, or use `--overwrite` to start over\n");
     assert_eq!(server.calls(), 4);
+}
+
+#[test]
+fn another_ledger_does_not_hide_that_the_runs_own_has_the_answers() {
+    let csv = users::csv(9);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    place
+        .run(
+            &server,
+            "users.csv -o other.csv --limit 1 --ledger used.ledger",
+        )
+        .done()
+        .exits(0);
+    stopped(&place, &server, 4);
+    for (option, name) in [
+        ("--ledger new.ledger", "--ledger"),
+        ("--ledger used.ledger", "--ledger"),
+        ("--no-ledger", "--no-ledger"),
+    ] {
+        place
+            .score(&server, option)
+            .exits(2)
+            .says("scored.csv.partial` from an unfinished run is in the way")
+            .says(&format!(
+                "hint: the same command without `{name}` continues from `"
+            ))
+            .says("scored.csv.ledger`; to start over, move");
+    }
+    place.score(&server, "").exits(0);
+    assert_eq!(server.calls(), 1 + 9);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
 
 #[test]
