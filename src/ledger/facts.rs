@@ -41,6 +41,8 @@ pub(crate) struct LedgerFacts {
     pub(crate) lost_calls: u32,
     /// Rows that may be billed twice, as earlier starts of the run have counted that were killed before their summary.
     pub(crate) asked_again: u64,
+    /// Whether it has answers of this address and service ID, which the run does not replace.
+    pub(crate) has_answers: bool,
     /// The addresses whose answers it has, if it has none of this address and service ID.
     pub(crate) other_accounts: Vec<String>,
     /// How many answers were brought to the server that had waited on this machine.

@@ -155,8 +155,8 @@ impl GiveUpPolicy {
         }
     }
 
-    /// Whether a refused row says nothing about the service: it answered others under the same settings before, and a nightly
-    /// run may have nothing else to send than what it always refuses. That costs nothing. A user who names a number wants it kept.
+    /// Whether a refused row says nothing about the service: it gave verdicts before, and a nightly run may have nothing else to
+    /// send than what it always refuses. That costs nothing. A user who names a number wants it kept.
     fn is_expected(&self, by: AnsweredBy) -> bool {
         let is_number = matches!(self.give_up_after, GiveUpAfter::Rows(_));
         self.known && by == AnsweredBy::Service && !is_number

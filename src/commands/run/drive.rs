@@ -236,11 +236,15 @@ fn start_ledger(
     events: &Events,
 ) -> Result<(RunLedger, Scorer<Client>, Option<PaceThread>)> {
     let failing = mem::take(&mut ledger.facts.failing_requests);
+    let mut give_up = GiveUpPolicy::new(calls.budget.give_up_after);
+    if ledger.facts.has_answers {
+        give_up.worked_before();
+    }
     let policies = Policies {
         retries: RetryPolicy::new(calls.pace.retries, calls.pace.resends),
         patience: calls.pace.patience,
         outage: Outage::with_failing_requests(failing),
-        give_up: GiveUpPolicy::new(calls.budget.give_up_after),
+        give_up,
         calls: CallBudget::new(calls.budget.calls),
         failures: calls.budget.failures,
         host: context.endpoint.host().to_owned(),

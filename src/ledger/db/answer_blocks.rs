@@ -221,6 +221,15 @@ pub(super) fn any(connection: &Connection) -> rusqlite::Result<bool> {
     )
 }
 
+/// Whether there is any answer of a context.
+pub(super) fn any_of(connection: &Connection, context: i64) -> rusqlite::Result<bool> {
+    connection.query_row(
+        "SELECT EXISTS (SELECT 1 FROM answer_blocks WHERE context = ? AND answers > 0)",
+        [context],
+        |row| row.get(0),
+    )
+}
+
 /// How many answers there are, of any address and service ID.
 pub(super) fn count_all(connection: &Connection) -> rusqlite::Result<u64> {
     connection.query_row(

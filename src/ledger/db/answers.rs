@@ -173,6 +173,11 @@ pub(crate) fn any(connection: &Connection) -> rusqlite::Result<bool> {
     answer_blocks::any(connection)
 }
 
+/// Whether there is any answer of a context.
+pub(crate) fn any_of(connection: &Connection, context: i64) -> rusqlite::Result<bool> {
+    answer_blocks::any_of(connection, context)
+}
+
 /// How many answers there are, of any address and service ID.
 pub(crate) fn count_all(connection: &Connection) -> rusqlite::Result<u64> {
     answer_blocks::count_all(connection)

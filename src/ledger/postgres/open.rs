@@ -97,6 +97,7 @@ impl OpenServer {
                 continues: stopped.is_some(),
                 asked_again: run.maybe_billed_twice.unsigned_abs(),
                 lacking_answers: lacking,
+                has_answers: sources::has_answers(&server, context)?,
                 other_accounts,
                 known_limit: limits::known(&server, context, SystemTime::now())?,
                 ..LedgerFacts::default()

@@ -179,6 +179,17 @@ pub(super) fn of_fields(
     source(server, context, &pointers)
 }
 
+/// Whether there are answers of an account among those that were stored first, a second's worth at most.
+///
+/// # Errors
+/// The server is away.
+pub(super) fn has_answers(server: &Server, context: i32) -> Result<bool, ServerFault> {
+    const FIND: &str = "SELECT 1 FROM (SELECT source FROM rescore.answers LIMIT $1) AS a
+        WHERE a.source IN (SELECT id FROM rescore.captured_fields WHERE context = $2) LIMIT 1";
+    let params: [_; 2] = [(&LOOKED_AT as _, Type::INT8), (&context as _, Type::INT4)];
+    Ok(!server.query(Lane::Quick, FIND, &params)?.is_empty())
+}
+
 /// Looks for answers of an account that are no older and lack fields that a run asks for. Those that were stored first are
 /// looked at, a second's worth at most; `None` if none of them does.
 ///

@@ -15,7 +15,6 @@ use crate::base::error::Result;
 use crate::ledger::clock::{millis, time};
 use crate::ledger::db::answers::AnswerReader;
 use crate::ledger::db::captures::{self, LackingAnswers};
-use crate::ledger::db::checksum::Checksums;
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::database::{Database, WriteScope};
 use crate::ledger::db::found_answer::AnswerState;
@@ -47,40 +46,10 @@ struct Contents {
     earlier: Option<EarlierAnswers>,
     known_limit: Option<KnownLimit>,
     failing: HashSet<RequestKey>,
-    /// The addresses whose answers there are, if there are none of this account. In a shared ledger that is only known of
-    /// a new account.
+    /// Whether there are answers of this account.
+    has_answers: bool,
+    /// The addresses whose answers there are, if there are none of this account.
     other_accounts: Vec<String>,
-}
-
-/// Whom a run asks.
-struct RunAccount {
-    context: i64,
-    /// The accounts that were known before.
-    known: Vec<(i64, String)>,
-}
-
-impl RunAccount {
-    /// Finds the account, which is added where it is new.
-    fn of(
-        connection: &Connection,
-        checksums: Checksums,
-        hasher: &RequestHasher,
-        endpoint: &str,
-    ) -> rusqlite::Result<Self> {
-        let known = contexts::endpoints(connection)?;
-        let context = contexts::id(connection, checksums, hasher, endpoint)?;
-        Ok(Self { context, known })
-    }
-
-    fn is_new(&self) -> bool {
-        self.known.iter().all(|(id, _)| *id != self.context)
-    }
-
-    /// The addresses of the others.
-    fn others(&self) -> Vec<String> {
-        let others = self.known.iter().filter(|(id, _)| *id != self.context);
-        others.map(|(_, endpoint)| endpoint.clone()).collect()
-    }
 }
 
 /// A ledger that is open for a run that has not started.
@@ -141,13 +110,13 @@ impl OpenLedger {
         if settings.reuse == Reuse::Retry && found.is_none() {
             return Err(claim.nothing_to_retry(file.existed));
         }
-        let account = RunAccount::of(connection, checksums, &hasher, &settings.endpoint);
-        let account = account.map_err(unreadable)?;
+        let context = contexts::id(connection, checksums, &hasher, &settings.endpoint);
+        let context = context.map_err(unreadable)?;
         let fields = captures::open(connection, checksums, &settings.captured, millis(now));
         let fields = fields.map_err(unreadable)?;
         let to_keep = fields.to_keep();
         let latest = Arc::<LatestAnswers>::default();
-        let contents = Contents::read(connection, &latest, &info, (&account, own), found, now)
+        let contents = Contents::read(connection, &latest, &info, (context, own), found, now)
             .map_err(unreadable)?;
         let plan = RunContext {
             name,
@@ -157,13 +126,13 @@ impl OpenLedger {
             any: contents.any,
         };
         let plan = RunPlan::make(connection, &plan, now).map_err(unreadable)?;
-        let lacking = lacking(connection, &info, (&account, &settings.captured), &plan)
-            .map_err(unreadable)?;
+        let lacking =
+            lacking(connection, &info, (context, &settings.captured), &plan).map_err(unreadable)?;
 
         let scope = WriteScope {
             checksums,
             latest: Arc::clone(&latest),
-            context: account.context,
+            context,
             fields,
             run: plan.run,
             own,
@@ -318,7 +287,7 @@ fn hasher(
 fn lacking(
     connection: &Connection,
     info: &LedgerInfo,
-    (account, captured): (&RunAccount, &[Pointer]),
+    (context, captured): (i64, &[Pointer]),
     plan: &RunPlan,
 ) -> rusqlite::Result<Option<LackingAnswers>> {
     let not_before = if plan.replaces {
@@ -326,7 +295,6 @@ fn lacking(
     } else {
         plan.run.not_before
     };
-    let context = account.context;
     LackingAnswers::find(connection, info.checksums(), captured, context, not_before)
 }
 
@@ -335,11 +303,10 @@ impl Contents {
         connection: &Connection,
         latest: &Arc<LatestAnswers>,
         info: &LedgerInfo,
-        (account, own): (&RunAccount, bool),
+        (context, own): (i64, bool),
         found: Option<(RunRecord, PreviousRun)>,
         now: SystemTime,
     ) -> rusqlite::Result<Self> {
-        let context = account.context;
         // In a shared ledger nobody waits for all of it to be counted.
         let answers = if own {
             answers::count_of(connection, context)?
@@ -362,14 +329,17 @@ impl Contents {
         }
         let any = answers::any(connection)?;
         reader.end(connection)?;
-        let has_none = if own { answers == 0 } else { account.is_new() };
+        let has_answers = answers::any_of(connection, context)?;
+        let mut other_accounts = Vec::new();
+        if any && !has_answers {
+            let all = contexts::endpoints(connection)?;
+            let others = all.into_iter().filter(|(id, _)| *id != context);
+            other_accounts.extend(others.map(|(_, endpoint)| endpoint));
+        }
         Ok(Self {
             any,
-            other_accounts: if any && has_none {
-                account.others()
-            } else {
-                Vec::new()
-            },
+            has_answers,
+            other_accounts,
             earlier: (answers > 0).then(|| EarlierAnswers {
                 answers,
                 started: time(started),
@@ -404,6 +374,7 @@ impl Contents {
             doubtful_requests: 0,
             lost_calls: plan.run.calls,
             asked_again: plan.run.maybe_billed_twice.into(),
+            has_answers: self.has_answers && !plan.replaces,
             other_accounts: self.other_accounts,
             brought_in: 0,
         }
