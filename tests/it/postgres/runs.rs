@@ -39,6 +39,19 @@ fn a_second_run_asks_nothing_and_gives_the_same_rows() {
 }
 
 #[test]
+fn a_server_with_answers_of_another_address_alone_gives_a_warning() {
+    const NONE: &str = "has no answers of this address and service id, only of others at http://";
+    let Some(cluster) = shared() else { return };
+    let (database, other) = (cluster.database(), Server::good());
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    let url = init(&place, &database);
+    let score = |server, output| run(&place, server, &url, output).done();
+    score(&server, "a.csv").exits(0).silent_about(NONE);
+    score(&other, "b.csv").exits(0).says(NONE);
+    score(&other, "c.csv").exits(0).silent_about(NONE);
+}
+
+#[test]
 fn eight_runs_at_the_same_time_over_the_same_users_pay_once() {
     const ROWS: usize = 400;
     let Some(cluster) = shared() else { return };
