@@ -57,11 +57,13 @@ pub struct PaceChange {
 }
 
 /// What changed the pace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum PaceCause {
     /// The run started with it.
     Start,
     /// Nothing was refused for a while, so more is tried; or the search goes on to its next stage.
+    #[default]
     Search,
     /// The service throttled a call.
     Throttled,

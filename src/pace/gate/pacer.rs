@@ -99,7 +99,7 @@ impl Pacer {
                 let mut controller = controller.borrow_mut();
                 (controller.pace(now), controller.take_cause())
             }
-            Self::Shared(sharing) => sharing.with(|member| (member.pace(), member.take_cause())),
+            Self::Shared(sharing) => sharing.with(|member| (member.pace(), member.cause())),
         }
     }
 

@@ -26,6 +26,8 @@ pub(super) struct Leader {
     epoch: u64,
     /// When a worker last said that the service is back.
     resumed: Option<Duration>,
+    /// What last changed the pace.
+    cause: PaceCause,
     decided: PaceDecision,
 }
 
@@ -84,7 +86,9 @@ impl Leader {
         controller.set_news(NEWS);
         let mut origin = reply.now;
         let mut workers = BTreeMap::new();
+        let mut cause = PaceCause::default();
         if let Some(state) = known.filter(|_| goes_on) {
+            cause = state.cause;
             let parts = state.parts.iter();
             workers = parts
                 .map(|(id, part)| (*id, Worker::with_part(reply.now, *part)))
@@ -102,6 +106,7 @@ impl Leader {
             in_flight: InFlight::default(),
             epoch: reply.epoch,
             resumed: None,
+            cause,
             decided: PaceDecision {
                 rate: reply.rate,
                 epoch: reply.epoch,
@@ -114,13 +119,13 @@ impl Leader {
     }
 
     /// Takes in what was reported up to now, with when each report was sent. `random` gives numbers from 0 up to 1. Returns
-    /// whether all should hear of the decision soon, and what has changed the pace.
+    /// whether all should hear of the decision soon.
     pub(super) fn step(
         &mut self,
         now: Duration,
         reports: &[(Duration, WorkerReport)],
         mut random: impl FnMut() -> f64,
-    ) -> (bool, Option<PaceCause>) {
+    ) -> bool {
         let mut observed = Observed::default();
         let mut ended: Vec<(Duration, ReportedCall)> = Vec::new();
         for (at, report) in reports {
@@ -260,12 +265,16 @@ impl Leader {
         rates.reduce(f64::min)
     }
 
-    fn decide(&mut self, now: Duration) -> (bool, Option<PaceCause>) {
+    fn decide(&mut self, now: Duration) -> bool {
         let time = self.time(now);
         let shown = self.controller.pace(time);
         let most = self.most_rate().unwrap_or(f64::INFINITY);
         let rate = shown.rate.unwrap_or(most).min(most);
+        if rate.to_bits() != self.decided.rate.to_bits() {
+            self.cause = self.controller.take_cause();
+        }
         let mut state = PaceState {
+            cause: self.cause,
             in_flight: u32::try_from(shown.in_flight).unwrap_or(u32::MAX),
             random: shown.refused_at_any,
             search: shown.search,
@@ -295,9 +304,8 @@ impl Leader {
         let acts =
             |one: &PaceDecision| (one.rate.to_bits(), one.epoch, one.paused_until, one.alone);
         let is_urgent = acts(&decided) != acts(&self.decided);
-        let is_other = decided.rate.to_bits() != self.decided.rate.to_bits();
         self.decided = decided;
-        (is_urgent, is_other.then(|| self.controller.take_cause()))
+        is_urgent
     }
 
     /// Shares the calls in flight evenly among the workers that have rows to call for. If there are fewer calls than

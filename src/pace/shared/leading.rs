@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::leader::Leader;
 use super::report::WorkerReport;
 use crate::pace::types::PaceLimits;
-use crate::telemetry::pace::PaceCause;
 use crate::telemetry::shared_pace::{PaceDecision, PaceReply};
 
 /// The part of a worker that leads when the row says so. It stays on the thread that asks the row.
@@ -24,8 +23,6 @@ pub(in crate::pace) enum Lead {
     Leads {
         /// All should hear soon of what it has decided.
         urgent: bool,
-        /// What has changed the pace, if it has changed.
-        cause: Option<PaceCause>,
     },
 }
 
@@ -58,10 +55,9 @@ impl Leading {
         let leader = self
             .leader
             .get_or_insert_with(|| Leader::new(limits, reply));
-        let (urgent, cause) = leader.step(reply.now, &read, || self.random.f64());
+        let is_urgent = leader.step(reply.now, &read, || self.random.f64());
         Lead::Leads {
-            urgent: urgent || is_new,
-            cause,
+            urgent: is_urgent || is_new,
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::pace::controller::Handover;
-use crate::telemetry::pace::{FoundLimit, Hint, Limit, Pace, Search, SharedBy};
+use crate::telemetry::pace::{FoundLimit, Hint, Limit, Pace, PaceCause, Search, SharedBy};
 
 /// What the leader decided, except for what the row itself acts on.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -26,6 +26,9 @@ pub(super) struct PaceState {
     pub(super) limit_in_flight: Option<(f64, u32)>,
     /// What the search for the limit is doing.
     pub(super) search: Search,
+    /// What last changed the pace.
+    #[serde(default)]
+    pub(super) cause: PaceCause,
     /// For the next worker that leads.
     pub(super) led: Option<Led>,
     /// The rate that headers ask for.

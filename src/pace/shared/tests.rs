@@ -286,7 +286,24 @@ fn a_refusal_of_chance_holds_only_its_row() {
     let refused = CallOutcome::Throttled(None);
     let again = member.call_ended(workers.now, call, refused, Try::AgainAlone, 0.5);
     assert_eq!(again, Some(PaceEvent::RowWaits(Duration::ZERO)));
-    assert_eq!(member.take_cause(), PaceCause::Search);
+    assert_eq!(member.cause(), PaceCause::Search);
+}
+
+#[test]
+fn each_worker_knows_what_changed_the_pace() {
+    let mut workers = Workers::new(&[Rate::Auto, Rate::Auto]);
+    let causes = |workers: &Workers| [0, 1].map(|who| workers.each[who].0.cause());
+    let _ = workers.run(&[0, 1], 2 * SECOND, answered);
+    assert_eq!(causes(&workers), [PaceCause::Search; 2]);
+    let refused_from = workers.now;
+    let _ = workers.run(&[0, 1], 400 * MILLISECOND, |_, began| {
+        if began < refused_from {
+            CallOutcome::Answered
+        } else {
+            CallOutcome::Throttled(None)
+        }
+    });
+    assert_eq!(causes(&workers), [PaceCause::Throttled; 2]);
 }
 
 /// What a worker asks that wants this many calls.

@@ -90,9 +90,8 @@ impl Member {
     ) {
         self.asked.waiting = false;
         self.asked.leads = lead != Lead::Follows;
-        if let Lead::Leads { urgent, cause } = lead {
+        if let Lead::Leads { urgent } = lead {
             self.asked.urgent |= urgent;
-            self.cause = cause.or(self.cause);
         }
         if let Some(state) = PaceState::from_text(&reply.state) {
             self.most_workers = self.most_workers.max(state.heard);

@@ -41,7 +41,6 @@ pub(in crate::pace) struct Member {
     /// When calls ended that are to be reported.
     pub(super) ended: Vec<(Duration, ReportedCall)>,
     pub(super) asked: Asked,
-    pub(super) cause: Option<PaceCause>,
 }
 
 /// Whether a refusal of this worker holds its calls until the row has answered.
@@ -98,7 +97,6 @@ impl Member {
             started: Vec::new(),
             ended: Vec::new(),
             asked: Asked::default(),
-            cause: None,
         }
     }
 
@@ -119,9 +117,9 @@ impl Member {
         self.state.pace(self.rate, SharedBy { runs, most })
     }
 
-    /// What has changed the pace since this was last asked.
-    pub(in crate::pace) fn take_cause(&mut self) -> PaceCause {
-        self.cause.take().unwrap_or(PaceCause::Search)
+    /// What last changed the pace.
+    pub(in crate::pace) const fn cause(&self) -> PaceCause {
+        self.state.cause
     }
 
     /// The limits of the service that were found.
