@@ -46,7 +46,7 @@ pub(super) const SPARE: f64 = 0.95;
 /// A cut of the rate that rests on no measurement goes no lower than this, and a refusal at this rate is not put down to the
 /// pace: with fewer calls a second nothing could be seen within minutes. Below it, no blind cut leaves less than 0.8 of what is
 /// sustained.
-pub(super) const LEAST_UNMEASURED: f64 = 1.0;
+pub(super) const LEAST_UNMEASURED: f64 = 2.0;
 /// Of fewer calls a rate is not measured: chance would decide.
 pub(super) const FEWEST_MEASURED: u64 = 10;
 /// Less time than this is not measured: chance would decide.

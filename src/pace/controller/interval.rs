@@ -52,7 +52,7 @@ impl Controller {
         self.search_on(now, length, &over, trend);
     }
 
-    /// How long the next interval is. At less than a call a second it has a call: one without an answer shows nothing, and
+    /// How long the next interval is. At a low rate it has a call: one without an answer shows nothing, and
     /// steps of the search would take many times their length.
     fn interval_length(&self) -> Duration {
         let latency = self.latency.typical().unwrap_or_default() + self.news;

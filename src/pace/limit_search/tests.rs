@@ -56,9 +56,9 @@ fn it_doubles_until_the_first_refusal_and_then_undoes_the_last_doubling() {
 #[test]
 fn refusals_at_the_lowest_pace_are_not_put_down_to_it() {
     let (mut search, now) = (search(), Duration::ZERO);
-    let blind = [(); 4].map(|()| refused(&mut search, now, None));
-    assert_eq!(blind, [RefusalKind::TooMuch; 4], "10, 5, 2.5 and 1.25/s");
-    assert!((search.value() - 1.0).abs() < 1e-9);
+    let blind = [(); 3].map(|()| refused(&mut search, now, None));
+    assert_eq!(blind, [RefusalKind::TooMuch; 3], "10, 5 and 2.5/s");
+    assert!((search.value() - 2.0).abs() < 1e-9);
     for _ in 0..3 {
         assert_eq!(
             refused(&mut search, now, None),

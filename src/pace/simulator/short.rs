@@ -65,13 +65,13 @@ const SHORT: [Reached; 38] = [
     // Each is refused because of the other, which looks random.
     Reached {
         share: 0.85,
-        ..refused("two programs", 2_500)
+        ..refused("two programs", 700)
     },
     refused("40/s falls to 20/s", 40),
-    refused("40/s falls to 2/s", 40),
+    refused("40/s falls to 2/s", 50),
     Reached {
         each_minute: 0.2,
-        ..refused("400/s falls to 1/s", 1_000)
+        ..refused("400/s falls to 1/s", 500)
     },
     // The limit changes every five minutes, which is often for looks past it.
     Reached {
