@@ -26,7 +26,7 @@ const AS_AIMED: Reached = Reached {
     latency: 0.0,
 };
 
-const SHORT: [Reached; 38] = [
+const SHORT: [Reached; 34] = [
     // A few more than thirty: that many were in flight at the first refusal.
     refused("bucket of 50, 40/s", 36),
     refused("503 for 3 min", 36),
@@ -35,7 +35,7 @@ const SHORT: [Reached; 38] = [
     // Most of them at the start, when as many again are on the wire.
     refused("bucket of 50, 40/s, no hint, 150 ms away", 110),
     refused("bucket of 50, 40/s, Retry-After, 150 ms away", 110),
-    // A third of the calls is refused at 1/s: it takes a hundred calls until it is certain that this is not chance.
+    // At 2/s most calls are refused, but it takes many until it is certain that this is not chance.
     refused("bucket of 2, 0.7/s", 320),
     // At so low a rate each step takes long.
     refused("bucket of 10, 3/s", 36),
@@ -124,23 +124,6 @@ const SHORT: [Reached; 38] = [
     Reached {
         each_minute: 0.0,
         ..AS_AIMED.of("1 % refused")
-    },
-    Reached {
-        each_minute: 0.0,
-        ..AS_AIMED.of("3 % refused")
-    },
-    Reached {
-        each_minute: 0.04,
-        ..AS_AIMED.of("6 % refused")
-    },
-    Reached {
-        each_minute: 0.03,
-        ..AS_AIMED.of("10 % refused")
-    },
-    // It may take two minutes until so many are certain to be random.
-    Reached {
-        each_minute: 0.02,
-        ..AS_AIMED.of("25 % refused")
     },
     // The least share and the most refusals of 48 runs.
     Reached {
