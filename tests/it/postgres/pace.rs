@@ -36,7 +36,7 @@ fn two_runs_share_one_pace_and_the_smaller_rate_rules_both() {
     );
     let shown = || database.sql("SELECT state, rate FROM rescore.pace");
     let began = Instant::now();
-    while !(shown().contains("\"workers\":2") && shown().trim().ends_with("|200")) {
+    while !(shown().contains("\"heard\":2") && shown().trim().ends_with("|200")) {
         let state = shown();
         assert!(began.elapsed() < Duration::from_secs(60), "{state}");
         sleep(Duration::from_millis(20));
