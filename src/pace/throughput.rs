@@ -44,8 +44,8 @@ pub(super) struct Measurement {
 /// The share of a measurement that is tried: it is a little high by what a bucket had saved up, or by chance.
 pub(super) const SPARE: f64 = 0.95;
 /// A cut of the rate that rests on no measurement goes no lower than this, and a refusal at this rate is not put down to the
-/// pace: with fewer calls a second nothing could be seen within minutes. Below it, no blind cut leaves less than 0.8 of what is
-/// sustained.
+/// pace: with fewer calls a second nothing could be seen within minutes, and with three a limit of one call in four seconds is
+/// far exceeded for long. Below it, no blind cut leaves less than 0.8 of what is sustained.
 pub(super) const LEAST_UNMEASURED: f64 = 2.0;
 /// Of fewer calls a rate is not measured: chance would decide.
 pub(super) const FEWEST_MEASURED: u64 = 10;

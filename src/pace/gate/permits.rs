@@ -205,8 +205,8 @@ impl Gate {
         most_undurable(&self.limits).saturating_sub(self.undurable.available_permits())
     }
 
-    /// Whether the service has shown that it does its work. Until then one row is tried at a time (the canary): with a wrong key, or
-    /// a service that is down, not every row may be sent.
+    /// Whether the service has shown that it does its work. Until then one row is tried at a time (the canary): with a wrong
+    /// key, or a service that is down, not every row may be sent.
     #[must_use]
     pub(crate) const fn is_proven(&self) -> bool {
         self.proven.get()

@@ -185,12 +185,12 @@ impl RandomRefusals {
     }
 
     /// Whether nothing is unexplained, or no longer.
-    fn is_quiet(&self, is_quiet: fn(&UnexplainedRefusals, u32) -> bool) -> bool {
+    fn is_quiet(&self, for_long: fn(&UnexplainedRefusals, u32) -> bool) -> bool {
         match &self.unexplained {
             None => true,
             // Where refusals come at any pace, none for a while says little.
             Some(_) if self.share.is_some() => false,
-            Some(seen) => is_quiet(seen, self.accepted_in_a_row),
+            Some(seen) => for_long(seen, self.accepted_in_a_row),
         }
     }
 

@@ -8,7 +8,7 @@ use super::{Setup, end_leases, init, run};
 use crate::support::new_field;
 use crate::support::postgres::shared;
 use crate::support::process::Place;
-use crate::support::server::{Request, Server, good};
+use crate::support::server::{Request, Server, good, status};
 use crate::support::users;
 
 #[test]
@@ -46,6 +46,9 @@ fn a_server_with_answers_of_another_address_alone_gives_a_warning() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     let url = init(&place, &database);
     let score = |server, output| run(&place, server, &url, output).done();
+    // A key that is refused leaves an address without an answer.
+    let refusing = Server::start(|_| status(401));
+    score(&refusing, "none.csv").exits(4).silent_about(NONE);
     score(&server, "a.csv").exits(0).silent_about(NONE);
     score(&other, "b.csv").exits(0).says(NONE);
     score(&other, "c.csv").exits(0).silent_about(NONE);
