@@ -147,6 +147,8 @@ pub(crate) struct AnswerCounts {
     pub(crate) ours: u64,
     /// Of all.
     pub(crate) all: u64,
+    /// Whether some of another address or service ID were paid for.
+    pub(crate) others_paid: bool,
     /// Whether requests are known beside them that may have been billed without an answer.
     pub(crate) has_doubt: bool,
 }

@@ -248,6 +248,17 @@ pub(super) fn count_of(connection: &Connection, context: i64) -> rusqlite::Resul
     )
 }
 
+/// Whether there are answers that another context than this one has paid for: those of the stand-in, which has no URL, cost
+/// nothing.
+pub(super) fn any_paid_by_others(connection: &Connection, context: i64) -> rusqlite::Result<bool> {
+    connection.query_row(
+        "SELECT EXISTS (SELECT 1 FROM answer_blocks JOIN contexts ON contexts.id = context
+         WHERE context <> ? AND answers > 0 AND endpoint LIKE 'http%')",
+        [context],
+        |row| row.get(0),
+    )
+}
+
 /// Answers by the number of their list of captured fields.
 pub(super) struct CountsByCapture {
     /// Each list with its answers.

@@ -188,6 +188,11 @@ pub(crate) fn count_of(connection: &Connection, context: i64) -> rusqlite::Resul
     answer_blocks::count_of(connection, context)
 }
 
+/// Whether there are answers that another context than this one has paid for.
+pub(super) fn any_paid_by_others(connection: &Connection, context: i64) -> rusqlite::Result<bool> {
+    answer_blocks::any_paid_by_others(connection, context)
+}
+
 /// Calls `each` with the context and the time of each answer, in one pass over the table.
 pub(crate) fn for_each(
     connection: &Connection,

@@ -460,6 +460,7 @@ impl Store for Database {
         Some(AnswerCounts {
             ours: answers::count_of(&self.connection, self.scope.context).ok()?,
             all: answers::count_all(&self.connection).ok()?,
+            others_paid: answers::any_paid_by_others(&self.connection, self.scope.context).ok()?,
             has_doubt: doubtful::is_any(&self.connection).ok()?,
         })
     }

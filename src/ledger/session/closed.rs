@@ -6,8 +6,8 @@ use crate::ledger::store::AnswerCounts;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
     /// Every row has its verdict, from so many answers: the ledger is removed, with what is left of rows that were edited
-    /// meanwhile. It stays when most of it was not used: then it belongs to another file or account, used by mistake, and
-    /// was paid for as well.
+    /// meanwhile. It stays when another account has paid for some of it, or when most of it was not used: then it belongs
+    /// to another file, used by mistake, and was paid for as well.
     WhenUsed(u64),
     /// There is nothing to continue but what may be in it: answers, or the note that a call may have been billed.
     WhenEmpty,
@@ -20,7 +20,7 @@ impl Removal {
     pub(super) const fn applies_to(self, counts: AnswerCounts) -> bool {
         match self {
             Self::Never => false,
-            Self::WhenUsed(used) => counts.all <= used.saturating_mul(2),
+            Self::WhenUsed(used) => !counts.others_paid && counts.all <= used.saturating_mul(2),
             Self::WhenEmpty => counts.all == 0 && !counts.has_doubt,
         }
     }

@@ -21,7 +21,8 @@ fn a_different_request_account_or_address_is_asked_again() {
             place.rescore(["run", "--base-url", &server.url(), "--rate", "unlimited"]),
             Program::arg,
         );
-        let other = if args[0] == "--service-id" {
+        let is_other_account = args[0] == "--service-id";
+        let other = if is_other_account {
             other
         } else {
             other.args("--service-id test")
@@ -31,7 +32,8 @@ fn a_different_request_account_or_address_is_asked_again() {
         other.exits(0).silent_about("taken from the ledger");
         assert_eq!(server.calls(), 4 + 6, "{args:?}");
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
-        assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+        let stays = place.path("scored.csv.ledger").exists();
+        assert_eq!(stays, is_other_account, "{args:?}");
     }
     let (place, server, elsewhere) = (
         Place::with("users.csv", &csv),

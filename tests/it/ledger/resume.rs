@@ -361,6 +361,28 @@ fn a_mistyped_command_in_between_costs_no_paid_answer() {
 }
 
 #[test]
+fn a_run_of_another_account_leaves_what_is_paid_for_and_not_what_the_stand_in_answered() {
+    let csv = users::csv(9);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    stopped(&place, &server, 4);
+    let other = place.run_at(format!("{}/v2", server.url())).done();
+    other
+        .exits(0)
+        .says("scored.csv.ledger has 9 paid answers, also for other rows or another account");
+    place
+        .score(&server, "--retry-failed")
+        .exits(0)
+        .says("4 rows already paid for, taken from the ledger");
+    assert_eq!(server.calls(), 4 + 9 + 5);
+
+    let place = Place::with("users.csv", &csv);
+    let sandbox = place.rescore("run users.csv -o scored.csv --sandbox --limit 4");
+    sandbox.done().exits(0);
+    place.score(&server, "").exits(0);
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+}
+
+#[test]
 fn a_row_that_always_fails_holds_up_no_row_behind_it() {
     let csv = users::csv(6);
     let place = Place::with("users.csv", &csv);
