@@ -13,7 +13,7 @@ use crate::ledger::{
     OutputLock, OutputState, PreviousRun, Reuse,
 };
 use crate::observe::{counted, same_command};
-use crate::output::Replace;
+use crate::output::{Replace, partial_of};
 use crate::raw_json::Pointer;
 use crate::telemetry::shared_pace::SharedPace;
 
@@ -69,7 +69,7 @@ impl PreparedLedger {
         if !is_own && !was_finished && state != OutputState::AsLeft {
             return Ok(Replace::Partial);
         }
-        let shown = file.display();
+        let (shown, partial) = (file.display(), partial_of(file));
         let run = if was_finished {
             "finished"
         } else {
@@ -78,6 +78,12 @@ impl PreparedLedger {
         let why = match state {
             OutputState::Absent => return Ok(Replace::Partial),
             OutputState::AsLeft => return Ok(Replace::Whole),
+            OutputState::Changed if self.output_state(&partial, input)? == OutputState::AsLeft => {
+                format!(
+                    "`{shown}` appeared during the {run} run, whose complete file is `{}`",
+                    partial.display()
+                )
+            }
             OutputState::Changed => format!("`{shown}` has changed since the {run} run left it"),
             OutputState::OfOtherInput => {
                 format!("`{shown}` was written by a run with another input")

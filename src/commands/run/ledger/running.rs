@@ -8,7 +8,7 @@ use super::super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit};
 use crate::ledger::{ClosedLedger, FinishedRun, OutputLock, Removal, RunEnd, RunningLedger};
 use crate::observe::{KeptKind, KeptLedger};
-use crate::output::Sealed;
+use crate::output::{Sealed, partial_of};
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
 
@@ -51,8 +51,11 @@ impl RunLedger {
     /// Records how the run over this input is about to leave its files.
     pub(in crate::commands::run) fn record(&self, files: &[Sealed], input: Option<&Path>) {
         if let Some(ledger) = self.ledger.as_ref().filter(|ledger| !ledger.is_scratch()) {
+            // They keep these names if another program has put a file at their path.
+            let partials = { files.iter() }.map(|(path, state)| (partial_of(path), state.clone()));
+            let files: Vec<_> = files.iter().cloned().chain(partials).collect();
             // If this fails, the same command will refuse to replace them. That is better than failing the run here.
-            let _ = ledger.record_outputs(files, input);
+            let _ = ledger.record_outputs(&files, input);
         }
     }
 
