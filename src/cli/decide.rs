@@ -14,6 +14,8 @@ use crate::config::{ColumnPolicy, DecideConfig, DecideOutput, DecideTask, Rewrit
 
 const WHAT_IF: &str = "What other thresholds would do";
 const SUMMARY: &str = "Summary";
+/// What is only for written rows.
+const OF_ROWS: [&str; 4] = ["output", "changes", "overwrite", "summary"];
 
 #[derive(Debug, Args)]
 #[allow(
@@ -29,12 +31,11 @@ pub(super) struct DecideArgs {
     output: Option<PathBuf>,
 
     /// Write no rows: print how many each pair of thresholds would approve, review and block
-    #[arg(
-        long, conflicts_with_all = ["output", "changes", "overwrite", "summary"], help_heading = WHAT_IF
-    )]
+    #[arg(long, conflicts_with_all = OF_ROWS, help_heading = WHAT_IF)]
     what_if: bool,
     /// Print all pairs of thresholds, as one JSON object
-    #[arg(long, requires = "what_if", help_heading = WHAT_IF)]
+    // Together with one of these, `--what-if` would not be required.
+    #[arg(long, requires = "what_if", conflicts_with_all = OF_ROWS, help_heading = WHAT_IF)]
     json: bool,
 
     #[command(flatten)]

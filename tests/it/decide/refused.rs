@@ -139,6 +139,8 @@ fn the_input_and_files_that_exist_are_not_replaced() {
 fn options_that_would_have_no_effect_are_refused() {
     let place = Place::with("scored.csv", SCORED);
     refuses(&place, &["scored.csv", "--json"], &["--what-if"]);
+    let with_rows = ["scored.csv", "--json", "-o", "out.csv"];
+    refuses(&place, &with_rows, &["--json", "--output"]);
     for option in [
         &["-o", "x.csv"][..],
         &["--changes", "x.csv"],
