@@ -135,7 +135,7 @@ fn read(
 /// What is said of the comparison with an earlier file.
 ///
 /// # Errors
-/// Exit code 2: none of the rows is in it.
+/// Exit code 2: it has no rows, or none of the other file's.
 fn against_file(
     against: EarlierFile,
     pairing: &PairingCounts,
@@ -146,7 +146,11 @@ fn against_file(
     let found = pairing.paired + pairing.ambiguous;
     let rows = found + pairing.new;
     let by_all = against.key.is_none();
-    if found == 0 && rows > 0 && past.rows() > 0 {
+    if past.rows() == 0 {
+        let message = format!("{} has no rows to compare with", earlier.name);
+        return Err(Error::usage(message));
+    }
+    if found == 0 && rows > 0 {
         let by = match &against.key {
             Some(key) => format!("the column {}", crate::base::error::quoted(key)),
             None => "all columns but the verdict's".to_owned(),

@@ -18,7 +18,8 @@ fn files_that_are_not_what_was_expected_are_refused_with_a_hint() {
     place.write("text.json", "hello");
     let six = users::scored(&users::csv(6));
     place.write("six.csv", six);
-    let cases: [(&[&str], &str); 10] = [
+    place.write("empty.csv", "");
+    let cases: [(&[&str], &str); 11] = [
         (
             &["users.csv"],
             "`users.csv` is not a scored file: it has no column `transaction_id`",
@@ -35,6 +36,10 @@ fn files_that_are_not_what_was_expected_are_refused_with_a_hint() {
         (
             &["scored.csv", "--against", "users.csv"],
             "`users.csv` is not a scored file",
+        ),
+        (
+            &["scored.csv", "--against", "empty.csv"],
+            "`empty.csv` has no rows to compare with",
         ),
         (
             &["scored.csv", "--run", "other.json"],
