@@ -46,7 +46,8 @@ pub(crate) fn classify_repeatable(exchange: Exchange, columns: &Columns) -> Outc
 fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
     let status = reply.status;
     match status {
-        204..=206 => useless(format!("status {status}, without a verdict")),
+        204 | 205 => useless(format!("status {status}, without a verdict")),
+        206 => useless("status 206, only a part of an answer".to_owned()),
         200..=299 if reply.cut => useless("the answer is longer than 1 MiB".to_owned()),
         200..=299 => match answer::read(reply, columns) {
             Ok(answer) => Outcome::Answered(answer),

@@ -169,7 +169,7 @@ fn a_success_without_a_body_and_one_without_an_answer_are_named_by_their_status(
     let said = [
         ("S204", "bad_answer,status 204, without a verdict"),
         ("S205", "bad_answer,status 205, without a verdict"),
-        ("S206", "bad_answer,status 206, without a verdict"),
+        ("S206", "bad_answer,status 206, only a part of an answer"),
         ("S101", "no_answer,status 101, which is not an answer"),
         (
             "S100",
