@@ -60,8 +60,14 @@ impl Conflict {
         }
     }
 
-    /// The error for the file. `row` is the row with the value that is not ours.
-    pub(super) fn refuses(self, columns: &AddedColumns, file: &str, row: usize) -> Error {
+    /// The error for the file, whose format calls a column `noun`. `row` is the row with the value that is not ours.
+    pub(super) fn refuses(
+        self,
+        columns: &AddedColumns,
+        noun: &str,
+        file: &str,
+        row: usize,
+    ) -> Error {
         let name = self.name(columns);
         let (shown, kept) = (quoted(name), quoted(&format!("{PREVIOUS}{name}")));
         let recognised: Vec<_> = columns
@@ -69,7 +75,7 @@ impl Conflict {
             .take(KEY_COLUMNS)
             .map(|name| quoted(name))
             .collect();
-        let other_names = "`--prefix rescore_` writes the new columns under other names";
+        let other_names = format!("`--prefix rescore_` writes the new {noun}s under other names");
         match self {
             Self::Present(_) => Error::usage(format!("{file} already has {shown}"))
                 .hint(format!("`--existing keep` renames it to {kept}; {other_names}")),
@@ -86,7 +92,7 @@ impl Conflict {
                     error.detail(format!("rescore never writes a value such as the one in row {row}"))
                 } else {
                     error.detail(format!(
-                        "columns are replaced only if {} are all there, as in rescore's own output",
+                        "{noun}s are replaced only if {} are all there, as in rescore's own output",
                         recognised.join(", ")
                     ))
                 };
@@ -113,7 +119,7 @@ impl Conflict {
                 format!("the row has both {shown} and {kept}")
             }
             Self::Alone(_) => {
-                format!("the row has {shown} without the other columns of an earlier run")
+                format!("the row has {shown} without the other members of an earlier run")
             }
             Self::Foreign(_) => {
                 format!("the row has a value in {shown} that rescore never writes")
@@ -150,12 +156,14 @@ pub(super) fn field_of<K: Clone + PartialEq>(
 
 /// The error if a field is taken from a column that would be written: whatever `--existing` says,
 /// the next run would send our values.
-pub(super) fn is_source(column: &str, field: Field, file: &str) -> Error {
+pub(super) fn is_source(column: &str, field: Field, noun: &str, file: &str) -> Error {
     Error::usage(format!(
-        "a new column cannot be named {}: {file} has the field `{field}` in that column",
+        "a new {noun} cannot be named {}: {file} has the field `{field}` in that {noun}",
         quoted(column)
     ))
-    .hint("give it another name, or give all new columns a prefix with `--prefix rescore_`")
+    .hint(format!(
+        "give it another name, or give all new {noun}s a prefix with `--prefix rescore_`"
+    ))
 }
 
 /// Whether we could have written this value into a column with this content: it is empty or has the right form.

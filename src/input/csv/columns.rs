@@ -85,7 +85,7 @@ pub(super) fn ours(
             )));
         }
         if let Some(field) = existing::field_of(&mapping.sources, &first) {
-            return Err(existing::is_source(name, field, file));
+            return Err(existing::is_source(name, field, "column", file));
         }
         found.push(OurColumn { column, fits: true });
         if place(&format!("{PREVIOUS}{name}")).is_some() {
@@ -93,7 +93,7 @@ pub(super) fn ours(
         }
     }
     if let Some(conflict) = Conflict::of(settings.existing, &found, &previous) {
-        return Err(conflict.refuses(&settings.columns, file, 0));
+        return Err(conflict.refuses(&settings.columns, "column", file, 0));
     }
     Ok(if found.is_empty() {
         Box::default()

@@ -146,7 +146,7 @@ impl CsvParser {
                 break;
             };
             if let Some(conflict) = self.foreign(|cell| rest.get(cell.range())) {
-                return Err(conflict.refuses(&self.columns, buffer.source.name(), row));
+                return Err(conflict.refuses(&self.columns, "column", buffer.source.name(), row));
             }
             rest = rest.get(extent.end..).unwrap_or_default();
         }

@@ -75,7 +75,7 @@ impl JsonlParser {
             }
             objects += 1;
             if let Some(conflict) = names.conflict(settings.existing) {
-                return Err(conflict.refuses(&settings.columns, file, row));
+                return Err(conflict.refuses(&settings.columns, "member", file, row));
             }
             parser
                 .seen
@@ -124,7 +124,7 @@ impl JsonlParser {
             let mut lookups = self.members.lookups_of(column);
             let field = lookups.find_map(|(lookup, _)| existing::field_of(&self.sources, &lookup));
             if let Some(field) = field {
-                return Err(existing::is_source(column, field, file));
+                return Err(existing::is_source(column, field, "member", file));
             }
         }
         Ok(())

@@ -233,7 +233,10 @@ fn a_member_that_rescore_did_not_write_is_refused_before_the_first_call() {
     let server = Server::good();
     for (members, words) in [
         (r#""decision":"manually approved by Eve""#, "`decision`"),
-        (r#""decision":"approve""#, "are all there"),
+        (
+            r#""decision":"approve""#,
+            "  members are replaced only if `transaction_id`, `risk_score`, `decision` are all there",
+        ),
         (
             r#""d\u0065cision":"approve","risk_score":1.0"#,
             "are all there",
