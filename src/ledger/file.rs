@@ -19,6 +19,9 @@ pub(super) enum LedgerKind {
 /// Nobody else may read a ledger: SQLite gives its log the same rights.
 pub(super) const PRIVATE: u32 = 0o600;
 
+/// The rights that an empty file keeps when it becomes a ledger that runs share.
+const GROUP: u32 = 0o660;
+
 /// The suffixes that SQLite gives the files that belong to a database, and none for the database itself.
 const DATABASE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 /// The suffix of the file whose lock a run holds.
@@ -64,9 +67,13 @@ pub(super) fn create(path: &Path, kind: LedgerKind) -> io::Result<()> {
         LedgerKind::Shared => {
             let mut options = OpenOptions::new();
             options.create(true).append(true);
-            own_file::with_mode(&mut options, PRIVATE)
-                .open(path)
-                .map(drop)
+            let file = own_file::with_mode(&mut options, PRIVATE).open(path)?;
+            let metadata = file.metadata()?;
+            if metadata.len() == 0 {
+                // Made by hand, so its group may be meant to share it. Of another user's file this is left to its owner.
+                let _ = own_file::set_mode(&file, own_file::mode_of(&metadata) & GROUP);
+            }
+            Ok(())
         }
     }
 }

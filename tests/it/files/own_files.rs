@@ -274,6 +274,23 @@ fn a_file_that_appears_during_a_run_is_neither_replaced_nor_removed() {
 }
 
 #[test]
+fn an_empty_file_that_becomes_a_ledger_is_no_longer_readable_by_everybody() {
+    let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
+    for (before, after) in [(0o644, 0o640), (0o666, 0o660), (0o600, 0o600)] {
+        place.write("answers.ledger", "");
+        set_mode(&place, "answers.ledger", before);
+        let options = "--ledger answers.ledger --overwrite";
+        place.score(&server, options).exits(0);
+        assert_eq!(mode(&place, "answers.ledger"), after, "{before:o}");
+        // Nobody changes the rights of a ledger.
+        set_mode(&place, "answers.ledger", 0o644);
+        place.score(&server, options).exits(0);
+        assert_eq!(mode(&place, "answers.ledger"), 0o644);
+        fs::remove_file(place.path("answers.ledger")).unwrap();
+    }
+}
+
+#[test]
 fn rejects_that_appear_during_a_run_without_any_stay() {
     let (place, (server, release)) = (
         Place::with("users.csv", users::csv(3)),
