@@ -52,11 +52,12 @@ impl OutputPlace {
                 }
             });
             let target = target.map_err(|error| naming_the_other_run(error, &output));
-            target.map_err(|error| match &ledger.choice {
-                LedgerChoice::Own => error,
-                LedgerChoice::Shared(_) => naming_own_ledger(error, &output, "--ledger"),
-                LedgerChoice::Nowhere => naming_own_ledger(error, &output, "--no-ledger"),
-            })
+            let instead = match &ledger.choice {
+                LedgerChoice::Own => None,
+                LedgerChoice::Shared(_) => Some("--ledger"),
+                LedgerChoice::Nowhere => Some("--no-ledger"),
+            };
+            target.map_err(|error| naming_own_ledger(error, &output, &ledger_of(&output), instead))
         };
         let target = config.path.as_ref().map(target).transpose()?;
         Ok(Self { config, target })
@@ -75,16 +76,21 @@ fn naming_the_other_run(error: Error, output: &Path) -> Error {
 }
 
 /// If a run with a ledger of its own has left the partial file that is in the way, the error that says how to continue that
-/// run: starting over pays again. `option` is what keeps this run from it.
-fn naming_own_ledger(error: Error, output: &Path, option: &str) -> Error {
-    let own = ledger_of(output);
-    if error.file() != Some(partial_of(output).as_path()) || !has_answers(&own) {
-        return error;
+/// run: starting over pays again. `instead` is the option that keeps this run from it.
+pub(super) fn naming_own_ledger(
+    error: Error,
+    output: &Path,
+    own: &Path,
+    instead: Option<&str>,
+) -> Error {
+    let is_in_the_way = error.file() == Some(partial_of(output).as_path());
+    match instead.filter(|_| is_in_the_way && has_answers(own)) {
+        Some(option) => error.hint(format!(
+            "the same command without `{option}` continues from `{}`; to start over, move the partial file away or use `--overwrite`",
+            shown(own)
+        )),
+        None => error,
     }
-    error.hint(format!(
-        "the same command without `{option}` continues from `{}`; to start over, move the partial file away or use `--overwrite`",
-        shown(&own)
-    ))
 }
 
 /// Whether a file may be a ledger with answers.
@@ -238,11 +244,8 @@ impl OutputFiles {
                 ledger.replaceable(target.path(), input)?
             };
             let checked = target.again(replace);
-            checked.map_err(|error| match ledger.facts.place {
-                _ if ledger.facts.is_own => error,
-                Some(_) => naming_own_ledger(error, target.path(), "--ledger"),
-                None => naming_own_ledger(error, target.path(), "--no-ledger"),
-            })
+            let (path, own) = (target.path(), ledger_of(target.path()));
+            checked.map_err(|error| naming_own_ledger(error, path, &own, ledger.instead_of_own()))
         };
         let further = |path: Option<PathBuf>| {
             let target = path.map(|path| Target::new(&path, |_| Replace::Whole));

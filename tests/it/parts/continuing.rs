@@ -51,6 +51,27 @@ fn an_input_that_was_modified_after_its_output_is_an_error_of_its_own() {
 }
 
 #[test]
+fn with_another_ledger_the_hint_names_the_one_that_the_run_continues_from() {
+    let place = parts([("1.csv", &csv(1, 5))]);
+    let server = Server::good();
+    run(&place, &server, ["--max-calls", "3"]).done().exits(3);
+    for (option, name) in [
+        ("--ledger=new.ledger", "--ledger"),
+        ("--no-ledger", "--no-ledger"),
+    ] {
+        let done = run(&place, &server, [option]).done();
+        done.exits(2)
+            .says("scored/1.csv.partial` from an unfinished run is in the way")
+            .says(&format!(
+                "hint: the same command without `{name}` continues from `"
+            ))
+            .says("scored.ledger`; to start over, move");
+    }
+    run(&place, &server, []).done().exits(0);
+    assert_eq!(server.calls(), 5);
+}
+
+#[test]
 fn a_run_that_is_killed_in_its_second_part_continues_and_pays_for_nobody_twice() {
     let all = [csv(1, 5), csv(6, 60), csv(61, 65)];
     let place = parts([("1.csv", &all[0]), ("2.csv", &all[1]), ("3.csv", &all[2])]);

@@ -140,6 +140,15 @@ impl PreparedLedger {
         self.facts.existed && self.facts.is_own
     }
 
+    /// The option by which the run has another ledger than its own, or none.
+    pub(in crate::commands::run) fn instead_of_own(&self) -> Option<&'static str> {
+        match self.facts.place {
+            _ if self.facts.is_own => None,
+            Some(_) => Some("--ledger"),
+            None => Some("--no-ledger"),
+        }
+    }
+
     /// Whether the previous run reached the end of its input.
     pub(in crate::commands::run) const fn was_finished(&self) -> bool {
         matches!(self.facts.previous_run, PreviousRun::Finished { .. })

@@ -9,11 +9,11 @@ use super::super::bodies::bodies;
 use super::super::file::{OpenFile, real_path};
 use super::super::input_check::InputCheck;
 use super::super::ledger::PreparedLedger;
-use super::super::output_files::RowTargets;
+use super::super::output_files::{RowTargets, naming_own_ledger};
 use super::check::{CheckedPart, CheckedParts, Found, UsersFile};
 use crate::base::error::{Error, Result, shown};
 use crate::layout::Format;
-use crate::ledger::OutputState;
+use crate::ledger::{OutputState, ledger_of};
 use crate::output::{Replace, Target};
 use crate::service::Plan;
 
@@ -137,8 +137,12 @@ impl Planner<'_> {
             rejects,
             ..
         } = *users;
+        let target = Target::new(&output, |_| replace).map_err(|error| {
+            let own = ledger_of(&self.directory.path);
+            naming_own_ledger(error, &output, &own, self.ledger.instead_of_own())
+        });
         Ok(PartPlan::Run(Box::new(PartToRun {
-            output: Target::new(&output, |_| replace)?,
+            output: target?,
             facts,
             format,
             input,
