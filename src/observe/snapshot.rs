@@ -61,7 +61,8 @@ impl Snapshot {
                 resolved: stats.resolved(),
                 share: share.unwrap_or_default(),
             };
-            let speed = recent.speed(stats.first_resolved, now);
+            let first = { stats.first_called }.or(stats.first_resolved.map(|at| (at, 0)));
+            let speed = recent.speed(first, now);
             let remaining = speed.and_then(|speed| speed.to_the_end(now.share));
             Self {
                 at,
@@ -127,7 +128,7 @@ struct ProgressPoint {
 }
 
 /// How far the run was in the last seconds. When a run continues, rows from the ledger fly by at the start; they say
-/// nothing about the speed of rows that need a call.
+/// nothing about the speed of rows that need a call, and do not count once there is one.
 #[derive(Debug, Default)]
 pub(super) struct Recent(VecDeque<ProgressPoint>);
 
@@ -137,11 +138,14 @@ const RECENT: Duration = Duration::from_secs(20);
 const FEW: u64 = 10;
 
 impl Recent {
-    /// The current speed; `started` is when the first row was done.
-    fn speed(&mut self, started: Option<Duration>, now: ProgressPoint) -> Option<Speed> {
+    /// The current speed; `first` is when the first row that counts was done, and how many were before.
+    #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
+    fn speed(&mut self, first: Option<(Duration, u64)>, now: ProgressPoint) -> Option<Speed> {
+        let (at, resolved) = first?;
         let start = ProgressPoint {
-            at: started?,
-            ..ProgressPoint::default()
+            at,
+            resolved,
+            share: now.share * resolved as f64 / now.resolved.max(1) as f64,
         };
         while self
             .0
@@ -156,7 +160,6 @@ impl Recent {
             _ => start,
         };
         self.0.push_back(now);
-        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
         Some(Speed {
             time: now.at.saturating_sub(since.at),
             rows: (now.resolved - since.resolved) as f64,
@@ -194,8 +197,8 @@ impl Speed {
 mod tests {
     use super::*;
 
-    /// Looks at a run of 100,000 rows every second, and returns the last speed.
-    fn run(seconds: u64, resolved: impl Fn(u64) -> u64) -> (f64, Option<Duration>) {
+    /// Looks at a run of 100,000 rows every second, of which so many are from the ledger, and returns the last speed.
+    fn run(known: u64, seconds: u64, resolved: impl Fn(u64) -> u64) -> (f64, Option<Duration>) {
         let mut recent = Recent::default();
         let mut last = (0.0, None);
         for second in 0..=seconds {
@@ -206,16 +209,21 @@ mod tests {
                 resolved: resolved(second),
                 share,
             };
-            let speed = recent.speed(Some(Duration::ZERO), now).unwrap();
+            let speed = recent.speed(Some((Duration::ZERO, known)), now).unwrap();
             last = (speed.rows().unwrap_or(0.0), speed.to_the_end(share));
         }
         last
     }
 
     #[test]
-    fn rows_from_the_ledger_soon_stop_counting() {
-        // Half of the rows in the first second, then 50 rows a second.
-        let (rate, left) = run(120, |second| match second {
+    fn rows_from_the_ledger_do_not_count_before_a_call_and_soon_stop_counting_after_one() {
+        // Half of the rows, then 50 rows a second.
+        let (rate, left) = run(50_000, 5, |second| 50_000 + 50 * second);
+        assert!((49.0..51.0).contains(&rate), "{rate}");
+        let left = left.unwrap().as_secs();
+        assert!((990..1_000).contains(&left), "{left} s");
+        // Half of the rows in the second after the first call.
+        let (rate, left) = run(0, 120, |second| match second {
             0 => 0,
             _ => 50_000 + 50 * (second - 1),
         });
@@ -237,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_slow_run_is_judged_as_a_whole() {
-        let (rate, left) = run(600, |second| second / 20);
+        let (rate, left) = run(0, 600, |second| second / 20);
         assert!((0.04..0.06).contains(&rate), "{rate}");
         assert!(left.is_some());
     }

@@ -138,6 +138,8 @@ pub(crate) struct Stats {
     pub(crate) terminated: bool,
     /// When the first row was resolved.
     pub(crate) first_resolved: Option<Duration>,
+    /// When the first row was resolved after a call had begun, and how many were before.
+    pub(crate) first_called: Option<(Duration, u64)>,
     /// When the last event was.
     pub(crate) at: Duration,
     /// How long answered calls took.
@@ -325,6 +327,9 @@ impl Stats {
 
     fn row_resolved(&mut self, at: Duration, resolution: Resolution, origin: Origin) {
         self.first_resolved.get_or_insert(at);
+        if self.calls > 0 && self.first_called.is_none() {
+            self.first_called = Some((at, self.resolved()));
+        }
         let scored = u64::from(matches!(resolution, Resolution::Scored(_)));
         match origin {
             Origin::Called => self.paid += scored,
@@ -422,6 +427,23 @@ mod tests {
         assert_eq!((stats.paid, stats.known, stats.duplicates), (1, 1, 1));
         assert_eq!((stats.scored(), stats.failures()), (3, 3));
         assert_eq!(stats.newly_failed, [(Reason::Refused, 2)].into());
+    }
+
+    #[test]
+    fn rows_from_the_ledger_before_the_first_call_are_told_apart() {
+        let row = RowNumber::FIRST;
+        let resolved = |origin| Event::RowResolved {
+            row,
+            resolution: Resolution::Scored(None),
+            origin,
+        };
+        let mut events = vec![resolved(Origin::Ledger), resolved(Origin::Ledger)];
+        assert_eq!(replay(&events).first_called, None);
+        let call = Event::AttemptBegan { row, again: None };
+        events.extend([call, resolved(Origin::Called), resolved(Origin::Ledger)]);
+        let stats = replay(&events);
+        assert_eq!(stats.first_resolved, Some(Duration::ZERO));
+        assert_eq!(stats.first_called, Some((Duration::from_secs(3), 2)));
     }
 
     #[test]
