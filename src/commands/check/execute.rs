@@ -1,5 +1,7 @@
 //! Runs the command, from its config to its result.
 
+use std::path::PathBuf;
+
 use super::super::files::{InputFile, OutputDirectory, check_name, is_finished};
 use super::super::interrupt::Interrupts;
 use super::super::open_input::OpenInput;
@@ -14,7 +16,7 @@ use super::requests;
 use super::words::{self, text};
 use crate::base::error::{Error, Exit, Result, printable};
 use crate::base::stdout::print;
-use crate::config::CheckConfig;
+use crate::config::{CheckConfig, OutputToCome, RunToCome};
 use crate::input::ReaderSettings;
 use crate::ledger::{KnownLimit, PreviewAccount, PreviewSettings, PreviewedRun, preview};
 use crate::observe::{Style, tell_error, warn};
@@ -54,6 +56,7 @@ pub(crate) fn execute(mut config: CheckConfig) -> Result<Exit> {
         tariff: config.tariff,
         time: TimeEstimate::new(calls, config.run.rate, config.run.concurrency, limit),
         limits: config.run.limits,
+        existing_output: existing_output(&config.run),
         rejects: written.and_then(|written| written.rejects),
         run_writes_rejects: config.run.output.is_some(),
     };
@@ -67,6 +70,16 @@ pub(crate) fn execute(mut config: CheckConfig) -> Result<Exit> {
         warn(&printable(&warning));
     }
     Ok(outlook.exit())
+}
+
+/// The output, if it is there and the run is not asked to replace it.
+fn existing_output(run: &RunToCome) -> Option<PathBuf> {
+    match &run.output {
+        Some(OutputToCome::File(path)) if !run.overwrites && !run.retries => {
+            path.is_file().then(|| path.clone())
+        }
+        _ => None,
+    }
 }
 
 /// Reads the only input, and leaves its rejects to be committed.

@@ -26,6 +26,8 @@ pub(super) struct Outlook {
     pub(super) time: TimeEstimate,
     /// What the input must be like for the run to send anything.
     pub(super) limits: InputLimits,
+    /// The output, if it is there and the run is not asked to replace it.
+    pub(super) existing_output: Option<PathBuf>,
     /// Where the rows are that cannot be sent.
     pub(super) rejects: Option<PathBuf>,
     /// They are left to the run, which has an output.

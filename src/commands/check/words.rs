@@ -287,6 +287,13 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
         }
     }
     warnings.extend(refused_by_limits(outlook));
+    let continues = { outlook.ledger.as_ref() }.is_some_and(|it| it.run == PreviewedRun::Continued);
+    if let Some(output) = outlook.existing_output.as_ref().filter(|_| !continues) {
+        warnings.push(format!(
+            "`{}` already exists: `rescore run` replaces it only with `--overwrite`, or if it continues the run that wrote it",
+            shown(output)
+        ));
+    }
     let is_first = |ledger: &&LedgerOutlook| ledger.run == PreviewedRun::First;
     if let Some(ledger) = outlook.ledger.as_ref().filter(is_first) {
         warnings.push(missing(&ledger.ledger));

@@ -63,6 +63,34 @@ fn with_fresh_and_without_a_ledger_no_answer_is_known() {
 }
 
 #[test]
+fn an_output_that_the_run_would_not_replace_is_a_warning() {
+    const WARNING: &str =
+        "warning: `scored.csv` already exists: `rescore run` replaces it only with `--overwrite`";
+    let place = Place::with("users.csv", users::csv(10));
+    let of_stand_in = Place::new();
+    let stand_in = stopped(&place, &of_stand_in);
+    let options = ["users.csv", "-o", "scored.csv"];
+    let command = |verb, more| {
+        let line = [&[verb], &options[..], more].concat();
+        command(&place, &stand_in.url(), &line).done()
+    };
+    // A part of the run is an output too, and continues.
+    command("run", &["--limit", "6"]).exits(0);
+    command("check", &[]).exits(0).silent_about(WARNING);
+    command("run", &[]).exits(0);
+    command("check", &[]).exits(0).says(WARNING);
+    command("check", &["--ledger", "other.ledger"])
+        .exits(0)
+        .says(WARNING);
+    command("run", &[])
+        .exits(2)
+        .says("`scored.csv` already exists");
+    command("check", &["--overwrite"])
+        .exits(0)
+        .silent_about(WARNING);
+}
+
+#[test]
 fn only_with_retry_failed_are_the_answers_of_a_finished_run_used() {
     // A row that cannot be sent keeps the ledger.
     let place = Place::with("users.csv", users::csv(10) + "11,,,,,\n");
