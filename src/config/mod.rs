@@ -1,0 +1,23 @@
+//! What a command is to do: valid values only, with nothing left to parse.
+//!
+//! `cli` makes a config from arguments and variables, without looking at a file. `commands` looks at the files and gives each
+//! stage its part. The config is between them and the stages: it is made of the stages' types, no stage knows it, and
+//! `cli` and `commands` share nothing else. Benchmarks build a [`RunConfig`] without a command line.
+
+mod check;
+mod decide;
+mod ledger;
+mod man;
+mod report;
+mod run;
+
+pub(crate) use check::{CheckConfig, CheckLedger, OutputToCome, RunToCome};
+pub(crate) use decide::{ColumnPolicy, DecideConfig, DecideOutput, DecideTask, RewriteTask};
+pub(crate) use ledger::{AdminConfig, AdminTask, ForgetTarget};
+pub(crate) use man::{ManConfig, ManPage};
+pub(crate) use report::{EarlierFile, ReportConfig};
+pub use run::{
+    BudgetConfig, FilesConfig, InputLimits, KeySource, LedgerChoice, LedgerConfig, OneFileConfig,
+    OutputConfig, PaceConfig, RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
+};
+pub(crate) use run::{DEFAULT_CONCURRENCY, LogConfig, PartsConfig, UnconfiguredRun};
