@@ -3,6 +3,7 @@
 
 mod answers;
 mod claims;
+mod claims_in_any_order;
 mod continuing;
 mod damage;
 mod files;
