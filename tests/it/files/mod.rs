@@ -8,6 +8,7 @@ mod full_disk;
 mod input;
 mod jsonl_rows;
 mod names;
+mod no_header;
 mod output;
 mod overwrite;
 mod own_files;
