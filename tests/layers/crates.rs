@@ -1,0 +1,215 @@
+//! Which files may name a foreign crate.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::assert_none;
+use crate::source::Source;
+use crate::tree::Tree;
+
+/// The only files that may name a crate, or the folders if they end in `/`.
+const OWNERS: &[(&str, &[&str])] = &[
+    ("base64", &["service/traces.rs"]),
+    ("blake3", &["ledger/", "selection.rs"]),
+    ("chardetng", &["input/text.rs"]),
+    ("clap", &["cli/"]),
+    ("clap_complete", &["cli/completions.rs"]),
+    ("clap_mangen", &["cli/man.rs"]),
+    ("console", &["base/stderr.rs"]),
+    ("csv", &["input/sniff.rs"]),
+    ("csv_core", &["output/csv.rs"]),
+    ("encoding_rs", &["base/encoding.rs"]),
+    (
+        "fastrand",
+        &[
+            "commands/run/prepare.rs",
+            "pace/gate/permits.rs",
+            "pace/shared/",
+            "sandbox/",
+        ],
+    ),
+    ("flate2", &["input/decompress.rs", "output/encoder.rs"]),
+    (
+        "foldhash",
+        &[
+            "analysis/groups.rs",
+            "commands/report/past.rs",
+            "input/jsonl/member_uses.rs",
+            "ledger/answer_memory.rs",
+            "ledger/db/recent_answers.rs",
+            "ledger/packed/tail.rs",
+            "ledger/request_key.rs",
+            "scorer/transactions.rs",
+        ],
+    ),
+    (
+        "futures",
+        &[
+            "pace/gate/permits.rs",
+            "pipeline/",
+            "service/http/client.rs",
+        ],
+    ),
+    ("glob", &["commands/files/inputs.rs"]),
+    ("governor", &["pace/limiter.rs"]),
+    ("h2", &["service/http/fault.rs"]),
+    ("hdrhistogram", &["telemetry/latency.rs"]),
+    ("http", &["service/"]),
+    ("http_body_util", &["sandbox/"]),
+    ("httpdate", &["scorer/stop_reasons.rs", "service/"]),
+    (
+        "humantime",
+        &[
+            "cli/values.rs",
+            "ledger/holder.rs",
+            "sandbox/server/stand_in.rs",
+        ],
+    ),
+    ("hyper", &["sandbox/"]),
+    ("hyper_util", &["sandbox/", "service/proxy.rs"]),
+    ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
+    ("jiff", &["cli/values.rs", "observe/numbers.rs"]),
+    ("maud", &["report/"]),
+    ("memchr", &["fields/sanitise.rs", "input/", "raw_json/"]),
+    ("mimalloc", &["main.rs"]),
+    ("reqwest", &["service/http/client.rs", "service/http/"]),
+    ("rlibphonenumber", &["fields/region.rs"]),
+    ("rusqlite", &["ledger/"]),
+    (
+        "rustix",
+        &[
+            "commands/run/fd_limit.rs",
+            "commands/run/stdout_reader.rs",
+            "commands/signals.rs",
+            "input/source.rs",
+            "program.rs",
+            "output/name.rs",
+            "base/own_file.rs",
+            "base/rlimit.rs",
+            "base/stdout.rs",
+            "ledger/boot_clock.rs",
+            "ledger/holder.rs",
+        ],
+    ),
+    ("prometheus", &["observe/metrics/"]),
+    ("rustls", &["ledger/postgres/", "service/"]),
+    (
+        "rustls_platform_verifier",
+        &["ledger/postgres/tls.rs", "service/pinned.rs"],
+    ),
+    ("siphasher", &["ledger/request_key.rs"]),
+    ("socket2", &["sandbox/server/hang_up.rs"]),
+    ("strsim", &["cli/", "fields/"]),
+    (
+        "tempfile",
+        &[
+            "commands/check/distinct.rs",
+            "commands/run/disk_space.rs",
+            "ledger/",
+            "observe/metrics/file.rs",
+        ],
+    ),
+    ("tokio_postgres", &["ledger/postgres/"]),
+    ("tokio_rustls", &["ledger/postgres/tls.rs"]),
+    ("toml", &["cli/settings_file.rs"]),
+    ("tracing", &["observe/log/encoder.rs"]),
+    ("tracing_subscriber", &["observe/log/encoder.rs"]),
+    (
+        "url",
+        &[
+            "ledger/server_url.rs",
+            "service/endpoint.rs",
+            "service/proxy.rs",
+        ],
+    ),
+    (
+        "uuid",
+        &[
+            "base/request_uuid.rs",
+            "ledger/packed/transaction_id.rs",
+            "ledger/postgres/",
+        ],
+    ),
+    ("zstd", &["input/decompress.rs", "output/encoder.rs"]),
+];
+
+/// Crates that any file may name, and why.
+const ANYWHERE: &[(&str, &str)] = &[
+    (
+        "bytes",
+        "a row's bytes are shared, not copied, from the reader to the writer",
+    ),
+    (
+        "serde",
+        "only says of a type that it can be read or written",
+    ),
+    (
+        "serde_json",
+        "the format of rows, requests, answers, the ledger and what programs read",
+    ),
+    ("thiserror", "only says of a type that it is an error"),
+    (
+        "tokio",
+        "channels, clocks and tasks wherever something waits",
+    ),
+];
+
+/// The foreign crates that a file names without owning them.
+pub(crate) fn crates_of_others(tree: &Tree, source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    for (line, named) in tree.foreign(source) {
+        let Some((_, owners)) = OWNERS.iter().find(|(name, _)| *name == named) else {
+            continue;
+        };
+        if !owners.iter().any(|owner| source.file.starts_with(owner)) {
+            let file = &source.file;
+            found.push(format!(
+                "src/{file}:{line} names `{named}`, whose owners are {owners:?}"
+            ));
+        }
+    }
+    found
+}
+
+#[test]
+fn each_crate_has_its_owner() {
+    let tree = Tree::read();
+    let found = tree
+        .shipped()
+        .flat_map(|file| crates_of_others(&tree, file));
+    assert_none(&found.collect::<Vec<_>>());
+}
+
+#[test]
+fn every_dependency_is_assigned_and_every_owner_uses_it() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let manifest = fs::read_to_string(manifest).unwrap();
+    let (_, dependencies) = manifest.split_once("\n[dependencies]\n").unwrap();
+    let (dependencies, _) = dependencies.split_once("\n[").unwrap();
+    let dependencies: BTreeSet<_> = dependencies
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(name, _)| name.replace('-', "_"))
+        .collect();
+    let owned = OWNERS.iter().map(|(name, _)| *name);
+    let anywhere = ANYWHERE.iter().map(|(name, _)| *name);
+    let assigned: BTreeSet<_> = owned.chain(anywhere).map(str::to_owned).collect();
+    assert_eq!(
+        dependencies, assigned,
+        "give each an owner in tests/layers/crates.rs"
+    );
+
+    let tree = Tree::read();
+    let mut idle = Vec::new();
+    for (name, owners) in OWNERS {
+        for owner in *owners {
+            let mut files = tree.shipped().filter(|file| file.file.starts_with(owner));
+            if !files.any(|file| tree.foreign(file).any(|(_, named)| named == *name)) {
+                idle.push(format!("`{owner}` does not use `{name}`, which it owns"));
+            }
+        }
+    }
+    assert_none(&idle);
+}
