@@ -31,7 +31,7 @@ pub(crate) enum AnsweredBy {
 /// After how many rows without a verdict in a row the run gives up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GiveUpAfter {
-    /// The default: see [`AT_START`] and [`USELESS_LATER`].
+    /// The default: see [`AT_START`] and [`LATER`].
     #[default]
     Usual,
     /// This many, before the first verdict and later.
@@ -52,15 +52,12 @@ pub(crate) enum Reaction {
 }
 
 /// Rows without a verdict at the start that stop the run: one may be a bad row, and two bad luck. Each sends a person's
-/// data and may be billed.
+/// data and may be billed. As many bare 403 answers in a row stop it at any time: one is a firewall that dislikes a row, three
+/// are a revoked key.
 pub(crate) const AT_START: u32 = 3;
 /// Useless answers in a row that stop the run later, all of them billed: a maintenance page stays longer than that, a bad
-/// part of a file is shorter.
-pub(crate) const USELESS_LATER: u32 = 20;
-/// Refused rows in a row that bring a warning. They cost nothing, so the run continues.
-const REFUSED_LATER: u32 = 50;
-/// Bare 403 answers in a row that stop the run: one is a firewall that dislikes a row, three are a revoked key.
-const FORBIDDEN_IN_A_ROW: u32 = 3;
+/// part of a file is shorter. As many refused rows in a row bring a warning: they cost nothing, so the run continues.
+pub(crate) const LATER: u32 = 20;
 
 /// Counts trouble in a row, and says when it is too much.
 #[derive(Debug, Default)]
@@ -142,7 +139,7 @@ impl GiveUpPolicy {
             }
             Trouble::Forbidden => {
                 self.forbidden += 1;
-                (!self.verdicts && !self.known) || self.forbidden >= FORBIDDEN_IN_A_ROW
+                (!self.verdicts && !self.known) || self.forbidden >= AT_START
             }
             Trouble::HostNotFound => !self.verdicts,
             // Later the circuit breaker notices, and waits for the service to come back.
@@ -164,8 +161,8 @@ impl GiveUpPolicy {
 
     fn without_verdict(&mut self, by: AnsweredBy) -> Reaction {
         let (at_start, later) = match self.give_up_after {
-            GiveUpAfter::Usual if by == AnsweredBy::OtherProgram => (1, USELESS_LATER),
-            GiveUpAfter::Usual => (AT_START, USELESS_LATER),
+            GiveUpAfter::Usual if by == AnsweredBy::OtherProgram => (1, LATER),
+            GiveUpAfter::Usual => (AT_START, LATER),
             GiveUpAfter::Rows(rows) => (rows.get(), rows.get()),
             GiveUpAfter::Never => (u32::MAX, u32::MAX),
         };
@@ -177,7 +174,7 @@ impl GiveUpPolicy {
         if rows >= most {
             return Reaction::Stop(rows);
         }
-        if self.refused >= REFUSED_LATER && !std::mem::replace(&mut self.warned, true) {
+        if self.refused >= LATER && !std::mem::replace(&mut self.warned, true) {
             return Reaction::Warn(self.refused);
         }
         Reaction::Continue
@@ -268,12 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn fifty_refused_rows_bring_one_warning() {
+    fn twenty_refused_rows_bring_one_warning() {
         let mut policy = later(GiveUpAfter::Usual);
         let warnings: Vec<_> = (1..=200)
-            .filter(|_| policy.react(REFUSED) == Reaction::Warn(50))
+            .filter(|_| policy.react(REFUSED) == Reaction::Warn(20))
             .collect();
-        assert_eq!(warnings, [50]);
+        assert_eq!(warnings, [20]);
     }
 
     #[test]

@@ -48,10 +48,6 @@ const FAST_ONE_IN: usize = 5;
 const LONGER: f64 = 1.5;
 /// … and at this many times, half of the calls in flight only wait in a queue.
 const QUEUEING: f64 = 2.0;
-/// Once this share of the calls in flight is left, it is time to see whether that has helped …
-const LOOK_AGAIN_AT: f64 = 0.5;
-/// … which it has if answers take less than this share of what they took. If not, our calls were not the reason.
-const SHORTER: f64 = 0.75;
 /// Shorter latencies, in seconds, count as this one: so short a queue is harmless, and may be on our own machine.
 const SHORTEST: f64 = 0.010;
 
@@ -94,11 +90,11 @@ impl Latency {
             return Trend::Longer;
         }
         let (began_with, took) = *self.slow_since.get_or_insert((in_flight, times.median));
-        if in_flight > began_with * LOOK_AGAIN_AT && in_flight > 1.0 {
+        if in_flight * QUEUEING > began_with && in_flight > 1.0 {
             return Trend::Queueing;
         }
-        if times.median < took * SHORTER {
-            // It is getting better.
+        // What only waited in a queue is gone: from twice the usual latency it should have fallen below what is longer.
+        if times.median * QUEUEING < took * LONGER {
             self.slow_since = Some((in_flight, times.median));
             return Trend::Queueing;
         }

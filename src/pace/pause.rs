@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::window::LONGEST_WINDOW;
 use crate::telemetry::pace::Pause;
 
 /// The present pause, and those before it.
@@ -30,10 +31,8 @@ enum Guess {
 
 /// The first pause if the service names no time: short, as a few calls too many are soon made up for …
 const FIRST_GUESS: Duration = Duration::from_millis(500);
-/// … doubling while it is too short, up to this: a minute is the window of most limits. A pause that was long enough halves
-/// the next one …
-const LONGEST_GUESS: Duration = Duration::from_secs(60);
-/// … down to this: more than a round trip, so that a single call finds out first.
+/// … doubling while it is too short, up to [`LONGEST_WINDOW`]. A pause that was long enough halves the next one, down to this:
+/// more than a round trip, so that a single call finds out first.
 const SHORTEST_GUESS: Duration = Duration::from_millis(125);
 /// Headers name times in whole seconds: a pause that ends less than this later is the same one, and a window may end so much
 /// earlier than they say.
@@ -91,7 +90,7 @@ impl Pauses {
             // "Come back immediately" names no time: believed, it would mean one call after another for ever.
             let guess = match self.guess {
                 Guess::Next(next) => next,
-                Guess::Tried(last) => (last * 2).min(LONGEST_GUESS),
+                Guess::Tried(last) => (last * 2).min(LONGEST_WINDOW),
             };
             self.guess = Guess::Tried(guess);
             match self.longest.checked_sub(self.in_a_row) {
@@ -177,7 +176,7 @@ mod tests {
             183_500,
             "the call started before the pause"
         );
-        let after = now + LONGEST_GUESS;
+        let after = now + LONGEST_WINDOW;
         pauses.not_refused(after);
         assert_eq!(pauses.in_a_row(), Duration::ZERO);
         pauses.answered(after);

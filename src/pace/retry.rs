@@ -52,7 +52,7 @@ pub(crate) struct RetryPolicy {
 }
 
 /// The upper bound of the first back-off: many failures are over after that …
-const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
+pub(super) const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
 /// … doubling up to this: a restart takes as long.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
 /// Retries that a run has at the start: enough for a hiccup while few calls are in flight. By the time hundreds are in

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::retry::doubled;
+use super::retry::{FIRST_BACK_OFF, doubled};
 use super::types::Try;
 
 /// How often a row was refused, and what became of other rows meanwhile.
@@ -43,8 +43,6 @@ const MOST_TO_PASS: u64 = 64;
 const FEWEST_REFUSALS: u32 = 5;
 /// The share of rows that chance alone may fail: less than one row of any file.
 const BY_CHANCE: f64 = 1e-9;
-/// The upper bound of a refused row's first back-off: half of that of a failed call, as a refusal costs the service little.
-const FIRST_ROW_BACK_OFF: Duration = Duration::from_millis(250);
 
 impl CallCounts {
     /// A call was accepted.
@@ -152,7 +150,8 @@ impl RowRefusals {
         if least.is_none() && !self.others_accepted {
             return Duration::ZERO;
         }
-        doubled(FIRST_ROW_BACK_OFF, self.times.saturating_sub(1))
+        // Half of that of a failed call, as a refusal costs the service little.
+        doubled(FIRST_BACK_OFF / 2, self.times.saturating_sub(1))
             .mul_f64(f64::midpoint(1.0, fraction))
             .max(least.unwrap_or_default())
     }

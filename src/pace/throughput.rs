@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::types::Call;
+use super::window::LONGEST_WINDOW;
 
 /// Counts calls since the service last refused.
 #[derive(Debug, Default)]
@@ -51,9 +52,6 @@ pub(super) const LEAST_UNMEASURED: f64 = 2.0;
 pub(super) const FEWEST_MEASURED: u64 = 10;
 /// Less time than this is not measured: chance would decide.
 const SHORTEST: Duration = Duration::from_millis(500);
-/// More time than this is not measured: two windows of a minute, the longest that is common, and a little. A limit of
-/// longer ago may have changed.
-const LONGEST: Duration = Duration::from_secs(150);
 
 impl OpenCount {
     /// Starts at a call that was refused.
@@ -133,7 +131,8 @@ impl Throughput {
     fn measure(&self, from: Duration, until: Duration) -> Option<Measurement> {
         let PreviousCount { calls, .. } = self.previous?;
         let length = until.saturating_sub(from);
-        if calls == 0 || !(SHORTEST..=LONGEST).contains(&length) {
+        // A limit of longer ago than a few windows may have changed.
+        if calls == 0 || !(SHORTEST..=LONGEST_WINDOW * 3).contains(&length) {
             return None;
         }
         #[allow(clippy::cast_precision_loss, reason = "a rate need not be exact")]

@@ -12,12 +12,12 @@ pub(super) struct QuotaWindow {
     first: Option<Duration>,
 }
 
-/// A service that names at least this wait counts in windows: a bucket has room again after a second or two. Headers count whole
-/// seconds, so that a rate over less time is chance.
+/// A service that names at least this wait counts in windows: a bucket has room again after a second or two, and has run empty
+/// after as long. Headers count whole seconds, so that a rate over less time is chance.
 pub(super) const SHORTEST_WINDOW: Duration = Duration::from_secs(3);
-/// A step of the search lasts at most this long, however long a wait the service names: the longest common window is a
-/// minute.
-const LONGEST_STEP: Duration = Duration::from_secs(90);
+/// The longest common window, however long a wait the service names. A pause for which the service names no time is at most as
+/// long, and what was accepted in more than three times this is not measured: the limit may have changed.
+pub(super) const LONGEST_WINDOW: Duration = Duration::from_secs(60);
 /// Too much is refused within this many windows: at the latest at the end of the first whole one.
 const WINDOWS_SHOWN: f64 = 1.5;
 
@@ -45,12 +45,10 @@ impl QuotaWindow {
         self.length = self.length.max(Some(length));
     }
 
-    /// How long it takes at most until too much is refused.
+    /// How long it takes at most until too much is refused: by a bucket that runs empty, or in a window.
     pub(super) fn shown(&self) -> Duration {
-        self.length
-            .unwrap_or_default()
-            .mul_f64(WINDOWS_SHOWN)
-            .min(LONGEST_STEP)
+        let length = self.length.unwrap_or_default().min(LONGEST_WINDOW);
+        length.mul_f64(WINDOWS_SHOWN).max(SHORTEST_WINDOW)
     }
 }
 
@@ -73,7 +71,7 @@ mod tests {
         window.named(second(4));
         assert_eq!(window.shown(), second(60));
         window.is_at_least(second(900));
-        assert_eq!(window.shown(), LONGEST_STEP);
+        assert_eq!(window.shown(), second(90));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::state::{COMPARED, Controller, Interval, LEAST_RATE};
 use crate::pace::latency::Trend;
-use crate::pace::limit_search::QuietInterval;
+use crate::pace::limit_search::{QuietInterval, WHILE_QUEUEING};
 use crate::pace::throughput::LEAST_UNMEASURED;
 use crate::telemetry::pace::{PaceCause, Search};
 
@@ -12,14 +12,9 @@ use crate::telemetry::pace::{PaceCause, Search};
 const ROUND_TRIPS: u32 = 2;
 /// … and at least this long: over less time, chance decides how many calls there were.
 pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
-/// A step of the search lasts at least this long: before that a bucket, which fills up in a pause, has not run empty.
-const SHORTEST_STEP: Duration = Duration::from_secs(3);
 /// While random refusals are known, a step of growth lasts for the calls that should bring this many of them: a limit then
 /// shows before it is far exceeded.
 const REFUSALS_OF_A_STEP: f64 = 0.5;
-/// The share of the calls in flight that is left each interval while answers queue: gently, as answers show the queue
-/// as it was.
-const WHILE_QUEUEING: f64 = 0.9;
 
 impl Controller {
     /// Ends the interval if it is over: looks at what it showed and sets the pace.
@@ -103,7 +98,7 @@ impl Controller {
         }
         let quiet = QuietInterval {
             length,
-            step: (length * 2).max(SHORTEST_STEP).max(self.window.shown()),
+            step: (length * 2).max(self.window.shown()),
             fully_used: over.in_flight_used,
             calls: 0.0,
             cut_helped: self.random.has_helped(),

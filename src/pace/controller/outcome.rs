@@ -10,9 +10,6 @@ use crate::telemetry::pace::PaceCause;
 
 /// Of up to one timeout in this many answers, fewer calls in flight would not be answered sooner: that is a long tail.
 const ANSWERS_A_TIMEOUT: u32 = 4;
-/// The share of the pace that is left after an outage, as all who waited come back together, and of the calls in flight after
-/// more timeouts than that, as the service is overloaded.
-const AFTER_OUTAGE: f64 = 0.5;
 
 impl Controller {
     /// A call ended, which was this try of its row. `fraction` is random, from 0 up to 1.
@@ -94,8 +91,8 @@ impl Controller {
         let SinceCut { answers, timeouts } = self.since_cut;
         if call.began >= self.last_cut && timeouts * ANSWERS_A_TIMEOUT > answers {
             self.pace_is_cut(now, now);
-            let in_flight = self.in_flight.value() * AFTER_OUTAGE;
-            self.in_flight.slow_to(in_flight);
+            // The service is overloaded.
+            self.in_flight.step_back();
             self.cause = Some(PaceCause::TimedOut);
         }
     }
@@ -128,9 +125,9 @@ impl Controller {
 
     /// An outage is over, perhaps just to one worker: calls start slowly again.
     pub(in crate::pace) fn resume(&mut self, now: Duration) {
-        self.rate.slow_to(self.rate.value() * AFTER_OUTAGE);
-        let in_flight = self.in_flight.value() * AFTER_OUTAGE;
-        self.in_flight.slow_to(in_flight);
+        // All who waited come back together.
+        self.rate.step_back();
+        self.in_flight.step_back();
         self.cause = Some(PaceCause::Outage);
         self.half_open = false;
         self.set_limiter(now);

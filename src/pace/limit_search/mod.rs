@@ -12,6 +12,6 @@ mod search;
 mod tests;
 
 pub(super) use chance::BEYOND_CHANCE;
-pub(super) use progress::QuietInterval;
-pub(super) use refusal::RefusalKind;
-pub(super) use search::{LimitSearch, Quantity};
+pub(super) use progress::{FEWEST_OF_A_STEP, QuietInterval};
+pub(super) use refusal::{CUT, RefusalKind};
+pub(super) use search::{LimitSearch, Quantity, WHILE_QUEUEING};

@@ -19,8 +19,9 @@ pub(in crate::pace) struct QuietInterval {
     pub(in crate::pace) cut_helped: bool,
 }
 
-/// A step at a rate lasts at least this many calls: of fewer, a refusal says little.
-const FEWEST_OF_A_STEP: f64 = 5.0;
+/// A step at a rate lasts at least this many calls, and so many must be accepted during cuts that are said to be for nothing: of
+/// fewer, a refusal says little.
+pub(in crate::pace) const FEWEST_OF_A_STEP: u32 = 5;
 /// A step past the limit lasts at least this long: a service that counts in windows of 10 s refuses at their end. A cut that has
 /// not been seen to help is checked for this long, or for a usual step if that is longer: refusals that are rarer cost little.
 const LONG_STEP: Duration = Duration::from_secs(15);
@@ -68,7 +69,9 @@ impl LimitSearch {
     fn step(&self, least: Duration) -> Duration {
         match self.quantity {
             Quantity::InFlight => least,
-            Quantity::Rate => least.max(Duration::from_secs_f64(FEWEST_OF_A_STEP / self.value)),
+            Quantity::Rate => least.max(Duration::from_secs_f64(
+                f64::from(FEWEST_OF_A_STEP) / self.value,
+            )),
         }
     }
 

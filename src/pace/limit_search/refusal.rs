@@ -19,7 +19,7 @@ pub(in crate::pace) enum RefusalKind {
 /// A cut below what should have been sustained leaves this share: enough of a difference to show, and little lost if it
 /// does not help. One refusal of a held pace lowers it no further. And with each cut, the most that was accepted between two
 /// refusals is believed less by this factor: the limit may have fallen.
-const CUT: f64 = 0.8;
+pub(in crate::pace) const CUT: f64 = 0.8;
 /// Such a cut leaves this share if nothing was measured: the limit may be far below.
 const CUT_BLINDLY: f64 = 0.65;
 /// From this many refusals in a row only what was just measured counts, and after one more that is what is tried: what was

@@ -80,8 +80,9 @@ pub(super) enum Stage {
 /// Slow start: growing too far costs as many refusals as there are calls in flight, since a refusal pauses all calls. At this many
 /// times a known limit without a refusal, the limit is not there any more.
 pub(super) const GROWTH: f64 = 2.0;
-/// The growth after a cut that had nothing to do with a limit, such as for answers that queue.
-const GENTLE_GROWTH: f64 = 1.1;
+/// The share that is left each interval while answers queue: gently, as answers show the queue as it was. Growth after that, or
+/// after an outage, is as gentle.
+pub(in crate::pace) const WHILE_QUEUEING: f64 = 0.9;
 /// A value is close to one that is up to this many times as large: closing in further would cost refusals for little gain, and a
 /// measurement is not exact.
 pub(super) const CLOSE: f64 = 1.05;
@@ -199,11 +200,16 @@ impl LimitSearch {
     pub(in crate::pace) fn slow_to(&mut self, value: f64) {
         if value < self.value {
             self.set(value);
-            self.growth = GENTLE_GROWTH;
+            self.growth = 1.0 / WHILE_QUEUEING;
             if let Stage::Holding { .. } | Stage::Looking { .. } = self.stage {
                 self.stage = Stage::ClosingIn;
             }
         }
+    }
+
+    /// Something other than a refusal calls for far less: as much as a step of growth.
+    pub(in crate::pace) fn step_back(&mut self) {
+        self.slow_to(self.value / GROWTH);
     }
 
     /// Another run found the limit: the search starts just below it.

@@ -313,8 +313,8 @@ mod tests {
             service.ends(FirstTryOutcome::Accepted(NOW));
             service.random.has_helped()
         });
-        assert_eq!(helped, Some(31), "three times ten");
-        let over = (32..1_000).find(|_| {
+        assert_eq!(helped, Some(61), "six times ten");
+        let over = (62..1_000).find(|_| {
             service.ends(FirstTryOutcome::Accepted(NOW));
             service.random.are_over()
         });

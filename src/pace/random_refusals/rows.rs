@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::in_order::FirstTryOutcome;
+use super::unexplained::RAREST;
 
 /// Counts rows that were refused while others were accepted, beside the first calls of all rows.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -16,8 +17,6 @@ pub(super) struct RefusedRows {
 
 /// So many such rows tell their share: its error is about half of it, and it follows what is seen.
 const ROWS: f64 = 4.0;
-/// Rows that are rarer than one in this many calls cost too little to look into.
-const RAREST_ROWS: f64 = 10_000.0;
 
 impl RefusedRows {
     /// A call ended.
@@ -30,7 +29,7 @@ impl RefusedRows {
             }
             FirstTryOutcome::AcceptedLater(_) | FirstTryOutcome::NotCounted => {}
         }
-        if self.calls > ROWS * RAREST_ROWS {
+        if self.calls > ROWS * f64::from(RAREST) {
             *self = Self::default();
         }
     }
@@ -85,6 +84,6 @@ mod tests {
 
     #[test]
     fn rare_rows_show_none() {
-        assert_eq!(shown(8, 15_000, 0), None);
+        assert_eq!(shown(8, 3_000, 0), None);
     }
 }

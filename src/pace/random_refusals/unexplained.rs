@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::in_order::FirstTryOutcome;
 use super::share::HIGHEST_SHARE;
-use crate::pace::limit_search::BEYOND_CHANCE;
+use crate::pace::limit_search::{BEYOND_CHANCE, CUT, FEWEST_OF_A_STEP};
 use crate::pace::throughput::{LEAST_UNMEASURED, SPARE};
 
 /// Refusals at paces that should have been sustained, over one or more cuts.
@@ -47,20 +47,11 @@ pub(super) enum Evidence {
 /// More cuts than this without effect show random refusals. A limit that falls explains two or three, as each cut is to
 /// what was last accepted.
 const CUTS: u32 = 3;
-/// The lowest of these paces must be at most this share of the highest: a limit that refuses now and then what comes too early,
-/// or that others share, refuses next to nothing at such a pace.
-const APART: f64 = 0.8;
 /// A refusal that comes this many times sooner than those so far came one after the other is not one of them (chance brings one
 /// in fifty): a limit fell.
 const SOONER: f64 = 50.0;
-/// At least this many calls must be accepted during the cuts: if next to none is, the pauses are too short.
-const FEWEST_ACCEPTED: u32 = 6;
-/// Refusals that are rarer than one in twice this many calls cost too little to look into.
-const RAREST: u32 = 1_000;
-/// A cut counts as having helped after this many times the calls that bring one refusal, if they are known from a single one.
-/// Chance is often quiet for as long, but little is lost by a mistake: the search goes on, and further refusals are added to
-/// those so far.
-const QUIET_AFTER_ONE: f64 = 3.0;
+/// Refusals that are rarer than one in this many calls cost too little to look into.
+pub(super) const RAREST: u32 = 2_000;
 
 impl UnexplainedRefusals {
     /// Counts from now on, before the first cut. Before this refusal, `gap` calls were accepted.
@@ -114,11 +105,12 @@ impl UnexplainedRefusals {
                 self.limit(now).map_or(Evidence::Little, Evidence::Limit)
             };
         }
-        if self.accepted < FEWEST_ACCEPTED {
+        // If next to none are accepted, the pauses are too short.
+        if self.accepted < FEWEST_OF_A_STEP {
             return Evidence::Little;
         }
         let share = refused / calls;
-        if share * f64::from(RAREST) * 2.0 < 1.0 {
+        if share * f64::from(RAREST) < 1.0 {
             return Evidence::Rare;
         }
         Evidence::Share {
@@ -129,12 +121,7 @@ impl UnexplainedRefusals {
 
     /// Whether the last cut has helped, if `quiet` calls were accepted since the last refusal.
     pub(super) fn are_quiet(&self, quiet: u32) -> bool {
-        let times = if self.cuts > 1 {
-            BEYOND_CHANCE
-        } else {
-            QUIET_AFTER_ONE
-        };
-        self.is_longer(quiet, times)
+        self.is_longer(quiet, BEYOND_CHANCE)
     }
 
     /// Whether they are over. That takes longer than to see that a cut has helped: of few refusals it is uncertain how many
@@ -169,9 +156,10 @@ impl UnexplainedRefusals {
         f64::from(gap.max(1)) * SOONER < self.accepted_before(gap) / f64::from(others)
     }
 
-    /// Whether they came at paces so far apart that a limit would have made a difference.
+    /// Whether they came at paces that are a cut apart: a limit that refuses now and then what comes too early, or that others
+    /// share, refuses next to nothing at the lower one.
     fn are_paces_apart(&self) -> bool {
-        self.lowest <= self.highest * APART || self.lowest <= LEAST_UNMEASURED
+        self.lowest <= self.highest * CUT || self.lowest <= LEAST_UNMEASURED
     }
 
     /// The limit that they show if they are too many for chance: what was accepted meanwhile.
@@ -179,6 +167,6 @@ impl UnexplainedRefusals {
         let accepted = self.accepted + self.accepted_later;
         let lasted = now.saturating_sub(self.since).as_secs_f64();
         let rate = f64::from(accepted) / lasted;
-        (accepted >= FEWEST_ACCEPTED && rate.is_finite()).then_some(rate * SPARE)
+        (accepted >= FEWEST_OF_A_STEP && rate.is_finite()).then_some(rate * SPARE)
     }
 }

@@ -150,7 +150,7 @@ fn a_service_that_fails_on_the_first_row_stops_the_run_which_names_the_row_and_l
 }
 
 #[test]
-fn fifty_refused_rows_in_a_row_are_warned_of_once_and_stop_nothing() {
+fn twenty_refused_rows_in_a_row_are_warned_of_once_and_stop_nothing() {
     let place = Place::with("users.csv", users::csv(140));
     let server = Server::start(|request| match request.nth {
         1 => good(request),
@@ -158,7 +158,7 @@ fn fifty_refused_rows_in_a_row_are_warned_of_once_and_stop_nothing() {
     });
     let done = run(&place, &server, &["--quiet"]);
     let warning =
-        "warning: the service has rejected 50 consecutive rows; the rejects file says why";
+        "warning: the service has rejected 20 consecutive rows; the rejects file says why";
     done.exits(1).says(warning);
     assert_eq!(done.stderr.matches(warning).count(), 1, "{done}");
     assert_eq!(server.calls(), 140);
