@@ -179,7 +179,7 @@ Exit codes:
 pub(super) fn of_decide(decide: Command, prefix: &str) -> Command {
     let note = note(prefix);
     decide.after_help(format!(
-        "{DECIDE_EXAMPLES}\n\n{DECIDE_EXIT_CODES}\n\n{note}"
+        "{DECIDE_EXAMPLES}\n\n{DECIDE_EXIT_CODES}\n\n{note} {ONLY_TYPED}"
     ))
 }
 
@@ -201,10 +201,13 @@ Exit codes:
 /// What stands below the options of `rescore report`.
 pub(super) fn of_report(prefix: &str) -> String {
     format!(
-        "{REPORT_EXAMPLES}\n\n{REPORT_EXIT_CODES}\n\n{}",
+        "{REPORT_EXAMPLES}\n\n{REPORT_EXIT_CODES}\n\n{} {ONLY_TYPED}",
         note(prefix)
     )
 }
+
+/// What has no variable in a command that reads the output of a run.
+const ONLY_TYPED: &str = "Options that say which files are written are only typed here: variables and settings files name the files of a run.";
 
 /// How options are given by variables.
 pub(super) fn note(prefix: &str) -> String {

@@ -213,7 +213,7 @@ fn with_settings(
     Ok((command, matches, Some(file)))
 }
 
-/// The command line with a variable for every argument: given once here, none can be forgotten.
+/// The command line with a variable for each argument: given once here, none can be forgotten.
 fn command() -> clap::Command {
     Cli::command()
         .mut_subcommand("run", |run| {
@@ -229,12 +229,12 @@ fn command() -> clap::Command {
         })
         .mut_subcommand("decide", |decide| {
             const PREFIX: &str = "RESCORE_";
-            let decide = with_variables::<decide::DecideArgs>(&decide, PREFIX);
+            let decide = with_variables_but::<decide::DecideArgs>(WRITTEN, &decide, PREFIX);
             help::of_decide(decide::with_own_help(decide), PREFIX)
         })
         .mut_subcommand("report", |report| {
             const PREFIX: &str = "RESCORE_";
-            let report = with_variables::<report::ReportArgs>(&report, PREFIX);
+            let report = with_variables_but::<report::ReportArgs>(WRITTEN, &report, PREFIX);
             report::with_own_help(report).after_help(help::of_report(PREFIX))
         })
         .mut_subcommand("sandbox", |sandbox| {
@@ -278,7 +278,20 @@ fn with_hints(command: clap::Command) -> clap::Command {
     })
 }
 
+/// What says which files are written. It has the same names in `run`, whose paid output no other command may replace, so
+/// `decide` and `report` take it only as typed: without a variable, an option has no setting either.
+const WRITTEN: &[&str] = &["output", "changes", "overwrite", "summary"];
+
 fn with_variables<A: Args>(command: &clap::Command, prefix: &'static str) -> clap::Command {
+    with_variables_but::<A>(&[], command, prefix)
+}
+
+/// With a variable for every argument that is not `only_typed`.
+fn with_variables_but<A: Args>(
+    only_typed: &[&str],
+    command: &clap::Command,
+    prefix: &'static str,
+) -> clap::Command {
     let about = command.get_about().cloned();
     with_hints(A::augment_args(clap::Command::new(
         command.get_name().to_owned(),
@@ -287,6 +300,9 @@ fn with_variables<A: Args>(command: &clap::Command, prefix: &'static str) -> cla
     .display_order(command.get_display_order())
     .after_help(help::note(prefix))
     .mut_args(|argument| {
+        if only_typed.contains(&argument.get_id().as_str()) {
+            return argument;
+        }
         let name = argument.get_id().as_str().to_uppercase();
         // What has `ledger` in its own name needs it only once.
         let name = match name.strip_prefix("LEDGER_") {
@@ -325,7 +341,12 @@ mod tests {
         // Nobody sets a variable for what is done once, when the program is installed.
         let all = all.filter(|command| !["completions", "man"].contains(&command.get_name()));
         for subcommand in all {
+            let no_run = ["decide", "report"].contains(&subcommand.get_name());
             for argument in subcommand.get_arguments() {
+                if no_run && WRITTEN.contains(&argument.get_id().as_str()) {
+                    assert_eq!(argument.get_env(), None);
+                    continue;
+                }
                 let variable = argument.get_env().unwrap().to_str().unwrap();
                 assert!(variable.starts_with("RESCORE_"), "{variable}");
                 // The key itself is never an argument, so no argument may have its variable.

@@ -195,7 +195,9 @@ pub(super) fn in_force<'a>(
         let arg = command
             .get_arguments()
             .find(|arg| arg.get_long() == Some(&setting.key));
-        let Some(arg) = arg else { continue };
+        let Some(arg) = arg.filter(|arg| is_setting(arg)) else {
+            continue;
+        };
         if setting.is_list && !matches!(arg.get_action(), ArgAction::Append) {
             return Err(file.refuses(
                 setting,
@@ -230,6 +232,11 @@ pub(super) fn in_force<'a>(
         }
     }
     Ok(chosen.into_iter().map(|(setting, _)| setting).collect())
+}
+
+/// Whether an option can be a setting of its command, and is not only typed: then it has a variable as well.
+fn is_setting(arg: &Arg) -> bool {
+    arg.get_env().is_some()
 }
 
 /// Whether one of two options excludes the other.

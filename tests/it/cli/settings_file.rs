@@ -130,6 +130,50 @@ fn a_run_follows_the_file_unless_something_is_typed() {
 }
 
 #[test]
+fn files_that_a_run_writes_are_not_those_of_other_commands() {
+    let place = Place::new();
+    let scored = "id,transaction_id,risk_score,decision\n1,t,3,review\n";
+    place.write("march.csv", scored);
+    place.write(
+        "nightly.toml",
+        "output = 'scored.csv'\noverwrite = true\nsummary = 'summary.json'\nchanges = 'c.csv'\napprove-max = 4\n",
+    );
+    let paid = ["scored.csv", "summary.json", "c.csv", "page.html"];
+    for name in paid {
+        place.write(name, "paid for");
+    }
+    let typed = |line: &str, by_file: bool| {
+        let program = place.rescore(line);
+        if by_file {
+            return program.env("RESCORE_CONFIG", "nightly.toml").done();
+        }
+        let program = program.env("RESCORE_OUTPUT", "scored.csv");
+        let program = program.env("RESCORE_OVERWRITE", "true");
+        let program = program.env("RESCORE_SUMMARY", "summary.json");
+        let program = program.env("RESCORE_CHANGES", "c.csv");
+        program.env("RESCORE_APPROVE_MAX", "4").done()
+    };
+    for by_file in [true, false] {
+        let page = typed("report march.csv", by_file);
+        page.exits(0).prints("<h1>Risk verdicts");
+        let decided = typed("decide march.csv", by_file);
+        // What is not a file counts for all commands.
+        decided.exits(0).prints("1,t,3,approve");
+        typed("decide march.csv --what-if", by_file).exits(0);
+        typed("decide march.csv -o d.csv --overwrite", by_file).exits(0);
+        for line in [
+            "report march.csv -o page.html",
+            "decide march.csv -o scored.csv",
+        ] {
+            typed(line, by_file).exits(2).says("already exists");
+        }
+        for name in paid {
+            assert_eq!(place.text(name), "paid for");
+        }
+    }
+}
+
+#[test]
 fn the_usual_place_is_in_the_home_directory_and_never_the_working_directory() {
     let place = Place::new();
     let text = "retries = 8\n";
