@@ -33,4 +33,4 @@ pub(crate) use reader::Opened;
 pub use reader::Reader;
 pub(crate) use scored::{OpenedScored, ScoredColumns, ScoredReader, ScoredRow};
 pub use settings::{FileSettings, FormatChoice, Input, ReaderSettings};
-pub(crate) use source::is_checked_for_long;
+pub(crate) use source::{is_checked_for_long, stdin_file};

@@ -43,9 +43,8 @@ impl Source {
         let path = match input {
             Input::Stdin => {
                 let name = "standard input".to_owned();
-                let file = mode_of_stdin();
-                let (mode, waits_for) = match file {
-                    Some(mode) => (mode, WaitsFor::Nothing),
+                let (mode, waits_for) = match stdin_file() {
+                    Some(file) => (own_file::mode_of(&file), WaitsFor::Nothing),
                     None => (PIPE, WaitsFor::stream(&io::stdin())),
                 };
                 return Self::decompressed(
@@ -222,18 +221,18 @@ fn is_readable(stream: &OwnedFd, within: Duration) -> bool {
 /// A pipe restricts nobody, and does not say who may read its content.
 const PIPE: u32 = 0o666;
 
-/// The permission bits of a file that a shell opened for us; `None` for a pipe.
+/// The file that a shell opened for us as standard input; `None` for a pipe.
 #[cfg(unix)]
-fn mode_of_stdin() -> Option<u32> {
+#[must_use]
+pub(crate) fn stdin_file() -> Option<Metadata> {
     let duplicate = io::stdin().as_fd().try_clone_to_owned();
-    let metadata = duplicate
-        .and_then(|file| File::from(file).metadata())
-        .ok()?;
-    metadata.is_file().then(|| own_file::mode_of(&metadata))
+    let metadata = duplicate.and_then(|file| File::from(file).metadata());
+    metadata.ok().filter(Metadata::is_file)
 }
 
 #[cfg(not(unix))]
-const fn mode_of_stdin() -> Option<u32> {
+#[must_use]
+pub(crate) const fn stdin_file() -> Option<Metadata> {
     None
 }
 

@@ -86,8 +86,8 @@ impl CheckedInputs {
             return Ok(());
         };
         let rejects = || NamedFile::partial("rejects", rejects);
-        if let Input::File(path) = &input.file.input {
-            refuse_clashes(&[NamedFile::input(path), rejects()])?;
+        if let Some(input) = NamedFile::input(&input.file.input) {
+            refuse_clashes(&[input, rejects()])?;
         }
         match ledger.map(|ledger| &ledger.named) {
             Some(NamedLedger::File(path)) => refuse_clashes(&[NamedFile::ledger(path), rejects()]),

@@ -36,10 +36,7 @@ impl DecideFiles {
             summary,
             overwrite,
         } = config;
-        let mut files = Vec::new();
-        if let Input::File(path) = input {
-            files.push(NamedFile::input(path));
-        }
+        let mut files = Vec::from_iter(NamedFile::input(input));
         files.extend(path.as_deref().map(NamedFile::output));
         files.extend(
             changes

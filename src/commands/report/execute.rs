@@ -63,22 +63,12 @@ fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
         return Ok(());
     };
     let against = config.against.as_ref().map(|against| &against.file);
-    let inputs = [Some(&config.scored), against];
-    let inputs = inputs
-        .into_iter()
-        .flatten()
-        .filter_map(|file| match &file.input {
-            Input::File(path) => Some(path),
-            Input::Stdin => None,
-        });
-    for input in inputs.chain(&config.summary) {
-        let files = [
-            NamedFile::input(input),
-            NamedFile::partial("report", output),
-        ];
-        refuse_clashes(&files)?;
-    }
-    Ok(())
+    let inputs = [Some(&config.scored), against].into_iter().flatten();
+    let inputs = inputs.filter_map(|file| NamedFile::input(&file.input));
+    let summary = config.summary.as_deref().map(NamedFile::input_at);
+    inputs
+        .chain(summary)
+        .try_for_each(|input| refuse_clashes(&[input, NamedFile::partial("report", output)]))
 }
 
 /// Reads all files.

@@ -37,9 +37,9 @@ impl OutputPlace {
         input: &Input,
         ledger: &LedgerConfig,
     ) -> Result<Self> {
-        if let (Some(output), Input::File(input)) = (&config.path, input) {
+        if let (Some(output), Some(input)) = (&config.path, NamedFile::input(input)) {
             // Before anything else: no message may suggest overwriting the input.
-            refuse_clashes(&[NamedFile::input(input), NamedFile::output(output)])?;
+            refuse_clashes(&[input, NamedFile::output(output)])?;
         }
         let target = |path: &PathBuf| {
             let mut output = path.clone();
@@ -177,10 +177,7 @@ impl OutputFiles {
 
     /// Fails when any two of the files that the run reads or writes would be one, and then when a name does not fit.
     pub(super) fn refuse_clashes(&self, input: &Input, run: &RunWideFiles) -> Result<()> {
-        let mut files = Vec::new();
-        if let Input::File(path) = input {
-            files.push(NamedFile::input(path));
-        }
+        let mut files = Vec::from_iter(NamedFile::input(input));
         files.extend(run.read());
         let output = self.output.as_ref().map(Target::path);
         files.extend(output.map(NamedFile::output));

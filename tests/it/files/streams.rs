@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
-use crate::support::process::{Place, device};
+use crate::support::process::{KEY, Place, device};
 use crate::support::server::{Server, answer, good};
 use crate::support::users;
 
@@ -184,4 +184,35 @@ fn only_input_and_output_can_be_streams() {
     }
     place.score(&server, "--summary ./-").exits(0);
     assert_eq!(place.names(), ["-", "scored.csv", "users.csv"]);
+}
+
+#[test]
+fn a_file_that_the_shell_opened_as_input_is_not_written() {
+    let (place, server) = (Place::new(), Server::good());
+    let scored = users::scored(&users::csv(3));
+    for command in [
+        "run -o users.csv --overwrite",
+        "run -o x.csv --rejects users.csv --overwrite",
+        "run -o x.csv --changes ./users.csv --overwrite",
+        "run -o x.csv --summary users.csv",
+        "check --rejects users.csv --overwrite",
+        "decide -o users.csv --overwrite",
+        "decide -o x.csv --changes users.csv --overwrite",
+        "report -o users.csv --overwrite",
+    ] {
+        place.write("users.csv", &scored);
+        let program = place.rescore(command);
+        let program = program.stdin_from(File::open(place.path("users.csv")).unwrap());
+        let program = program.env("RESCORE_BASE_URL", server.url());
+        let program = program
+            .env("RESCORE_SERVICE_ID", "test")
+            .env("RESCORE_API_KEY", KEY);
+        program
+            .done()
+            .exits(2)
+            .says("users.csv` would overwrite the input");
+        assert_eq!(place.text("users.csv"), scored, "{command}");
+        assert_eq!(place.names(), ["users.csv"], "{command}");
+    }
+    assert_eq!(server.calls(), 0);
 }

@@ -165,7 +165,7 @@ impl CheckedParts {
     /// Fails when a file that belongs to one input would be one of those that belong to the whole run.
     pub(in crate::commands::run) fn refuse_clashes(&self, run: &RunWideFiles) -> Result<()> {
         for part in &self.parts {
-            let mut files = vec![NamedFile::input(&part.input.path)];
+            let mut files = vec![NamedFile::input_at(&part.input.path)];
             files.extend(run.read());
             files.push(NamedFile::output(&part.output));
             let rejects = match &part.found {
