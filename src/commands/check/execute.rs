@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::super::files::{InputFile, OutputDirectory, check_name, is_finished};
+use super::super::files::{InputFile, OutputDirectory, check_name, is_finished, rejects_beside};
 use super::super::interrupt::Interrupts;
 use super::super::open_input::OpenInput;
 use super::estimate::TimeEstimate;
@@ -123,12 +123,12 @@ fn several_files(
     let again = config.run.overwrites || config.run.retries;
     let mut files = Vec::with_capacity(inputs.len());
     for input in inputs {
-        if let Some(directory) = directory.filter(|_| !again)
-            && let output = directory.output_of(&input)
-            && is_finished(&output)
+        let output = directory.map(|directory| directory.output_of(&input));
+        if let (Some(directory), Some(output)) = (directory.filter(|_| !again), &output)
+            && is_finished(output)
         {
             let file = FileOutlook::unread(&input.settings);
-            let outdated = directory.refuse_outdated(&input, &output, false).err();
+            let outdated = directory.refuse_outdated(&input, output, false).err();
             files.push(match outdated {
                 Some(error) => broken(file, &error),
                 None => file.finished(),
@@ -138,6 +138,15 @@ fn several_files(
         let settings = input.settings;
         let compose = requests::marked(config.plan);
         let opened = OpenInput::open(settings.clone(), compose, config.style != Style::Off);
+        let opened = opened.and_then(|opened| {
+            if let (Some(directory), Some(output)) = (directory, &output)
+                && !config.run.overwrites
+            {
+                let rejects = rejects_beside(output, opened.layout.format.extension())?;
+                directory.refuse_left_rejects(output, &rejects)?;
+            }
+            Ok(opened)
+        });
         let (file, error) = match opened {
             Ok(input) => {
                 let passed = pass.file(input.reader, None)?;

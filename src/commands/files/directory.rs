@@ -100,14 +100,35 @@ impl OutputDirectory {
         } else {
             return Ok(());
         };
-        Err(
-            Error::usage(format!("`{}` {why}: `{}`", shown(output), shown(&input.path))).hint(
-                format!(
-                    "remove it to score this input again, or score all inputs again with `--overwrite --output-dir {}`",
-                    shown(&self.path)
-                ),
-            ),
-        )
+        let what = match rejects_of(output) {
+            Some(rejects) => format!("`{}` and `{}`", shown(output), shown(&rejects)),
+            None => "it".to_owned(),
+        };
+        let message = format!("`{}` {why}: `{}`", shown(output), shown(&input.path));
+        Err(self.refused_unless_removed(&message, &what))
+    }
+
+    /// Fails if the rejects of a new output are there, as when an output was removed without them.
+    ///
+    /// # Errors
+    /// Exit code 2: they are.
+    pub(in crate::commands) fn refuse_left_rejects(
+        &self,
+        output: &Path,
+        rejects: &Path,
+    ) -> Result<()> {
+        if !rejects.is_file() || output.symlink_metadata().is_ok() {
+            return Ok(());
+        }
+        let message = format!("`{}` is left from an earlier output", shown(rejects));
+        Err(self.refused_unless_removed(&message, "it"))
+    }
+
+    fn refused_unless_removed(&self, message: &str, what: &str) -> Error {
+        Error::usage(message).hint(format!(
+            "remove {what} to score this input again, or score all inputs again with `--overwrite --output-dir {}`",
+            shown(&self.path)
+        ))
     }
 
     /// The output of this input.

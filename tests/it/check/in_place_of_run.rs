@@ -1,5 +1,7 @@
 //! A command line of `run` with `check` in place of `run`.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use super::agreement::{check, command};
@@ -149,6 +151,32 @@ fn a_finished_file_whose_input_was_modified_since_is_refused_as_the_run_refuses_
             .exits(2)
             .says("`scored/a.csv` is older than its input, which was modified since: `a.csv`\n");
     }
+}
+
+#[test]
+fn an_output_with_rejects_is_scored_again_once_both_are_removed() {
+    // A row that cannot be sent.
+    let csv = users::csv(5) + "6,,,,\n";
+    let place = Place::with("a.csv", &csv);
+    let of_stand_in = Place::new();
+    let stand_in = StandIn::start(&of_stand_in, "");
+    let options = ["a.csv", "--output-dir", "scored"];
+    agrees(&place, &stand_in, &options, 1);
+    place.write("a.csv", users::csv(6) + "7,,,,\n");
+    let refused = |words: &str| {
+        for verb in ["check", "run"] {
+            let line = [&[verb], &options[..]].concat();
+            let done = command(&place, &stand_in.url(), &line).done();
+            done.exits(2).says(words);
+        }
+    };
+    refused("hint: remove `scored/a.csv` and `scored/a.rejects.csv` to score this input again");
+    fs::remove_file(place.path("scored/a.csv")).unwrap();
+    refused(
+        "`scored/a.rejects.csv` is left from an earlier output\n\nhint: remove it to score this input again",
+    );
+    fs::remove_file(place.path("scored/a.rejects.csv")).unwrap();
+    agrees(&place, &stand_in, &options, 1);
 }
 
 #[test]

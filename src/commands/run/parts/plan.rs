@@ -137,6 +137,9 @@ impl Planner<'_> {
             rejects,
             ..
         } = *users;
+        if !self.overwrite {
+            self.directory.refuse_left_rejects(&output, &rejects)?;
+        }
         let target = Target::new(&output, |_| replace).map_err(|error| {
             let own = ledger_of(&self.directory.path);
             naming_own_ledger(error, &output, &own, self.ledger.instead_of_own())
