@@ -4,7 +4,7 @@
 //! This file must not know what is written.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::name;
 use super::outcome::{FileFault, WriteError};
@@ -37,7 +37,8 @@ impl Document {
         Sink::stdout().map(Self)
     }
 
-    /// Writes all of it, and gives the file its name. If that fails, nothing is left.
+    /// Writes all of it, and gives the file its name. If that fails, nothing is left, unless only the name is taken: then
+    /// the error says where the complete file is.
     ///
     /// # Errors
     /// Exit code 3: it cannot be written.
@@ -52,9 +53,13 @@ impl Document {
                 let _ = path.as_deref().map(directory_of).map(name::sync);
                 Ok(path)
             }
-            Err(FileFault { error, left }) => {
+            Err(FileFault {
+                error,
+                left,
+                is_complete,
+            }) => {
                 // It can be made again, and must not be in the way then.
-                let _ = left.as_deref().map(Path::to_owned).map(fs::remove_file);
+                let _ = left.filter(|_| !is_complete).map(fs::remove_file);
                 Err(error_of(error))
             }
         }

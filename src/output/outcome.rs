@@ -72,5 +72,7 @@ pub(super) struct FileFault {
     /// Why.
     pub(super) error: WriteError,
     /// The partial file that is left.
-    pub(super) left: Option<PathBuf>,
+    pub(super) left: Option<Box<Path>>,
+    /// Whether that file is complete, and only its name is taken.
+    pub(super) is_complete: bool,
 }

@@ -217,8 +217,8 @@ impl Sides {
 
 /// The file that exists, in either case.
 fn settle(ended: FileResult, failed: &mut Option<WriteError>) -> Option<PathBuf> {
-    ended.unwrap_or_else(|FileFault { error, left }| {
+    ended.unwrap_or_else(|FileFault { error, left, .. }| {
         *failed = Some(error.about(left.as_deref()));
-        left
+        left.map(PathBuf::from)
     })
 }

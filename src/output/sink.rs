@@ -179,7 +179,8 @@ impl Sink {
                 ));
                 Err(FileFault {
                     error: WriteError::Failed(error.hint("rename one of them")),
-                    left: Some(partial),
+                    left: Some(partial.into()),
+                    is_complete: true,
                 })
             }
             Err(e) => Err(self.fault(e, partial)),
@@ -203,6 +204,7 @@ impl Sink {
                 Err(FileFault {
                     error: WriteError::Failed(Error::stopped(message).because(e)),
                     left: None,
+                    is_complete: false,
                 })
             }
         }
@@ -249,7 +251,8 @@ impl Sink {
     fn fault(&self, error: io::Error, partial: PathBuf) -> FileFault {
         FileFault {
             error: WriteError::new(error, false, &self.name),
-            left: Some(partial),
+            left: Some(partial.into()),
+            is_complete: false,
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result, shown};
 use crate::config::WatchConfig;
-use crate::observe::{RunSummary, stamp, tell, warn};
+use crate::observe::{RunSummary, stamp, tell, warn_of};
 use crate::output::Document;
 use crate::report::{Comparison, PageContent, RunFacts, page};
 
@@ -38,8 +38,18 @@ impl CountedReport {
             Ok(path) if watch.shows_text() => tell(&format!("         wrote {path}: the report")),
             Ok(_) => {}
             // The rows are safe, so this does not change the exit code.
-            Err(error) => warn(&format!("no report: {error}")),
+            Err(error) => warn_of(&without_report(error)),
         }
+    }
+}
+
+/// The error as the cause of there being no report.
+fn without_report(error: Error) -> Error {
+    let hint = error.hint_text().map(ToOwned::to_owned);
+    let no_report = Error::stopped("no report").because(error);
+    match hint {
+        Some(hint) => no_report.hint(hint),
+        None => no_report,
     }
 }
 

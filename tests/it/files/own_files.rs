@@ -274,6 +274,23 @@ fn a_file_that_appears_during_a_run_is_neither_replaced_nor_removed() {
 }
 
 #[test]
+fn a_report_whose_name_is_taken_during_a_run_is_where_the_warning_says() {
+    let place = Place::with("users.csv", users::csv(5));
+    let (server, release) = Server::holding_if(|request| request.nth >= 3);
+    let run = place.run(&server, "users.csv -o scored.csv -c 1 --report r.html");
+    let running = run.start();
+    server.wait_for_calls(3);
+    place.write("r.html", "somebody's");
+    drop(release);
+    let done = running.done();
+    done.exits(0)
+        .says("warning: no report: `r.html` appeared after the run started")
+        .says("the complete output is in `r.html.partial`\n\nhint: rename one of them");
+    assert_eq!(place.text("r.html"), "somebody's");
+    assert!(place.text("r.html.partial").trim_end().ends_with("</html>"));
+}
+
+#[test]
 fn an_empty_file_that_becomes_a_ledger_is_no_longer_readable_by_everybody() {
     let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
     for (before, after) in [(0o644, 0o640), (0o666, 0o660), (0o600, 0o600)] {

@@ -37,6 +37,15 @@ fn the_page_of_a_run_is_that_of_its_output() {
 }
 
 #[test]
+fn a_page_that_cannot_be_written_is_missed_with_its_cause() {
+    let (server, place) = (Server::good(), Place::with("users.csv", users::csv(3)));
+    place
+        .score(&server, "--report /dev/full")
+        .exits(0)
+        .says("warning: no report: cannot write `/dev/full`: no space left on device");
+}
+
+#[test]
 fn rows_that_go_to_standard_output_are_in_the_page() {
     let (server, place) = (Server::good(), Place::with("users.csv", users::csv(12)));
     let args = "users.csv --report r.html --quiet";
