@@ -7,13 +7,14 @@ use super::{forget, prune, stats};
 #[cfg(feature = "postgres")]
 use super::{import, init};
 use crate::base::error::{Exit, Result};
+use crate::base::stdout;
 use crate::config::{AdminConfig, AdminTask};
 
 /// Runs it and prints its result.
 ///
 /// # Errors
 /// Exit code 2: the file is not a usable ledger, or a file of users cannot be read; the ledger is as it was. Exit code 3:
-/// traces of what was forgotten may be left. Exit code 75: another process is using it.
+/// traces of what was forgotten may be left, or what is in a ledger cannot be printed. Exit code 75: another process is using it.
 pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
     let AdminConfig { wait_lock, task } = config;
     // A signal ends this process by itself.
@@ -23,7 +24,7 @@ pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
         AdminTask::Init(settings) => print(&init::init(&settings)?),
         #[cfg(feature = "postgres")]
         AdminTask::Import(settings) => print(&import::import(&settings)?),
-        AdminTask::Stats(ledger) => print(&stats::stats(&ledger)?),
+        AdminTask::Stats(ledger) => stdout::print(&stats::stats(&ledger)?)?,
         AdminTask::Prune { ledger, older_than } => {
             print(&prune::prune(&ledger, older_than, &wait)?);
         }
@@ -36,7 +37,7 @@ pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
     Ok(Exit::Complete)
 }
 
-/// Prints the result. A failure to print it undoes nothing.
+/// Prints what was done. A failure to print it undoes nothing.
 fn print(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }

@@ -7,7 +7,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::process::{Done, Place};
+use crate::support::process::{Done, Place, device};
 use crate::support::server::{Server, good, status};
 use crate::support::users;
 
@@ -335,6 +335,16 @@ fn without_space_for_temporary_files_a_run_to_a_stream_makes_no_call() {
         (place.text("codes"), server.calls()),
         ("3\n3\n3\n3\n".to_owned(), 0)
     );
+}
+
+#[test]
+fn what_is_in_a_ledger_is_not_printed_to_a_full_disk_without_a_word() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    place.score(&server, "--ledger answers").exits(0);
+    let stats = place.rescore("ledger stats answers");
+    let done = stats.stdout(device("/dev/full")).done();
+    done.exits(3)
+        .says("cannot write standard output: no space left on device");
 }
 
 #[test]
