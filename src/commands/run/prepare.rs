@@ -89,8 +89,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let stops = StopChannel::new();
     // Before anything is waited for: another run may last for hours, and the header may never come.
     let signals = StopSignals::start(stops.sender.clone(), log.signals())?;
-    let shows_text = config.watch.shows_text();
-    let wait = LockWait::new(config.wait_lock, shows_text, || signals.check());
+    let wait = LockWait::new(config.wait_lock, !config.watch.quiet, || signals.check());
     let place = wait.until_free(|| FilesPlace::check(config.files.clone(), &config.ledger))?;
     let mut ledger = LedgerPlan::new(&config.ledger, place.of_ledger())?;
     ledger.lock_early(&wait)?;

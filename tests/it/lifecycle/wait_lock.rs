@@ -107,6 +107,10 @@ fn the_wait_ends_after_its_time_or_with_a_signal() {
         .says("hint: run the same command again later, or raise `--wait-lock`");
     let quiet = place.run(&server, waits).arg("-q").done();
     quiet.exits(75).silent_about("waiting up to");
+    let json = place.run(&server, waits).args("--progress json").done();
+    json.exits(75)
+        .says(r#"{"type":"notice","message":"another run (process "#)
+        .says("waiting up to 1.0 s");
     let without = place.score(&server, "");
     without
         .exits(75)
