@@ -189,7 +189,13 @@ impl OutputFiles {
         files.extend(report.map(|path| NamedFile::partial("report", path)));
         files.extend(run.written());
         refuse_clashes(&files)?;
-        self.check_names()
+        self.check_names()?;
+        // Checked again once the run holds its ledger, which a run that is refused now does not create.
+        match &self.output {
+            Some(output) => { rejects.into_iter().chain(changes) }
+                .try_for_each(|path| output.refuse_existing_beside(path)),
+            None => Ok(()),
+        }
     }
 
     /// Fails when the name of a file for rows says another format than they have: programs go by the name.

@@ -38,6 +38,21 @@ fn what_was_finished_while_a_run_waited_for_its_input_is_not_replaced() {
 }
 
 #[test]
+fn a_run_whose_rejects_or_changes_are_there_creates_no_ledger() {
+    for (name, more) in [("scored.rejects.csv", ""), ("c.csv", "--changes c.csv")] {
+        let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+        place.write(name, "somebody's");
+        for ledger in ["", "--ledger new"] {
+            let run = place.run(&server, "users.csv -o scored.csv");
+            let done = run.args(more).args(ledger).done();
+            done.exits(2).says(&format!("`{name}` already exists"));
+            assert_eq!(place.names(), [name, "users.csv"]);
+        }
+        assert_eq!(server.calls(), 0);
+    }
+}
+
+#[test]
 fn a_runs_own_ledger_is_used_by_no_other_run_and_a_shared_ledger_is_never_removed() {
     let csv = users::csv(9);
     for args in [&[][..], &["--fresh"], &["--overwrite"]] {
