@@ -1,8 +1,9 @@
 //! From a row of a scored file to its decision. Nothing is guessed: a row that is not as rescore writes it stays as it is.
 
 use crate::config::ColumnPolicy;
-use crate::input::{ScoredColumns, ScoredRow};
+use crate::input::{OpenedScored, ScoredColumns, ScoredRow};
 use crate::layout::{DECISION_COLUMN, Format, SCORE_COLUMN};
+use crate::observe::warn;
 use crate::verdict::{Decision, Levels, Reason, Score, is_formula};
 
 /// What a row is.
@@ -12,6 +13,13 @@ pub(super) enum Judged {
     WithoutVerdict,
     /// It has a score, and perhaps had a decision.
     Scored(Score, Option<Decision>),
+}
+
+/// Warns of a scored file that is as empty as what its run wrote of an empty input, or that has only a header.
+pub(super) fn warn_if_empty(rows: u64, opened: &OpenedScored) {
+    if rows == 0 {
+        warn(&format!("{} has no rows", opened.name));
+    }
 }
 
 /// Reads the verdict of a row.

@@ -7,7 +7,7 @@ use super::super::interrupt::Interrupts;
 use super::super::open_input::bytes_ignored;
 use super::super::read_ahead::{ReadAhead, read_ahead};
 use super::files::{DecideFiles, OpenDecideFiles};
-use super::judge::{Judged, decide, judge};
+use super::judge::{Judged, decide, judge, warn_if_empty};
 use crate::base::error::{Error, Exit, Result};
 use crate::config::{ColumnPolicy, RewriteTask};
 use crate::input::{FileSettings, RowBatch, ScoredColumns, ScoredReader, ScoredRow};
@@ -68,6 +68,7 @@ pub(super) fn rewrite(
         changes: written.changes,
     };
     tell(&decided, task.quiet, summary);
+    warn_if_empty(stats.rows.read, &opened);
     if opened.ignored.any() {
         warn(&bytes_ignored("the input"));
     }

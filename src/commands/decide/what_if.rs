@@ -2,7 +2,7 @@
 
 use super::super::open_input::bytes_ignored;
 use super::super::read_ahead::read_ahead;
-use super::judge::{Judged, judge};
+use super::judge::{Judged, judge, warn_if_empty};
 use crate::analysis::WhatIf;
 use crate::base::error::{Exit, Result};
 use crate::base::stdout::print;
@@ -40,6 +40,7 @@ pub(super) fn what_if(
         today,
         file: &file.input.shown(),
     };
+    warn_if_empty(rows.read, &opened);
     if opened.ignored.any() {
         warn(&bytes_ignored("the input"));
     }

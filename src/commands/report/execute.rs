@@ -102,6 +102,9 @@ fn read(
     if !redecided && run.as_ref().is_some_and(RunFacts::is_by_level) {
         tally.decided_by_level();
     }
+    if tally.rows() == 0 {
+        warn(&format!("{} has no rows", opened.name));
+    }
     if opened.ignored.any() {
         warn(&bytes_ignored(&opened.name));
     }

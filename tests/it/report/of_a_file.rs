@@ -210,8 +210,12 @@ fn every_format_that_a_run_writes_is_read() {
 
     let place = Place::with("scored.csv", "");
     let done = place.rescore("report scored.csv").done();
-    done.exits(0);
+    done.exits(0).says("warning: `scored.csv` has no rows");
     has(&done.printed(), &["The file has no rows."]);
+    for command in ["decide scored.csv", "decide scored.csv --what-if"] {
+        let done = place.rescore(command).done();
+        done.exits(0).says("warning: `scored.csv` has no rows");
+    }
 }
 
 #[test]
