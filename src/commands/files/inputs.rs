@@ -7,6 +7,7 @@ use glob::{MatchOptions, glob_with};
 
 use crate::base::error::{Error, Result, shown};
 use crate::input::{Input, ReaderSettings};
+use crate::output::is_same_file;
 
 /// What a pattern has and few names have.
 const PATTERN: [char; 3] = ['*', '?', '['];
@@ -56,8 +57,10 @@ pub(in crate::commands) fn find_inputs(named: Vec<ReaderSettings>) -> Result<Vec
         }
     }
     inputs.sort_by(|one, other| (one.name(), &one.path).cmp(&(other.name(), &other.path)));
-    // Patterns may overlap.
-    inputs.dedup_by(|one, other| one.path == other.path);
+    // Patterns may overlap, and `./a.csv` is `a.csv`.
+    inputs.dedup_by(|one, other| {
+        one.path == other.path || one.name() == other.name() && is_same_file(&one.path, &other.path)
+    });
     Ok(inputs)
 }
 

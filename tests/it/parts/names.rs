@@ -95,6 +95,17 @@ fn a_pattern_is_expanded_unless_a_file_has_that_name() {
 }
 
 #[test]
+fn a_file_that_is_named_twice_counts_once() {
+    let place = Place::with("in.csv", csv(1, 2));
+    let server = Server::good();
+    let args = "in.csv in.csv ./in.csv --output-dir scored";
+    place.run(&server, args).done().exits(0);
+    assert_eq!(names(&place, "scored"), ["in.csv"]);
+    let checked = place.rescore("check in.csv ./in.csv --json").done();
+    assert_eq!(checked.json()["rows"]["read"], 2);
+}
+
+#[test]
 fn a_link_to_a_directory_is_followed_and_the_ledger_is_beside_the_real_one() {
     let place = parts([("1.csv", &csv(1, 2))]);
     fs::create_dir(place.path("real")).unwrap();
