@@ -332,9 +332,12 @@ impl Contents {
         let has_answers = answers::any_of(connection, context)?;
         let mut other_accounts = Vec::new();
         if any && !has_answers {
-            let all = contexts::endpoints(connection)?;
-            let others = all.into_iter().filter(|(id, _)| *id != context);
-            other_accounts.extend(others.map(|(_, endpoint)| endpoint));
+            for (id, endpoint) in contexts::endpoints(connection)? {
+                // A run whose key was refused leaves an address without an answer.
+                if answers::any_of(connection, id)? {
+                    other_accounts.push(endpoint);
+                }
+            }
         }
         Ok(Self {
             any,

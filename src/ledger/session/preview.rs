@@ -4,6 +4,7 @@
 //! A shared ledger is seen as a new run would see it. A run's own ledger is seen as the next run to that output would: one
 //! that continues a stopped run, or that retries the failed rows of a finished run.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -55,7 +56,13 @@ pub(in crate::ledger) fn open_preview(
     schema::check_soundness(&connection, &real).map_err(unreadable)?;
     let info = LedgerInfo::read(&connection).map_err(unreadable)?;
     let contexts = contexts::all(&connection, info.checksums()).map_err(unreadable)?;
-    let account = FoundAccount::of(settings, path, &info, contexts)?;
+    let mut answered = HashSet::new();
+    for context in &contexts {
+        if answers::any_of(&connection, context.id).map_err(unreadable)? {
+            answered.insert(context.id);
+        }
+    }
+    let account = FoundAccount::of(settings, path, &info, (contexts, &answered))?;
 
     let now = SystemTime::now();
     let known_limit = account
@@ -89,9 +96,13 @@ impl FoundAccount {
         settings: &PreviewSettings<'_>,
         path: &Path,
         info: &LedgerInfo,
-        mut contexts: Vec<LedgerContext>,
+        (mut contexts, answered): (Vec<LedgerContext>, &HashSet<i64>),
     ) -> Result<Self> {
+        let is_answered = |it: &LedgerContext| answered.contains(&it.id);
         let Some(account) = settings.account else {
+            if contexts.len() > 1 {
+                contexts.retain(is_answered);
+            }
             if contexts.len() > 1 {
                 return Err(several_accounts(
                     &shown(path),
@@ -112,7 +123,9 @@ impl FoundAccount {
             .map(|it| it.id);
         let others = match context {
             Some(_) => Vec::new(),
-            None => contexts.into_iter().map(|it| it.endpoint).collect(),
+            None => { contexts.into_iter().filter(is_answered) }
+                .map(|it| it.endpoint)
+                .collect(),
         };
         Ok(Self {
             hasher,

@@ -470,3 +470,43 @@ fn another_address_or_service_id_gives_a_warning_before_rows_are_paid_for_again(
         }
     }
 }
+
+#[test]
+fn an_address_without_an_answer_is_not_named_among_those_that_have_some() {
+    let place = Place::with("users.csv", users::csv(3));
+    let (refusing, first, second) = (
+        Server::start(|_| status(401)),
+        Server::good(),
+        Server::good(),
+    );
+    let score = |server: &Server, output| {
+        let options = ["-o", output, "--ledger", "shared.ledger"];
+        let done = place.run(server, "users.csv").args(options).done();
+        done.silent_about(&refusing.url());
+        done
+    };
+    let run = place.run(&refusing, "users.csv -o a.csv --ledger shared.ledger");
+    run.done().exits(4);
+    score(&first, "b.csv").exits(0);
+    let checked = place
+        .rescore("check users.csv --ledger shared.ledger")
+        .done();
+    // Only one account has answers, so that none need be named.
+    checked.exits(0).silent_about(&refusing.url());
+    let options = [
+        "--base-url",
+        "https://other.example.com",
+        "--service-id",
+        "test",
+    ];
+    let checked = place
+        .rescore("check users.csv --ledger shared.ledger")
+        .args(options);
+    let checked = checked.done();
+    checked
+        .exits(0)
+        .says(&first.url())
+        .silent_about(&refusing.url());
+    let done = score(&second, "c.csv");
+    done.exits(0).says("only of others at").says(&first.url());
+}
