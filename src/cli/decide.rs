@@ -89,7 +89,7 @@ pub(super) fn with_own_help(command: Command) -> Command {
 
 impl DecideArgs {
     pub(super) fn into_config(self, sources: Sources<'_>) -> Result<DecideConfig> {
-        let choice = self.policy.choice(sources)?;
+        let choice = self.policy.choice(sources, "COLUMN")?;
         let input = source(
             self.scored.as_deref(),
             "rescore decide scored.csv -o decided.csv",

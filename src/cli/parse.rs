@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 
-use clap::builder::BoolishValueParser;
 use clap::{
     ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint,
 };
@@ -10,7 +9,9 @@ use clap::{
 use super::settings::{self, ReadText};
 use super::settings_file::SettingsFile;
 use super::sources::{self, Origins, Sources};
-use super::{check, completions, decide, help, ledger, man, report, run, sandbox, settings_shown};
+use super::{
+    check, completions, decide, help, ledger, man, report, run, sandbox, settings_shown, values,
+};
 use crate::base::error::Error;
 use crate::config::{AdminConfig, CheckConfig, DecideConfig, ManConfig, ReportConfig, RunConfig};
 use crate::sandbox::SandboxSettings;
@@ -314,7 +315,7 @@ fn with_variables_but<A: Args>(
         let argument = argument.env(variable).hide_env(true);
         if matches!(argument.get_action(), ArgAction::SetTrue) {
             // `1` and `yes` are as good as `true` in a variable, `0` and `no` as good as `false`.
-            argument.value_parser(BoolishValueParser::new())
+            argument.value_parser(values::switch)
         } else {
             argument
         }

@@ -79,11 +79,11 @@ pub(super) fn capture(place: &str, captured: &mut Vec<Pointer>) -> Result<usize>
 }
 
 impl PolicyArgs {
-    /// How decisions are made.
+    /// How decisions are made; `place` is what a level's place looks like.
     ///
     /// # Errors
     /// The first threshold is above the second, a level is listed twice, or the options are for different ways.
-    pub(super) fn choice(&self, sources: Sources<'_>) -> Result<PolicyChoice> {
+    pub(super) fn choice(&self, sources: Sources<'_>, place: &str) -> Result<PolicyChoice> {
         let is_given = |option: &str| sources.is_given(&option.replace('-', "_"));
         match &self.decide_by {
             DecideBy::Score => {
@@ -91,9 +91,9 @@ impl PolicyArgs {
                     return Err(Error::usage(format!(
                         "`--{list}` has no effect when decisions are made by the score"
                     ))
-                    .hint(
-                        "add `--decide-by level=/summary/risk_level`, with the place of the level",
-                    ));
+                    .hint(format!(
+                        "add `--decide-by level={place}`, with the place of the level"
+                    )));
                 }
                 self.thresholds.thresholds().map(PolicyChoice::Score)
             }

@@ -73,7 +73,7 @@ pub(super) struct RunArgs {
     /// Up to this, the number that the service accepts is found automatically.
     #[arg(
         short, long, value_name = "N", allow_negative_numbers = true,
-        value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = PACE
+        value_parser = values::whole::<u16>(1..=10_000), help_heading = PACE
     )]
     concurrency: Option<u16>,
     /// Maximum rate of calls: `50/s`, `600/m`, `1000/h`, `unlimited` or `auto` [default: auto, unlimited with
@@ -85,13 +85,13 @@ pub(super) struct RunArgs {
     /// How often to retry a row whose call failed; a 429 does not count
     #[arg(
         long, value_name = "N", default_value = "4", allow_negative_numbers = true,
-        value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE
+        value_parser = values::whole::<u32>(0..=100), help_heading = PACE
     )]
     retries: u32,
     /// How many of these retries may follow a call whose outcome is unknown, and which may be billed twice
     #[arg(
         long, value_name = "N", default_value = "1", allow_negative_numbers = true,
-        value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE
+        value_parser = values::whole::<u32>(0..=100), help_heading = PACE
     )]
     resend_unknown: u32,
     /// Time limit for one call
@@ -252,7 +252,8 @@ impl RunArgs {
         let pace = self.pace();
         let idempotency = self.service.idempotency()?;
         let (columns, captured) = self.columns.added()?;
-        let (policy, captured) = self.policy.choice(sources)?.of_answers(captured)?;
+        let choice = self.policy.choice(sources, "/summary/risk_level")?;
+        let (policy, captured) = choice.of_answers(captured)?;
         let files = self.files(&columns)?;
         let service = if self.sandbox {
             refuse_address(sources)?;

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -240,6 +241,30 @@ pub(super) fn job(text: &str) -> Result<String, String> {
         return Err("expected a name of up to 100 bytes, such as `nightly`".to_owned());
     }
     Ok(job.to_owned())
+}
+
+/// A switch, in a variable or a settings file.
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text.to_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" | "t" | "y" => Ok(true),
+        "false" | "no" | "off" | "0" | "f" | "n" => Ok(false),
+        _ => Err("expected `true`, `yes` or `1`, or else `false`, `no` or `0`".to_owned()),
+    }
+}
+
+/// A whole number in this range.
+pub(super) fn whole<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| {
+                let (least, most) = (range.start(), range.end());
+                format!("expected a whole number from {least} to {most}")
+            })
+    }
 }
 
 /// A number of things, at least one.

@@ -374,6 +374,17 @@ mod tests {
                  `--set user_agent=VALUE`",
             ),
             (
+                &[
+                    (Field::Name, "{given} {family}"),
+                    (Field::Ip, "last_login_ip"),
+                    (Field::UserAgent, "first"),
+                    (Field::Email, "emial"),
+                ],
+                "error: no columns `given` and `family` for `--map name=…` in `x.csv`\n\
+                 \x20 columns: full_nam, first, last, emial, last_login_ip\n\n\
+                 hint: did you mean `--map name=full_nam`?",
+            ),
+            (
                 &[(Field::Email, "x")],
                 "error: no column `x` for `--map email=…`, and none for `name`, for `ip` \
                  and for `user_agent`, in `x.csv`\n\

@@ -35,10 +35,8 @@ pub(super) fn refuse(
     is_there: impl Fn(&str) -> bool,
     file: &str,
 ) -> Result<(), Error> {
-    let is_of =
-        |field: Field, name: &str| names::rank(name).is_some_and(|(found, _)| found == field);
     let is_absent = |field: Field| {
-        assignments.get(field).is_none() && !columns.iter().any(|name| is_of(field, name))
+        assignments.get(field).is_none() && !columns.iter().any(|name| names::is_of(field, name))
     };
     let missing = |field: Field| match assignments.get(field) {
         Some(Assigned::Columns(template)) if needed == Requirement::All => {
@@ -71,7 +69,14 @@ pub(super) fn refuse(
         (named, unmapped) if named.is_empty() || unmapped.is_empty() => named + &unmapped,
         (named, unmapped) => format!("{named}, and none {unmapped},"),
     };
-    let error = Error::usage(format!("no column {words} in {file}")).columns(columns_line(columns));
+    // Those that `--map` names come first.
+    let several = |missing: &MissingField<'_>| matches!(missing, MissingField::Named(_, _, names) if names.len() > 1);
+    let is_named = |missing: &&MissingField<'_>| !matches!(missing, MissingField::Unmapped(_));
+    let no = match missing.iter().find(is_named) {
+        Some(first) if several(first) => "no columns",
+        _ => "no column",
+    };
+    let error = Error::usage(format!("{no} {words} in {file}")).columns(columns_line(columns));
     let nested = nested();
     let meant: Vec<_> = { missing.iter() }
         .filter_map(|missing| missing.meant(columns, &nested))
@@ -112,7 +117,7 @@ impl MissingField<'_> {
             Self::Unmapped(field) => format!("for `{field}`"),
             Self::Named(field, _, names) => {
                 let names: Vec<_> = names.iter().map(|name| quoted(name)).collect();
-                format!("{} for `--map {field}=…`", names.join(", "))
+                format!("{} for `--map {field}=…`", listed(&names))
             }
             Self::Region(name) => format!("{} for `--phone-region-column`", quoted(name)),
         }
@@ -143,6 +148,8 @@ impl MissingField<'_> {
                 let shown = template.to_string();
                 Some(names::option(*field, shown.trim_matches('`')))
             }
+            // A column that is found by its name need not be mapped.
+            Err(()) if columns.iter().any(|name| names::is_of(*field, name)) => None,
             Err(()) => names::suggestion(*field, columns),
         }
     }

@@ -75,6 +75,12 @@ fn joined(first: &str, last: &str) -> String {
     format!("--map 'name={{{first}}} {{{last}}}'")
 }
 
+/// Whether a column of this name is taken for this field.
+#[must_use]
+pub(super) fn is_of(field: Field, name: &str) -> bool {
+    rank(name).is_some_and(|(found, _)| found == field)
+}
+
 /// The `--map` option to suggest for a field without a column.
 #[must_use]
 pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {

@@ -179,7 +179,11 @@ impl ClaimedLocation {
         } else {
             Error::usage(format!("nothing to retry: `{path}` does not exist"))
         };
-        error.hint("leave out `--retry-failed`; if every row of the output has its verdict, `--overwrite` pays for all of them again")
+        if self.is_own() {
+            error.hint("leave out `--retry-failed`; if every row of the output has its verdict, `--overwrite` pays for all of them again")
+        } else {
+            error.hint("leave out `--retry-failed`")
+        }
     }
 }
 

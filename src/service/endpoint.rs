@@ -99,15 +99,15 @@ impl Endpoint {
         &self.0
     }
 
-    /// The host, for messages.
+    /// The host without a port.
     #[must_use]
-    pub(crate) fn host(&self) -> &str {
+    pub(crate) fn domain(&self) -> &str {
         self.0.host_str().unwrap_or_default()
     }
 
     /// The host, and the port unless it is the usual one.
     #[must_use]
-    pub(crate) fn authority(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         // Neither a user name nor a password is in it.
         self.0.authority()
     }

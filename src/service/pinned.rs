@@ -38,8 +38,8 @@ pub(super) fn client_config(path: &Path, endpoint: &Endpoint) -> Result<ClientCo
         return Err(wrong().detail("it has no PEM certificate"));
     }
     let provider = Arc::new(ring::default_provider());
-    let verifier =
-        Verifier::new(certificates, endpoint.host(), &provider).map_err(|e| wrong().because(e))?;
+    let verifier = Verifier::new(certificates, endpoint.domain(), &provider)
+        .map_err(|e| wrong().because(e))?;
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|e| Error::internal("cannot set up TLS").because(e))?

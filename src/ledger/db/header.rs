@@ -60,7 +60,7 @@ pub(crate) fn check(path: &Path) -> Result<Option<LedgerKind>> {
             "`{}` cannot be a ledger: it is not a regular file",
             path.display()
         ))
-        .hint("name a file, or run without a ledger with `--no-ledger`")),
+        .hint("name a file")),
         Header::Foreign => Err(errors::foreign(path)),
     }
 }

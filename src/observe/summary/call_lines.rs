@@ -130,8 +130,9 @@ fn doubtful_bills(stats: &Stats) -> Vec<String> {
     let killed = stats.asked_by_killed_run() + stats.lost_before;
     if killed > 0 {
         lines.push(format!(
-            "up to {} may have been billed twice: an earlier run was killed while it asked about them",
-            counted(killed, "row")
+            "up to {} may have been billed twice: an earlier run was killed while it asked about {}",
+            counted(killed, "row"),
+            if killed == 1 { "it" } else { "them" }
         ));
     }
     if stats.resent > 0 {

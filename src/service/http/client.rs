@@ -217,7 +217,7 @@ fn headers(settings: &ClientSettings) -> Result<HeaderMap> {
     let mut headers = HeaderMap::with_capacity(MOST_HEADERS);
     // Over TLS it may be HTTP/2, which has another way to name the host.
     if settings.endpoint.is_plain() {
-        headers.insert(HOST, header("host", settings.endpoint.authority())?);
+        headers.insert(HOST, header("host", settings.endpoint.host())?);
     }
     headers.insert(AUTHORIZATION, authorization(&settings.api_key)?);
     let service_id = header("service id", settings.service_id.as_str())?;

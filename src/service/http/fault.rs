@@ -25,7 +25,7 @@ pub(super) fn fault(
         // With a proxy, the proxy resolves the service's name.
         return match proxy {
             Some(proxy) => TransportFault::ProxyNotFound(proxy.clone()),
-            None => TransportFault::HostNotFound(endpoint.host().to_owned()),
+            None => TransportFault::HostNotFound(endpoint.domain().to_owned()),
         };
     }
     if error.is_connect()

@@ -6,12 +6,15 @@ use crate::support::command_line::CommandLine;
 fn numbers_out_of_range_are_refused_with_the_range() {
     let line = CommandLine::new();
     for number in ["0", "-1", "1000000000", "10001"] {
-        line.refuses_typed(["--concurrency", number], &["--concurrency", "1..=10000"]);
-        line.refuses_typed(["-c", number], &["--concurrency", "1..=10000"]);
+        line.refuses_typed(
+            ["--concurrency", number],
+            &["--concurrency", "from 1 to 10000"],
+        );
+        line.refuses_typed(["-c", number], &["--concurrency", "from 1 to 10000"]);
     }
     for flag in ["--retries", "--resend-unknown"] {
         for number in ["-1", "101"] {
-            line.refuses_typed([flag, number], &[flag, "0..=100"]);
+            line.refuses_typed([flag, number], &[flag, "from 0 to 100"]);
         }
     }
     for bytes in [
@@ -31,7 +34,7 @@ fn numbers_out_of_range_are_refused_with_the_range() {
         );
     }
     for text in ["many", "1.5", ""] {
-        line.refuses_typed(["-c", text], &["--concurrency"]);
+        line.refuses_typed(["-c", text], &["--concurrency", "from 1 to 10000"]);
     }
 }
 
@@ -138,9 +141,7 @@ fn a_file_whose_name_says_another_format_is_refused() {
 fn a_device_cannot_be_a_ledger() {
     CommandLine::new().refuses_typed(
         "--ledger /dev/null",
-        &[
-            "error: `/dev/null` cannot be a ledger: it is not a regular file\n\nhint: name a file, or run without a ledger with `--no-ledger`\n",
-        ],
+        &["error: `/dev/null` cannot be a ledger: it is not a regular file\n\nhint: name a file\n"],
     );
 }
 

@@ -256,17 +256,17 @@ fn an_argument_wins_over_its_variable() {
 fn a_bad_variable_is_refused_like_a_bad_argument() {
     let line = CommandLine::new();
     for (variable, value, words) in [
-        ("RESCORE_CONCURRENCY", "0", "1..=10000"),
+        ("RESCORE_CONCURRENCY", "many", "from 1 to 10000"),
         ("RESCORE_RATE", "50/d", "`50/s`"),
         ("RESCORE_TIMEOUT", "30", "`30s`"),
         ("RESCORE_MAP", "name=name\nage=name", "`age`"),
         ("RESCORE_COLUMN", "a=/a\na=/b", "`a`"),
         ("RESCORE_APPROVE_MAX", "9", "--review-max 5"),
-        ("RESCORE_OVERWRITE", "maybe", "not a boolean"),
+        ("RESCORE_OVERWRITE", "maybe", "`false`, `no` or `0`"),
         ("RESCORE_DELIMITER", "::", "one ASCII character"),
         ("RESCORE_MAX_RECORD_BYTES", "1", "from 1K to 1G"),
-        ("RESCORE_RETRIES", "-1", "0..=100"),
-        ("RESCORE_RESEND_UNKNOWN", "101", "0..=100"),
+        ("RESCORE_RETRIES", "-1", "from 0 to 100"),
+        ("RESCORE_RESEND_UNKNOWN", "101", "from 0 to 100"),
         ("RESCORE_CONNECT_TIMEOUT", "2h", "1h"),
         ("RESCORE_PROGRESS", "loud", "plain, json, off"),
         ("RESCORE_PROGRESS_EVERY", "10", "1h"),

@@ -161,7 +161,10 @@ fn options_that_would_have_no_effect_are_refused() {
     refuses(
         &place,
         &["scored.csv", "--block-levels", "2"],
-        &["`--block-levels` has no effect"],
+        &[
+            "`--block-levels` has no effect",
+            "`--decide-by level=COLUMN`",
+        ],
     );
 }
 

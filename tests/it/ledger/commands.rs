@@ -383,7 +383,8 @@ fn a_file_that_is_not_a_ledger_is_left_as_it_is() {
             &["prune", file, "--older-than", "1d"],
             &["forget", file, "--all"],
         ] {
-            ledger(&place, words_of).done().exits(2).says(words);
+            let done = ledger(&place, words_of).done();
+            done.exits(2).says(words).silent_about("--no-ledger");
             assert_eq!(place.names(), ["users.csv"]);
             assert_eq!(place.text("users.csv"), users::csv(1));
         }

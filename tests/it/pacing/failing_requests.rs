@@ -108,7 +108,7 @@ fn a_service_that_fails_on_every_row_is_down_and_no_row_is_given_up() {
     place
         .score(&server, flags)
         .exits(3)
-        .says("error: `127.0.0.1` has been failing for 1 s\n  the last call, for row 31: 500 ")
+        .says("` has been failing for 1 s\n  the last call, for row 31: 500 ")
         .says("hint: run the same command again when the service works; if it works already, it fails on rows near this one")
         .says("the service was down once");
     // Ten calls show the outage and one tries again. Some of the ten may have been retries.

@@ -20,7 +20,7 @@ fn a_service_that_refuses_everybody_is_sent_three_rows_and_each_further_run_othe
     for calls in [3, 6, 9] {
         run(&place, &server, &[])
             .exits(3)
-            .says("error: `127.0.0.1` gave no verdict for 3 consecutive rows\n  the last answer: 400 Bad Request: `unknown version`")
+            .says("` gave no verdict for 3 consecutive rows\n  the last answer: 400 Bad Request: `unknown version`")
             .says("`--give-up-after` sets after how many such rows a run stops")
             .says("the same command continues from there");
         assert_eq!(server.calls(), calls);
@@ -97,7 +97,7 @@ fn one_answer_that_is_not_json_is_enough_also_when_earlier_answers_are_known() {
         let server = Server::start(move |_| action.clone());
         run(&place, &server, &[])
             .exits(3)
-            .says("error: the first answer of `127.0.0.1` does not look like the service's: it is not JSON")
+            .says("` does not look like the service's: it is not JSON")
             .says("the service gives no verdicts: stopping")
             .says("hint: the call may have been billed; check `--base-url`")
             .silent_about("consecutive rows");

@@ -331,7 +331,7 @@ fn three_useless_answers_at_the_start_stop_the_run() {
     ] {
         let (place, server, done) = in_turn(20, move |_| ok(body), []);
         done.exits(3).says(&format!(
-            "error: `127.0.0.1` gave no verdict for 3 consecutive rows\n  the last answer: {said}\n\nhint: check the base address"
+            "` gave no verdict for 3 consecutive rows\n  the last answer: {said}\n\nhint: check the base address"
         ))
         .says("3 calls got an answer without a verdict and will probably be billed");
         assert_eq!(server.calls(), 3);

@@ -39,7 +39,9 @@ fn nobody_listening_is_tried_again_and_then_stops_the_run() {
         .args("--retries 1")
         .done();
     done.exits(3)
-        .says("error: no call gets through to `127.0.0.1`\n  the last call: cannot connect: connection refused")
+        .says(&format!(
+            "error: no call gets through to `{address}`\n  the last call: cannot connect: connection refused"
+        ))
         .says("2 calls, 1 of them a retry");
     assert_eq!(place.names(), ["users.csv"]);
 }
@@ -156,7 +158,7 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
             .arg(patience)
             .done();
         done.exits(3)
-            .says("error: no call gets through to `127.0.0.1`")
+            .says(&format!("error: no call gets through to `{address}`"))
             .says(&format!("the last call: {why}"))
             .silent_about("billed");
         assert_eq!(came.load(Ordering::SeqCst), 2, "{done}");

@@ -224,7 +224,7 @@ fn each_refusal_of_the_run_says_why_in_the_services_words_and_the_way_out() {
         (
             403,
             "Forbidden",
-            "`127.0.0.1` refuses access",
+            "`HOST` refuses access",
             "check the API key, the service id and the plan",
         ),
         (
@@ -269,6 +269,7 @@ fn each_refusal_of_the_run_says_why_in_the_services_words_and_the_way_out() {
         let server = Server::start(move |_| answer(code, &[], body));
         let done = place.score(&server, "-q");
         done.exits(4);
+        let why = why.replace("HOST", server.url().trim_start_matches("http://"));
         let said = format!(
             "error: {why}\n  the service said: {code} {phrase}: `no more, insufficient_quota`\n\nhint: {hint}\n"
         );
