@@ -78,6 +78,10 @@ impl<S: Store> Store for FailingStore<S> {
         self.store.add_failing(keys);
     }
 
+    fn leave(&mut self, end: RunEnd) {
+        self.store.leave(end);
+    }
+
     fn end(&mut self, end: RunEnd) {
         self.store.end(end);
     }
@@ -133,6 +137,8 @@ impl Store for HangingStore {
     fn set_limit(&mut self, _: KnownLimit) {}
 
     fn add_failing(&mut self, _: Vec<RequestKey>) {}
+
+    fn leave(&mut self, _: RunEnd) {}
 
     fn end(&mut self, _: RunEnd) {}
 

@@ -85,7 +85,7 @@ pub(crate) use request_key::{ByRequest, RequestHasher, RequestKey};
 pub(crate) use request_uuids::RequestUuids;
 pub(crate) use row_lookup::RowLookup;
 pub use server_url::ServerUrl;
-pub(crate) use session::{ClosedLedger, RunningLedger};
+pub(crate) use session::{ClosedLedger, RunningLedger, SettledLedger};
 pub use session::{OpenLedger, Removal};
 pub use settings::{Freshness, LedgerSettings, Reuse};
 pub(crate) use settings::{PreviewAccount, PreviewSettings};

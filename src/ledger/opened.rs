@@ -65,6 +65,11 @@ impl OpenedLedger {
         }
     }
 
+    /// Whether it is on a server.
+    pub(crate) const fn is_on_server(&self) -> bool {
+        !matches!(self, Self::File(_))
+    }
+
     /// Makes the keys of requests.
     #[must_use]
     pub(crate) fn hasher(&self) -> RequestHasher {
@@ -118,11 +123,11 @@ impl OpenedLedger {
             Self::Server(server) => {
                 let place = server.shown();
                 let StartedServer {
-                    counts,
+                    thread,
                     writer,
                     contact,
                 } = server.start()?;
-                Ok((RunningLedger::on_server(place, counts, contact), writer))
+                Ok((RunningLedger::on_server(place, thread, contact), writer))
             }
         }
     }

@@ -175,7 +175,11 @@ pub(crate) trait Store: Send {
     /// The service has failed on these requests; stored with the next group or at the end.
     fn add_failing(&mut self, keys: Vec<RequestKey>);
 
-    /// The run is over, and its worker with all its claims. Its summary says what may be billed twice.
+    /// No more rows come: the worker leaves, with all its claims. How the run has ended is not recorded yet, so that a run
+    /// that is killed before its files are written is one to continue.
+    fn leave(&mut self, end: RunEnd);
+
+    /// Records how the run has ended, once its files are written. Its summary has said what may be billed twice.
     fn end(&mut self, end: RunEnd);
 
     /// How many answers there are.

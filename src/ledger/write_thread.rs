@@ -7,6 +7,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -88,6 +89,63 @@ pub(super) struct WriteThread<S> {
     pub(super) notes: Arc<Notes>,
     /// The lease; `None` where no other run writes to the ledger.
     pub(super) lease: Option<Arc<Lease>>,
+}
+
+/// The thread's side of its end.
+pub(super) struct ThreadEnd {
+    /// Gets the number of answers when the writer is gone and everything is durable. Closed when the store is.
+    pub(super) counts: mpsc::Sender<Option<AnswerCounts>>,
+    /// How the run has ended is recorded once something comes from here.
+    pub(super) files_are_written: mpsc::Receiver<()>,
+}
+
+/// The run's side of the end of the thread.
+pub(super) struct EndingThread {
+    counts: mpsc::Receiver<Option<AnswerCounts>>,
+    files_are_written: mpsc::Sender<()>,
+}
+
+/// Both sides of the end of a thread.
+pub(super) fn thread_end() -> (ThreadEnd, EndingThread) {
+    let (counts, counted) = mpsc::channel();
+    let (written, files_are_written) = mpsc::channel();
+    let thread = ThreadEnd {
+        counts,
+        files_are_written,
+    };
+    let run = EndingThread {
+        counts: counted,
+        files_are_written: written,
+    };
+    (thread, run)
+}
+
+impl EndingThread {
+    /// The number of answers, once the writer is gone and everything is durable.
+    ///
+    /// # Errors
+    /// That takes longer than this, on a disk that may hang.
+    pub(super) fn counts(
+        &self,
+        patience: Duration,
+    ) -> Result<Option<AnswerCounts>, RecvTimeoutError> {
+        self.counts.recv_timeout(patience)
+    }
+
+    /// Ends the thread; with `records`, it records how the run has ended. Returns whether the store was closed within this
+    /// time.
+    pub(super) fn end(self, records: bool, patience: Duration) -> bool {
+        let Self {
+            counts,
+            files_are_written,
+        } = self;
+        if records {
+            // If the thread is gone, so is its store.
+            let _ = files_are_written.send(());
+        }
+        drop(files_are_written);
+        counts.recv_timeout(patience) != Err(RecvTimeoutError::Timeout)
+    }
 }
 
 /// When the lease is renewed.
@@ -191,8 +249,9 @@ impl ReceivedGroup {
 }
 
 impl<S: Store> WriteThread<S> {
-    /// Writes groups until the writer is gone, and returns how many answers there are then.
-    pub(super) fn run(mut self, pending: &Receiver<Pending>) -> Option<AnswerCounts> {
+    /// Writes groups until the writer is gone, and counts the answers. Once the run has written all its files, and only then,
+    /// it is recorded how it has ended.
+    pub(super) fn run(mut self, pending: &Receiver<Pending>, end: &ThreadEnd) {
         let mut renewals = Renewals::default();
         let mut broken = None;
         loop {
@@ -215,12 +274,18 @@ impl<S: Store> WriteThread<S> {
             }
         }
         // What a disk says after a failure cannot be trusted.
-        if broken.is_none() {
+        let works = broken.is_none();
+        let run_end = self.notes.lock().end;
+        if works {
             self.pass_on_notes();
-            let end = self.notes.lock().end;
-            self.store.end(end);
+            self.store.leave(run_end);
         }
-        self.store.count()
+        // Nobody waits any more when the run was given up.
+        let _ = end.counts.send(self.store.count());
+        // Nothing comes from a run that panics, or that removes the ledger.
+        if end.files_are_written.recv().is_ok() && works {
+            self.store.end(run_end);
+        }
     }
 
     /// Renews the lease, when that is due.

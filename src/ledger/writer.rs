@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use tokio::sync::oneshot;
@@ -24,10 +24,8 @@ use super::packed::Fingerprint;
 use super::request_key::{RequestHasher, RequestKey, RunId};
 use super::request_uuids::RequestUuids;
 use super::sealed_failure::SealedFailure;
-use super::store::{
-    AnswerCounts, CALLS_AT_START, ClaimRequest, Payload, Record, Release, RunEnd, Store,
-};
-use super::write_thread::{Claimed, Notes, Pending, WriteThread};
+use super::store::{CALLS_AT_START, ClaimRequest, Payload, Record, Release, RunEnd, Store};
+use super::write_thread::{Claimed, EndingThread, Notes, Pending, WriteThread, thread_end};
 use crate::base::error::{Error, Result};
 use crate::telemetry::event::DoubleBills;
 use crate::telemetry::pace::Limit;
@@ -85,11 +83,11 @@ pub(super) struct WriterSettings {
 }
 
 impl LedgerWriter {
-    /// Starts the thread. When the writer is gone and everything is durable, the receiver gets the number of answers.
+    /// Starts the thread.
     pub(super) fn start(
         store: impl Store + 'static,
         settings: WriterSettings,
-    ) -> Result<(Self, mpsc::Receiver<Option<AnswerCounts>>)> {
+    ) -> Result<(Self, EndingThread)> {
         let WriterSettings {
             path,
             hasher,
@@ -104,7 +102,7 @@ impl LedgerWriter {
             enough,
         } = settings;
         let (sender, pending) = queue(enough);
-        let (ended, end) = mpsc::channel();
+        let (end, ending) = thread_end();
         let notes = Arc::new(Notes::default());
         let lease = lease.map(|terms| Arc::new(Lease::new(terms)));
         let thread = WriteThread {
@@ -115,11 +113,7 @@ impl LedgerWriter {
         };
         std::thread::Builder::new()
             .name("ledger".to_owned())
-            .spawn(move || {
-                let counts = thread.run(&pending);
-                // Nobody waits any more when the run was given up.
-                let _ = ended.send(counts);
-            })
+            .spawn(move || thread.run(&pending, &end))
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
         let writer = Self {
             hasher,
@@ -140,7 +134,7 @@ impl LedgerWriter {
             notes,
             lease,
         };
-        Ok((writer, end))
+        Ok((writer, ending))
     }
 
     /// Stores an answer, and returns it when it is durable, or at least can be found where nothing keeps it beyond the run.
@@ -343,7 +337,7 @@ impl LedgerWriter {
         }
     }
 
-    /// Records how the run has ended, once its answers are durable. Unless that is said, it was stopped.
+    /// Says how the run ends once its answers are durable and its files are written. Unless that is said, it was stopped.
     pub(crate) fn end(&self, end: RunEnd) {
         self.notes.lock().end = end;
     }

@@ -9,13 +9,18 @@ use std::path::PathBuf;
 use super::name;
 use super::outcome::{FileFault, WriteError};
 use super::paths::directory_of;
-use super::sink::Sink;
+use super::sink::{Sealed, Sink};
 use super::target::Target;
 use crate::base::error::{Error, Result};
 
 /// An open file without content, or standard output.
-#[derive(Debug)]
-pub(crate) struct Document(Sink);
+pub(crate) struct Document {
+    sink: Sink,
+    /// Gets its state when it is complete, before it has its name.
+    note: Option<Note>,
+}
+
+type Note = Box<dyn FnOnce(&[Sealed])>;
 
 impl Document {
     /// Opens the target. Only those who may read a file with these permissions may read it.
@@ -25,7 +30,7 @@ impl Document {
     pub(crate) fn open(target: &Target, mode: u32) -> Result<Self> {
         target
             .open(mode)
-            .map(Self)
+            .map(Self::of)
             .map_err(|error| error.about(target.path()))
     }
 
@@ -34,7 +39,19 @@ impl Document {
     /// # Errors
     /// Exit code 3: it is not open for writing.
     pub(crate) fn stdout() -> Result<Self> {
-        Sink::stdout().map(Self)
+        Sink::stdout().map(Self::of)
+    }
+
+    const fn of(sink: Sink) -> Self {
+        Self { sink, note: None }
+    }
+
+    /// The same. When it is complete, and before it has its name, `note` gets its state.
+    pub(crate) fn noting(self, note: impl FnOnce(&[Sealed]) + 'static) -> Self {
+        Self {
+            note: Some(Box::new(note)),
+            ..self
+        }
     }
 
     /// Writes all of it, and gives the file its name. If that fails, nothing is left, unless only the name is taken: then
@@ -42,12 +59,21 @@ impl Document {
     ///
     /// # Errors
     /// Exit code 3: it cannot be written.
-    pub(crate) fn complete(mut self, text: &str) -> Result<Option<PathBuf>> {
-        if let Err(error) = self.0.write(text.as_bytes()) {
-            self.0.discard();
-            return Err(error_of(error));
+    pub(crate) fn complete(self, text: &str) -> Result<Option<PathBuf>> {
+        let Self { mut sink, note } = self;
+        let sealed = sink.write(text.as_bytes()).and_then(|()| sink.seal());
+        match sealed {
+            Ok(sealed) => {
+                if let (Some(sealed), Some(note)) = (sealed, note) {
+                    note(&[sealed]);
+                }
+            }
+            Err(error) => {
+                sink.discard();
+                return Err(error_of(error));
+            }
         }
-        match self.0.commit() {
+        match sink.commit() {
             Ok(path) => {
                 // If it fails, the file is there, and only a power cut may undo that.
                 let _ = path.as_deref().map(directory_of).map(name::sync);

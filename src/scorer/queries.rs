@@ -119,7 +119,7 @@ impl<S> Scorer<S> {
         self.recorder.answers_ended();
     }
 
-    /// Has the ledger remember how the run has ended.
+    /// Tells the ledger how the run ends once its files are written.
     pub(crate) fn end(&self, end: RunEnd) {
         if let Some(ledger) = &self.recorder.ledger {
             ledger.end(end);

@@ -129,7 +129,7 @@ fn go_through(settings: LedgerSettings) -> Result<(), Error> {
         Ok(())
     });
     drop(writer);
-    ledger.close(Removal::WhenUsed(1), PATIENCE)?;
+    ledger.settle(Removal::WhenUsed(1), PATIENCE).finish()?;
     kept
 }
 
@@ -178,7 +178,7 @@ fn make((shared, killed): (bool, bool)) -> BTreeMap<String, Vec<u8>> {
     }
     let open: BTreeMap<_, _> = read();
     drop(writer);
-    ledger.close(Removal::Never, PATIENCE).unwrap();
+    ledger.settle(Removal::Never, PATIENCE).finish().unwrap();
     if killed { open } else { read() }
 }
 

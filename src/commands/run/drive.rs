@@ -6,18 +6,19 @@ use tokio::runtime::Runtime;
 
 use super::file::FileEnd;
 use super::file_driver::FileDriver;
+use super::last_words::LastWords;
 use super::ledger::{PreparedLedger, RunLedger};
 use super::lookup::LookupStage;
 use super::parts::{PartsEnd, run_each};
 use super::prepare::{CallParts, Context, PreparedRun};
 use super::rows;
 use super::run_files::PreparedFiles;
+use super::stop_signals::StopSignals;
 use super::threads::WhenBroken;
 use super::unfinished_files::UnfinishedFiles;
-use crate::base::error::{Error, Exit, Result, shown};
+use crate::base::error::{Error, Exit, Result};
 use crate::ledger::{LedgerFacts, LedgerWriter, RequestUuids};
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
-use crate::output::partial_of;
 use crate::pace::{CallBudget, GiveUpPolicy, PaceThread, RetryPolicy};
 use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
 use crate::service::Client;
@@ -34,6 +35,7 @@ pub(super) struct DrivenRun {
     pub(super) metrics: Option<MetricsThread>,
     /// What other runs have left unfinished beside the outputs.
     pub(super) beside: UnfinishedFiles,
+    pub(super) signals: StopSignals,
 }
 
 /// The files of a run whose rows have run.
@@ -42,6 +44,16 @@ pub(super) enum EndedFiles {
     One(Box<FileEnd>),
     /// Several inputs, each to a file in a directory.
     Parts(Box<PartsEnd>),
+}
+
+impl EndedFiles {
+    /// What other runs have left unfinished beside the outputs.
+    fn unfinished_beside(&self) -> UnfinishedFiles {
+        match self {
+            Self::One(_) => UnfinishedFiles::default(),
+            Self::Parts(parts) => parts.unfinished_beside(),
+        }
+    }
 }
 
 /// Starts the run and lets its rows run.
@@ -75,13 +87,15 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
                 events,
                 metrics,
                 beside: UnfinishedFiles::default(),
+                signals,
             });
         }
     };
     let lookup = ledger.lookup_stage()?;
-    signals.run_starts(last_words(&files, &ledger))?;
+    signals.run_starts(LastWords::of(&files, &ledger))?;
     let policy = calls.policy.clone();
     let (ledger, scorer, pace) = start_ledger(ledger, calls, &context, &events)?;
+    note_report(&mut context, &files, &ledger);
     let driver = FileDriver {
         runtime: &runtime,
         scorer: &scorer,
@@ -91,14 +105,12 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
         stops,
     };
     let files = run_files(driver, files, lookup)?;
-    let beside = match &files {
-        EndedFiles::One(_) => UnfinishedFiles::default(),
-        EndedFiles::Parts(parts) => parts.unfinished_beside(),
-    };
+    let beside = files.unfinished_beside();
     drop(pace);
     rows::finish(&scorer, beside);
     scorer.answers_ended();
     progress.finish();
+    signals.rows_ended(events.with_stats(|stats| stats.cancelled.is_some()));
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
     drop(scorer);
@@ -109,7 +121,16 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
         events,
         metrics,
         beside,
+        signals,
     })
+}
+
+/// Has the ledger remember the report, so that the same command replaces it.
+fn note_report(context: &mut Context, files: &PreparedFiles, ledger: &RunLedger) {
+    if let PreparedFiles::One(file) = files {
+        let record = ledger.recorder(file.real_input.clone());
+        context.report = { context.report.take() }.map(|report| report.noting(record));
+    }
 }
 
 /// Lets the rows of all files run. The stage for look-ups is closed before the scorer, whose ledger is to be the last that
@@ -198,33 +219,6 @@ fn start_progress(
     let events = runtime.block_on(async { Events::new(observers) });
     let progress = ProgressThread::start(settings, events.clone(), inbox, ender);
     (events, progress)
-}
-
-/// The last words of a run that the second signal ends.
-fn last_words(files: &PreparedFiles, ledger: &PreparedLedger) -> String {
-    let left = match files {
-        PreparedFiles::One(file) => {
-            let output = file.output.as_ref();
-            let output = output.filter(|target| !target.is_special());
-            output.map(|target| {
-                let partial = partial_of(target.path());
-                format!(
-                    "`{}` has the rows that were written so far",
-                    shown(&partial)
-                )
-            })
-        }
-        PreparedFiles::Parts(parts) => Some(format!(
-            "`{}` has the files that were written so far",
-            shown(&parts.directory)
-        )),
-    };
-    let left = left.map(|left| format!("; {left}"));
-    let stopped = format!("rescore: stopped immediately{}", left.unwrap_or_default());
-    match ledger.last_words() {
-        Some(kept) => format!("{stopped}\n         {kept}"),
-        None => stopped,
-    }
 }
 
 /// Starts the run in its ledger and makes the scorer, which gives the ledger new answers. Nothing may fail after this and

@@ -10,7 +10,7 @@ use super::rows::{RowStages, run_rows};
 use super::stdout_reader;
 use super::threads::{StopChannel, WhenBroken};
 use crate::base::error::Result;
-use crate::output::{Sealed, Writer};
+use crate::output::Writer;
 use crate::scorer::Scorer;
 use crate::service::Client;
 use crate::telemetry::event::Event;
@@ -65,8 +65,7 @@ impl FileDriver<'_> {
                 writer
             },
         };
-        let ledger = self.ledger;
-        let record = |files: &[Sealed]| ledger.record(files, real_input.as_deref());
+        let record = self.ledger.recorder(real_input);
         let mut rows = run_rows(self.runtime, self.scorer, stages, &mut self.stops, record)?;
         let lookup = rows.lookup.take();
         let ended = FileEnd {

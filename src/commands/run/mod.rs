@@ -15,6 +15,7 @@ mod file_driver;
 mod identity;
 mod input_check;
 mod known_rows;
+mod last_words;
 mod ledger;
 mod left_files;
 mod log;

@@ -259,8 +259,7 @@ impl OutputFiles {
             rejects: further(self.rejects)?,
             changes: further(self.changes)?,
         };
-        let report = { self.report }.map(|path| report(&path, self.overwrite));
-        let report = report.transpose()?;
+        let report = further(self.report)?;
         let summary = { self.summary }.map(|path| SummaryFile::create(&path, mode));
         let summary = summary.transpose()?;
         let (sink, sides) = targets.open(mode, ledger.uses_earlier_answers(), size)?;
@@ -312,14 +311,4 @@ impl RowTargets {
     fn beside(&self, mode: u32) -> u32 {
         mode & self.output.as_ref().and_then(Target::mode).unwrap_or(mode)
     }
-}
-
-/// The place of the report. No ledger knows it, so it is replaced only with `--overwrite`.
-fn report(path: &Path, overwrite: bool) -> Result<Target> {
-    let replace = if overwrite {
-        Replace::Whole
-    } else {
-        Replace::Nothing
-    };
-    Target::new(path, |_| replace)
 }

@@ -1,4 +1,5 @@
-//! The last phase: closes the ledger and says how the run went. The summary comes last, as it covers everything before it.
+//! The last phase: says how the run went, in files and in words, and then ends it in its ledger. A run that is killed before
+//! is continued by the same command, which writes all of this again.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -17,7 +18,7 @@ use crate::observe::{
 };
 use crate::telemetry::stats::Stats;
 
-/// Closes the ledger, writes the summary and says what ended the run early. Returns how the process should exit.
+/// Writes the summary, says what ended the run early, and closes the ledger. Returns how the process should exit.
 pub(super) fn report(driven: DrivenRun) -> Exit {
     let DrivenRun {
         context,
@@ -26,6 +27,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         events,
         metrics,
         beside,
+        signals,
     } = driven;
     let Context {
         identity,
@@ -44,7 +46,8 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         kept,
         warning,
         answers_wait,
-    } = ledger.close(&stats, left.any, beside);
+        last_act,
+    } = ledger.settle(&stats, left.any, beside);
     let output = still_there(left.output);
     let summary = RunSummary {
         identity: &identity,
@@ -72,12 +75,19 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         CountedReport::new(document, left.tally).finish(&left.name, &summary, &watch);
     }
     say_last(error.as_ref(), warning.as_ref(), left.warnings.into_iter());
-    let exit = match watch.accepted.exit(&stats) {
+    let exit = exit(&watch, &stats, answers_wait);
+    end_for_machines(metrics, log, exit, &stats, events.elapsed());
+    let _ = last_act.finish().inspect_err(warn_of);
+    signals.run_is_over();
+    exit
+}
+
+/// How the process should exit. `answers_wait` for the ledger's server.
+fn exit(watch: &WatchConfig, stats: &Stats, answers_wait: bool) -> Exit {
+    match watch.accepted.exit(stats) {
         Exit::Complete | Exit::SomeFailed if answers_wait => Exit::Stopped,
         exit => exit,
-    };
-    end_for_machines(metrics, log, exit, &stats, events.elapsed());
-    exit
+    }
 }
 
 /// Leaves the end of the run in its metrics and its log.
@@ -99,11 +109,11 @@ fn end_for_machines(
 /// Says what ended the run early, then the warnings.
 fn say_last(
     error: Option<&Error>,
-    left_over: Option<&Error>,
+    waiting: Option<&Error>,
     warnings: impl Iterator<Item = String>,
 ) {
     error.into_iter().for_each(tell_error);
-    left_over.into_iter().for_each(warn_of);
+    waiting.into_iter().for_each(warn_of);
     warnings.for_each(|warning| warn(&warning));
 }
 

@@ -1,5 +1,6 @@
 //! Signals that stop a run: the first one in order, the second immediately.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, timeout};
 
 use super::super::signals::{OnHangUp, Signals};
+use super::last_words::LastWords;
 use super::log::LogSignals;
 use super::threads::spawn;
 use crate::base::error::{Error, Exit, Result, Signal};
@@ -32,7 +34,13 @@ struct SignalState {
     /// The first signal.
     first: OnceLock<Signal>,
     /// The last words, at the second signal. There are none until rows run.
-    last_words: OnceLock<String>,
+    last_words: OnceLock<LastWords>,
+    /// All rows are done, and no signal came in time to stop the run.
+    rows_are_done: AtomicBool,
+    /// It was said that the run is finishing.
+    said_finishing: AtomicBool,
+    /// The process is about to exit by itself.
+    is_over: AtomicBool,
 }
 
 impl StopSignals {
@@ -78,12 +86,39 @@ impl StopSignals {
     ///
     /// # Errors
     /// There was a signal, so the run must not start.
-    pub(super) fn run_starts(&self, last_words: String) -> Result<()> {
+    pub(super) fn run_starts(&self, last_words: LastWords) -> Result<()> {
         self.check()?;
         let Self(shared) = self;
         // Set once, as there is one run.
         let _ = shared.last_words.set(last_words);
         Ok(())
+    }
+
+    /// No more rows run, and the run stops for no signal any more. Unless it was `stopped`, all rows are done.
+    pub(super) fn rows_ended(&self, stopped: bool) {
+        let Self(shared) = self;
+        if stopped {
+            return;
+        }
+        shared.rows_are_done.store(true, Ordering::SeqCst);
+        // It came while the files got their names.
+        if shared.first.get().is_some() {
+            shared.say_finishing();
+        }
+    }
+
+    /// The run is finished: a signal ends nothing any more.
+    pub(super) fn run_is_over(&self) {
+        self.0.is_over.store(true, Ordering::SeqCst);
+    }
+}
+
+impl SignalState {
+    /// Says, once, that the first signal comes too late to stop the run.
+    fn say_finishing(&self) {
+        if !self.said_finishing.swap(true, Ordering::SeqCst) {
+            tell("rescore: all rows are done, finishing; another signal stops immediately");
+        }
     }
 }
 
@@ -91,10 +126,16 @@ async fn listen(mut signals: LoggedSignals, stops: &UnboundedSender<Stop>, state
     let SignalState {
         first: came,
         last_words,
+        rows_are_done,
+        is_over,
+        ..
     } = state;
     let first = signals.next().await;
     let since = Instant::now();
     let _ = came.set(first);
+    if rows_are_done.load(Ordering::SeqCst) {
+        state.say_finishing();
+    }
     // Nobody receives it when the run is already over.
     let _ = stops.send(Stop {
         reason: first.into(),
@@ -111,8 +152,11 @@ async fn listen(mut signals: LoggedSignals, stops: &UnboundedSender<Stop>, state
         Some(last) => last,
         None => signals.second(first, since).await,
     };
+    if is_over.load(Ordering::SeqCst) {
+        return;
+    }
     match last_words.get() {
-        Some(last_words) => tell(last_words),
+        Some(last_words) => tell(&last_words.say(rows_are_done.load(Ordering::SeqCst))),
         None => tell_error(&before_the_first_call(last)),
     }
     if let Some(log) = &signals.log {

@@ -358,11 +358,27 @@ impl Database {
         transaction.commit()
     }
 
-    /// The run can be continued, and has lost no answers itself. Its summary says what may be billed twice.
+    /// No call is out any more: a kill loses no answer from now on.
+    fn end_calls(&mut self) -> rusqlite::Result<()> {
+        let WriteScope {
+            checksums,
+            run,
+            own,
+            ..
+        } = &mut self.scope;
+        if !*own {
+            return Ok(());
+        }
+        let transaction = writing(&self.connection)?;
+        run.calls = self.lost_calls.saturating_sub(self.counted);
+        run.record_stop(&transaction, *checksums)?;
+        transaction.commit()
+    }
+
+    /// The run can be continued. Its summary says what may be billed twice.
     fn stop_run(&mut self, only_failed: bool) -> rusqlite::Result<()> {
         let WriteScope { checksums, run, .. } = &mut self.scope;
         let transaction = writing(&self.connection)?;
-        run.calls = self.lost_calls.saturating_sub(self.counted);
         run.maybe_billed_twice = 0;
         run.only_failed = only_failed;
         run.record_stop(&transaction, *checksums)?;
@@ -432,13 +448,24 @@ impl Store for Database {
         self.failing.extend(keys);
     }
 
-    fn end(&mut self, end: RunEnd) {
+    fn leave(&mut self, end: RunEnd) {
         // No call is out any more.
         self.space = Space::Kept(None);
         // If this fails, the next run searches for the limit itself.
         let _ = self.limits.record_last(&self.connection);
         // If this fails, the next run takes requests that always fail for an outage, and waits.
         let _ = self.record_failing();
+        // If this fails, the next run counts calls that have ended.
+        let _ = self.end_calls();
+        // If this fails, others find out that the worker is gone.
+        let _ = self.end_worker();
+        if matches!(end, RunEnd::Finished(_)) {
+            // Closing the database would copy its log, after the run's last act. If this fails, it does.
+            let _ = self.connection.execute_batch("PRAGMA wal_checkpoint");
+        }
+    }
+
+    fn end(&mut self, end: RunEnd) {
         // If this fails, the next run to the same output takes itself for this one and continues it, or counts calls that have
         // ended or were counted. That is not worth failing for when every row is written.
         let _ = match end {
@@ -449,8 +476,6 @@ impl Store for Database {
             }
             RunEnd::Stopped => Ok(()),
         };
-        // If this fails, others find out that the worker is gone.
-        let _ = self.end_worker();
     }
 
     fn count(&self) -> Option<AnswerCounts> {

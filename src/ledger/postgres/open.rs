@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+
 use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
@@ -31,7 +31,7 @@ use crate::ledger::lease::LeaseTerms;
 use crate::ledger::named_ledger::ServerSettings;
 use crate::ledger::request_key::{RequestHasher, RunId};
 use crate::ledger::settings::{LedgerSettings, Reuse};
-use crate::ledger::store::AnswerCounts;
+use crate::ledger::write_thread::EndingThread;
 use crate::ledger::writer::{LedgerWriter, WriterSettings};
 use crate::raw_json::Pointer;
 use crate::telemetry::shared_pace::SharedPace;
@@ -54,8 +54,8 @@ pub(crate) struct OpenServer {
 
 /// A ledger on a server that gets a run's answers.
 pub(crate) struct StartedServer {
-    /// Gets something when the writer's thread has ended.
-    pub(crate) counts: Receiver<Option<AnswerCounts>>,
+    /// Ends the writer's thread.
+    pub(in crate::ledger) thread: EndingThread,
     /// Makes answers durable.
     pub(crate) writer: LedgerWriter,
     /// Knows whether the server answers.
@@ -206,9 +206,9 @@ impl OpenServer {
         };
         let contact = Arc::clone(&self.contact);
         let store = ServerStore::new(self.server, self.contact, scope, judge, self.spill);
-        let (writer, counts) = LedgerWriter::start(store, settings)?;
+        let (writer, thread) = LedgerWriter::start(store, settings)?;
         Ok(StartedServer {
-            counts,
+            thread,
             writer,
             contact,
         })

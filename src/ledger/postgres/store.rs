@@ -73,6 +73,8 @@ pub(super) struct ServerStore {
     stored_limit: Option<Limit>,
     /// What the server has of the rows that may be billed twice.
     stored_double_bills: i64,
+    /// The worker has left in order: the server has all answers.
+    has_left: bool,
 }
 
 impl ServerStore {
@@ -98,6 +100,7 @@ impl ServerStore {
             limit: None,
             stored_limit: None,
             stored_double_bills,
+            has_left: false,
         }
     }
 
@@ -403,7 +406,7 @@ impl Store for ServerStore {
     /// Which users a service fails on is not shared.
     fn add_failing(&mut self, _: Vec<RequestKey>) {}
 
-    fn end(&mut self, end: RunEnd) {
+    fn leave(&mut self, end: RunEnd) {
         self.contact.end();
         let (server, stopped) = (
             Arc::clone(&self.server),
@@ -420,16 +423,24 @@ impl Store for ServerStore {
             let _ = self.spill.leave_claims(self.worker.id(), stopped, doubtful);
             return;
         }
-        // If these fail, the next run takes itself for this one and continues it, counts once more what this one has counted, or
-        // searches for the limit itself.
-        let ended = if stopped {
-            // Its summary says so.
+        self.has_left = true;
+        // If this fails, the next run searches for the limit itself.
+        let _ = self.store_limit();
+    }
+
+    fn end(&mut self, end: RunEnd) {
+        // Answers that wait on this machine are brought in by the run that continues.
+        if !self.has_left {
+            return;
+        }
+        // If this fails, the next run takes itself for this one and continues it, or counts once more what this one has counted.
+        let _ = if matches!(end, RunEnd::Finished(_)) {
+            self.scope.run.forget(&self.server)
+        } else {
+            // Its summary has said so.
             self.scope.run.maybe_billed_twice = 0;
             self.store_double_bills()
-        } else {
-            self.scope.run.forget(&server)
         };
-        let _ = ended.and_then(|()| self.store_limit());
     }
 
     fn count(&self) -> Option<AnswerCounts> {

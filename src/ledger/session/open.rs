@@ -263,9 +263,9 @@ impl OpenLedger {
             // syncs, and with all of them calls would have to wait during each sync.
             enough: self.in_flight.get().saturating_mul(3) / 4,
         };
-        let (writer, counts) = LedgerWriter::start(store(self.database), settings)?;
+        let (writer, thread) = LedgerWriter::start(store(self.database), settings)?;
         self.new_file.keep();
-        Ok((RunningLedger::new(self.claim, counts), writer))
+        Ok((RunningLedger::new(self.claim, thread), writer))
     }
 }
 

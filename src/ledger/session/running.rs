@@ -4,24 +4,22 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 #[cfg(feature = "postgres")]
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use super::closed::{ClosedLedger, Removal};
+use super::settled::{EndMark, SettledLedger};
 use crate::base::error::{Error, Result};
 use crate::ledger::db::connect::{self, Connect, Mode};
 use crate::ledger::db::schema::LedgerInfo;
 use crate::ledger::db::{errors, outputs};
-use crate::ledger::file;
 use crate::ledger::location::ClaimedLocation;
 #[cfg(feature = "postgres")]
 use crate::ledger::postgres::{ServerContact, WaitingAnswers};
-use crate::ledger::store::AnswerCounts;
+use crate::ledger::write_thread::EndingThread;
 
 /// A ledger that gets a run's answers through its [`LedgerWriter`](crate::ledger::writer::LedgerWriter).
 pub struct RunningLedger {
-    /// Gets the number of answers when the writer's thread has ended.
-    counts: Receiver<Option<AnswerCounts>>,
+    thread: EndingThread,
     place: RunningPlace,
 }
 
@@ -35,23 +33,20 @@ enum RunningPlace {
 }
 
 impl RunningLedger {
-    pub(super) const fn new(
-        claim: ClaimedLocation,
-        counts: Receiver<Option<AnswerCounts>>,
-    ) -> Self {
+    pub(super) const fn new(claim: ClaimedLocation, thread: EndingThread) -> Self {
         let place = RunningPlace::File(claim);
-        Self { counts, place }
+        Self { thread, place }
     }
 
     /// On the server of this address, as it may be shown.
     #[cfg(feature = "postgres")]
     pub(in crate::ledger) fn on_server(
         shown: PathBuf,
-        counts: Receiver<Option<AnswerCounts>>,
+        thread: EndingThread,
         contact: Arc<ServerContact>,
     ) -> Self {
         let place = RunningPlace::Server(shown, contact);
-        Self { counts, place }
+        Self { thread, place }
     }
 
     #[cfg_attr(
@@ -94,19 +89,89 @@ impl RunningLedger {
         self.claim().is_some_and(ClaimedLocation::is_own)
     }
 
-    /// Records how this run is about to leave its files.
+    /// What records how this run leaves its files; `None` where nothing of them is remembered.
+    #[must_use]
+    pub(crate) fn outputs(&self) -> Option<OutputRecorder> {
+        let claim = self.claim().filter(|claim| !claim.is_scratch())?;
+        Some(OutputRecorder(claim.path().to_owned()))
+    }
+
+    /// Whether its file is damaged, so that no run can continue with it. All of it is read.
+    #[must_use]
+    pub(crate) fn is_damaged(&self) -> bool {
+        { self.claim() }.is_some_and(|claim| connect::is_damaged(claim.path()))
+    }
+
+    /// Waits until everything is durable, once its writer is gone, and decides what becomes of it: the run's own is removed
+    /// as `removal` says, another one never. The writer's thread gets this long, on a disk that may hang.
+    #[must_use]
+    pub fn settle(self, removal: Removal, patience: Duration) -> SettledLedger {
+        let counts = self.thread.counts(patience);
+        let hangs = counts.is_err();
+        let counts = counts.ok().flatten();
+        let own = self.claim().filter(|claim| claim.is_own());
+        let (left, end_mark) = match (self.claim(), own, counts) {
+            // The thread is still using the files: they stay.
+            (_, Some(_), _) if hangs => (ClosedLedger::Kept(None), EndMark::Nothing),
+            // A ledger that was removed from outside is not reported.
+            (Some(claim), ..) if claim.is_scratch() || !claim.path().exists() => {
+                (ClosedLedger::Removed, EndMark::Record)
+            }
+            (_, Some(own), Some(counts)) if removal.applies_to(counts) => (
+                ClosedLedger::Removed,
+                EndMark::Remove(own.path().to_owned()),
+            ),
+            _ if hangs => (ClosedLedger::Kept(None), EndMark::Nothing),
+            _ => (
+                ClosedLedger::Kept(counts.map(|counts| counts.ours)),
+                EndMark::Record,
+            ),
+        };
+        let waiting = self.waiting();
+        let claim = match self.place {
+            RunningPlace::File(claim) => Some(claim),
+            #[cfg(feature = "postgres")]
+            RunningPlace::Server(..) => None,
+        };
+        SettledLedger {
+            left,
+            waiting,
+            end_mark,
+            thread: self.thread,
+            patience,
+            _claim: claim,
+        }
+    }
+
+    /// That answers wait on this machine for the ledger's server.
+    #[cfg(feature = "postgres")]
+    fn waiting(&self) -> Option<Error> {
+        let RunningPlace::Server(shown, contact) = &self.place else {
+            return None;
+        };
+        let WaitingAnswers { words, hint } = contact.waiting()?;
+        let url = shown.display();
+        Some(Error::stopped(format!("{words} for the ledger `{url}`")).hint(hint))
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    #[allow(clippy::unused_self, reason = "only a server has another answer")]
+    const fn waiting(&self) -> Option<Error> {
+        None
+    }
+}
+
+/// Records in a ledger how a run leaves its files.
+#[derive(Debug, Clone)]
+pub(crate) struct OutputRecorder(PathBuf);
+
+impl OutputRecorder {
+    /// Records how the run over this input is about to leave these files.
     ///
     /// # Errors
     /// Exit code 3: the ledger cannot be written. Then the same command does not recognise the files.
-    pub(crate) fn record_outputs(
-        &self,
-        files: &[(PathBuf, Metadata)],
-        input: Option<&Path>,
-    ) -> Result<()> {
-        let Some(path) = self.claim().map(ClaimedLocation::path) else {
-            // A server knows nothing of files.
-            return Ok(());
-        };
+    pub(crate) fn record(&self, files: &[(PathBuf, Metadata)], input: Option<&Path>) -> Result<()> {
+        let Self(path) = self;
         Connect::to(Mode::Write)
             .open(path)
             .and_then(|connection| {
@@ -117,46 +182,5 @@ impl RunningLedger {
                 Error::stopped(format!("cannot write the ledger `{}`", path.display()))
                     .because(errors::as_io_error(&error))
             })
-    }
-
-    /// Whether its file is damaged, so that no run can continue with it. All of it is read.
-    #[must_use]
-    pub(crate) fn is_damaged(&self) -> bool {
-        { self.claim() }.is_some_and(|claim| connect::is_damaged(claim.path()))
-    }
-
-    /// Closes it, once its writer is gone. The run's own is removed as `removal` says, another one never. The writer's
-    /// thread gets this long to close the database, on a disk that may hang.
-    ///
-    /// # Errors
-    /// It should be removed and cannot be.
-    pub fn close(self, removal: Removal, patience: Duration) -> Result<ClosedLedger> {
-        let counts = match self.counts.recv_timeout(patience) {
-            Ok(counts) => counts,
-            // The thread is still using the files: they stay.
-            Err(_) if self.is_own() => return Ok(ClosedLedger::Kept(None)),
-            Err(_) => None,
-        };
-        #[cfg(feature = "postgres")]
-        if let RunningPlace::Server(shown, contact) = &self.place
-            && let Some(WaitingAnswers { words, hint }) = contact.waiting()
-        {
-            let url = shown.display();
-            return Err(Error::stopped(format!("{words} for the ledger `{url}`")).hint(hint));
-        }
-        let Some(path) = self.claim().map(ClaimedLocation::path) else {
-            return Ok(ClosedLedger::Kept(None));
-        };
-        // A ledger that was removed from outside is not reported.
-        if self.is_scratch() || !path.exists() {
-            return Ok(ClosedLedger::Removed);
-        }
-        if self.is_own() && counts.is_some_and(|counts| removal.applies_to(counts)) {
-            file::remove(path).map_err(|e| {
-                Error::stopped(format!("cannot remove `{}`", path.display())).because(e)
-            })?;
-            return Ok(ClosedLedger::Removed);
-        }
-        Ok(ClosedLedger::Kept(counts.map(|counts| counts.ours)))
     }
 }

@@ -276,11 +276,11 @@ fn what_was_taken_over_counts_for_the_next_run_until_a_call_for_it_has_ended() {
     let mut stopped = Process::start(&place);
     assert_eq!(stopped.claim([2, 3, 4]), [TAKEN_OVER, TAKEN_OVER, OURS]);
     stopped.release_as(&[2], true);
-    stopped.database.end(RunEnd::Stopped);
+    stopped.database.leave(RunEnd::Stopped);
     let mut last = Process::start(&place);
     assert_eq!(last.claim([2, 3, 4]), [TAKEN_OVER, TAKEN_OVER, OURS]);
     last.answer(&[2, 3, 4]);
-    last.database.end(RunEnd::Stopped);
+    last.database.leave(RunEnd::Stopped);
     let mut fresh = Process::start_fresh(&place);
     assert_eq!(fresh.claim([1, 2, 3, 4]), [OURS, OURS, OURS, OURS]);
 }

@@ -41,7 +41,8 @@ fn a_file_is_recognised_by_its_path_its_input_and_how_it_was_left() {
     let record = |name: &str, of: &str| {
         let run = TestRun::new(place.own());
         let files = [(place.path(name), place.path(of).metadata().unwrap())];
-        run.ledger.record_outputs(&files, Some(&input)).unwrap();
+        let outputs = run.ledger.outputs().unwrap();
+        outputs.record(&files, Some(&input)).unwrap();
         run.close(Removal::Never);
     };
     assert_eq!(state("scored.csv", Some(&input)), OutputState::Absent);

@@ -177,7 +177,10 @@ impl TestRun {
 
     pub(super) fn close(self, removal: Removal) -> ClosedLedger {
         drop(self.writer);
-        self.ledger.close(removal, PATIENCE).unwrap()
+        let settled = self.ledger.settle(removal, PATIENCE);
+        let left = settled.left();
+        settled.finish().unwrap();
+        left
     }
 }
 

@@ -40,6 +40,8 @@ impl Store for ObservedStore {
 
     fn add_failing(&mut self, _: Vec<RequestKey>) {}
 
+    fn leave(&mut self, _: RunEnd) {}
+
     fn end(&mut self, _: RunEnd) {}
 
     fn count(&self) -> Option<AnswerCounts> {

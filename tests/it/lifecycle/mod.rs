@@ -3,6 +3,8 @@
 mod accepted_failures;
 mod cost;
 mod ended_at_once;
+#[cfg(unix)]
+mod finishing;
 mod input_limits;
 mod kills;
 mod limits;

@@ -8,5 +8,5 @@ mod prepared;
 mod running;
 
 pub(super) use plan::{CallShape, LedgerPlace, LedgerPlan};
-pub(super) use prepared::PreparedLedger;
+pub(super) use prepared::{LedgerLastWords, PreparedLedger};
 pub(super) use running::{LedgerEnd, RunLedger};

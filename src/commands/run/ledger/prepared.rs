@@ -1,7 +1,7 @@
 //! The run's ledger before the run starts: open, while nothing in it has changed. It knows what may be replaced, and what
 //! earlier runs left.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tokio::sync::watch;
 
@@ -29,6 +29,29 @@ pub(in crate::commands::run) struct PreparedLedger {
     pub(super) sandbox: bool,
     /// Held as long as the run lasts, whichever ledger it has; `None` where rows go to a stream.
     pub(super) lock: Option<OutputLock>,
+}
+
+/// What a run that is ended immediately leaves in its ledger.
+pub(in crate::commands::run) struct LedgerLastWords {
+    /// Where it is, for people.
+    place: PathBuf,
+    is_file: bool,
+    sandbox: bool,
+    fresh: bool,
+}
+
+impl LedgerLastWords {
+    /// The words; `None` if it has been removed.
+    pub(in crate::commands::run) fn say(&self) -> Option<String> {
+        (!self.is_file || self.place.exists()).then(|| {
+            format!(
+                "`{}` has the {}answers that reached the disk; {} continues from there",
+                shown(&self.place),
+                if self.sandbox { "" } else { "paid " },
+                same_command(self.fresh)
+            )
+        })
+    }
 }
 
 impl PreparedLedger {
@@ -183,14 +206,13 @@ impl PreparedLedger {
     }
 
     /// What stays of a run that is ended immediately; `None` where no answers do.
-    pub(in crate::commands::run) fn last_words(&self) -> Option<String> {
-        let path = self.facts.place.as_ref()?;
-        Some(format!(
-            "`{}` has the {}answers that reached the disk; {} continues from there",
-            shown(path),
-            if self.sandbox { "" } else { "paid " },
-            same_command(self.is_fresh())
-        ))
+    pub(in crate::commands::run) fn last_words(&self) -> Option<LedgerLastWords> {
+        Some(LedgerLastWords {
+            place: self.facts.place.clone()?,
+            is_file: !self.ledger.as_ref()?.is_on_server(),
+            sandbox: self.sandbox,
+            fresh: self.is_fresh(),
+        })
     }
 
     /// The stage that looks rows up in it.

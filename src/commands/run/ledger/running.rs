@@ -1,12 +1,14 @@
-//! The run's ledger while rows run, and its end.
+//! The run's ledger while rows run, and its end, in two steps: what the summary must know, and the run's last act.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::disk_space::{self, HowFar};
 use super::super::unfinished_files::UnfinishedFiles;
-use crate::base::error::{Error, Exit};
-use crate::ledger::{ClosedLedger, FinishedRun, OutputLock, Removal, RunEnd, RunningLedger};
+use crate::base::error::{Error, Exit, Result};
+use crate::ledger::{
+    ClosedLedger, FinishedRun, OutputLock, Removal, RunEnd, RunningLedger, SettledLedger,
+};
 use crate::observe::{KeptKind, KeptLedger};
 use crate::output::{Sealed, partial_of};
 use crate::telemetry::event::CancelReason;
@@ -25,8 +27,8 @@ pub(in crate::commands::run) struct RunLedger {
     was_left: bool,
     /// The service recognises the run's requests.
     recognised: bool,
-    /// Released when the ledger is closed.
-    _lock: Option<OutputLock>,
+    /// Released at the end of the run.
+    lock: Option<OutputLock>,
 }
 
 impl RunLedger {
@@ -44,18 +46,25 @@ impl RunLedger {
             fresh,
             was_left,
             recognised,
-            _lock: lock,
+            lock,
         }
     }
 
-    /// Records how the run over this input is about to leave its files.
-    pub(in crate::commands::run) fn record(&self, files: &[Sealed], input: Option<&Path>) {
-        if let Some(ledger) = self.ledger.as_ref().filter(|ledger| !ledger.is_scratch()) {
+    /// What records how the run over this input is about to leave its files.
+    pub(in crate::commands::run) fn recorder(
+        &self,
+        input: Option<PathBuf>,
+    ) -> impl Fn(&[Sealed]) + use<> {
+        let outputs = self.ledger.as_ref().and_then(RunningLedger::outputs);
+        move |files| {
+            let Some(outputs) = &outputs else {
+                return;
+            };
             // They keep these names if another program has put a file at their path.
             let partials = { files.iter() }.map(|(path, state)| (partial_of(path), state.clone()));
             let files: Vec<_> = files.iter().cloned().chain(partials).collect();
             // If this fails, the same command will refuse to replace them. That is better than failing the run here.
-            let _ = ledger.record_outputs(&files, input);
+            let _ = outputs.record(&files, input.as_deref());
         }
     }
 
@@ -92,15 +101,43 @@ impl RunLedger {
         })
     }
 
-    /// Closes the ledger, after its writer has gone. `rows_stay` when there is an output, whole or not.
-    pub(in crate::commands::run) fn close(
+    /// When the run's own ledger is removed.
+    fn removal(&self, stats: &Stats, rows_stay: bool, beside: UnfinishedFiles) -> Removal {
+        if self.was_left || beside.any() {
+            // Other outputs of the directory need the answers.
+            Removal::Never
+        } else if stats.exit() == Exit::Complete && stats.is_finished() {
+            Removal::WhenUsed(match stats.skipped {
+                0 => stats.known + stats.answered,
+                // Their answers are in it, and were used before.
+                _ => u64::MAX,
+            })
+        } else if rows_stay || (self.recognised && stats.calls > 0) {
+            // Without a ledger the next run would refuse to replace them, or the service could not recognise its calls.
+            Removal::Never
+        } else {
+            Removal::WhenEmpty
+        }
+    }
+
+    /// Has everything in the ledger be durable, after its writer has gone. `rows_stay` when there is an output, whole or not.
+    pub(in crate::commands::run) fn settle(
         self,
         stats: &Stats,
         rows_stay: bool,
         beside: UnfinishedFiles,
     ) -> LedgerEnd {
+        let removal = self.removal(stats, rows_stay, beside);
         let Some(ledger) = self.ledger else {
-            return LedgerEnd::default();
+            return LedgerEnd {
+                kept: None,
+                warning: None,
+                answers_wait: false,
+                last_act: LastAct {
+                    ledger: None,
+                    _lock: self.lock,
+                },
+            };
         };
         let patience = if stats.terminated {
             LAST_COMMIT
@@ -115,21 +152,6 @@ impl RunLedger {
             (false, false) => KeptKind::Shared,
         };
         let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
-        let removal = if self.was_left || beside.any() {
-            // Other outputs of the directory need the answers.
-            Removal::Never
-        } else if stats.exit() == Exit::Complete && stats.is_finished() {
-            Removal::WhenUsed(match stats.skipped {
-                0 => stats.known + stats.answered,
-                // Their answers are in it, and were used before.
-                _ => u64::MAX,
-            })
-        } else if rows_stay || (self.recognised && stats.calls > 0) {
-            // Without a ledger the next run would refuse to replace them, or the service could not recognise its calls.
-            Removal::Never
-        } else {
-            Removal::WhenEmpty
-        };
         let (fresh, billed_once) = (self.fresh, self.recognised && kind == KeptKind::Own);
         let kept = |answers| {
             let is_there = |path: &PathBuf| on_server || path.symlink_metadata().is_ok();
@@ -142,28 +164,48 @@ impl RunLedger {
                 damaged,
             })
         };
-        match ledger.close(removal, patience) {
-            Ok(ClosedLedger::Kept(answers)) => LedgerEnd {
-                kept: kept(answers),
-                ..LedgerEnd::default()
+        let mut settled = ledger.settle(removal, patience);
+        let warning = settled.waiting();
+        LedgerEnd {
+            kept: match settled.left() {
+                ClosedLedger::Kept(answers) => kept(answers),
+                ClosedLedger::Removed => None,
             },
-            Ok(ClosedLedger::Removed) => LedgerEnd::default(),
-            Err(error) => LedgerEnd {
-                kept: on_server.then(|| kept(None)).flatten(),
-                warning: Some(error),
-                answers_wait: on_server,
+            answers_wait: warning.is_some(),
+            warning,
+            last_act: LastAct {
+                ledger: Some(settled),
+                _lock: self.lock,
             },
         }
     }
 }
 
-/// How a ledger ended.
-#[derive(Default)]
+/// A ledger in which everything is durable, but for how the run has ended.
 pub(in crate::commands::run) struct LedgerEnd {
     /// What stays of it.
     pub(in crate::commands::run) kept: Option<KeptLedger>,
-    /// A warning that it should have been removed and was not, or that answers wait for its server.
+    /// A warning that answers wait for its server.
     pub(in crate::commands::run) warning: Option<Error>,
     /// Answers wait for its server: other machines would pay for them again.
     pub(in crate::commands::run) answers_wait: bool,
+    pub(in crate::commands::run) last_act: LastAct,
+}
+
+/// What makes a run finished, once all its files are written. The same command continues a run that is killed before, and
+/// makes no call for a row that has its verdict.
+pub(in crate::commands::run) struct LastAct {
+    ledger: Option<SettledLedger>,
+    /// Released last.
+    _lock: Option<OutputLock>,
+}
+
+impl LastAct {
+    /// Ends the run in its ledger.
+    ///
+    /// # Errors
+    /// The ledger should be removed and cannot be.
+    pub(in crate::commands::run) fn finish(self) -> Result<()> {
+        self.ledger.map_or(Ok(()), SettledLedger::finish)
+    }
 }

@@ -246,7 +246,8 @@ impl TestRun {
         } else {
             Removal::WhenEmpty
         };
-        ledger.close(removed, Duration::from_secs(30)).unwrap();
+        let settled = ledger.settle(removed, Duration::from_secs(30));
+        settled.finish().unwrap();
         let output = match (failing_output, written.output) {
             (Some(failing_output), _) => failing_output.0.lock().unwrap().bytes.clone(),
             (None, Some(path)) => fs::read(path).unwrap(),
