@@ -18,7 +18,7 @@ pub(super) fn init(settings: &InitSettings) -> Result<String> {
         let file = shown(file);
         let _ = write!(
             text,
-            "\nmade its secret in {file}: copy this file to every machine that uses the ledger, and keep a copy in a safe place\nwithout it the answers are of no use, and everybody would be paid for again"
+            "\nits secret is in {file}: copy this file to every machine that uses the ledger, and keep a copy in a safe place\nwithout it the answers are of no use, and everybody would be paid for again"
         );
     }
     let grants = &settings.grants;

@@ -101,8 +101,8 @@ pub(super) fn run_rows<S: Service>(
     Ok(end_files(scorer.events(), writer, error, record, lookup))
 }
 
-/// Tells the ledger how the run ends once its files are written. With an output in the directory that is not complete, it is still the run that
-/// continues.
+/// Tells the ledger how the run ends once its files are written. With an output in the directory that is not complete, it is
+/// still the run that continues.
 pub(super) fn finish<S>(scorer: &Scorer<S>, beside: UnfinishedFiles) {
     scorer.end(
         scorer

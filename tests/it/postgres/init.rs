@@ -17,7 +17,7 @@ fn a_ledger_is_made_once_with_a_secret_that_nobody_else_may_read() {
     let url = database.url();
     let init = || place.rescore(["ledger", "init", &url, "--ledger-secret-file", "secret"]);
     init().done().exits(0).prints(&format!(
-        "{url}: made the ledger\nmade its secret in secret: "
+        "{url}: made the ledger\nits secret is in secret: "
     ));
     let secret = place.text("secret");
     assert_eq!(secret.trim_end().len(), 64);
