@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
 use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
