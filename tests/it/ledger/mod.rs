@@ -13,6 +13,7 @@ mod in_step;
 mod killed;
 mod many_kills;
 mod older_answers;
+mod other_accounts;
 mod other_requests;
 mod resume;
 mod shared;
