@@ -19,7 +19,7 @@ pub(in crate::pace) struct Observed {
     pub(in crate::pace) rate_used: bool,
     /// A call had to wait for another one to end.
     pub(in crate::pace) in_flight_used: bool,
-    /// Calls that are out.
+    /// Calls that are out, and those whose end is still to be taken in.
     pub(in crate::pace) out: usize,
 }
 
@@ -88,6 +88,7 @@ impl Controller {
 
     /// A call of a worker failed. Whether the service is down each worker decides for itself.
     pub(in crate::pace) fn failed_elsewhere(&mut self, now: Duration, call: Call, timed_out: bool) {
+        self.out = self.out.saturating_sub(1);
         // Calls are counted in order: the later ones would wait for this one.
         self.random
             .ended(call.number, FirstTryOutcome::NotCounted, self.out);

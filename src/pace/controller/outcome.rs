@@ -21,16 +21,16 @@ impl Controller {
         tried: Try,
         fraction: f64,
     ) -> Option<PaceEvent> {
-        self.out = self.out.saturating_sub(1);
-        if self.single == Some(call.began) {
-            self.single = None;
-        }
         let outcome = match outcome {
             CallOutcome::BusyOrAway if self.is_busy(now, call, tried) => {
                 CallOutcome::Throttled(None)
             }
             other => other,
         };
+        self.out = self.out.saturating_sub(1);
+        if self.single == Some(call.began) {
+            self.single = None;
+        }
         let first_try = match (outcome, tried) {
             (CallOutcome::Answered, Try::First) => FirstTryOutcome::Accepted(call.began),
             (CallOutcome::Answered, _) => FirstTryOutcome::AcceptedLater(call.began),
@@ -107,13 +107,15 @@ impl Controller {
         change
     }
 
-    /// Whether a bare 503 to this call asks for fewer calls, or is about its row, and does not show an outage.
+    /// Whether a bare 503 to this call, which still counts as out, asks for fewer calls, or is about its row, and does not show
+    /// an outage.
     pub(in crate::pace) fn is_busy(&mut self, now: Duration, call: Call, tried: Try) -> bool {
         if tried.is_alone() {
             return !self.breaker.is_open();
         }
         let counts = call.began >= self.last_cut;
-        !self.unlimited && self.breaker.is_busy(call.began, now, self.out, counts)
+        let others = self.out.saturating_sub(1);
+        !self.unlimited && self.breaker.is_busy(call.began, now, others, counts)
     }
 
     /// The service is taken to be down, perhaps just by one worker: what was refused last was the beginning of it.

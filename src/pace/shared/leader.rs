@@ -140,7 +140,8 @@ impl Leader {
         let rate = self.controller.rate_search().value();
         observed.rate_used &= self.most_rate().is_none_or(|most| rate < most)
             && self.controller.is_search_used(self.time(now));
-        observed.out = self.workers.values().map(|one| one.out as usize).sum();
+        let out: usize = self.workers.values().map(|one| one.out as usize).sum();
+        observed.out = out + ended.len();
         self.controller.observe(observed);
         ended.sort_by_key(|(at, _)| *at);
         for (at, call) in ended {

@@ -10,9 +10,11 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use super::leader::Leader;
 use super::leading::{Lead, Leading};
 use super::member::Member;
 use super::memory_row::MemoryRow;
+use super::report::{Ended, ReportedCall, WorkerReport};
 use crate::pace::rate::Rate;
 use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::pace::{FoundLimit, Limit, PaceCause, Search};
@@ -400,4 +402,37 @@ fn after_a_pause_one_call_goes_first() {
         1,
         "the first was lost"
     );
+}
+
+#[test]
+fn the_leader_counts_a_call_that_is_out_once_others_have_ended() {
+    let mut row = MemoryRow::default();
+    let start = row.ask(ROW_CLOCK, &ask(1, 0, None));
+    let mut leader = Leader::new(limits(Rate::Auto), &start);
+    // One call is out all the time.
+    let mut paused_until = |at: Duration, ended: &[(Try, Ended)]| {
+        let ended = ended.iter().map(|(tried, how)| ReportedCall {
+            ago: 0,
+            took: 20_000,
+            epoch: leader.decision().epoch,
+            tried: *tried,
+            how: *how,
+        });
+        let report = WorkerReport {
+            out: 1,
+            ended: ended.collect(),
+            ..WorkerReport::default()
+        };
+        let now = ROW_CLOCK + at;
+        let _ = leader.step(now, &[(now, report)], || 0.5);
+        leader.decision().paused_until
+    };
+    let answered = (Try::First, Ended::Answered);
+    let busy_or_away = (Try::First, Ended::BusyOrAway);
+    let of_its_row = (Try::AgainAlone, Ended::Refused(None));
+    assert_eq!(paused_until(SECOND, &[answered; 3]), Duration::ZERO);
+    let first = paused_until(2 * SECOND, &[busy_or_away]);
+    assert!(first > ROW_CLOCK + 2 * SECOND, "right after a good answer");
+    let again = paused_until(4 * SECOND, &[of_its_row, busy_or_away]);
+    assert!(again > ROW_CLOCK + 4 * SECOND, "another call is still out");
 }
