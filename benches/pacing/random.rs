@@ -21,7 +21,7 @@ const FOUND: usize = 60;
 const MEASURED: usize = 20;
 /// With `--rate unlimited` nothing has to be found.
 const NOTHING_TO_FIND: usize = 10;
-/// The worst stretch is looked for from here on, in stretches of this length.
+/// The worst stretch is looked for from here on, and once more from when the pace must have been found; it is so long.
 const STARTED: usize = 10;
 const STRETCH: usize = 10;
 /// Seconds that all is quiet after a refusal whose pause is kept: the second that is asked for, and one call that goes
@@ -120,11 +120,20 @@ impl Runs {
             usize::try_from(done.time.as_secs()).unwrap()
         };
         let rate = counts.rate(end.saturating_sub(MEASURED)..end);
-        let worst = counts.worst(STRETCH, STARTED..end);
-        let worst = worst.map_or("no stretch of 10 s".to_owned(), |(from, worst)| {
-            let share = worst / possible;
-            format!("worst 10 s, from second {from}: {worst:.1}/s = {share:.3}")
-        });
+        let worst = |from| match counts.worst(STRETCH, from..end) {
+            Some((second, worst)) => {
+                let share = worst / possible;
+                format!("worst 10 s from second {from}: {worst:.1}/s = {share:.3}, at {second}")
+            }
+            None => format!("no 10 s from second {from}"),
+        };
+        let mut seconds = vec![STARTED, self.from];
+        seconds.dedup();
+        let worst = seconds
+            .into_iter()
+            .map(worst)
+            .collect::<Vec<_>>()
+            .join("; ");
         let (percent, refused) = (share * 100.0, words(self.refusal));
         let options: String = self
             .options
