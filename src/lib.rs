@@ -8,6 +8,9 @@
 // The documentation is made with the private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
+#[cfg(not(unix))]
+compile_error!("rescore needs Unix: file modes, the identity of files, signals and Unix sockets");
+
 mod analysis;
 mod base;
 mod cli;

@@ -3,24 +3,16 @@
 use std::fs::{self, Metadata};
 use std::path::Path;
 
-/// The identity of a file. On systems that do not have one, all files are equal.
+/// The identity of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileId(u64, u64);
 
 impl FileId {
     /// That of the file with this metadata.
     #[must_use]
-    #[cfg(unix)]
     pub(crate) fn of(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
         Self(metadata.dev(), metadata.ino())
-    }
-
-    /// That of the file with this metadata.
-    #[must_use]
-    #[cfg(not(unix))]
-    pub(crate) fn of(_: &Metadata) -> Self {
-        Self(0, 0)
     }
 
     /// That of the file that the path leads to. It is not opened: on some systems, closing it would end SQLite's locks.

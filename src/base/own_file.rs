@@ -119,7 +119,6 @@ pub(crate) fn cannot_make(path: &Path, error: Error) -> Error {
 /// Why this user can neither write to the file at `path` nor make files beside it; `None` where both can be done, or where
 /// that is not known.
 #[must_use]
-#[cfg(unix)]
 pub(crate) fn not_writable(path: &Path) -> Option<String> {
     use rustix::fs::{Access, access};
     use rustix::io::Errno;
@@ -135,16 +134,8 @@ pub(crate) fn not_writable(path: &Path) -> Option<String> {
     })
 }
 
-/// Why this user can neither write to a file nor make files beside it.
-#[must_use]
-#[cfg(not(unix))]
-pub(crate) fn not_writable(_: &Path) -> Option<String> {
-    None
-}
-
 /// Who may read and write a file: its permission bits.
 #[must_use]
-#[cfg(unix)]
 pub(crate) fn mode_of(metadata: &Metadata) -> u32 {
     use std::os::unix::fs::PermissionsExt;
     metadata.permissions().mode() & 0o777
@@ -154,7 +145,6 @@ pub(crate) fn mode_of(metadata: &Metadata) -> u32 {
 ///
 /// # Errors
 /// The file belongs to another user.
-#[cfg(unix)]
 pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let metadata = file.metadata()?;
@@ -169,12 +159,10 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
 }
 
 /// Makes `options` create files with this mode.
-#[cfg(unix)]
 pub(crate) fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
     std::os::unix::fs::OpenOptionsExt::mode(options, mode)
 }
 
-#[cfg(unix)]
 fn restrict(options: &mut OpenOptions, mode: u32) {
     use rustix::fs::OFlags;
     use std::os::unix::fs::OpenOptionsExt;
@@ -183,40 +171,12 @@ fn restrict(options: &mut OpenOptions, mode: u32) {
     with_mode(options, mode).custom_flags(flags.bits().cast_signed());
 }
 
-#[cfg(unix)]
 fn names(metadata: &Metadata) -> u64 {
     use std::os::unix::fs::MetadataExt;
     metadata.nlink()
 }
 
-/// Who may read and write a file; systems without such bits keep that elsewhere.
-#[must_use]
-#[cfg(not(unix))]
-pub(crate) fn mode_of(_: &Metadata) -> u32 {
-    0o777
-}
-
-/// Sets who may read and write an open file.
-#[cfg(not(unix))]
-pub(crate) fn set_mode(_: &File, _: u32) -> io::Result<()> {
-    Ok(())
-}
-
-/// Makes `options` create files with this mode.
-#[cfg(not(unix))]
-pub(crate) fn with_mode(options: &mut OpenOptions, _: u32) -> &mut OpenOptions {
-    options
-}
-
-#[cfg(not(unix))]
-fn restrict(_: &mut OpenOptions, _: u32) {}
-
-#[cfg(not(unix))]
-fn names(_: &Metadata) -> u64 {
-    1
-}
-
-#[cfg(all(test, unix))]
+#[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::os::unix::fs::symlink;

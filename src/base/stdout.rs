@@ -23,7 +23,6 @@ pub(crate) fn print(text: &str) -> Result<()> {
 ///
 /// # Errors
 /// Exit code 3.
-#[cfg(unix)]
 pub(crate) fn check() -> Result<()> {
     use rustix::fs::{OFlags, fcntl_getfl};
     match fcntl_getfl(std::io::stdout()) {
@@ -33,15 +32,6 @@ pub(crate) fn check() -> Result<()> {
         // If the system does not say, writing will.
         _ => Ok(()),
     }
-}
-
-/// Nothing is known of standard output before it is written.
-///
-/// # Errors
-/// None.
-#[cfg(not(unix))]
-pub(crate) fn check() -> Result<()> {
-    Ok(())
 }
 
 fn cannot_write() -> Error {

@@ -1,5 +1,5 @@
-//! The signals that end a run in order: SIGINT, SIGTERM and, on Linux, SIGHUP; elsewhere Ctrl-C. SIGXFSZ must not end it: the
-//! write that causes it fails, as on a full disk.
+//! The signals that end a run in order: SIGINT, SIGTERM and, on Linux, SIGHUP. SIGXFSZ must not end it: the write that causes
+//! it fails, as on a full disk.
 
 use std::io;
 
@@ -7,18 +7,14 @@ use crate::base::error::Signal;
 
 /// A listener for signals. It listens as long as it exists, so that no signal is lost between two waits.
 pub(super) struct Signals {
-    #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
-    #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
     /// `None` where SIGHUP keeps its default action.
-    #[cfg(unix)]
     hang_up: Option<tokio::signal::unix::Signal>,
 }
 
 impl Signals {
     /// Starts to listen; needs a runtime.
-    #[cfg(unix)]
     pub(super) fn listen(hang_up: OnHangUp) -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         // It stays caught after the listener is dropped.
@@ -33,14 +29,7 @@ impl Signals {
         })
     }
 
-    /// Starts to listen; needs a runtime.
-    #[cfg(not(unix))]
-    pub(super) fn listen(_: OnHangUp) -> io::Result<Self> {
-        Ok(Self {})
-    }
-
     /// The next signal.
-    #[cfg(unix)]
     pub(super) async fn next(&mut self) -> Signal {
         let hang_up = async {
             match &mut self.hang_up {
@@ -53,15 +42,6 @@ impl Signals {
             _ = self.terminate.recv() => Signal::Terminate,
             _ = hang_up => Signal::HangUp,
         }
-    }
-
-    /// The next signal.
-    #[cfg(not(unix))]
-    pub(super) async fn next(&mut self) -> Signal {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-        Signal::Interrupt
     }
 }
 
@@ -76,7 +56,6 @@ pub(super) enum OnHangUp {
 
 /// Whether SIGHUP is known not to be ignored. Under `nohup` it is ignored and must stay so. If the system does not
 /// say, nothing is changed.
-#[cfg(unix)]
 fn reacts_to_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -5,14 +5,12 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek};
-#[cfg(unix)]
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-#[cfg(unix)]
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::decompress::{self, TrailingGarbage, compression_of};
@@ -163,7 +161,6 @@ impl Source {
     pub(super) fn has_more(&self, within: Duration) -> bool {
         match &self.waits_for {
             WaitsFor::Nothing => true,
-            #[cfg(unix)]
             WaitsFor::Stream(stream) => is_readable(stream, within),
             WaitsFor::Unknown => false,
         }
@@ -191,26 +188,18 @@ enum WaitsFor {
     /// Nothing: it is a file.
     Nothing,
     /// The other side of this pipe.
-    #[cfg(unix)]
     Stream(OwnedFd),
     /// Unknown.
     Unknown,
 }
 
 impl WaitsFor {
-    #[cfg(unix)]
     fn stream(stream: &impl AsFd) -> Self {
         let stream = stream.as_fd().try_clone_to_owned();
         stream.map_or(Self::Unknown, Self::Stream)
     }
-
-    #[cfg(not(unix))]
-    fn stream<T>(_: &T) -> Self {
-        Self::Unknown
-    }
 }
 
-#[cfg(unix)]
 fn is_readable(stream: &OwnedFd, within: Duration) -> bool {
     let mut polled = [PollFd::new(stream, PollFlags::IN)];
     let within = Timespec::try_from(within).ok();
@@ -222,18 +211,11 @@ fn is_readable(stream: &OwnedFd, within: Duration) -> bool {
 const PIPE: u32 = 0o666;
 
 /// The file that a shell opened for us as standard input; `None` for a pipe.
-#[cfg(unix)]
 #[must_use]
 pub(crate) fn stdin_file() -> Option<Metadata> {
     let duplicate = io::stdin().as_fd().try_clone_to_owned();
     let metadata = duplicate.and_then(|file| File::from(file).metadata());
     metadata.ok().filter(Metadata::is_file)
-}
-
-#[cfg(not(unix))]
-#[must_use]
-pub(crate) const fn stdin_file() -> Option<Metadata> {
-    None
 }
 
 fn open_file(path: &Path) -> io::Result<(File, Metadata)> {

@@ -20,17 +20,10 @@ pub(super) fn is_holder(text: &str) -> bool {
 }
 
 /// The name of this machine, where it has one.
-#[cfg(unix)]
 pub(super) fn host() -> Option<String> {
     let name = rustix::system::uname();
     let name = name.nodename().to_str().ok()?;
     (!name.is_empty()).then(|| name.to_owned())
-}
-
-/// The name of this machine, where it has one.
-#[cfg(not(unix))]
-pub(super) fn host() -> Option<String> {
-    None
 }
 
 #[cfg(test)]

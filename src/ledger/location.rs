@@ -126,7 +126,6 @@ impl ClaimedLocation {
 
     /// Removes the temporary directory, if there is one, while everybody who needs the ledger has it open: without a name
     /// it disappears with the process, however that ends. Whether there was one.
-    #[cfg(unix)]
     pub(super) fn remove_scratch(&mut self) -> bool {
         self.scratch.take().is_some()
     }

@@ -100,17 +100,10 @@ fn by_link(partial: &Path, target: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// A disk error.
-#[cfg(unix)]
 pub(super) fn sync(directory: &Path) -> io::Result<bool> {
     synced(fs::File::open(directory).and_then(|directory| directory.sync_all()))
 }
 
-#[cfg(not(unix))]
-pub(super) fn sync(_: &Path) -> io::Result<bool> {
-    Ok(true)
-}
-
-#[cfg(unix)]
 fn synced(done: io::Result<()>) -> io::Result<bool> {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
     match done {
@@ -119,7 +112,7 @@ fn synced(done: io::Result<()>) -> io::Result<bool> {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;

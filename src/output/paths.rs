@@ -64,7 +64,7 @@ pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
 
 fn same_inode(a: &Path, b: &Path) -> bool {
     match (fs::metadata(a), fs::metadata(b)) {
-        (Ok(a), Ok(b)) => cfg!(unix) && FileId::of(&a) == FileId::of(&b),
+        (Ok(a), Ok(b)) => FileId::of(&a) == FileId::of(&b),
         _ => false,
     }
 }

@@ -271,7 +271,7 @@ fn names_directory(path: &Path) -> bool {
     last.is_some_and(|last| is_separator(char::from(*last)))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;

@@ -115,13 +115,7 @@ fn words(error: &Error) -> String {
     }
 }
 
-#[cfg(unix)]
 fn open_to_others(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o044 != 0)
-}
-
-#[cfg(not(unix))]
-fn open_to_others(_: &Path) -> bool {
-    false
 }

@@ -29,7 +29,7 @@ mod ledger;
 mod lifecycle;
 mod pacing;
 mod parts;
-#[cfg(all(unix, feature = "postgres"))]
+#[cfg(feature = "postgres")]
 mod postgres;
 mod report;
 mod service;

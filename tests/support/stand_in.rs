@@ -102,7 +102,7 @@ impl<'a> StandIn<'a> {
     }
 
     /// Answers nobody while `during` runs: calls wait.
-    #[cfg(all(unix, feature = "postgres"))]
+    #[cfg(feature = "postgres")]
     pub(crate) fn held_back<T>(&self, during: impl FnOnce() -> T) -> T {
         let signal = |name| self.running.as_ref().unwrap().signal(name);
         signal("STOP");

@@ -215,7 +215,6 @@ mod tests {
         assert_eq!(path(".").unwrap(), real);
         fs::create_dir(real.join("scored")).unwrap();
         assert_eq!(path("scored/").unwrap(), real.join("scored"));
-        #[cfg(unix)]
         {
             std::os::unix::fs::symlink("scored", real.join("link")).unwrap();
             assert_eq!(path("link").unwrap(), real.join("scored"));

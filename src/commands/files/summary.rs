@@ -65,7 +65,7 @@ impl SummaryFile {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;

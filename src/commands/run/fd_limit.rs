@@ -66,7 +66,6 @@ pub(super) fn fit(config: &RunConfig) -> Result<FdLimitFit> {
 }
 
 /// Raises the limit towards `needed`, and returns what it is then; `None` where there is none.
-#[cfg(unix)]
 fn raise(needed: usize) -> Option<usize> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -84,9 +83,4 @@ fn raise(needed: usize) -> Option<usize> {
         now
     };
     usize::try_from(after).ok()
-}
-
-#[cfg(not(unix))]
-fn raise(_: usize) -> Option<usize> {
-    None
 }

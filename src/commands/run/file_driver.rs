@@ -6,7 +6,6 @@ use super::file::{FileEnd, OpenFile};
 use super::ledger::RunLedger;
 use super::lookup::LookupStage;
 use super::rows::{RowStages, run_rows};
-#[cfg(unix)]
 use super::stdout_reader;
 use super::threads::{StopChannel, WhenBroken};
 use crate::base::error::Result;
@@ -49,7 +48,6 @@ impl FileDriver<'_> {
             sink,
             sides,
         } = file;
-        #[cfg(unix)]
         if output.is_none() {
             stdout_reader::watch(self.stops.sender.clone())?;
         }

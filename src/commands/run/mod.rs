@@ -31,7 +31,6 @@ mod rows;
 mod run_files;
 mod run_wide_files;
 mod service;
-#[cfg(unix)]
 mod stdout_reader;
 mod stop_signals;
 mod threads;

@@ -185,7 +185,6 @@ impl Database {
     }
 
     /// Its files have been removed on purpose.
-    #[cfg(unix)]
     pub(crate) fn expect_no_name(&mut self) {
         self.file_id = None;
     }

@@ -23,7 +23,6 @@ pub(super) fn read(file: &Path, what: &str) -> Result<String> {
 }
 
 /// Whether others can read a file. A pipe has no content for them.
-#[cfg(unix)]
 fn is_open(file: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     fs::metadata(file).is_ok_and(|it| it.is_file() && is_open_to_others(it.mode(), it.uid()))
@@ -31,18 +30,12 @@ fn is_open(file: &Path) -> bool {
 
 /// Whether others can read a file with this mode and owner. As for the keys of PostgreSQL's own programs, a file of root may
 /// have a group that reads it: so secrets are handed to services.
-#[cfg(unix)]
 const fn is_open_to_others(mode: u32, owner: u32) -> bool {
     let forbidden = if owner == 0 { 0o037 } else { 0o077 };
     mode & forbidden != 0
 }
 
-#[cfg(not(unix))]
-fn is_open(_: &Path) -> bool {
-    false
-}
-
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -180,7 +180,6 @@ mod tests {
         to.write_all(text.as_bytes()).unwrap();
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_secret_that_others_can_read_is_refused() {
         use std::os::unix::fs::PermissionsExt as _;

@@ -238,7 +238,6 @@ impl OpenLedger {
     ) -> Result<(RunningLedger, LedgerWriter)> {
         self.lookups.run = self.database.start_run(self.plan.replaces)?;
         let lookup = self.open_lookup()?;
-        #[cfg(unix)]
         if self.claim.remove_scratch() {
             self.database.expect_no_name();
         }

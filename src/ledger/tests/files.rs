@@ -18,7 +18,6 @@ fn nothing_about_a_person_is_in_the_files_and_nobody_else_may_read_them() {
     run.keep(BODY, &answer("t-1"));
     let names = place.names();
     assert!(names.len() >= 3, "{names:?}");
-    #[cfg(unix)]
     for name in names {
         use std::os::unix::fs::PermissionsExt;
         let mode = place.path(&name).metadata().unwrap().permissions().mode();
@@ -117,7 +116,6 @@ fn a_ledger_that_was_removed_takes_no_more_answers() {
     assert!(error.report().contains("removed"), "{}", error.report());
 }
 
-#[cfg(unix)]
 #[test]
 fn a_scratch_ledger_leaves_nothing_whatever_ends_the_run() {
     let ledger = open(settings(LedgerLocation::Scratch));

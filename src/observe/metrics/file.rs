@@ -173,14 +173,8 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 }
 
 /// The node exporter is another user: everybody may read what is nobody's secret.
-#[cfg(unix)]
 fn readable(file: &NamedTempFile) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     file.as_file()
         .set_permissions(Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-fn readable(_: &NamedTempFile) -> io::Result<()> {
-    Ok(())
 }

@@ -17,9 +17,8 @@ impl fmt::Display for HangUp {
 impl std::error::Error for HangUp {}
 
 /// A second handle to a connection's socket, to close it with a reset: hyper owns the first handle.
-pub(super) struct ResetHandle(#[cfg(unix)] Option<std::os::fd::OwnedFd>);
+pub(super) struct ResetHandle(Option<std::os::fd::OwnedFd>);
 
-#[cfg(unix)]
 impl ResetHandle {
     pub(super) fn of(stream: &TcpStream) -> Self {
         use std::os::fd::AsFd;
@@ -32,13 +31,4 @@ impl ResetHandle {
             let _ = socket2::SockRef::from(socket).set_linger(Some(std::time::Duration::ZERO));
         }
     }
-}
-
-#[cfg(not(unix))]
-impl ResetHandle {
-    pub(super) fn of(_: &TcpStream) -> Self {
-        Self()
-    }
-
-    pub(super) fn reset_on_close(&self) {}
 }

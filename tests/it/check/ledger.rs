@@ -194,7 +194,6 @@ fn a_ledger_that_the_first_run_will_make_has_no_answers() {
     done.exits(0).silent_about("does not exist");
 }
 
-#[cfg(unix)]
 #[test]
 fn a_missing_ledger_that_no_run_could_create_is_told_from_a_new_one() {
     use std::fs::{Permissions, metadata, set_permissions};

@@ -283,7 +283,6 @@ fn the_error_that_stops_a_run_is_in_its_summary_without_what_may_quote_the_input
 }
 
 #[test]
-#[cfg(unix)]
 fn the_last_words_at_the_second_signal_are_an_object() {
     let server = Server::start(|_| silence());
     let place = Place::with("users.csv", users::csv(3));

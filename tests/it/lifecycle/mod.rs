@@ -3,7 +3,6 @@
 mod accepted_failures;
 mod cost;
 mod ended_at_once;
-#[cfg(unix)]
 mod finishing;
 mod input_limits;
 mod kills;
