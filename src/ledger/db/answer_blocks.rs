@@ -213,7 +213,7 @@ pub(super) fn remove_of(
 }
 
 /// Whether there is any answer.
-pub(super) fn any(connection: &Connection) -> rusqlite::Result<bool> {
+pub(crate) fn any(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row(
         "SELECT EXISTS (SELECT 1 FROM answer_blocks WHERE answers > 0)",
         [],
@@ -222,7 +222,7 @@ pub(super) fn any(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// Whether there is any answer of a context.
-pub(super) fn any_of(connection: &Connection, context: i64) -> rusqlite::Result<bool> {
+pub(crate) fn any_of(connection: &Connection, context: i64) -> rusqlite::Result<bool> {
     connection.query_row(
         "SELECT EXISTS (SELECT 1 FROM answer_blocks WHERE context = ? AND answers > 0)",
         [context],
@@ -231,7 +231,7 @@ pub(super) fn any_of(connection: &Connection, context: i64) -> rusqlite::Result<
 }
 
 /// How many answers there are, of any address and service ID.
-pub(super) fn count_all(connection: &Connection) -> rusqlite::Result<u64> {
+pub(crate) fn count_all(connection: &Connection) -> rusqlite::Result<u64> {
     connection.query_row(
         "SELECT coalesce(sum(answers), 0) FROM answer_blocks",
         [],
@@ -239,8 +239,8 @@ pub(super) fn count_all(connection: &Connection) -> rusqlite::Result<u64> {
     )
 }
 
-/// How many answers there are of a context.
-pub(super) fn count_of(connection: &Connection, context: i64) -> rusqlite::Result<u64> {
+/// How many answers there are of a context. It looks at all blocks.
+pub(crate) fn count_of(connection: &Connection, context: i64) -> rusqlite::Result<u64> {
     connection.query_row(
         "SELECT coalesce(sum(answers), 0) FROM answer_blocks WHERE context = ?",
         [context],

@@ -20,6 +20,8 @@ use crate::ledger::request_key::RequestKey;
 #[cfg(feature = "postgres")]
 use crate::ledger::stored_answer::StoredAnswer;
 
+pub(crate) use super::answer_blocks::{any, any_of, count_all, count_of};
+
 /// Finds answers, over one connection.
 pub(crate) struct AnswerReader {
     checksums: Checksums,
@@ -166,31 +168,6 @@ fn find_in(
         }
     }
     Ok(found)
-}
-
-/// Whether there is any answer.
-pub(crate) fn any(connection: &Connection) -> rusqlite::Result<bool> {
-    answer_blocks::any(connection)
-}
-
-/// Whether there is any answer of a context.
-pub(crate) fn any_of(connection: &Connection, context: i64) -> rusqlite::Result<bool> {
-    answer_blocks::any_of(connection, context)
-}
-
-/// How many answers there are, of any address and service ID.
-pub(crate) fn count_all(connection: &Connection) -> rusqlite::Result<u64> {
-    answer_blocks::count_all(connection)
-}
-
-/// How many answers there are of a context. It looks at all blocks.
-pub(crate) fn count_of(connection: &Connection, context: i64) -> rusqlite::Result<u64> {
-    answer_blocks::count_of(connection, context)
-}
-
-/// Whether there are answers that another context than this one has paid for.
-pub(super) fn any_paid_by_others(connection: &Connection, context: i64) -> rusqlite::Result<bool> {
-    answer_blocks::any_paid_by_others(connection, context)
 }
 
 /// Calls `each` with the context and the time of each answer, in one pass over the table.

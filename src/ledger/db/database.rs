@@ -24,7 +24,7 @@ use super::limits::LimitRecorder;
 use super::request_reader::{ReadScope, RequestReader};
 use super::runs::RunRecord;
 use super::space_reserve::SpaceReserve;
-use super::{failing, failures};
+use super::{answer_blocks, failing, failures};
 use crate::base::error::Result;
 use crate::base::file_id::FileId;
 use crate::ledger::clock::millis;
@@ -484,7 +484,8 @@ impl Store for Database {
         Some(AnswerCounts {
             ours: answers::count_of(&self.connection, self.scope.context).ok()?,
             all: answers::count_all(&self.connection).ok()?,
-            others_paid: answers::any_paid_by_others(&self.connection, self.scope.context).ok()?,
+            others_paid: answer_blocks::any_paid_by_others(&self.connection, self.scope.context)
+                .ok()?,
             has_doubt: doubtful::is_any(&self.connection).ok()?,
         })
     }
