@@ -1,11 +1,12 @@
 //! What every other module may use: errors, standard error, secrets, exact decimals and amounts of money, encodings, numbers as
-//! people read them, how many rows may be bad, UUIDs of requests, files that the program creates, and recognising a file.
+//! people read them, how many rows may be bad, UUIDs of requests, files that the program creates, recognising a file, and its directory.
 //!
 //! Nothing here knows about rows, calls or the service.
 
 pub(crate) mod any_byte;
 pub(crate) mod control_chars;
 pub(crate) mod decimal;
+pub(crate) mod directory;
 pub(crate) mod elapsed;
 pub(crate) mod encoding;
 pub(crate) mod error;

@@ -8,6 +8,7 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 
+use super::directory::directory_of;
 use super::error::{Error, shown};
 
 /// Why a file with a name of ours cannot be one that we created.
@@ -107,12 +108,11 @@ pub(crate) fn append(path: &Path, mode: u32) -> io::Result<File> {
 /// The error of a file that cannot be made, with what to do if its directory does not exist.
 #[must_use]
 pub(crate) fn cannot_make(path: &Path, error: Error) -> Error {
-    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
-    match directory {
-        Some(directory) if error.comes_from(io::ErrorKind::NotFound) && !directory.exists() => {
-            error.hint(format!("create the directory `{}` first", shown(directory)))
-        }
-        _ => error,
+    let directory = directory_of(path);
+    if error.comes_from(io::ErrorKind::NotFound) && !directory.exists() {
+        error.hint(format!("create the directory `{}` first", shown(directory)))
+    } else {
+        error
     }
 }
 
@@ -122,9 +122,7 @@ pub(crate) fn cannot_make(path: &Path, error: Error) -> Error {
 pub(crate) fn not_writable(path: &Path) -> Option<String> {
     use rustix::fs::{Access, access};
     use rustix::io::Errno;
-    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
-    [path, directory].into_iter().find_map(|place| {
+    [path, directory_of(path)].into_iter().find_map(|place| {
         let shown = shown(place);
         match access(place, Access::WRITE_OK) {
             Err(Errno::ACCESS) => Some(format!("this user may not write to `{shown}`")),

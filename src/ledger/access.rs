@@ -4,6 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result};
 #[cfg(feature = "postgres")]
 use crate::ledger::db::connect::{Connect, Mode};
@@ -38,10 +39,9 @@ pub(super) fn secret_of(path: &Path) -> Result<[u8; 32]> {
 
 /// Whether nothing is there, and a run could make a ledger.
 pub(super) fn is_not_made_yet(path: &Path) -> bool {
-    let parent = { path.parent() }.filter(|parent| !parent.as_os_str().is_empty());
     // A link is something, wherever it leads.
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
-        && parent.is_none_or(Path::is_dir)
+        && directory_of(path).is_dir()
 }
 
 /// The error for a ledger that cannot be opened, and is as it was.

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use super::name;
 use super::outcome::{FileFault, WriteError};
-use super::paths::directory_of;
 use super::sink::{Sealed, Sink};
 use super::target::Target;
+use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result};
 
 /// An open file without content, or standard output.

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::base::directory::directory_of;
 use crate::base::file_id::FileId;
 
 /// The suffix of a file's name until the file is complete.
@@ -33,12 +34,6 @@ pub(super) fn follow(path: &Path) -> io::Result<PathBuf> {
         at = at.parent().unwrap_or(Path::new("")).join(next);
     }
     Err(io::Error::other("too many links"))
-}
-
-pub(super) fn directory_of(path: &Path) -> &Path {
-    path.parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
 }
 
 /// Whether two paths lead to the same regular file, also through links, or will once it exists.

@@ -2,9 +2,9 @@
 
 use super::name;
 use super::outcome::{Unfinished, WriteError, Written};
-use super::paths::directory_of;
 use super::side::Sides;
 use super::sink::{Sealed, Sink};
+use crate::base::directory::directory_of;
 
 /// The files that rows are written to.
 pub struct RowFiles {

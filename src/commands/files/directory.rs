@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::inputs::InputFile;
 use super::names::rejects_beside;
+use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
 use crate::layout::Format;
@@ -33,11 +34,7 @@ impl OutputDirectory {
             }
             Ok(_) => return Err(cannot().detail("it is not a directory")),
             Err(_) => {
-                let parent = plain
-                    .parent()
-                    .filter(|parent| !parent.as_os_str().is_empty());
-                let parent = parent.unwrap_or(Path::new("."));
-                let is_there = fs::metadata(parent)
+                let is_there = fs::metadata(directory_of(&plain))
                     .map_err(|e| own_file::cannot_make(&plain, cannot().because(e)))?;
                 if !is_there.is_dir() || fs::symlink_metadata(&plain).is_ok() {
                     return Err(cannot().detail("no directory can be made there"));

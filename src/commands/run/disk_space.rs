@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
 use crate::base::rlimit::max_file_size;
 use crate::ledger::space_for_answers;
@@ -217,12 +218,6 @@ fn limited(error: Error) -> Error {
 
 fn length(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
-}
-
-fn directory_of(file: &Path) -> &Path {
-    file.parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use rusqlite::{Connection, params};
 
 use super::connect::writing;
 use super::schema::LedgerInfo;
+use crate::base::directory::directory_of;
 
 /// How a file relates to the run that the ledger belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,11 +123,7 @@ fn hash(info: &LedgerInfo, path: Option<&Path>) -> [u8; 32] {
 
 /// The absolute path, whether or not there is a file yet.
 fn real(path: &Path) -> PathBuf {
-    let directory = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    match (fs::canonicalize(directory), path.file_name()) {
+    match (fs::canonicalize(directory_of(path)), path.file_name()) {
         (Ok(directory), Some(name)) => directory.join(name),
         _ => path.to_owned(),
     }

@@ -6,6 +6,8 @@ use std::io::{self, ErrorKind, Read as _};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+use crate::base::directory::directory_of;
+
 /// A page of the database, in bytes.
 const PAGE: usize = 4_096;
 /// Pages that answers take which come one at a time, each: one of its own, and one of those that every group changes.
@@ -24,9 +26,7 @@ impl SpaceReserve {
     /// # Errors
     /// There is not enough.
     pub(crate) fn beside(ledger: &Path, in_flight: NonZeroUsize) -> io::Result<Option<Self>> {
-        let directory = ledger.parent().filter(|it| !it.as_os_str().is_empty());
-        let directory = directory.unwrap_or(Path::new("."));
-        match tempfile::tempfile_in(directory)
+        match tempfile::tempfile_in(directory_of(ledger))
             .and_then(|file| Self::fill(file, space_for_answers(in_flight)))
         {
             Ok(reserve) => Ok(Some(reserve)),

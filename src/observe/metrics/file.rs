@@ -9,6 +9,7 @@ use prometheus::{Encoder as _, TextEncoder};
 use tempfile::NamedTempFile;
 
 use super::families::{Families, add_cost, add_counts};
+use crate::base::directory::directory_of;
 use crate::base::error::Exit;
 use crate::base::money::Tariff;
 use crate::telemetry::stats::Stats;
@@ -158,10 +159,7 @@ fn last_success(text: &[u8]) -> Option<f64> {
 
 /// A temporary file in the same directory, which can take the place of the one at `path`.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
-    let directory = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))
+    NamedTempFile::new_in(directory_of(path))
 }
 
 /// Puts a file with this text in the place of the one at `path`: nobody ever reads half of it.
