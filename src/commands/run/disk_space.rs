@@ -137,14 +137,14 @@ pub(super) fn in_temporary(error: Error) -> Error {
 
 /// How far an input has been read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct HowFar {
+pub(super) struct InputProgress {
     /// Its size in bytes, where it is known.
     pub(super) size: Option<u64>,
     /// How many of them were read.
     pub(super) position: u64,
 }
 
-impl HowFar {
+impl InputProgress {
     /// An estimate of what the rest of the input takes, from what it has taken so far.
     fn rest(self, so_far: u64) -> u64 {
         let Self { size, position } = self;
@@ -160,15 +160,15 @@ impl HowFar {
 }
 
 /// An error of a run that stopped; where a disk is full, with the space that the rest of an output needs.
-pub(super) fn for_the_rest(error: Error, far: HowFar) -> Error {
-    needs(error, |file| rest_of(file, far.rest(length(file))))
+pub(super) fn for_the_rest(error: Error, progress: InputProgress) -> Error {
+    needs(error, |file| rest_of(file, progress.rest(length(file))))
 }
 
 /// An error of a run that stopped; where a disk is full, with the space that the ledger needs if all rows that are left need
 /// an answer. Its size says nothing of that: it has answers of earlier runs, and a log that is large early on.
-pub(super) fn for_the_answers(error: Error, far: HowFar, stats: &Stats) -> Error {
+pub(super) fn for_the_answers(error: Error, progress: InputProgress, stats: &Stats) -> Error {
     let waiting = stats.read.saturating_sub(stats.resolved());
-    let rows = far.rest(stats.read).saturating_add(waiting);
+    let rows = progress.rest(stats.read).saturating_add(waiting);
     needs(error, |ledger| rest_of(ledger, of_answers(rows)))
 }
 
@@ -226,13 +226,13 @@ mod tests {
 
     #[test]
     fn what_the_rest_of_a_ledger_needs_is_estimated_from_its_answers() {
-        let far = HowFar {
+        let progress = InputProgress {
             size: Some(100_000_000),
             position: 10_000,
         };
         // 100 rows of a million were read, and the log is as large as it gets.
-        assert_eq!(far.rest(100), 999_900);
-        assert_eq!(of_answers(far.rest(100)) / MEGABYTE, 104);
+        assert_eq!(progress.rest(100), 999_900);
+        assert_eq!(of_answers(progress.rest(100)) / MEGABYTE, 104);
         assert_eq!(of_answers(10), 82_920);
     }
 }

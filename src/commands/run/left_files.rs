@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::super::open_input::{InputFacts, bytes_ignored};
-use super::disk_space::HowFar;
+use super::disk_space::InputProgress;
 use super::drive::EndedFiles;
 use super::file::FileEnd;
 use super::identity;
@@ -35,7 +35,7 @@ pub(super) struct LeftFiles {
     /// What ended the run early, where its reason does not say it all.
     pub(super) error: Option<Error>,
     /// How far the run came, in what the error is about.
-    pub(super) far: HowFar,
+    pub(super) progress: InputProgress,
     /// What was read: the input, or the size of several.
     pub(super) input: ReadFile,
     /// What the run took of its input, unless that turned out to be all of it.
@@ -86,7 +86,7 @@ impl LeftFiles {
             rejects,
             changes,
             error,
-            far: HowFar {
+            progress: InputProgress {
                 size: input.size_of_rows(),
                 position: stats.position,
             },
@@ -125,13 +125,13 @@ impl LeftFiles {
             rejects: None,
             changes: None,
             error,
-            far: match stats.cancelled {
+            progress: match stats.cancelled {
                 // All inputs share the ledger.
-                Some(CancelReason::Ledger) => HowFar {
+                Some(CancelReason::Ledger) => InputProgress {
                     size,
                     position: stats.position,
                 },
-                _ => HowFar {
+                _ => InputProgress {
                     size: last_size,
                     position: stats.position - stats.before,
                 },

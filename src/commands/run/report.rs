@@ -41,7 +41,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     } = context;
     let stats = events.with_stats(Clone::clone);
     let left = LeftFiles::new(files, &stats);
-    let error = { left.error }.map(|error| ledger.explain(error, left.far, &stats));
+    let error = { left.error }.map(|error| ledger.explain(error, left.progress, &stats));
     let LedgerEnd {
         kept,
         warning,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::disk_space::{self, HowFar};
+use super::super::disk_space::{self, InputProgress};
 use super::super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit, Result};
 use crate::ledger::{
@@ -72,17 +72,17 @@ impl RunLedger {
     pub(in crate::commands::run) fn explain(
         &self,
         error: Error,
-        far: HowFar,
+        progress: InputProgress,
         stats: &Stats,
     ) -> Error {
         let ledger = self.ledger.as_ref();
         if stats.cancelled != Some(CancelReason::Ledger) {
-            return disk_space::for_the_rest(error, far);
+            return disk_space::for_the_rest(error, progress);
         }
         if ledger.is_some_and(RunningLedger::is_scratch) {
             return disk_space::in_temporary(error);
         }
-        disk_space::for_the_answers(error, far, stats)
+        disk_space::for_the_answers(error, progress, stats)
     }
 
     /// What to record of how a run has ended.
