@@ -38,7 +38,7 @@ pub fn main() -> ExitCode {
 
 fn execute() -> u8 {
     let arguments: Vec<_> = std::env::args_os().collect();
-    // Before anything is said: a program that reads it wants objects from the first line on.
+    // Before the first message: a program that reads them wants objects from the first line on.
     if cli::asks_for_json(&arguments) {
         speak_json();
     }

@@ -45,7 +45,7 @@ pub(crate) fn unconfigured_run(
     })
 }
 
-/// Whether arguments or variables ask for JSON on standard error, so that even what is wrong with them is said in it. What a
+/// Whether arguments or variables ask for JSON on standard error: then even their own errors are reported in it. What a
 /// settings file asks for is known only when it has been read.
 pub(crate) fn asks_for_json(arguments: &[OsString]) -> bool {
     let progress = Given::of_run(arguments).and_then(|given| given.text("progress"));
@@ -66,7 +66,7 @@ impl<'a> Given<'a> {
             [_, command, typed @ ..] if command == "run" => typed,
             _ => return None,
         };
-        // What follows `--` is no option.
+        // What follows `--` is not an option.
         let typed = typed.split(|argument| argument == "--").next()?;
         Some(Self { typed })
     }

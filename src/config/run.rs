@@ -24,7 +24,7 @@ pub struct RunConfig {
     pub files: FilesConfig,
     /// What the input must be like.
     pub limits: InputLimits,
-    /// Who answers.
+    /// What answers the calls.
     pub service: ServiceConfig,
     /// How long the client waits for it.
     pub timeouts: TimeoutConfig,
@@ -169,7 +169,7 @@ pub enum LedgerChoice {
     Nowhere,
 }
 
-/// Who answers.
+/// What answers the calls of a run.
 #[derive(Debug)]
 pub enum ServiceConfig {
     /// The service.

@@ -39,7 +39,7 @@ pub(super) fn secret_of(path: &Path) -> Result<[u8; 32]> {
 
 /// Whether nothing is there, and a run could make a ledger.
 pub(super) fn is_not_made_yet(path: &Path) -> bool {
-    // A link is something, wherever it leads.
+    // A link counts as well, even one that leads nowhere.
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
         && directory_of(path).is_dir()
 }

@@ -1,5 +1,5 @@
-//! The clock by which a process measures its lease: it runs on while the machine sleeps, where the system has such a
-//! clock, and nobody can set it.
+//! The clock by which a process measures its lease. Nobody can set it, and where the system has such a clock, it keeps
+//! running while the machine sleeps.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ pub(crate) enum Urgency {
     WithAnswers,
     /// After a moment, in which the next claims gather.
     Soon,
-    /// At once: no call can start before.
+    /// Immediately: no call can start before.
     Now,
 }
 

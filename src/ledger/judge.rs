@@ -1,4 +1,4 @@
-//! What a stored answer is to a run: whether it can be used, and what it says about the user's score before the run.
+//! What a stored answer means for a run: whether it can be used, and what it says about the user's score before the run.
 //!
 //! This is the same wherever answers are stored. It reads nothing: the store hands over the answer, and the lists of fields
 //! that answers were stored with.

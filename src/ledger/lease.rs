@@ -140,7 +140,7 @@ impl Lease {
         self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There will be no more leases: who claims again learns why.
+    /// There will be no more leases: the next claim gets the reason.
     pub(super) fn lost(&self) {
         self.worker.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_waiters();

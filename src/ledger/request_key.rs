@@ -46,7 +46,7 @@ impl RequestKey {
         }
     }
 
-    /// The hash of the request, by which equal ones are told.
+    /// The hash of the request: equal requests have the same one.
     #[must_use]
     pub(crate) const fn hash(&self) -> [u8; 16] {
         self.hash

@@ -1,5 +1,5 @@
-//! The lock by which the other processes of a machine see at once that a worker is gone: the kernel releases it with the
-//! process, however that ends.
+//! The lock by which the other processes of a machine see immediately that a worker is gone: the kernel releases it with
+//! the process, however that ends.
 //!
 //! It is on a file beside the ledger, `LEDGER-worker-NUMBER`. A worker that finds it free removes it. This file must not know
 //! what a worker has claimed.

@@ -219,8 +219,8 @@ impl ReceivedGroup {
         }
     }
 
-    /// Tells all who wait what has become of it. Those who were given up meanwhile miss it; it is done all the same.
-    /// Claims learn whether the store was given up.
+    /// Tells all callers that wait what has become of it. A caller that was given up meanwhile does not hear of it; its
+    /// record is stored all the same. Claims learn whether the store was given up.
     fn done(self, worker: WorkerNumber, results: Vec<ClaimResult>, contact: impl Fn() -> Contact) {
         for (record, done) in self.records.into_iter().zip(self.recorded) {
             let _ = done.send(Ok(record.payload));

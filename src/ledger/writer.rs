@@ -202,7 +202,7 @@ impl LedgerWriter {
         durable.await.map_err(|_| thread_is_gone())?
     }
 
-    /// Why the run must stop, although all that it has stored is kept: said once, to the first who asks.
+    /// Why the run must stop, although all that it has stored is kept. Only the first caller gets it.
     pub(crate) fn given_up(&self) -> Option<Error> {
         self.notes.lock().given_up.take()
     }
@@ -337,7 +337,7 @@ impl LedgerWriter {
         }
     }
 
-    /// Says how the run ends once its answers are durable and its files are written. Unless that is said, it was stopped.
+    /// Says how the run ends once its answers are durable and its files are written. Without that, it was stopped.
     pub(crate) fn end(&self, end: RunEnd) {
         self.notes.lock().end = end;
     }

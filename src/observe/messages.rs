@@ -1,8 +1,8 @@
-//! What is said besides progress: errors, warnings and notices, in words for people or as JSON objects for programs.
+//! Messages besides progress: errors, warnings and notices, in words for people or as JSON objects for programs.
 //!
 //! One form holds for the whole process, because everything in it shares one standard error: a program that reads it must not
-//! find a sentence among its objects. Commands say things only through here; who asked for which form is for `program` to
-//! know. The log of a run hears errors and warnings as well.
+//! find a sentence among its objects. Commands write messages only through here; `program` chooses the form. The log of a run
+//! gets errors and warnings as well.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,10 @@ use crate::base::error::Error;
 use crate::base::stderr::say;
 use crate::raw_json::escape_unsafe;
 
-/// Whether a program reads what is said.
+/// Whether a program reads the messages.
 static FOR_PROGRAMS: AtomicBool = AtomicBool::new(false);
 
-/// From now on, everything that is said is a JSON object on a line of its own.
+/// From now on, every message is a JSON object on a line of its own.
 pub(crate) fn speak_json() {
     FOR_PROGRAMS.store(true, Ordering::Relaxed);
 }

@@ -102,7 +102,7 @@ impl FailureBudget {
     /// The error that stops the run, once the limit is reached.
     #[must_use]
     pub(crate) fn used_up(&self, stats: &Stats) -> Option<Error> {
-        // A run that stopped would otherwise stop again at once, over failures that it does not even ask about again.
+        // Otherwise a run that has stopped would stop again immediately, over failures that it does not even ask about again.
         let (failed, resolved) = (stats.newly_failed.values().sum::<u64>(), stats.resolved());
         #[allow(
             clippy::cast_precision_loss,

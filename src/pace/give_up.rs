@@ -1,6 +1,6 @@
 //! When the run must give up instead of letting row after row fail.
 //!
-//! A wrong key, address or plan, or a service that is gone, must cost a few calls, never a file.
+//! A wrong key, address or plan, or a service that is gone, must cost a few calls, not one for every row.
 
 use std::num::NonZeroU32;
 

@@ -84,7 +84,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Whether the budget was used up when a row should have been tried again. That is said once.
+    /// Whether the budget was used up when a row should have been tried again. It is true only the first time.
     pub(crate) fn newly_used_up(&self) -> bool {
         self.denied.get() && !self.told.replace(true)
     }
@@ -113,7 +113,7 @@ impl RetryPolicy {
         if !allowed {
             return None;
         }
-        // A call that never arrived is no burden to the service: an outage must not use up the budget.
+        // A call that never arrived costs the service nothing: an outage must not use up the budget.
         if failed != FailedAttempt::NotProcessed {
             if self.budget.get() < 1.0 {
                 self.denied.set(true);

@@ -1,4 +1,4 @@
-//! What happens next to claims: here it is only waited for.
+//! Waits for what happens next to claims; the dispatcher acts on it.
 
 use std::pin::Pin;
 

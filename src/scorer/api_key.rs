@@ -1,4 +1,4 @@
-//! Which API key calls go out with, by number, and whether it has proved good.
+//! Which API key calls are sent with, by number, and whether it has brought a verdict.
 //!
 //! A key that is refused after it brought verdicts was revoked or rotated; then its file is worth another look. Only
 //! numbers are known here, never a key.

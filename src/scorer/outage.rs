@@ -2,7 +2,7 @@
 //!
 //! Ten failures in a row look like an outage. In the middle of a file or at its end they may just as well be ten rows of
 //! the kind over which the service always fails; waiting for them would only end in a message to try again later.
-//! Fresh rows, for which no call has been made yet, tell the two apart, and while there are any they are believed.
+//! Fresh rows, for which no call has been made yet, show which it is; while there are any, only their failures count.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::ledger::RequestKey;
 /// then, and the end of a file waits for it only once: the next run knows these rows.
 const RESTART: Duration = Duration::from_secs(5 * 60);
 
-/// After so many known rows given up in a row, without an answer in between, the next failures are news again: the rows
-/// may be known from an evening on which the service was down, and it may be down again.
+/// After so many known rows given up in a row, without an answer in between, the next failures count again: the rows may be
+/// known from an evening on which the service was down, and it may be down again.
 const IN_A_ROW: u32 = 40;
 
 /// What may have caused a failure while the service is taken to be down.

@@ -138,7 +138,7 @@ pub(crate) struct Stats {
     pub(crate) terminated: bool,
     /// When the first row was resolved.
     pub(crate) first_resolved: Option<Duration>,
-    /// When the first row was resolved after a call had begun, and how many were before.
+    /// When the first row was resolved after a call had started, and how many were before.
     pub(crate) first_called: Option<(Duration, u64)>,
     /// When the last event was.
     pub(crate) at: Duration,

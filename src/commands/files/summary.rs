@@ -58,7 +58,7 @@ impl SummaryFile {
                 there.is_file() && ours.is_ok_and(|ours| ours == FileId::of(&there))
             };
             if fs::symlink_metadata(&path).is_ok_and(is_ours) {
-                // If this fails, it is said that there is none.
+                // If this fails, a message says that there is no summary.
                 let _ = fs::remove_file(&path);
             }
         }

@@ -1,6 +1,6 @@
 //! `rescore ledger`: making a ledger on a server, what is in one, removing what is old, and forgetting people.
 //!
-//! The result goes to standard output. It contains nobody's data: only numbers and times are known here.
+//! The result goes to standard output. It contains no data about people: only numbers and times are known here.
 
 mod execute;
 mod forget;

@@ -125,7 +125,7 @@ fn read(
     })
 }
 
-/// What is said of the comparison with an earlier file.
+/// What the page shows of the comparison with an earlier file.
 ///
 /// # Errors
 /// Exit code 2: it has no rows, or none of the other file's.

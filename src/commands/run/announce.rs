@@ -222,7 +222,7 @@ fn lacking(ledger: &PreparedLedger) -> Option<String> {
     ))
 }
 
-/// A warning where the address or the service ID may be mistyped: all rows are paid for again. Who starts over wants that.
+/// A warning where the address or the service ID may be mistyped: all rows are paid for again. With `--fresh` that is wanted.
 fn elsewhere(ledger: &PreparedLedger) -> Option<String> {
     let LedgerFacts {
         place,

@@ -26,7 +26,7 @@ impl Expected {
     /// `None` if the run may send any row.
     fn of(ledger: &PreparedLedger) -> Option<Self> {
         let facts = &ledger.facts;
-        // Which answers lack a field is said on its own.
+        // Answers that lack a field have a message of their own.
         if facts.lacking_answers.is_some() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What a run says that the second signal ends: what is there at that moment, and not what was meant to be.
+//! What a run says when the second signal ends it: which files are there at that moment, not which there should be.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What a run leaves: the files with what is to be said of them, whether it had one input or several.
+//! What a run leaves: its files and what messages say of them, whether it had one input or several.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Who answers a run: the service, or the built-in stand-in.
+//! What answers the calls of a run: the service, or the built-in stand-in.
 
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;

@@ -21,8 +21,8 @@ use crate::telemetry::event::CancelReason;
 /// of a pipe, or for a reader of one.
 const OPENING: Duration = Duration::from_millis(250);
 
-/// Within this time after a SIGTERM, another one asks for the same once more. Two at once come within microseconds, on a
-/// stalled machine later; nobody who is impatient is as fast.
+/// A second SIGTERM within this time after the first one is the same request. `timeout` sends both within microseconds, on
+/// a stalled machine later; no impatient person is as fast.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// A thread that listens for signals as long as the process lives: the first one stops the run in order, the second one
@@ -33,7 +33,7 @@ pub(super) struct StopSignals(Arc<SignalState>);
 struct SignalState {
     /// The first signal.
     first: OnceLock<Signal>,
-    /// The last words, at the second signal. There are none until rows run.
+    /// What to say at the second signal; nothing until rows run.
     last_words: OnceLock<LastWords>,
     /// All rows are done, and no signal came in time to stop the run.
     rows_are_done: AtomicBool,

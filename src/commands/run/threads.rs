@@ -101,7 +101,7 @@ pub(super) fn reader(
 /// How the writer ended: itself, or the files that it left behind when it failed.
 pub(super) type WriterEnd = std::result::Result<Writer, Written>;
 
-/// Writes until nobody sends any more, then says how it ended.
+/// Writes until all senders are gone, then says how it ended.
 pub(super) fn writer(
     mut writer: Writer,
     mut rows: mpsc::Receiver<Write>,

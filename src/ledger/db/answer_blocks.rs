@@ -1,7 +1,7 @@
 //! The table of answer blocks: appending, reading, changing and removing them.
 //!
-//! Blocks are numbered as they come, and no number is given twice: who has seen all up to one of them need look only at
-//! those that follow. What is in a block is up to `packed`; who looks for what, to `answers`.
+//! Blocks are numbered as they come, and no number is given twice: a reader that has seen all blocks up to one of them has to
+//! look only at those that follow. What is in a block is up to `packed`; how an answer is found, to `answers`.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;

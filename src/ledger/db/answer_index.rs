@@ -1,7 +1,7 @@
 //! The table of index chunks: in which blocks the answer to a request may be.
 //!
-//! Keys are random. An index that got each group of answers would have a page of its own changed for each answer, in the
-//! log and again in the file. So it gets many at once, slice after slice. It must not know what an answer is.
+//! Keys are random. If each group of answers were added to the index, each answer would change a page of its own, in the log
+//! and again in the file. So many are added together, slice after slice. It must not know what an answer is.
 
 use std::ops::RangeInclusive;
 

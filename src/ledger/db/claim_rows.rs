@@ -1,8 +1,8 @@
 //! The tables of workers and of what they have claimed.
 //!
 //! A batch of claims is one row, which is written with the first and removed with the last of them. No batch ever changes:
-//! what is left of one becomes another batch, so that who knows a batch by its number knows what is in it. The batches of a
-//! worker that is gone stay: it may have called for what is in them.
+//! what is left of one becomes another batch, so that a number always stands for the same claims. The batches of a worker
+//! that is gone stay: it may have called for what is in them.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -176,8 +176,8 @@ pub(super) fn add_batch(
         .map(drop)
 }
 
-/// Adds a batch of a worker that is not there, with a number that no other batch has and hardly any has had: who knows a
-/// batch by its number does not read it again.
+/// Adds a batch of a worker that is not there, with a number that no other batch has and hardly any has had: a batch whose
+/// number is known is not read again.
 pub(super) fn add_abandoned(
     connection: &Connection,
     worker: WorkerId,

@@ -1,4 +1,4 @@
-//! Whom runs asked, and on whose behalf: address and service ID as one hash, and the address in plain text.
+//! The accounts that answers come from: address and service ID as one hash, and the address in plain text.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params};

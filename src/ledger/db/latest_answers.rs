@@ -1,9 +1,9 @@
 //! What a process knows of a ledger's latest answers, in memory: the entries that are not in the index yet.
 //!
 //! All connections of a process share it, and each brings it up to date before it looks. Several processes may append to
-//! a ledger, and any of them may merge entries into the index: what matters is that an entry is never in neither place for
-//! somebody who looks, as its answer would be paid for again. So who looks in an older state of the database than the one
-//! that is known here must look in a newer one ([`LatestAnswers::find`]).
+//! a ledger, and any of them may merge entries into the index. Every look-up must find an entry here or in the index: an
+//! answer that is found in neither is paid for again. So a look-up in an older state of the database than the one that is
+//! known here is repeated in a newer one ([`LatestAnswers::find`]).
 
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -95,7 +95,7 @@ impl OtherClaims {
         Ok(())
     }
 
-    /// Leaves requests to whoever asks about them next: they may have been billed.
+    /// Leaves requests to the next run that asks about them: they may have been billed.
     pub(super) fn leave_to_next(
         &mut self,
         connection: &Connection,

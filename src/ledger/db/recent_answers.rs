@@ -15,7 +15,7 @@ use super::checksum::Checksums;
 use super::found_answer::FoundAnswer;
 use crate::ledger::packed::{BlockNumber, PackedKey};
 
-/// Blocks that are read at once at most: some hundred answers, far more than are in flight together.
+/// The most blocks that are read together: some hundred answers, far more than are in flight together.
 const MOST_BLOCKS: u32 = 64;
 
 /// Answers that are kept at most, some hundred bytes each.
@@ -36,12 +36,12 @@ pub(super) struct RecentAnswers {
 struct AnswerPlace {
     /// The last block that was read.
     last: BlockNumber,
-    /// Blocks that were read at once; one alone was looked at for one answer.
+    /// How many blocks were read together; a single one was read for one answer.
     blocks: u32,
 }
 
 impl AnswerPlace {
-    /// The blocks that were read at once.
+    /// The blocks that were read together.
     const fn range(&self) -> RangeInclusive<BlockNumber> {
         BlockNumber(self.last.0.saturating_sub(self.blocks - 1))..=self.last
     }

@@ -44,8 +44,8 @@ impl SpaceReserve {
 
     /// Gives the space back.
     pub(super) fn release(self) {
-        // Some file systems free a file only some time after it was removed, but the end of a file at once. If this fails,
-        // the next write does.
+        // Some file systems free a removed file only after some time, but the end of a shortened file immediately. If this
+        // fails, the next write does.
         let _ = self.0.set_len(0);
     }
 }

@@ -1,7 +1,7 @@
 //! Claims: which worker calls for a request now.
 //!
-//! A claim has no time of its own; its worker has. Only one that was given back, and whose call may have been billed, has:
-//! it is nobody's, until a worker takes it over or it is forgotten.
+//! A claim has no time of its own; its worker has. Only a claim that was given back although its call may have been billed
+//! has one: it belongs to no worker, until one takes it over or it is forgotten.
 //!
 //! What is claimed is looked at again afterwards: an answer may have come, and its claim gone, between the first look and
 //! the claim. Without that, workers that go through the same users in step pay for nearly all of them twice, also if look
@@ -123,7 +123,7 @@ pub(super) fn abandoned() -> String {
     )
 }
 
-/// Gives claims of a worker back. Those that may have been billed are nobody's then: the next worker takes them over, and
+/// Gives claims of a worker back. Those that may have been billed then belong to no worker: the next one takes them over, and
 /// counts the call.
 ///
 /// # Errors

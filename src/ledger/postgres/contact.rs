@@ -24,7 +24,7 @@ struct ContactState {
     away: bool,
     /// Whether claims were refused that will be asked for again.
     claims_wait: bool,
-    /// Its last words, or why there are none.
+    /// Its latest error, or why it does not answer.
     reason: String,
     /// What waits for it on this machine.
     waiting: Option<WaitingAnswers>,
@@ -42,7 +42,7 @@ pub(crate) struct WaitingAnswers {
 /// Why a run waits for the server, or has waited for too long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ServerOutage {
-    /// The server's last words, or why there are none.
+    /// The server's latest error, or why it does not answer.
     pub(super) reason: String,
     /// Whether the run waits no longer.
     pub(super) given_up: bool,

@@ -68,7 +68,7 @@ pub(super) fn bring_in(
 fn left(output: Option<&Path>) -> Vec<PathBuf> {
     if output.is_some() {
         let path = path_for(output);
-        // A link is something, wherever it leads.
+        // A link counts as well, even one that leads nowhere.
         let is_there = path.symlink_metadata().is_ok();
         return is_there.then_some(path).into_iter().collect();
     }

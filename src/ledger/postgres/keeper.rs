@@ -1,5 +1,5 @@
-//! Removing answers from a ledger on a server, and claims that are no worker's: what is old, and what is about people who
-//! want to be forgotten.
+//! Removing answers from a ledger on a server, and claims that belong to no worker: what is old, and what is about people
+//! who want to be forgotten.
 //!
 //! Rows are removed; the server gives their space to new ones later, and its log, copies and backups keep what they have.
 

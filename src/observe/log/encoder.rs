@@ -1,5 +1,5 @@
-//! Makes JSON of the lines, by `tracing`. Nothing of this crate is known anywhere else, and no other crate's events get into
-//! the log: they come from other threads, which have no subscriber.
+//! Makes JSON of the lines, by `tracing`. This is the only file that uses it, and no other crate's events get into the log:
+//! they come from other threads, which have no subscriber.
 
 use std::io;
 use std::mem::take;

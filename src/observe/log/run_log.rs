@@ -17,7 +17,7 @@ use crate::observe::numbers::counted;
 
 /// How long the last lines may take: a service manager waits.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// Bytes that are written at once.
+/// Bytes that are written together.
 const CHUNK: usize = 64 * 1024;
 
 /// The log of a run. Dropped before its end, it still writes what was logged.

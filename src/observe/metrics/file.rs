@@ -170,7 +170,7 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     file.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// The node exporter is another user: everybody may read what is nobody's secret.
+/// The node exporter is another user, so everybody may read the file: it has no secrets.
 fn readable(file: &NamedTempFile) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     file.as_file()

@@ -1,4 +1,4 @@
-//! The lines of the summary about calls: how many, what they may have cost, and how the service bore them.
+//! The lines of the summary about calls: how many, what they may have cost, and how the service coped with them.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who decides for the gate when a call may start: the run's own controller, or a pace that it shares with other runs.
+//! What decides for the gate when a call may start: the run's own controller, or a pace that it shares with other runs.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::pace::shared::Sharing;
 use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, Try};
 use crate::telemetry::pace::{Limit, Pace, PaceCause};
 
-/// Who decides.
+/// What decides when a call may start.
 #[allow(clippy::large_enum_variant, reason = "there is one of it in a run")]
 pub(super) enum Pacer {
     /// This run alone.

@@ -16,7 +16,7 @@ pub(super) struct Slots {
     not_before: Duration,
 }
 
-/// Late calls start at most this many times as fast as granted: they catch up, and are no burst.
+/// Late calls start at most this many times as fast as granted: they catch up without a burst.
 const CATCH_UP: u32 = 4;
 /// A granted call that is this late is lost: calls that wait for other reasons must not add up.
 const LOST_AFTER: Duration = Duration::from_millis(200);

@@ -88,7 +88,7 @@ async fn the_runs_budget_ends_retries() {
     let tried_again = sick.filter(|row| scorer.calls(*row).len() == 2).count();
     // 50 in reserve and a tenth of 300 successes, except for those after the last failure.
     assert!((78..=80).contains(&tried_again), "{tried_again}");
-    // Which was said at once.
+    // That was reported immediately, so it is no longer new.
     assert!(!scorer.policies.borrow().retries.newly_used_up());
 }
 

@@ -138,8 +138,8 @@ impl LedgerPlan {
     }
 
     /// Takes the output's lock before the input is opened, if the run may wait for it: all that follows then finds what the
-    /// other run has left. A run that does not wait takes it later, so that one that waits for its input is in nobody's
-    /// way.
+    /// other run has left. A run that does not wait takes it later, so that it blocks no other run while it waits for its
+    /// input.
     ///
     /// # Errors
     /// As for [`Self::open`].

@@ -106,8 +106,8 @@ impl Member {
         self.asked.urgent |= self.alone;
     }
 
-    /// The service refused a call. Only the row waits if it is known to be about the row, or about chance; otherwise all
-    /// calls of this worker hold, and the row and the leader are told.
+    /// The service refused a call. Only the row waits if the refusal is known to be about the row, or random; otherwise all
+    /// calls of this worker hold, and the shared row and the leader learn of it.
     fn throttled(
         &mut self,
         now: Duration,
