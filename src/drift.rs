@@ -7,10 +7,6 @@ use crate::verdict::Decision;
 pub(crate) struct Drift([[u64; 3]; 3]);
 
 impl Drift {
-    /// The decisions, in the order in which they are shown.
-    pub(crate) const DECISIONS: [Decision; 3] =
-        [Decision::Approve, Decision::Review, Decision::Block];
-
     /// Counts a row.
     pub(crate) const fn count(&mut self, before: Decision, now: Decision) {
         let [approve, review, block] = &mut self.0;
@@ -36,7 +32,7 @@ impl Drift {
 
     /// Each earlier decision with the number of rows for each new decision.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (Decision, [u64; 3])> {
-        Self::DECISIONS.into_iter().zip(self.0)
+        Decision::ALL.into_iter().zip(self.0)
     }
 
     /// The number of rows that had a decision before.

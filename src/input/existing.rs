@@ -7,10 +7,9 @@
 use serde::de::IgnoredAny;
 
 use crate::base::error::{Error, quoted};
-use crate::drift::Drift;
 use crate::fields::{ColumnSource, Field, Part, PerField};
 use crate::layout::{AddedColumns, ColumnContent, Existing, PREVIOUS, VERDICT_COLUMNS};
-use crate::verdict::{Failure, Reason, Score, TransactionId};
+use crate::verdict::{Decision, Failure, Reason, Score, TransactionId};
 
 /// The number of columns by which ours are recognised.
 const KEY_COLUMNS: usize = VERDICT_COLUMNS.len();
@@ -180,9 +179,7 @@ pub(super) fn fits(content: ColumnContent, text: Option<&str>) -> bool {
         || match content {
             ColumnContent::TransactionId => TransactionId::new(text).is_ok(),
             ColumnContent::Score => is_score(),
-            ColumnContent::Decision => Drift::DECISIONS
-                .iter()
-                .any(|decision| decision.word() == text),
+            ColumnContent::Decision => Decision::of_word(text).is_some(),
             ColumnContent::Captured(_) => true,
             ColumnContent::Reason => Reason::of_word(text).is_some(),
         }

@@ -10,7 +10,6 @@ use serde::de::IgnoredAny;
 
 use super::done_row::DoneRow;
 use crate::analysis::{PastVerdict, number_of};
-use crate::drift::Drift;
 use crate::layout::Format;
 use crate::row::{Earlier, Span};
 use crate::verdict::{Decision, DecisionPolicy, Score};
@@ -88,7 +87,7 @@ fn text(written: &[u8], format: Format) -> Option<Cow<'_, str>> {
 }
 
 fn decision(word: &str) -> Option<Decision> {
-    Drift::DECISIONS
+    Decision::ALL
         .into_iter()
         .find(|decision| decision.word().eq_ignore_ascii_case(word))
 }

@@ -9,6 +9,7 @@ use super::words::{change, count, rows, share, signed, two_decimals};
 use crate::analysis::{Bars, DriftTally, Mover};
 use crate::base::error::column;
 use crate::drift::Drift;
+use crate::verdict::Decision;
 
 /// As many bars as can be told apart on a phone, an equal number on either side of 0.
 const MOST_BARS: i64 = 40;
@@ -83,12 +84,12 @@ fn matrix(drift: &Drift) -> Markup {
     html! {
         h3 { "Decisions" }
         table.matrix {
-            thead { tr { th scope="col" { "before ↓ now →" } @for now in Drift::DECISIONS { th scope="col" { (now.word()) } } } }
+            thead { tr { th scope="col" { "before ↓ now →" } @for now in Decision::ALL { th scope="col" { (now.word()) } } } }
             tbody {
                 @for (before, cells) in drift.rows() {
                     tr {
                         th scope="row" { (before.word()) }
-                        @for (now, cell) in Drift::DECISIONS.into_iter().zip(cells) {
+                        @for (now, cell) in Decision::ALL.into_iter().zip(cells) {
                             td.same[now == before].moved[now != before && cell > 0] { (count(cell)) small { (share(cell, compared)) } }
                         }
                     }

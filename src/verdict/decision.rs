@@ -15,6 +15,14 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// All decisions, in the order in which they are shown.
+    pub(crate) const ALL: [Self; 3] = [Self::Approve, Self::Review, Self::Block];
+
+    /// The decision with this word.
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.word() == word)
+    }
+
     /// The word that is written to files.
     #[must_use]
     pub const fn word(self) -> &'static str {

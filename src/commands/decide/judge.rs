@@ -30,10 +30,7 @@ pub(super) fn judge(scored: &ScoredRow, format: Format) -> Result<Judged, Reason
     if let Err(failure) = &scored.cells {
         return Err(failure.reason);
     }
-    let word = scored.value(DECISION_COLUMN, format);
-    let decision = [Decision::Approve, Decision::Review, Decision::Block]
-        .into_iter()
-        .find(|decision| decision.word() == word);
+    let decision = Decision::of_word(&scored.value(DECISION_COLUMN, format));
     let score = scored.value(SCORE_COLUMN, format);
     if score.is_empty() {
         // A decision that has no score is not ours to remove.

@@ -1,6 +1,5 @@
 //! The verdict in a row of a scored file.
 
-use crate::drift::Drift;
 use crate::input::ScoredRow;
 use crate::layout::{DECISION_COLUMN, Format, SCORE_COLUMN};
 use crate::verdict::{Decision, Score};
@@ -21,12 +20,9 @@ impl Cells {
 
     /// The verdict in these columns. A value that is not a score or a decision counts as none.
     pub(super) fn at(row: &ScoredRow, format: Format, (score, decision): (usize, usize)) -> Self {
-        let word = row.value(decision, format);
         Self {
             score: Score::from_json_number(&row.value(score, format)).ok(),
-            decision: Drift::DECISIONS
-                .into_iter()
-                .find(|decision| decision.word() == word),
+            decision: Decision::of_word(&row.value(decision, format)),
         }
     }
 }

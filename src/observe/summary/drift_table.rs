@@ -21,7 +21,7 @@ pub(in crate::observe) fn drift_table(drift: &Drift, changes: Option<&Path>) -> 
         .collect();
     let widths = [0, 1, 2].map(|column| {
         let cells = table.iter().filter_map(|(_, cells)| cells.get(column));
-        let words = Drift::DECISIONS.get(column).map(|now| now.word().len());
+        let words = Decision::ALL.get(column).map(|now| now.word().len());
         cells.map(String::len).chain(words).max().unwrap_or(0)
     });
     let line = |head: &str, cells: [&str; 3]| {
@@ -31,7 +31,7 @@ pub(in crate::observe) fn drift_table(drift: &Drift, changes: Option<&Path>) -> 
             .collect();
         format!("{head:<width$}{cells}", width = CORNER.chars().count())
     };
-    let mut lines = vec![line(CORNER, Drift::DECISIONS.map(Decision::word))];
+    let mut lines = vec![line(CORNER, Decision::ALL.map(Decision::word))];
     lines.extend(
         table
             .iter()
