@@ -41,21 +41,11 @@ pub use program::main;
 /// What the tests, the benchmarks and the fuzz targets of this package need. Not an interface for others.
 #[doc(hidden)]
 pub mod internals {
-    pub mod commands {
-        pub use crate::commands::run;
-    }
-    pub mod config {
-        pub use crate::config::{
-            BudgetConfig, FilesConfig, InputLimits, KeySource, LedgerChoice, LedgerConfig,
-            OneFileConfig, OutputConfig, PaceConfig, RealService, RunConfig, ServiceConfig,
-            TimeoutConfig, WatchConfig,
-        };
-    }
     pub mod encoding {
         pub use crate::base::encoding::TextEncoding;
     }
     pub mod error {
-        pub use crate::base::error::{Error, Exit, Result};
+        pub use crate::base::error::{Error, Result};
     }
     pub mod fields {
         pub use crate::fields::{
@@ -72,26 +62,23 @@ pub mod internals {
     }
     pub mod layout {
         pub use crate::layout::{
-            AddedColumns, ColumnContent, Existing, Format, Layout, PREVIOUS, VERDICT_COLUMNS,
+            AddedColumns, Existing, Format, Layout, PREVIOUS, VERDICT_COLUMNS,
         };
     }
     pub mod ledger {
         pub use crate::ledger::{
-            Freshness, KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, NamedLedger,
-            OpenLedger, Removal, Reuse, ServerSettings, ServerUrl, read_stats,
+            Freshness, KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, OpenLedger,
+            Removal, Reuse, read_stats,
         };
-    }
-    pub mod observe {
-        pub use crate::observe::Style;
     }
     pub mod output {
         pub use crate::output::{DoneRow, Replace, Sides, Sink, Target, Writer};
     }
     pub mod pace {
-        pub use crate::pace::{Allowance, FailureBudget, Gate, GiveUpAfter, PaceLimits, Rate};
+        pub use crate::pace::{Allowance, Gate, PaceLimits, Rate};
     }
     pub mod raw_json {
-        pub use crate::raw_json::{JsonValue, Pointer, members, string};
+        pub use crate::raw_json::{Pointer, members, string};
     }
     pub mod row {
         pub use crate::row::{Earlier, Row, RowNumber, Span};
@@ -99,29 +86,23 @@ pub mod internals {
     pub mod sandbox {
         pub use crate::sandbox::{RateLimit, Sandbox, SandboxSettings};
     }
-    pub mod scorer {
-        pub use crate::scorer::Patience;
-    }
     pub mod secret {
         pub use crate::base::secret::Secret;
     }
     pub mod service {
         pub use crate::service::{
-            ApiKeys, Endpoint, IdempotencyHeader, Outcome, Plan, Quota, Reply, SentRequest,
-            ServiceId, classify, write_body,
+            ApiKeys, Outcome, Plan, Quota, Reply, SentRequest, classify, write_body,
         };
     }
     pub mod selection {
         pub use crate::selection::Selection;
     }
     pub mod telemetry {
-        pub use crate::telemetry::accepted_failures::AcceptedFailures;
         pub use crate::telemetry::pace::{FoundLimit, Limit};
     }
     pub mod verdict {
         pub use crate::verdict::{
-            Answer, Decision, DecisionPolicy, Failure, Levels, Reason, Score, Thresholds,
-            TransactionId, Verdict,
+            Answer, Decision, DecisionPolicy, Failure, Reason, Score, TransactionId, Verdict,
         };
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Currency(Box<str>);
 
 /// What calls cost, and in which currency.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tariff {
+pub(crate) struct Tariff {
     /// Of a call.
     pub(crate) price: Price,
     /// `None` where the user names none.

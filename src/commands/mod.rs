@@ -11,6 +11,6 @@ mod open_input;
 pub(crate) mod print;
 mod read_ahead;
 pub(crate) mod report;
-pub mod run;
+pub(crate) mod run;
 pub(crate) mod sandbox;
 mod signals;

@@ -2,7 +2,7 @@
 //!
 //! `cli` makes a config from arguments and variables, without looking at a file. `commands` looks at the files and gives each
 //! stage its part. The config is between them and the stages: it is made of the stages' types, no stage knows it, and
-//! `cli` and `commands` share nothing else. Benchmarks build a [`RunConfig`] without a command line.
+//! `cli` and `commands` share nothing else.
 
 mod check;
 mod decide;
@@ -16,8 +16,8 @@ pub(crate) use decide::{ColumnPolicy, DecideConfig, DecideOutput, DecideTask, Re
 pub(crate) use ledger::{AdminConfig, AdminTask, ForgetTarget};
 pub(crate) use man::{ManConfig, ManPage};
 pub(crate) use report::{EarlierFile, ReportConfig};
-pub use run::{
-    BudgetConfig, FilesConfig, InputLimits, KeySource, LedgerChoice, LedgerConfig, OneFileConfig,
-    OutputConfig, PaceConfig, RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
+pub(crate) use run::{
+    BudgetConfig, DEFAULT_CONCURRENCY, FilesConfig, InputLimits, KeySource, LedgerChoice,
+    LedgerConfig, LogConfig, OneFileConfig, OutputConfig, PaceConfig, PartsConfig, RealService,
+    RunConfig, ServiceConfig, TimeoutConfig, UnconfiguredRun, WatchConfig,
 };
-pub(crate) use run::{DEFAULT_CONCURRENCY, LogConfig, PartsConfig, UnconfiguredRun};

@@ -19,33 +19,33 @@ use crate::verdict::DecisionPolicy;
 
 /// `rescore run`.
 #[derive(Debug)]
-pub struct RunConfig {
+pub(crate) struct RunConfig {
     /// What is read and written.
-    pub files: FilesConfig,
+    pub(crate) files: FilesConfig,
     /// What the input must be like.
-    pub limits: InputLimits,
+    pub(crate) limits: InputLimits,
     /// What answers the calls.
-    pub service: ServiceConfig,
+    pub(crate) service: ServiceConfig,
     /// How long the client waits for it.
-    pub timeouts: TimeoutConfig,
+    pub(crate) timeouts: TimeoutConfig,
     /// The header by which the service recognises a request that is sent again; `None` if it does not.
-    pub idempotency: Option<IdempotencyHeader>,
+    pub(crate) idempotency: Option<IdempotencyHeader>,
     /// The plan, with its flags.
-    pub plan: Plan,
+    pub(crate) plan: Plan,
     /// When calls are made.
-    pub pace: PaceConfig,
+    pub(crate) pace: PaceConfig,
     /// What the run may spend.
-    pub budget: BudgetConfig,
+    pub(crate) budget: BudgetConfig,
     /// Which answers are stored and used.
-    pub ledger: LedgerConfig,
+    pub(crate) ledger: LedgerConfig,
     /// How decisions are made.
-    pub policy: DecisionPolicy,
+    pub(crate) policy: DecisionPolicy,
     /// Further fields of the answer: those of the columns in their order, then a level that only decides.
-    pub captured: Box<[Pointer]>,
+    pub(crate) captured: Box<[Pointer]>,
     /// How long to wait for another run that holds the output or the ledger; `None` is not at all.
-    pub wait_lock: Option<Duration>,
+    pub(crate) wait_lock: Option<Duration>,
     /// What people see.
-    pub watch: WatchConfig,
+    pub(crate) watch: WatchConfig,
 }
 
 /// A run whose arguments, variables or settings file are wrong: what is known of it, so that its failure can be left where
@@ -72,7 +72,7 @@ pub(crate) const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(512).expe
 
 /// What the input must be like for anything to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct InputLimits {
+pub(crate) struct InputLimits {
     /// The least number of rows.
     pub(crate) min_rows: Option<NonZeroU64>,
     /// How many rows may be such that they cannot be sent.
@@ -81,7 +81,7 @@ pub struct InputLimits {
 
 /// What a run reads and writes.
 #[derive(Debug, Clone)]
-pub enum FilesConfig {
+pub(crate) enum FilesConfig {
     /// One input to one output.
     One(Box<OneFileConfig>),
     /// Several inputs, each to a file of its name in a directory.
@@ -90,24 +90,24 @@ pub enum FilesConfig {
 
 /// One input, and its output.
 #[derive(Debug, Clone)]
-pub struct OneFileConfig {
+pub(crate) struct OneFileConfig {
     /// What is read, and how.
-    pub input: input::ReaderSettings,
+    pub(crate) input: input::ReaderSettings,
     /// Where rows go.
-    pub output: OutputConfig,
+    pub(crate) output: OutputConfig,
 }
 
 /// Several inputs, each to a file of its name in a directory.
 #[derive(Debug, Clone)]
-pub struct PartsConfig {
+pub(crate) struct PartsConfig {
     /// What is read, and how. A name may be a pattern for several files.
-    pub inputs: Vec<input::ReaderSettings>,
+    pub(crate) inputs: Vec<input::ReaderSettings>,
     /// Where the outputs go.
-    pub directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// Outputs that exist may be replaced.
-    pub overwrite: bool,
+    pub(crate) overwrite: bool,
     /// The first input that cannot be used ends the run.
-    pub fail_fast: bool,
+    pub(crate) fail_fast: bool,
 }
 
 impl FilesConfig {
@@ -123,44 +123,44 @@ impl FilesConfig {
 
 /// Where rows go.
 #[derive(Debug, Clone)]
-pub struct OutputConfig {
+pub(crate) struct OutputConfig {
     /// The output; `None` is standard output.
-    pub path: Option<PathBuf>,
+    pub(crate) path: Option<PathBuf>,
     /// Where failed rows go; `None` is a file next to the output, where that is a file.
-    pub rejects: Option<PathBuf>,
+    pub(crate) rejects: Option<PathBuf>,
     /// Where rows go whose decision changed, if anywhere.
-    pub changes: Option<PathBuf>,
+    pub(crate) changes: Option<PathBuf>,
     /// Where a page about the rows goes, if anywhere.
-    pub report: Option<PathBuf>,
+    pub(crate) report: Option<PathBuf>,
     /// Output, rejects, changes and report that exist may be replaced.
-    pub overwrite: bool,
+    pub(crate) overwrite: bool,
 }
 
 /// What a run may spend.
 #[derive(Debug, Clone, Copy)]
-pub struct BudgetConfig {
+pub(crate) struct BudgetConfig {
     /// The most calls, also those that the most cost pays for.
-    pub calls: Option<CallLimit>,
+    pub(crate) calls: Option<CallLimit>,
     /// How many rows may fail.
-    pub failures: FailureBudget,
+    pub(crate) failures: FailureBudget,
     /// How many rows in a row may end without a verdict.
-    pub give_up_after: GiveUpAfter,
+    pub(crate) give_up_after: GiveUpAfter,
 }
 
 /// Which answers are stored and used.
 #[derive(Debug, Clone)]
-pub struct LedgerConfig {
+pub(crate) struct LedgerConfig {
     /// Where they are kept.
-    pub choice: LedgerChoice,
+    pub(crate) choice: LedgerChoice,
     /// Which answers of earlier runs are used.
-    pub reuse: Reuse,
+    pub(crate) reuse: Reuse,
     /// Identical requests are sent once.
-    pub dedupe: bool,
+    pub(crate) dedupe: bool,
 }
 
 /// Where answers are kept.
 #[derive(Debug, Clone)]
-pub enum LedgerChoice {
+pub(crate) enum LedgerChoice {
     /// Next to the output, where that is a file.
     Own,
     /// In this one, which other runs may use as well.
@@ -171,7 +171,7 @@ pub enum LedgerChoice {
 
 /// What answers the calls of a run.
 #[derive(Debug)]
-pub enum ServiceConfig {
+pub(crate) enum ServiceConfig {
     /// The service.
     Real(Box<RealService>),
     /// The built-in stand-in.
@@ -180,31 +180,31 @@ pub enum ServiceConfig {
 
 /// The service, and how it is reached.
 #[derive(Debug)]
-pub struct RealService {
+pub(crate) struct RealService {
     /// Where requests go.
-    pub endpoint: Endpoint,
+    pub(crate) endpoint: Endpoint,
     /// Where the API key is.
-    pub key: KeySource,
+    pub(crate) key: KeySource,
     /// The calling application's identifier.
-    pub service_id: ServiceId,
+    pub(crate) service_id: ServiceId,
     /// The proxy that a variable names for the endpoint.
-    pub proxy: Option<Proxy>,
+    pub(crate) proxy: Option<Proxy>,
     /// A further certificate authority, or the service's own certificate, PEM.
-    pub ca_file: Option<PathBuf>,
+    pub(crate) ca_file: Option<PathBuf>,
 }
 
 /// How long the client waits.
 #[derive(Debug, Clone, Copy)]
-pub struct TimeoutConfig {
+pub(crate) struct TimeoutConfig {
     /// For an answer, from the start of the call.
-    pub call: Duration,
+    pub(crate) call: Duration,
     /// For a connection.
-    pub connect: Duration,
+    pub(crate) connect: Duration,
 }
 
 /// Where the API key is.
 #[derive(Debug)]
-pub enum KeySource {
+pub(crate) enum KeySource {
     /// In a variable, which cannot change during the run.
     Variable(Secret),
     /// In a file that an option names.
@@ -218,47 +218,47 @@ pub enum KeySource {
 
 /// When calls are made.
 #[derive(Debug, Clone, Copy)]
-pub struct PaceConfig {
+pub(crate) struct PaceConfig {
     /// The most calls in flight; `None` where the user gives no number.
-    pub concurrency: Option<NonZeroUsize>,
+    pub(crate) concurrency: Option<NonZeroUsize>,
     /// The most calls per second.
-    pub rate: Rate,
+    pub(crate) rate: Rate,
     /// Further attempts for each row.
-    pub retries: u32,
+    pub(crate) retries: u32,
     /// Further attempts after one whose outcome is unknown.
-    pub resends: Resends,
+    pub(crate) resends: Resends,
     /// How long the service may keep the run waiting.
-    pub patience: Patience,
+    pub(crate) patience: Patience,
 }
 
 /// What people see.
 #[derive(Debug)]
-pub struct WatchConfig {
+pub(crate) struct WatchConfig {
     /// How progress is shown.
-    pub style: Style,
+    pub(crate) style: Style,
     /// Time between lines.
-    pub every: Duration,
+    pub(crate) every: Duration,
     /// Nothing but warnings and errors is shown.
-    pub quiet: bool,
+    pub(crate) quiet: bool,
     /// Where the summary goes as JSON.
-    pub summary: Option<PathBuf>,
+    pub(crate) summary: Option<PathBuf>,
     /// Where metrics go for Prometheus.
-    pub metrics: Option<PathBuf>,
+    pub(crate) metrics: Option<PathBuf>,
     /// Where the log goes, and how much of it.
-    pub log: Option<LogConfig>,
+    pub(crate) log: Option<LogConfig>,
     /// What the run is called where several are watched.
-    pub job: Option<String>,
+    pub(crate) job: Option<String>,
     /// The profile of the settings file.
-    pub profile: Option<String>,
+    pub(crate) profile: Option<String>,
     /// Failed rows with which the exit code is 0 all the same.
-    pub accepted: AcceptedFailures,
+    pub(crate) accepted: AcceptedFailures,
     /// What calls cost; `None` where the user does not say so, and no cost is shown.
-    pub tariff: Option<Tariff>,
+    pub(crate) tariff: Option<Tariff>,
 }
 
 /// Where the log goes, and how much of it.
 #[derive(Debug, Clone)]
-pub struct LogConfig {
+pub(crate) struct LogConfig {
     /// Where it goes.
     pub(crate) target: LogTarget,
     /// The least important lines of it.

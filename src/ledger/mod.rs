@@ -74,9 +74,9 @@ pub use location::LedgerLocation;
 pub(crate) use lock::OutputLock;
 pub(crate) use lookup_result::AnsweredIn;
 pub use lookup_result::{KnownOutcome, LookupResult};
+pub(crate) use named_ledger::NamedLedger;
 #[cfg(feature = "postgres")]
-pub(crate) use named_ledger::{Grants, InitSettings};
-pub use named_ledger::{NamedLedger, ServerSettings};
+pub(crate) use named_ledger::{Grants, InitSettings, ServerSettings};
 pub(crate) use opened::OpenedLedger;
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::{ImportCounts, ImportSettings, InitResult, import, init, refuse_reuse};
@@ -84,7 +84,7 @@ pub(crate) use previewing::preview;
 pub(crate) use request_key::{ByRequest, RequestHasher, RequestKey};
 pub(crate) use request_uuids::RequestUuids;
 pub(crate) use row_lookup::RowLookup;
-pub use server_url::ServerUrl;
+pub(crate) use server_url::ServerUrl;
 pub(crate) use session::{ClosedLedger, RunningLedger, SettledLedger};
 pub use session::{OpenLedger, Removal};
 pub use settings::{Freshness, LedgerSettings, Reuse};

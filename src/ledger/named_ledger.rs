@@ -3,12 +3,13 @@
 use std::fmt;
 use std::path::PathBuf;
 
+#[cfg(feature = "postgres")]
 use super::server_url::ServerUrl;
 use crate::base::error::shown;
 
 /// A ledger as a person names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NamedLedger {
+pub(crate) enum NamedLedger {
     /// A file.
     File(PathBuf),
     /// On a server.
@@ -28,6 +29,7 @@ impl fmt::Display for NamedLedger {
 }
 
 /// A ledger on a PostgreSQL server.
+#[cfg(feature = "postgres")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSettings {
     /// Where it is.

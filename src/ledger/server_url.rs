@@ -17,7 +17,7 @@ const PORT: u16 = 5432;
 
 /// The address of a ledger on a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerUrl {
+pub(crate) struct ServerUrl {
     user: String,
     host: ServerHost,
     port: u16,

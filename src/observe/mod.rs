@@ -43,7 +43,7 @@ pub(crate) use numbers::{answers, count, counted, day, moment, per_time, stamp};
 pub(crate) use progress::ProgressThread;
 pub(crate) use run_identity::{DecisionRule, RunIdentity};
 pub(crate) use settings::ProgressSettings;
-pub use style::Style;
+pub(crate) use style::Style;
 pub(crate) use summary::{
     FailedStart, FileState, FileSummary, KeptKind, KeptLedger, ReadFile, RunSummary, WrittenFile,
     refuse_other_content,

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
+pub(crate) enum Style {
     /// A bar that is redrawn in place.
     Bar,
     /// A line at intervals.

@@ -10,7 +10,7 @@ use crate::verdict::most_frequent;
 
 /// The most calls of a run, and the option that says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallLimit {
+pub(crate) enum CallLimit {
     /// `--max-calls`.
     Calls(NonZeroU64),
     /// As many as `--max-cost` pays for.
@@ -96,7 +96,7 @@ const ROWS_OF_A_SHARE: u64 = 100;
 
 /// The limit of rows that may fail, if there is one.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct FailureBudget(pub(crate) Option<FailureLimit>);
+pub(crate) struct FailureBudget(pub(crate) Option<FailureLimit>);
 
 impl FailureBudget {
     /// The error that stops the run, once the limit is reached.

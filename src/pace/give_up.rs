@@ -30,7 +30,7 @@ pub(crate) enum AnsweredBy {
 
 /// After how many rows without a verdict in a row the run gives up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum GiveUpAfter {
+pub(crate) enum GiveUpAfter {
     /// The default: see [`AT_START`] and [`LATER`].
     #[default]
     Usual,

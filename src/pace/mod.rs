@@ -32,12 +32,10 @@ mod throughput;
 mod types;
 mod window;
 
-pub use budget::FailureBudget;
-pub(crate) use budget::{CallBudget, CallLimit, FailureLimit};
+pub(crate) use budget::{CallBudget, CallLimit, FailureBudget, FailureLimit};
 pub use gate::Gate;
 pub(crate) use gate::{Closed, FreshRows, Permit, Undurable};
-pub use give_up::GiveUpAfter;
-pub(crate) use give_up::{AnsweredBy, GiveUpPolicy, Reaction, Trouble};
+pub(crate) use give_up::{AnsweredBy, GiveUpAfter, GiveUpPolicy, Reaction, Trouble};
 pub use rate::Rate;
 pub(crate) use retry::{Attempts, FailedAttempt, Resends, RetryPolicy};
 pub(crate) use row_refusals::RowRefusals;

@@ -15,5 +15,5 @@ pub(crate) use object::{KnownKey, ObjectMember, TakeMembers, read_object};
 pub use pointer::Pointer;
 pub(crate) use pointer::{Ambiguous, follow};
 pub(crate) use text::{escape_unsafe, put_string};
-pub use value::{JsonValue, string};
-pub(crate) use value::{MAX_DEPTH, on_one_line, too_deep};
+pub use value::string;
+pub(crate) use value::{JsonValue, MAX_DEPTH, on_one_line, too_deep};

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -20,6 +21,9 @@ use crate::service::scripted::Scripted;
 use crate::telemetry::hub::{Events, Observer};
 use crate::telemetry::pace::Limit;
 use crate::verdict::DecisionPolicy;
+
+/// How long the service may keep a run waiting, as by default.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 /// A scorer to be built. It starts with the defaults of `run`, except for one call at a time and no ledger.
 pub(crate) struct Fixture {
@@ -121,17 +125,18 @@ impl Fixture {
 
     /// The scorer.
     pub(crate) fn build(self) -> Scorer<Scripted> {
+        let (wait, outage) = (PATIENCE, PATIENCE);
         let bounds = PaceLimits {
             rate: self.rate,
             in_flight: self.concurrency.try_into().unwrap(),
             known: Limit::NONE,
-            wait: Patience::DEFAULT.wait,
-            outage: Patience::DEFAULT.outage,
+            wait,
+            outage,
         };
         let gate = Gate::new(bounds, fastrand::Rng::with_seed(7));
         let policies = Policies {
             retries: RetryPolicy::new(self.retries, self.resends),
-            patience: Patience::DEFAULT,
+            patience: Patience { wait, outage },
             outage: Outage::default(),
             give_up: GiveUpPolicy::new(self.give_up_after),
             calls: CallBudget::new(self.max_calls.map(CallLimit::Calls)),

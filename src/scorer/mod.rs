@@ -38,7 +38,6 @@ pub(crate) use fixture::Fixture;
 pub(crate) use outage::Outage;
 pub(crate) use outcome::{RowOutcome, Stop};
 pub(crate) use parts::Scorer;
-pub use policies::Patience;
-pub(crate) use policies::Policies;
+pub(crate) use policies::{Patience, Policies};
 pub(crate) use recorder::RowRecorder;
 pub(crate) use row_call::{Claim, RowCall};

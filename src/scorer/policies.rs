@@ -36,19 +36,11 @@ pub(crate) struct Policies {
 /// How long the service may keep the run waiting before the run stops: a person should be told, and a nightly job should
 /// free its slot.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub(crate) struct Patience {
     /// For a pause that the service asks for, or for pauses without an answer in between.
     pub(crate) wait: Duration,
     /// For a service that is down.
     pub(crate) outage: Duration,
-}
-
-impl Patience {
-    /// As long as an incident of the usual kind.
-    pub const DEFAULT: Self = Self {
-        wait: Duration::from_secs(15 * 60),
-        outage: Duration::from_secs(15 * 60),
-    };
 }
 
 /// What follows a failed call.

@@ -13,7 +13,7 @@ use crate::base::secret::Secret;
 
 /// A file with an API key. It may have another key later, as keys are rotated.
 #[derive(Debug, Clone)]
-pub struct KeyFile(PathBuf);
+pub(crate) struct KeyFile(PathBuf);
 
 impl KeyFile {
     /// The file at `path`; it is not opened yet.

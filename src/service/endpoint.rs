@@ -40,7 +40,7 @@ impl Plan {
 
 /// The full address that requests are sent to: HTTPS, or plain HTTP on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint(Url);
+pub(crate) struct Endpoint(Url);
 
 impl Endpoint {
     /// The endpoint below a base address.
@@ -48,7 +48,7 @@ impl Endpoint {
     /// # Errors
     /// Exit code 2: no address, a scheme that would expose keys and personal data to the
     /// network, or parts that do not belong there.
-    pub fn new(base: &str, allow_http: bool) -> Result<Self> {
+    pub(crate) fn new(base: &str, allow_http: bool) -> Result<Self> {
         // People paste keys and passwords into addresses, so at most scheme, host and path are ever
         // shown.
         let url: Url = base.trim().parse().map_err(|e| {

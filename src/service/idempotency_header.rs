@@ -31,14 +31,14 @@ const TAKEN: [&str; 19] = [
 
 /// The name of a header that is free for the UUID.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IdempotencyHeader(HeaderName);
+pub(crate) struct IdempotencyHeader(HeaderName);
 
 impl IdempotencyHeader {
     /// Checks a name. Upper and lower case are the same.
     ///
     /// # Errors
     /// Exit code 2: it is not a valid name, or that of a header with another meaning.
-    pub fn new(name: &str) -> Result<Self> {
+    pub(crate) fn new(name: &str) -> Result<Self> {
         let wrong = |what: &str| {
             Error::usage(format!("`--idempotency-header`: {} {what}", quoted(name)))
                 .hint("give the name that the service documents, such as `Idempotency-Key`")

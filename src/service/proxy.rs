@@ -15,7 +15,7 @@ use crate::base::secret::Secret;
 
 /// A proxy from an environment variable.
 #[derive(Debug, Clone)]
-pub struct Proxy {
+pub(crate) struct Proxy {
     url: Secret,
     name: ProxyName,
 }

@@ -8,14 +8,14 @@ use crate::base::error::{Error, Result};
 /// Over HTTP/2, some servers close the connection on any other value, and such a call may have been
 /// billed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServiceId(Box<str>);
+pub(crate) struct ServiceId(Box<str>);
 
 impl ServiceId {
     /// Checks an identifier, and removes the spaces around it.
     ///
     /// # Errors
     /// Exit code 2: it is empty or has other characters.
-    pub fn new(text: &str) -> Result<Self> {
+    pub(crate) fn new(text: &str) -> Result<Self> {
         let text = text.trim_matches(' ');
         if text.is_empty() {
             return Err(Error::usage("no service id")

@@ -9,7 +9,7 @@ use crate::base::tolerance::Tolerance;
 
 /// How many rows may fail in a run that ends with exit code 0; by default none.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct AcceptedFailures(pub(crate) Option<Tolerance>);
+pub(crate) struct AcceptedFailures(pub(crate) Option<Tolerance>);
 
 impl AcceptedFailures {
     /// What was accepted of a run: `None` if it was stopped, no row failed, or more rows failed.

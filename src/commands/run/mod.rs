@@ -40,4 +40,4 @@ mod unfinished_files;
 mod tests;
 
 pub(crate) use failure::leave_failure;
-pub use phases::execute;
+pub(crate) use phases::execute;

@@ -12,7 +12,7 @@ use crate::config::RunConfig;
 ///
 /// # Errors
 /// Whatever kept the run from starting. What ended it early has been reported, and is in the exit code.
-pub fn execute(config: RunConfig) -> Result<Exit> {
+pub(crate) fn execute(config: RunConfig) -> Result<Exit> {
     let failure = FailureFiles::of(&config);
     let ended = run(config);
     if let Err(error) = &ended {
