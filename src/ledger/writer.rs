@@ -366,5 +366,5 @@ impl LedgerWriter {
 }
 
 fn thread_is_gone() -> Error {
-    Error::internal("the ledger's thread ended without a word")
+    Error::internal("the ledger's thread ended unexpectedly")
 }

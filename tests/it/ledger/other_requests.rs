@@ -1,5 +1,5 @@
 //! A run that continues or retries with options that change what is sent: no paid answer is found, and rows would be paid
-//! for again without a word.
+//! for again without a warning.
 
 use crate::support::ledger_file;
 use crate::support::process::Place;
