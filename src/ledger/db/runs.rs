@@ -223,6 +223,14 @@ impl RunRecord {
         self.id.unwrap_or_default()
     }
 
+    /// The number of its record, if it is still there: where `prune` or `forget` has removed it, another run may have its number.
+    fn recorded(&self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
+        connection
+            .prepare_cached("SELECT id FROM runs WHERE id = ? AND name = ? AND started = ?")?
+            .query_row(params![self.id, self.name, self.started], |row| row.get(0))
+            .optional()
+    }
+
     /// It has reached the end of its input, and these rows got no verdict: the next run to the same output is another one. Of
     /// several runs to standard output at the same time, the record is the latest one's.
     pub(super) fn finish(
@@ -231,7 +239,7 @@ impl RunRecord {
         checksums: Checksums,
         finished: FinishedRun,
     ) -> rusqlite::Result<()> {
-        let Some(id) = self.id else {
+        let Some(id) = self.recorded(connection)? else {
             return Ok(());
         };
         failures::remove_of(connection, id)?;
@@ -263,7 +271,7 @@ impl RunRecord {
 
     /// It has reached the end of its input, and every row has its verdict: there is nothing to continue.
     pub(super) fn forget(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let Some(id) = self.id else {
+        let Some(id) = self.recorded(connection)? else {
             return Ok(());
         };
         failures::remove_of(connection, id)?;

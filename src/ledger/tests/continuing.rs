@@ -193,23 +193,40 @@ fn a_run_that_was_removed_while_it_was_under_way_changes_no_other() {
         output: Some(place.path(output)),
         ..place.shared()
     };
-    let removed = TestRun::new(to("1.csv"));
-    let connection = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
-    connection.execute("DELETE FROM runs", []).unwrap();
-    // It gets the number of the one that was removed.
-    let other = TestRun::new(to("2.csv"));
-    removed.writer.keep_double_bills(DoubleBills {
-        rows: 1,
-        ..DoubleBills::default()
-    });
-    removed.keep(BODY, &answer("t-1"));
-    removed.close(Removal::Never);
-    other.close(Removal::Never);
-    let facts = facts(to("2.csv"));
-    assert_eq!(
-        (facts.previous_run, facts.asked_again),
-        (PreviousRun::Stopped, 0)
-    );
+    let connection = rusqlite::Connection::open(place.path("answers.ledger"));
+    let with_failures = FinishedRun {
+        failed: 1,
+        unsent: 0,
+    };
+    for end in [
+        RunEnd::Stopped,
+        RunEnd::Finished(with_failures),
+        RunEnd::Finished(COMPLETE),
+    ] {
+        let removed = TestRun::new(to("1.csv"));
+        let connection = connection.as_ref().unwrap();
+        connection.execute("DELETE FROM runs", []).unwrap();
+        // It gets the number of the one that was removed.
+        let other = TestRun::new(to("2.csv"));
+        other.keep_failure(b"{}", &refused());
+        removed.writer.keep_double_bills(DoubleBills {
+            rows: 1,
+            ..DoubleBills::default()
+        });
+        removed.keep(BODY, &answer("t-1"));
+        removed.writer.end(end);
+        removed.close(Removal::Never);
+        other.close(Removal::Never);
+        let facts = facts(to("2.csv"));
+        assert_eq!(
+            (facts.previous_run, facts.asked_again),
+            (PreviousRun::Stopped, 0),
+            "{end:?}"
+        );
+        assert_eq!(find(to("2.csv"), b"{}"), failed(refused()), "{end:?}");
+        connection.execute("DELETE FROM runs", []).unwrap();
+        connection.execute("DELETE FROM failures", []).unwrap();
+    }
 }
 
 #[test]
