@@ -27,6 +27,7 @@ pub(crate) fn preview(settings: &PreviewSettings<'_>) -> Result<Option<LedgerPre
                 hasher,
                 endpoint,
                 known_limit,
+                continues,
                 others,
             } = postgres::open_preview(on, settings)?;
             Ok(Some(LedgerPreview {
@@ -34,7 +35,11 @@ pub(crate) fn preview(settings: &PreviewSettings<'_>) -> Result<Option<LedgerPre
                 hasher,
                 endpoint,
                 known_limit,
-                run: PreviewedRun::New,
+                run: if continues {
+                    PreviewedRun::Continued
+                } else {
+                    PreviewedRun::New
+                },
                 others,
             }))
         }

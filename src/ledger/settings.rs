@@ -1,7 +1,7 @@
 //! The settings with which a ledger is opened.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::location::LedgerLocation;
@@ -75,6 +75,10 @@ pub struct LedgerSettings {
 pub(crate) struct PreviewSettings<'a> {
     /// The ledger, a shared one or a run's own.
     pub(crate) ledger: &'a NamedLedger,
+    /// What the run writes: in a shared ledger, a stopped run is recognised by its path. `None` is a run to a new output.
+    pub(crate) output: Option<&'a Path>,
+    /// Whether it goes on with a run that has finished: it retries what failed there, or has further inputs.
+    pub(crate) resumes_finished: bool,
     /// Who would be asked; `None` is the only account that the ledger has answers of.
     pub(crate) account: Option<PreviewAccount<'a>>,
     /// How recent answers must be.

@@ -193,6 +193,8 @@ impl KnownAnswers {
         };
         let preview = preview(&PreviewSettings {
             ledger: &ledger.named,
+            output: ledger.output.as_deref(),
+            resumes_finished: ledger.resumes_finished,
             account: options.account.as_ref().map(|account| PreviewAccount {
                 endpoint: &account.endpoint,
                 service_id: &account.service_id,

@@ -1,11 +1,14 @@
 //! What is checked: the inputs, and the ledger of the run to come.
 
+use std::path::PathBuf;
+
 use super::super::files::{InputFile, NamedFile, OutputDirectory, find_inputs, refuse_clashes};
 use crate::base::error::{Error, Result};
 use crate::config::{CheckConfig, CheckLedger, OutputToCome, RunToCome};
 use crate::input::{Input, ReaderSettings};
 use crate::ledger::{NamedLedger, ledger_of};
 use crate::observe::count;
+use crate::output::{Replace, Target};
 
 /// The inputs of a check.
 pub(super) enum CheckedInputs {
@@ -20,6 +23,10 @@ pub(super) struct LookedUpLedger {
     pub(super) named: NamedLedger,
     /// Its answers are used only if its run was stopped: another run to that output sends every row again.
     pub(super) of_unfinished_run: bool,
+    /// What the run to come writes, with links followed: by it, a stopped run is recognised.
+    pub(super) output: Option<PathBuf>,
+    /// The run goes on with one that has finished.
+    pub(super) resumes_finished: bool,
 }
 
 impl CheckedInputs {
@@ -55,25 +62,40 @@ impl CheckedInputs {
 
     /// The ledger to look at: the one that is named, or the run's own, if there is one.
     pub(super) fn ledger(&self, ledger: &CheckLedger, run: &RunToCome) -> Option<LookedUpLedger> {
+        let output = self.output(run);
+        let has_directory = matches!(self, Self::Several(_, Some(_)));
+        // Without any of these options, files that are finished are skipped, and new ones use its answers.
+        let has_further = has_directory && !run.overwrites && ledger.freshness.is_none();
+        let resumes_finished = run.retries || has_further;
         if let Some(named) = &ledger.ledger {
             return Some(LookedUpLedger {
                 named: named.clone(),
                 of_unfinished_run: false,
+                output,
+                resumes_finished,
             });
         }
-        let (own, of_unfinished_run) = match (self, &run.output) {
-            (Self::Several(_, Some(directory)), _) => {
-                // Without either option, files that are finished are skipped, and new ones use its answers.
-                (ledger_of(&directory.path), run.overwrites && !run.retries)
-            }
-            (_, Some(OutputToCome::File(output))) => (ledger_of(output), !run.retries),
-            _ => return None,
-        };
+        let own = ledger_of(output.as_deref()?);
         let is_there = own.symlink_metadata().is_ok();
         is_there.then_some(LookedUpLedger {
             named: NamedLedger::File(own),
-            of_unfinished_run,
+            of_unfinished_run: !run.retries && (run.overwrites || !has_directory),
+            output,
+            resumes_finished,
         })
+    }
+
+    /// What the run to come writes: the output with links followed, as the run does, or the directory of several.
+    fn output(&self, run: &RunToCome) -> Option<PathBuf> {
+        match (self, &run.output) {
+            (Self::Several(_, Some(directory)), _) => Some(directory.path.clone()),
+            (_, Some(OutputToCome::File(path))) => {
+                let target = Target::new(path, |_| Replace::Whole);
+                // Where none can be made, the run says so.
+                Some(target.map_or_else(|_| path.clone(), |target| target.path().to_owned()))
+            }
+            _ => None,
+        }
     }
 
     /// Fails if the rejects would replace the input or the ledger.

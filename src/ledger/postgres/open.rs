@@ -83,11 +83,8 @@ impl OpenServer {
             let mut fields = sources::fields(&server, &settings.captured)?;
             let all = fields.to_keep().borrow().len();
             fields.number(all, |list| sources::of_fields(&server, context, list))?;
-            let name = { settings.output.as_deref() }
-                .map(|output| Uuid::from_bytes(hasher.run_on_this_machine(output)));
-            let stopped = name.map(|name| runs::find(&server, name)).transpose()?;
-            let stopped = stopped.flatten();
-            let run = plan(name, stopped, settings.reuse, now);
+            let output = settings.output.as_deref();
+            let (run, stopped) = plan(&server, (&hasher, output), settings.reuse, now)?;
             let lacking = sources::lacking(&server, context, &settings.captured, run.not_before)?;
             let facts = LedgerFacts {
                 existed: true,
@@ -214,13 +211,24 @@ impl OpenServer {
     }
 }
 
-/// The run as it will be recorded: the one that was stopped, or another one.
-fn plan(name: Option<Uuid>, stopped: Option<ServerRun>, reuse: Reuse, now: i64) -> ServerRun {
+/// The run to this output as it will be recorded: the one that was stopped, which is returned as well, or another one.
+///
+/// # Errors
+/// The server is away, or the user may not look.
+pub(super) fn plan(
+    server: &Server,
+    (hasher, output): (&RequestHasher, Option<&Path>),
+    reuse: Reuse,
+    now: i64,
+) -> Result<(ServerRun, Option<ServerRun>), ServerFault> {
+    let name = output.map(|output| Uuid::from_bytes(hasher.run_on_this_machine(output)));
+    let stopped = name.map(|name| runs::find(server, name)).transpose()?;
+    let stopped = stopped.flatten();
     let not_before = match reuse {
         Reuse::Recent(freshness) => clock::millis(freshness.not_before(clock::time(now))),
         Reuse::All | Reuse::Continue | Reuse::Retry | Reuse::Nothing => i64::MIN,
     };
-    match stopped {
+    let run = match stopped {
         Some(run) => ServerRun {
             started: run.started.min(now),
             not_before: run.not_before.max(not_before),
@@ -233,7 +241,8 @@ fn plan(name: Option<Uuid>, stopped: Option<ServerRun>, reuse: Reuse, now: i64) 
             not_before,
             maybe_billed_twice: 0,
         },
-    }
+    };
+    Ok((run, stopped))
 }
 
 /// The command that brings the answers in this file to the server.

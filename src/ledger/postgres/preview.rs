@@ -9,15 +9,14 @@ use super::ledger::ServerLedger;
 use super::lookup::{ServerJudge, ServerLookup};
 use super::server::RUN_PATIENCE;
 use super::sources::ServerContext;
-use super::{limits, sources};
+use super::{limits, open, sources};
 use crate::base::error::Result;
 use crate::ledger::access::several_accounts;
-use crate::ledger::clock;
 use crate::ledger::judge::JudgeScope;
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::named_ledger::ServerSettings;
 use crate::ledger::request_key::RequestHasher;
-use crate::ledger::settings::PreviewSettings;
+use crate::ledger::settings::{PreviewSettings, Reuse};
 use crate::raw_json::Pointer;
 
 /// What a run would find in a ledger on a server.
@@ -27,11 +26,13 @@ pub(in crate::ledger) struct ServerPreview {
     /// The address whose answers are found; `None` if there are answers of none.
     pub(in crate::ledger) endpoint: Option<String>,
     pub(in crate::ledger) known_limit: Option<KnownLimit>,
+    /// Whether the run continues one that was stopped.
+    pub(in crate::ledger) continues: bool,
     /// The addresses that it has answers of instead.
     pub(in crate::ledger) others: Vec<String>,
 }
 
-/// Opens a ledger as a run to a new output would see it.
+/// Opens a ledger as the run to the given output would see it, or to a new one.
 ///
 /// # Errors
 /// Exit code 2: it cannot be used, or has answers of several accounts and none was named. Exit code 3: the server does not
@@ -70,11 +71,12 @@ pub(in crate::ledger) fn open_preview(
         Some(context) => limits::known(&server, context.id, SystemTime::now()),
         None => Ok(None),
     };
+    let reuse = settings.freshness.map_or(Reuse::All, Reuse::Recent);
+    let plan = open::plan(&server, (&hasher, settings.output), reuse, now);
+    let (run, stopped) = plan.at_start("read", &url)?;
     let scope = JudgeScope {
-        started: now,
-        not_before: { settings.freshness }.map_or(i64::MIN, |it| {
-            clock::millis(it.not_before(clock::time(now)))
-        }),
+        started: run.started,
+        not_before: run.not_before,
         leftover: false,
         ages: settings.freshness.is_some(),
         fields: settings.captured.iter().map(Pointer::to_string).collect(),
@@ -87,6 +89,7 @@ pub(in crate::ledger) fn open_preview(
         hasher,
         endpoint: context.map(|context| context.endpoint.clone()),
         known_limit: known_limit.at_start("read", &url)?,
+        continues: stopped.is_some(),
         others,
         // Nobody waits for a server that is away only to look.
         lookup: ServerLookup::new(

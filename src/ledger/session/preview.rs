@@ -1,8 +1,9 @@
 //! What a run that starts now would find in a ledger: read without a lock, beside runs that use it, and without changing
 //! anything.
 //!
-//! A shared ledger is seen as a new run would see it. A run's own ledger is seen as the next run to that output would: one
-//! that continues a stopped run, or that retries the failed rows of a finished run.
+//! A shared ledger is seen as the run to the given output would see it, which may continue a stopped run. A run's own
+//! ledger is seen as the next run to that output would: one that continues a stopped run, or that retries the failed rows of
+//! a finished run.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -69,10 +70,23 @@ pub(in crate::ledger) fn open_preview(
         .context
         .map(|context| limits::known(&connection, info.checksums(), context, now));
     let known_limit = known_limit.transpose().map_err(unreadable)?.flatten();
-    let outputs = [path, &real].map(|path| output_of(path).filter(|_| own));
-    let outputs: Vec<_> = outputs.into_iter().flatten().collect();
-    let (plan, run) =
-        plan(&connection, &info, &account.hasher, &outputs, settings, now).map_err(unreadable)?;
+    let outputs: Vec<_> = if own {
+        { [path, &real].into_iter() }
+            .filter_map(output_of)
+            .collect()
+    } else {
+        settings.output.map(Path::to_owned).into_iter().collect()
+    };
+    let own = own && !outputs.is_empty();
+    let (plan, run) = plan(
+        &connection,
+        &info,
+        &account.hasher,
+        (&outputs, own),
+        settings,
+        now,
+    )
+    .map_err(unreadable)?;
     let scope = ReadScope {
         checksums: info.checksums(),
         latest: Arc::default(),
@@ -136,12 +150,12 @@ impl FoundAccount {
     }
 }
 
-/// The plan of the run to come.
+/// The plan of the run to come to one of these outputs; `own`: the ledger is its own.
 fn plan(
     connection: &Connection,
     info: &LedgerInfo,
     hasher: &RequestHasher,
-    outputs: &[PathBuf],
+    (outputs, own): (&[PathBuf], bool),
     settings: &PreviewSettings<'_>,
     now: SystemTime,
 ) -> rusqlite::Result<(RunPlan, PreviewedRun)> {
@@ -152,22 +166,24 @@ fn plan(
             found = RunRecord::find(connection, info.checksums(), name)?;
         }
     }
+    let is_finished = matches!(found, Some((_, PreviousRun::Finished { .. })));
     let run = match found {
-        None => PreviewedRun::New,
-        Some((_, PreviousRun::Finished { .. })) => PreviewedRun::Retry,
-        Some(_) => PreviewedRun::Continued,
+        Some(_) if !is_finished => PreviewedRun::Continued,
+        Some(_) if own => PreviewedRun::Retry,
+        // Another run to the output of a finished one uses the answers that every run uses.
+        _ => PreviewedRun::New,
     };
-    let reuse = match (run, settings.freshness) {
-        (PreviewedRun::Retry, _) => Reuse::Retry,
-        (_, Some(freshness)) => Reuse::Recent(freshness),
-        (_, None) => Reuse::All,
+    let reuse = match settings.freshness {
+        _ if is_finished && (own || settings.resumes_finished) => Reuse::Retry,
+        Some(freshness) => Reuse::Recent(freshness),
+        None => Reuse::All,
     };
     let context = RunContext {
         // A new run is not recorded here.
         name: hasher.run(None),
         found,
         reuse,
-        own: !outputs.is_empty(),
+        own,
         any: answers::any(connection)?,
     };
     Ok((RunPlan::make(connection, &context, now)?, run))

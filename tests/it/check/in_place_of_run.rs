@@ -1,11 +1,13 @@
 //! A command line of `run` with `check` in place of `run`.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
 use super::agreement::{check, command};
 use crate::support::process::Place;
+use crate::support::server::{Server, good, status};
 use crate::support::stand_in::StandIn;
 use crate::support::users;
 
@@ -47,6 +49,56 @@ fn the_ledger_beside_the_output_is_that_of_the_run_that_continues() {
     let options = [&options[..], &more.split(' ').collect::<Vec<_>>()].concat();
     let said = agrees(&place, &stand_in, &options, 0);
     assert_eq!((&said["known"], &said["calls"]), (&json!(4), &json!(6)));
+}
+
+#[test]
+fn a_stopped_fresh_run_in_a_shared_ledger_is_found_by_its_output() {
+    let place = Place::with("users.csv", users::csv(10));
+    symlink("real.csv", place.path("link.csv")).unwrap();
+    let of_stand_in = Place::new();
+    let stand_in = StandIn::start(&of_stand_in, "");
+    let shared = ["users.csv", "--ledger", "answers"];
+    let run = |more: &[&str], code| {
+        let run = [&["run"], &shared[..], more].concat();
+        command(&place, &stand_in.url(), &run).done().exits(code);
+    };
+    run(&["-o", "all.csv"], 0);
+    for output in [
+        ["-o", "scored.csv"],
+        ["-o", "link.csv"],
+        ["--output-dir", "scored"],
+    ] {
+        run(&[&output[..], &["--fresh", "--max-calls", "4"]].concat(), 3);
+        let to_another = [&shared[..], &["-o", "other.csv"]].concat();
+        assert_eq!(check(&place, &stand_in.url(), &to_another)["calls"], 0);
+        let said = agrees(&place, &stand_in, &[&shared[..], &output].concat(), 0);
+        let numbers = (&said["known"], &said["calls"]);
+        assert_eq!(numbers, (&json!(4), &json!(6)), "{output:?}");
+    }
+}
+
+#[test]
+fn what_a_finished_fresh_run_failed_on_is_counted_if_it_is_retried() {
+    let place = Place::with("users.csv", users::csv(10));
+    let server = Server::start(|request| match request.nth {
+        0..=10 => good(request),
+        _ if request.name() == "User 3" => status(422),
+        _ => good(request),
+    });
+    let shared = ["users.csv", "--ledger", "answers", "-o", "scored.csv"];
+    let with = |verb, more: &[&str]| {
+        let line = [&[verb], &shared[..], more].concat();
+        command(&place, &server.url(), &line).done()
+    };
+    with("run", &[]).exits(0);
+    with("run", &["--fresh", "--overwrite"]).exits(1);
+    for (option, calls) in [("--retry-failed", 1), ("--overwrite", 0)] {
+        let said = check(&place, &server.url(), &[&shared[..], &[option]].concat());
+        let before = server.calls();
+        with("run", &[option]).exits_with_one_of(&[0, 1]);
+        let made = server.calls() - before;
+        assert_eq!((&said["calls"], made), (&json!(calls), calls), "{option}");
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::init::private;
 use super::{Setup, end_leases, init, run};
 use crate::support::new_field;
@@ -36,6 +38,28 @@ fn a_second_run_asks_nothing_and_gives_the_same_rows() {
         .done()
         .exits(0)
         .prints("paid for already  300");
+}
+
+#[test]
+fn check_finds_a_stopped_run_by_its_output() {
+    let Some(cluster) = shared() else { return };
+    let setup = Setup::new(cluster, 20, Server::good());
+    setup.run("all.csv").done().exits(0);
+    setup
+        .database
+        .sql("UPDATE rescore.answers SET at = at - 3600000");
+    let stopped = setup.run("scored.csv").args("--max-age 10m --max-calls 5");
+    stopped.done().exits(3);
+    let check = |output| {
+        let words = ["check", "users.csv", "--json", "-o", output];
+        let words = [&words[..], &["--ledger-secret-file", "secret", "--ledger"]].concat();
+        let said = setup.place.rescore(words).arg(&setup.url).done().json();
+        (said["known"].clone(), said["calls"].clone())
+    };
+    assert_eq!(check("other.csv"), (json!(20), json!(0)));
+    assert_eq!(check("scored.csv"), (json!(5), json!(15)));
+    setup.run("scored.csv").done().exits(0);
+    assert_eq!(setup.server.calls(), 20 + 5 + 15);
 }
 
 #[test]
