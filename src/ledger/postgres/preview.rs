@@ -8,7 +8,6 @@ use super::fault::AtStart;
 use super::ledger::ServerLedger;
 use super::lookup::{ServerJudge, ServerLookup};
 use super::server::RUN_PATIENCE;
-use super::sources::ServerContext;
 use super::{limits, open, sources};
 use crate::base::error::Result;
 use crate::ledger::access::several_accounts;
@@ -45,35 +44,39 @@ pub(in crate::ledger) fn open_preview(
     let secret = ledger.secret(on)?;
     let (server, now) = (Arc::new(ledger.server), ledger.now);
     let url = server.shown();
-    let contexts = sources::contexts(&server).at_start("read", &url)?;
-    let endpoints = || contexts.iter().map(|it| it.endpoint.as_str());
-    let found = |hasher: &RequestHasher| {
-        let is_same = |it: &&ServerContext| {
+    let mut contexts = sources::contexts(&server).at_start("read", &url)?;
+    let answered = |contexts| sources::answered(&server, contexts).at_start("read", &url);
+    let given = { settings.account }
+        .map(|account| RequestHasher::new(secret.bytes(), account.endpoint, account.service_id));
+    let context = if let Some(given) = &given {
+        let same = contexts.iter().position(|it| {
             let other = it.hasher(&secret);
-            other.is_some_and(|other| other.context() == hasher.context())
-        };
-        contexts.iter().find(is_same)
-    };
-    let (hasher, context) = match settings.account {
-        Some(account) => {
-            let hasher = RequestHasher::new(secret.bytes(), account.endpoint, account.service_id);
-            let context = found(&hasher);
-            (hasher, context)
+            other.is_some_and(|other| other.context() == given.context())
+        });
+        same.map(|at| contexts.swap_remove(at))
+    } else {
+        if contexts.len() > 1 {
+            contexts = answered(contexts)?;
         }
-        None if contexts.len() > 1 => return Err(several_accounts(&url, endpoints())),
-        None => {
-            let only = contexts.first();
-            let hasher = only.and_then(|only| only.hasher(&secret));
-            (hasher.unwrap_or_else(RequestHasher::of_pass), only)
+        if contexts.len() > 1 {
+            let endpoints = contexts.iter().map(|it| it.endpoint.as_str());
+            return Err(several_accounts(&url, endpoints));
         }
+        contexts.pop()
     };
-    let known_limit = match context {
-        Some(context) => limits::known(&server, context.id, SystemTime::now()),
-        None => Ok(None),
+    let others = match context {
+        Some(_) => Vec::new(),
+        None => answered(contexts)?,
     };
+    let hasher = given.or_else(|| context.as_ref().and_then(|only| only.hasher(&secret)));
+    let hasher = hasher.unwrap_or_else(RequestHasher::of_pass);
     let reuse = settings.freshness.map_or(Reuse::All, Reuse::Recent);
     let plan = open::plan(&server, (&hasher, settings.output), reuse, now);
     let (run, stopped) = plan.at_start("read", &url)?;
+    let known_limit = match &context {
+        Some(context) => limits::known(&server, context.id, SystemTime::now()),
+        None => Ok(None),
+    };
     let scope = JudgeScope {
         started: run.started,
         not_before: run.not_before,
@@ -81,16 +84,12 @@ pub(in crate::ledger) fn open_preview(
         ages: settings.freshness.is_some(),
         fields: settings.captured.iter().map(Pointer::to_string).collect(),
     };
-    let others = match context {
-        Some(_) => Vec::new(),
-        None => endpoints().map(str::to_owned).collect(),
-    };
     Ok(ServerPreview {
         hasher,
-        endpoint: context.map(|context| context.endpoint.clone()),
+        endpoint: context.map(|context| context.endpoint),
         known_limit: known_limit.at_start("read", &url)?,
         continues: stopped.is_some(),
-        others,
+        others: others.into_iter().map(|it| it.endpoint).collect(),
         // Nobody waits for a server that is away only to look.
         lookup: ServerLookup::new(
             server,

@@ -74,8 +74,21 @@ fn a_server_with_answers_of_another_address_alone_gives_a_warning() {
     let refusing = Server::start(|_| status(401));
     score(&refusing, "none.csv").exits(4).silent_about(NONE);
     score(&server, "a.csv").exits(0).silent_about(NONE);
-    score(&other, "b.csv").exits(0).says(NONE);
+    let words = "check users.csv --ledger-secret-file secret --ledger";
+    let check = |more: &[&str]| place.rescore(words).arg(&url).args(more).done();
+    // The only account with answers.
+    check(&[]).exits(0).prints("paid for already  3");
+    let of_nobody = ["--base-url", "https://other.example.com", "--service-id"];
+    let check_of_nobody = || check(&[&of_nobody[..], &["test"]].concat());
+    let warned = check_of_nobody();
+    warned.exits(0).says(NONE).silent_about(&refusing.url());
+    let warned = score(&other, "b.csv");
+    warned.exits(0).says(NONE).silent_about(&refusing.url());
     score(&other, "c.csv").exits(0).silent_about(NONE);
+    check(&[])
+        .exits(2)
+        .says(&other.url())
+        .silent_about(&refusing.url());
 }
 
 #[test]
