@@ -54,7 +54,7 @@ impl Document {
         }
     }
 
-    /// Writes all of it, and gives the file its name. If that fails, nothing is left, unless only the name is taken: then
+    /// Writes all of it, and gives the file its name. If that fails, nothing is left, unless it only cannot get its name: then
     /// the error says where the complete file is.
     ///
     /// # Errors

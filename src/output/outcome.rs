@@ -73,6 +73,6 @@ pub(super) struct FileFault {
     pub(super) error: WriteError,
     /// The partial file that is left.
     pub(super) left: Option<Box<Path>>,
-    /// Whether that file is complete, and only its name is taken.
+    /// Whether that file is complete, and only cannot get its name.
     pub(super) is_complete: bool,
 }

@@ -183,7 +183,20 @@ impl Sink {
                     is_complete: true,
                 })
             }
-            Err(e) => Err(self.fault(e, partial)),
+            Err(e) => {
+                let error = Error::stopped(format!(
+                    "`{}` is complete, but cannot be renamed to `{}`",
+                    partial.display(),
+                    target.display()
+                ));
+                Err(FileFault {
+                    error: WriteError::Failed(
+                        error.because(e).hint("rename it once that is possible"),
+                    ),
+                    left: Some(partial.into()),
+                    is_complete: true,
+                })
+            }
         }
     }
 

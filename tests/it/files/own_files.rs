@@ -357,6 +357,34 @@ fn in_a_directory_that_cannot_be_read_the_output_is_complete_and_there_is_a_warn
 }
 
 #[test]
+fn a_complete_output_that_cannot_be_renamed_is_where_the_error_says() {
+    let Some(under) = without_root_s_rights() else {
+        println!("root without `setpriv` cannot give up its rights: not tried");
+        return;
+    };
+    let place = Place::with("users.csv", users::csv(5));
+    let (server, release) = Server::holding_if(|request| request.nth >= 3);
+    fs::create_dir(place.path("out")).unwrap();
+    let run = || {
+        let run = place.run(&server, "users.csv -o out/scored.csv -c 1");
+        run.args("--ledger answers").under(under)
+    };
+    let running = run().start();
+    server.wait_for_calls(3);
+    set_mode(&place, "out", 0o555);
+    drop(release);
+    let done = running.done();
+    set_mode(&place, "out", 0o755);
+    done.exits(3).says(
+        "error: `out/scored.csv.partial` is complete, but cannot be renamed to `out/scored.csv`: permission denied\n\nhint: rename it once that is possible\n",
+    );
+    let scored = users::scored(&users::csv(5));
+    assert_eq!(place.text("out/scored.csv.partial"), scored);
+    run().done().exits(0);
+    assert_eq!((place.text("out/scored.csv"), server.calls()), (scored, 5));
+}
+
+#[test]
 fn no_two_files_of_a_run_are_the_same_file_under_two_names() {
     let server = Server::good();
     let csv = users::csv(3);
