@@ -111,6 +111,14 @@ impl Stats {
         self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Broken))
     }
 
+    /// Whether the output has every row that the run was to take, also if the run was stopped after the last one.
+    #[must_use]
+    pub(crate) fn all_rows_are_written(&self) -> bool {
+        matches!(self.input_end, Some(InputEnd::Whole | InputEnd::Part))
+            && self.left == 0
+            && self.written == self.resolved()
+    }
+
     /// Whether the run has reached the end of its input, apart from files that it could not use.
     #[must_use]
     pub(crate) const fn has_all_usable_rows(&self) -> bool {

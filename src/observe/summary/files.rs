@@ -115,7 +115,7 @@ impl FileSummary {
                 let verdicts = verdicts.map(|words| format!(": {words}"));
                 let state = match state {
                     FileState::Finished => "",
-                    _ => "only the first ",
+                    _ => "stopped after ",
                 };
                 let error = error.as_ref();
                 let error = error.map(|error| format!("; {}", printable(error)));

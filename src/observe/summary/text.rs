@@ -223,10 +223,14 @@ fn output(run: &RunSummary<'_>) -> Vec<String> {
         let rows = rows.map(|rows| format!(": {rows}"));
         return vec![format!("wrote {path}{}", rows.unwrap_or_default())];
     }
-    let mut lines = vec![format!(
-        "{path} has the {}; unfinished rows are not in it",
-        counted(stats.written, "finished row")
-    )];
+    // If only the renaming failed, no row is unfinished.
+    let others = if stats.all_rows_are_written() {
+        ""
+    } else {
+        "; unfinished rows are not in it"
+    };
+    let rows = counted(stats.written, "finished row");
+    let mut lines = vec![format!("{path} has the {rows}{others}")];
     if run.ledger.is_none() {
         // The next run refuses to replace any of these files: following this advice must not lead to another refusal.
         let mut files = vec!["it".to_owned()];

@@ -92,7 +92,7 @@ fn a_part_that_breaks_in_the_middle_keeps_its_rows_and_the_next_one_goes_on() {
     done.exits(2)
         .says("partial 1, finished 1")
         .says("a record in `parts/1.csv` at line 2002 is larger than 1K")
-        .says("  1.csv: only the first 1,");
+        .says("  1.csv: stopped after 1,");
     assert!(server.calls() < 2_003);
     assert_eq!(names(&place, "scored"), ["1.csv.partial", "2.csv"]);
     let (all, partial) = (
