@@ -19,8 +19,8 @@ use crate::selection::Selection;
 use crate::telemetry::event::{CancelReason, InputEnd};
 use crate::telemetry::stats::Stats;
 
-/// A warning of rows that an earlier run over several files could not decide.
-const UNDECIDED_BEFORE: &str = "rows of an earlier run have no decision; `--retry-failed` with all levels listed decides them without a call";
+/// A warning of rows that an earlier run over several files, or an earlier start of this one, could not decide.
+const UNDECIDED_BEFORE: &str = "rows that were done before this start have no decision; `--retry-failed` with all levels listed decides them without a call";
 
 /// What a run leaves.
 pub(super) struct LeftFiles {

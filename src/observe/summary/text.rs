@@ -61,7 +61,7 @@ impl RunSummary<'_> {
         });
         let skipped = (stats.skipped_with_rejects > 0).then(|| {
             let files = counted(stats.skipped_with_rejects, "file");
-            format!("{files} of an earlier run with rows without a verdict")
+            format!("{files} with rows without a verdict, finished before this start")
         });
         let lost = lost_answers(self);
         let words = [failed, undecided, skipped, lost];
@@ -145,7 +145,7 @@ fn accepted(run: &RunSummary<'_>) -> Option<String> {
     let most = run.accepted.0?;
     if !stats.skipped_are_decided() {
         return Some(format!(
-            "`--accept-failures {most}` accepts no failures of an earlier run"
+            "`--accept-failures {most}` accepts no failures from before this start"
         ));
     }
     Some(match (run.accepted.applied(stats), stats.undecided) {

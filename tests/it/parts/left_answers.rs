@@ -65,11 +65,11 @@ fn the_same_command_again_does_not_accept_what_the_first_one_left() {
     run(&place, &server, accepting)
         .done()
         .exits(1)
-        .says("`--accept-failures 1` accepts no failures of an earlier run");
+        .says("`--accept-failures 1` accepts no failures from before this start");
     let quiet = run(&place, &server, accepting).args("-q").done();
     quiet
         .exits(1)
-        .says("1 file of an earlier run with rows without a verdict (finished with exit code 1)");
+        .says("1 file with rows without a verdict, finished before this start (finished with exit code 1)");
 }
 
 #[test]
