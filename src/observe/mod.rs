@@ -45,8 +45,8 @@ pub(crate) use run_identity::{DecisionRule, RunIdentity};
 pub(crate) use settings::ProgressSettings;
 pub(crate) use style::Style;
 pub(crate) use summary::{
-    FailedStart, FileState, FileSummary, KeptKind, KeptLedger, ReadFile, RunSummary, WrittenFile,
-    refuse_other_content,
+    FailedStart, FileState, FileSummary, KeptKind, KeptLedger, LedgerLeft, ReadFile, RunSummary,
+    WrittenFile, refuse_other_content,
 };
 pub(crate) use what_if::WhatIfView;
 pub(crate) use words::{most, only_of_others, same_command};

@@ -43,7 +43,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let left = LeftFiles::new(files, &stats);
     let error = { left.error }.map(|error| ledger.explain(error, left.progress, &stats));
     let LedgerEnd {
-        kept,
+        left: ledger_left,
         warning,
         answers_wait,
         last_act,
@@ -67,7 +67,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         output,
         rejects: still_there(left.rejects),
         changes: still_there(left.changes),
-        ledger: kept,
+        ledger: ledger_left,
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
     tell(&summary, summary_file, &watch);
@@ -117,7 +117,7 @@ fn say_last(
     warnings.for_each(|warning| warn(&warning));
 }
 
-/// The file, unless it was removed during the run, perhaps with its directory.
+/// The file, unless it was removed or moved during the run, perhaps with its directory.
 fn still_there(file: Option<PathBuf>) -> Option<WrittenFile> {
     file.and_then(WrittenFile::at)
 }

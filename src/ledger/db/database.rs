@@ -406,7 +406,9 @@ impl Store for Database {
     fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
         // A file without a name accepts everything, and loses it when it is closed.
         if FileId::at(&self.path) != self.file_id {
-            return Err(io::Error::other("it was removed while it was in use"));
+            return Err(io::Error::other(
+                "it was removed or moved while it was in use",
+            ));
         }
         let before = (self.scope.run, self.limits);
         let written = match self.write_group(work) {

@@ -31,6 +31,8 @@ impl Removal {
 pub enum ClosedLedger {
     /// Nothing.
     Removed,
+    /// Nothing here: somebody has removed or moved the file during the run.
+    Gone,
     /// The file, with so many answers of the run's address and service ID, where that is known.
     Kept(Option<u64>),
 }

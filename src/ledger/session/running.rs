@@ -113,10 +113,8 @@ impl RunningLedger {
         let (left, end_mark) = match (self.claim(), own, counts) {
             // The thread is still using the files: they stay.
             (_, Some(_), _) if hangs => (ClosedLedger::Kept(None), EndMark::Nothing),
-            // A ledger that was removed from outside is not reported.
-            (Some(claim), ..) if claim.is_scratch() || !claim.path().exists() => {
-                (ClosedLedger::Removed, EndMark::Record)
-            }
+            (Some(claim), ..) if claim.is_scratch() => (ClosedLedger::Removed, EndMark::Record),
+            (Some(claim), ..) if !claim.path().exists() => (ClosedLedger::Gone, EndMark::Record),
             (_, Some(own), Some(counts)) if removal.applies_to(counts) => (
                 ClosedLedger::Removed,
                 EndMark::Remove(own.path().to_owned()),

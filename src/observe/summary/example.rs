@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use super::files::{FileState, FileSummary};
-use super::kept_ledger::{KeptKind, KeptLedger};
+use super::kept_ledger::{KeptKind, KeptLedger, LedgerLeft};
 use super::named_file::{ReadFile, WrittenFile};
 use super::run_summary::RunSummary;
 use crate::analysis::UnknownLevels;
@@ -222,7 +222,7 @@ pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
         output: Some(written("scored.csv.partial")),
         rejects: Some(written("scored.rejects.csv.partial")),
         changes: Some(written("changes.csv.partial")),
-        ledger: Some(KeptLedger {
+        ledger: LedgerLeft::Kept(KeptLedger {
             path: "scored.csv.ledger".into(),
             answers: Some(3),
             kind: KeptKind::Own,
@@ -258,7 +258,7 @@ pub(super) fn nothing(stats: &Stats) -> RunSummary<'_> {
         output: None,
         rejects: None,
         changes: None,
-        ledger: None,
+        ledger: LedgerLeft::Nothing,
         from_stdin: false,
         sandbox_billed: None,
         files: None,

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::earlier::refuse_other_content;
 use super::json::SummaryJson;
+use super::kept_ledger::LedgerLeft;
 use super::named_file::ReadFile;
 use super::run_summary::RunSummary;
 use crate::base::error::Error;
@@ -69,7 +70,7 @@ impl FailedStart {
             output: None,
             rejects: None,
             changes: None,
-            ledger: None,
+            ledger: LedgerLeft::Nothing,
             sandbox_billed: None,
             output_is_gone: false,
         };

@@ -104,7 +104,7 @@ impl<'a> SummaryJson<'a> {
             output: run.output.as_ref().map(FileJson::written),
             rejects: run.rejects.as_ref().map(FileJson::written),
             changes: run.changes.as_ref().map(FileJson::written),
-            ledger: run.ledger.as_ref().map(|ledger| LedgerJson {
+            ledger: run.ledger.kept().map(|ledger| LedgerJson {
                 path: ledger.path.to_string_lossy(),
                 answers: ledger.answers,
             }),

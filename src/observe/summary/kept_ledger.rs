@@ -2,6 +2,27 @@
 
 use std::path::PathBuf;
 
+/// What is left of a run's ledger.
+#[derive(Debug)]
+pub(crate) enum LedgerLeft {
+    /// Nothing: it was removed, or there was none.
+    Nothing,
+    /// It was to stay, and somebody has removed or moved it during the run.
+    Gone,
+    /// It stays.
+    Kept(KeptLedger),
+}
+
+impl LedgerLeft {
+    /// The ledger, if it stays.
+    pub(super) const fn kept(&self) -> Option<&KeptLedger> {
+        match self {
+            Self::Kept(ledger) => Some(ledger),
+            Self::Nothing | Self::Gone => None,
+        }
+    }
+}
+
 /// A ledger that stays.
 #[derive(Debug, Clone)]
 pub(crate) struct KeptLedger {

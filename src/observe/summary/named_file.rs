@@ -25,7 +25,7 @@ pub(crate) struct WrittenFile {
 }
 
 impl WrittenFile {
-    /// The file at this path, unless it was removed during the run, perhaps with its directory.
+    /// The file at this path, unless it was removed or moved during the run, perhaps with its directory.
     pub(crate) fn at(path: PathBuf) -> Option<Self> {
         path.symlink_metadata().ok()?;
         let there = fs::metadata(&path).ok().filter(fs::Metadata::is_file);

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::files::FileSummary;
-use super::kept_ledger::KeptLedger;
+use super::kept_ledger::LedgerLeft;
 use super::named_file::{ReadFile, WrittenFile};
 use crate::base::error::Error;
 use crate::base::money::Tariff;
@@ -47,10 +47,10 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) rejects: Option<WrittenFile>,
     /// The rows whose decision changed, if the run was asked for them.
     pub(crate) changes: Option<WrittenFile>,
-    /// The ledger, if one stays.
-    pub(crate) ledger: Option<KeptLedger>,
+    /// What is left of the ledger.
+    pub(crate) ledger: LedgerLeft,
     /// Calls that the stand-in billed.
     pub(crate) sandbox_billed: Option<u64>,
-    /// The output was removed during the run.
+    /// The output was removed or moved during the run.
     pub(crate) output_is_gone: bool,
 }

@@ -3,6 +3,7 @@
 use super::call_lines::call_lines;
 use super::drift_table::drift_table;
 use super::files::file_lines;
+use super::kept_ledger::LedgerLeft;
 use super::ledger_line::ledger_line;
 use super::run_summary::RunSummary;
 use crate::base::error::shown;
@@ -41,7 +42,7 @@ impl RunSummary<'_> {
             Some(files) => file_lines(files),
             None => output(self),
         });
-        let ledger = self.ledger.as_ref();
+        let ledger = self.ledger.kept();
         lines.extend(ledger.map(|ledger| ledger_line(ledger, self)));
         lines.extend(not_kept(self));
         format!("rescore: {}", lines.join("\n         "))
@@ -214,7 +215,7 @@ fn ledger_answers(run: &RunSummary<'_>) -> Vec<String> {
 fn output(run: &RunSummary<'_>) -> Vec<String> {
     let stats = run.stats;
     let Some(file) = &run.output else {
-        let gone = "the output was removed during the run".to_owned();
+        let gone = "the output was removed or moved during the run".to_owned();
         return run.output_is_gone.then_some(gone).into_iter().collect();
     };
     let path = shown(&file.path);
@@ -231,7 +232,7 @@ fn output(run: &RunSummary<'_>) -> Vec<String> {
     };
     let rows = counted(stats.written, "finished row");
     let mut lines = vec![format!("{path} has the {rows}{others}")];
-    if run.ledger.is_none() {
+    if matches!(run.ledger, LedgerLeft::Nothing) {
         // The next run refuses to replace any of these files: following this advice must not lead to another refusal.
         let mut files = vec!["it".to_owned()];
         let sides = [&run.rejects, &run.changes].into_iter().flatten();
@@ -244,14 +245,21 @@ fn output(run: &RunSummary<'_>) -> Vec<String> {
     lines
 }
 
-/// What is lost when a run to a stream stops without a ledger.
+/// What is lost when a run to a stream stops without a ledger, or may be lost with its ledger.
 fn not_kept(run: &RunSummary<'_>) -> Option<String> {
     let stats = run.stats;
     let ends_early = stats.cancelled.is_some() && run.output.is_none();
     let is_part = stats.cancelled.is_none() && run.part.is_some();
-    let lost = run.ledger.is_none() && (ends_early || is_part);
-    if !lost || stats.answered == 0 {
-        return None;
+    match run.ledger {
+        _ if stats.answered == 0 => return None,
+        LedgerLeft::Gone if stats.cancelled.is_some() => {
+            return Some(format!(
+                "the ledger with up to {} of this run was removed or moved: if it is moved back, the same command continues; otherwise another run makes the same calls again",
+                answers(stats.answered, run.sandbox)
+            ));
+        }
+        LedgerLeft::Nothing if ends_early || is_part => {}
+        _ => return None,
     }
     // At least: if the output failed, some of the rows that it took may have cost no call.
     let unwritten = stats.answered - stats.paid.min(stats.written).min(stats.answered);

@@ -217,7 +217,8 @@ fn files_removed_during_a_run_are_not_named_in_its_summary() {
     drop(release);
     let done = running.done();
     done.exits(3)
-        .says("the output was removed during the run\n")
+        .says("the output was removed or moved during the run\n")
+        .says("another run makes the same calls again")
         .silent_about("the output lacks")
         .silent_about("may be lost")
         .silent_about("out/scored.csv.partial");
@@ -225,4 +226,29 @@ fn files_removed_during_a_run_are_not_named_in_its_summary() {
     for file in ["output", "rejects", "changes", "ledger"] {
         assert_eq!(summary[file], Value::Null, "{file}");
     }
+}
+
+#[test]
+fn a_directory_that_was_moved_during_a_run_can_be_moved_back_and_the_run_continues() {
+    let (server, release) = Server::holding(4);
+    let place = Place::with("users.csv", users::csv(9));
+    let (out, moved) = (place.path("out"), place.path("moved"));
+    fs::create_dir(&out).unwrap();
+    let run = || place.run(&server, "users.csv -o out/scored.csv -c 2");
+    let running = run().start();
+    server.wait_for_calls(6);
+    fs::rename(&out, &moved).unwrap();
+    drop(release);
+    running
+        .done()
+        .exits(3)
+        .says("the output was removed or moved during the run\n")
+        .says("the ledger with up to ")
+        .says(" paid answers of this run was removed or moved: if it is moved back, the same command continues")
+        .silent_about("no ledger keeps");
+    fs::rename(&moved, &out).unwrap();
+    run().done().exits(0);
+    assert_eq!(place.text("out/scored.csv"), users::scored(&users::csv(9)));
+    // Only those are asked for again whose answers had no place.
+    assert!(server.calls() < 6 + 9, "{}", server.calls());
 }

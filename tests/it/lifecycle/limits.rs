@@ -224,7 +224,8 @@ fn a_directory_that_is_removed_meanwhile_stops_the_run() {
     fs::remove_dir_all(place.path("out")).unwrap();
     drop(release);
     let done = running.done();
-    done.exits(3).says("it was removed while it was in use");
+    done.exits(3)
+        .says("it was removed or moved while it was in use");
     let calls = server.calls();
     done.check(
         calls <= 24 + 2 * 4,

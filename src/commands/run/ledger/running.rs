@@ -9,7 +9,7 @@ use crate::base::error::{Error, Exit, Result};
 use crate::ledger::{
     ClosedLedger, FinishedRun, OutputLock, Removal, RunEnd, RunningLedger, SettledLedger,
 };
-use crate::observe::{KeptKind, KeptLedger};
+use crate::observe::{KeptKind, KeptLedger, LedgerLeft};
 use crate::output::{Sealed, partial_of};
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
@@ -130,7 +130,7 @@ impl RunLedger {
         let removal = self.removal(stats, rows_stay, beside);
         let Some(ledger) = self.ledger else {
             return LedgerEnd {
-                kept: None,
+                left: LedgerLeft::Nothing,
                 warning: None,
                 answers_wait: false,
                 last_act: LastAct {
@@ -167,9 +167,12 @@ impl RunLedger {
         let mut settled = ledger.settle(removal, patience);
         let warning = settled.waiting();
         LedgerEnd {
-            kept: match settled.left() {
-                ClosedLedger::Kept(answers) => kept(answers),
-                ClosedLedger::Removed => None,
+            left: match settled.left() {
+                ClosedLedger::Kept(answers) => {
+                    kept(answers).map_or(LedgerLeft::Gone, LedgerLeft::Kept)
+                }
+                ClosedLedger::Gone => LedgerLeft::Gone,
+                ClosedLedger::Removed => LedgerLeft::Nothing,
             },
             answers_wait: warning.is_some(),
             warning,
@@ -183,8 +186,8 @@ impl RunLedger {
 
 /// A ledger in which everything is durable, but for how the run has ended.
 pub(in crate::commands::run) struct LedgerEnd {
-    /// What stays of it.
-    pub(in crate::commands::run) kept: Option<KeptLedger>,
+    /// What is left of it.
+    pub(in crate::commands::run) left: LedgerLeft,
     /// A warning that answers wait for its server.
     pub(in crate::commands::run) warning: Option<Error>,
     /// Answers wait for its server: other machines would pay for them again.
