@@ -311,6 +311,9 @@ fn with_variables_but<A: Args>(
             _ => &name,
         };
         let variable = format!("{prefix}{name}");
+        let is_empty = std::env::var_os(&variable).is_some_and(|value| value.is_empty());
+        // One that is empty counts as unset, but the option keeps a variable: no variable can have a `=` in its name.
+        let variable = if is_empty { variable + "=" } else { variable };
         // Neither values (an address may hold a password) nor forty names make the help better.
         let argument = argument.env(variable).hide_env(true);
         if matches!(argument.get_action(), ArgAction::SetTrue) {

@@ -255,7 +255,7 @@ pub(super) fn unknown_variables(commands: &Command, names: Vec<String>) -> Vec<S
         .flat_map(|command| std::iter::once(command).chain(command.get_subcommands()));
     let known: Vec<_> = all
         .flat_map(Command::get_arguments)
-        .filter_map(|arg| arg.get_env()?.to_str())
+        .filter_map(|arg| Some(arg.get_env()?.to_str()?.trim_end_matches('=')))
         .chain([key::VARIABLE])
         .collect();
     let mut unknown = names;

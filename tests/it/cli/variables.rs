@@ -295,3 +295,37 @@ fn a_flags_variable_may_say_one_or_yes() {
         assert_eq!(request.json()["vpn_check"], sent, "{value:?}");
     }
 }
+
+#[test]
+fn an_empty_variable_counts_as_unset() {
+    let line = CommandLine::new();
+    let settings = "concurrency = 7\nrate = \"250/s\"\n";
+    line.place.write("settings.toml", settings);
+    let mut program = line.typed("--config settings.toml");
+    // The service id is needed.
+    for (variable, _) in SETTINGS
+        .iter()
+        .filter(|(name, _)| *name != "RESCORE_SERVICE_ID")
+    {
+        program = program.env(variable, "");
+    }
+    let program = program
+        .env("RESCORE_SANDBOX", "")
+        .env("RESCORE_LEDGER", "")
+        .env("RESCORE_CONFIG", "");
+    let done = program.done();
+    done.exits(0)
+        .says("up to 7 calls at a time, at most 250/s")
+        .silent_about("unknown");
+    assert_eq!(line.place.text("scored.csv"), users::scored(&users::csv(3)));
+    for (command, variable) in [
+        (
+            "ledger prune answers --older-than 7d",
+            "RESCORE_LEDGER_WAIT_LOCK",
+        ),
+        ("sandbox --listen nowhere", "RESCORE_SANDBOX_SEED"),
+    ] {
+        let done = line.place.rescore(command).env(variable, "").done();
+        done.exits(2).silent_about(variable);
+    }
+}
