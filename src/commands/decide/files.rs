@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::super::files::{NamedFile, SummaryFile, check_name, refuse_clashes};
+use super::super::files::{
+    NamedFile, SummaryFile, check_name, naming_the_other_run, refuse_clashes,
+};
 use crate::base::error::Result;
 use crate::config::DecideOutput;
 use crate::input::Input;
@@ -54,11 +56,17 @@ impl DecideFiles {
         } else {
             Replace::Nothing
         };
-        let target =
-            |path: Option<PathBuf>| path.map(|path| Target::new(&path, |_| replace)).transpose();
+        let target = |path: PathBuf| {
+            let mut real = path.clone();
+            let target = Target::new(&path, |followed| {
+                followed.clone_into(&mut real);
+                replace
+            });
+            target.map_err(|error| naming_the_other_run(error, &real))
+        };
         Ok(Self {
-            output: target(path)?,
-            changes: target(changes)?,
+            output: path.map(target).transpose()?,
+            changes: changes.map(target).transpose()?,
             summary,
         })
     }
@@ -83,7 +91,11 @@ impl DecideFiles {
         let summary = self.summary.map(|path| SummaryFile::create(&path, mode));
         // Next to an output whose mode was narrowed by hand, the changes are as narrow.
         let beside = mode & output.and_then(Target::mode).unwrap_or(mode);
-        let sink = output.map_or_else(Sink::stdout, |target| target.open(mode))?;
+        let open = |target: &Target| {
+            let opened = target.open(mode);
+            opened.map_err(|error| naming_the_other_run(error, target.path()))
+        };
+        let sink = output.map_or_else(Sink::stdout, open)?;
         let sides = Sides::open(None, changes, beside)?;
         Ok(OpenDecideFiles {
             sink,

@@ -5,17 +5,19 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::files::{NamedFile, SummaryFile, check_name, refuse_clashes, rejects_beside};
+use super::super::files::{
+    NamedFile, SummaryFile, check_name, naming_the_other_run, refuse_clashes, rejects_beside,
+};
 use super::super::lock_wait::LockWait;
 use super::super::open_input::OpenInput;
 use super::disk_space;
 use super::ledger::PreparedLedger;
 use super::run_wide_files::RunWideFiles;
-use crate::base::error::{Error, Exit, Result, shown};
+use crate::base::error::{Error, Result, shown};
 use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
 use crate::layout::Format;
-use crate::ledger::{NamedLedger, OutputLock, Reuse, ledger_of};
+use crate::ledger::{NamedLedger, Reuse, ledger_of};
 use crate::output::{Document, Replace, Sides, Sink, Target, partial_of};
 
 /// The output's place, checked when the run starts.
@@ -61,17 +63,6 @@ impl OutputPlace {
         };
         let target = config.path.as_ref().map(target).transpose()?;
         Ok(Self { config, target })
-    }
-}
-
-/// If another run is writing the output, the error that names it: a run that writes the file has its lock as well.
-fn naming_the_other_run(error: Error, output: &Path) -> Error {
-    if error.exit() != Exit::Busy {
-        return error;
-    }
-    match OutputLock::take(output) {
-        Err(named) if named.exit() == Exit::Busy => named,
-        _ => error,
     }
 }
 

@@ -325,6 +325,16 @@ fn a_live_run_is_named_and_its_file_is_not_taken_for_a_leftover() {
         .says("another run (process")
         .says("is writing `scored.csv`")
         .silent_about("move it away");
+    place.write("earlier.csv", users::scored(&users::csv(3)));
+    for options in [&[][..], &["--overwrite"]] {
+        let decide = place.rescore("decide earlier.csv -o scored.csv");
+        decide
+            .args(options)
+            .done()
+            .exits(75)
+            .says("another run (process")
+            .says("is writing `scored.csv`");
+    }
 
     // If it is moved away all the same, it is not taken for the whole output.
     fs::rename(place.path("scored.csv.partial"), place.path("moved.csv")).unwrap();
