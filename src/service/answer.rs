@@ -46,7 +46,10 @@ pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
     let body = &*body;
     let parsed: AnswerBody<'_> = serde_json::from_str(body).map_err(|error| {
         if error.is_data() {
-            OTHER_SHAPE.to_owned()
+            match twice(body, &["status", "transaction_id", "summary"]) {
+                Some(name) => format!("the answer has `{name}` twice"),
+                None => OTHER_SHAPE.to_owned(),
+            }
         } else {
             words::not_json(reply)
         }
@@ -58,15 +61,20 @@ pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
     if parsed.status.is_some_and(|status| status.get() == "false") {
         return Err("the answer says `\"status\": false`".to_owned());
     }
-    let score = parsed
-        .summary
-        .filter(|summary| summary.get().starts_with('{'))
+    let summary = { parsed.summary }.map(RawValue::get);
+    let summary = summary.filter(|summary| summary.starts_with('{'));
+    let score = summary
         .and_then(|summary| {
-            serde_json::from_str::<AnswerSummary<'_>>(summary.get())
+            serde_json::from_str::<AnswerSummary<'_>>(summary)
                 .ok()?
                 .risk_score
         })
-        .ok_or("the answer has no `summary.risk_score`")?;
+        .ok_or_else(
+            || match summary.and_then(|summary| twice(summary, &["risk_score"])) {
+                Some(_) => "the answer has `summary.risk_score` twice",
+                None => "the answer has no `summary.risk_score`",
+            },
+        )?;
     let score = Score::from_json_number(score.get())
         .map_err(|wrong| format!("the answer's `summary.risk_score` {wrong}"))?;
     let id = parsed
@@ -88,6 +96,23 @@ pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
         score,
         captured,
     })
+}
+
+/// The first of these names that an object has twice: which of its values is meant is not known.
+fn twice<'a>(object: &str, names: &[&'a str]) -> Option<&'a str> {
+    let (mut seen, mut twice) = (Vec::new(), None);
+    // What can be read of it is enough.
+    let _ = raw_json::members(object, |key, _| {
+        let key = raw_json::string(key).unwrap_or_default();
+        let Some(name) = names.iter().find(|name| **name == key) else {
+            return;
+        };
+        if seen.contains(name) {
+            twice = twice.or(Some(*name));
+        }
+        seen.push(*name);
+    });
+    twice
 }
 
 fn transaction_id(id: &RawValue) -> Result<TransactionId, &'static str> {
@@ -155,6 +180,14 @@ mod tests {
             (
                 r#"{"transaction_id":"a"}"#,
                 "the answer has no `summary.risk_score`",
+            ),
+            (
+                r#"{"transaction_id":"a","transaction_id":"b","summary":{"risk_score":1}}"#,
+                "the answer has `transaction_id` twice",
+            ),
+            (
+                r#"{"transaction_id":"a","summary":{"risk_score":1,"risk_score":2}}"#,
+                "the answer has `summary.risk_score` twice",
             ),
             (
                 r#"{"transaction_id":"a","summary":7}"#,
