@@ -19,17 +19,24 @@ pub(crate) fn partial_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// The path at the end of a chain of links, whether or not a file exists there.
+/// The path at the end of a chain of links, in a directory that exists, whether or not a file exists there.
 pub(super) fn follow(path: &Path) -> io::Result<PathBuf> {
+    let end = end_of_links(path)?;
+    if fs::metadata(directory_of(&end))?.is_dir() {
+        Ok(end)
+    } else {
+        Err(io::ErrorKind::NotADirectory.into())
+    }
+}
+
+/// The path at the end of a chain of links, whatever is there.
+pub(super) fn end_of_links(path: &Path) -> io::Result<PathBuf> {
     // The kernel's limit.
     const MOST_LINKS: usize = 40;
     let mut at = path.to_owned();
     for _ in 0..MOST_LINKS {
         let Ok(next) = fs::read_link(&at) else {
-            if fs::metadata(directory_of(&at))?.is_dir() {
-                return Ok(at);
-            }
-            return Err(io::ErrorKind::NotADirectory.into());
+            return Ok(at);
         };
         at = at.parent().unwrap_or(Path::new("")).join(next);
     }

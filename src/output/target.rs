@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf, is_separator};
 
 use super::name::{OldFile, still_ours};
-use super::paths::{follow, partial_of};
+use super::paths::{end_of_links, follow, partial_of};
 use super::sink::Sink;
 use crate::base::error::{Error, Result};
 use crate::base::own_file;
@@ -57,7 +57,14 @@ impl Target {
             // `/dev/stdout` leads to a pipe, which has no path to follow.
             path.to_owned()
         } else {
-            follow(path).map_err(|e| own_file::cannot_make(path, cannot().because(e)))?
+            follow(path).map_err(|e| {
+                let end = end_of_links(path).unwrap_or_else(|_| path.to_owned());
+                let mut error = cannot().because(e);
+                if end != path {
+                    error = error.detail(format!("it is a link to `{}`", end.display()));
+                }
+                own_file::cannot_make(&end, error)
+            })?
         };
         let replace = replace(&real);
         let target = Self {

@@ -177,9 +177,20 @@ fn a_path_that_cannot_be_written_is_found_before_the_first_call() {
             .says(name)
             .says("hint: create the directory `no/such` first");
     }
+    symlink("no/such/scored.csv", place.path("link.csv")).unwrap();
+    place
+        .run(&server, "users.csv -o link.csv")
+        .done()
+        .exits(2)
+        .says("cannot write `link.csv`: no such file or directory\n  it is a link to `no/such/scored.csv`\n\nhint: create the directory `no/such` first\n");
     assert_eq!(
         (server.calls(), place.names()),
-        (0, vec!["directory".to_owned(), "users.csv".to_owned()])
+        (
+            0,
+            ["directory", "link.csv", "users.csv"]
+                .map(ToOwned::to_owned)
+                .to_vec()
+        )
     );
 }
 
