@@ -13,9 +13,9 @@ const LISTED_COLUMNS: usize = 20;
 /// So many names that are known are those of a header. A user may have one by chance: `email` as the way to be reached.
 const CLEARLY_KNOWN: usize = 2;
 
-/// Names in one line.
+/// Names in one line; `word` says what they name, such as `column`.
 #[must_use]
-pub(crate) fn columns_line(names: &[String]) -> String {
+pub(crate) fn columns_line(word: &str, names: &[String]) -> String {
     let shown = names.iter().take(LISTED_COLUMNS);
     let shown: Vec<_> = shown.map(|name| column(name)).collect();
     let more = names.len().saturating_sub(LISTED_COLUMNS);
@@ -24,7 +24,7 @@ pub(crate) fn columns_line(names: &[String]) -> String {
     } else {
         String::new()
     };
-    format!("columns: {}{tail}", shown.join(", "))
+    format!("{word}s: {}{tail}", shown.join(", "))
 }
 
 /// An error about a header, without the header's names if it may be a user: if a name looks like a user's value, or if

@@ -5,7 +5,7 @@
 
 use super::assignments::{Assigned, Assignments};
 use super::field::{Field, PerField};
-use super::missing::{self, Requirement};
+use super::missing::{self, NamesInFile, Requirement};
 use super::names;
 use super::template::{Part, Template};
 use crate::base::error::{Error, Result, column, quoted};
@@ -88,7 +88,11 @@ impl Mapping<usize> {
             Some(Err(NoColumn::Missing)) | None => None,
         };
         let is_there = |name: &str| index_of(name, header).is_ok();
-        let columns = (header, Vec::new);
+        let columns = NamesInFile {
+            word: "column",
+            names: header,
+            nested: Vec::new,
+        };
         missing::refuse(assignments, columns, Requirement::All, is_there, file)?;
         let described = describe(&sources, assignments, |template| {
             let name = |index: &usize| Ok::<_, ()>(header.get(*index).cloned().unwrap_or_default());
@@ -129,7 +133,7 @@ fn index_of(name: &str, header: &[String]) -> Result<usize, NoColumn> {
 }
 
 fn by_name(field: Field, header: &[String], file: &str) -> Result<ColumnSource<usize>> {
-    let ranked = ranked(field, header, file)?;
+    let ranked = ranked(field, "column", header, file)?;
     match ranked.as_slice() {
         [] => Ok(ColumnSource::Absent),
         [(first_rank, first), (second_rank, second), ..] if first_rank == second_rank => {
@@ -143,12 +147,12 @@ fn by_name(field: Field, header: &[String], file: &str) -> Result<ColumnSource<u
 ///
 /// # Errors
 /// A column that may be only half of a name.
-fn ranked(field: Field, columns: &[String], file: &str) -> Result<Vec<(usize, usize)>> {
+fn ranked(field: Field, word: &str, columns: &[String], file: &str) -> Result<Vec<(usize, usize)>> {
     if field == Field::Name
         && let Some(half) = names::half(columns)
     {
         return Err(Error::usage(format!(
-            "{} in {file} may be only the {} name, as there is also a column {}",
+            "{} in {file} may be only the {} name, as there is also a {word} {}",
             quoted(half.column),
             half.which,
             quoted(half.other)
@@ -255,7 +259,7 @@ impl Mapping<String> {
                 Some(Assigned::Constant(value)) => ColumnSource::Constant(value.clone()),
                 Some(Assigned::Columns(template)) => ColumnSource::Columns(template.clone()),
                 None => {
-                    let plainest = ranked(field, members, file)?.into_iter().next();
+                    let plainest = ranked(field, "member", members, file)?.into_iter().next();
                     let member = plainest.and_then(|(_, index)| members.get(index));
                     member.map_or(ColumnSource::Absent, |name| {
                         ColumnSource::Columns(Template(vec![Part::Column(name.clone())]))
@@ -274,7 +278,11 @@ impl Mapping<String> {
             members.iter().any(|there| there == member.split_first().0)
         };
         if let Some(needed) = needed {
-            let columns = (members, nested);
+            let columns = NamesInFile {
+                word: "member",
+                names: members,
+                nested,
+            };
             missing::refuse(assignments, columns, needed, is_there, file)?;
         }
         // Later objects may have it, but it is more likely to be misspelt.
@@ -411,8 +419,8 @@ mod tests {
         }
         assert_eq!(
             of(MemberSample::Whole).unwrap_err().report(),
-            "error: no column `/devcie/ip` for `--map ip=…` in `x.jsonl`\n\
-             \x20 columns: name, email, device, ua\n\n\
+            "error: no member `/devcie/ip` for `--map ip=…` in `x.jsonl`\n\
+             \x20 members: name, email, device, ua\n\n\
              hint: did you mean `--map 'ip=/device/ip'`?"
         );
     }

@@ -27,14 +27,28 @@ pub(super) enum Requirement {
     All,
 }
 
-/// Fails if columns are missing. With the columns come pointers to nested members that may be meant. `is_there` tells whether a column that `--map` names exists.
+/// The columns of a file, or the members of its objects.
+pub(super) struct NamesInFile<'a, F> {
+    /// `column` or `member`.
+    pub(super) word: &'static str,
+    pub(super) names: &'a [String],
+    /// Gives pointers to nested members that may be meant.
+    pub(super) nested: F,
+}
+
+/// Fails if columns are missing. `is_there` tells whether a column that `--map` names exists.
 pub(super) fn refuse(
     assignments: &Assignments,
-    (columns, nested): (&[String], impl FnOnce() -> Vec<String>),
+    columns: NamesInFile<'_, impl FnOnce() -> Vec<String>>,
     needed: Requirement,
     is_there: impl Fn(&str) -> bool,
     file: &str,
 ) -> Result<(), Error> {
+    let NamesInFile {
+        word,
+        names: columns,
+        nested,
+    } = columns;
     let is_absent = |field: Field| {
         assignments.get(field).is_none() && !columns.iter().any(|name| names::is_of(field, name))
     };
@@ -72,17 +86,18 @@ pub(super) fn refuse(
     // Those that `--map` names come first.
     let several = |missing: &MissingField<'_>| matches!(missing, MissingField::Named(_, _, names) if names.len() > 1);
     let is_named = |missing: &&MissingField<'_>| !matches!(missing, MissingField::Unmapped(_));
-    let no = match missing.iter().find(is_named) {
-        Some(first) if several(first) => "no columns",
-        _ => "no column",
+    let plural = match missing.iter().find(is_named) {
+        Some(first) if several(first) => "s",
+        _ => "",
     };
-    let error = Error::usage(format!("{no} {words} in {file}")).columns(columns_line(columns));
+    let error = Error::usage(format!("no {word}{plural} {words} in {file}"));
+    let error = error.columns(columns_line(word, columns));
     let nested = nested();
     let meant: Vec<_> = { missing.iter() }
         .filter_map(|missing| missing.meant(columns, &nested))
         .collect();
     Err(match missing.first() {
-        Some(first) if meant.is_empty() => error.hint(first.fix(missing.len() > 1)),
+        Some(first) if meant.is_empty() => error.hint(first.fix(word, missing.len() > 1)),
         _ => error.hint(format!("did you mean `{}`?", meant.join(" "))),
     })
 }
@@ -97,17 +112,17 @@ fn listed(words: &[String]) -> String {
 
 impl MissingField<'_> {
     /// How to name the column, or if there are `several`, each of them.
-    fn fix(&self, several: bool) -> String {
+    fn fix(&self, word: &str, several: bool) -> String {
         let which = if several { "each" } else { "the" };
         match self {
             Self::Unmapped(field) | Self::Named(field, ..) => format!(
-                "name {which} column with `--map {field}=COLUMN`, or give a constant with `--set {field}=VALUE`"
+                "name {which} {word} with `--map {field}={}`, or give a constant with `--set {field}=VALUE`",
+                word.to_uppercase()
             ),
-            Self::Region(_) => {
-                "name the column with the codes of countries, or give the same for all rows, as in \
-                                `--phone-region DE`"
-                    .to_owned()
-            }
+            Self::Region(_) => format!(
+                "name the {word} with the codes of countries, or give the same for all rows, as in \
+                 `--phone-region DE`"
+            ),
         }
     }
 

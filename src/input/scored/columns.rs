@@ -54,17 +54,22 @@ impl ScoredColumns {
         &self.names
     }
 
-    /// The error for a file without this column.
-    pub(super) fn missing(&self, index: usize, there: &[String], file: &str) -> Error {
+    /// The error for a file without this column. `word` says what the names that are there name: `column` or `member`.
+    pub(super) fn missing(
+        &self,
+        index: usize,
+        (word, there): (&str, &[String]),
+        file: &str,
+    ) -> Error {
         let name = self.names.get(index).map_or("", String::as_str);
         let error = if index < Self::OURS {
             Error::usage(format!(
-                "{file} is not a scored file: it has no column {}",
+                "{file} is not a scored file: it has no {word} {}",
                 quoted(name)
             ))
             .hint(format!("`rescore run` writes scored files; {PREFIX}"))
         } else {
-            let error = Error::usage(format!("no column {} in {file}", quoted(name)));
+            let error = Error::usage(format!("no {word} {} in {file}", quoted(name)));
             // A pointer into an answer that a user copied from `rescore run`: there the field became a column.
             let last = name.rsplit('/').next().unwrap_or_default();
             let column = there.iter().find(|column| *column == last).cloned();
@@ -73,7 +78,7 @@ impl ScoredColumns {
                 None => error,
             }
         };
-        error.columns(fields::columns_line(there))
+        error.columns(fields::columns_line(word, there))
     }
 
     /// The error for a file with two columns of this name.

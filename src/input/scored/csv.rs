@@ -155,7 +155,7 @@ fn by_name(columns: &ScoredColumns, names: &[String], file: &str) -> Result<Box<
         match (found.next(), found.next()) {
             (Some((place, _)), None) => Ok(place),
             (None, _) if columns.may_lack(index) => Ok(NOWHERE),
-            (None, _) => Err(columns.missing(index, names, file)),
+            (None, _) => Err(columns.missing(index, ("column", names), file)),
             (Some(_), Some(_)) => Err(columns.twice(index, file)),
         }
     };
@@ -174,7 +174,7 @@ fn by_number(columns: &ScoredColumns, width: usize, file: &str) -> Result<Box<[u
         None => Ok(first + index),
         Some(_) if columns.may_lack(index) => Ok(NOWHERE),
         Some(_) => { numbers.iter().position(|number| number == column) }
-            .ok_or_else(|| columns.missing(index, &numbers, file)),
+            .ok_or_else(|| columns.missing(index, ("column", &numbers), file)),
     };
     columns.names().iter().enumerate().map(place).collect()
 }

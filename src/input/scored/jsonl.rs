@@ -80,7 +80,7 @@ impl ScoredJsonl {
         }
         let mut missing = there.iter().enumerate().filter(|(_, there)| !**there);
         match missing.find(|(index, _)| !self.columns.may_lack(*index)) {
-            Some((missing, _)) => Err(self.columns.missing(missing, &members, file)),
+            Some((missing, _)) => Err(self.columns.missing(missing, ("member", &members), file)),
             None => Ok(()),
         }
     }

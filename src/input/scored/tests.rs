@@ -152,7 +152,7 @@ fn what_is_not_a_scored_file_is_refused_with_what_is_missing() {
         (
             "{\"id\":1}\n",
             &[],
-            "is not a scored file: it has no column `transaction_id`\n  columns: id",
+            "is not a scored file: it has no member `transaction_id`\n  members: id",
         ),
     ] {
         let error = read(text, &settings(), further).unwrap_err();

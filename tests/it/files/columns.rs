@@ -126,7 +126,7 @@ fn a_missing_column_stops_before_the_first_call_with_the_nearest_name() {
     );
     let done = place.run(&server, "users.jsonl -o scored.jsonl").done();
     done.exits(2)
-        .says("no column for `ip` in `users.jsonl`")
+        .says("no member for `ip` in `users.jsonl`\n  members: name, email, last_ip, ua\n")
         .says("--map ip=last_ip");
     assert_eq!(server.calls(), 0);
 }

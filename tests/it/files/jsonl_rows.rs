@@ -269,7 +269,7 @@ fn a_mapped_member_that_no_object_has_is_refused_before_anything_is_paid() {
     program
         .done()
         .exits(2)
-        .says("no column `emial` for `--map email=…` in `users.jsonl`")
+        .says("no member `emial` for `--map email=…` in `users.jsonl`")
         .says("hint: did you mean `--map email=email`?");
     assert_eq!(server.calls(), 0);
 }
