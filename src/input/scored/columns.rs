@@ -2,7 +2,7 @@
 
 use crate::base::error::{Error, quoted};
 use crate::fields;
-use crate::layout::VERDICT_COLUMNS;
+use crate::layout::{SCORE_COLUMN, VERDICT_COLUMNS};
 
 /// What to do if the columns of a scored file have other names.
 pub(super) const PREFIX: &str = "with `--prefix`, name the prefix of their columns";
@@ -90,9 +90,13 @@ impl ScoredColumns {
     /// The error for a file with a value that we never write in one of our columns.
     pub(super) fn foreign(&self, index: usize, row: usize, file: &str) -> Error {
         let name = self.names.get(index).map_or("", String::as_str);
-        Error::usage(format!(
+        let error = Error::usage(format!(
             "{file} is not a scored file: row {row} has a value in {} that rescore never writes",
             quoted(name)
-        ))
+        ));
+        if index == SCORE_COLUMN {
+            return error.hint("a spreadsheet may have saved scores with a decimal comma: rescore writes `2.5`, not `2,5`");
+        }
+        error
     }
 }

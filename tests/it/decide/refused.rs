@@ -66,6 +66,19 @@ fn what_is_not_a_scored_file_is_refused_and_leaves_nothing() {
         &["foreign.csv", "-o", "out.csv", "--changes", "c.csv"],
         &["row 1 has a value in `decision` that rescore never writes"],
     );
+    // As a spreadsheet saves it where a comma is the decimal sign.
+    place.write(
+        "comma.csv",
+        "transaction_id;risk_score;decision\nt;2,5;review\n",
+    );
+    refuses(
+        &place,
+        &["comma.csv"],
+        &[
+            "row 1 has a value in `risk_score` that rescore never writes",
+            "decimal comma: rescore writes `2.5`, not `2,5`",
+        ],
+    );
     refuses(&place, &["nothere.csv"], &["cannot read `nothere.csv`"]);
     place.write("scored.csv", SCORED);
     refuses(
