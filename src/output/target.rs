@@ -2,7 +2,7 @@
 //! writing there.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf, is_separator};
 
 use super::name::{OldFile, still_ours};
@@ -109,8 +109,20 @@ impl Target {
 
     /// Fails if there is a file that may not be overwritten.
     fn refuse_existing(&self) -> Result<()> {
-        if self.special || self.replace == Replace::Whole || !self.real.exists() {
+        if self.special || !self.real.exists() {
             return Ok(());
+        }
+        if is_database(&self.real) {
+            return Err(Error::usage(format!(
+                "`{}` is a database, such as a ledger, and is not replaced",
+                self.shown.display()
+            ))
+            .detail("a ledger has answers that were paid for")
+            .hint("name another file"));
+        }
+        if self.replace == Replace::Whole {
+            // It may be another run's partial file.
+            return refuse_locked(&self.real);
         }
         Err(
             Error::usage(format!("`{}` already exists", self.shown.display()))
@@ -263,7 +275,16 @@ fn lock(file: &File, partial: &Path) -> Result<()> {
     }
 }
 
-/// Fails if a live run is writing this partial file: it must not be called unfinished.
+/// Whether a file is a database of SQLite, as ledgers in files are. One that cannot be read is none that is known of.
+fn is_database(path: &Path) -> bool {
+    // <https://www.sqlite.org/fileformat2.html#the_database_header>
+    const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+    let mut head = [0; MAGIC.len()];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head == *MAGIC
+}
+
+/// Fails if a live run is writing this file: it must neither be called unfinished nor be replaced.
 fn refuse_locked(partial: &Path) -> Result<()> {
     match File::open(partial) {
         Ok(file) => lock(&file, partial),

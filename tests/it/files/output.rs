@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use crate::support::process::Place;
+use crate::support::process::{Done, Place};
 use crate::support::server::{Server, good, status};
 use crate::support::users;
 
@@ -37,6 +37,36 @@ fn an_existing_output_is_replaced_only_when_asked_and_keeps_its_mode() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn no_file_that_is_written_replaces_a_ledger() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    place.score(&server, "--ledger paid").exits(0);
+    let (ledger, calls) = (fs::read(place.path("paid")).unwrap(), server.calls());
+    let is_refused = |done: Done| {
+        let done = done.exits(2);
+        done.says("`paid` is a database, such as a ledger, and is not replaced");
+    };
+    for files in [
+        "-o paid",
+        "-o again.csv --rejects paid",
+        "-o again.csv --report paid",
+        "-o again.csv --changes paid",
+    ] {
+        let run = place.run(&server, "scored.csv").args(files);
+        let program = run.args("--no-ledger --existing replace --overwrite");
+        is_refused(program.done());
+    }
+    for command in [
+        "check users.csv --rejects paid --overwrite",
+        "decide scored.csv -o paid --overwrite",
+        "report scored.csv -o paid --overwrite",
+    ] {
+        is_refused(place.rescore(command).done());
+    }
+    assert_eq!(fs::read(place.path("paid")).unwrap(), ledger);
+    assert_eq!(server.calls(), calls);
 }
 
 #[test]
@@ -347,6 +377,11 @@ fn a_live_run_is_named_and_its_file_is_not_taken_for_a_leftover() {
             .says("is writing `scored.csv`");
     }
 
+    place
+        .rescore("decide earlier.csv -o scored.csv.partial --overwrite")
+        .done()
+        .exits(75)
+        .says("another run is writing `scored.csv.partial`");
     // If it is moved away all the same, it is not taken for the whole output.
     fs::rename(place.path("scored.csv.partial"), place.path("moved.csv")).unwrap();
     place.write("scored.csv.partial", "somebody else's");
