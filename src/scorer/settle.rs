@@ -115,8 +115,8 @@ impl<S: Service> Scorer<S> {
         self.policies.borrow_mut().answered(call.key.as_ref());
         let check = self.recorder.check(call.row, request, answer);
         // If an answer came twice, each later one on its connection would be taken for that of the next request.
-        if check.is_another_users {
-            self.caller.service.leave_connections();
+        if check.is_another_users && self.caller.service.leave_connections() {
+            self.recorder.events.emit(Event::ReuseEnded);
         }
         let missing = check.missing?;
         if missing.level && self.policies.borrow().give_up.stops_without_decisions() {

@@ -23,7 +23,8 @@ pub(crate) trait Service {
     fn renew_key(&self) -> KeyRenewal;
 
     /// Gives up all connections, as answers on one of them may belong to other requests. Calls in flight keep theirs.
-    fn leave_connections(&self);
+    /// Whether, because it was not the first time, each call has a connection of its own from this moment on.
+    fn leave_connections(&self) -> bool;
 
     /// The time limit for a call: after this it has ended, one way or the other.
     fn longest_call(&self) -> Duration;

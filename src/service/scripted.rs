@@ -235,7 +235,9 @@ impl Service for Scripted {
         renewal
     }
 
-    fn leave_connections(&self) {}
+    fn leave_connections(&self) -> bool {
+        false
+    }
 
     fn longest_call(&self) -> Duration {
         Self::LONGEST_CALL

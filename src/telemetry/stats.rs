@@ -200,6 +200,7 @@ impl Stats {
             Event::KeyRenewed => self.keys_renewed += 1,
             Event::ManyRefused { .. }
             | Event::RetriesUsedUp
+            | Event::ReuseEnded
             | Event::ScoreBelowZero { .. }
             | Event::FieldsAbsent { .. } => {}
             Event::AnswerUnusable { why, .. } => match why {

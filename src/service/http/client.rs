@@ -193,8 +193,8 @@ impl Service for Client {
         }
     }
 
-    fn leave_connections(&self) {
-        self.connections.leave();
+    fn leave_connections(&self) -> bool {
+        self.connections.leave()
     }
 
     fn longest_call(&self) -> Duration {

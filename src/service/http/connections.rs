@@ -31,14 +31,23 @@ pub(super) struct Connections {
     pub(super) options: ClientOptions,
     first: RefCell<Rc<reqwest::Client>>,
     further: RefCell<Vec<Rc<reqwest::Client>>>,
+    /// The client that reuses no connection, once there is one.
+    single_use: RefCell<Option<Rc<reqwest::Client>>>,
     pub(super) used: Cell<SystemTime>,
-    /// How often they may still be left because answers were mixed up.
+    /// After so many more answers that were mixed up, connections are no longer reused.
     leaves: Cell<u32>,
 }
 
-/// A connection that an answer too many came on is rare. If answers are mixed up more often, a cache does it, and new
-/// connections for each call would only cost time.
-const MOST_LEAVES: u32 = 100;
+/// The mixed-up answer after which connections are no longer reused. Each of them is a wrong verdict, and so may be others
+/// that are on their way then; a new connection for each call only costs time. Once or twice may be an accident.
+const MOST_LEAVES: u32 = 3;
+
+/// Whether a client keeps its connections for further calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeepAlive {
+    Yes,
+    No,
+}
 
 /// The settings of the library's clients.
 pub(super) struct ClientOptions {
@@ -54,12 +63,13 @@ pub(super) struct ClientOptions {
 impl Connections {
     pub(super) fn new(options: ClientOptions) -> Result<Self> {
         let client = options
-            .client()
+            .client(KeepAlive::Yes)
             .map_err(|e| Error::usage("cannot set up the HTTP client").because(e))?;
         Ok(Self {
             options,
             first: RefCell::new(Rc::new(client)),
             further: RefCell::default(),
+            single_use: RefCell::default(),
             used: Cell::new(SystemTime::now()),
             leaves: Cell::new(MOST_LEAVES),
         })
@@ -67,6 +77,9 @@ impl Connections {
 
     /// The client for a call that starts now. The caller drops it when the call is over.
     pub(super) fn client(&self) -> Rc<reqwest::Client> {
+        if self.leaves.get() == 0 {
+            return self.single_use();
+        }
         let now = SystemTime::now();
         // A clock that was set back says nothing.
         let rest = now
@@ -86,23 +99,36 @@ impl Connections {
         // the library.
         let client = self
             .options
-            .client()
+            .client(KeepAlive::Yes)
             .map_or_else(|_| Rc::clone(&first), Rc::new);
         further.push(Rc::clone(&client));
         client
     }
 
-    /// Gives up all connections because answers were mixed up.
-    pub(super) fn leave(&self) {
-        if let Some(left) = self.leaves.get().checked_sub(1) {
-            self.leaves.set(left);
-            self.renew();
-        }
+    /// The client that makes a new connection for each call, so that any number of calls may use it.
+    fn single_use(&self) -> Rc<reqwest::Client> {
+        let mut client = self.single_use.borrow_mut();
+        let client = client.get_or_insert_with(|| {
+            // As above, it can be built.
+            let built = self.options.client(KeepAlive::No);
+            built.map_or_else(|_| Rc::clone(&self.first.borrow()), Rc::new)
+        });
+        Rc::clone(client)
+    }
+
+    /// Gives up all connections because answers were mixed up. Whether, from this moment on, none is reused any more.
+    pub(super) fn leave(&self) -> bool {
+        let Some(left) = self.leaves.get().checked_sub(1) else {
+            return false;
+        };
+        self.leaves.set(left);
+        self.renew();
+        left == 0
     }
 
     /// Calls that start from now on get new connections.
     fn renew(&self) {
-        if let Ok(fresh) = self.options.client() {
+        if let Ok(fresh) = self.options.client(KeepAlive::Yes) {
             self.first.replace(Rc::new(fresh));
             self.further.borrow_mut().clear();
         }
@@ -110,7 +136,7 @@ impl Connections {
 }
 
 impl ClientOptions {
-    fn client(&self) -> reqwest::Result<reqwest::Client> {
+    fn client(&self, reuse: KeepAlive) -> reqwest::Result<reqwest::Client> {
         let mut builder = reqwest::Client::builder()
             // For proxies, when they are asked for a connection. Calls have headers of their own.
             .user_agent(USER_AGENT)
@@ -123,6 +149,9 @@ impl ClientOptions {
             // billed.
             .connect_timeout(self.connect_timeout.min(self.timeout.mul_f64(0.8)))
             .timeout(self.timeout);
+        if reuse == KeepAlive::No {
+            builder = builder.pool_max_idle_per_host(0);
+        }
         if self.loopback {
             // Whatever the resolver or the hosts file says, key and data must not leave this
             // machine unencrypted. An address where nobody listens is skipped.
