@@ -5,10 +5,9 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::time::SystemTime;
 
-use super::clock::{MAX_AHEAD, millis};
-use super::lookup_result::{KnownOutcome, LookupResult};
+use super::clock::{LedgerClock, MAX_AHEAD};
+use super::lookup_result::{AnsweredIn, KnownOutcome, LookupResult};
 use super::stored_answer::StoredAnswer;
 use crate::telemetry::event::Unusable;
 use crate::verdict::Answer;
@@ -24,6 +23,8 @@ pub(super) struct JudgeScope {
     pub(super) leftover: bool,
     /// Whether answers may be too old to be used: then an answer from the future is not used either.
     pub(super) ages: bool,
+    /// The clock that answers are dated by.
+    pub(super) clock: LedgerClock,
     /// The additional fields that the run needs of an answer, as pointers.
     pub(super) fields: Vec<String>,
 }
@@ -41,20 +42,21 @@ impl AnswerJudge {
     /// For this run.
     pub(super) fn new(scope: JudgeScope) -> Self {
         Self {
+            not_after: scope.clock.latest(),
             scope,
-            not_after: millis(SystemTime::now()),
             places: HashMap::new(),
         }
     }
 
-    /// What a stored answer is to the run; `None` if the values of its fields are not what we write. `list` reads the
-    /// list of fields of a number, which is empty where it is damaged or absent; each list is read once.
+    /// What a stored answer of this or another run is to the run; `None` if the values of its fields are not what we write.
+    /// `list` reads the list of fields of a number, which is empty where it is damaged or absent; each list is read once.
     ///
     /// # Errors
     /// `list` failed.
     pub(super) fn judge<E>(
         &mut self,
         stored: StoredAnswer,
+        from: AnsweredIn,
         list: impl FnOnce(i64) -> Result<Vec<String>, E>,
     ) -> Result<Option<LookupResult>, E> {
         let captured = match self.captured(&stored, list)? {
@@ -67,13 +69,16 @@ impl AnswerJudge {
             not_before,
             leftover,
             ages,
+            clock,
             ..
         } = self.scope;
         if leftover && stored.at < not_before {
             // It is removed with this run's first answer, and must not be found before that either.
             return Ok(Some(LookupResult::default()));
         }
-        let from_the_future = ages && is_ahead(stored.at, &mut self.not_after);
+        // This run knows when it got its own, whatever the clock says since: identical rows must not be paid for again.
+        let from_the_future =
+            ages && from == AnsweredIn::OtherRun && is_ahead(stored.at, clock, &mut self.not_after);
         // An answer that lacks a field which the run writes cannot be used either.
         let captured = captured.filter(|_| stored.at >= not_before && !from_the_future);
         let old = if stored.at >= started {
@@ -139,9 +144,9 @@ enum Captured {
 type FieldValues = Box<[Option<Box<str>>]>;
 
 /// Whether a time is further ahead of the clock than it may be. The clock is read again only for times after `not_after`.
-fn is_ahead(at: i64, not_after: &mut i64) -> bool {
+fn is_ahead(at: i64, clock: LedgerClock, not_after: &mut i64) -> bool {
     if at > *not_after {
-        *not_after = millis(SystemTime::now()).saturating_add(MAX_AHEAD);
+        *not_after = clock.latest().saturating_add(MAX_AHEAD);
     }
     at > *not_after
 }
@@ -153,4 +158,57 @@ fn pick(places: &[usize], values: &str) -> Option<FieldValues> {
         .iter()
         .map(|place| values.get(*place).cloned())
         .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::ledger::clock::millis;
+    use crate::verdict::{Score, TransactionId};
+
+    const HOUR: i64 = 60 * 60 * 1_000;
+
+    /// Whether a run that was opened so many hours from now by the machine's clock uses an answer of so many hours from now.
+    fn uses(opened: i64, at: i64, from: AnsweredIn) -> bool {
+        let now = millis(SystemTime::now());
+        let mut judge = AnswerJudge::new(JudgeScope {
+            started: now + opened * HOUR,
+            not_before: now + (opened - 24) * HOUR,
+            leftover: false,
+            ages: true,
+            clock: LedgerClock::at(now + opened * HOUR),
+            fields: Vec::new(),
+        });
+        let stored = StoredAnswer {
+            transaction_id: TransactionId::new("t-1").unwrap(),
+            score: Score::from_json_number("1").unwrap(),
+            capture: None,
+            captured: None,
+            at: now + at * HOUR,
+            replaced: None,
+        };
+        let list = |_| Ok::<_, Infallible>(Vec::new());
+        let found = judge.judge(stored, from, list).unwrap().unwrap();
+        assert_eq!(found.known.is_none(), found.unusable.is_some());
+        found.known.is_some()
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_under_way_makes_no_answer_one_from_the_future() {
+        for from in [AnsweredIn::ThisRun, AnsweredIn::OtherRun] {
+            assert!(uses(2, 2, from));
+            assert!(uses(0, 0, from));
+        }
+    }
+
+    #[test]
+    fn only_an_answer_of_another_run_can_be_from_the_future() {
+        assert!(!uses(0, 2, AnsweredIn::OtherRun));
+        // The clock was ahead for a while, and was set back before an identical row came.
+        assert!(uses(0, 2, AnsweredIn::ThisRun));
+    }
 }

@@ -11,6 +11,7 @@ use super::found_answer::{AnswerState, FoundAnswer};
 use super::latest_answers::LatestAnswers;
 use super::runs::RunRecord;
 use super::{captures, failures};
+use crate::ledger::clock::LedgerClock;
 use crate::ledger::judge::{AnswerJudge, JudgeScope};
 use crate::ledger::lookup_result::{AnsweredIn, KnownOutcome, LookupResult};
 use crate::ledger::packed::BlockNumber;
@@ -27,6 +28,8 @@ pub(crate) struct ReadScope {
     pub(crate) run: RunRecord,
     /// Whether answers may be too old to be used.
     pub(crate) ages: bool,
+    /// The clock that answers are dated by.
+    pub(crate) clock: LedgerClock,
     /// The additional fields that the run needs of an answer, as pointers.
     pub(crate) fields: Vec<String>,
 }
@@ -39,6 +42,7 @@ impl ReadScope {
             not_before: self.run.not_before,
             leftover: self.run.leftover,
             ages: self.ages,
+            clock: self.clock,
             fields: self.fields.clone(),
         }
     }
@@ -82,13 +86,17 @@ impl RequestReader {
     ) -> rusqlite::Result<(LookupResult, AnsweredIn)> {
         let (found, block) = self.look(connection, key, body)?;
         // A failure is known only to the run that it happened in.
-        let is_ours = block.is_none_or(|block| self.answers.is_ours(block));
-        let run = if is_ours {
+        let run = block.map_or(AnsweredIn::ThisRun, |block| self.run_of(block));
+        Ok((found, run))
+    }
+
+    /// The run that the answers of a block arrived in.
+    fn run_of(&self, block: BlockNumber) -> AnsweredIn {
+        if self.answers.is_ours(block) {
             AnsweredIn::ThisRun
         } else {
             AnsweredIn::OtherRun
-        };
-        Ok((found, run))
+        }
     }
 
     /// What is known about a request, and the block of an answer that can be used.
@@ -141,7 +149,8 @@ impl RequestReader {
         let list =
             |number| captures::list(connection, checksums, number).map(Option::unwrap_or_default);
         // The checksum matches, so it is not damage: we wrote something else than we read.
-        let judged = self.judge.judge(found.answer, list)?;
+        let run = self.run_of(found.block);
+        let judged = self.judge.judge(found.answer, run, list)?;
         judged.ok_or_else(damaged)
     }
 }

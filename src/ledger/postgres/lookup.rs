@@ -74,7 +74,7 @@ impl ServerJudge {
         } else {
             self.own.run_of(key)
         };
-        let judged = judge.judge(answer, |source| lists.of(server, source))?;
+        let judged = judge.judge(answer, run, |source| lists.of(server, source))?;
         // Values that are not what we write: somebody has changed the table by hand.
         let found = judged.unwrap_or_else(|| LookupResult::unusable(Unusable::Damaged));
         Ok((found, run))

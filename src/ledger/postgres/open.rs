@@ -21,7 +21,7 @@ use super::spill::{Spill, SpillSettings};
 use super::store::{ServerStore, StoreScope};
 use super::{earlier_spills, limits, sources};
 use crate::base::error::{Error, Result, shown};
-use crate::ledger::clock;
+use crate::ledger::clock::{self, LedgerClock};
 use crate::ledger::db::runs::PreviousRun;
 use crate::ledger::facts::LedgerFacts;
 use crate::ledger::judge::JudgeScope;
@@ -43,6 +43,7 @@ pub(crate) struct OpenServer {
     hasher: RequestHasher,
     run: ServerRun,
     ages: bool,
+    clock: LedgerClock,
     captured: Vec<String>,
     fields: FieldSources,
     lease: LeaseTerms,
@@ -75,6 +76,7 @@ impl OpenServer {
         let ledger = ServerLedger::open(on, RUN_PATIENCE)?;
         let secret = ledger.secret(on)?;
         let (now, server) = (ledger.now, Arc::new(ledger.server));
+        let clock = LedgerClock::at(now);
         let url = server.shown();
         let hasher = RequestHasher::new(secret.bytes(), &settings.endpoint, &settings.service_id);
         let read = || -> Result<_, ServerFault> {
@@ -120,6 +122,7 @@ impl OpenServer {
             hasher,
             run,
             ages: matches!(settings.reuse, Reuse::Recent(_)),
+            clock,
             captured: settings.captured.iter().map(Pointer::to_string).collect(),
             fields,
             lease: LeaseTerms::for_calls_of(settings.longest_call),
@@ -162,6 +165,7 @@ impl OpenServer {
             not_before: self.run.not_before,
             leftover: false,
             ages: self.ages,
+            clock: self.clock,
             fields: self.captured.clone(),
         };
         ServerJudge::new(scope, Arc::clone(&self.own))

@@ -11,6 +11,7 @@ use super::server::RUN_PATIENCE;
 use super::{limits, open, sources};
 use crate::base::error::Result;
 use crate::ledger::access::several_accounts;
+use crate::ledger::clock::LedgerClock;
 use crate::ledger::judge::JudgeScope;
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::named_ledger::ServerSettings;
@@ -82,6 +83,7 @@ pub(in crate::ledger) fn open_preview(
         not_before: run.not_before,
         leftover: false,
         ages: settings.freshness.is_some(),
+        clock: LedgerClock::at(now),
         fields: settings.captured.iter().map(Pointer::to_string).collect(),
     };
     Ok(ServerPreview {

@@ -12,7 +12,7 @@ use super::file::LedgerFile;
 use super::plan::{RunContext, RunPlan};
 use super::running::RunningLedger;
 use crate::base::error::Result;
-use crate::ledger::clock::{millis, time};
+use crate::ledger::clock::{LedgerClock, millis, time};
 use crate::ledger::db::answers::AnswerReader;
 use crate::ledger::db::captures::{self, LackingAnswers};
 use crate::ledger::db::connect::{Connect, Mode};
@@ -114,8 +114,7 @@ impl OpenLedger {
         let context = context.map_err(unreadable)?;
         let fields = captures::open(connection, checksums, &settings.captured, millis(now));
         let fields = fields.map_err(unreadable)?;
-        let to_keep = fields.to_keep();
-        let latest = Arc::<LatestAnswers>::default();
+        let (to_keep, latest) = (fields.to_keep(), Arc::<LatestAnswers>::default());
         let contents = Contents::read(connection, &latest, &info, (context, own), found, now)
             .map_err(unreadable)?;
         let plan = RunContext {
@@ -146,6 +145,7 @@ impl OpenLedger {
                 hasher,
                 run: plan.run,
                 ages: matches!(plan.reuse, Reuse::Recent(_)),
+                clock: LedgerClock::at(millis(now)),
                 fields: settings.captured.iter().map(Pointer::to_string).collect(),
             },
             plan,

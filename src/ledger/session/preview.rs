@@ -15,6 +15,7 @@ use rusqlite::Connection;
 use super::plan::{RunContext, RunPlan};
 use crate::base::error::{Result, shown};
 use crate::ledger::access::{cannot_open, existing, is_not_made_yet, several_accounts};
+use crate::ledger::clock::{LedgerClock, millis};
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::contexts::LedgerContext;
 use crate::ledger::db::request_reader::ReadScope;
@@ -93,6 +94,7 @@ pub(in crate::ledger) fn open_preview(
         hasher: account.hasher.clone(),
         run: plan.run,
         ages: matches!(plan.reuse, Reuse::Recent(_)),
+        clock: LedgerClock::at(millis(now)),
         fields: settings.captured.iter().map(Pointer::to_string).collect(),
     };
     Ok(Some(LedgerPreview {

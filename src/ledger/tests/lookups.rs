@@ -100,6 +100,24 @@ fn an_answer_from_the_future_is_not_young() {
 }
 
 #[test]
+fn an_answer_that_a_run_got_itself_is_not_from_the_future() {
+    let place = Directory::new();
+    let young = || reusing(young_only(Duration::from_secs(60)), place.shared());
+    let run = TestRun::new(young());
+    run.keep(BODY, &answer("t-1"));
+    // As if the clock had been set back since.
+    age(&place.path("answers.ledger"), -2 * 60 * 60);
+    let found = run.writer.look_again(&run.key(), BODY).unwrap();
+    assert_eq!(
+        found,
+        Some((current(answer("t-1")), AnsweredIn::ThisRun)),
+        "identical rows"
+    );
+    let found = find(young(), BODY).unusable;
+    assert_eq!(found, Some(Unusable::FromTheFuture), "another run");
+}
+
+#[test]
 fn answers_age_by_the_wall_clock() {
     let place = Directory::new();
     keep(place.shared(), BODY, &answer("t-1"));
