@@ -120,11 +120,25 @@ fn transaction_id(id: &RawValue) -> Result<TransactionId, &'static str> {
     if text.contains(char::REPLACEMENT_CHARACTER) {
         return Err("is not UTF-8");
     }
-    match text.as_bytes().first() {
-        Some(b'"') => TransactionId::new(&raw_json::string(id).ok_or("has broken escapes")?),
-        Some(b'0'..=b'9') => TransactionId::new(text),
-        _ => Err("is neither a string nor a positive number"),
+    let id = match text.as_bytes().first() {
+        Some(b'"') => TransactionId::new(&raw_json::string(id).ok_or("has broken escapes")?)?,
+        Some(b'0'..=b'9') => TransactionId::new(text)?,
+        _ => return Err("is neither a string nor a positive number"),
+    };
+    // Only here: one that a ledger has already was paid for.
+    if id.as_str().chars().all(is_invisible) {
+        return Err("is only white space");
     }
+    Ok(id)
+}
+
+/// Whether a character leaves no mark: white space, and what has no width.
+fn is_invisible(c: char) -> bool {
+    let without_width = matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{2800}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}');
+    c.is_whitespace() || without_width
 }
 
 #[cfg(test)]
@@ -162,6 +176,11 @@ mod tests {
                 r#"{"status":true,"transaction_id":"\u0061","summary":{"risk_score":1.2345678901234567}}"#,
                 "a",
                 "1.2345678901234567",
+            ),
+            (
+                r#"{"transaction_id":" a\u200b","summary":{"risk_score":1}}"#,
+                " a\u{200b}",
+                "1",
             ),
         ] {
             assert_eq!(answer(body).unwrap(), (id.to_owned(), digits.to_owned()));
@@ -227,6 +246,19 @@ mod tests {
             ),
         ] {
             assert_eq!(answer(body).unwrap_err(), said, "{body}");
+        }
+    }
+
+    #[test]
+    fn an_id_that_cannot_be_seen_is_none() {
+        for (id, said) in [
+            ("", "is empty"),
+            ("  ", "is only white space"),
+            (r"\u2003\u200b", "is only white space"),
+        ] {
+            let body = format!(r#"{{"transaction_id":"{id}","summary":{{"risk_score":1}}}}"#);
+            let expected = format!("the answer's `transaction_id` {said}");
+            assert_eq!(answer(&body).unwrap_err(), expected);
         }
     }
 
