@@ -83,7 +83,7 @@ impl<S> Rows<'_, S> {
                     call.claim = Some(Claim { worker, taken_over });
                     claims.add_ready(call);
                 }
-                ClaimResult::Taken => claims.add_taken(call, self.time),
+                ClaimResult::Taken => claims.add_unclaimed(call, self.time),
                 ClaimResult::Known(found, run) => known.push((call.row, found, run)),
             }
         }

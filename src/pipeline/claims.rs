@@ -26,8 +26,10 @@ pub(super) struct Claims {
     out: Vec<RowCall>,
     /// Those that are claimed next.
     gathered: Vec<RowCall>,
-    /// Those that were claimed before the lease ended.
+    /// Those that were claimed before the lease ended, or could not be claimed as the ledger's server was away.
     lost: Vec<RowCall>,
+    /// When those are claimed; `None` is at once.
+    lost_until: Option<Instant>,
     /// Those that another run calls for, each with the time to ask again; the first is due first.
     taken: VecDeque<(Instant, RowCall)>,
     /// How many of those were reported last.
@@ -45,6 +47,7 @@ impl Claims {
             out: Vec::new(),
             gathered: Vec::new(),
             lost: Vec::new(),
+            lost_until: None,
             taken: VecDeque::new(),
             reported: 0,
             away,
@@ -115,9 +118,10 @@ impl Claims {
         self.ready.pop_front()
     }
 
-    /// The room for new rows, where so many may be claimed ahead.
+    /// The room for new rows, where so many may be claimed ahead. Those that must be claimed again take some as well: while
+    /// the ledger's server is away they would become all rows of the file, to be claimed at once when it is back.
     pub(super) fn room(&self, ahead: usize) -> usize {
-        let rows = self.ready.len() + self.out.len() + self.gathered.len();
+        let rows = self.ready.len() + self.out.len() + self.gathered.len() + self.lost.len();
         ahead.min(MOST).saturating_sub(rows)
     }
 
@@ -129,8 +133,12 @@ impl Claims {
     /// Whether rows may be claimed, where so many may be ahead: none are being claimed, and half of those that are claimed
     /// have been called for, as few large batches cost less than many small ones, or some must be claimed again.
     pub(super) fn may_claim(&self, ahead: usize, now: Instant) -> bool {
-        let again = !self.lost.is_empty() || self.ask_again_at().is_some_and(|at| at <= now);
+        let again = self.may_claim_lost(now) || self.ask_again_at().is_some_and(|at| at <= now);
         !self.is_out() && (again || self.ready.len() <= ahead.min(MOST) / 2)
+    }
+
+    fn may_claim_lost(&self, now: Instant) -> bool {
+        !self.lost.is_empty() && self.lost_until.is_none_or(|at| at <= now)
     }
 
     /// How soon more rows must be claimed: while there are claimed ones to call for, answers come, with which claims are
@@ -145,8 +153,10 @@ impl Claims {
 
     /// Starts to claim rows: those that must be claimed again, or may be by now, and those that were gathered.
     pub(super) fn start(&mut self, now: Instant) -> &[RowCall] {
-        self.out
-            .extend(self.lost.drain(..self.lost.len().min(MOST)));
+        if self.may_claim_lost(now) {
+            self.out
+                .extend(self.lost.drain(..self.lost.len().min(MOST)));
+        }
         while self.out.len() < MOST && self.taken.front().is_some_and(|(at, _)| *at <= now) {
             self.out
                 .extend(self.taken.pop_front().map(|(_, call)| call));
@@ -155,10 +165,11 @@ impl Claims {
         &self.out
     }
 
-    /// When it is time to ask again about the first taken row.
+    /// When it is time to ask again about the first taken row, or for rows that could not be claimed.
     pub(super) fn ask_again_at(&self) -> Option<Instant> {
-        let (at, _) = self.taken.front()?;
-        Some(*at)
+        let taken = self.taken.front().map(|(at, _)| *at);
+        let lost = self.lost_until.filter(|_| !self.lost.is_empty());
+        taken.into_iter().chain(lost).min()
     }
 
     /// Nothing is being claimed any more: the rows that were.
@@ -171,9 +182,15 @@ impl Claims {
         self.ready.push_back(call);
     }
 
-    /// Another run calls for a row now.
-    pub(super) fn add_taken(&mut self, call: RowCall, now: Instant) {
-        self.taken.push_back((now + ASKED_AGAIN, call));
+    /// A row was not claimed: another run calls for it now, or the ledger's server is away.
+    pub(super) fn add_unclaimed(&mut self, call: RowCall, now: Instant) {
+        let again = now + ASKED_AGAIN;
+        if self.away {
+            self.lost.push(call);
+            self.lost_until = Some(again);
+        } else {
+            self.taken.push_back((again, call));
+        }
     }
 }
 
@@ -183,6 +200,39 @@ mod tests {
 
     use super::*;
     use crate::row::RowNumber;
+
+    #[test]
+    fn what_cannot_be_claimed_while_the_server_is_away_leaves_no_room_for_more() {
+        const AHEAD: usize = 4;
+        let now = Instant::now();
+        let row = |row| RowCall {
+            row,
+            body: Bytes::new(),
+            key: None,
+            expired: None,
+            claim: None,
+        };
+        // Whether all rows of the file are asked for.
+        for (away, all) in [(true, false), (false, true)] {
+            let mut claims = Claims::new(away);
+            for turn in 0..10 {
+                let now = now + ASKED_AGAIN * turn;
+                while claims.room(AHEAD) > 0 {
+                    claims.gather(row(RowNumber::FIRST));
+                }
+                assert!(claims.may_claim(AHEAD, now));
+                let asked = claims.start(now).len();
+                assert_eq!(asked > AHEAD, all && turn > 0);
+                for call in claims.take_out() {
+                    claims.add_unclaimed(call, now);
+                }
+                let again = claims.ask_again_at();
+                assert_eq!(again, Some(now + ASKED_AGAIN));
+                assert!(claims.start(now).is_empty(), "not without a pause");
+            }
+            assert_eq!(claims.taken.is_empty(), away);
+        }
+    }
 
     #[test]
     fn claims_wait_for_answers_while_there_is_a_row_to_call_for_and_for_nothing_else() {
