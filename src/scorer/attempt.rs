@@ -1,6 +1,6 @@
 //! One call of a row: sent, waited for, classified and reported to the gate.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
@@ -11,6 +11,10 @@ use crate::pace::{Allowance, CallOutcome, PaceEvent, Permit, Undurable};
 use crate::row::RowNumber;
 use crate::service::{Exchange, Health, Outcome, Quota, Service};
 use crate::telemetry::event::{CallEnd, Event};
+
+/// A call that fails this much later than its time limit stood still with this process or its machine: a timer is never that
+/// late otherwise.
+const STOOD_STILL: Duration = Duration::from_secs(1);
 
 /// A call that has ended, and what it brought.
 pub(super) struct EndedCall<'a> {
@@ -89,7 +93,13 @@ impl<S: Service> Scorer<S> {
             latency,
         };
         let outcome = self.caller.classify(exchange);
-        let how = self.ended(&outcome, !history.attempts.is_first(), is_probe);
+        let stood_still = latency > self.longest_call().saturating_add(STOOD_STILL);
+        let how = if stood_still && !is_probe && matches!(outcome, Outcome::Failed(_)) {
+            // The service may have answered long ago.
+            CallOutcome::Abandoned
+        } else {
+            self.ended(&outcome, !history.attempts.is_first(), is_probe)
+        };
         let (undurable, change) = permit.finish(when, how, &mut history.refusals);
         self.report_pace(row, change, when);
         EndedCall {

@@ -59,6 +59,21 @@ async fn the_only_row_left_to_probe_an_outage_is_tried_ever_more_rarely() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn calls_that_stood_still_with_the_run_are_no_outage() {
+    for (seconds, outages) in [(30, 1), (126, 0)] {
+        let log = Log::default();
+        let late = ScriptedResult::TimedOut.after(seconds * 1_000);
+        let service =
+            (101..=120).fold(Scripted::new(GOOD), |service, row| service.row(row, [late]));
+        let scorer = scorer(20, &log, service);
+        let (ran, stats) = run_over(200, &scorer).await;
+        assert!(ran.stop.is_none());
+        let came = (stats.scored(), stats.retries, stats.outages);
+        assert_eq!(came, (200, 20, outages), "after {seconds} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn rows_that_always_fail_amid_good_ones_are_passed_over() {
     for failing in [9, 10, 30, 80] {
         let log = Log::default();
