@@ -1,5 +1,6 @@
 //! What every other module may use: errors, standard error, secrets, exact decimals and amounts of money, encodings, numbers as
-//! people read them, how many rows may be bad, UUIDs of requests, files that the program creates, recognising a file, and its directory.
+//! people read them, how many rows may be bad, UUIDs of requests, files that the program creates, recognising a file or a
+//! database, and the directory of a file.
 //!
 //! Nothing here knows about rows, calls or the service.
 
@@ -17,6 +18,7 @@ pub(crate) mod request_uuid;
 pub(crate) mod rlimit;
 pub(crate) mod secret;
 pub(crate) mod share;
+pub(crate) mod sqlite_file;
 pub(crate) mod stderr;
 pub(crate) mod stdout;
 pub(crate) mod thousands;

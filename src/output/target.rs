@@ -2,7 +2,7 @@
 //! writing there.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf, is_separator};
 
 use super::name::{OldFile, still_ours};
@@ -10,6 +10,7 @@ use super::paths::{end_of_links, follow, partial_of};
 use super::sink::Sink;
 use crate::base::error::{Error, Result};
 use crate::base::own_file;
+use crate::base::sqlite_file::is_database;
 
 /// The path that a file will be written to.
 #[derive(Debug, Clone)]
@@ -273,15 +274,6 @@ fn lock(file: &File, partial: &Path) -> Result<()> {
         .hint("run the same command again when it has ended")),
         _ => Ok(()),
     }
-}
-
-/// Whether a file is a database of SQLite, as ledgers in files are. One that cannot be read is none that is known of.
-fn is_database(path: &Path) -> bool {
-    // <https://www.sqlite.org/fileformat2.html#the_database_header>
-    const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-    let mut head = [0; MAGIC.len()];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok() && head == *MAGIC
 }
 
 /// Fails if a live run is writing this file: it must neither be called unfinished nor be replaced.

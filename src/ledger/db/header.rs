@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::errors;
 use crate::base::error::{Error, Result};
+use crate::base::sqlite_file::MAGIC;
 use crate::ledger::file::LedgerKind;
 
 /// The schema's version. A ledger of another version is refused and never guessed at.
@@ -67,8 +68,7 @@ pub(crate) fn check(path: &Path) -> Result<Option<LedgerKind>> {
 
 /// Reads a file's first bytes: SQLite itself might change what it opens.
 fn read(path: &Path) -> io::Result<Header> {
-    // <https://www.sqlite.org/fileformat2.html#the_database_header>
-    const MAGIC: &[u8] = b"SQLite format 3\0";
+    // Where SQLite's head of a file has them, beside `MAGIC`.
     const LENGTH: u64 = 100;
     const USER_VERSION: usize = 60;
     const APPLICATION_ID: usize = 68;
