@@ -3,8 +3,8 @@
 //!
 //! `cargo bench --bench pacing` runs everything in less than 20 minutes, `cargo bench --bench pacing -- NAME` the sections
 //! whose name contains NAME, and `-- --list` names them. With `RESCORE_BIN=PATH` another build of the program is run.
-//! Nothing is asserted: a Markdown table says what was aimed at and what was seen. The sections with nginx, and the one of workers that share a
-//! PostgreSQL ledger, are skipped where those are not installed.
+//! Nothing is asserted: a Markdown table says what was aimed at and what was seen. The sections with nginx are skipped
+//! where it is not installed.
 
 #![allow(
     clippy::disallowed_methods,
@@ -22,9 +22,6 @@
 mod behaviour;
 mod busy;
 mod children;
-#[allow(dead_code, reason = "other benchmarks and tests use the rest")]
-#[path = "../../tests/support/postgres.rs"]
-mod cluster;
 mod counts;
 #[path = "../shared/interrupted.rs"]
 mod interrupted;
@@ -38,14 +35,13 @@ mod stand_in;
 mod table;
 mod unlimited;
 mod users;
-mod workers;
 
 use program::Program;
 
 /// A part of the benchmark: it prints its lines of the table.
 type Section = fn(&Program);
 
-const SECTIONS: [(&str, Section); 24] = [
+const SECTIONS: [(&str, Section); 23] = [
     ("unlimited-20ms", unlimited::at_20_ms),
     ("unlimited-100ms", unlimited::at_100_ms),
     ("unlimited-0ms", unlimited::without_latency),
@@ -63,7 +59,6 @@ const SECTIONS: [(&str, Section); 24] = [
     ("spacing-busy", limits::spacing_busy),
     ("bucket", limits::bucket),
     ("stand-in", stand_in::measure),
-    ("workers", workers::measure),
     ("nginx-rate", nginx::rate),
     ("nginx-rate-busy", nginx::rate_busy),
     ("nginx-burst", nginx::burst),

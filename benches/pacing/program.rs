@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -50,12 +49,6 @@ impl Program {
         self.made(format!("users-{rows}.csv"), 1..=rows)
     }
 
-    /// A file with the users of these numbers.
-    pub(crate) fn users_of(&self, numbers: RangeInclusive<u32>) -> PathBuf {
-        let name = format!("users-{}-{}.csv", numbers.start(), numbers.end());
-        self.made(name, numbers)
-    }
-
     /// The same without one of them.
     pub(crate) fn users_without(&self, rows: u32, row: u32) -> PathBuf {
         let name = format!("users-{rows}-without-{row}.csv");
@@ -88,15 +81,6 @@ impl Program {
             process: Guarded::start(&mut command),
             place,
         }
-    }
-
-    /// Makes a ledger on a server.
-    pub(crate) fn init_ledger(&self, url: &str, secret: &Path) {
-        let mut command = self.command();
-        command.args(["ledger", "init", url, "--ledger-secret-file"]);
-        let output = command.arg(secret).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
     }
 
     /// The limit that a ledger keeps for the next run, in the words of `rescore ledger stats`.

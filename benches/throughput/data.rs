@@ -118,19 +118,6 @@ impl Files {
         })
     }
 
-    /// The rows of [`Self::csv`] in so many files of equal length, in turn.
-    pub(crate) fn csv_parts<const PARTS: usize>(&self, rows: u32) -> [PathBuf; PARTS] {
-        std::array::from_fn(|part| {
-            self.make(&format!("users-{rows}-{part}-of-{PARTS}.csv"), |path| {
-                let mut writer = csv::Writer::from_path(path).unwrap();
-                for user in users(rows).skip(part).step_by(PARTS) {
-                    writer.serialize(user).unwrap();
-                }
-                writer.flush().unwrap();
-            })
-        })
-    }
-
     /// As [`Self::csv`] a day later: every hundredth user has another email address.
     pub(crate) fn next_night(&self, rows: u32) -> PathBuf {
         self.make(&format!("next-night-{rows}.csv"), |path| {

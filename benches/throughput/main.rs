@@ -25,9 +25,6 @@ mod arguments;
 mod bare;
 mod bench;
 mod check;
-#[path = "../../tests/support/postgres.rs"]
-#[allow(dead_code, reason = "tests need more of it")]
-mod cluster;
 mod data;
 mod decide;
 mod end_to_end;
@@ -41,7 +38,6 @@ mod latency;
 mod ledger;
 mod machine;
 mod phones;
-mod postgres;
 mod process;
 mod program;
 mod reading;
@@ -169,7 +165,6 @@ fn of(section: Section) -> fn(&Bench, &mut Table) {
         Section::Ledger => ledger::ledger,
         Section::EqualRows => ledger::equal_rows,
         Section::Known => known::known,
-        Section::Postgres => postgres::postgres,
         Section::Memory => ledger::memory,
         Section::FourMillion => four_million::measure,
         Section::Resume => resume::measure,

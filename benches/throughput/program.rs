@@ -23,19 +23,10 @@ pub(crate) enum Ledger<'a> {
     Own,
     /// In this file.
     Shared(&'a Path),
-    /// On this server.
-    Server(&'a ServerLedger),
     /// Nowhere, but equal rows are asked once.
     Nowhere,
     /// Nowhere, and every row is asked.
     EachAsked,
-}
-
-/// A ledger on a server.
-#[derive(Debug)]
-pub(crate) struct ServerLedger {
-    pub(crate) url: String,
-    pub(crate) secret: PathBuf,
 }
 
 impl Ledger<'_> {
@@ -45,10 +36,6 @@ impl Ledger<'_> {
             Self::Own => {}
             Self::Shared(path) => {
                 command.arg("--ledger").arg(path);
-            }
-            Self::Server(ServerLedger { url, secret }) => {
-                command.args(["--ledger", url]);
-                command.arg("--ledger-secret-file").arg(secret);
             }
             Self::Nowhere => {
                 command.arg("--no-ledger");

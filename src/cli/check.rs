@@ -15,7 +15,6 @@ use super::price::PriceArgs;
 use super::run::RunArgs;
 use super::run_options::RunOptions;
 use super::selection::SelectionArgs;
-use super::server::ServerArgs;
 use super::settings::SettingsArgs;
 use super::sources::Sources;
 use super::values::{self, DecideBy};
@@ -51,12 +50,10 @@ pub(super) struct CheckArgs {
     #[command(flatten)]
     price: PriceArgs,
 
-    /// Look for answers that are already paid for in this file or postgresql:// database: one given to `run --ledger`, or
-    /// the OUTPUT.ledger of a run that was stopped
+    /// Look for answers that are already paid for in this file: one given to `run --ledger`, or the OUTPUT.ledger
+    /// of a run that was stopped
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
-    #[command(flatten)]
-    server: ServerArgs,
     /// Use only answers that are not older than this, such as `7d` [default: all]
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
     max_age: Option<Duration>,
@@ -197,9 +194,7 @@ impl CheckArgs {
             Some(Account::of_service(&endpoint, &service_id))
         };
         Ok(Some(CheckLedger {
-            ledger: { self.ledger.as_deref() }
-                .map(|ledger| self.server.named(ledger))
-                .transpose()?,
+            ledger: self.ledger.clone(),
             account,
             freshness: Freshness::of(self.max_age, self.asked_since),
             captured: captured.into(),

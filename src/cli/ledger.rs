@@ -8,27 +8,18 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::server::ServerArgs;
-#[cfg(feature = "postgres")]
-use super::server::address;
 use super::values::{self, Map, Set};
 use crate::base::encoding::TextEncoding;
-use crate::base::error::{Error, Result, shown};
+use crate::base::error::{Error, Result};
 use crate::config::{AdminConfig, AdminTask, ForgetTarget};
 use crate::fields::{Assignments, InvalidPhone, PerField, PhoneRegion, PhoneRules, UserRequest};
 use crate::input::{FileSettings, FormatChoice, Input, ReaderSettings};
 use crate::layout::{AddedColumns, Existing};
-#[cfg(feature = "postgres")]
-use crate::ledger::{Grants, ImportSettings, InitSettings};
 use crate::selection::Selection;
 use crate::verdict::{Failure, Reason};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum LedgerCommand {
-    /// Make the tables of a ledger on a PostgreSQL server, and the file with its secret; or grant rights on them
-    Init(InitArgs),
-    /// Bring the answers of a ledger in a file to one on a PostgreSQL server with the same secret
-    Import(ImportArgs),
     /// Show what is in a ledger
     Stats(StatsArgs),
     /// Remove old answers
@@ -37,59 +28,16 @@ pub(super) enum LedgerCommand {
     Forget(Box<ForgetArgs>),
 }
 
-// A doc comment would be taken for the help of the command.
-#[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
-pub(super) struct InitArgs {
-    /// The server and its database: postgresql://USER@HOST:PORT/DATABASE
-    url: PathBuf,
-    /// Take the secret over from this ledger in a file, so that its answers can be imported [default: draw a new one]
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
-    secret_from: Option<PathBuf>,
-    /// Let this role call the service: it cannot remove answers (repeatable)
-    #[arg(long, value_name = "ROLE", help_heading = RIGHTS)]
-    worker: Vec<String>,
-    /// Let this role look answers up (repeatable)
-    #[arg(long, value_name = "ROLE", help_heading = RIGHTS)]
-    reader: Vec<String>,
-    /// Let this role remove old answers and forget people (repeatable)
-    #[arg(long, value_name = "ROLE", help_heading = RIGHTS)]
-    keeper: Vec<String>,
-    #[command(flatten)]
-    server: ServerArgs,
-}
-
-// A doc comment would be taken for the help of the command.
-#[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
-pub(super) struct ImportArgs {
-    /// The ledger in a file: one given to `--ledger`, or an OUTPUT.spill that a run has left
-    #[arg(value_parser = values::file())]
-    file: PathBuf,
-    /// The server and its database: postgresql://USER@HOST:PORT/DATABASE
-    #[arg(long, value_name = "URL", help_heading = LEDGER)]
-    ledger: PathBuf,
-    #[command(flatten)]
-    server: ServerArgs,
-}
-
-const LEDGER: &str = "Ledger";
-const RIGHTS: &str = "Rights";
-
 #[derive(Debug, Args)]
 pub(super) struct StatsArgs {
-    /// The ledger: a file or an address given to `--ledger`, or an OUTPUT.ledger
+    /// The ledger: a file given to `--ledger`, or an OUTPUT.ledger
     file: PathBuf,
-    #[command(flatten)]
-    server: ServerArgs,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct PruneArgs {
-    /// The ledger: a file or an address given to `--ledger`, or an OUTPUT.ledger
+    /// The ledger: a file given to `--ledger`, or an OUTPUT.ledger
     file: PathBuf,
-    #[command(flatten)]
-    server: ServerArgs,
     /// Remove answers that are older than this, such as `30d`
     #[arg(long, value_name = "TIME", value_parser = values::age)]
     older_than: Duration,
@@ -101,10 +49,8 @@ pub(super) struct PruneArgs {
 #[derive(Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(super) struct ForgetArgs {
-    /// The ledger: a file or an address given to `--ledger`, or an OUTPUT.ledger
+    /// The ledger: a file given to `--ledger`, or an OUTPUT.ledger
     file: PathBuf,
-    #[command(flatten)]
-    server: ServerArgs,
     /// Forget the users of this file, read like the input of `run`; `-` is standard input, so that no personal data
     /// need be an argument
     #[arg(long, value_name = "FILE")]
@@ -159,83 +105,26 @@ const LONGEST_RECORD: usize = 16 * 1024 * 1024;
 impl LedgerCommand {
     pub(super) fn into_config(self) -> Result<AdminConfig> {
         Ok(match self {
-            Self::Init(arguments) => arguments.into_config()?,
-            Self::Import(arguments) => arguments.into_config()?,
-            Self::Stats(StatsArgs { file, server }) => AdminConfig {
+            Self::Stats(StatsArgs { file }) => AdminConfig {
                 wait_lock: None,
-                task: AdminTask::Stats(server.named(&file)?),
+                task: AdminTask::Stats(file),
             },
             Self::Prune(arguments) => AdminConfig {
                 wait_lock: arguments.wait_lock,
                 task: AdminTask::Prune {
-                    ledger: arguments.server.named(&arguments.file)?,
+                    ledger: arguments.file,
                     older_than: arguments.older_than,
                 },
             },
             Self::Forget(arguments) => AdminConfig {
                 wait_lock: arguments.wait_lock,
                 task: AdminTask::Forget {
-                    ledger: arguments.server.named(&arguments.file)?,
+                    ledger: arguments.file.clone(),
                     target: arguments.target()?,
                 },
             },
         })
     }
-}
-
-impl InitArgs {
-    #[cfg(feature = "postgres")]
-    fn into_config(self) -> Result<AdminConfig> {
-        let Some(url) = address(&self.url)? else {
-            return Err(no_address(&self.url));
-        };
-        Ok(AdminConfig {
-            wait_lock: None,
-            task: AdminTask::Init(Box::new(InitSettings {
-                server: self.server.server(url),
-                secret_from: self.secret_from,
-                grants: Grants {
-                    workers: self.worker,
-                    readers: self.reader,
-                    keepers: self.keeper,
-                },
-            })),
-        })
-    }
-
-    #[cfg(not(feature = "postgres"))]
-    fn into_config(self) -> Result<AdminConfig> {
-        self.server.named(&self.url)?;
-        Err(no_address(&self.url))
-    }
-}
-
-impl ImportArgs {
-    #[cfg(feature = "postgres")]
-    fn into_config(self) -> Result<AdminConfig> {
-        let Some(url) = address(&self.ledger)? else {
-            return Err(no_address(&self.ledger));
-        };
-        Ok(AdminConfig {
-            wait_lock: None,
-            task: AdminTask::Import(Box::new(ImportSettings {
-                file: self.file,
-                server: self.server.server(url),
-            })),
-        })
-    }
-
-    #[cfg(not(feature = "postgres"))]
-    fn into_config(self) -> Result<AdminConfig> {
-        self.server.named(&self.ledger)?;
-        Err(no_address(&self.ledger))
-    }
-}
-
-/// The error for a ledger in a file where one on a server is meant.
-fn no_address(file: &Path) -> Error {
-    Error::usage(format!("`{}` is not the address of a server", shown(file)))
-        .hint("give it as `postgresql://USER@HOST:PORT/DATABASE`")
 }
 
 impl ForgetArgs {

@@ -39,10 +39,6 @@ const SECTION: &str = "1";
 const VARIABLES: &[(&str, &str)] = &[
     ("RESCORE_API_KEY", "the API key"),
     (
-        "PGPASSWORD, PGPASSFILE, PGUSER",
-        "the password for the ledger's server, the file that has it, and who connects if the address names nobody",
-    ),
-    (
         "CREDENTIALS_DIRECTORY",
         "systemd's credentials; the file `rescore-api-key` in it is the key",
     ),
@@ -73,10 +69,6 @@ const FILES: &[(&str, &str)] = &[
     (
         "OUTPUT.partial and the like",
         "the same files, before they are complete",
-    ),
-    (
-        "OUTPUT.spill, rescore-XXXXXXXX.spill",
-        "paid answers that came while the ledger's server was away, and which worker's claims were left; the next run to this output brings the answers in and gives the claims back. It has the ledger's secret, so only its owner may read it",
     ),
     (
         "OUTPUT.ledger",

@@ -25,7 +25,6 @@ mod run;
 mod run_options;
 mod sandbox;
 mod selection;
-mod server;
 mod service;
 mod settings;
 mod settings_file;

@@ -44,7 +44,7 @@ enum Subcommands {
     Sandbox(sandbox::SandboxArgs),
     /// Show the settings in force for `run`, and where each comes from
     Config(settings::SettingsArgs),
-    /// Look after a ledger of paid answers: make one on a server, show what is in it, prune it, or forget people
+    /// Look after a ledger of paid answers: show what is in it, prune it, or forget people
     #[command(subcommand, disable_help_subcommand = true)]
     Ledger(ledger::LedgerCommand),
     /// Print a script with which a shell completes commands, options and values
@@ -247,12 +247,6 @@ fn command() -> clap::Command {
             ledger
                 .mut_subcommand("stats", |stats| {
                     with_variables::<ledger::StatsArgs>(&stats, PREFIX)
-                })
-                .mut_subcommand("init", |init| {
-                    with_variables::<ledger::InitArgs>(&init, PREFIX)
-                })
-                .mut_subcommand("import", |import| {
-                    with_variables::<ledger::ImportArgs>(&import, PREFIX)
                 })
                 .mut_subcommand("prune", |prune| {
                     with_variables::<ledger::PruneArgs>(&prune, PREFIX)

@@ -16,7 +16,6 @@ use super::input_limits::InputLimitArgs;
 use super::policy::PolicyArgs;
 use super::price::{PACE, PriceArgs};
 use super::selection::SelectionArgs;
-use super::server::ServerArgs;
 use super::service::ServiceArgs;
 use super::settings::SettingsArgs;
 use super::sources::Sources;
@@ -140,7 +139,7 @@ pub(super) struct RunArgs {
     )]
     give_up_after: Option<GiveUpAfter>,
 
-    /// Keep paid answers in this file or postgresql:// database; several runs may share it [default: OUTPUT.ledger, until
+    /// Keep paid answers in this file; several runs may share it [default: OUTPUT.ledger, until
     /// every row has a verdict]
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
@@ -173,8 +172,6 @@ pub(super) struct RunArgs {
     /// Without it, the run ends with exit code 75.
     #[arg(long, value_name = "TIME", value_parser = values::patience, help_heading = LEDGER)]
     wait_lock: Option<Duration>,
-    #[command(flatten)]
-    server: ServerArgs,
 
     #[command(flatten)]
     limits: InputLimitArgs,
@@ -450,7 +447,7 @@ impl RunArgs {
 
     fn ledger(&self) -> Result<LedgerConfig> {
         let choice = match &self.ledger {
-            Some(ledger) => LedgerChoice::Shared(self.server.named(ledger)?),
+            Some(ledger) => LedgerChoice::Shared(ledger.clone()),
             None if self.no_ledger => LedgerChoice::Nowhere,
             None => LedgerChoice::Own,
         };

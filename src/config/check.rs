@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::run::InputLimits;
 use crate::base::money::Tariff;
 use crate::input;
-use crate::ledger::{Freshness, NamedLedger};
+use crate::ledger::Freshness;
 use crate::observe::Style;
 use crate::pace::Rate;
 use crate::raw_json::Pointer;
@@ -71,7 +71,7 @@ pub(crate) enum OutputToCome {
 #[derive(Debug)]
 pub(crate) struct CheckLedger {
     /// The ledger that is named; `None` is the one that a run to the same output has left, if it has left one.
-    pub(crate) ledger: Option<NamedLedger>,
+    pub(crate) ledger: Option<PathBuf>,
     /// Whose answers; `None` is the only account that the ledger has.
     pub(crate) account: Option<Account>,
     /// How recent answers must be.

@@ -1,12 +1,10 @@
 //! `rescore ledger`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::fields::UserRequest;
 use crate::input;
-use crate::ledger::NamedLedger;
-#[cfg(feature = "postgres")]
-use crate::ledger::{ImportSettings, InitSettings};
 
 /// `rescore ledger`.
 #[derive(Debug)]
@@ -20,25 +18,19 @@ pub(crate) struct AdminConfig {
 /// What to do with a ledger.
 #[derive(Debug)]
 pub(crate) enum AdminTask {
-    /// Make one on a server, and grant rights on it.
-    #[cfg(feature = "postgres")]
-    Init(Box<InitSettings>),
-    /// Bring the answers of a file to one on a server.
-    #[cfg(feature = "postgres")]
-    Import(Box<ImportSettings>),
     /// Show what is in it.
-    Stats(NamedLedger),
+    Stats(PathBuf),
     /// Remove old answers.
     Prune {
         /// The ledger.
-        ledger: NamedLedger,
+        ledger: PathBuf,
         /// Those that are older than this.
         older_than: Duration,
     },
     /// Remove answers about people, so that nothing of them stays.
     Forget {
         /// The ledger.
-        ledger: NamedLedger,
+        ledger: PathBuf,
         /// Whose.
         target: ForgetTarget,
     },

@@ -8,7 +8,7 @@ use crate::base::money::Tariff;
 use crate::base::secret::Secret;
 use crate::base::tolerance::Tolerance;
 use crate::input;
-use crate::ledger::{NamedLedger, Reuse};
+use crate::ledger::Reuse;
 use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
@@ -164,7 +164,7 @@ pub(crate) enum LedgerChoice {
     /// Next to the output, where that is a file.
     Own,
     /// In this one, which other runs may use as well.
-    Shared(NamedLedger),
+    Shared(PathBuf),
     /// Nowhere.
     Nowhere,
 }

@@ -6,10 +6,6 @@ use std::path::{Path, PathBuf};
 
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result};
-#[cfg(feature = "postgres")]
-use crate::ledger::db::connect::{Connect, Mode};
-#[cfg(feature = "postgres")]
-use crate::ledger::db::schema::LedgerInfo;
 use crate::ledger::db::{errors, header};
 
 /// The real path of an existing ledger; anything else is left as it is.
@@ -21,20 +17,6 @@ pub(super) fn existing(path: &Path) -> Result<PathBuf> {
         return Err(errors::foreign(path));
     }
     Ok(real)
-}
-
-/// The secret that the keys of an existing ledger are made with.
-///
-/// # Errors
-/// Exit code 2: it is not a ledger, of another version, or damaged.
-#[cfg(feature = "postgres")]
-pub(super) fn secret_of(path: &Path) -> Result<[u8; 32]> {
-    let real = existing(path)?;
-    let info = Connect::to(Mode::Inspect)
-        .open(&real)
-        .and_then(|connection| LedgerInfo::read(&connection))
-        .map_err(|error| cannot_open(path, &error))?;
-    Ok(info.secret)
 }
 
 /// Whether nothing is there, and a run could make a ledger.

@@ -45,8 +45,6 @@ pub(crate) struct LedgerFacts {
     pub(crate) has_answers: bool,
     /// The addresses whose answers it has, if it has none of this address and service ID.
     pub(crate) other_accounts: Vec<String>,
-    /// How many answers were brought to the server that had waited on this machine.
-    pub(crate) brought_in: u64,
 }
 
 /// Answers of an earlier run in a run's own ledger.

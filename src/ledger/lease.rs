@@ -122,14 +122,6 @@ impl Lease {
         self.changed.notify_waiters();
     }
 
-    /// The store does not answer, for this reason: no call may start before the next renewal.
-    #[cfg(feature = "postgres")]
-    pub(super) fn suspend(&self, reason: String) {
-        *self.lock_outage() = Some(reason);
-        self.calls_until.store(0, Ordering::Release);
-        self.changed.notify_waiters();
-    }
-
     /// Why the store does not answer; `None` while it does.
     pub(super) fn outage(&self) -> Option<String> {
         self.lock_outage().clone()
@@ -221,24 +213,5 @@ mod tests {
         assert_eq!(lease.holding(worker), Holding::Held);
         lease.renewed(lease.now(), LeaseRenewal::NewWorker);
         assert_eq!(lease.holding(worker), Holding::Lost);
-    }
-
-    #[cfg(feature = "postgres")]
-    #[tokio::test]
-    async fn an_outage_and_its_end_are_noticed_by_who_waits_for_no_renewal() {
-        let lease = Lease::new(LeaseTerms::for_calls_of(30 * SECOND));
-        lease.renewed(lease.now(), LeaseRenewal::NewWorker);
-        let (noticed, ()) = tokio::join!(lease.changed(None, false), async {
-            lease.suspend("it does not answer".to_owned());
-        });
-        assert_eq!(
-            (noticed, lease.outage().as_deref()),
-            ((), Some("it does not answer"))
-        );
-        assert_eq!(lease.holding(lease.worker()), Holding::AwaitsRenewal);
-        let (noticed, ()) = tokio::join!(lease.changed(None, true), async {
-            lease.renewed(lease.now(), LeaseRenewal::Kept);
-        });
-        assert_eq!((noticed, lease.outage()), ((), None));
     }
 }

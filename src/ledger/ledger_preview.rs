@@ -1,13 +1,13 @@
-//! What a run that starts now would find in a ledger, wherever that is. Nothing is opened here.
+//! What a run that starts now would find in a ledger. Nothing is opened here.
 
 use super::known_limit::KnownLimit;
+use super::lookup::Lookup;
 use super::request_key::RequestHasher;
-use super::row_lookup::RowLookup;
 
 /// What a run would find in a ledger.
 pub(crate) struct LedgerPreview {
     /// Finds answers.
-    pub(crate) lookup: RowLookup,
+    pub(crate) lookup: Lookup,
     /// Makes the keys that they are found by.
     pub(crate) hasher: RequestHasher,
     /// The address whose answers are found; `None` if there are answers of none.

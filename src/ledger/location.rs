@@ -7,8 +7,6 @@ use tempfile::TempDir;
 use super::db::errors;
 use super::file::{self, LedgerKind, ledger_of};
 use super::lock::OutputLock;
-#[cfg(feature = "postgres")]
-use super::named_ledger::ServerSettings;
 use crate::base::error::{Error, Result};
 use crate::base::own_file;
 
@@ -19,9 +17,6 @@ pub enum LedgerLocation {
     Beside(PathBuf),
     /// This file, which other runs use as well, also at the same time.
     Shared(PathBuf),
-    /// On a server, which other runs use as well.
-    #[cfg(feature = "postgres")]
-    Server(Box<ServerSettings>),
     /// In a temporary directory, for as long as the run lasts: only so that equal requests are sent once.
     Scratch,
 }
@@ -34,19 +29,13 @@ impl LedgerLocation {
             Self::Beside(output) => Some(ledger_of(output)),
             Self::Shared(path) => Some(path.clone()),
             Self::Scratch => None,
-            #[cfg(feature = "postgres")]
-            Self::Server(_) => None,
         }
     }
 
     /// Where the ledger is, for people; `None` where it is not known before the ledger is created.
     #[must_use]
     pub(crate) fn shown(&self) -> Option<String> {
-        match self {
-            #[cfg(feature = "postgres")]
-            Self::Server(settings) => Some(settings.url.to_string()),
-            _ => self.path().map(|path| path.to_string_lossy().into_owned()),
-        }
+        self.path().map(|path| path.to_string_lossy().into_owned())
     }
 
     /// Claims the location for a run. For a ledger of its own, that may hold the lock of the output already.
@@ -59,10 +48,6 @@ impl LedgerLocation {
                 (path, Some(lock), None)
             }
             Self::Shared(path) => (path.clone(), None, None),
-            #[cfg(feature = "postgres")]
-            Self::Server(_) => {
-                return Err(Error::internal("a ledger on a server is not in a file"));
-            }
             Self::Scratch => {
                 let directory = tempfile::Builder::new()
                     .prefix("rescore-")
@@ -104,8 +89,6 @@ impl ClaimedLocation {
         match self.location {
             LedgerLocation::Beside(_) | LedgerLocation::Scratch => LedgerKind::Own,
             LedgerLocation::Shared(_) => LedgerKind::Shared,
-            #[cfg(feature = "postgres")]
-            LedgerLocation::Server(_) => LedgerKind::Shared,
         }
     }
 

@@ -73,7 +73,7 @@ impl Lookup {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub(super) fn find_with_run(
+    pub(crate) fn find_with_run(
         &mut self,
         key: &RequestKey,
         body: &[u8],

@@ -1,7 +1,7 @@
 //! Every paid answer, durable: what was asked once is never paid for again.
 //!
-//! A ledger is a database of answers by request: a SQLite file, or tables on a PostgreSQL server. A run opens it ([`OpenLedger`]), looks up what earlier runs
-//! stored ([`RowLookup`]), starts with it ([`RunningLedger`]) and makes new answers durable ([`LedgerWriter`]). Without a run,
+//! A ledger is a database of answers by request, a SQLite file. A run opens it ([`OpenLedger`]), looks up what earlier runs
+//! stored ([`Lookup`]), starts with it ([`RunningLedger`]) and makes new answers durable ([`LedgerWriter`]). Without a run,
 //! [`preview()`] shows what a run would find, and `admin` shows what is in a ledger and removes answers. A ledger must not know files of users or calls, and stores
 //! nothing about a person.
 
@@ -28,34 +28,22 @@ mod location;
 mod lock;
 mod lookup;
 mod lookup_result;
-mod named_ledger;
-mod opened;
 mod packed;
-#[cfg(feature = "postgres")]
-mod postgres;
-mod previewing;
 mod request_key;
 mod request_uuids;
-mod row_lookup;
 mod sealed_failure;
-#[cfg_attr(
-    not(feature = "postgres"),
-    allow(dead_code, reason = "nothing connects to it")
-)]
-mod server_url;
 mod session;
 mod settings;
 mod store;
 mod stored_answer;
 #[cfg(test)]
 mod tests;
-mod upkeep;
 mod worker_lock;
 mod write_thread;
 mod writer;
 
-pub(crate) use admin::ForgetCounts;
 pub use admin::read_stats;
+pub(crate) use admin::{CleanupResult, Eraser, Forget, ForgetCounts, prune};
 pub(crate) use contents::{AGES, EndpointStats};
 pub(crate) use db::captures::LackingAnswers;
 pub(crate) use db::outputs::OutputState;
@@ -72,24 +60,15 @@ pub(crate) use lease::{Holding, WorkerNumber};
 pub(crate) use ledger_preview::PreviewedRun;
 pub use location::LedgerLocation;
 pub(crate) use lock::OutputLock;
+pub(crate) use lookup::Lookup;
 pub(crate) use lookup_result::AnsweredIn;
 pub use lookup_result::{KnownOutcome, LookupResult};
-pub(crate) use named_ledger::NamedLedger;
-#[cfg(feature = "postgres")]
-pub(crate) use named_ledger::{Grants, InitSettings, ServerSettings};
-pub(crate) use opened::OpenedLedger;
-#[cfg(feature = "postgres")]
-pub(crate) use postgres::{ImportCounts, ImportSettings, InitResult, import, init, refuse_reuse};
-pub(crate) use previewing::preview;
 pub(crate) use request_key::{ByRequest, RequestHasher, RequestKey};
 pub(crate) use request_uuids::RequestUuids;
-pub(crate) use row_lookup::RowLookup;
-pub(crate) use server_url::ServerUrl;
-pub(crate) use session::{ClosedLedger, RunningLedger, SettledLedger};
+pub(crate) use session::{ClosedLedger, RunningLedger, SettledLedger, preview};
 pub use session::{OpenLedger, Removal};
 pub use settings::{Freshness, LedgerSettings, Reuse};
 pub(crate) use settings::{PreviewAccount, PreviewSettings};
 pub(crate) use store::{ClaimRequest, ClaimResult, FinishedRun, Release, RunEnd};
-pub(crate) use upkeep::{Forgetter, Keeper, RemainingTraces, UpkeepResult, stats_of};
 pub(crate) use write_thread::Claimed;
 pub(crate) use writer::LedgerWriter;

@@ -13,8 +13,6 @@ use std::path::{Path, absolute};
 use foldhash::fast::FixedState;
 use siphasher::sip128::SipHasher13;
 
-#[cfg(feature = "postgres")]
-use super::holder::host;
 use crate::row::RowNumber;
 
 /// Half of a BLAKE3 hash, or SipHash-1-3 with 128 bits: among ten million, two that are equal by chance are out of reach.
@@ -144,17 +142,6 @@ impl RequestHasher {
             .as_ref()
             .map(|path| path.as_os_str().as_encoded_bytes());
         self.hash(bytes.unwrap_or_default())
-    }
-
-    /// Names a run on this machine that writes to this file: other machines have files of the same names.
-    #[cfg(feature = "postgres")]
-    pub(super) fn run_on_this_machine(&self, output: &Path) -> KeyHash {
-        let path = absolute(output).unwrap_or_else(|_| output.to_owned());
-        let mut named = host().unwrap_or_default().into_bytes();
-        // No host has this in its name.
-        named.push(0);
-        named.extend(path.as_os_str().as_encoded_bytes());
-        self.hash(&named)
     }
 
     /// Seals text, or opens what was sealed, with the request's body: without the body it is noise.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::location::LedgerLocation;
-use super::named_ledger::NamedLedger;
 use crate::raw_json::Pointer;
 
 /// Which answers of earlier runs are used.
@@ -74,7 +73,7 @@ pub struct LedgerSettings {
 #[derive(Debug)]
 pub(crate) struct PreviewSettings<'a> {
     /// The ledger, a shared one or a run's own.
-    pub(crate) ledger: &'a NamedLedger,
+    pub(crate) ledger: &'a Path,
     /// What the run writes: in a shared ledger, a stopped run is recognised by its path. `None` is a run to a new output.
     pub(crate) output: Option<&'a Path>,
     /// Whether it goes on with a run that has finished: it retries what failed there, or has further inputs.

@@ -85,9 +85,6 @@ pub(crate) struct Work<'a> {
 pub(crate) enum LeaseRenewal {
     /// The worker is still the same, and all that it has claimed is its own.
     Kept,
-    /// The store does not answer: no call may start until it does.
-    #[cfg(feature = "postgres")]
-    Away,
     /// It is a new worker, which has claimed nothing: the first one, or the old one's claims may have been taken over.
     NewWorker,
 }
@@ -97,9 +94,6 @@ pub(crate) enum LeaseRenewal {
 pub(crate) enum Contact {
     /// It does.
     There,
-    /// It does not now, for this reason: nothing can be claimed, and answers are kept elsewhere until it does.
-    #[cfg(feature = "postgres")]
-    Away(String),
     /// It has not for so long, or has so little space left, that the run must stop. Answers of calls that are out are still
     /// kept.
     GivenUp(Error),

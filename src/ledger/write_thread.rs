@@ -3,8 +3,6 @@
 //! A failed write is never retried: after one, what the system says about the disk cannot be trusted. Only that there is no
 //! space can be; what the store makes of that is its own.
 
-#[cfg(feature = "postgres")]
-use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -18,18 +16,11 @@ use super::group_commit::Receiver;
 use super::known_limit::KnownLimit;
 use super::lease::{Lease, WorkerNumber};
 use super::request_key::RequestKey;
-#[cfg(feature = "postgres")]
-use super::store::LeaseRenewal;
 use super::store::{
     AnswerCounts, ClaimRequest, ClaimResult, Contact, Payload, Record, Release, RunEnd, Store, Work,
 };
 use crate::base::error::{Error, Result};
 use crate::telemetry::event::DoubleBills;
-
-/// How long after a store was found not to answer it is asked again: at first, and at most. A short blip costs little, and
-/// many workers do not storm a server that has just come back.
-#[cfg(feature = "postgres")]
-const ASKED_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
 /// What waits for the ledger's thread.
 pub(super) enum Pending {
@@ -153,22 +144,6 @@ impl EndingThread {
 struct Renewals {
     /// The next time; never later than that.
     at: Duration,
-    /// How often the store did not answer since it last did.
-    #[cfg(feature = "postgres")]
-    unanswered: u32,
-}
-
-#[cfg(feature = "postgres")]
-impl Renewals {
-    /// The store does not answer: it is asked again soon, and then less and less often.
-    fn soon(&mut self, now: Duration) {
-        let (first, longest) = ASKED_AGAIN;
-        let wait = { first.saturating_mul(1 << self.unanswered.min(8)) }.min(longest);
-        // Workers that have lost it at the same time do not come back at the same time.
-        let random = RandomState::new().hash_one(()) % 1_000;
-        let fraction = u32::try_from(random).unwrap_or_default();
-        self.at = self.at.min(now + wait / 2 + wait / 2_000 * fraction);
-    }
 }
 
 /// A group that was received, by what is done with it.
@@ -230,8 +205,6 @@ impl ReceivedGroup {
             let results = results.by_ref().take(requests).collect();
             let _ = done.send(match contact() {
                 Contact::There => Ok(Claimed { worker, results }),
-                #[cfg(feature = "postgres")]
-                Contact::Away(_) => Ok(Claimed { worker, results }),
                 Contact::GivenUp(error) => Err(error),
             });
         }
@@ -268,10 +241,6 @@ impl<S: Store> WriteThread<S> {
                 continue;
             }
             broken = self.handle(ReceivedGroup::of(received), broken);
-            #[cfg(feature = "postgres")]
-            if let (Some(lease), Contact::Away(_)) = (&self.lease, self.store.contact()) {
-                renewals.soon(lease.now());
-            }
         }
         // What a disk says after a failure cannot be trusted.
         let works = broken.is_none();
@@ -297,17 +266,6 @@ impl<S: Store> WriteThread<S> {
         }
         let renewal = self.store.renew().inspect_err(|_| lease.lost())?;
         renewals.at = lease.next_renewal(asked);
-        #[cfg(feature = "postgres")]
-        if renewal == LeaseRenewal::Away {
-            self.check_contact();
-            renewals.soon(lease.now());
-            renewals.unanswered += 1;
-            return Ok(());
-        }
-        #[cfg(feature = "postgres")]
-        {
-            renewals.unanswered = 0;
-        }
         lease.renewed(asked, renewal);
         Ok(())
     }
@@ -315,8 +273,6 @@ impl<S: Store> WriteThread<S> {
     /// Where the store does not answer, no call may start; where it was given up, the run learns that it must stop.
     fn check_contact(&self) {
         match (self.store.contact(), &self.lease) {
-            #[cfg(feature = "postgres")]
-            (Contact::Away(reason), Some(lease)) => lease.suspend(reason),
             (Contact::GivenUp(error), lease) => {
                 self.notes.lock().given_up = Some(error);
                 if let Some(lease) = lease {
@@ -364,30 +320,5 @@ impl<S: Store> WriteThread<S> {
         if !failing.is_empty() {
             self.store.add_failing(failing);
         }
-    }
-}
-
-#[cfg(all(test, feature = "postgres"))]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn a_store_that_does_not_answer_is_asked_again_soon_and_then_less_often() {
-        let now = Duration::from_secs(100);
-        let wait = |unanswered| {
-            let mut renewals = Renewals {
-                at: now + Duration::from_secs(10),
-                unanswered,
-            };
-            renewals.soon(now);
-            renewals.at.saturating_sub(now)
-        };
-        let (first, longest) = ASKED_AGAIN;
-        assert!((first / 2..=first).contains(&wait(0)));
-        let later: BTreeSet<_> = (4..40).map(wait).collect();
-        assert!({ later.iter() }.all(|wait| (longest / 2..=longest).contains(wait)));
-        assert!(later.len() > 1, "all workers at the same time");
     }
 }

@@ -12,17 +12,11 @@ pub(crate) const FIRST_RATE: f64 = 10.0;
 /// After a refusal all hold for this long, unless the leader decides before: it hears of it within a few round trips.
 pub(crate) const HOLD: Duration = Duration::from_millis(300);
 /// A leader that has not asked for this long leads no more: it asks forty times as often.
-#[cfg_attr(
-    not(any(test, feature = "postgres")),
-    allow(dead_code, reason = "for ledgers on a server")
-)]
+#[cfg_attr(not(test), allow(dead_code, reason = "for ledgers on a server"))]
 pub(crate) const LEAD: Duration = Duration::from_secs(1);
 /// A single call after a pause that is not heard of for this long is given to another worker: most answers come sooner, and
 /// the first worker may have died.
-#[cfg_attr(
-    not(any(test, feature = "postgres")),
-    allow(dead_code, reason = "for ledgers on a server")
-)]
+#[cfg_attr(not(test), allow(dead_code, reason = "for ledgers on a server"))]
 pub(crate) const SINGLE: Duration = Duration::from_secs(5);
 
 /// The row that workers with one account share.

@@ -29,7 +29,5 @@ mod ledger;
 mod lifecycle;
 mod pacing;
 mod parts;
-#[cfg(feature = "postgres")]
-mod postgres;
 mod report;
 mod service;

@@ -93,11 +93,8 @@ const OWNERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("prometheus", &["observe/metrics/"]),
-    ("rustls", &["ledger/postgres/", "service/"]),
-    (
-        "rustls_platform_verifier",
-        &["ledger/postgres/tls.rs", "service/pinned.rs"],
-    ),
+    ("rustls", &["service/"]),
+    ("rustls_platform_verifier", &["service/pinned.rs"]),
     ("siphasher", &["ledger/request_key.rs"]),
     ("socket2", &["sandbox/server/hang_up.rs"]),
     ("strsim", &["cli/", "fields/"]),
@@ -110,26 +107,13 @@ const OWNERS: &[(&str, &[&str])] = &[
             "observe/metrics/file.rs",
         ],
     ),
-    ("tokio_postgres", &["ledger/postgres/"]),
-    ("tokio_rustls", &["ledger/postgres/tls.rs"]),
     ("toml", &["cli/settings_file.rs"]),
     ("tracing", &["observe/log/encoder.rs"]),
     ("tracing_subscriber", &["observe/log/encoder.rs"]),
-    (
-        "url",
-        &[
-            "ledger/server_url.rs",
-            "service/endpoint.rs",
-            "service/proxy.rs",
-        ],
-    ),
+    ("url", &["service/endpoint.rs", "service/proxy.rs"]),
     (
         "uuid",
-        &[
-            "base/request_uuid.rs",
-            "ledger/packed/transaction_id.rs",
-            "ledger/postgres/",
-        ],
+        &["base/request_uuid.rs", "ledger/packed/transaction_id.rs"],
     ),
     ("zstd", &["input/decompress.rs", "output/encoder.rs"]),
 ];

@@ -101,16 +101,6 @@ impl<'a> StandIn<'a> {
         self.address.clone()
     }
 
-    /// Answers nobody while `during` runs: calls wait.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn held_back<T>(&self, during: impl FnOnce() -> T) -> T {
-        let signal = |name| self.running.as_ref().unwrap().signal(name);
-        signal("STOP");
-        let result = during();
-        signal("CONT");
-        result
-    }
-
     /// Ends it as Ctrl-C does.
     pub(crate) fn stop(mut self) -> Done {
         let running = self.running.take().unwrap();

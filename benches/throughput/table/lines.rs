@@ -78,15 +78,6 @@ groups! {
         KNOWN_CHECK: Known, "… `check` with that ledger, rows/s", Aim::None, 0;
         KNOWN_CHECK_SHARE: Known, "… `check` as a share of the run", Aim::AtLeast(1.0), 3;
     }
-    "Ledger on PostgreSQL" {
-        POSTGRES_SPEED: Postgres, "100,000 rows with a ledger on PostgreSQL, zero latency, rows/s", Aim::None, 0;
-        POSTGRES_FOUR: Postgres, "… 4 processes, rows/s of all", Aim::None, 0;
-        POSTGRES_KNOWN: Postgres, "… every answer known, rows/s", Aim::None, 0;
-        POSTGRES_KNOWN_FOUR: Postgres, "… every answer known, 4 processes, rows/s of all", Aim::None, 0;
-        POSTGRES_LOOKUPS: Postgres, "… keys looked up a second, by `check`", Aim::AtLeast(80_000.0), 0;
-        POSTGRES_LATENCY: Postgres, "… 20 ms latency, 64 in flight, as a share of a ledger in a file", Aim::AtLeast(0.95), 3;
-        POSTGRES_SIZE: Postgres, "… bytes of the database per answer", Aim::None, 1;
-    }
     "Memory" {
         MEMORY: Memory, "peak memory, 10,000 rows with a ledger, MiB", Aim::AtMost(20.0), 1;
         MEMORY_FOUR_MILLION: FourMillion, "peak memory, 4,000,000 rows with a ledger, MiB", Aim::AtMost(32.0), 1;

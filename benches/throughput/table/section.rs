@@ -11,7 +11,6 @@ pub(crate) enum Section {
     Ledger,
     EqualRows,
     Known,
-    Postgres,
     Memory,
     FourMillion,
     Resume,
@@ -26,7 +25,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// In the order in which they are measured.
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::EndToEndCsv,
         Self::EndToEndJsonl,
         Self::Latency,
@@ -35,7 +34,6 @@ impl Section {
         Self::Ledger,
         Self::EqualRows,
         Self::Known,
-        Self::Postgres,
         Self::Memory,
         Self::Files,
         Self::Check,
@@ -59,7 +57,6 @@ impl Section {
             Self::Ledger => "ledger",
             Self::EqualRows => "equal-rows",
             Self::Known => "known",
-            Self::Postgres => "postgres",
             Self::Memory => "memory",
             Self::FourMillion => "four-million",
             Self::Resume => "resume",

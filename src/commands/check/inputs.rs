@@ -6,7 +6,7 @@ use super::super::files::{InputFile, NamedFile, OutputDirectory, find_inputs, re
 use crate::base::error::{Error, Result};
 use crate::config::{CheckConfig, CheckLedger, OutputToCome, RunToCome};
 use crate::input::{Input, ReaderSettings};
-use crate::ledger::{NamedLedger, ledger_of};
+use crate::ledger::ledger_of;
 use crate::observe::count;
 use crate::output::{Replace, Target};
 
@@ -20,7 +20,7 @@ pub(super) enum CheckedInputs {
 
 /// The ledger in which answers are looked up.
 pub(super) struct LookedUpLedger {
-    pub(super) named: NamedLedger,
+    pub(super) named: PathBuf,
     /// Its answers are used only if its run was stopped: another run to that output sends every row again.
     pub(super) of_unfinished_run: bool,
     /// What the run to come writes, with links followed: by it, a stopped run is recognised.
@@ -78,7 +78,7 @@ impl CheckedInputs {
         let own = ledger_of(output.as_deref()?);
         let is_there = own.symlink_metadata().is_ok();
         is_there.then_some(LookedUpLedger {
-            named: NamedLedger::File(own),
+            named: own,
             of_unfinished_run: !run.retries && (run.overwrites || !has_directory),
             output,
             resumes_finished,
@@ -112,8 +112,8 @@ impl CheckedInputs {
             refuse_clashes(&[input, rejects()])?;
         }
         match ledger.map(|ledger| &ledger.named) {
-            Some(NamedLedger::File(path)) => refuse_clashes(&[NamedFile::ledger(path), rejects()]),
-            _ => Ok(()),
+            Some(path) => refuse_clashes(&[NamedFile::ledger(path), rejects()]),
+            None => Ok(()),
         }
     }
 

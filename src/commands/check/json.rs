@@ -14,6 +14,7 @@ use super::counts::{CheckedRows, NamedRows};
 use super::estimate::{RateSource, TimeEstimate};
 use super::outlook::{FileOutlook, Outlook};
 use super::remedies::remedy_for;
+use crate::base::error::shown;
 use crate::base::money::{Currency, Money, Price};
 use crate::raw_json::escape_unsafe;
 use crate::verdict::Reason;
@@ -125,7 +126,7 @@ impl<'a> CheckJson<'a> {
             }),
             time: TimeJson::new(outlook.time),
             ledger: outlook.ledger.as_ref().map(|ledger| LookedUpLedgerJson {
-                path: ledger.ledger.to_string().into(),
+                path: shown(&ledger.ledger).into(),
                 endpoint: ledger.endpoint.as_deref(),
             }),
             ledger_answers_damaged: outlook.total(|rows| rows.damaged),

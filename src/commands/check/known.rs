@@ -1,7 +1,7 @@
 //! Which requests of a file a ledger can answer already, and the hashes of the others.
 
 use crate::base::error::Result;
-use crate::ledger::{KnownOutcome, RequestHasher, RequestKey, RowLookup};
+use crate::ledger::{KnownOutcome, Lookup, RequestHasher, RequestKey};
 use crate::row::RowNumber;
 use crate::telemetry::event::Unusable;
 
@@ -9,7 +9,7 @@ use crate::telemetry::event::Unusable;
 pub(super) struct RequestLookup {
     hasher: RequestHasher,
     /// `None` without a ledger.
-    lookup: Option<RowLookup>,
+    lookup: Option<Lookup>,
     /// Whether equal rows share an answer.
     dedupe: bool,
 }
@@ -35,7 +35,7 @@ impl RequestLookup {
     }
 
     /// Over the answers of a ledger.
-    pub(super) const fn over(lookup: RowLookup, hasher: RequestHasher, dedupe: bool) -> Self {
+    pub(super) const fn over(lookup: Lookup, hasher: RequestHasher, dedupe: bool) -> Self {
         Self {
             hasher,
             lookup: Some(lookup),
@@ -43,22 +43,14 @@ impl RequestLookup {
         }
     }
 
-    /// Makes the lookups of these bodies, which follow up to [`Self::end`], cost less for each.
-    pub(super) fn begin<'a>(
-        &mut self,
-        bodies: impl Iterator<Item = (&'a [u8], RowNumber)>,
-    ) -> Result<()> {
-        let Some(lookup) = &mut self.lookup else {
-            return Ok(());
-        };
-        let (hasher, dedupe) = (&self.hasher, self.dedupe);
-        let key = |(body, row): (&[u8], RowNumber)| key(hasher, body, row, dedupe);
-        lookup.begin(&bodies.map(key).collect::<Vec<_>>())
+    /// Makes the lookups that follow, up to [`Self::end`], cost less for each.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        self.lookup.as_mut().map_or(Ok(()), Lookup::begin)
     }
 
     /// Ends what [`Self::begin`] started.
     pub(super) fn end(&mut self) -> Result<()> {
-        self.lookup.as_mut().map_or(Ok(()), RowLookup::end)
+        self.lookup.as_mut().map_or(Ok(()), Lookup::end)
     }
 
     /// What a run would do about the request of a row, and why a stored answer to it cannot be used.
@@ -76,7 +68,7 @@ impl RequestLookup {
             return Ok((new, None));
         };
         let key = key(&self.hasher, body, row, self.dedupe);
-        let (found, _) = lookup.find(&key, body)?;
+        let (found, _) = lookup.find_with_run(&key, body)?;
         let state = match found.known {
             Some(KnownOutcome::Answer(_)) => RequestState::Known,
             Some(KnownOutcome::Failure(_)) => RequestState::FailedBefore,

@@ -12,7 +12,7 @@ use crate::base::money::Tariff;
 use crate::config::InputLimits;
 use crate::input::{Input, ReaderSettings};
 use crate::layout::Format;
-use crate::ledger::{NamedLedger, PreviewedRun};
+use crate::ledger::PreviewedRun;
 use crate::selection::Selection;
 
 /// What a run would do and cost.
@@ -59,7 +59,7 @@ pub(super) struct FileOutlook {
 
 /// The ledger whose answers were looked up.
 pub(super) struct LedgerOutlook {
-    pub(super) ledger: NamedLedger,
+    pub(super) ledger: PathBuf,
     /// Whose answers they are; `None` if it has none of the account.
     pub(super) endpoint: Option<String>,
     /// They come from the built-in stand-in, and cost nothing.

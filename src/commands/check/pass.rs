@@ -95,11 +95,7 @@ impl Pass {
         mut rejects: Option<&mut RejectsWriter>,
         batch: RowBatch,
     ) -> Result<()> {
-        let bodies = batch.rows.iter().filter_map(|ReadRow { row, request }| {
-            let (_, body) = requests::split(request.as_ref().ok()?);
-            Some((body, row.number))
-        });
-        self.requests.begin(bodies)?;
+        self.requests.begin()?;
         for ReadRow { row, request } in batch.rows {
             rows.read += 1;
             if let Some(reason) = first.take(&request) {

@@ -1,5 +1,7 @@
 //! The result for people.
 
+use std::path::Path;
+
 use super::super::open_input::bytes_ignored;
 use super::counts::CheckedRows;
 use super::estimate::{LATENCY, RateSource, TimeEstimate};
@@ -10,7 +12,7 @@ use crate::base::error::{printable, quoted, shown};
 use crate::base::own_file;
 use crate::config::InputLimits;
 use crate::fields::usual_length;
-use crate::ledger::{NamedLedger, PreviewedRun};
+use crate::ledger::PreviewedRun;
 use crate::observe::{count, counted, day, only_of_others, per_time};
 
 /// The result, without a line end after the last line.
@@ -149,16 +151,13 @@ fn answers(ledger: &LedgerOutlook) -> String {
             ", with `--retry-failed`; another run to that output sends every row again"
         }
     };
-    format!("answers{of} in `{ledger}`{when}")
+    format!("answers{of} in `{}`{when}", shown(ledger))
 }
 
 /// A warning of a ledger that does not exist: its name may be mistyped.
-fn missing(ledger: &NamedLedger) -> String {
-    let obstacle = match ledger {
-        NamedLedger::File(path) => own_file::not_writable(path),
-        #[cfg(feature = "postgres")]
-        NamedLedger::Server(_) => None,
-    };
+fn missing(ledger: &Path) -> String {
+    let obstacle = own_file::not_writable(ledger);
+    let ledger = shown(ledger);
     match obstacle {
         Some(why) => {
             format!("the ledger `{ledger}` does not exist, and a run cannot create it: {why}")
@@ -299,7 +298,7 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
         warnings.push(missing(&ledger.ledger));
     }
     if let Some(ledger) = outlook.ledger.as_ref().filter(|it| !it.others.is_empty()) {
-        warnings.push(only_of_others(&ledger.ledger, &ledger.others));
+        warnings.push(only_of_others(&shown(&ledger.ledger), &ledger.others));
     }
     for (number, what) in [
         (outlook.total(|rows| rows.damaged), "damaged"),

@@ -4,8 +4,6 @@ use std::io::Write as _;
 
 use super::super::lock_wait::LockWait;
 use super::{forget, prune, stats};
-#[cfg(feature = "postgres")]
-use super::{import, init};
 use crate::base::error::{Exit, Result};
 use crate::base::stdout;
 use crate::config::{AdminConfig, AdminTask};
@@ -20,10 +18,6 @@ pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
     // A signal ends this process by itself.
     let wait = LockWait::new(wait_lock, true, || Ok(()));
     match task {
-        #[cfg(feature = "postgres")]
-        AdminTask::Init(settings) => print(&init::init(&settings)?),
-        #[cfg(feature = "postgres")]
-        AdminTask::Import(settings) => print(&import::import(&settings)?),
         AdminTask::Stats(ledger) => stdout::print(&stats::stats(&ledger)?)?,
         AdminTask::Prune { ledger, older_than } => {
             print(&prune::prune(&ledger, older_than, &wait)?);

@@ -1,15 +1,16 @@
 //! `rescore ledger forget`: removing all answers about users.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use bytes::BytesMut;
 
 use super::super::lock_wait::LockWait;
-use crate::base::error::{Error, Exit, Result, printable};
+use crate::base::error::{Error, Exit, Result, printable, shown};
 use crate::config::ForgetTarget;
 use crate::fields::UserRequest;
 use crate::input::{Compose, Reader, ReaderSettings};
-use crate::ledger::{ForgetCounts, Forgetter, NamedLedger, RemainingTraces, UpkeepResult};
+use crate::ledger::{CleanupResult, Forget, ForgetCounts};
 use crate::observe::{count, counted, tell};
 use crate::service::{Plan, write_body};
 
@@ -23,11 +24,11 @@ pub(super) struct ForgetResult {
 
 /// Removes all answers about the target.
 pub(super) fn forget(
-    ledger: &NamedLedger,
+    ledger: &Path,
     target: ForgetTarget,
     wait: &LockWait<'_>,
 ) -> Result<ForgetResult> {
-    let mut forget = wait.until_free(|| Forgetter::open(ledger))?;
+    let mut forget = wait.until_free(|| Forget::open(ledger))?;
     let summary = match target {
         ForgetTarget::Everybody => RemovalSummary {
             forgotten: forget.remove_all()?,
@@ -40,9 +41,10 @@ pub(super) fn forget(
     let result = forget.finish()?;
     let text = summary.describe(ledger, result);
     let ForgetCounts { answers, failed } = summary.forgotten;
-    let exit = if result.traces == RemainingTraces::InFile {
+    let exit = if !result.is_without_trace() {
         Err(Error::stopped(format!(
-            "bytes of what was forgotten may still be in the files of `{ledger}`, as another program is using them"
+            "bytes of what was forgotten may still be in the files of `{}`, as another program is using them",
+            shown(ledger)
         ))
         .hint("run this again when the other program is done"))
     } else if answers > 0 || failed > 0 {
@@ -63,8 +65,8 @@ struct RemovalSummary {
 }
 
 impl RemovalSummary {
-    fn describe(&self, ledger: &NamedLedger, result: UpkeepResult) -> String {
-        let about = &self.about;
+    fn describe(&self, ledger: &Path, result: CleanupResult) -> String {
+        let (ledger, about) = (shown(ledger), &self.about);
         let ForgetCounts { answers, failed } = self.forgotten;
         let mut text = if answers == 0 {
             format!("{ledger}: no answers{about} were stored")
@@ -82,11 +84,6 @@ impl RemovalSummary {
                 counted(failed, "request")
             );
         }
-        if result.traces == RemainingTraces::OnServer && answers > 0 {
-            text.push_str(
-                "\nthe server's log, copies and backups may still have them, and its tables until they are vacuumed",
-            );
-        }
         for remark in &self.remarks {
             text.push('\n');
             text.push_str(remark);
@@ -95,7 +92,7 @@ impl RemovalSummary {
     }
 }
 
-fn one(forget: &mut Forgetter, user: &UserRequest<'_>) -> Result<RemovalSummary> {
+fn one(forget: &mut Forget, user: &UserRequest<'_>) -> Result<RemovalSummary> {
     let mut bodies = BytesMut::new();
     write_bodies(user, &mut bodies);
     forget.mark(&each(&bodies))?;
@@ -107,7 +104,7 @@ fn one(forget: &mut Forgetter, user: &UserRequest<'_>) -> Result<RemovalSummary>
 }
 
 /// Reads the whole file before anything is removed: one that is broken in the middle changes nothing.
-fn many(forget: &mut Forgetter, users: ReaderSettings) -> Result<RemovalSummary> {
+fn many(forget: &mut Forget, users: ReaderSettings) -> Result<RemovalSummary> {
     let (mut reader, opened) = Reader::open(users, Compose::new(write_bodies))?;
     // An empty file has no columns.
     if !opened.mapping.is_empty() {

@@ -1,16 +1,18 @@
 //! `rescore ledger stats`: what is in a ledger.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
-use crate::base::error::{Result, printable};
-use crate::ledger::{AGES, EndpointStats, KnownLimit, NamedLedger, stats_of};
+use crate::base::error::{Result, printable, shown};
+use crate::ledger::{AGES, EndpointStats, KnownLimit, read_stats};
 use crate::observe::{count, counted, moment, most};
 
 /// What is in a ledger, as text.
-pub(super) fn stats(ledger: &NamedLedger) -> Result<String> {
-    let stats = stats_of(ledger)?;
+pub(super) fn stats(ledger: &Path) -> Result<String> {
+    let stats = read_stats(ledger)?;
     let mut text = format!(
-        "{ledger}: ledger version {}, created {}\n{}, {}",
+        "{}: ledger version {}, created {}\n{}, {}",
+        shown(ledger),
         stats.version,
         moment(stats.created),
         counted(stats.answers, "answer"),

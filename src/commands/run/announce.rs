@@ -36,7 +36,6 @@ pub(super) fn announce(prepared: &PreparedRun) {
             tell_limit(ledger, calls.gate.limit());
             tell_earlier_run(ledger);
         }
-        tell_brought_in(ledger);
     }
     let is_kept = context.is_sandbox() || ledger.facts.place.is_some();
     if !context.watch.quiet && files.go_to_stream() && !is_kept {
@@ -135,17 +134,6 @@ fn pace(rate: Rate) -> String {
         Rate::Auto => "pace found automatically".to_owned(),
         Rate::Unlimited => "no rate limit".to_owned(),
         Rate::PerSecond(_) => format!("at most {rate}"),
-    }
-}
-
-/// Says that answers of an earlier run were brought to the ledger's server, which was away then.
-fn tell_brought_in(ledger: &PreparedLedger) {
-    let brought_in = ledger.facts.brought_in;
-    if brought_in > 0 {
-        tell(&format!(
-            "rescore: brought {} to the ledger that an earlier run had kept here while its server was away",
-            counted(brought_in, "paid answer")
-        ));
     }
 }
 

@@ -19,7 +19,7 @@ use super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit, Result};
 use crate::ledger::{LedgerFacts, LedgerWriter, RequestUuids};
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
-use crate::pace::{CallBudget, GiveUpPolicy, PaceThread, RetryPolicy};
+use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
 use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
 use crate::service::Client;
 use crate::telemetry::event::Event;
@@ -94,7 +94,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     let lookup = ledger.lookup_stage()?;
     signals.run_starts(LastWords::of(&files, &ledger))?;
     let policy = calls.policy.clone();
-    let (ledger, scorer, pace) = start_ledger(ledger, calls, &context, &events)?;
+    let (ledger, scorer) = start_ledger(ledger, calls, &context, &events)?;
     note_report(&mut context, &files, &ledger);
     let driver = FileDriver {
         runtime: &runtime,
@@ -106,7 +106,6 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     };
     let files = run_files(driver, files, lookup)?;
     let beside = files.unfinished_beside();
-    drop(pace);
     rows::finish(&scorer, beside);
     scorer.answers_ended();
     progress.finish();
@@ -228,7 +227,7 @@ fn start_ledger(
     calls: CallParts,
     context: &Context,
     events: &Events,
-) -> Result<(RunLedger, Scorer<Client>, Option<PaceThread>)> {
+) -> Result<(RunLedger, Scorer<Client>)> {
     let failing = mem::take(&mut ledger.facts.failing_requests);
     let mut give_up = GiveUpPolicy::new(calls.budget.give_up_after);
     if ledger.facts.has_answers {
@@ -244,15 +243,6 @@ fn start_ledger(
         host: context.endpoint.host().to_owned(),
     };
     let fields = ledger.fields(&calls.captured);
-    let shared = ledger.shared_pace();
-    let (gate, pace) = match shared {
-        Some(row) => {
-            let (gate, pace) = { calls.gate.share(row) }
-                .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
-            (gate, Some(pace))
-        }
-        None => (calls.gate, None),
-    };
     let LedgerFacts {
         lost_calls,
         asked_again: rows,
@@ -270,7 +260,7 @@ fn start_ledger(
     let uuids = recognised
         .then(|| { writer.as_ref() }.map_or_else(RequestUuids::of_pass, LedgerWriter::uuids));
     let recorder = RowRecorder::new(writer, calls.policy, events.clone(), &calls.captured);
-    let caller = Caller::new(calls.client, gate, fields).identifying(uuids);
+    let caller = Caller::new(calls.client, calls.gate, fields).identifying(uuids);
     let scorer = Scorer::new(caller, policies, recorder);
-    Ok((ledger, scorer, pace))
+    Ok((ledger, scorer))
 }

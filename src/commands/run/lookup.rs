@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::base::error::{Error, Result};
 use crate::input::{self, ReadRow};
-use crate::ledger::{AnsweredIn, LookupResult, RequestHasher, RequestKey, RowLookup};
+use crate::ledger::{AnsweredIn, Lookup, LookupResult, RequestHasher, RequestKey};
 use crate::pipeline::{PendingRow, Read, Request, Stop};
 use crate::telemetry::event::CancelReason;
 
@@ -18,17 +18,13 @@ pub(super) struct LookupStage {
     /// Whether equal rows share an answer.
     dedupe: bool,
     /// `None` where there is nothing to find.
-    lookup: Option<RowLookup>,
+    lookup: Option<Lookup>,
 }
 
 impl LookupStage {
     /// A stage over a ledger whose keys are made so, and which is looked up if there is anything to find. With `dedupe`,
     /// equal rows share one call and its answer.
-    pub(super) const fn new(
-        hasher: RequestHasher,
-        lookup: Option<RowLookup>,
-        dedupe: bool,
-    ) -> Self {
+    pub(super) const fn new(hasher: RequestHasher, lookup: Option<Lookup>, dedupe: bool) -> Self {
         Self {
             hasher: Some(hasher),
             dedupe,
@@ -60,7 +56,7 @@ impl LookupStage {
     fn ask_all(&mut self, rows: Vec<ReadRow>) -> Result<Vec<PendingRow>> {
         let keys = self.keys(&rows);
         if let Some(lookup) = &mut self.lookup {
-            lookup.begin(&keys)?;
+            lookup.begin()?;
         }
         let mut keys = keys.into_iter();
         let mut asks = Vec::with_capacity(rows.len());
@@ -86,11 +82,11 @@ impl LookupStage {
         let Some(lookup) = &mut self.lookup else {
             return Ok(vec![false; keys.len()]);
         };
-        lookup.begin(&keys)?;
+        lookup.begin()?;
         let bodies = rows.iter().filter_map(|row| row.request.as_ref().ok());
         let mut known = Vec::with_capacity(keys.len());
         for (key, body) in keys.iter().zip(bodies) {
-            let (found, _) = lookup.find(key, body)?;
+            let (found, _) = lookup.find_with_run(key, body)?;
             known.push(found.known.is_some() || found.unusable.is_some());
         }
         lookup.end()?;
@@ -115,7 +111,7 @@ impl LookupStage {
 
     fn ask(&mut self, body: Bytes, key: Option<RequestKey>) -> Result<Request, Error> {
         let (found, answered_in) = match (&mut self.lookup, &key) {
-            (Some(lookup), Some(key)) => lookup.find(key, &body)?,
+            (Some(lookup), Some(key)) => lookup.find_with_run(key, &body)?,
             _ => (LookupResult::default(), AnsweredIn::ThisRun),
         };
         Ok(Request {

@@ -17,7 +17,7 @@ use crate::base::error::{Error, Result, shown};
 use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
 use crate::layout::Format;
-use crate::ledger::{NamedLedger, Reuse, ledger_of};
+use crate::ledger::{Reuse, ledger_of};
 use crate::output::{Document, Replace, Sides, Sink, Target, partial_of};
 
 /// The output's place, checked when the run starts.
@@ -95,10 +95,7 @@ fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
     match &ledger.choice {
         _ if ledger.reuse == Reuse::Retry => Replace::Whole,
         LedgerChoice::Own if has_answers(&ledger_of(output)) => Replace::Whole,
-        // It knows nothing of finished outputs, and a run that was stopped leaves none.
-        #[cfg(feature = "postgres")]
-        LedgerChoice::Shared(NamedLedger::Server(_)) => Replace::Partial,
-        LedgerChoice::Shared(NamedLedger::File(path)) if has_answers(path) => match input {
+        LedgerChoice::Shared(path) if has_answers(path) => match input {
             Input::File(_) => Replace::Whole,
             // The ledger would refuse to replace an output with these rows, but only after waiting for them.
             Input::Stdin => Replace::Partial,

@@ -104,7 +104,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let metrics = metrics::of_run(identity.job.clone(), &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
     let output = files.identifying_file();
-    let calls = CallShape::of(&service.client, fit.concurrency, &config.pace);
+    let calls = CallShape::of(&service.client, fit.concurrency);
     let ledger = ledger.open(account, output, &config.captured, calls, &wait)?;
     warnings.push(known_rows::check(&ledger, &inputs, config.plan)?);
     let ReadyFiles {

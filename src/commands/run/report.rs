@@ -44,8 +44,6 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let error = { left.error }.map(|error| ledger.explain(error, left.progress, &stats));
     let LedgerEnd {
         left: ledger_left,
-        warning,
-        answers_wait,
         last_act,
     } = ledger.settle(&stats, left.any, beside);
     let output = still_there(left.output);
@@ -74,20 +72,12 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     if let Some(document) = document {
         CountedReport::new(document, left.tally).finish(&left.name, &summary, &watch);
     }
-    say_last(error.as_ref(), warning.as_ref(), left.warnings.into_iter());
-    let exit = exit(&watch, &stats, answers_wait);
+    say_last(error.as_ref(), left.warnings.into_iter());
+    let exit = watch.accepted.exit(&stats);
     end_for_machines(metrics, log, exit, &stats, events.elapsed());
     let _ = last_act.finish().inspect_err(warn_of);
     signals.run_is_over();
     exit
-}
-
-/// How the process should exit. `answers_wait` for the ledger's server.
-fn exit(watch: &WatchConfig, stats: &Stats, answers_wait: bool) -> Exit {
-    match watch.accepted.exit(stats) {
-        Exit::Complete | Exit::SomeFailed if answers_wait => Exit::Stopped,
-        exit => exit,
-    }
 }
 
 /// Leaves the end of the run in its metrics and its log.
@@ -107,13 +97,8 @@ fn end_for_machines(
 }
 
 /// Says what ended the run early, then the warnings.
-fn say_last(
-    error: Option<&Error>,
-    waiting: Option<&Error>,
-    warnings: impl Iterator<Item = String>,
-) {
+fn say_last(error: Option<&Error>, warnings: impl Iterator<Item = String>) {
     error.into_iter().for_each(tell_error);
-    waiting.into_iter().for_each(warn_of);
     warnings.for_each(|warning| warn(&warning));
 }
 

@@ -17,8 +17,6 @@ use super::latest_answers::{LatestAnswers, LedgerState};
 use super::recent_answers::RecentAnswers;
 use crate::ledger::packed::{BlockNumber, Fingerprint, PackedKey};
 use crate::ledger::request_key::RequestKey;
-#[cfg(feature = "postgres")]
-use crate::ledger::stored_answer::StoredAnswer;
 
 pub(crate) use super::answer_blocks::{any, any_of, count_all, count_of};
 
@@ -183,26 +181,6 @@ pub(crate) fn for_each(
         }
         Ok(())
     })
-}
-
-/// Calls `each` with each answer, its context and its key; returns how many are damaged.
-#[cfg(feature = "postgres")]
-pub(crate) fn for_each_stored(
-    connection: &Connection,
-    checksums: Checksums,
-    mut each: impl FnMut(i64, PackedKey, StoredAnswer),
-) -> rusqlite::Result<u64> {
-    let (all, mut damaged) = (BlockNumber::default()..=BlockNumber(u32::MAX), 0);
-    answer_blocks::for_each(connection, checksums, all, |block| {
-        for packed in block.answers() {
-            match FoundAnswer::of(&packed, block).filter(|_| block.is_sound) {
-                Some(found) => each(block.context, packed.key, found.answer),
-                None => damaged += 1,
-            }
-        }
-        Ok(())
-    })?;
-    Ok(damaged)
 }
 
 /// Removes the answers of a context.

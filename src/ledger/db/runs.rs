@@ -297,15 +297,6 @@ impl RunRecord {
     }
 }
 
-/// The name of the run that was recorded last, and its calls whose answers may be lost.
-#[cfg(feature = "postgres")]
-pub(crate) fn latest(connection: &Connection) -> rusqlite::Result<Option<(KeyHash, u32)>> {
-    const LATEST: &str = "SELECT name, calls FROM runs ORDER BY id DESC LIMIT 1";
-    connection
-        .query_row(LATEST, [], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()
-}
-
 /// Removes runs that started before this time, with their failures.
 pub(crate) fn remove_before(connection: &Connection, before: i64) -> rusqlite::Result<()> {
     const FAILURES: &str =

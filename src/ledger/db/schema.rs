@@ -158,17 +158,6 @@ pub(super) fn create(connection: &Connection, kind: LedgerKind) -> rusqlite::Res
     transaction.commit()
 }
 
-/// Gives a ledger without answers another secret, whose keys others know.
-#[cfg(feature = "postgres")]
-pub(crate) fn set_secret(connection: &Connection, secret: &[u8; 32]) -> rusqlite::Result<()> {
-    connection
-        .execute(
-            "UPDATE ledger SET secret = ?, checksum = ?",
-            params![secret, checksum_of_secret(secret)],
-        )
-        .map(drop)
-}
-
 /// The kind of ledger that a connection is open to.
 pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<Option<LedgerKind>> {
     connection.query_row("PRAGMA application_id", [], |row| row.get(0).map(kind_of))

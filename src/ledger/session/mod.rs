@@ -12,6 +12,6 @@ mod settled;
 pub(crate) use closed::ClosedLedger;
 pub use closed::Removal;
 pub use open::OpenLedger;
-pub(super) use preview::open_preview;
+pub(crate) use preview::preview;
 pub(crate) use running::RunningLedger;
 pub(crate) use settled::SettledLedger;

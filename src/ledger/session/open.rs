@@ -378,7 +378,6 @@ impl Contents {
             asked_again: plan.run.maybe_billed_twice.into(),
             has_answers: self.has_answers && !plan.replaces,
             other_accounts: self.other_accounts,
-            brought_in: 0,
         }
     }
 }

@@ -26,7 +26,6 @@ use crate::ledger::file::{LedgerKind, output_of};
 use crate::ledger::ledger_preview::{LedgerPreview, PreviewedRun};
 use crate::ledger::lookup::Lookup;
 use crate::ledger::request_key::RequestHasher;
-use crate::ledger::row_lookup::RowLookup;
 use crate::ledger::settings::{PreviewSettings, Reuse};
 use crate::raw_json::Pointer;
 
@@ -44,10 +43,8 @@ struct FoundAccount {
 /// # Errors
 /// Exit code 2: its directory is missing, or it is not a ledger, of another version, damaged, or has answers of several accounts and none
 /// was named.
-pub(in crate::ledger) fn open_preview(
-    settings: &PreviewSettings<'_>,
-    path: &Path,
-) -> Result<Option<LedgerPreview>> {
+pub(crate) fn preview(settings: &PreviewSettings<'_>) -> Result<Option<LedgerPreview>> {
+    let path = settings.ledger;
     if is_not_made_yet(path) {
         return Ok(None);
     }
@@ -98,7 +95,7 @@ pub(in crate::ledger) fn open_preview(
         fields: settings.captured.iter().map(Pointer::to_string).collect(),
     };
     Ok(Some(LedgerPreview {
-        lookup: RowLookup::File(Box::new(Lookup::inspect(&real, &scope)?)),
+        lookup: Lookup::inspect(&real, &scope)?,
         hasher: account.hasher,
         endpoint: account.endpoint,
         known_limit,

@@ -13,12 +13,11 @@ use crate::ledger::write_thread::EndingThread;
 /// A ledger that gets nothing more but how its run has ended.
 pub struct SettledLedger {
     pub(super) left: ClosedLedger,
-    pub(super) waiting: Option<Error>,
     pub(super) end_mark: EndMark,
     pub(super) thread: EndingThread,
     pub(super) patience: Duration,
     /// Released at the end.
-    pub(super) _claim: Option<ClaimedLocation>,
+    pub(super) _claim: ClaimedLocation,
 }
 
 /// What makes a run finished.
@@ -36,11 +35,6 @@ impl SettledLedger {
     #[must_use]
     pub const fn left(&self) -> ClosedLedger {
         self.left
-    }
-
-    /// That answers wait on this machine for the ledger's server.
-    pub(crate) const fn waiting(&mut self) -> Option<Error> {
-        self.waiting.take()
     }
 
     /// Ends the run in it.

@@ -47,6 +47,4 @@ pub(crate) enum KeptKind {
     Own,
     /// A file that runs share.
     Shared,
-    /// On a server, where many runs share it and none starts over or retries.
-    OnServer,
 }

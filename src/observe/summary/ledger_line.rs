@@ -45,18 +45,13 @@ pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> String {
     // A file that could not be used may be fixed.
     let stopped = stats.cancelled.or(stats.file_failed);
     let failures = stats.failures() + stats.skipped_with_rejects;
-    let retry = if ledger.kind == KeptKind::OnServer {
-        "the same command with `--overwrite`"
-    } else {
-        "`--retry-failed`"
-    };
     match (stopped, ledger.kind == KeptKind::Own, failures) {
         (Some(_), _, _) => then(format!("{once}{same} continues from there")),
         (None, _, 0) if stats.unknown_levels.are_all_absent() => then(format!(
-            "{retry} with another pointer in `--decide-by` sends the rows again whose answers were stored without it"
+            "`--retry-failed` with another pointer in `--decide-by` sends the rows again whose answers were stored without it"
         )),
         (None, _, 0) if stats.undecided > 0 => then(format!(
-            "{retry} with all levels listed decides without a call"
+            "`--retry-failed` with all levels listed decides without a call"
         )),
         (None, false, 0) => format!("the answers are kept in {path}"),
         (None, true, 0) => format!(
@@ -64,7 +59,7 @@ pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> String {
             has.unwrap_or(path)
         ),
         (None, _, _) => then(format!(
-            "{retry} sends only the rows without a verdict{}",
+            "`--retry-failed` sends only the rows without a verdict{}",
             billed_again(ledger, stats)
         )),
     }
@@ -85,12 +80,8 @@ fn continues(ledger: &KeptLedger, part: Selection, run: &RunSummary<'_>) -> Stri
     let fresh = ledger.fresh.then_some("`--fresh`");
     let options: Vec<_> = part.options().chain(fresh).collect();
     // Nobody should wait for standard input only to be told that the output exists, and a shared ledger is not opened
-    // before. A server knows nothing of files.
-    let is_refused = match ledger.kind {
-        KeptKind::Own => false,
-        KeptKind::Shared => run.from_stdin,
-        KeptKind::OnServer => true,
-    };
+    // before.
+    let is_refused = ledger.kind == KeptKind::Shared && run.from_stdin;
     let overwrite = if is_refused && run.output.is_some() {
         " and with `--overwrite`"
     } else {

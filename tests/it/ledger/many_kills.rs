@@ -141,24 +141,3 @@ fn two_hundred_kills_of_eight_runs_cost_no_more_than_what_was_not_stored() {
         in_a_file(plan);
     }
 }
-
-#[cfg(feature = "postgres")]
-#[test]
-#[ignore = "takes minutes: what a killed run had claimed is taken over after two"]
-fn two_hundred_kills_of_eight_runs_on_a_server_cost_no_more_than_what_was_not_stored() {
-    let Some(cluster) = crate::support::postgres::shared() else {
-        return;
-    };
-    for plan in LONG {
-        let (place, database) = (Place::new(), cluster.database());
-        let url = database.url();
-        place
-            .rescore(["ledger", "init", &url, "--ledger-secret-file", "secret"])
-            .done()
-            .exits(0);
-        let options = ["--ledger", &url, "--ledger-secret-file", "secret"];
-        let billed = plan.billed(&place, |program| program.args(options));
-        assert!((plan.users..=plan.most()).contains(&billed), "{billed}");
-        assert_eq!(database.count("answers"), plan.users);
-    }
-}

@@ -8,8 +8,8 @@ use super::super::super::lock_wait::LockWait;
 use super::super::disk_space;
 use super::prepared::PreparedLedger;
 use crate::base::error::{Error, Result};
-use crate::config::{LedgerChoice, LedgerConfig, PaceConfig};
-use crate::ledger::{LedgerLocation, LedgerSettings, NamedLedger, OpenedLedger, OutputLock, Reuse};
+use crate::config::{LedgerChoice, LedgerConfig};
+use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, OutputLock, Reuse};
 use crate::raw_json::Pointer;
 use crate::service::{Account, Service};
 
@@ -46,21 +46,14 @@ pub(in crate::commands::run) enum LedgerPlace<'a> {
 pub(in crate::commands::run) struct CallShape {
     in_flight: NonZeroUsize,
     longest: Duration,
-    /// How long the run waits for whatever is away.
-    outage: Duration,
 }
 
 impl CallShape {
     /// Of a run that makes so many calls at a time to this service, at this pace.
-    pub(in crate::commands::run) fn of(
-        service: &impl Service,
-        in_flight: NonZeroUsize,
-        pace: &PaceConfig,
-    ) -> Self {
+    pub(in crate::commands::run) fn of(service: &impl Service, in_flight: NonZeroUsize) -> Self {
         Self {
             in_flight,
             longest: service.longest_call(),
-            outage: pace.patience.outage,
         }
     }
 }
@@ -95,14 +88,7 @@ impl LedgerPlan {
             }
         };
         let kept = match (choice, place) {
-            (LedgerChoice::Shared(NamedLedger::File(path)), _) => {
-                Some(LedgerLocation::Shared(path.clone()))
-            }
-            #[cfg(feature = "postgres")]
-            (LedgerChoice::Shared(NamedLedger::Server(server)), _) => {
-                crate::ledger::refuse_reuse(reuse, dedupe)?;
-                Some(LedgerLocation::Server(server.clone()))
-            }
+            (LedgerChoice::Shared(path), _) => Some(LedgerLocation::Shared(path.clone())),
             (LedgerChoice::Own, Some(output)) => Some(LedgerLocation::Beside(output.to_owned())),
             (LedgerChoice::Own, None) | (LedgerChoice::Nowhere, _) => None,
         };
@@ -196,7 +182,7 @@ impl LedgerPlan {
                 longest_call: calls.longest,
             };
             // Another program may be rewriting it.
-            let open = || OpenedLedger::open(settings.clone(), lock.clone(), calls.outage);
+            let open = || OpenLedger::open_with(settings.clone(), lock.clone());
             wait.until_free(open)
         };
         let explain: fn(Error, NonZeroUsize) -> Error = match location {

@@ -9,17 +9,16 @@ use super::super::lookup::LookupStage;
 use super::running::RunLedger;
 use crate::base::error::{Error, Result, quoted, shown};
 use crate::ledger::{
-    EarlierAnswers, FieldsToKeep, LackingAnswers, LedgerFacts, LedgerWriter, OpenedLedger,
+    EarlierAnswers, FieldsToKeep, LackingAnswers, LedgerFacts, LedgerWriter, OpenLedger,
     OutputLock, OutputState, PreviousRun, Reuse,
 };
 use crate::observe::{counted, same_command};
 use crate::output::{Replace, partial_of};
 use crate::raw_json::Pointer;
-use crate::telemetry::shared_pace::SharedPace;
 
 /// The answers of earlier runs before this one starts, or nothing where none are stored.
 pub(in crate::commands::run) struct PreparedLedger {
-    pub(super) ledger: Option<OpenedLedger>,
+    pub(super) ledger: Option<OpenLedger>,
     /// What was learned of it when it was opened.
     pub(in crate::commands::run) facts: LedgerFacts,
     pub(super) dedupe: bool,
@@ -35,7 +34,6 @@ pub(in crate::commands::run) struct PreparedLedger {
 pub(in crate::commands::run) struct LedgerLastWords {
     /// Where it is, for people.
     place: PathBuf,
-    is_file: bool,
     sandbox: bool,
     fresh: bool,
 }
@@ -43,7 +41,7 @@ pub(in crate::commands::run) struct LedgerLastWords {
 impl LedgerLastWords {
     /// The words; `None` if it has been removed.
     pub(in crate::commands::run) fn say(&self) -> Option<String> {
-        (!self.is_file || self.place.exists()).then(|| {
+        self.place.exists().then(|| {
             format!(
                 "`{}` has the {}answers that reached the disk; {} continues from there",
                 shown(&self.place),
@@ -55,11 +53,6 @@ impl LedgerLastWords {
 }
 
 impl PreparedLedger {
-    /// The pace that runs with this ledger keep together; `None` where each keeps its own.
-    pub(in crate::commands::run) fn shared_pace(&self) -> Option<Box<dyn SharedPace>> {
-        self.ledger.as_ref().and_then(OpenedLedger::shared_pace)
-    }
-
     /// What may be replaced at a file's path without `--overwrite`: what the run over this input left there that this one
     /// continues; `None` is an input without a path.
     ///
@@ -209,7 +202,6 @@ impl PreparedLedger {
     pub(in crate::commands::run) fn last_words(&self) -> Option<LedgerLastWords> {
         Some(LedgerLastWords {
             place: self.facts.place.clone()?,
-            is_file: !self.ledger.as_ref()?.is_on_server(),
             sandbox: self.sandbox,
             fresh: self.is_fresh(),
         })
@@ -240,7 +232,7 @@ impl PreparedLedger {
         recognised: bool,
     ) -> Result<(RunLedger, Option<LedgerWriter>)> {
         let (fresh, was_left) = (self.is_fresh(), self.was_left());
-        let (ledger, writer) = self.ledger.map(OpenedLedger::start).transpose()?.unzip();
+        let (ledger, writer) = self.ledger.map(OpenLedger::start).transpose()?.unzip();
         Ok((
             RunLedger::new(ledger, fresh, was_left, recognised, self.lock),
             writer,

@@ -131,8 +131,6 @@ impl RunLedger {
         let Some(ledger) = self.ledger else {
             return LedgerEnd {
                 left: LedgerLeft::Nothing,
-                warning: None,
-                answers_wait: false,
                 last_act: LastAct {
                     ledger: None,
                     _lock: self.lock,
@@ -145,16 +143,15 @@ impl RunLedger {
             CLOSING
         };
         let path = ledger.path().map(Path::to_owned);
-        let on_server = ledger.is_on_server();
-        let kind = match (on_server, ledger.is_own()) {
-            (true, _) => KeptKind::OnServer,
-            (false, true) => KeptKind::Own,
-            (false, false) => KeptKind::Shared,
+        let kind = if ledger.is_own() {
+            KeptKind::Own
+        } else {
+            KeptKind::Shared
         };
         let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
         let (fresh, billed_once) = (self.fresh, self.recognised && kind == KeptKind::Own);
         let kept = |answers| {
-            let is_there = |path: &PathBuf| on_server || path.symlink_metadata().is_ok();
+            let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
             path.filter(is_there).map(|path| KeptLedger {
                 path,
                 answers,
@@ -164,8 +161,7 @@ impl RunLedger {
                 damaged,
             })
         };
-        let mut settled = ledger.settle(removal, patience);
-        let warning = settled.waiting();
+        let settled = ledger.settle(removal, patience);
         LedgerEnd {
             left: match settled.left() {
                 ClosedLedger::Kept(answers) => {
@@ -174,8 +170,6 @@ impl RunLedger {
                 ClosedLedger::Gone => LedgerLeft::Gone,
                 ClosedLedger::Removed => LedgerLeft::Nothing,
             },
-            answers_wait: warning.is_some(),
-            warning,
             last_act: LastAct {
                 ledger: Some(settled),
                 _lock: self.lock,
@@ -188,10 +182,6 @@ impl RunLedger {
 pub(in crate::commands::run) struct LedgerEnd {
     /// What is left of it.
     pub(in crate::commands::run) left: LedgerLeft,
-    /// A warning that answers wait for its server.
-    pub(in crate::commands::run) warning: Option<Error>,
-    /// Answers wait for its server: other machines would pay for them again.
-    pub(in crate::commands::run) answers_wait: bool,
     pub(in crate::commands::run) last_act: LastAct,
 }
 

@@ -19,9 +19,7 @@ use super::super::unfinished_files::UnfinishedFiles;
 use crate::base::error::Exit;
 use crate::fields::UserRequest;
 use crate::input::{Compose, Input, Reader, ReaderSettings};
-use crate::ledger::{
-    LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, RowLookup, StoreFaults,
-};
+use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, StoreFaults};
 use crate::output::{Replace, Sides, Sink, Target, Writer};
 use crate::scorer::Fixture;
 use crate::service::scripted::{Scripted, ScriptedResult};
@@ -210,7 +208,6 @@ impl TestRun {
             None => target.open(0o666).unwrap(),
         };
         let lookup = ledger.lookup().unwrap();
-        let lookup = lookup.map(|lookup| RowLookup::File(Box::new(lookup)));
         let lookup = LookupStage::new(ledger.hasher(), lookup, true).failing(reading);
         let (ledger, ledger_writer) = ledger.start_failing(keeping).unwrap();
         ledger_writer.fail_to_look(calling);
