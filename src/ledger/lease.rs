@@ -5,7 +5,6 @@
 //! on while the machine sleeps. This file must not know where workers are stored.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -67,8 +66,6 @@ pub(super) struct Lease {
     /// Calls may start before this, in milliseconds of [`boot_time`]; 0 before the first lease.
     calls_until: AtomicU64,
     worker: AtomicU32,
-    /// Why the store does not answer; `None` while it does.
-    outage: Mutex<Option<String>>,
     changed: Notify,
     /// How far the clock is ahead, in milliseconds.
     #[cfg(test)]
@@ -82,7 +79,6 @@ impl Lease {
             terms,
             calls_until: AtomicU64::new(0),
             worker: AtomicU32::new(WorkerNumber::NONE.0),
-            outage: Mutex::new(None),
             changed: Notify::const_new(),
             #[cfg(test)]
             ahead: AtomicU64::new(0),
@@ -117,19 +113,8 @@ impl Lease {
         }
         let lasts = self.terms.length.saturating_sub(self.terms.reserve);
         let until = millis(asked.saturating_add(lasts));
-        self.lock_outage().take();
         self.calls_until.store(until, Ordering::Release);
         self.changed.notify_waiters();
-    }
-
-    /// Why the store does not answer; `None` while it does.
-    pub(super) fn outage(&self) -> Option<String> {
-        self.lock_outage().clone()
-    }
-
-    fn lock_outage(&self) -> MutexGuard<'_, Option<String>> {
-        // A panic elsewhere cannot leave it half changed.
-        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// There will be no more leases: the next claim gets the reason.
@@ -155,14 +140,12 @@ impl Lease {
         }
     }
 
-    /// Waits while the claims of this worker await a renewal, if one is named, and until it changes whether the store answers.
-    pub(super) async fn changed(&self, awaits_renewal: Option<WorkerNumber>, away: bool) {
+    /// Waits while the claims of this worker await a renewal.
+    pub(super) async fn renewal(&self, worker: WorkerNumber) {
         loop {
             // Made before the look: a change after it is noticed.
             let changed = self.changed.notified();
-            let settled = { awaits_renewal }
-                .is_some_and(|worker| self.holding(worker) != Holding::AwaitsRenewal);
-            if settled || self.outage().is_some() != away {
+            if self.holding(worker) != Holding::AwaitsRenewal {
                 return;
             }
             changed.await;

@@ -89,16 +89,6 @@ pub(crate) enum LeaseRenewal {
     NewWorker,
 }
 
-/// Whether a store answers.
-#[derive(Debug)]
-pub(crate) enum Contact {
-    /// It does.
-    There,
-    /// It has not for so long, or has so little space left, that the run must stop. Answers of calls that are out are still
-    /// kept.
-    GivenUp(Error),
-}
-
 /// How a run ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum RunEnd {
@@ -158,9 +148,9 @@ pub(crate) trait Store: Send {
     /// store.
     fn renew(&mut self) -> io::Result<LeaseRenewal>;
 
-    /// Whether it answers.
-    fn contact(&self) -> Contact {
-        Contact::There
+    /// Why the run must stop, if it has too little space left for that to go on. Answers of calls that are out are still kept.
+    fn given_up(&self) -> Option<Error> {
+        None
     }
 
     /// The service has shown another limit, or that there is none; stored with the next group or at the end.

@@ -17,7 +17,7 @@ use super::known_limit::KnownLimit;
 use super::lease::{Lease, WorkerNumber};
 use super::request_key::RequestKey;
 use super::store::{
-    AnswerCounts, ClaimRequest, ClaimResult, Contact, Payload, Record, Release, RunEnd, Store, Work,
+    AnswerCounts, ClaimRequest, ClaimResult, Payload, Record, Release, RunEnd, Store, Work,
 };
 use crate::base::error::{Error, Result};
 use crate::telemetry::event::DoubleBills;
@@ -139,13 +139,6 @@ impl EndingThread {
     }
 }
 
-/// When the lease is renewed.
-#[derive(Default)]
-struct Renewals {
-    /// The next time; never later than that.
-    at: Duration,
-}
-
 /// A group that was received, by what is done with it.
 #[derive(Default)]
 struct ReceivedGroup {
@@ -196,17 +189,19 @@ impl ReceivedGroup {
 
     /// Tells all callers that wait what has become of it. A caller that was given up meanwhile does not hear of it; its
     /// record is stored all the same. Claims learn whether the store was given up.
-    fn done(self, worker: WorkerNumber, results: Vec<ClaimResult>, contact: impl Fn() -> Contact) {
+    fn done(
+        self,
+        worker: WorkerNumber,
+        results: Vec<ClaimResult>,
+        given_up: impl Fn() -> Option<Error>,
+    ) {
         for (record, done) in self.records.into_iter().zip(self.recorded) {
             let _ = done.send(Ok(record.payload));
         }
         let mut results = results.into_iter();
         for (requests, done) in self.claimed {
             let results = results.by_ref().take(requests).collect();
-            let _ = done.send(match contact() {
-                Contact::There => Ok(Claimed { worker, results }),
-                Contact::GivenUp(error) => Err(error),
-            });
+            let _ = done.send(given_up().map_or(Ok(Claimed { worker, results }), Err));
         }
     }
 
@@ -225,17 +220,17 @@ impl<S: Store> WriteThread<S> {
     /// Writes groups until the writer is gone, and counts the answers. Once the run has written all its files, and only then,
     /// it is recorded how it has ended.
     pub(super) fn run(mut self, pending: &Receiver<Pending>, end: &ThreadEnd) {
-        let mut renewals = Renewals::default();
+        let mut renewal_due = Duration::ZERO;
         let mut broken = None;
         loop {
             let lease = self.lease.clone().filter(|_| broken.is_none());
-            let patience = { lease.as_ref() }.map(|it| renewals.at.saturating_sub(it.now()));
+            let patience = { lease.as_ref() }.map(|it| renewal_due.saturating_sub(it.now()));
             let Some(received) = pending.next(patience) else {
                 break;
             };
             // Before what has come: it may need a lease.
             if let Some(lease) = lease {
-                broken = self.renew(&lease, &mut renewals).err();
+                broken = self.renew(&lease, &mut renewal_due).err();
             }
             if received.is_empty() {
                 continue;
@@ -257,29 +252,27 @@ impl<S: Store> WriteThread<S> {
         }
     }
 
-    /// Renews the lease, when that is due.
-    fn renew(&mut self, lease: &Lease, renewals: &mut Renewals) -> io::Result<()> {
+    /// Renews the lease if that is due, and says when it is due again.
+    fn renew(&mut self, lease: &Lease, due: &mut Duration) -> io::Result<()> {
         // Read before the store is asked: the lease may count from then.
         let asked = lease.now();
-        if asked < renewals.at {
+        if asked < *due {
             return Ok(());
         }
         let renewal = self.store.renew().inspect_err(|_| lease.lost())?;
-        renewals.at = lease.next_renewal(asked);
+        *due = lease.next_renewal(asked);
         lease.renewed(asked, renewal);
         Ok(())
     }
 
-    /// Where the store does not answer, no call may start; where it was given up, the run learns that it must stop.
-    fn check_contact(&self) {
-        match (self.store.contact(), &self.lease) {
-            (Contact::GivenUp(error), lease) => {
-                self.notes.lock().given_up = Some(error);
-                if let Some(lease) = lease {
-                    lease.lost();
-                }
-            }
-            _ => {}
+    /// Where the store was given up, the run learns that it must stop.
+    fn check_given_up(&self) {
+        let Some(error) = self.store.given_up() else {
+            return;
+        };
+        self.notes.lock().given_up = Some(error);
+        if let Some(lease) = &self.lease {
+            lease.lost();
         }
     }
 
@@ -294,8 +287,8 @@ impl<S: Store> WriteThread<S> {
         match written {
             Ok(results) => {
                 let worker = { self.lease.as_ref() }.map_or(WorkerNumber::NONE, |it| it.worker());
-                self.check_contact();
-                group.done(worker, results, || self.store.contact());
+                self.check_given_up();
+                group.done(worker, results, || self.store.given_up());
                 None
             }
             Err(error) => {

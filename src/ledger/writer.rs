@@ -276,18 +276,13 @@ impl LedgerWriter {
         lease.map_or(Holding::Held, |lease| lease.holding(worker))
     }
 
-    /// Waits while the claims of this worker await the renewal of its lease, if one is named, and until it changes whether the
-    /// ledger's server is away. Without end where no other run writes to the ledger.
-    pub(crate) async fn lease_changed(&self, awaits_renewal: Option<WorkerNumber>, away: bool) {
+    /// Waits while the claims of this worker await the renewal of its lease. Without end where no other run writes to the
+    /// ledger.
+    pub(crate) async fn lease_renewal(&self, worker: WorkerNumber) {
         match &self.lease {
-            Some(lease) => lease.changed(awaits_renewal, away).await,
+            Some(lease) => lease.renewal(worker).await,
             None => std::future::pending().await,
         }
-    }
-
-    /// Why the ledger's server does not answer; `None` while it does, and where there is none.
-    pub(crate) fn outage(&self) -> Option<String> {
-        self.lease.as_ref()?.outage()
     }
 
     /// Looks for what has become of a request since its row was looked up, as far as this process has noticed: in this run

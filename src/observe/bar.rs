@@ -175,7 +175,6 @@ mod tests {
             counts: RunCounts::of(&stats, at, None),
             in_flight: 16,
             taken: 0,
-            ledger_away: false,
             pause: None,
             outage: None,
             pace: Some(Pace {

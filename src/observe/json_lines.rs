@@ -59,7 +59,6 @@ struct NowJson {
     search: Option<Search>,
     pause_left_seconds: Option<f64>,
     outage_seconds: Option<f64>,
-    ledger_away: bool,
     rows_of_other_runs: u64,
 }
 
@@ -95,7 +94,6 @@ impl NowJson {
             outage_seconds: now
                 .outage
                 .map(|outage| seconds(now.at.saturating_sub(outage.since))),
-            ledger_away: now.ledger_away,
             rows_of_other_runs: now.taken,
         }
     }
@@ -179,7 +177,6 @@ mod tests {
             counts: RunCounts::of(&stats(), at, Some(&tariff)),
             in_flight: 5,
             taken: 7,
-            ledger_away: true,
             pause: Some((Duration::from_millis(1_500), pause)),
             outage: Some(OngoingOutage {
                 since: Duration::from_secs(10),
@@ -221,8 +218,8 @@ mod tests {
     fn a_line_has_these_keys_in_this_order_and_null_for_what_is_not_known() {
         let settings = settings();
         let line = |now: &Snapshot| one_line(&ProgressLine::new(now, &settings));
-        assert_snapshot!(line(&everything()), @r#"{"type":"stopping","version":2,"job":"scored.csv","start_time":"2026-11-22T02:00:00Z","stopped":"interrupted","sandbox":true,"elapsed_seconds":12.5,"rows_per_second":0.16,"rows":{"read":4,"resolved":2,"written":0,"left":2},"known":0,"duplicates":0,"decisions":{"approve":1,"review":0,"block":0},"undecided":{"rows":0,"levels":[]},"drift":null,"failed":{"rows":1,"reasons":{"no_answer":1}},"calls":{"sent":308626,"answered":308625,"retries":0,"throttled":0,"maybe_billed_twice":0,"unknown_outcome":0,"settled_by_uuid":0,"billed_without_verdict":0,"lost":0,"repeated_transaction_ids":0},"cost":{"price":0.004,"currency":null,"spent":1234.5,"spent_at_most":1234.504,"saved":0.0},"ledger_answers_damaged":0,"ledger_answers_from_the_future":0,"keys_renewed":0,"paused_seconds":0.0,"outages":0,"down_seconds":0.0,"waited_in_vain_seconds":0.0,"ledger_outages":0,"ledger_down_seconds":0.0,"limit":{"calls_per_second":null,"in_flight":null},"headers":{"calls_per_second":null,"disbelieved":false},"latency_ms":{"p50":null,"p95":null,"p99":null},"now":{"file":3,"files":64,"percent":40.4,"eta_seconds":18.0,"rows_per_second":0.8,"in_flight":5,"calls_per_second_at_most":48.0,"in_flight_at_most":16,"search":"closing_in","pause_left_seconds":1.5,"outage_seconds":2.5,"ledger_away":true,"rows_of_other_runs":7}}"#);
-        assert_snapshot!(line(&Snapshot::default()), @r#"{"type":"progress","version":2,"job":"scored.csv","start_time":"2026-11-22T02:00:00Z","stopped":null,"sandbox":true,"elapsed_seconds":0.0,"rows_per_second":null,"rows":{"read":0,"resolved":0,"written":0,"left":0},"known":0,"duplicates":0,"decisions":{"approve":0,"review":0,"block":0},"undecided":{"rows":0,"levels":[]},"drift":null,"failed":{"rows":0,"reasons":{}},"calls":{"sent":0,"answered":0,"retries":0,"throttled":0,"maybe_billed_twice":0,"unknown_outcome":0,"settled_by_uuid":0,"billed_without_verdict":0,"lost":0,"repeated_transaction_ids":0},"cost":null,"ledger_answers_damaged":0,"ledger_answers_from_the_future":0,"keys_renewed":0,"paused_seconds":0.0,"outages":0,"down_seconds":0.0,"waited_in_vain_seconds":0.0,"ledger_outages":0,"ledger_down_seconds":0.0,"limit":{"calls_per_second":null,"in_flight":null},"headers":{"calls_per_second":null,"disbelieved":false},"latency_ms":{"p50":null,"p95":null,"p99":null},"now":{"file":null,"files":null,"percent":null,"eta_seconds":null,"rows_per_second":null,"in_flight":0,"calls_per_second_at_most":null,"in_flight_at_most":null,"search":null,"pause_left_seconds":null,"outage_seconds":null,"ledger_away":false,"rows_of_other_runs":0}}"#);
+        assert_snapshot!(line(&everything()), @r#"{"type":"stopping","version":2,"job":"scored.csv","start_time":"2026-11-22T02:00:00Z","stopped":"interrupted","sandbox":true,"elapsed_seconds":12.5,"rows_per_second":0.16,"rows":{"read":4,"resolved":2,"written":0,"left":2},"known":0,"duplicates":0,"decisions":{"approve":1,"review":0,"block":0},"undecided":{"rows":0,"levels":[]},"drift":null,"failed":{"rows":1,"reasons":{"no_answer":1}},"calls":{"sent":308626,"answered":308625,"retries":0,"throttled":0,"maybe_billed_twice":0,"unknown_outcome":0,"settled_by_uuid":0,"billed_without_verdict":0,"lost":0,"repeated_transaction_ids":0},"cost":{"price":0.004,"currency":null,"spent":1234.5,"spent_at_most":1234.504,"saved":0.0},"ledger_answers_damaged":0,"ledger_answers_from_the_future":0,"keys_renewed":0,"paused_seconds":0.0,"outages":0,"down_seconds":0.0,"waited_in_vain_seconds":0.0,"limit":{"calls_per_second":null,"in_flight":null},"headers":{"calls_per_second":null,"disbelieved":false},"latency_ms":{"p50":null,"p95":null,"p99":null},"now":{"file":3,"files":64,"percent":40.4,"eta_seconds":18.0,"rows_per_second":0.8,"in_flight":5,"calls_per_second_at_most":48.0,"in_flight_at_most":16,"search":"closing_in","pause_left_seconds":1.5,"outage_seconds":2.5,"rows_of_other_runs":7}}"#);
+        assert_snapshot!(line(&Snapshot::default()), @r#"{"type":"progress","version":2,"job":"scored.csv","start_time":"2026-11-22T02:00:00Z","stopped":null,"sandbox":true,"elapsed_seconds":0.0,"rows_per_second":null,"rows":{"read":0,"resolved":0,"written":0,"left":0},"known":0,"duplicates":0,"decisions":{"approve":0,"review":0,"block":0},"undecided":{"rows":0,"levels":[]},"drift":null,"failed":{"rows":0,"reasons":{}},"calls":{"sent":0,"answered":0,"retries":0,"throttled":0,"maybe_billed_twice":0,"unknown_outcome":0,"settled_by_uuid":0,"billed_without_verdict":0,"lost":0,"repeated_transaction_ids":0},"cost":null,"ledger_answers_damaged":0,"ledger_answers_from_the_future":0,"keys_renewed":0,"paused_seconds":0.0,"outages":0,"down_seconds":0.0,"waited_in_vain_seconds":0.0,"limit":{"calls_per_second":null,"in_flight":null},"headers":{"calls_per_second":null,"disbelieved":false},"latency_ms":{"p50":null,"p95":null,"p99":null},"now":{"file":null,"files":null,"percent":null,"eta_seconds":null,"rows_per_second":null,"in_flight":0,"calls_per_second_at_most":null,"in_flight_at_most":null,"search":null,"pause_left_seconds":null,"outage_seconds":null,"rows_of_other_runs":0}}"#);
     }
 
     #[test]

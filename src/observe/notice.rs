@@ -53,8 +53,6 @@ pub(super) enum Warning {
     RetriesUsedUp,
     /// An answer has a score below zero, in this row.
     ScoreBelowZero(NamedRow),
-    /// The ledger's server does not answer, for this reason; or it answers again.
-    LedgerAway(Option<String>),
     /// None of this many answers has these fields.
     FieldsAbsent(u32, Arc<str>),
     /// Answers in the ledger cannot be used.
@@ -162,7 +160,6 @@ fn warning_of(event: &Event, stats: &Stats, files: &[Arc<str>]) -> Option<Warnin
         Event::ScoreBelowZero { row } => {
             Warning::ScoreBelowZero(named_row(*row, stats.file, files))
         }
-        Event::LedgerAway(away) => Warning::LedgerAway(away.clone()),
         Event::FieldsAbsent { answers, fields } => {
             Warning::FieldsAbsent(*answers, Arc::clone(fields))
         }

@@ -37,8 +37,6 @@ pub(super) struct RunCounts {
     outages: u64,
     down_seconds: f64,
     waited_in_vain_seconds: f64,
-    ledger_outages: u64,
-    ledger_down_seconds: f64,
     limit: LimitJson,
     headers: HeadersJson,
     latency_ms: LatencyJson,
@@ -133,8 +131,6 @@ impl RunCounts {
             outages: stats.outages,
             down_seconds: seconds(stats.time_down(elapsed)),
             waited_in_vain_seconds: seconds(stats.dismissed_outages),
-            ledger_outages: stats.ledger_outages,
-            ledger_down_seconds: seconds(stats.time_ledger_down(elapsed)),
             limit: LimitJson {
                 calls_per_second: pace.and_then(|pace| pace.limit).map(rounded),
                 in_flight: pace.and_then(|pace| pace.limit_in_flight),

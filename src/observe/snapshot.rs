@@ -23,8 +23,6 @@ pub(super) struct Snapshot {
     pub(super) in_flight: u64,
     /// Rows that another run is asking about.
     pub(super) taken: u64,
-    /// Whether the ledger's server does not answer.
-    pub(super) ledger_away: bool,
     pub(super) pause: Option<(Duration, Pause)>,
     pub(super) outage: Option<OngoingOutage>,
     pub(super) pace: Option<Pace>,
@@ -73,7 +71,6 @@ impl Snapshot {
                 counts: RunCounts::of(stats, at, settings.tariff.as_ref()),
                 in_flight: stats.in_flight,
                 taken: stats.taken,
-                ledger_away: stats.ledger_away.is_some(),
                 pause: stats.pause_left(at),
                 outage: stats.outage,
                 pace: stats.pace,
@@ -87,11 +84,11 @@ impl Snapshot {
     }
 }
 
-/// Whether nobody knows when the run goes on: the service or the ledger's server is away, or all that is left are rows that
+/// Whether nobody knows when the run goes on: the service is away, or all that is left are rows that
 /// other runs are asking about.
 const fn waits_for_others(stats: &Stats) -> bool {
     let only_taken = stats.taken > 0 && stats.in_flight == 0;
-    stats.outage.is_some() || stats.ledger_away.is_some() || only_taken
+    stats.outage.is_some() || only_taken
 }
 
 /// The share of the run that is done. A run that takes only so many rows ends with them, or before with the source.
@@ -234,13 +231,12 @@ mod tests {
 
     #[test]
     fn nobody_knows_the_end_while_others_are_waited_for() {
-        let now = |taken, in_flight, ledger_away| {
+        let now = |taken, in_flight| {
             let mut stats = Stats::default();
-            (stats.taken, stats.in_flight, stats.ledger_away) = (taken, in_flight, ledger_away);
+            (stats.taken, stats.in_flight) = (taken, in_flight);
             waits_for_others(&stats)
         };
-        assert!(!now(0, 0, None) && !now(3, 1, None));
-        assert!(now(3, 0, None) && now(0, 1, Some(Duration::ZERO)));
+        assert!(!now(0, 0) && !now(3, 1) && now(3, 0));
     }
 
     #[test]

@@ -2,9 +2,7 @@
 
 use super::numbers::per_time;
 use super::snapshot::Snapshot;
-use super::words::{
-    LEDGER_AWAY, REFUSED_AT_ANY, down, for_runs, limit, limit_in_flight, paused, taken,
-};
+use super::words::{REFUSED_AT_ANY, down, for_runs, limit, limit_in_flight, paused, taken};
 use crate::telemetry::pace::{Pace, Search};
 
 /// The reason first, then more about it, the least important last. Empty if nothing holds calls back. `ceiling` is the
@@ -18,9 +16,6 @@ pub(super) fn wait_reasons(now: &Snapshot, ceiling: usize) -> Vec<String> {
     }
     if let Some(outage) = now.outage {
         return vec![down(outage, now.at)];
-    }
-    if now.ledger_away {
-        return vec![LEDGER_AWAY.to_owned()];
     }
     if now.taken > 0 && now.in_flight == 0 {
         return vec![taken(now.taken)];

@@ -152,9 +152,6 @@ pub(super) fn shared_by(shared: SharedBy) -> Option<String> {
     (most > 1).then(|| format!("the pace was shared by up to {most} runs"))
 }
 
-/// Nothing can be claimed.
-pub(super) const LEDGER_AWAY: &str = "waiting for the ledger's server";
-
 /// Another run on the same ledger asks about the users of all rows that are left.
 pub(super) fn taken(rows: u64) -> String {
     let rows = counted(rows, "row");
@@ -254,10 +251,6 @@ pub(super) fn warning(warning: &Warning) -> String {
             "{} got a score below 0, which is decided like any low score: check that the service does not mean \"no score\" by it",
             row_of(row)
         ),
-        Warning::LedgerAway(Some(reason)) => format!(
-            "the ledger's server cannot be used: {reason}; no call starts until it can, and answers that were under way are kept on this machine"
-        ),
-        Warning::LedgerAway(None) => "the ledger's server can be used again".to_owned(),
         Warning::FieldsAbsent(answers, fields) => {
             let none_of = match answers {
                 1 => "the only answer so far does not have".to_owned(),

@@ -15,7 +15,7 @@ pub(super) enum ClaimWake {
     Claimed(Result<Claimed, Stop>),
     /// It is time to ask again about requests that another run calls for.
     AskAgain,
-    /// The lease was renewed, or is lost, or it has changed whether the ledger's server is away.
+    /// The lease was renewed, or is lost.
     LeaseChanged,
 }
 
@@ -36,7 +36,7 @@ impl<F: Future<Output = Result<Claimed, Stop>>> ClaimSources<'_, F> {
         {
             timer.as_mut().reset(at);
         }
-        let lease = scorer.lease_changed(needs.renewal, needs.away);
+        let lease = scorer.lease_renewal(needs.renewal);
         tokio::select! {
             Some(claimed) = batch.next(), if needs.batch => ClaimWake::Claimed(claimed),
             () = timer, if needs.ask_again.is_some() => ClaimWake::AskAgain,

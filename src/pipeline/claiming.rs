@@ -10,17 +10,12 @@ use crate::scorer::{Claim, RowCall, Stop};
 use crate::telemetry::event::Event;
 
 impl<S> Rows<'_, S> {
-    /// Notes whether rows that are claimed may still be called for, and reports an outage of the ledger's server and its end.
+    /// Notes whether rows that are claimed may still be called for.
     pub(super) fn look_at_lease(&mut self) {
-        let Some(claims) = &mut self.claims else {
-            return;
-        };
-        if let Some(worker) = claims.next_worker() {
+        if let Some(claims) = &mut self.claims
+            && let Some(worker) = claims.next_worker()
+        {
             claims.set_holding(self.scorer.holding(worker));
-        }
-        let outage = self.scorer.ledger_outage();
-        if claims.set_away(outage.is_some()) {
-            self.emit(Event::LedgerAway(outage));
         }
     }
 
@@ -83,17 +78,11 @@ impl<S> Rows<'_, S> {
                     call.claim = Some(Claim { worker, taken_over });
                     claims.add_ready(call);
                 }
-                ClaimResult::Taken => claims.add_unclaimed(call, self.time),
+                ClaimResult::Taken => claims.add_taken(call, self.time),
                 ClaimResult::Known(found, run) => known.push((call.row, found, run)),
             }
         }
-        // What nobody could be asked about is not another run's.
-        let taken = if claims.is_away() {
-            None
-        } else {
-            claims.new_taken()
-        };
-        if let Some(taken) = taken {
+        if let Some(taken) = claims.new_taken() {
             self.emit(Event::RowsTaken { rows: taken as u64 });
         }
         for (row, found, run) in known {
@@ -113,7 +102,6 @@ impl<S> Rows<'_, S> {
             batch: claims.is_out(),
             ask_again: claims.ask_again_at().filter(|_| !claims.is_out()),
             renewal: claims.awaits_renewal(),
-            away: claims.is_away(),
         })
     }
 }

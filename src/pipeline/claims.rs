@@ -26,31 +26,25 @@ pub(super) struct Claims {
     out: Vec<RowCall>,
     /// Those that are claimed next.
     gathered: Vec<RowCall>,
-    /// Those that were claimed before the lease ended, or could not be claimed as the ledger's server was away.
+    /// Those that were claimed before the lease ended.
     lost: Vec<RowCall>,
-    /// When those are claimed; `None` is at once.
-    lost_until: Option<Instant>,
     /// Those that another run calls for, each with the time to ask again; the first is due first.
     taken: VecDeque<(Instant, RowCall)>,
     /// How many of those were reported last.
     reported: usize,
-    /// Whether the ledger's server does not answer.
-    away: bool,
 }
 
 impl Claims {
-    /// None yet. Whether the ledger's server is `away` may be known from the rows of an earlier file.
-    pub(super) const fn new(away: bool) -> Self {
+    /// None yet.
+    pub(super) const fn new() -> Self {
         Self {
             ready: VecDeque::new(),
             holding: Holding::Held,
             out: Vec::new(),
             gathered: Vec::new(),
             lost: Vec::new(),
-            lost_until: None,
             taken: VecDeque::new(),
             reported: 0,
-            away,
         }
     }
 
@@ -66,18 +60,6 @@ impl Claims {
     /// Whether requests are being claimed.
     pub(super) const fn is_out(&self) -> bool {
         !self.out.is_empty()
-    }
-
-    /// Notes whether the ledger's server does not answer; whether that has changed.
-    pub(super) const fn set_away(&mut self, away: bool) -> bool {
-        let changed = self.away != away;
-        self.away = away;
-        changed
-    }
-
-    /// Whether the ledger's server does not answer.
-    pub(super) const fn is_away(&self) -> bool {
-        self.away
     }
 
     /// How many rows another run calls for, if that has changed since it was last asked.
@@ -118,8 +100,7 @@ impl Claims {
         self.ready.pop_front()
     }
 
-    /// The room for new rows, where so many may be claimed ahead. Those that must be claimed again take some as well: while
-    /// the ledger's server is away they would become all rows of the file, to be claimed at once when it is back.
+    /// The room for new rows, where so many may be claimed ahead. Those that must be claimed again take some as well.
     pub(super) fn room(&self, ahead: usize) -> usize {
         let rows = self.ready.len() + self.out.len() + self.gathered.len() + self.lost.len();
         ahead.min(MOST).saturating_sub(rows)
@@ -133,12 +114,8 @@ impl Claims {
     /// Whether rows may be claimed, where so many may be ahead: none are being claimed, and half of those that are claimed
     /// have been called for, as few large batches cost less than many small ones, or some must be claimed again.
     pub(super) fn may_claim(&self, ahead: usize, now: Instant) -> bool {
-        let again = self.may_claim_lost(now) || self.ask_again_at().is_some_and(|at| at <= now);
+        let again = !self.lost.is_empty() || self.ask_again_at().is_some_and(|at| at <= now);
         !self.is_out() && (again || self.ready.len() <= ahead.min(MOST) / 2)
-    }
-
-    fn may_claim_lost(&self, now: Instant) -> bool {
-        !self.lost.is_empty() && self.lost_until.is_none_or(|at| at <= now)
     }
 
     /// How soon more rows must be claimed: while there are claimed ones to call for, answers come, with which claims are
@@ -153,10 +130,8 @@ impl Claims {
 
     /// Starts to claim rows: those that must be claimed again, or may be by now, and those that were gathered.
     pub(super) fn start(&mut self, now: Instant) -> &[RowCall] {
-        if self.may_claim_lost(now) {
-            self.out
-                .extend(self.lost.drain(..self.lost.len().min(MOST)));
-        }
+        self.out
+            .extend(self.lost.drain(..self.lost.len().min(MOST)));
         while self.out.len() < MOST && self.taken.front().is_some_and(|(at, _)| *at <= now) {
             self.out
                 .extend(self.taken.pop_front().map(|(_, call)| call));
@@ -165,11 +140,9 @@ impl Claims {
         &self.out
     }
 
-    /// When it is time to ask again about the first taken row, or for rows that could not be claimed.
+    /// When it is time to ask again about the first taken row.
     pub(super) fn ask_again_at(&self) -> Option<Instant> {
-        let taken = self.taken.front().map(|(at, _)| *at);
-        let lost = self.lost_until.filter(|_| !self.lost.is_empty());
-        taken.into_iter().chain(lost).min()
+        self.taken.front().map(|(at, _)| *at)
     }
 
     /// Nothing is being claimed any more: the rows that were.
@@ -182,15 +155,9 @@ impl Claims {
         self.ready.push_back(call);
     }
 
-    /// A row was not claimed: another run calls for it now, or the ledger's server is away.
-    pub(super) fn add_unclaimed(&mut self, call: RowCall, now: Instant) {
-        let again = now + ASKED_AGAIN;
-        if self.away {
-            self.lost.push(call);
-            self.lost_until = Some(again);
-        } else {
-            self.taken.push_back((again, call));
-        }
+    /// A row was not claimed: another run calls for it now.
+    pub(super) fn add_taken(&mut self, call: RowCall, now: Instant) {
+        self.taken.push_back((now + ASKED_AGAIN, call));
     }
 }
 
@@ -202,41 +169,8 @@ mod tests {
     use crate::row::RowNumber;
 
     #[test]
-    fn what_cannot_be_claimed_while_the_server_is_away_leaves_no_room_for_more() {
-        const AHEAD: usize = 4;
-        let now = Instant::now();
-        let row = |row| RowCall {
-            row,
-            body: Bytes::new(),
-            key: None,
-            expired: None,
-            claim: None,
-        };
-        // Whether all rows of the file are asked for.
-        for (away, all) in [(true, false), (false, true)] {
-            let mut claims = Claims::new(away);
-            for turn in 0..10 {
-                let now = now + ASKED_AGAIN * turn;
-                while claims.room(AHEAD) > 0 {
-                    claims.gather(row(RowNumber::FIRST));
-                }
-                assert!(claims.may_claim(AHEAD, now));
-                let asked = claims.start(now).len();
-                assert_eq!(asked > AHEAD, all && turn > 0);
-                for call in claims.take_out() {
-                    claims.add_unclaimed(call, now);
-                }
-                let again = claims.ask_again_at();
-                assert_eq!(again, Some(now + ASKED_AGAIN));
-                assert!(claims.start(now).is_empty(), "not without a pause");
-            }
-            assert_eq!(claims.taken.is_empty(), away);
-        }
-    }
-
-    #[test]
     fn claims_wait_for_answers_while_there_is_a_row_to_call_for_and_for_nothing_else() {
-        let mut claims = Claims::new(false);
+        let mut claims = Claims::new();
         assert_eq!(claims.urgency(false), Urgency::Now, "no call can start");
         assert_eq!(claims.urgency(true), Urgency::Soon, "more are being read");
         claims.add_ready(RowCall {

@@ -30,8 +30,6 @@ pub(super) struct ClaimNeeds {
     pub(super) ask_again: Option<Instant>,
     /// The worker whose lease must be renewed first.
     pub(super) renewal: Option<WorkerNumber>,
-    /// Whether the ledger's server was away when that was last looked at.
-    pub(super) away: bool,
 }
 
 /// What the next row that needs a call waits for.

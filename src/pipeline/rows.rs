@@ -47,16 +47,11 @@ impl<'a, S> Rows<'a, S> {
     /// No rows yet.
     pub(super) fn new(scorer: &'a Scorer<S>, size: WindowSize) -> Self {
         let time = Instant::now();
-        let is_away = || {
-            scorer
-                .events()
-                .with_stats(|stats| stats.ledger_away.is_some())
-        };
         Self {
             scorer,
             window: RowWindow::new(size, time),
             out: ByRequest::default(),
-            claims: { scorer.shares_ledger() }.then(|| Claims::new(is_away())),
+            claims: { scorer.shares_ledger() }.then(|| Claims::new()),
             rechecked: false,
             time,
             trailer: Bytes::new(),

@@ -45,9 +45,6 @@ pub(crate) struct RunFacts {
     pub(super) outages: u64,
     /// For how long.
     pub(super) down_seconds: f64,
-    /// For how long the ledger's server could not be used. Not in the summaries of older versions.
-    #[serde(default)]
-    pub(super) ledger_down_seconds: f64,
     /// The limit that was found.
     pub(super) limit: LimitFacts,
     /// The rate over time.

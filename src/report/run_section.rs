@@ -85,9 +85,6 @@ fn facts(run: &RunFacts) -> Vec<(&'static str, String)> {
             format!("{} {times}", seconds(run.down_seconds)),
         ));
     }
-    if run.ledger_down_seconds > 0.0 {
-        facts.push(("Ledger's server down", seconds(run.ledger_down_seconds)));
-    }
     facts
 }
 

@@ -85,17 +85,12 @@ impl<S> Scorer<S> {
         ledger.map_or(Holding::Held, |ledger| ledger.holding(worker))
     }
 
-    /// Why the ledger's server does not answer; `None` while it does, and where there is none.
-    pub(crate) fn ledger_outage(&self) -> Option<String> {
-        self.recorder.ledger.as_ref()?.outage()
-    }
-
-    /// Waits while the claims of this worker await the renewal of its lease, if one is named, and until it changes whether the
-    /// ledger's server is away. Without end where no other run writes to the ledger.
-    pub(crate) async fn lease_changed(&self, awaits_renewal: Option<WorkerNumber>, away: bool) {
-        match &self.recorder.ledger {
-            Some(ledger) => ledger.lease_changed(awaits_renewal, away).await,
-            None => std::future::pending().await,
+    /// Waits while the claims of this worker await the renewal of its lease. Without end where none is named, or no other run
+    /// writes to the ledger.
+    pub(crate) async fn lease_renewal(&self, worker: Option<WorkerNumber>) {
+        match (&self.recorder.ledger, worker) {
+            (Some(ledger), Some(worker)) => ledger.lease_renewal(worker).await,
+            _ => std::future::pending().await,
         }
     }
 

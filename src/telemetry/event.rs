@@ -57,8 +57,6 @@ pub(crate) enum Event {
         /// How many.
         rows: u64,
     },
-    /// The ledger's server does not answer, for this reason; or it answers again.
-    LedgerAway(Option<String>),
     /// A call went out.
     AttemptBegan {
         /// The row.

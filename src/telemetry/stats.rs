@@ -124,12 +124,6 @@ pub(crate) struct Stats {
     pub(crate) down: Duration,
     /// Rows that wait because another run on the same ledger asks about the same users.
     pub(crate) taken: u64,
-    /// When the ledger's server stopped answering; `None` while it answers.
-    pub(crate) ledger_away: Option<Duration>,
-    /// How often the ledger's server could not be used.
-    pub(crate) ledger_outages: u64,
-    /// How long it could not be used in total, without an outage that lasts.
-    pub(crate) ledger_down: Duration,
     /// Time spent in apparent outages that were then put down to the rows.
     pub(crate) dismissed_outages: Duration,
     /// Why the run stopped early.
@@ -176,7 +170,6 @@ impl Stats {
             Event::InputEnded(end) => self.input_end = Some(*end),
             Event::RowAdmitted(_) => self.admitted += 1,
             Event::RowsTaken { rows } => self.taken = *rows,
-            Event::LedgerAway(away) => self.ledger_away(at, away.is_some()),
             Event::AttemptBegan { again, .. } => self.call_began(at, *again),
             Event::AttemptAnswered(call) => {
                 self.call_ended();
@@ -320,12 +313,6 @@ impl Stats {
         });
     }
 
-    fn ledger_away(&mut self, at: Duration, is_away: bool) {
-        self.ledger_outages += u64::from(is_away);
-        self.ledger_down = self.time_ledger_down(at);
-        self.ledger_away = is_away.then_some(at);
-    }
-
     fn row_resolved(&mut self, at: Duration, resolution: Resolution, origin: Origin) {
         self.first_resolved.get_or_insert(at);
         if self.calls > 0 && self.first_called.is_none() {
@@ -445,15 +432,6 @@ mod tests {
         let stats = replay(&events);
         assert_eq!(stats.first_resolved, Some(Duration::ZERO));
         assert_eq!(stats.first_called, Some((Duration::from_secs(3), 2)));
-    }
-
-    #[test]
-    fn outages_of_the_ledgers_server_are_counted_and_the_last_one_lasts() {
-        let away = || Event::LedgerAway(Some("it does not answer".to_owned()));
-        // From 0 to 1 s, and from 2 s on.
-        let stats = replay(&[away(), Event::LedgerAway(None), away()]);
-        let down = stats.time_ledger_down(Duration::from_secs(5));
-        assert_eq!((stats.ledger_outages, down.as_secs()), (2, 4));
     }
 
     #[test]

@@ -78,13 +78,6 @@ impl Stats {
         self.down + current
     }
 
-    /// How long the ledger's server could not be used, up to `now`.
-    #[must_use]
-    pub(crate) fn time_ledger_down(&self, now: Duration) -> Duration {
-        let current = { self.ledger_away }.map_or(Duration::ZERO, |away| now.saturating_sub(away));
-        self.ledger_down + current
-    }
-
     /// How much of the current pause is left at `now`, and the pause itself.
     #[must_use]
     pub(crate) fn pause_left(&self, now: Duration) -> Option<(Duration, Pause)> {

@@ -25,15 +25,15 @@ use super::request_reader::{ReadScope, RequestReader};
 use super::runs::RunRecord;
 use super::space_reserve::SpaceReserve;
 use super::{answer_blocks, failing, failures};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::file_id::FileId;
 use crate::ledger::clock::millis;
 use crate::ledger::file;
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::request_key::RequestKey;
 use crate::ledger::store::{
-    AnswerCounts, CALLS_AT_START, ClaimResult, Contact, FinishedRun, LeaseRenewal, Payload, Record,
-    RunEnd, Store, Work,
+    AnswerCounts, CALLS_AT_START, ClaimResult, FinishedRun, LeaseRenewal, Payload, Record, RunEnd,
+    Store, Work,
 };
 use crate::raw_json::Pointer;
 
@@ -433,12 +433,12 @@ impl Store for Database {
         })
     }
 
-    fn contact(&self) -> Contact {
+    fn given_up(&self) -> Option<Error> {
         if !self.space.is_in_use() {
-            return Contact::There;
+            return None;
         }
         let full = io::Error::new(io::ErrorKind::StorageFull, "no space left on device");
-        Contact::GivenUp(errors::cannot_keep(&self.path, &full))
+        Some(errors::cannot_keep(&self.path, &full))
     }
 
     fn set_limit(&mut self, latest: KnownLimit) {

@@ -330,6 +330,5 @@ fn run_ended(end: &RunEnded) {
         lost = end.lost,
         paused_seconds = seconds(end.paused),
         down_seconds = seconds(end.down),
-        ledger_down_seconds = seconds(end.ledger_down),
     );
 }

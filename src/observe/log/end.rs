@@ -32,7 +32,6 @@ pub(crate) struct RunEnded {
     pub(super) lost: u64,
     pub(super) paused: Duration,
     pub(super) down: Duration,
-    pub(super) ledger_down: Duration,
 }
 
 impl RunEnded {
@@ -73,7 +72,6 @@ impl RunEnded {
             lost: stats.lost,
             paused: stats.time_paused(elapsed),
             down: stats.time_down(elapsed),
-            ledger_down: stats.time_ledger_down(elapsed),
         }
     }
 }

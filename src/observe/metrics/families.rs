@@ -166,16 +166,6 @@ fn add_waits(to: &mut Families, stats: &Stats, now: Duration) {
         "How often the service was down.",
         stats.outages as f64,
     );
-    to.counter(
-        "rescore_ledger_down_seconds_total",
-        "Time in which the ledger's server could not be used.",
-        stats.time_ledger_down(now).as_secs_f64(),
-    );
-    to.counter(
-        "rescore_ledger_outages_total",
-        "How often the ledger's server could not be used.",
-        stats.ledger_outages as f64,
-    );
 }
 
 #[allow(clippy::cast_precision_loss, reason = "Prometheus has doubles only")]

@@ -101,13 +101,6 @@ fn outages(run: &RunSummary<'_>) -> Vec<String> {
             time(stats.time_down(run.elapsed))
         ));
     }
-    if stats.ledger_outages > 0 {
-        lines.push(format!(
-            "the ledger's server could not be used {}, for {} in total",
-            times(stats.ledger_outages),
-            time(stats.time_ledger_down(run.elapsed))
-        ));
-    }
     if stats.dismissed_outages > Duration::ZERO {
         lines.push(format!(
             "waited {} for the service, which failed on each of the last rows",
