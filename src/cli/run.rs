@@ -259,7 +259,7 @@ impl RunArgs {
         } else {
             self.service.config(sources)?
         };
-        let ledger = self.ledger()?;
+        let ledger = self.ledger();
         let budget = BudgetConfig {
             calls: self.call_limit()?,
             failures: FailureBudget(self.max_failures),
@@ -445,7 +445,7 @@ impl RunArgs {
         }
     }
 
-    fn ledger(&self) -> Result<LedgerConfig> {
+    fn ledger(&self) -> LedgerConfig {
         let choice = match &self.ledger {
             Some(ledger) => LedgerChoice::Shared(ledger.clone()),
             None if self.no_ledger => LedgerChoice::Nowhere,
@@ -458,10 +458,10 @@ impl RunArgs {
             None if self.fresh => Reuse::Nothing,
             None => Reuse::All,
         };
-        Ok(LedgerConfig {
+        LedgerConfig {
             choice,
             reuse,
             dedupe: !self.no_dedupe,
-        })
+        }
     }
 }

@@ -186,7 +186,6 @@ mod tests {
                 headers: Hint::Silent,
                 at_ceiling: false,
                 refused_at_any: Some(0.05),
-                shared_by: None,
             }),
             stopping: None,
             share: Some(0.404),

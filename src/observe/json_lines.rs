@@ -191,7 +191,6 @@ mod tests {
                 headers: Hint::Silent,
                 at_ceiling: false,
                 refused_at_any: None,
-                shared_by: None,
             }),
             stopping: Some(CancelReason::Interrupted),
             share: Some(0.404),

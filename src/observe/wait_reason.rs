@@ -2,7 +2,7 @@
 
 use super::numbers::per_time;
 use super::snapshot::Snapshot;
-use super::words::{REFUSED_AT_ANY, down, for_runs, limit, limit_in_flight, paused, taken};
+use super::words::{REFUSED_AT_ANY, down, limit, limit_in_flight, paused, taken};
 use crate::telemetry::pace::{Pace, Search};
 
 /// The reason first, then more about it, the least important last. Empty if nothing holds calls back. `ceiling` is the
@@ -24,8 +24,6 @@ pub(super) fn wait_reasons(now: &Snapshot, ceiling: usize) -> Vec<String> {
         return Vec::new();
     };
     let mut reasons = match usize::try_from(now.in_flight) {
-        // The calls in flight of the other runs are not known here.
-        _ if pace.shared_by.is_some() => rate(pace),
         // Calls wait for the one of the two limits that is used up.
         Ok(in_flight) if in_flight >= pace.in_flight => calls_in_flight(pace, ceiling),
         _ => rate(pace),
@@ -50,7 +48,7 @@ fn rate(pace: Pace) -> Vec<String> {
     let Some(rate) = pace.rate else {
         return Vec::new();
     };
-    let now = format!("pace {}{}", per_time(rate), for_runs(pace.shared_by));
+    let now = format!("pace {}", per_time(rate));
     if pace.asked_for().is_some() {
         return vec![format!("{now}, as the service's headers ask")];
     }
@@ -82,7 +80,7 @@ const fn why(search: Search) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::pace::{Hint, SharedBy};
+    use crate::telemetry::pace::Hint;
 
     const PACE: Pace = Pace {
         rate: Some(48.0),
@@ -93,7 +91,6 @@ mod tests {
         headers: Hint::Silent,
         at_ceiling: false,
         refused_at_any: None,
-        shared_by: None,
     };
 
     fn words(pace: Pace, in_flight: u64) -> String {
@@ -164,16 +161,5 @@ mod tests {
             ..PACE
         };
         assert_eq!(words(asked, 3), "pace 48.0/s, as the service's headers ask");
-    }
-
-    #[test]
-    fn a_pace_that_runs_share_is_that_of_all_of_them() {
-        let shared = |runs| Pace {
-            shared_by: Some(SharedBy { runs, most: 9 }),
-            ..PACE
-        };
-        let held = "limit found: about 50.0/s; pace 48.0/s";
-        assert_eq!(words(shared(1), 16), held);
-        assert_eq!(words(shared(8), 16), format!("{held} for 8 runs together"));
     }
 }

@@ -9,7 +9,7 @@ use super::run_counts::{CallsJson, RunCounts};
 use super::snapshot::{FileTurn, Snapshot};
 use crate::base::share::percent_of;
 use crate::telemetry::event::{CancelReason, Unusable};
-use crate::telemetry::pace::{FoundLimit, Limit, Pause, SharedBy};
+use crate::telemetry::pace::{FoundLimit, Limit, Pause};
 use crate::telemetry::stats::OngoingOutage;
 
 /// The command that continues a run that was stopped. With `--fresh` it would start over and pay again.
@@ -137,20 +137,6 @@ pub(super) fn asked_for(rate: f64) -> String {
 /// The run does not keep to the service's headers.
 pub(super) const HEADERS_DISBELIEVED: &str =
     "the service's RateLimit headers were ignored: it accepted more calls than they allow";
-
-/// Whose pace it is, if it is not only that of this run.
-pub(super) fn for_runs(shared: Option<SharedBy>) -> String {
-    match shared {
-        Some(SharedBy { runs, .. }) if runs > 1 => format!(" for {runs} runs together"),
-        _ => String::new(),
-    }
-}
-
-/// The pace was not only that of this run, if it was not.
-pub(super) fn shared_by(shared: SharedBy) -> Option<String> {
-    let SharedBy { most, .. } = shared;
-    (most > 1).then(|| format!("the pace was shared by up to {most} runs"))
-}
 
 /// Another run on the same ledger asks about the users of all rows that are left.
 pub(super) fn taken(rows: u64) -> String {

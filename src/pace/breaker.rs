@@ -131,11 +131,6 @@ impl CircuitBreaker {
         !self.half_failed()
     }
 
-    /// A call of another worker failed. Whether the service is down, that worker decides.
-    pub(super) const fn bad_elsewhere(&mut self) {
-        self.failed_in_a_row += 1;
-    }
-
     /// Whether no call was answered that started since then.
     pub(super) fn is_unanswered_since(&self, then: Duration) -> bool {
         self.last_answered < then

@@ -33,19 +33,12 @@ impl InFlightLevels {
         self.accepted.push_back(level);
     }
 
-    /// A call was refused that was the `level`th in flight; `is_sustained` says whether its pace is sustained otherwise, and
-    /// `is_rough` whether levels may be wrong by one.
+    /// A call was refused that was the `level`th in flight; `is_sustained` says whether its pace is sustained otherwise.
     /// Returns the lowest refused level once it is certain that this is the limit.
-    pub(super) fn refused(
-        &mut self,
-        level: u32,
-        is_sustained: bool,
-        is_rough: bool,
-    ) -> Option<u32> {
-        let is_rare = |level| self.reached(level) * HIGH_ONE_IN <= self.accepted.len();
-        let is_highest = self.reached(level) == 0
-            || (is_rough && is_rare(level) && self.reached(level + 2) == 0);
-        let is_high = is_rare(level + 1) && self.share_below(level) >= BELOW;
+    pub(super) fn refused(&mut self, level: u32, is_sustained: bool) -> Option<u32> {
+        let is_highest = self.reached(level) == 0;
+        let is_rare = self.reached(level + 1) * HIGH_ONE_IN <= self.accepted.len();
+        let is_high = is_rare && self.share_below(level) >= BELOW;
         if level < 2 || !(is_highest || (is_sustained && is_high)) {
             self.suspicious.clear();
             return None;
@@ -85,25 +78,21 @@ mod tests {
     fn refusals_only_at_new_heights_show_a_limit_of_calls_in_flight() {
         let mut levels = InFlightLevels::default();
         accepted(&mut levels, 20);
-        assert_eq!(levels.refused(21, false, false), None);
-        assert_eq!(levels.refused(23, false, false), None);
-        assert_eq!(levels.refused(22, false, false), Some(21));
+        assert_eq!(levels.refused(21, false), None);
+        assert_eq!(levels.refused(23, false), None);
+        assert_eq!(levels.refused(22, false), Some(21));
     }
 
     #[test]
     fn refusals_at_lower_levels_speak_for_a_limit_of_the_rate() {
         let mut levels = InFlightLevels::default();
         accepted(&mut levels, 20);
-        levels.refused(27, false, false);
-        assert_eq!(levels.refused(7, false, false), None);
+        levels.refused(27, false);
+        assert_eq!(levels.refused(7, false), None);
         for _ in 0..10 {
-            assert_eq!(levels.refused(7, true, false), None);
+            assert_eq!(levels.refused(7, true), None);
         }
-        assert_eq!(
-            levels.refused(27, false, false),
-            None,
-            "counting starts over"
-        );
+        assert_eq!(levels.refused(27, false), None, "counting starts over");
     }
 
     #[test]
@@ -113,7 +102,7 @@ mod tests {
             (0..3)
                 .filter_map(|_| {
                     accepted(&mut levels, at_most);
-                    levels.refused(at_most, true, false)
+                    levels.refused(at_most, true)
                 })
                 .last()
         };
@@ -125,7 +114,7 @@ mod tests {
     fn one_in_flight_is_never_too_many() {
         let mut levels = InFlightLevels::default();
         for _ in 0..10 {
-            assert_eq!(levels.refused(1, true, false), None);
+            assert_eq!(levels.refused(1, true), None);
         }
     }
 
@@ -136,7 +125,7 @@ mod tests {
         for _ in 0..REMEMBERED {
             levels.accepted(7);
         }
-        let found = [8, 8, 8].map(|level| levels.refused(level, false, false));
+        let found = [8, 8, 8].map(|level| levels.refused(level, false));
         assert_eq!(found, [None, None, Some(8)]);
     }
 }

@@ -25,7 +25,6 @@ mod random_refusals;
 mod rate;
 mod retry;
 mod row_refusals;
-mod shared;
 #[cfg(test)]
 mod simulator;
 mod throughput;
@@ -39,6 +38,5 @@ pub(crate) use give_up::{AnsweredBy, GiveUpAfter, GiveUpPolicy, Reaction, Troubl
 pub use rate::Rate;
 pub(crate) use retry::{Attempts, FailedAttempt, Resends, RetryPolicy};
 pub(crate) use row_refusals::RowRefusals;
-pub(crate) use shared::PaceThread;
 pub use types::{Allowance, PaceLimits};
 pub(crate) use types::{CallOutcome, PaceEvent};

@@ -66,17 +66,6 @@ impl OpenCount {
 }
 
 impl Throughput {
-    /// Counts from then on.
-    pub(super) fn since(now: Duration) -> Self {
-        Self {
-            current: OpenCount {
-                from: now,
-                ..OpenCount::default()
-            },
-            previous: None,
-        }
-    }
-
     /// A call was accepted.
     pub(super) fn accepted(&mut self, call: Call) {
         if call.number >= self.current.call {
@@ -151,7 +140,6 @@ mod tests {
             began: Duration::from_millis(milliseconds),
             number,
             level: 1,
-            epoch: 0,
             probe: false,
         }
     }

@@ -3,8 +3,6 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::rate::Rate;
 use crate::telemetry::pace::{Limit, Pause};
 
@@ -52,10 +50,9 @@ pub struct Allowance {
 }
 
 /// Which try of its row a call was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Try {
     /// The row had not been refused before.
-    #[default]
     First,
     /// The row had been refused before.
     Again,
@@ -78,10 +75,8 @@ pub(super) struct Call {
     pub(super) began: Duration,
     /// Its number in the run, from 1.
     pub(super) number: u64,
-    /// How many calls were in flight when it started, with it; 0 if that is not known.
+    /// How many calls were in flight when it started, with it.
     pub(super) level: u32,
-    /// The epoch of the shared pace in which it started; 0 if the pace is not shared.
-    pub(super) epoch: u64,
     /// Whether it finds out if a service that is down is back.
     pub(super) probe: bool,
 }

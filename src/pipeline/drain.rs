@@ -6,8 +6,7 @@ use tokio::time::Instant;
 
 use crate::telemetry::event::CancelReason;
 
-/// The time for an answer to reach the disk after its call. A disk that takes longer hangs. A ledger's server that hangs is
-/// given half of it, and then the answer goes to a file.
+/// The time for an answer to reach the disk after its call. A disk that takes longer hangs.
 const COMMIT: Duration = Duration::from_secs(10);
 /// The whole drain after SIGTERM or SIGHUP. Kubernetes kills after 30 s, and the last rows must still be written and synced.
 const TERMINATED: Duration = Duration::from_secs(20);

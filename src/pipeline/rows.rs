@@ -51,7 +51,7 @@ impl<'a, S> Rows<'a, S> {
             scorer,
             window: RowWindow::new(size, time),
             out: ByRequest::default(),
-            claims: { scorer.shares_ledger() }.then(|| Claims::new()),
+            claims: { scorer.shares_ledger() }.then(Claims::new),
             rechecked: false,
             time,
             trailer: Bytes::new(),

@@ -9,7 +9,6 @@ pub(crate) mod hub;
 mod latency;
 pub(crate) mod pace;
 pub(crate) mod row_counts;
-pub(crate) mod shared_pace;
 pub(crate) mod stats;
 mod timeline;
 mod totals;

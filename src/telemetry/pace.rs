@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// A pause of all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,17 +34,6 @@ pub struct Pace {
     pub(crate) at_ceiling: bool,
     /// The share of calls that the service refuses at any pace, if it does.
     pub(crate) refused_at_any: Option<f64>,
-    /// The runs that keep this pace together, if others may.
-    pub(crate) shared_by: Option<SharedBy>,
-}
-
-/// Runs that keep one pace together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SharedBy {
-    /// How many have rows to call for now.
-    pub(crate) runs: u32,
-    /// The most that there were at a time.
-    pub(crate) most: u32,
 }
 
 /// A new pace, and what brought it.
@@ -57,8 +46,7 @@ pub struct PaceChange {
 }
 
 /// What changed the pace.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum PaceCause {
     /// The run started with it.
     Start,
@@ -111,7 +99,7 @@ impl Pace {
 }
 
 /// What the search for the service's limit is doing: why the pace changes, or does not.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Search {
     /// Nothing has been refused yet: the pace doubles.

@@ -25,7 +25,6 @@ const OWNERS: &[(&str, &[&str])] = &[
         &[
             "commands/run/prepare.rs",
             "pace/gate/permits.rs",
-            "pace/shared/",
             "sandbox/",
         ],
     ),

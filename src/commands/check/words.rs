@@ -298,7 +298,7 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
         warnings.push(missing(&ledger.ledger));
     }
     if let Some(ledger) = outlook.ledger.as_ref().filter(|it| !it.others.is_empty()) {
-        warnings.push(only_of_others(&shown(&ledger.ledger), &ledger.others));
+        warnings.push(only_of_others(shown(&ledger.ledger), &ledger.others));
     }
     for (number, what) in [
         (outlook.total(|rows| rows.damaged), "damaged"),

@@ -292,7 +292,6 @@ fn pace_changed(change: &PaceChange) {
                 search = pace.search.word(),
                 limit_per_second = pace.limit.map(rounded),
                 limit_in_flight = pace.limit_in_flight,
-                runs = pace.shared_by.map(|shared| shared.runs),
             )
         };
     }

@@ -15,7 +15,7 @@ use super::queue::LogQueue;
 use super::start::{DecidedBy, InputOpened, RunFiles, RunLimits, RunStarted};
 use crate::row::RowNumber;
 use crate::telemetry::event::{CancelReason, DoubtfulCalls, FailureClass, InputEnd, Next};
-use crate::telemetry::pace::{Hint, Pace, PaceCause, PaceChange, Pause, Search, SharedBy};
+use crate::telemetry::pace::{Hint, Pace, PaceCause, PaceChange, Pause, Search};
 use crate::verdict::Reason;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -65,7 +65,6 @@ fn pace_changed(cause: PaceCause) -> LogLine {
             headers: Hint::Silent,
             at_ceiling: false,
             refused_at_any: None,
-            shared_by: Some(SharedBy { runs: 8, most: 8 }),
         },
         cause,
     })

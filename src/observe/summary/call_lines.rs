@@ -87,7 +87,6 @@ fn limits(pace: Pace) -> Vec<String> {
         pace.refused_at_any
             .map(|_| words::REFUSED_AT_ANY.to_owned()),
     );
-    lines.extend(pace.shared_by.and_then(words::shared_by));
     lines
 }
 

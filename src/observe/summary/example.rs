@@ -143,7 +143,6 @@ fn service() -> Vec<Event> {
                 headers: Hint::Asks(48.0),
                 at_ceiling: false,
                 refused_at_any: Some(0.05),
-                shared_by: None,
             },
             cause: PaceCause::Headers,
         }),

@@ -47,12 +47,8 @@ pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> String {
     let failures = stats.failures() + stats.skipped_with_rejects;
     match (stopped, ledger.kind == KeptKind::Own, failures) {
         (Some(_), _, _) => then(format!("{once}{same} continues from there")),
-        (None, _, 0) if stats.unknown_levels.are_all_absent() => then(format!(
-            "`--retry-failed` with another pointer in `--decide-by` sends the rows again whose answers were stored without it"
-        )),
-        (None, _, 0) if stats.undecided > 0 => then(format!(
-            "`--retry-failed` with all levels listed decides without a call"
-        )),
+        (None, _, 0) if stats.unknown_levels.are_all_absent() => then("`--retry-failed` with another pointer in `--decide-by` sends the rows again whose answers were stored without it".to_owned()),
+        (None, _, 0) if stats.undecided > 0 => then("`--retry-failed` with all levels listed decides without a call".to_owned()),
         (None, false, 0) => format!("the answers are kept in {path}"),
         (None, true, 0) => format!(
             "{}, also for other rows or another account; `--retry-failed` uses them, the next new run to this output replaces them",

@@ -38,13 +38,12 @@ impl Controller {
             began: now,
             number: self.calls,
             level: self.out.try_into().unwrap_or(u32::MAX),
-            epoch: 0,
             probe: probe.is_some(),
         })
     }
 
     /// Whether the rate that is searched for holds calls back. Where headers ask for less, nothing is learnt about it.
-    pub(in crate::pace) fn is_search_used(&self, now: Duration) -> bool {
+    fn is_search_used(&self, now: Duration) -> bool {
         let hinted = self.quota_hint.rate(now);
         hinted.is_none_or(|hinted| self.rate.value() <= hinted)
     }

@@ -50,7 +50,7 @@ impl Controller {
     /// How long the next interval is. At a low rate it has a call: one without an answer shows nothing, and
     /// steps of the search would take many times their length.
     fn interval_length(&self) -> Duration {
-        let latency = self.latency.typical().unwrap_or_default() + self.news;
+        let latency = self.latency.typical().unwrap_or_default();
         let least = (latency * ROUND_TRIPS).max(SHORTEST_INTERVAL);
         let rate = self.rate.value();
         if rate < LEAST_UNMEASURED {

@@ -6,7 +6,6 @@
 
 mod admission;
 mod interval;
-mod observed;
 mod outcome;
 mod refusal;
 #[cfg(test)]
@@ -15,5 +14,4 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub(super) use observed::{Handover, Observed};
 pub(super) use state::Controller;

@@ -65,7 +65,10 @@ impl Controller {
         self.pauses.answered(call.began);
         self.interval.answers += 1;
         self.since_cut.answers = self.since_cut.answers.saturating_add(1);
-        self.accepted_at(call.began, call.level);
+        // While refusals are on their way, more calls are in flight here than at the service.
+        if !(self.cut_for..self.last_cut).contains(&call.began) {
+            self.levels.accepted(call.level);
+        }
         self.throughput.accepted(call);
         self.latency.note(now.saturating_sub(call.began));
         if self.pauses.is_after(call.began) {
@@ -78,15 +81,7 @@ impl Controller {
         back
     }
 
-    /// A call was accepted that was the `level`th in flight, if that is known.
-    pub(super) fn accepted_at(&mut self, began: Duration, level: u32) {
-        // While refusals are on their way, more calls are in flight here than at the service.
-        if level > 0 && !(self.cut_for..self.last_cut).contains(&began) {
-            self.levels.accepted(level);
-        }
-    }
-
-    pub(super) fn timed_out(&mut self, now: Duration, call: Call) {
+    fn timed_out(&mut self, now: Duration, call: Call) {
         self.since_cut.timeouts = self.since_cut.timeouts.saturating_add(1);
         let SinceCut { answers, timeouts } = self.since_cut;
         if call.began >= self.last_cut && timeouts * ANSWERS_A_TIMEOUT > answers {
@@ -109,7 +104,7 @@ impl Controller {
 
     /// Whether a bare 503 to this call, which still counts as out, asks for fewer calls, or is about its row, and does not show
     /// an outage.
-    pub(in crate::pace) fn is_busy(&mut self, now: Duration, call: Call, tried: Try) -> bool {
+    fn is_busy(&mut self, now: Duration, call: Call, tried: Try) -> bool {
         if tried.is_alone() {
             return !self.breaker.is_open();
         }
@@ -118,15 +113,15 @@ impl Controller {
         !self.unlimited && self.breaker.is_busy(call.began, now, others, counts)
     }
 
-    /// The service is taken to be down, perhaps just by one worker: what was refused last was the beginning of it.
-    pub(in crate::pace) fn is_taken_to_be_down(&mut self, now: Duration) {
+    /// The service is taken to be down: what was refused last was the beginning of it.
+    fn is_taken_to_be_down(&mut self, now: Duration) {
         if self.breaker.is_unanswered_since(self.last_cut) {
             self.take_back_cut(now, PaceCause::Outage);
         }
     }
 
-    /// An outage is over, perhaps just to one worker: calls start slowly again.
-    pub(in crate::pace) fn resume(&mut self, now: Duration) {
+    /// An outage is over: calls start slowly again.
+    fn resume(&mut self, now: Duration) {
         // All who waited come back together.
         self.rate.step_back();
         self.in_flight.step_back();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::interval::SHORTEST_INTERVAL;
-use super::state::{Controller, SinceCut};
+use super::state::{Controller, FIRST_RATE, SinceCut};
 use crate::pace::limit_search::RefusalKind;
 use crate::pace::pause;
 use crate::pace::random_refusals::{RandomRefusals, Shown};
@@ -11,7 +11,6 @@ use crate::pace::throughput::Measurement;
 use crate::pace::types::{Call, PaceEvent, Try};
 use crate::pace::window::SHORTEST_WINDOW;
 use crate::telemetry::pace::PaceCause;
-use crate::telemetry::shared_pace::FIRST_RATE;
 
 /// The first refusal that comes after fewer answers than this, counted from the last cut, is put down to other calls, such as
 /// those of the run before.
@@ -128,9 +127,9 @@ impl Controller {
             .map(|wait| (now + wait, self.calls + 1));
         let measured = self.throughput.at_refusal(call, back);
         let pace = self.pace_used(now);
-        self.cut_sustained = self.rate.is_sustained(pace);
+        let is_sustained = self.rate.is_sustained(pace);
         self.before_cut = Some((self.rate.clone(), self.in_flight.clone()));
-        if call.level > 0 && self.is_in_flight(now, call.level, self.cut_sustained) {
+        if self.is_in_flight(now, call.level, is_sustained) {
             return false;
         }
         self.too_much(now, pace, measured, wait)
@@ -175,15 +174,13 @@ impl Controller {
 
     /// A call was refused that was the `level`th in flight. Whether there were just too many in flight; `is_sustained` says
     /// whether the pace is sustained otherwise.
-    pub(super) fn is_in_flight(&mut self, now: Duration, level: u32, is_sustained: bool) -> bool {
+    fn is_in_flight(&mut self, now: Duration, level: u32, is_sustained: bool) -> bool {
         if self.in_flight.is_past_limit(level.into()) {
             let _ = self.in_flight.refused(now, level.into(), None);
             self.before_cut = None;
             return true;
         }
-        let found = self
-            .levels
-            .refused(level, is_sustained, !self.news.is_zero());
+        let found = self.levels.refused(level, is_sustained);
         let Some(level) = found.filter(|_| !self.unlimited) else {
             return false;
         };

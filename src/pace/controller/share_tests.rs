@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use super::Observed;
 use super::state::Controller;
 use super::tests::{MILLISECOND, call, call_of, limits};
 use crate::pace::rate::Rate;
@@ -78,44 +77,6 @@ fn a_call_that_hangs_hides_refusals_only_for_a_moment() {
         calls += 1;
     }
     assert!(calls < 100, "no cut after {calls} calls");
-}
-
-#[test]
-fn a_failed_call_of_a_worker_hides_no_refusals() {
-    let mut now = Duration::ZERO;
-    let mut controller = Controller::new(limits(Rate::Auto, 64));
-    let mut ends = |controller: &mut Controller, outcome: Option<CallOutcome>| {
-        now += Duration::from_secs_f64(1.0 / controller.rate(now).unwrap().min(50.0));
-        controller.observe(Observed {
-            started: 1,
-            rate_used: true,
-            ..Observed::default()
-        });
-        let call = controller.ended_call(now.saturating_sub(MILLISECOND * 50));
-        match outcome {
-            Some(outcome) => {
-                controller.call_ended(now, call, outcome, Try::First, 0.0);
-            }
-            None => controller.failed_elsewhere(now, call, false),
-        }
-        controller.end_interval(now);
-        now
-    };
-    let knows = (0..100_000).any(|number| {
-        let now = ends(&mut controller, Some(eighth(number)));
-        now > RUN * 2 && controller.pace(now).refused_at_any.is_some()
-    });
-    assert!(knows, "no share is known");
-    let now = ends(&mut controller, None);
-    let before = controller.rate(now).unwrap();
-    let calls = (0..5_000).find(|_| {
-        let now = ends(&mut controller, Some(REFUSED));
-        controller.rate(now).unwrap() < before
-    });
-    assert!(
-        calls.is_some_and(|calls| calls < 100),
-        "{calls:?} calls until the first cut"
-    );
 }
 
 #[test]

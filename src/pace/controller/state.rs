@@ -15,7 +15,6 @@ use crate::pace::throughput::Throughput;
 use crate::pace::types::{Allowance, PaceLimits};
 use crate::pace::window::QuotaWindow;
 use crate::telemetry::pace::{FoundLimit, Limit, Pace, PaceCause};
-use crate::telemetry::shared_pace::FIRST_RATE;
 
 /// Decides when calls start.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -47,16 +46,12 @@ pub(in crate::pace) struct Controller {
     pub(super) since_cut: SinceCut,
     /// Both searches as they were before the last cut, while it may turn out to be about a single row.
     pub(super) before_cut: Option<(LimitSearch, LimitSearch)>,
-    /// Whether the pace of the last cut was sustained otherwise.
-    pub(super) cut_sustained: bool,
     /// A refusal came too early to mean much; the next one counts.
     pub(super) early_refusal: bool,
     /// After a pause a single call goes first.
     pub(super) half_open: bool,
     /// When the single call started that is out, after a pause or in an outage.
     pub(super) single: Option<Duration>,
-    /// How long it takes until workers that share the pace keep to a decision, and until that is seen.
-    pub(super) news: Duration,
     /// What has changed the pace since this was last asked.
     pub(super) cause: Option<PaceCause>,
 }
@@ -83,6 +78,8 @@ pub(super) struct Interval {
     pub(super) in_flight_used: bool,
 }
 
+/// The first rate of a run without `--rate`: ten calls a second hurt no service.
+pub(super) const FIRST_RATE: f64 = 10.0;
 /// The first calls in flight of such a run: enough to reach that rate with answers of 0.4 s.
 const FIRST_IN_FLIGHT: f64 = 4.0;
 /// The share of the pace at which random refusals are compared: of two fifths that a limit refuses, none would be left.
@@ -142,11 +139,9 @@ impl Controller {
             cut_for: Duration::ZERO,
             since_cut: SinceCut::default(),
             before_cut: None,
-            cut_sustained: false,
             early_refusal: false,
             half_open: false,
             single: None,
-            news: Duration::ZERO,
             cause: None,
         };
         controller.set_limiter(Duration::ZERO);
@@ -210,7 +205,6 @@ impl Controller {
             headers: self.quota_hint.hint(now),
             refused_at_any: self.random.share(),
             at_ceiling: self.rate.is_at_most(),
-            shared_by: None,
         }
     }
 

@@ -3,7 +3,6 @@
 //! The controller decides when a call may start; here calls wait for that on tokio's clock, one after the other. The gate
 //! also limits what a power cut can bill twice, and it lets no call through once the run stops. It runs on one thread.
 
-mod pacer;
 mod permits;
 #[cfg(test)]
 mod tests;

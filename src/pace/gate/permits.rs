@@ -1,21 +1,16 @@
 //! The gate and the permits that it gives: who waits, and what wakes them.
 
 use std::cell::{Cell, RefCell};
-use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{Either, select};
 use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::pacer::Pacer;
 use crate::pace::controller::Controller;
 use crate::pace::row_refusals::{CallCounts, RowRefusals};
-use crate::pace::shared::PaceThread;
 use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::pace::{Limit, Pace, PaceCause, PaceChange};
-use crate::telemetry::shared_pace::SharedPace;
 
 /// Gives permits for attempts.
 pub struct Gate {
@@ -25,7 +20,7 @@ pub struct Gate {
     undurable: Semaphore,
     /// Only the first in this queue waits for the controller, so that one timer runs and not one per row.
     queue: Mutex<()>,
-    pacer: Pacer,
+    controller: RefCell<Controller>,
     limits: PaceLimits,
     /// All calls that were accepted and refused.
     counts: Cell<CallCounts>,
@@ -34,7 +29,7 @@ pub struct Gate {
     /// How many pauses of all calls there were since then.
     pauses_in_a_row: Cell<usize>,
     /// A call ended, so the first in the queue should ask again.
-    changed: Arc<Notify>,
+    changed: Notify,
     fresh_rows: Cell<FreshRows>,
     /// Rows that were tried before may not have to give way to fresh ones any more.
     is_clear: Notify,
@@ -113,9 +108,8 @@ impl<'a> Permit<'a> {
             }
             _ => (row.tried(), 0.0),
         };
-        let event = gate
-            .pacer
-            .call_ended(now, self.call, outcome, tried, fraction);
+        let event =
+            { gate.controller.borrow_mut() }.call_ended(now, self.call, outcome, tried, fraction);
         gate.changed.notify_one();
         match event {
             Some(PaceEvent::Paused(_)) => {
@@ -172,12 +166,12 @@ impl Gate {
             undurable: Semaphore::new(most_undurable(&limits)),
             queue: Mutex::new(()),
             last_limit: Cell::new(controller.limit()),
-            pacer: Pacer::Own(RefCell::new(controller)),
+            controller: RefCell::new(controller),
             limits,
             counts: Cell::default(),
             refused_since: Cell::new(None),
             pauses_in_a_row: Cell::new(0),
-            changed: Arc::default(),
+            changed: Notify::new(),
             fresh_rows: Cell::new(FreshRows::Possible),
             is_clear: Notify::new(),
             canary_held_up: Notify::new(),
@@ -186,18 +180,6 @@ impl Gate {
             closing: Notify::new(),
             random: RefCell::new(random),
         }
-    }
-
-    /// Keeps one pace with all who ask the same `row`, until the thread that is returned is dropped.
-    ///
-    /// # Errors
-    /// The thread that asks the row cannot be started.
-    pub(crate) fn share(self, row: impl SharedPace) -> io::Result<(Self, PaceThread)> {
-        let random = self.random.borrow_mut().fork();
-        let changed = Arc::clone(&self.changed);
-        let (thread, sharing) = PaceThread::start(self.limits, random, self.began, changed, row)?;
-        let pacer = Pacer::Shared(sharing);
-        Ok((Self { pacer, ..self }, thread))
     }
 
     /// How many calls are in flight or have answers that are not durable yet, at most.
@@ -231,7 +213,7 @@ impl Gate {
     /// # Errors
     /// [`Closed`] once the run is stopping.
     pub(crate) async fn permit_again(&self, row: &RowRefusals) -> Result<Permit<'_>, Closed> {
-        let is_held_up = || self.pacer.is_down() || !self.counts.get().others_pass(row);
+        let is_held_up = || self.is_down() || !self.counts.get().others_pass(row);
         let gives_way = || self.fresh_rows.get() == FreshRows::Waiting && is_held_up();
         loop {
             while gives_way() && !self.is_closed() {
@@ -280,12 +262,20 @@ impl Gate {
     }
 
     /// As many calls as start within about a second at the present pace, and no more than twice as many as may be in flight
-    /// together; one while one row is tried at a time.
+    /// together, so that requests can be claimed while as many others are called for; one while one row is tried at a time.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is positive, and what is above the ceiling is cut"
+    )]
     pub(crate) fn calls_ahead(&self) -> usize {
-        if !self.proven.get() || self.pacer.is_down() {
+        let controller = self.controller.borrow();
+        if !self.proven.get() || controller.is_down() {
             return 1;
         }
-        self.pacer.calls_ahead(self.began.elapsed())
+        let most = 2 * controller.most_in_flight().max(1);
+        let rate = controller.rate(self.began.elapsed());
+        rate.map_or(most, |rate| (rate.ceil() as usize).clamp(1, most))
     }
 
     /// A call that started at `began` was accepted.
@@ -309,7 +299,7 @@ impl Gate {
     }
 
     fn admit(&self) -> Admission {
-        self.pacer.admit(self.began.elapsed())
+        self.controller.borrow_mut().admit(self.began.elapsed())
     }
 
     const fn permit_for<'a>(&'a self, call: Call, undurable: SemaphorePermit<'a>) -> Permit<'a> {
@@ -336,7 +326,7 @@ impl Gate {
 
     /// Whether the service is taken to be down.
     pub(crate) fn is_down(&self) -> bool {
-        self.pacer.is_down()
+        self.controller.borrow().is_down()
     }
 
     /// Waits until the service is taken to be down, or has refused the canary again.
@@ -354,7 +344,7 @@ impl Gate {
     /// The service is not down, although it seemed so. Returns for how long it was taken to be.
     pub(crate) fn dismiss_outage(&self) -> Option<Duration> {
         let now = self.began.elapsed();
-        let lasted = self.pacer.dismiss_outage(now);
+        let lasted = self.controller.borrow_mut().dismiss_outage(now);
         self.changed.notify_one();
         self.is_clear.notify_waiters();
         lasted
@@ -390,7 +380,8 @@ impl Gate {
     /// The headers of an answer to a call that started at `began` say what is left of the service's quota.
     pub fn allowed(&self, began: Instant, allowance: Allowance) {
         let began = began - self.began;
-        self.pacer.allowed(self.began.elapsed(), began, allowance);
+        let now = self.began.elapsed();
+        { self.controller.borrow_mut() }.allowed(now, began, allowance);
     }
 
     /// For how long, up to `when`, calls have been refused without any call that started since being accepted.
@@ -403,7 +394,8 @@ impl Gate {
 
     /// The pace at `when`, if it has changed since the last time this was asked.
     pub fn new_pace(&self, when: Instant) -> Option<PaceChange> {
-        let (pace, cause) = self.pacer.pace(when - self.began);
+        let mut controller = self.controller.borrow_mut();
+        let (pace, cause) = (controller.pace(when - self.began), controller.take_cause());
         let last = self.last_pace.replace(Some(pace));
         let cause = if last.is_some() {
             cause
@@ -415,7 +407,7 @@ impl Gate {
 
     /// The limit of the service that was found.
     pub(crate) fn limit(&self) -> Limit {
-        self.pacer.limit()
+        self.controller.borrow().limit()
     }
 
     /// That limit, if it has changed since the last time this was asked, or since the run started.

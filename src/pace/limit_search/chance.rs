@@ -3,10 +3,8 @@
 //! A service that refuses some calls at any pace brings gaps between refusals that are of about the same length, whatever is
 //! tried. So a limit is beyond doubt only after a gap below it that is far longer than the usual ones.
 
-use serde::{Deserialize, Serialize};
-
 /// The gaps between refusals, in what was used of the searched value: its product with the time, which for a rate is calls.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct RefusalGaps {
     /// How many gaps are over.
     over: u32,

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::chance::RefusalGaps;
 use crate::pace::throughput::SPARE;
 use crate::telemetry::pace::{FoundLimit, Search};
 
 /// What is searched for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::pace) enum Quantity {
     /// Calls a second.
     Rate,
@@ -18,7 +16,7 @@ pub(in crate::pace) enum Quantity {
 }
 
 /// One value, and what is known about its limit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(in crate::pace) struct LimitSearch {
     pub(super) quantity: Quantity,
     pub(super) value: f64,
@@ -35,7 +33,6 @@ pub(in crate::pace) struct LimitSearch {
     /// What was accepted before the last refusal, if clearly more was sent.
     pub(super) last_limited: Option<f64>,
     /// The least value since the last refusal. It may be infinite, which JSON cannot say.
-    #[serde(skip)]
     pub(super) slowest: f64,
     /// The most that was accepted from one refusal to the next, pauses included: no limit is below that.
     pub(super) best: f64,
@@ -51,7 +48,7 @@ pub(in crate::pace) struct LimitSearch {
 }
 
 /// The least value that the service refused.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LowestRefused {
     pub(super) at: f64,
     /// How often the service was seen to refuse it.
@@ -63,7 +60,7 @@ pub(super) struct LowestRefused {
 }
 
 /// Where the search is.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Stage {
     /// No limit is in sight.
     Growing,
@@ -224,22 +221,6 @@ impl LimitSearch {
             self.sustained = limit.value * SPARE;
             self.set(limit.value * NEAR_KNOWN);
             self.stage = Stage::ClosingIn;
-        }
-    }
-
-    /// Goes on where another worker's search was, within the limits of this one.
-    pub(in crate::pace) fn go_on(&mut self, other: Self) {
-        let most = self.most;
-        *self = other;
-        self.slowest = self.value;
-        self.set_most(most);
-    }
-
-    /// Sets the most that users allow.
-    pub(in crate::pace) fn set_most(&mut self, most: f64) {
-        self.most = most.max(self.least);
-        if self.value > self.most {
-            self.set(self.most);
         }
     }
 

@@ -5,13 +5,11 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::in_order::FirstTryOutcome;
 use super::share::MORE;
 
 /// The comparison of two paces.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) enum PaceComparison {
     /// It is made once the search holds a limit.
     #[default]

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::comparison::PaceComparison;
 use super::in_order::FirstTryOutcome;
 use super::rows::RefusedRows;
@@ -13,7 +11,7 @@ use crate::pace::throughput::{LEAST_UNMEASURED, Measurement};
 use crate::pace::window::SHORTEST_WINDOW;
 
 /// What is known about random refusals.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Default)]
 pub(in crate::pace) struct RandomRefusals {
     /// The share that the service refuses at any pace.
     share: Option<RandomShare>,
@@ -29,8 +27,7 @@ pub(in crate::pace) struct RandomRefusals {
     accepted_in_a_row: u32,
     /// Calls accepted between the last two refusals.
     gap: u32,
-    /// The latest call that has ended. Another worker counts its own.
-    #[serde(skip)]
+    /// The latest call that has ended.
     latest: u64,
 }
 

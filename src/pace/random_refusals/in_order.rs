@@ -18,7 +18,7 @@ pub(in crate::pace) enum FirstTryOutcome {
 }
 
 /// Calls that have ended while earlier ones are still out.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct InOrder {
     /// The number of the first call that is out.
     first: u64,

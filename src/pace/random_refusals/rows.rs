@@ -1,13 +1,11 @@
 //! Refusals that turned out to be about their rows. Where there are many such rows, they are a share that the service refuses
 //! at any pace.
 
-use serde::{Deserialize, Serialize};
-
 use super::in_order::FirstTryOutcome;
 use super::unexplained::RAREST;
 
 /// Counts rows that were refused while others were accepted, beside the first calls of all rows.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Default)]
 pub(super) struct RefusedRows {
     calls: f64,
     refused: f64,

@@ -5,13 +5,11 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::in_order::{FirstTryOutcome, InOrder};
 use crate::pace::throughput::Measurement;
 
 /// The share of calls that a service refuses at any pace.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(super) struct RandomShare {
     /// The share when there was no evidence for more.
     known: f64,
@@ -34,13 +32,12 @@ pub(super) struct RandomShare {
     since: Duration,
     /// Calls accepted since then, of all rows.
     accepted: f64,
-    /// Another worker counts its own calls.
-    #[serde(skip)]
+    /// How calls ended, in the order in which they started.
     outcomes: InOrder,
 }
 
 /// How many of some calls were refused.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default)]
 struct CallShare {
     calls: f64,
     refused: f64,
@@ -166,7 +163,7 @@ impl RandomShare {
 
     /// More calls are refused than the share explains: the rate of calls that the service sustains besides.
     pub(super) fn sustained(&mut self, now: Duration) -> Option<Measurement> {
-        // Clocks of workers differ a little: over no time there is no rate.
+        // Over no time there is no rate.
         if self.excess <= SURE || now <= self.since {
             return None;
         }

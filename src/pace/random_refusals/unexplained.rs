@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::in_order::FirstTryOutcome;
 use super::share::HIGHEST_SHARE;
 use crate::pace::limit_search::{BEYOND_CHANCE, CUT, FEWEST_OF_A_STEP};
 use crate::pace::throughput::{LEAST_UNMEASURED, SPARE};
 
 /// Refusals at paces that should have been sustained, over one or more cuts.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Default)]
 pub(super) struct UnexplainedRefusals {
     /// Calls that started since then count: earlier ones are about the pace before.
     since: Duration,

@@ -28,8 +28,6 @@ mod models;
 mod ours;
 mod pacers;
 mod rows;
-mod sharing;
-mod sharing_table;
 mod short;
 mod table;
 mod tests;
