@@ -164,8 +164,6 @@ const COMMANDS: &[(&str, &str)] = &[
     ("completions --help", "## Completions and manual pages"),
     ("man --help", "## Completions and manual pages"),
     ("sandbox --help", "## Options of `rescore sandbox`"),
-    ("ledger init --help", "## Options of `rescore ledger`"),
-    ("ledger import --help", "## Options of `rescore ledger`"),
     ("ledger stats --help", "## Options of `rescore ledger`"),
     ("ledger prune --help", "## Options of `rescore ledger`"),
     ("ledger forget --help", "## Options of `rescore ledger`"),
