@@ -35,7 +35,6 @@ mod packed;
 mod postgres;
 mod previewing;
 mod request_key;
-mod request_uuids;
 mod row_lookup;
 mod sealed_failure;
 #[cfg_attr(
@@ -82,7 +81,6 @@ pub(crate) use opened::OpenedLedger;
 pub(crate) use postgres::{ImportCounts, ImportSettings, InitResult, import, init, refuse_reuse};
 pub(crate) use previewing::preview;
 pub(crate) use request_key::{ByRequest, RequestHasher, RequestKey};
-pub(crate) use request_uuids::RequestUuids;
 pub(crate) use row_lookup::RowLookup;
 pub(crate) use server_url::ServerUrl;
 pub(crate) use session::{ClosedLedger, RunningLedger, SettledLedger};

@@ -21,8 +21,7 @@ use super::lease::{Holding, Lease, LeaseTerms, WorkerNumber};
 use super::lookup::Lookup;
 use super::lookup_result::{AnsweredIn, KnownOutcome, LookupResult};
 use super::packed::Fingerprint;
-use super::request_key::{RequestHasher, RequestKey, RunId};
-use super::request_uuids::RequestUuids;
+use super::request_key::{RequestHasher, RequestKey};
 use super::sealed_failure::SealedFailure;
 use super::store::{CALLS_AT_START, ClaimRequest, Payload, Record, Release, RunEnd, Store};
 use super::write_thread::{Claimed, EndingThread, Notes, Pending, WriteThread, thread_end};
@@ -34,7 +33,6 @@ use crate::verdict::{Answer, Failure};
 /// Makes a run's answers durable, and finds those that arrived since a row was looked up.
 pub struct LedgerWriter {
     hasher: RequestHasher,
-    run: RunId,
     /// Looks requests up again just before their calls. Closed before the thread is released: of two connections that close
     /// at the same time, neither is the last one, and only the last one copies the log into the ledger.
     recheck: Option<RefCell<Lookup>>,
@@ -62,7 +60,6 @@ pub(super) struct WriterSettings {
     /// The ledger's path, for messages.
     pub(super) path: PathBuf,
     pub(super) hasher: RequestHasher,
-    pub(super) run: RunId,
     /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
     pub(super) earliest: i64,
     /// Finds what arrived meanwhile before each call; `None` if each request is claimed, which finds it too.
@@ -91,7 +88,6 @@ impl LedgerWriter {
         let WriterSettings {
             path,
             hasher,
-            run,
             earliest,
             lookup,
             in_memory,
@@ -117,7 +113,6 @@ impl LedgerWriter {
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
         let writer = Self {
             hasher,
-            run,
             recheck: lookup.map(RefCell::new),
             failed: RefCell::default(),
             in_memory: in_memory.then(RefCell::default),
@@ -351,11 +346,6 @@ impl LedgerWriter {
     /// Stores that the service failed on this request while it answered others, with the next answers or at the end.
     pub fn failed(&self, key: RequestKey) {
         self.notes.lock().failing.push(key);
-    }
-
-    /// Makes the UUIDs of the run's requests.
-    pub(crate) fn uuids(&self) -> RequestUuids {
-        RequestUuids::of_run(self.hasher.clone(), self.run)
     }
 
     /// Whether other runs write to the ledger as well.

@@ -209,7 +209,6 @@ mod tests {
             row,
             body: Bytes::new(),
             key: None,
-            expired: None,
             claim: None,
         };
         // Whether all rows of the file are asked for.
@@ -243,7 +242,6 @@ mod tests {
             row: RowNumber::FIRST,
             body: Bytes::new(),
             key: None,
-            expired: None,
             claim: None,
         });
         assert_eq!(claims.urgency(false), Urgency::WithAnswers);

@@ -14,7 +14,6 @@ pub(super) struct CallInFlight<'a> {
     recorder: &'a RowRecorder,
     call: &'a RowCall,
     attempt: u32,
-    leaves_doubt: bool,
     out: bool,
 }
 
@@ -26,7 +25,6 @@ impl<'a> CallInFlight<'a> {
         call: &'a RowCall,
         attempt: u32,
         again: Option<Again>,
-        leaves_doubt: bool,
     ) -> Self {
         let row = call.row;
         recorder
@@ -36,7 +34,6 @@ impl<'a> CallInFlight<'a> {
             recorder,
             call,
             attempt,
-            leaves_doubt,
             out: true,
         }
     }
@@ -54,7 +51,7 @@ impl Drop for CallInFlight<'_> {
             let (row, attempt) = (self.call.row, self.attempt);
             let abandoned = Event::AttemptAbandoned { row, attempt };
             self.recorder.events.emit(abandoned);
-            self.recorder.release(self.call, self.leaves_doubt);
+            self.recorder.release(self.call, true);
         }
     }
 }

@@ -58,15 +58,10 @@ impl<S: Service> Scorer<S> {
                 call,
                 history.calls,
                 history.again,
-                self.leaves_doubt(),
             );
             // Before the answer can be stored.
             self.recorder.keep_double_bills();
-            let exchange = self
-                .caller
-                .service
-                .ask(call.body.clone(), self.caller.uuid(call))
-                .await;
+            let exchange = self.caller.service.ask(call.body.clone()).await;
             let when = in_flight.ended();
             self.judge(exchange, permit, when, key, call.row, history)
         }

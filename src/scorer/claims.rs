@@ -68,15 +68,9 @@ impl<S> Scorer<S> {
         let doubtful = if history.calls == 0 {
             self.may_be_billed_twice(call)
         } else {
-            history.may_be_billed() && self.leaves_doubt()
+            history.may_be_billed()
         };
         self.recorder.release(call, doubtful);
-    }
-
-    /// Whether the next run may be billed again for what got no verdict: not if its calls are recognised as this run's,
-    /// which has this ledger for itself.
-    pub(super) fn leaves_doubt(&self) -> bool {
-        self.shares_ledger() || !self.caller.recognises_requests()
     }
 
     /// What the claims of a worker are worth now.

@@ -150,9 +150,7 @@ const fn consequences(fault: &Fault) -> (FailedAttempt, Trouble) {
     match fault.class {
         Class::OutcomeUnknown => (FailedAttempt::PerhapsBilled, Trouble::GaveUp),
         Class::HostNotFound | Class::NotProcessed => (FailedAttempt::NotProcessed, Trouble::GaveUp),
-        // Its request is recognised, so another attempt costs nothing more.
-        Class::SafeToRepeat | Class::Unclear => (FailedAttempt::Refused, Trouble::GaveUp),
-        Class::InProgress => (FailedAttempt::Refused, Trouble::Refused(by)),
+        Class::Unclear => (FailedAttempt::Refused, Trouble::GaveUp),
         Class::Useless => (FailedAttempt::ForGood, Trouble::Useless(by)),
         Class::Forbidden => (FailedAttempt::ForGood, Trouble::Forbidden),
         Class::RowsFault => (FailedAttempt::ForGood, Trouble::Refused(by)),

@@ -12,7 +12,7 @@ use crate::ledger::{LedgerWriter, Release, RequestKey};
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
 use crate::service::{Class, Fault};
-use crate::telemetry::event::{CallEnd, DoubtfulCalls, Event, FailureClass, Next};
+use crate::telemetry::event::{CallEnd, Event, FailureClass, Next};
 use crate::telemetry::hub::Events;
 use crate::telemetry::stats::Stats;
 use crate::verdict::{Answer, DecisionPolicy, Reason, Verdict};
@@ -192,21 +192,14 @@ impl RowRecorder {
         Ok(Verdict::Failed(fault.failure))
     }
 
-    /// Reports that the service, which recognises requests, has billed one: earlier calls of it were the same to it.
-    pub(super) fn billed_once(&self, earlier: DoubtfulCalls) {
-        if earlier.all() > 0 {
-            self.events.emit(Event::CallsSettled(earlier));
-        }
-    }
-
     /// Reports a call that brought nothing, and what follows.
     pub(super) fn attempt_failed(&self, call: CallEnd, fault: &Fault, next: Next) {
         let class = match fault.class {
             Class::NotProcessed | Class::HostNotFound => FailureClass::NotProcessed,
-            Class::OutcomeUnknown | Class::SafeToRepeat => FailureClass::OutcomeUnknown,
+            Class::OutcomeUnknown => FailureClass::OutcomeUnknown,
             Class::Unclear => FailureClass::Unclear,
             Class::Useless => FailureClass::Useless,
-            Class::InProgress | Class::RowsFault | Class::Forbidden => FailureClass::RowRefused,
+            Class::RowsFault | Class::Forbidden => FailureClass::RowRefused,
         };
         let reason = fault.failure.reason;
         self.events.emit(Event::AttemptFailed {

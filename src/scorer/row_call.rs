@@ -7,7 +7,7 @@ use crate::ledger::{RequestKey, WorkerNumber};
 use crate::pace::{Attempts, RowRefusals};
 use crate::row::RowNumber;
 use crate::service::Class;
-use crate::telemetry::event::{Again, DoubtfulCalls};
+use crate::telemetry::event::Again;
 
 /// A row that is to be called for.
 #[derive(Debug)]
@@ -18,8 +18,6 @@ pub(crate) struct RowCall {
     pub(crate) body: Bytes,
     /// Names the request in the ledger; `None` where nothing is kept.
     pub(crate) key: Option<RequestKey>,
-    /// When the answer arrived that this run has and no longer uses, if there is one.
-    pub(crate) expired: Option<i64>,
     /// Whose claim it is; `None` where no other run writes to the ledger, or nothing is claimed yet.
     pub(crate) claim: Option<Claim>,
 }
@@ -49,8 +47,6 @@ pub(super) struct RowHistory {
     is_doubtful: bool,
     /// Whether one of its calls may have been billed that brought no verdict.
     may_be_billed: bool,
-    /// Its calls that may have been billed, and that were repeated.
-    doubtful: DoubtfulCalls,
 }
 
 impl RowHistory {
@@ -64,7 +60,6 @@ impl RowHistory {
             again: taken_over.then_some(Again::TakenOver),
             is_doubtful: false,
             may_be_billed: false,
-            doubtful: DoubtfulCalls::default(),
         }
     }
 
@@ -75,10 +70,7 @@ impl RowHistory {
 
     /// A call has failed in this way.
     pub(super) const fn failed(&mut self, class: Class) {
-        let may_be_billed = matches!(
-            class,
-            Class::OutcomeUnknown | Class::SafeToRepeat | Class::Useless
-        );
+        let may_be_billed = matches!(class, Class::OutcomeUnknown | Class::Useless);
         self.may_be_billed |= may_be_billed;
     }
 
@@ -96,15 +88,5 @@ impl RowHistory {
             Again::Failed
         });
         self.is_doubtful |= is_unknown;
-        match class {
-            Class::OutcomeUnknown | Class::SafeToRepeat => self.doubtful.unanswered += 1,
-            Class::Unclear => self.doubtful.unclear += 1,
-            _ => {}
-        }
-    }
-
-    /// Its calls so far that may have been billed.
-    pub(super) const fn doubtful_calls(&self) -> DoubtfulCalls {
-        self.doubtful
     }
 }

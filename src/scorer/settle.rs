@@ -63,9 +63,6 @@ impl<S: Service> Scorer<S> {
         } = ended;
         history.again = None;
         let row = call.row;
-        if self.caller.recognises_requests() && outcome.is_billed() {
-            self.recorder.billed_once(history.doubtful_calls());
-        }
         let next = match outcome {
             Outcome::Answered(answer) => {
                 let answered = Event::AttemptAnswered(end);

@@ -90,9 +90,6 @@ pub(crate) enum Event {
         /// What happens to the row.
         next: Next,
     },
-    /// The service has billed a request that it recognises by its UUID, so earlier calls of it, which may have been billed,
-    /// were the same to it.
-    CallsSettled(DoubtfulCalls),
     /// The service, or a proxy on its behalf, asked for fewer calls.
     Throttled {
         /// The call that was refused.
@@ -256,23 +253,6 @@ pub(crate) struct DoubleBills {
     pub(crate) rows: u64,
     /// Those of them that are counted for calls that an earlier run has lost.
     pub(crate) for_lost_calls: u64,
-}
-
-/// Calls of a request that may have been billed, and that were repeated.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct DoubtfulCalls {
-    /// Those without an answer.
-    pub(crate) unanswered: u64,
-    /// Those that the service failed, perhaps after its work was done.
-    pub(crate) unclear: u64,
-}
-
-impl DoubtfulCalls {
-    /// How many.
-    #[must_use]
-    pub(crate) const fn all(self) -> u64 {
-        self.unanswered + self.unclear
-    }
 }
 
 /// A failed call, by one question: could it have been billed? The classes are those of the table in the reference.

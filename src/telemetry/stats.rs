@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::event::{
-    Again, CancelReason, DoubleBills, DoubtfulCalls, Event, FailureClass, InputEnd, Origin,
-    Unusable,
+    Again, CancelReason, DoubleBills, Event, FailureClass, InputEnd, Origin, Unusable,
 };
 use super::latency::Latencies;
 use super::pace::{Pace, Pause};
@@ -94,8 +93,6 @@ pub(crate) struct Stats {
     pub(crate) unknown_outcome: u64,
     /// Calls that the service failed, perhaps after its work was done.
     pub(crate) unclear: u64,
-    /// Those of the two kinds above whose request was billed by a later call with the same UUID.
-    pub(crate) settled: DoubtfulCalls,
     /// Calls that were billed without a usable verdict.
     pub(crate) billed_without_verdict: u64,
     /// Paid answers that may not be on disk; their rows are left for a later run.
@@ -185,10 +182,6 @@ impl Stats {
             }
             Event::AttemptFailed { call, class, .. } => self.call_failed(call.status, *class),
             Event::AttemptAbandoned { .. } => self.call_failed(None, FailureClass::OutcomeUnknown),
-            Event::CallsSettled(calls) => {
-                self.settled.unanswered += calls.unanswered;
-                self.settled.unclear += calls.unclear;
-            }
             Event::Throttled { .. } => self.call_throttled(),
             Event::CallsPaused(pause) => self.calls_paused(at, *pause),
             Event::AnswerLost(_) => self.lost += 1,

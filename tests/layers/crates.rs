@@ -125,11 +125,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ),
     (
         "uuid",
-        &[
-            "base/request_uuid.rs",
-            "ledger/packed/transaction_id.rs",
-            "ledger/postgres/",
-        ],
+        &["ledger/packed/transaction_id.rs", "ledger/postgres/"],
     ),
     ("zstd", &["input/decompress.rs", "output/encoder.rs"]),
 ];

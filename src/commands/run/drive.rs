@@ -17,7 +17,7 @@ use super::stop_signals::StopSignals;
 use super::threads::WhenBroken;
 use super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit, Result};
-use crate::ledger::{LedgerFacts, LedgerWriter, RequestUuids};
+use crate::ledger::LedgerFacts;
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
 use crate::pace::{CallBudget, GiveUpPolicy, PaceThread, RetryPolicy};
 use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
@@ -259,18 +259,15 @@ fn start_ledger(
         is_own: at_most,
         ..
     } = ledger.facts;
-    let recognised = calls.client.recognises_requests();
-    let (ledger, writer) = ledger.start(recognised)?;
-    if lost_calls > 0 && !recognised {
+    let (ledger, writer) = ledger.start()?;
+    if lost_calls > 0 {
         events.emit(Event::CallsLost(lost_calls));
     }
     if rows > 0 {
         events.emit(Event::AskedAgain { rows, at_most });
     }
-    let uuids = recognised
-        .then(|| { writer.as_ref() }.map_or_else(RequestUuids::of_pass, LedgerWriter::uuids));
     let recorder = RowRecorder::new(writer, calls.policy, events.clone(), &calls.captured);
-    let caller = Caller::new(calls.client, gate, fields).identifying(uuids);
+    let caller = Caller::new(calls.client, gate, fields);
     let scorer = Scorer::new(caller, policies, recorder);
     Ok((ledger, scorer, pace))
 }

@@ -17,7 +17,7 @@ use super::checksum::Checksums;
 use super::errors::damaged;
 use super::schema::fresh_from;
 use super::{failing, failures};
-use crate::ledger::request_key::{KeyHash, RunId};
+use crate::ledger::request_key::KeyHash;
 use crate::ledger::store::FinishedRun;
 
 /// What the ledger has recorded about the previous run to an output.
@@ -113,14 +113,6 @@ impl RunRecord {
             }
         });
         Ok(Some((run, previous)))
-    }
-
-    /// Its name over all its stops. A clock that is set back to before its start makes it another one.
-    pub(crate) const fn identity(&self) -> RunId {
-        RunId {
-            name: self.name,
-            started: self.started,
-        }
     }
 
     /// Answers that arrive now are dated no earlier, whatever the clock does meanwhile: they are of this run, and usable.

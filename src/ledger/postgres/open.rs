@@ -28,7 +28,7 @@ use crate::ledger::judge::JudgeScope;
 use crate::ledger::kept_fields::FieldsToKeep;
 use crate::ledger::lease::LeaseTerms;
 use crate::ledger::named_ledger::ServerSettings;
-use crate::ledger::request_key::{RequestHasher, RunId};
+use crate::ledger::request_key::RequestHasher;
 use crate::ledger::settings::{LedgerSettings, Reuse};
 use crate::ledger::write_thread::EndingThread;
 use crate::ledger::writer::{LedgerWriter, WriterSettings};
@@ -181,10 +181,6 @@ impl OpenServer {
             // What fails to be written is the file on this machine.
             path: self.spill.path().to_owned(),
             hasher: self.hasher.clone(),
-            run: RunId {
-                name: self.run.name.unwrap_or_else(Uuid::nil).into_bytes(),
-                started: self.run.started,
-            },
             earliest: self.run.earliest(),
             lookup: None,
             in_memory: false,

@@ -247,7 +247,6 @@ impl OpenLedger {
         }
         let settings = WriterSettings {
             path: self.claim.path().to_owned(),
-            run: self.lookups.run.identity(),
             earliest: self.lookups.run.earliest(),
             hasher: self.lookups.hasher,
             lookup: Some(lookup),

@@ -70,7 +70,6 @@ impl Observation {
         let settings = WriterSettings {
             path: place.path("answers.ledger"),
             hasher: ledger.hasher(),
-            run: ledger.run().identity(),
             earliest: ledger.run().earliest(),
             lookup: Some(ledger.open_lookup().unwrap()),
             in_memory: false,

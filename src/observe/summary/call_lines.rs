@@ -141,15 +141,7 @@ fn doubtful_bills(stats: &Stats) -> Vec<String> {
             counted(stats.resent, "row")
         ));
     }
-    let settled = stats.settled.all();
-    if settled > 0 {
-        lines.push(format!(
-            "{} may have been billed and {} repeated with the same UUID: no second bill if the service honours it",
-            counted(settled, "call"),
-            if settled == 1 { "was" } else { "were" }
-        ));
-    }
-    let unanswered = stats.unknown_outcome - stats.resent - stats.settled.unanswered;
+    let unanswered = stats.unknown_outcome - stats.resent;
     if unanswered > 0 {
         lines.push(format!(
             "{} may have been billed without an answer",

@@ -144,7 +144,7 @@ impl PreparedLedger {
 
     /// The ledger of a run in which no rows run: it stays as it is.
     pub(in crate::commands::run) fn without_a_run(self) -> RunLedger {
-        RunLedger::new(None, self.is_fresh(), self.was_left(), false, self.lock)
+        RunLedger::new(None, self.is_fresh(), self.was_left(), self.lock)
     }
 
     /// Whether it stayed after a run over files of the directory in which every row has a verdict: for rows without a
@@ -231,20 +231,14 @@ impl PreparedLedger {
     }
 
     /// Starts the run and what makes its answers durable. It comes last, as with `--fresh` the first answer of the run
-    /// discards those of earlier runs. `recognised`: the service recognises the run's requests.
+    /// discards those of earlier runs.
     ///
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written.
-    pub(in crate::commands::run) fn start(
-        self,
-        recognised: bool,
-    ) -> Result<(RunLedger, Option<LedgerWriter>)> {
+    pub(in crate::commands::run) fn start(self) -> Result<(RunLedger, Option<LedgerWriter>)> {
         let (fresh, was_left) = (self.is_fresh(), self.was_left());
         let (ledger, writer) = self.ledger.map(OpenedLedger::start).transpose()?.unzip();
-        Ok((
-            RunLedger::new(ledger, fresh, was_left, recognised, self.lock),
-            writer,
-        ))
+        Ok((RunLedger::new(ledger, fresh, was_left, self.lock), writer))
     }
 }
 
