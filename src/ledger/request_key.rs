@@ -57,15 +57,6 @@ impl RequestKey {
         // No file has that many rows.
         i64::try_from(self.row).unwrap_or(i64::MAX)
     }
-
-    /// Some key, for tests.
-    #[cfg(test)]
-    pub(crate) const fn some(number: u8) -> Self {
-        Self {
-            hash: [number; 16],
-            row: 0,
-        }
-    }
 }
 
 /// A table by request. The keys are keyed hashes, so nobody can choose them.

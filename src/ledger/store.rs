@@ -172,9 +172,6 @@ pub(crate) trait Store: Send {
     /// The service has shown another limit, or that there is none; stored with the next group or at the end.
     fn set_limit(&mut self, latest: KnownLimit);
 
-    /// The service has failed on these requests; stored with the next group or at the end.
-    fn add_failing(&mut self, keys: Vec<RequestKey>);
-
     /// No more rows come: the worker leaves, with all its claims. How the run has ended is not recorded yet, so that a run
     /// that is killed before its files are written is one to continue.
     fn leave(&mut self, end: RunEnd);

@@ -17,7 +17,6 @@ use super::db::errors;
 use super::group_commit::Receiver;
 use super::known_limit::KnownLimit;
 use super::lease::{Lease, WorkerNumber};
-use super::request_key::RequestKey;
 #[cfg(feature = "postgres")]
 use super::store::LeaseRenewal;
 use super::store::{
@@ -68,7 +67,6 @@ pub(super) struct Notes(Mutex<NewNotes>);
 #[derive(Default)]
 pub(super) struct NewNotes {
     pub(super) limit: Option<KnownLimit>,
-    pub(super) failing: Vec<RequestKey>,
     pub(super) end: RunEnd,
     /// The other way: why the run must stop, although what it stores is still kept.
     pub(super) given_up: Option<Error>,
@@ -354,15 +352,9 @@ impl<S: Store> WriteThread<S> {
 
     /// Passes new notes on to the store. How the run ended stays a note until the end: claims may still be given back.
     fn pass_on_notes(&mut self) {
-        let (limit, failing) = {
-            let mut notes = self.notes.lock();
-            (notes.limit.take(), std::mem::take(&mut notes.failing))
-        };
+        let limit = self.notes.lock().limit.take();
         if let Some(limit) = limit {
             self.store.set_limit(limit);
-        }
-        if !failing.is_empty() {
-            self.store.add_failing(failing);
         }
     }
 }

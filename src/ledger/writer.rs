@@ -343,11 +343,6 @@ impl LedgerWriter {
         self.notes.lock().limit = Some(KnownLimit { limit, found });
     }
 
-    /// Stores that the service failed on this request while it answered others, with the next answers or at the end.
-    pub fn failed(&self, key: RequestKey) {
-        self.notes.lock().failing.push(key);
-    }
-
     /// Whether other runs write to the ledger as well.
     #[must_use]
     pub(crate) const fn is_shared(&self) -> bool {

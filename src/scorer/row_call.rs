@@ -51,11 +51,11 @@ pub(super) struct RowHistory {
 
 impl RowHistory {
     /// The history of a row before its first call; `taken_over` if another run may have called for it.
-    pub(super) fn new(request: RequestHash, attempts: Attempts, taken_over: bool) -> Self {
+    pub(super) fn new(request: RequestHash, taken_over: bool) -> Self {
         Self {
             request,
             calls: 0,
-            attempts,
+            attempts: Attempts::default(),
             refusals: RowRefusals::default(),
             again: taken_over.then_some(Again::TakenOver),
             is_doubtful: false,

@@ -94,13 +94,7 @@ impl<S: Service> Scorer<S> {
     /// The history of a row before its first call.
     fn history(&self, call: &RowCall) -> RowHistory {
         let request = self.recorder.request_hash(&call.body);
-        let mut policies = self.policies.borrow_mut();
-        let attempts = policies.attempts(call.key.as_ref());
-        let mut history = RowHistory::new(request, attempts, self.may_be_billed_twice(call));
-        if policies.outage.is_known_to_fail(call.key.as_ref()) {
-            history.refusals.set_known();
-        }
-        history
+        RowHistory::new(request, self.may_be_billed_twice(call))
     }
 
     /// Takes a call out of the run's budget.

@@ -1,7 +1,5 @@
 //! The third phase: starts everything that the run has only one of, lets the rows of its files run, and ends it.
 
-use std::mem;
-
 use tokio::runtime::Runtime;
 
 use super::file::FileEnd;
@@ -224,12 +222,11 @@ fn start_progress(
 /// Starts the run in its ledger and makes the scorer, which gives the ledger new answers. Nothing may fail after this and
 /// before the first call, as with `--fresh` the ledger then discards what the run starts over from.
 fn start_ledger(
-    mut ledger: PreparedLedger,
+    ledger: PreparedLedger,
     calls: CallParts,
     context: &Context,
     events: &Events,
 ) -> Result<(RunLedger, Scorer<Client>, Option<PaceThread>)> {
-    let failing = mem::take(&mut ledger.facts.failing_requests);
     let mut give_up = GiveUpPolicy::new(calls.budget.give_up_after);
     if ledger.facts.has_answers {
         give_up.worked_before();
@@ -237,7 +234,7 @@ fn start_ledger(
     let policies = Policies {
         retries: RetryPolicy::new(calls.pace.retries, calls.pace.resends),
         patience: calls.pace.patience,
-        outage: Outage::with_failing_requests(failing),
+        outage: Outage::default(),
         give_up,
         calls: CallBudget::new(calls.budget.calls),
         failures: calls.budget.failures,

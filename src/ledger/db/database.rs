@@ -24,13 +24,12 @@ use super::limits::LimitRecorder;
 use super::request_reader::{ReadScope, RequestReader};
 use super::runs::RunRecord;
 use super::space_reserve::SpaceReserve;
-use super::{answer_blocks, failing, failures};
+use super::{answer_blocks, failures};
 use crate::base::error::Result;
 use crate::base::file_id::FileId;
 use crate::ledger::clock::millis;
 use crate::ledger::file;
 use crate::ledger::known_limit::KnownLimit;
-use crate::ledger::request_key::RequestKey;
 use crate::ledger::store::{
     AnswerCounts, CALLS_AT_START, ClaimResult, Contact, FinishedRun, LeaseRenewal, Payload, Record,
     RunEnd, Store, Work,
@@ -44,8 +43,6 @@ pub(crate) struct Database {
     file_id: Option<FileId>,
     scope: WriteScope,
     limits: LimitRecorder,
-    /// Requests that the service failed on and that are not stored yet.
-    failing: Vec<RequestKey>,
     /// What is claimed; `None` where no other run writes to the ledger.
     claims: Option<SharedClaims>,
     new_fields: NewFields,
@@ -102,7 +99,6 @@ impl Database {
             calls: 0,
             counted: 0,
             scope,
-            failing: Vec::new(),
             claims: None,
             new_fields: NewFields::default(),
             doubtful: DoubtfulRequests::default(),
@@ -203,7 +199,6 @@ impl Database {
         } = &mut self.scope;
         let transaction = writing(&self.connection)?;
         self.limits.record(&transaction)?;
-        failing::record(&transaction, *context, &self.failing, SystemTime::now())?;
         if work.calls.is_some() || work.double_bills.is_some() {
             run.record_stop(&transaction, *checksums)?;
         }
@@ -246,7 +241,6 @@ impl Database {
         if let Some(claims) = &mut self.claims {
             claims.committed();
         }
-        self.failing.clear();
         writer.committed(&self.connection, &written)?;
         Ok(claimed)
     }
@@ -347,16 +341,6 @@ impl Database {
         Ok(())
     }
 
-    fn record_failing(&self) -> rusqlite::Result<()> {
-        if self.failing.is_empty() {
-            return Ok(());
-        }
-        let transaction = writing(&self.connection)?;
-        let now = SystemTime::now();
-        failing::record(&transaction, self.scope.context, &self.failing, now)?;
-        transaction.commit()
-    }
-
     /// No call is out any more: a kill loses no answer from now on.
     fn end_calls(&mut self) -> rusqlite::Result<()> {
         let WriteScope {
@@ -445,17 +429,12 @@ impl Store for Database {
         self.limits.set(latest);
     }
 
-    fn add_failing(&mut self, keys: Vec<RequestKey>) {
-        self.failing.extend(keys);
-    }
-
     fn leave(&mut self, end: RunEnd) {
         // No call is out any more.
         self.space = Space::Kept(None);
         // If this fails, the next run searches for the limit itself.
         let _ = self.limits.record_last(&self.connection);
         // If this fails, the next run takes requests that always fail for an outage, and waits.
-        let _ = self.record_failing();
         // If this fails, the next run counts calls that have ended.
         let _ = self.end_calls();
         // If this fails, others find out that the worker is gone.

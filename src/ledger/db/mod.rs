@@ -17,7 +17,6 @@ pub(super) mod contexts;
 pub(super) mod database;
 mod doubtful;
 pub(super) mod errors;
-pub(super) mod failing;
 pub(super) mod failures;
 pub(super) mod found_answer;
 pub(super) mod header;

@@ -15,8 +15,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::answers;
 use super::checksum::Checksums;
 use super::errors::damaged;
+use super::failures;
 use super::schema::fresh_from;
-use super::{failing, failures};
 use crate::ledger::request_key::KeyHash;
 use crate::ledger::store::FinishedRun;
 
@@ -180,7 +180,6 @@ impl RunRecord {
             return Ok(());
         }
         answers::remove_of(connection, checksums, context)?;
-        failing::remove_of(connection, context)?;
         self.leftover = false;
         self.record(connection, checksums)
     }

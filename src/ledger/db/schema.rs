@@ -86,14 +86,6 @@ const SCHEMA: &str = "
         checksum INTEGER NOT NULL,
         PRIMARY KEY (key, row, run)
     ) STRICT, WITHOUT ROWID;
-    -- Requests that the service failed on while it answered others, and when it last did. The row is that of answers.
-    CREATE TABLE failing_requests (
-        key BLOB NOT NULL,
-        row INTEGER NOT NULL,
-        context INTEGER NOT NULL,
-        at INTEGER NOT NULL,
-        PRIMARY KEY (key, row)
-    ) STRICT, WITHOUT ROWID;
     -- The load that the service was found to accept: calls per second and calls in flight, each with how often it refused
     -- above that and accepted below, and when it last showed that.
     CREATE TABLE limits (

@@ -404,8 +404,6 @@ impl Store for ServerStore {
     }
 
     /// Which users a service fails on is not shared.
-    fn add_failing(&mut self, _: Vec<RequestKey>) {}
-
     fn leave(&mut self, end: RunEnd) {
         self.contact.end();
         let (server, stopped) = (

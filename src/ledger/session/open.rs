@@ -1,6 +1,5 @@
 //! A ledger that is open for a run that has not started.
 
-use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,13 +16,12 @@ use crate::ledger::db::answers::AnswerReader;
 use crate::ledger::db::captures::{self, LackingAnswers};
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::database::{Database, WriteScope};
-use crate::ledger::db::found_answer::AnswerState;
 use crate::ledger::db::latest_answers::LatestAnswers;
 use crate::ledger::db::outputs::OutputState;
 use crate::ledger::db::request_reader::ReadScope;
 use crate::ledger::db::runs::{PreviousRun, RunRecord};
 use crate::ledger::db::schema::LedgerInfo;
-use crate::ledger::db::{answers, contexts, errors, failing, limits, outputs};
+use crate::ledger::db::{answers, contexts, errors, limits, outputs};
 use crate::ledger::facts::{EarlierAnswers, LedgerFacts};
 #[cfg(test)]
 use crate::ledger::faults::{FailingStore, HangingStore, StoreFaults};
@@ -33,7 +31,7 @@ use crate::ledger::lease::LeaseTerms;
 use crate::ledger::location::{ClaimedLocation, NewFile};
 use crate::ledger::lock::OutputLock;
 use crate::ledger::lookup::Lookup;
-use crate::ledger::request_key::{RequestHasher, RequestKey};
+use crate::ledger::request_key::RequestHasher;
 use crate::ledger::settings::{LedgerSettings, Reuse};
 use crate::ledger::store::Store;
 use crate::ledger::writer::{LedgerWriter, WriterSettings};
@@ -45,7 +43,6 @@ struct Contents {
     any: bool,
     earlier: Option<EarlierAnswers>,
     known_limit: Option<KnownLimit>,
-    failing: HashSet<RequestKey>,
     /// Whether there are answers of this account.
     has_answers: bool,
     /// The addresses whose answers there are, if there are none of this account.
@@ -315,16 +312,6 @@ impl Contents {
         let mut reader = AnswerReader::new(info.checksums(), Arc::clone(latest));
         // Whatever comes from now on is noted.
         reader.begin(connection)?;
-        let mut failing = HashSet::new();
-        for (key, at) in failing::known(connection, context, now)? {
-            // Not those that were answered since.
-            match reader.find(connection, &key)? {
-                AnswerState::Sound(found) if found.answer.at >= at => {}
-                _ => {
-                    failing.insert(key);
-                }
-            }
-        }
         let any = answers::any(connection)?;
         reader.end(connection)?;
         let has_answers = answers::any_of(connection, context)?;
@@ -346,7 +333,6 @@ impl Contents {
                 started: time(started),
             }),
             known_limit: limits::known(connection, info.checksums(), context, now)?,
-            failing,
         })
     }
 
@@ -371,7 +357,6 @@ impl Contents {
             replaced_answers: earlier.filter(|_| plan.replaces),
             lacking_answers,
             known_limit: self.known_limit,
-            failing_requests: self.failing,
             doubtful_requests: 0,
             lost_calls: plan.run.calls,
             asked_again: plan.run.maybe_billed_twice.into(),

@@ -12,7 +12,7 @@ use futures::future::join_all;
 use super::support::{Directory, answer, open, wait};
 use crate::ledger::store::{AnswerCounts, ClaimResult, LeaseRenewal, Store, Work};
 use crate::ledger::writer::WriterSettings;
-use crate::ledger::{KnownLimit, LedgerWriter, RequestHasher, RequestKey, RunEnd};
+use crate::ledger::{KnownLimit, LedgerWriter, RequestHasher, RunEnd};
 
 /// Notes how many answers each group has; fails at one of them, and waits for permission before each.
 struct ObservedStore {
@@ -37,8 +37,6 @@ impl Store for ObservedStore {
     }
 
     fn set_limit(&mut self, _: KnownLimit) {}
-
-    fn add_failing(&mut self, _: Vec<RequestKey>) {}
 
     fn leave(&mut self, _: RunEnd) {}
 
