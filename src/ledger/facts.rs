@@ -31,8 +31,6 @@ pub(crate) struct LedgerFacts {
     pub(crate) lacking_answers: Option<LackingAnswers>,
     /// The limit that an earlier run found, unless that was too long ago.
     pub(crate) known_limit: Option<KnownLimit>,
-    /// Requests of earlier runs, where the ledger is the run's own, that may have been billed without a verdict.
-    pub(crate) doubtful_requests: u64,
     /// The most calls whose answers an earlier run has lost when it was killed, where the ledger is the run's own.
     pub(crate) lost_calls: u32,
     /// Rows that may be billed twice, as earlier starts of the run have counted that were killed before their summary.

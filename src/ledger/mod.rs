@@ -87,7 +87,7 @@ pub(crate) use session::{ClosedLedger, RunningLedger, SettledLedger};
 pub use session::{OpenLedger, Removal};
 pub use settings::{Freshness, LedgerSettings, Reuse};
 pub(crate) use settings::{PreviewAccount, PreviewSettings};
-pub(crate) use store::{ClaimRequest, ClaimResult, FinishedRun, Release, RunEnd};
+pub(crate) use store::{ClaimRequest, ClaimResult, FinishedRun, RunEnd};
 pub(crate) use upkeep::{Forgetter, Keeper, RemainingTraces, UpkeepResult, stats_of};
 pub(crate) use write_thread::Claimed;
 pub(crate) use writer::LedgerWriter;

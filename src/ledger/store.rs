@@ -38,15 +38,6 @@ pub(crate) struct ClaimRequest {
     pub(crate) body: Bytes,
 }
 
-/// A claim that ends without an answer: another run may ask.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Release {
-    /// Names the request.
-    pub(crate) key: RequestKey,
-    /// Whether it may have been billed all the same: then the next one that asks counts it, in this run or in another.
-    pub(crate) doubtful: bool,
-}
-
 /// What a claim led to.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ClaimResult {
@@ -71,7 +62,7 @@ pub(crate) struct Work<'a> {
     /// What becomes durable. The claims of these requests end.
     pub(crate) records: &'a [Record],
     /// Claims of requests that were not called for, or got no answer, end as well.
-    pub(crate) releases: &'a [Release],
+    pub(crate) releases: &'a [RequestKey],
     /// After all that, these are looked up again, and claimed if nothing is known.
     pub(crate) claims: &'a [ClaimRequest],
     /// The most calls whose answers a kill can lose from now on, if that has grown.
@@ -149,8 +140,6 @@ pub(crate) struct AnswerCounts {
     pub(crate) all: u64,
     /// Whether some of another address or service ID were paid for.
     pub(crate) others_paid: bool,
-    /// Whether requests are known beside them that may have been billed without an answer.
-    pub(crate) has_doubt: bool,
 }
 
 /// Where a run's answers are stored, and what it is about to call for is claimed, if other runs write there as well. Only

@@ -17,10 +17,11 @@ use super::db::errors;
 use super::group_commit::Receiver;
 use super::known_limit::KnownLimit;
 use super::lease::{Lease, WorkerNumber};
+use super::request_key::RequestKey;
 #[cfg(feature = "postgres")]
 use super::store::LeaseRenewal;
 use super::store::{
-    AnswerCounts, ClaimRequest, ClaimResult, Contact, Payload, Record, Release, RunEnd, Store, Work,
+    AnswerCounts, ClaimRequest, ClaimResult, Contact, Payload, Record, RunEnd, Store, Work,
 };
 use crate::base::error::{Error, Result};
 use crate::telemetry::event::DoubleBills;
@@ -43,7 +44,7 @@ pub(super) enum Pending {
         done: oneshot::Sender<Result<Claimed>>,
     },
     /// A claim that ends without a record.
-    Release(Release),
+    Release(RequestKey),
     /// The most calls whose answers a kill can lose from now on.
     Calls(u32),
     /// What the summary would count as perhaps billed twice from now on.
@@ -174,7 +175,7 @@ impl Renewals {
 struct ReceivedGroup {
     records: Vec<Record>,
     recorded: Vec<oneshot::Sender<Result<Payload>>>,
-    releases: Vec<Release>,
+    releases: Vec<RequestKey>,
     calls: Option<u32>,
     double_bills: Option<DoubleBills>,
     claims: Vec<ClaimRequest>,
@@ -199,7 +200,7 @@ impl ReceivedGroup {
                     group.claimed.push((requests.len(), done));
                     group.claims.extend(requests);
                 }
-                Pending::Release(release) => group.releases.push(release),
+                Pending::Release(key) => group.releases.push(key),
                 Pending::Calls(calls) => group.calls = Some(calls),
                 Pending::DoubleBills(rows) => group.double_bills = Some(rows),
             }

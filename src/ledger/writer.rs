@@ -4,7 +4,6 @@
 //! runs share, requests are claimed the same way before they are called for, so that no two runs pay for one.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,7 +13,6 @@ use tokio::sync::oneshot;
 use super::answer_memory::AnswerMemory;
 use super::bloom_filter::BloomFilter;
 use super::clock::millis;
-use super::db::claim_rows::ClaimedKey;
 use super::group_commit::{Sender, Urgency, queue};
 use super::known_limit::KnownLimit;
 use super::lease::{Holding, Lease, LeaseTerms, WorkerNumber};
@@ -23,7 +21,7 @@ use super::lookup_result::{AnsweredIn, KnownOutcome, LookupResult};
 use super::packed::Fingerprint;
 use super::request_key::{RequestHasher, RequestKey};
 use super::sealed_failure::SealedFailure;
-use super::store::{CALLS_AT_START, ClaimRequest, Payload, Record, Release, RunEnd, Store};
+use super::store::{CALLS_AT_START, ClaimRequest, Payload, Record, RunEnd, Store};
 use super::write_thread::{Claimed, EndingThread, Notes, Pending, WriteThread, thread_end};
 use crate::base::error::{Error, Result};
 use crate::telemetry::event::DoubleBills;
@@ -42,9 +40,6 @@ pub struct LedgerWriter {
     in_memory: Option<RefCell<AnswerMemory>>,
     /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
     earliest: i64,
-    /// What earlier runs have asked about without a verdict, until a call for it leaves no doubt; where no other run writes to
-    /// the ledger.
-    doubtful: RefCell<HashSet<ClaimedKey>>,
     /// The most calls whose answers a kill can lose, as it is recorded; `None` where claims say which these are.
     calls: Option<Cell<u32>>,
     /// What is kept of the rows that may be billed twice; `None` where no later run could say so.
@@ -66,8 +61,6 @@ pub(super) struct WriterSettings {
     pub(super) lookup: Option<Lookup>,
     /// Whether nothing keeps the answers beyond the run.
     pub(super) in_memory: bool,
-    /// What earlier runs have asked about without a verdict, where no other run writes to the ledger.
-    pub(super) doubtful: HashSet<ClaimedKey>,
     /// Whether the most calls are recorded whose answers a kill can lose.
     pub(super) counts_calls: bool,
     /// How many rows earlier starts of the run have left that may be billed twice; `None` if the run is not recognised by its
@@ -91,7 +84,6 @@ impl LedgerWriter {
             earliest,
             lookup,
             in_memory,
-            doubtful,
             counts_calls,
             double_bills,
             lease,
@@ -117,7 +109,6 @@ impl LedgerWriter {
             failed: RefCell::default(),
             in_memory: in_memory.then(RefCell::default),
             earliest,
-            doubtful: RefCell::new(doubtful),
             calls: counts_calls.then(|| Cell::new(CALLS_AT_START)),
             double_bills: double_bills.map(|rows| {
                 Cell::new(DoubleBills {
@@ -218,17 +209,15 @@ impl LedgerWriter {
         claimed.await.map_err(|_| thread_is_gone())?
     }
 
-    /// Ends the claim of a request that was not called for, or that got no answer: another run may ask. Where no other run
-    /// writes to the ledger, only what is doubtful is kept for the next one, and ends once it is not.
-    pub(crate) fn release(&self, release: Release) {
-        let was_doubtful = || { self.doubtful.borrow_mut() }.remove(&(&release.key).into());
-        if !release.doubtful && !self.is_shared() && !was_doubtful() {
+    /// Ends the claim of a request that was not called for, or that got no answer: another run may ask.
+    pub(crate) fn release(&self, key: RequestKey) {
+        if !self.is_shared() {
             return;
         }
         // If the thread is gone, the claim ends with the worker.
         let _ = self
             .pending
-            .send(Pending::Release(release), Urgency::WithAnswers);
+            .send(Pending::Release(key), Urgency::WithAnswers);
     }
 
     /// So many calls are out, or have answers that are not durable yet. When that grows, it is recorded before it has doubled,
@@ -256,13 +245,6 @@ impl LedgerWriter {
             // If the thread is gone, so is the run.
             let _ = { &self.pending }.send(Pending::DoubleBills(now), Urgency::WithAnswers);
         }
-    }
-
-    /// Whether an earlier run has asked about a request without a verdict, so that it may have been billed; always `false`
-    /// where runs share the ledger, as a claim says it there.
-    pub(crate) fn was_doubtful(&self, key: &RequestKey) -> bool {
-        let doubtful = self.doubtful.borrow();
-        !doubtful.is_empty() && doubtful.contains(&key.into())
     }
 
     /// What the claims of a worker are worth now; always held where no other run writes to the ledger.

@@ -8,8 +8,7 @@ use super::recorder::RowRecorder;
 use super::row_call::RowCall;
 use crate::telemetry::event::{Again, Event};
 
-/// A call that is out. Dropped before its end, it reports that it was abandoned: it may have been billed, and the ledger
-/// keeps that for the next run that asks.
+/// A call that is out. Dropped before its end, it reports that it was abandoned: it may have been billed.
 pub(super) struct CallInFlight<'a> {
     recorder: &'a RowRecorder,
     call: &'a RowCall,
@@ -51,7 +50,7 @@ impl Drop for CallInFlight<'_> {
             let (row, attempt) = (self.call.row, self.attempt);
             let abandoned = Event::AttemptAbandoned { row, attempt };
             self.recorder.events.emit(abandoned);
-            self.recorder.release(self.call, true);
+            self.recorder.release(self.call);
         }
     }
 }

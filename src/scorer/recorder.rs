@@ -8,7 +8,7 @@ use super::paid_answer::PaidAnswer;
 use super::row_call::RowCall;
 use super::transactions::{RequestHash, RowOfFile, Transactions};
 use crate::base::error::Error;
-use crate::ledger::{LedgerWriter, Release, RequestKey};
+use crate::ledger::{LedgerWriter, RequestKey};
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
 use crate::service::{Class, Fault};
@@ -69,10 +69,10 @@ impl RowRecorder {
         }
     }
 
-    /// Ends the claim of a row without an answer, and the doubt that earlier runs have left, unless it is doubtful now.
-    pub(super) fn release(&self, call: &RowCall, doubtful: bool) {
+    /// Ends the claim of a row without an answer.
+    pub(super) fn release(&self, call: &RowCall) {
         if let (Some(ledger), Some(key)) = (&self.ledger, call.key) {
-            ledger.release(Release { key, doubtful });
+            ledger.release(key);
         }
     }
 

@@ -45,8 +45,6 @@ pub(super) struct RowHistory {
     pub(super) again: Option<Again>,
     /// Whether the outcome of one of its calls is unknown.
     is_doubtful: bool,
-    /// Whether one of its calls may have been billed that brought no verdict.
-    may_be_billed: bool,
 }
 
 impl RowHistory {
@@ -59,24 +57,12 @@ impl RowHistory {
             refusals: RowRefusals::default(),
             again: taken_over.then_some(Again::TakenOver),
             is_doubtful: false,
-            may_be_billed: false,
         }
     }
 
     /// Between two of its calls another worker, which is gone, may have called for the row.
     pub(super) const fn was_taken_over(&mut self) {
         self.again = Some(Again::TakenOver);
-    }
-
-    /// A call has failed in this way.
-    pub(super) const fn failed(&mut self, class: Class) {
-        let may_be_billed = matches!(class, Class::OutcomeUnknown | Class::Useless);
-        self.may_be_billed |= may_be_billed;
-    }
-
-    /// Whether one of its calls may have been billed that brought no verdict.
-    pub(super) const fn may_be_billed(&self) -> bool {
-        self.may_be_billed
     }
 
     /// The next call repeats one that failed in this way.

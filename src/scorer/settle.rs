@@ -255,7 +255,6 @@ impl<S: Service> Scorer<S> {
             AfterFailure::Stop(_) => Next::Stop,
         };
         self.recorder.attempt_failed(end, &fault, next);
-        history.failed(fault.class);
         match after {
             AfterFailure::BackOff(back_off) => {
                 history.repeats(fault.class);

@@ -1,6 +1,5 @@
 //! A ledger's database as a run writes it: groups of records, and the state of the run.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
@@ -14,10 +13,8 @@ use super::answer_writer::{AnswerWriter, ArrivedAnswer};
 use super::answers;
 use super::captures::{self, CapturedFields, NewFields};
 use super::checksum::Checksums;
-use super::claim_rows::ClaimedKey;
 use super::claims::{ClaimError, SharedClaims};
 use super::connect::{self, Durability, writing};
-use super::doubtful::{self, DoubtfulRequests};
 use super::errors;
 use super::latest_answers::LatestAnswers;
 use super::limits::LimitRecorder;
@@ -46,8 +43,6 @@ pub(crate) struct Database {
     /// What is claimed; `None` where no other run writes to the ledger.
     claims: Option<SharedClaims>,
     new_fields: NewFields,
-    /// What may have been billed without a verdict, where the ledger is the run's own.
-    doubtful: DoubtfulRequests,
     /// The most calls whose answers earlier runs have lost, which nobody had counted at the start.
     lost_calls: u32,
     /// The most calls whose answers a kill can lose now.
@@ -101,7 +96,6 @@ impl Database {
             scope,
             claims: None,
             new_fields: NewFields::default(),
-            doubtful: DoubtfulRequests::default(),
             durability: Durability::Synced,
             space: Space::Kept(None),
         }
@@ -168,18 +162,6 @@ impl Database {
         transaction.commit()
     }
 
-    /// What earlier runs of the run's own ledger have asked about without a verdict, so that it may have been billed.
-    ///
-    /// # Errors
-    /// Exit code 3: the ledger cannot be read.
-    pub(crate) fn doubtful(&mut self) -> Result<HashSet<ClaimedKey>> {
-        if !self.scope.own {
-            return Ok(HashSet::new());
-        }
-        { self.doubtful.all(&self.connection) }
-            .map_err(|error| errors::cannot_use(&self.path, "read", &error))
-    }
-
     /// Its files have been removed on purpose.
     pub(crate) fn expect_no_name(&mut self) {
         self.file_id = None;
@@ -229,12 +211,7 @@ impl Database {
                 claims.end_without_space(&work);
                 Vec::new()
             }
-            None => {
-                if self.scope.own {
-                    self.doubtful.handle(&transaction, work)?;
-                }
-                Vec::new()
-            }
+            None => Vec::new(),
         };
         let written = writer.put(&transaction, answers.into_iter())?;
         transaction.commit()?;
@@ -292,7 +269,6 @@ impl Database {
         };
         reserve.release();
         self.space = Space::InUse;
-        self.doubtful.rolled_back();
         if let Some(claims) = &mut self.claims {
             claims.rolled_back();
         }
@@ -434,7 +410,6 @@ impl Store for Database {
         self.space = Space::Kept(None);
         // If this fails, the next run searches for the limit itself.
         let _ = self.limits.record_last(&self.connection);
-        // If this fails, the next run takes requests that always fail for an outage, and waits.
         // If this fails, the next run counts calls that have ended.
         let _ = self.end_calls();
         // If this fails, others find out that the worker is gone.
@@ -467,7 +442,6 @@ impl Store for Database {
             all: answers::count_all(&self.connection).ok()?,
             others_paid: answer_blocks::any_paid_by_others(&self.connection, self.scope.context)
                 .ok()?,
-            has_doubt: doubtful::is_any(&self.connection).ok()?,
         })
     }
 }

@@ -15,7 +15,6 @@ pub(super) mod claims;
 pub(super) mod connect;
 pub(super) mod contexts;
 pub(super) mod database;
-mod doubtful;
 pub(super) mod errors;
 pub(super) mod failures;
 pub(super) mod found_answer;

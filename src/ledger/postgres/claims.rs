@@ -15,7 +15,7 @@ use super::fault::ServerFault;
 use super::schema::{DURABLE, NOW};
 use super::server::{Lane, Server};
 use super::stored::{self, COLUMNS, key_of};
-use crate::ledger::store::Release;
+use crate::ledger::request_key::RequestKey;
 use crate::ledger::stored_answer::StoredAnswer;
 
 /// What has become of a request that was to be claimed.
@@ -91,15 +91,9 @@ pub(super) struct Releases {
 
 impl Releases {
     /// Adds these.
-    pub(super) fn add(&mut self, releases: &[Release]) {
-        for Release { key, doubtful } in releases {
-            let list = if *doubtful {
-                &mut self.doubtful
-            } else {
-                &mut self.settled
-            };
-            list.push(key_of(&key.hash));
-        }
+    pub(super) fn add(&mut self, releases: &[RequestKey]) {
+        let keys = releases.iter().map(|key| key_of(&key.hash));
+        self.settled.extend(keys);
     }
 
     /// Adds those of others.

@@ -1,6 +1,5 @@
 //! A ledger on a server that is open for a run that has not started.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -184,7 +183,6 @@ impl OpenServer {
             earliest: self.run.earliest(),
             lookup: None,
             in_memory: false,
-            doubtful: HashSet::new(),
             counts_calls: false,
             double_bills: { self.run.name }.map(|_| self.run.maybe_billed_twice.unsigned_abs()),
             lease: Some(self.lease),

@@ -84,8 +84,7 @@ impl OpenLedger {
         settings: LedgerSettings,
         lock: Option<OutputLock>,
     ) -> Result<(Self, LedgerFacts)> {
-        let (mut ledger, mut facts) = Self::find(settings, lock)?;
-        facts.doubtful_requests = ledger.database.doubtful()?.len() as u64;
+        let (mut ledger, facts) = Self::find(settings, lock)?;
         // What is paid for must have a place.
         ledger.database.keep_space(ledger.in_flight)?;
         Ok((ledger, facts))
@@ -248,7 +247,6 @@ impl OpenLedger {
             hasher: self.lookups.hasher,
             lookup: Some(lookup),
             in_memory: self.claim.is_scratch(),
-            doubtful: self.database.doubtful()?,
             counts_calls: self.claim.is_own(),
             double_bills: self
                 .has_output
@@ -357,7 +355,6 @@ impl Contents {
             replaced_answers: earlier.filter(|_| plan.replaces),
             lacking_answers,
             known_limit: self.known_limit,
-            doubtful_requests: 0,
             lost_calls: plan.run.calls,
             asked_again: plan.run.maybe_billed_twice.into(),
             has_answers: self.has_answers && !plan.replaces,

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::HashSet;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -71,7 +70,6 @@ impl Observation {
             earliest: ledger.run().earliest(),
             lookup: Some(ledger.open_lookup().unwrap()),
             in_memory: false,
-            doubtful: HashSet::new(),
             counts_calls: false,
             double_bills: None,
             lease: None,

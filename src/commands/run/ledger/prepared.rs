@@ -266,10 +266,6 @@ fn finished(file: &Path, facts: &LedgerFacts) -> Error {
                 fields.join(", ")
             )
         });
-    let again = match facts.doubtful_requests.min(failed) {
-        0 => String::new(),
-        twice => format!(", of which up to {twice} may be billed a second time"),
-    };
     let fresh = match facts.replaced_answers {
         Some(EarlierAnswers { answers, .. }) => {
             format!(
@@ -282,7 +278,7 @@ fn finished(file: &Path, facts: &LedgerFacts) -> Error {
     };
     Error::usage(format!("`{}` already exists", file.display()))
         .detail(format!(
-            "`--retry-failed` sends only the rows without a verdict and keeps all others ({retry}{again}){}",
+            "`--retry-failed` sends only the rows without a verdict and keeps all others ({retry}){}",
             lacking.unwrap_or_default()
         ))
         .detail(format!("`--overwrite` starts a new run, which {fresh}"))
