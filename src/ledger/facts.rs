@@ -33,8 +33,6 @@ pub(crate) struct LedgerFacts {
     pub(crate) known_limit: Option<KnownLimit>,
     /// The most calls whose answers an earlier run has lost when it was killed, where the ledger is the run's own.
     pub(crate) lost_calls: u32,
-    /// Rows that may be billed twice, as earlier starts of the run have counted that were killed before their summary.
-    pub(crate) asked_again: u64,
     /// Whether it has answers of this address and service ID, which the run does not replace.
     pub(crate) has_answers: bool,
     /// The addresses whose answers it has, if it has none of this address and service ID.

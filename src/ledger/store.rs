@@ -10,7 +10,6 @@ use super::lookup_result::{AnsweredIn, LookupResult};
 use super::request_key::RequestKey;
 use super::sealed_failure::SealedFailure;
 use crate::base::error::Error;
-use crate::telemetry::event::DoubleBills;
 use crate::verdict::Answer;
 
 /// What became of a request, to be stored.
@@ -52,10 +51,6 @@ pub(crate) enum ClaimResult {
     Taken,
 }
 
-/// The most calls whose answers a kill can lose, from the start of a run that has a ledger of its own: more are recorded when
-/// half of them are out.
-pub(crate) const CALLS_AT_START: u32 = 16;
-
 /// What is done in one transaction.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Work<'a> {
@@ -65,10 +60,6 @@ pub(crate) struct Work<'a> {
     pub(crate) releases: &'a [RequestKey],
     /// After all that, these are looked up again, and claimed if nothing is known.
     pub(crate) claims: &'a [ClaimRequest],
-    /// The most calls whose answers a kill can lose from now on, if that has grown.
-    pub(crate) calls: Option<u32>,
-    /// What the summary would count as perhaps billed twice, if that has grown.
-    pub(crate) double_bills: Option<DoubleBills>,
 }
 
 /// What the renewal of a lease meant.

@@ -24,7 +24,6 @@ use super::store::{
     AnswerCounts, ClaimRequest, ClaimResult, Contact, Payload, Record, RunEnd, Store, Work,
 };
 use crate::base::error::{Error, Result};
-use crate::telemetry::event::DoubleBills;
 
 /// How long after a store was found not to answer it is asked again: at first, and at most. A short blip costs little, and
 /// many workers do not storm a server that has just come back.
@@ -45,10 +44,6 @@ pub(super) enum Pending {
     },
     /// A claim that ends without a record.
     Release(RequestKey),
-    /// The most calls whose answers a kill can lose from now on.
-    Calls(u32),
-    /// What the summary would count as perhaps billed twice from now on.
-    DoubleBills(DoubleBills),
 }
 
 /// What claims led to.
@@ -176,8 +171,6 @@ struct ReceivedGroup {
     records: Vec<Record>,
     recorded: Vec<oneshot::Sender<Result<Payload>>>,
     releases: Vec<RequestKey>,
-    calls: Option<u32>,
-    double_bills: Option<DoubleBills>,
     claims: Vec<ClaimRequest>,
     /// How many of the claims belong together, and who waits for them.
     claimed: Vec<(usize, oneshot::Sender<Result<Claimed>>)>,
@@ -201,8 +194,6 @@ impl ReceivedGroup {
                     group.claims.extend(requests);
                 }
                 Pending::Release(key) => group.releases.push(key),
-                Pending::Calls(calls) => group.calls = Some(calls),
-                Pending::DoubleBills(rows) => group.double_bills = Some(rows),
             }
         }
         group
@@ -213,8 +204,6 @@ impl ReceivedGroup {
             records: &self.records,
             releases: &self.releases,
             claims: &self.claims,
-            calls: self.calls,
-            double_bills: self.double_bills,
         }
     }
 

@@ -3,7 +3,7 @@
 //! A thread of its own writes (`write_thread`), and each answer's call waits until the answer is durable. In a ledger that
 //! runs share, requests are claimed the same way before they are called for, so that no two runs pay for one.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -21,10 +21,9 @@ use super::lookup_result::{AnsweredIn, KnownOutcome, LookupResult};
 use super::packed::Fingerprint;
 use super::request_key::{RequestHasher, RequestKey};
 use super::sealed_failure::SealedFailure;
-use super::store::{CALLS_AT_START, ClaimRequest, Payload, Record, RunEnd, Store};
+use super::store::{ClaimRequest, Payload, Record, RunEnd, Store};
 use super::write_thread::{Claimed, EndingThread, Notes, Pending, WriteThread, thread_end};
 use crate::base::error::{Error, Result};
-use crate::telemetry::event::DoubleBills;
 use crate::telemetry::pace::Limit;
 use crate::verdict::{Answer, Failure};
 
@@ -40,10 +39,6 @@ pub struct LedgerWriter {
     in_memory: Option<RefCell<AnswerMemory>>,
     /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
     earliest: i64,
-    /// The most calls whose answers a kill can lose, as it is recorded; `None` where claims say which these are.
-    calls: Option<Cell<u32>>,
-    /// What is kept of the rows that may be billed twice; `None` where no later run could say so.
-    double_bills: Option<Cell<DoubleBills>>,
     pending: Sender<Pending>,
     notes: Arc<Notes>,
     /// The lease; `None` where no other run writes to the ledger.
@@ -61,11 +56,6 @@ pub(super) struct WriterSettings {
     pub(super) lookup: Option<Lookup>,
     /// Whether nothing keeps the answers beyond the run.
     pub(super) in_memory: bool,
-    /// Whether the most calls are recorded whose answers a kill can lose.
-    pub(super) counts_calls: bool,
-    /// How many rows earlier starts of the run have left that may be billed twice; `None` if the run is not recognised by its
-    /// output.
-    pub(super) double_bills: Option<u64>,
     /// The lease that its claims need; `None` where no other run writes to the ledger.
     pub(super) lease: Option<LeaseTerms>,
     /// A group of so many records waits no longer.
@@ -84,8 +74,6 @@ impl LedgerWriter {
             earliest,
             lookup,
             in_memory,
-            counts_calls,
-            double_bills,
             lease,
             enough,
         } = settings;
@@ -109,13 +97,6 @@ impl LedgerWriter {
             failed: RefCell::default(),
             in_memory: in_memory.then(RefCell::default),
             earliest,
-            calls: counts_calls.then(|| Cell::new(CALLS_AT_START)),
-            double_bills: double_bills.map(|rows| {
-                Cell::new(DoubleBills {
-                    rows,
-                    ..DoubleBills::default()
-                })
-            }),
             pending: sender,
             notes,
             lease,
@@ -218,33 +199,6 @@ impl LedgerWriter {
         let _ = self
             .pending
             .send(Pending::Release(key), Urgency::WithAnswers);
-    }
-
-    /// So many calls are out, or have answers that are not durable yet. When that grows, it is recorded before it has doubled,
-    /// so that this hardly ever costs a sync.
-    pub(crate) fn calls_out(&self, calls: usize) {
-        let Some(recorded) = &self.calls else {
-            return;
-        };
-        let most = u32::try_from(calls).unwrap_or(u32::MAX).saturating_mul(2);
-        if most > recorded.get() {
-            let most = most.checked_next_power_of_two().unwrap_or(u32::MAX);
-            recorded.set(most);
-            // If the thread is gone, so is the run.
-            let _ = { &self.pending }.send(Pending::Calls(most), Urgency::WithAnswers);
-        }
-    }
-
-    /// What the summary would count as perhaps billed twice now. Kept for the summary of the next run, in case this one is killed:
-    /// once those rows are answered, nothing else tells.
-    pub(crate) fn keep_double_bills(&self, now: DoubleBills) {
-        if { &self.double_bills }
-            .as_ref()
-            .is_some_and(|kept| kept.replace(now) != now)
-        {
-            // If the thread is gone, so is the run.
-            let _ = { &self.pending }.send(Pending::DoubleBills(now), Urgency::WithAnswers);
-        }
     }
 
     /// What the claims of a worker are worth now; always held where no other run writes to the ledger.

@@ -14,7 +14,6 @@ use crate::row::RowNumber;
 use crate::service::{Class, Fault};
 use crate::telemetry::event::{CallEnd, Event, FailureClass, Next};
 use crate::telemetry::hub::Events;
-use crate::telemetry::stats::Stats;
 use crate::verdict::{Answer, DecisionPolicy, Reason, Verdict};
 
 /// Makes results durable, checks answers and reports what happened.
@@ -73,13 +72,6 @@ impl RowRecorder {
     pub(super) fn release(&self, call: &RowCall) {
         if let (Some(ledger), Some(key)) = (&self.ledger, call.key) {
             ledger.release(key);
-        }
-    }
-
-    /// Has the ledger keep how many rows may be billed twice, for the next summary if the run is killed.
-    pub(super) fn keep_double_bills(&self) {
-        if let Some(ledger) = &self.ledger {
-            ledger.keep_double_bills(self.events.with_stats(Stats::double_bills));
         }
     }
 

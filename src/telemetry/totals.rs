@@ -42,11 +42,7 @@ impl Stats {
     /// counted none.
     #[must_use]
     pub(crate) const fn maybe_billed(&self) -> u64 {
-        self.unknown_outcome
-            + self.unclear
-            + self.in_flight
-            + self.asked_by_killed_run()
-            + self.lost_before
+        self.unknown_outcome + self.unclear + self.in_flight + self.asked_by_killed_run()
     }
 
     /// Rows with a verdict that cost no call of their own.

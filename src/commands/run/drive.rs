@@ -15,7 +15,6 @@ use super::stop_signals::StopSignals;
 use super::threads::WhenBroken;
 use super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit, Result};
-use crate::ledger::LedgerFacts;
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
 use crate::pace::{CallBudget, GiveUpPolicy, PaceThread, RetryPolicy};
 use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
@@ -250,18 +249,10 @@ fn start_ledger(
         }
         None => (calls.gate, None),
     };
-    let LedgerFacts {
-        lost_calls,
-        asked_again: rows,
-        is_own: at_most,
-        ..
-    } = ledger.facts;
+    let lost_calls = ledger.facts.lost_calls;
     let (ledger, writer) = ledger.start()?;
     if lost_calls > 0 {
         events.emit(Event::CallsLost(lost_calls));
-    }
-    if rows > 0 {
-        events.emit(Event::AskedAgain { rows, at_most });
     }
     let recorder = RowRecorder::new(writer, calls.policy, events.clone(), &calls.captured);
     let caller = Caller::new(calls.client, gate, fields);

@@ -28,8 +28,8 @@ use crate::ledger::clock::millis;
 use crate::ledger::file;
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::store::{
-    AnswerCounts, CALLS_AT_START, ClaimResult, Contact, FinishedRun, LeaseRenewal, Payload, Record,
-    RunEnd, Store, Work,
+    AnswerCounts, ClaimResult, Contact, FinishedRun, LeaseRenewal, Payload, Record, RunEnd, Store,
+    Work,
 };
 use crate::raw_json::Pointer;
 
@@ -43,12 +43,6 @@ pub(crate) struct Database {
     /// What is claimed; `None` where no other run writes to the ledger.
     claims: Option<SharedClaims>,
     new_fields: NewFields,
-    /// The most calls whose answers earlier runs have lost, which nobody had counted at the start.
-    lost_calls: u32,
-    /// The most calls whose answers a kill can lose now.
-    calls: u32,
-    /// The rows that were counted for those lost calls since the start.
-    counted: u32,
     /// What commits promise now, where they do not all promise the same.
     durability: Durability,
     space: Space,
@@ -90,9 +84,6 @@ impl Database {
             file_id: FileId::at(&path),
             path,
             limits: LimitRecorder::new(scope.context, scope.checksums),
-            lost_calls: scope.run.calls,
-            calls: 0,
-            counted: 0,
             scope,
             claims: None,
             new_fields: NewFields::default(),
@@ -132,18 +123,22 @@ impl Database {
         Ok(())
     }
 
-    /// Records that the run is under way; with `replaces`, that it uses none of the answers that are there. Returns the run
-    /// as it is recorded.
+    /// Records that the run is under way, with so many calls in flight at most; with `replaces`, that it uses none of the
+    /// answers that are there. Returns the run as it is recorded.
     ///
     /// # Errors
     /// Exit code 3: the ledger cannot be written.
-    pub(crate) fn start_run(&mut self, replaces: bool) -> Result<RunRecord> {
-        self.record_run(replaces)
+    pub(crate) fn start_run(
+        &mut self,
+        replaces: bool,
+        in_flight: NonZeroUsize,
+    ) -> Result<RunRecord> {
+        self.record_run(replaces, in_flight)
             .map_err(|error| errors::cannot_use(&self.path, "write", &error))?;
         Ok(self.scope.run)
     }
 
-    fn record_run(&mut self, replaces: bool) -> rusqlite::Result<()> {
+    fn record_run(&mut self, replaces: bool, in_flight: NonZeroUsize) -> rusqlite::Result<()> {
         let WriteScope {
             checksums,
             run,
@@ -155,8 +150,9 @@ impl Database {
             run.replace_leftover(&transaction, millis(SystemTime::now()))?;
         }
         if *own {
-            self.calls = CALLS_AT_START;
-            run.calls = self.lost_calls.saturating_add(self.calls);
+            // As many answers as there are calls in flight may be on their way to the disk.
+            let most = in_flight.get().saturating_mul(2);
+            run.calls = u32::try_from(most).unwrap_or(u32::MAX);
         }
         run.record(&transaction, *checksums)?;
         transaction.commit()
@@ -169,7 +165,6 @@ impl Database {
 
     fn write_group(&mut self, work: Work<'_>) -> rusqlite::Result<Vec<ClaimResult>> {
         self.promise(&work)?;
-        self.take_counts(&work);
         let answers = self.answers_of(work.records)?;
         let WriteScope {
             checksums,
@@ -181,9 +176,6 @@ impl Database {
         } = &mut self.scope;
         let transaction = writing(&self.connection)?;
         self.limits.record(&transaction)?;
-        if work.calls.is_some() || work.double_bills.is_some() {
-            run.record_stop(&transaction, *checksums)?;
-        }
         if !answers.is_empty() {
             run.drop_leftover(&transaction, *checksums, *context)?;
         }
@@ -220,19 +212,6 @@ impl Database {
         }
         writer.committed(&self.connection, &written)?;
         Ok(claimed)
-    }
-
-    /// Takes over what has grown of the run's counts.
-    fn take_counts(&mut self, work: &Work<'_>) {
-        let count = |rows| u32::try_from(rows).unwrap_or(u32::MAX);
-        let run = &mut self.scope.run;
-        self.calls = work.calls.unwrap_or(self.calls);
-        if let Some(now) = work.double_bills {
-            self.counted = count(now.for_lost_calls);
-            run.maybe_billed_twice = count(now.rows);
-        }
-        let lost = self.lost_calls.saturating_sub(self.counted);
-        run.calls = lost.saturating_add(self.calls);
     }
 
     /// The answers among records, each with the number of its list of fields.
@@ -329,16 +308,15 @@ impl Database {
             return Ok(());
         }
         let transaction = writing(&self.connection)?;
-        run.calls = self.lost_calls.saturating_sub(self.counted);
+        run.calls = 0;
         run.record_stop(&transaction, *checksums)?;
         transaction.commit()
     }
 
-    /// The run can be continued. Its summary says what may be billed twice.
+    /// The run can be continued.
     fn stop_run(&mut self, only_failed: bool) -> rusqlite::Result<()> {
         let WriteScope { checksums, run, .. } = &mut self.scope;
         let transaction = writing(&self.connection)?;
-        run.maybe_billed_twice = 0;
         run.only_failed = only_failed;
         run.record_stop(&transaction, *checksums)?;
         transaction.commit()
@@ -426,9 +404,7 @@ impl Store for Database {
         let _ = match end {
             RunEnd::Finished(finished) => self.end_run(finished),
             RunEnd::WithoutSomeInputs => self.stop_run(true),
-            RunEnd::Stopped if self.scope.own || self.scope.run.maybe_billed_twice > 0 => {
-                self.stop_run(false)
-            }
+            RunEnd::Stopped if self.scope.own => self.stop_run(false),
             RunEnd::Stopped => Ok(()),
         };
     }

@@ -66,10 +66,8 @@ const SCHEMA: &str = "
         -- At its end: the rows that had been asked about and had no verdict, and those that had not.
         finished INTEGER,
         unsent INTEGER NOT NULL,
-        -- In the ledger of one run: the most calls whose answers a kill can lose now; 0 once the run has ended.
+        -- In the ledger of one run: the most calls whose answers a kill can lose; 0 once the run has ended.
         calls INTEGER NOT NULL,
-        -- Rows perhaps billed twice that no summary has counted.
-        maybe_billed_twice INTEGER NOT NULL,
         -- Whether only failed rows are left of the inputs that could be used, as others could not be.
         only_failed INTEGER NOT NULL,
         checksum INTEGER NOT NULL

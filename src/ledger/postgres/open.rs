@@ -92,7 +92,6 @@ impl OpenServer {
                 place: Some(url.clone().into()),
                 previous_run: stopped.map_or(PreviousRun::None, |_| PreviousRun::Stopped),
                 continues: stopped.is_some(),
-                asked_again: run.maybe_billed_twice.unsigned_abs(),
                 lacking_answers: lacking,
                 has_answers: sources::has_answers(&server, context)?,
                 other_accounts,
@@ -183,8 +182,6 @@ impl OpenServer {
             earliest: self.run.earliest(),
             lookup: None,
             in_memory: false,
-            counts_calls: false,
-            double_bills: { self.run.name }.map(|_| self.run.maybe_billed_twice.unsigned_abs()),
             lease: Some(self.lease),
             // Half of the answers gather while the other calls are out.
             enough: self.in_flight / 2,

@@ -35,7 +35,6 @@ use crate::ledger::store::{
     Work,
 };
 use crate::raw_json::Pointer;
-use crate::telemetry::event::DoubleBills;
 use crate::telemetry::pace::Limit;
 
 /// How long a run that reached the end of its input waits for a server that is away, so that its answers are there for
@@ -295,9 +294,6 @@ impl ServerStore {
 impl Store for ServerStore {
     fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
         self.releases.add(work.releases);
-        if let Some(DoubleBills { rows, .. }) = work.double_bills {
-            self.scope.run.maybe_billed_twice = i64::try_from(rows).unwrap_or(i64::MAX);
-        }
         for Record { key, payload, .. } in work.records {
             match payload {
                 Payload::Answer(_) => self.scope.own.insert(key),

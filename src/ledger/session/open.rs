@@ -54,8 +54,6 @@ pub struct OpenLedger {
     plan: RunPlan,
     /// Whether there are answers, of whatever run.
     any: bool,
-    /// Whether the next run to the same output can say what this one has counted.
-    has_output: bool,
     lookups: ReadScope,
     fields: FieldsToKeep,
     in_flight: NonZeroUsize,
@@ -146,7 +144,6 @@ impl OpenLedger {
             },
             plan,
             any: contents.any,
-            has_output: settings.output.is_some() && !claim.is_scratch(),
             fields: to_keep,
             in_flight: settings.in_flight,
             longest_call: settings.longest_call,
@@ -232,7 +229,9 @@ impl OpenLedger {
         mut self,
         store: impl FnOnce(Database) -> S,
     ) -> Result<(RunningLedger, LedgerWriter)> {
-        self.lookups.run = self.database.start_run(self.plan.replaces)?;
+        self.lookups.run = self
+            .database
+            .start_run(self.plan.replaces, self.in_flight)?;
         let lookup = self.open_lookup()?;
         if self.claim.remove_scratch() {
             self.database.expect_no_name();
@@ -247,10 +246,6 @@ impl OpenLedger {
             hasher: self.lookups.hasher,
             lookup: Some(lookup),
             in_memory: self.claim.is_scratch(),
-            counts_calls: self.claim.is_own(),
-            double_bills: self
-                .has_output
-                .then(|| self.plan.run.maybe_billed_twice.into()),
             lease,
             // Three quarters of the answers gather while other calls are out: with half of them a run needs up to a fifth more
             // syncs, and with all of them calls would have to wait during each sync.
@@ -356,7 +351,6 @@ impl Contents {
             lacking_answers,
             known_limit: self.known_limit,
             lost_calls: plan.run.calls,
-            asked_again: plan.run.maybe_billed_twice.into(),
             has_answers: self.has_answers && !plan.replaces,
             other_accounts: self.other_accounts,
             brought_in: 0,
@@ -369,7 +363,10 @@ impl Contents {
 impl OpenLedger {
     /// The database of a run that has started on a ledger that others share, without its thread.
     pub(in crate::ledger) fn into_database(mut self) -> Database {
-        self.lookups.run = self.database.start_run(self.plan.replaces).unwrap();
+        self.lookups.run = self
+            .database
+            .start_run(self.plan.replaces, self.in_flight)
+            .unwrap();
         let LeaseTerms { length, .. } = LeaseTerms::for_calls_of(self.longest_call);
         self.database.share(&self.lookups, length).unwrap();
         self.new_file.keep();

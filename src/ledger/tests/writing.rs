@@ -70,8 +70,6 @@ impl Observation {
             earliest: ledger.run().earliest(),
             lookup: Some(ledger.open_lookup().unwrap()),
             in_memory: false,
-            counts_calls: false,
-            double_bills: None,
             lease: None,
             enough: 8,
         };

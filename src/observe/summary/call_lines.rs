@@ -120,14 +120,14 @@ fn outages(run: &RunSummary<'_>) -> Vec<String> {
 /// Calls that may have cost more than they brought.
 fn doubtful_bills(stats: &Stats) -> Vec<String> {
     let mut lines = Vec::new();
-    let taken_over = stats.taken_over + stats.asked_again - stats.lost_before;
+    let taken_over = stats.taken_over;
     if taken_over > 0 {
         lines.push(format!(
             "{} may have been billed twice: an earlier run may have made the same call, and got no verdict",
             counted(taken_over, "row")
         ));
     }
-    let killed = stats.asked_by_killed_run() + stats.lost_before;
+    let killed = stats.asked_by_killed_run();
     if killed > 0 {
         lines.push(format!(
             "up to {} may have been billed twice: an earlier run was killed while it asked about {}",

@@ -200,11 +200,6 @@ impl Gate {
         Ok((Self { pacer, ..self }, thread))
     }
 
-    /// How many calls are in flight or have answers that are not durable yet, at most.
-    pub(crate) fn undurable(&self) -> usize {
-        most_undurable(&self.limits).saturating_sub(self.undurable.available_permits())
-    }
-
     /// Whether the service has shown that it does its work. Until then one row is tried at a time (the canary): with a wrong
     /// key, or a service that is down, not every row may be sent.
     #[must_use]

@@ -61,7 +61,7 @@ fn replaced_scores_are_removed_when_they_are_old() {
     for (user, at) in replaced {
         let key = keys.key(&body(user.try_into().unwrap())).hash;
         raw.execute(
-            "INSERT INTO runs VALUES (?1, ?2, ?3, 0, 0, NULL, 0, 0, 0, 0, 0)",
+            "INSERT INTO runs VALUES (?1, ?2, ?3, 0, 0, NULL, 0, 0, 0, 0)",
             params![user, key, at],
         )
         .unwrap();
