@@ -1,5 +1,5 @@
 //! What every other module may use: errors, standard error, secrets, exact decimals and amounts of money, encodings, numbers as
-//! people read them, how many rows may be bad, UUIDs of requests, files that the program creates, recognising a file or a
+//! people read them, how many rows may be bad, files that the program creates, recognising a file or a
 //! database, and the directory of a file.
 //!
 //! Nothing here knows about rows, calls or the service.
@@ -14,7 +14,6 @@ pub(crate) mod error;
 pub(crate) mod file_id;
 pub(crate) mod money;
 pub(crate) mod own_file;
-pub(crate) mod request_uuid;
 pub(crate) mod rlimit;
 pub(crate) mod secret;
 pub(crate) mod share;

@@ -247,7 +247,6 @@ impl RunArgs {
         self.price.check(sources)?;
         let plan = self.service.plan()?;
         let pace = self.pace();
-        let idempotency = self.service.idempotency()?;
         let (columns, captured) = self.columns.added()?;
         let choice = self.policy.choice(sources, "/summary/risk_level")?;
         let (policy, captured) = choice.of_answers(captured)?;
@@ -295,7 +294,6 @@ impl RunArgs {
                 call: self.timeout,
                 connect: self.connect_timeout,
             },
-            idempotency,
             plan,
             pace,
             budget,

@@ -11,9 +11,7 @@ use super::choices::PlanArg;
 use super::values;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
-use crate::sandbox::{
-    FaultKind, Faults, RateLimit, RecognisedHeader, SandboxPlan, SandboxSettings, parse_fault,
-};
+use crate::sandbox::{FaultKind, Faults, RateLimit, SandboxPlan, SandboxSettings, parse_fault};
 
 #[derive(Debug, Args)]
 pub(super) struct SandboxArgs {
@@ -45,9 +43,6 @@ pub(super) struct SandboxArgs {
     /// What the header `Retry-After` of a 429 says [default: no such header]
     #[arg(long, value_name = "SECONDS", requires = "rate_limit")]
     retry_after: Option<u64>,
-    /// Recognise requests by the UUID in this header: a repeated one gets the same answer and is billed once
-    #[arg(long, value_name = "NAME")]
-    idempotency_header: Option<RecognisedHeader>,
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
@@ -83,7 +78,6 @@ impl SandboxArgs {
             jitter: self.jitter,
             faults,
             rate_limit: self.rate_limit.map(limit),
-            recognises_by: self.idempotency_header,
             seed: self.seed,
         })
     }

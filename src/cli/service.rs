@@ -9,7 +9,7 @@ use super::key;
 use super::sources::Sources;
 use crate::base::error::Result;
 use crate::config::{KeySource, RealService, ServiceConfig};
-use crate::service::{IdempotencyHeader, Plan, Proxy};
+use crate::service::{Plan, Proxy};
 
 // A doc comment would be taken for the help of `run`.
 #[derive(Debug, Args)]
@@ -26,12 +26,6 @@ pub(super) struct ServiceArgs {
     /// Trust one more certificate (PEM): a company's own authority, or the service's own certificate
     #[arg(long, value_name = "FILE", help_heading = SERVICE)]
     ca_file: Option<PathBuf>,
-    /// Send a UUID in this header that is the same for every attempt of a request. Only for a service that promises to
-    /// process and bill a request with the same UUID once
-    ///
-    /// A call without an answer is then safe to repeat: it is retried like any other, and --resend-unknown does not apply.
-    #[arg(long, value_name = "NAME", conflicts_with = "resend_unknown", help_heading = SERVICE)]
-    idempotency_header: Option<String>,
 }
 
 impl ServiceArgs {
@@ -41,15 +35,6 @@ impl ServiceArgs {
     /// A flag of the paid plan with the free one.
     pub(super) fn plan(&self) -> Result<Plan> {
         self.account.plan()
-    }
-
-    /// The header by which the service recognises a request, if it does.
-    ///
-    /// # Errors
-    /// It is not a header, or has another meaning.
-    pub(super) fn idempotency(&self) -> Result<Option<IdempotencyHeader>> {
-        let name = self.idempotency_header.as_deref();
-        name.map(IdempotencyHeader::new).transpose()
     }
 
     /// The service, with everything that a call needs.

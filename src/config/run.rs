@@ -13,7 +13,7 @@ use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::service::{Endpoint, IdempotencyHeader, KeyFile, Plan, Proxy, ServiceId};
+use crate::service::{Endpoint, KeyFile, Plan, Proxy, ServiceId};
 use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::verdict::DecisionPolicy;
 
@@ -28,8 +28,6 @@ pub(crate) struct RunConfig {
     pub(crate) service: ServiceConfig,
     /// How long the client waits for it.
     pub(crate) timeouts: TimeoutConfig,
-    /// The header by which the service recognises a request that is sent again; `None` if it does not.
-    pub(crate) idempotency: Option<IdempotencyHeader>,
     /// The plan, with its flags.
     pub(crate) plan: Plan,
     /// When calls are made.

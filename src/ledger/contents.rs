@@ -38,8 +38,6 @@ pub(crate) struct EndpointStats {
     pub(crate) younger: [u64; AGES.len()],
     /// The limits that runs found, at most one for each service ID.
     pub(crate) limits: Vec<KnownLimit>,
-    /// About how many users it failed while it answered others.
-    pub(crate) failing: u64,
 }
 
 impl EndpointStats {

@@ -1,13 +1,11 @@
 //! What a run learns of a ledger when it opens it, wherever that is. Nothing is opened here.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 use super::db::captures::LackingAnswers;
 use super::db::runs::PreviousRun;
 use super::known_limit::KnownLimit;
-use super::request_key::RequestKey;
 
 /// What is known of a ledger that is open for a run. The default is that of a run without one.
 #[derive(Debug, Default)]
@@ -33,14 +31,8 @@ pub(crate) struct LedgerFacts {
     pub(crate) lacking_answers: Option<LackingAnswers>,
     /// The limit that an earlier run found, unless that was too long ago.
     pub(crate) known_limit: Option<KnownLimit>,
-    /// Requests that the service failed on in earlier runs while it answered others.
-    pub(crate) failing_requests: HashSet<RequestKey>,
-    /// Requests of earlier runs, where the ledger is the run's own, that may have been billed without a verdict.
-    pub(crate) doubtful_requests: u64,
     /// The most calls whose answers an earlier run has lost when it was killed, where the ledger is the run's own.
     pub(crate) lost_calls: u32,
-    /// Rows that may be billed twice, as earlier starts of the run have counted that were killed before their summary.
-    pub(crate) asked_again: u64,
     /// Whether it has answers of this address and service ID, which the run does not replace.
     pub(crate) has_answers: bool,
     /// The addresses whose answers it has, if it has none of this address and service ID.

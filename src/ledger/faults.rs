@@ -7,7 +7,6 @@ use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 
 use super::known_limit::KnownLimit;
-use super::request_key::RequestKey;
 use super::store::{AnswerCounts, ClaimResult, LeaseRenewal, RunEnd, Store, Work};
 
 /// When and how storing answers or looking them up fails.
@@ -74,10 +73,6 @@ impl<S: Store> Store for FailingStore<S> {
         self.store.set_limit(latest);
     }
 
-    fn add_failing(&mut self, keys: Vec<RequestKey>) {
-        self.store.add_failing(keys);
-    }
-
     fn leave(&mut self, end: RunEnd) {
         self.store.leave(end);
     }
@@ -135,8 +130,6 @@ impl Store for HangingStore {
     }
 
     fn set_limit(&mut self, _: KnownLimit) {}
-
-    fn add_failing(&mut self, _: Vec<RequestKey>) {}
 
     fn leave(&mut self, _: RunEnd) {}
 

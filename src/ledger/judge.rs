@@ -99,7 +99,6 @@ impl AnswerJudge {
             known,
             old,
             unusable: from_the_future.then_some(Unusable::FromTheFuture),
-            expired: (stored.at >= started && stored.at < not_before).then_some(stored.at),
         }))
     }
 

@@ -13,9 +13,6 @@ pub struct LookupResult {
     pub(crate) old: Option<Score>,
     /// Why an existing answer is not used, if no setting asks for that.
     pub(crate) unusable: Option<Unusable>,
-    /// When the answer arrived that this run got before it was stopped and no longer uses, because of `--max-age` or
-    /// `--fresh`; in milliseconds since 1970.
-    pub(crate) expired: Option<i64>,
 }
 
 impl LookupResult {

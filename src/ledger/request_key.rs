@@ -55,28 +55,10 @@ impl RequestKey {
         // No file has that many rows.
         i64::try_from(self.row).unwrap_or(i64::MAX)
     }
-
-    /// Some key, for tests.
-    #[cfg(test)]
-    pub(crate) const fn some(number: u8) -> Self {
-        Self {
-            hash: [number; 16],
-            row: 0,
-        }
-    }
 }
 
 /// A table by request. The keys are keyed hashes, so nobody can choose them.
 pub(crate) type ByRequest<T> = HashMap<RequestKey, T, FixedState>;
-
-/// Names a run, over all its stops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RunId {
-    /// A hash of its output.
-    pub(super) name: KeyHash,
-    /// When it started, in milliseconds since 1970.
-    pub(super) started: i64,
-}
 
 /// Makes the keys of one service and one service ID within one ledger.
 #[derive(Clone)]
@@ -158,29 +140,6 @@ impl RequestHasher {
         for (byte, noise) in text.iter_mut().zip(noise) {
             *byte ^= noise;
         }
-    }
-
-    /// The hash that becomes the UUID of a request: of this run, and in place of an answer of this time, if there is one.
-    pub(super) fn uuid(
-        &self,
-        key: &RequestKey,
-        run: Option<&RunId>,
-        expired: Option<i64>,
-    ) -> KeyHash {
-        let mut hasher = blake3::Hasher::new_keyed(&self.context);
-        // The prefix keeps this apart from a key's hash, as a body starts with a brace. All that follows has a fixed length,
-        // up to the parts that may be absent, which have a mark before them.
-        hasher.update(b"uuid");
-        hasher.update(&key.hash);
-        hasher.update(&key.row.to_le_bytes());
-        if let Some(RunId { name, started }) = run {
-            hasher.update(b"r").update(name);
-            hasher.update(&started.to_le_bytes());
-        }
-        if let Some(expired) = expired {
-            hasher.update(b"e").update(&expired.to_le_bytes());
-        }
-        half(hasher.finalize().as_bytes())
     }
 
     fn hash(&self, bytes: &[u8]) -> KeyHash {

@@ -10,7 +10,6 @@ use super::lookup_result::{AnsweredIn, LookupResult};
 use super::request_key::RequestKey;
 use super::sealed_failure::SealedFailure;
 use crate::base::error::Error;
-use crate::telemetry::event::DoubleBills;
 use crate::verdict::Answer;
 
 /// What became of a request, to be stored.
@@ -38,15 +37,6 @@ pub(crate) struct ClaimRequest {
     pub(crate) body: Bytes,
 }
 
-/// A claim that ends without an answer: another run may ask.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Release {
-    /// Names the request.
-    pub(crate) key: RequestKey,
-    /// Whether it may have been billed all the same: then the next one that asks counts it, in this run or in another.
-    pub(crate) doubtful: bool,
-}
-
 /// What a claim led to.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ClaimResult {
@@ -61,23 +51,15 @@ pub(crate) enum ClaimResult {
     Taken,
 }
 
-/// The most calls whose answers a kill can lose, from the start of a run that has a ledger of its own: more are recorded when
-/// half of them are out.
-pub(crate) const CALLS_AT_START: u32 = 16;
-
 /// What is done in one transaction.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Work<'a> {
     /// What becomes durable. The claims of these requests end.
     pub(crate) records: &'a [Record],
     /// Claims of requests that were not called for, or got no answer, end as well.
-    pub(crate) releases: &'a [Release],
+    pub(crate) releases: &'a [RequestKey],
     /// After all that, these are looked up again, and claimed if nothing is known.
     pub(crate) claims: &'a [ClaimRequest],
-    /// The most calls whose answers a kill can lose from now on, if that has grown.
-    pub(crate) calls: Option<u32>,
-    /// What the summary would count as perhaps billed twice, if that has grown.
-    pub(crate) double_bills: Option<DoubleBills>,
 }
 
 /// What the renewal of a lease meant.
@@ -133,8 +115,6 @@ pub(crate) struct AnswerCounts {
     pub(crate) all: u64,
     /// Whether some of another address or service ID were paid for.
     pub(crate) others_paid: bool,
-    /// Whether requests are known beside them that may have been billed without an answer.
-    pub(crate) has_doubt: bool,
 }
 
 /// Where a run's answers are stored, and what it is about to call for is claimed, if other runs write there as well. Only
@@ -155,9 +135,6 @@ pub(crate) trait Store: Send {
 
     /// The service has shown another limit, or that there is none; stored with the next group or at the end.
     fn set_limit(&mut self, latest: KnownLimit);
-
-    /// The service has failed on these requests; stored with the next group or at the end.
-    fn add_failing(&mut self, keys: Vec<RequestKey>);
 
     /// No more rows come: the worker leaves, with all its claims. How the run has ended is not recorded yet, so that a run
     /// that is killed before its files are written is one to continue.

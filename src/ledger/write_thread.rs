@@ -16,11 +16,8 @@ use super::group_commit::Receiver;
 use super::known_limit::KnownLimit;
 use super::lease::{Lease, WorkerNumber};
 use super::request_key::RequestKey;
-use super::store::{
-    AnswerCounts, ClaimRequest, ClaimResult, Payload, Record, Release, RunEnd, Store, Work,
-};
+use super::store::{AnswerCounts, ClaimRequest, ClaimResult, Payload, Record, RunEnd, Store, Work};
 use crate::base::error::{Error, Result};
-use crate::telemetry::event::DoubleBills;
 
 /// What waits for the ledger's thread.
 pub(super) enum Pending {
@@ -35,11 +32,7 @@ pub(super) enum Pending {
         done: oneshot::Sender<Result<Claimed>>,
     },
     /// A claim that ends without a record.
-    Release(Release),
-    /// The most calls whose answers a kill can lose from now on.
-    Calls(u32),
-    /// What the summary would count as perhaps billed twice from now on.
-    DoubleBills(DoubleBills),
+    Release(RequestKey),
 }
 
 /// What claims led to.
@@ -59,7 +52,6 @@ pub(super) struct Notes(Mutex<NewNotes>);
 #[derive(Default)]
 pub(super) struct NewNotes {
     pub(super) limit: Option<KnownLimit>,
-    pub(super) failing: Vec<RequestKey>,
     pub(super) end: RunEnd,
     /// The other way: why the run must stop, although what it stores is still kept.
     pub(super) given_up: Option<Error>,
@@ -144,9 +136,7 @@ impl EndingThread {
 struct ReceivedGroup {
     records: Vec<Record>,
     recorded: Vec<oneshot::Sender<Result<Payload>>>,
-    releases: Vec<Release>,
-    calls: Option<u32>,
-    double_bills: Option<DoubleBills>,
+    releases: Vec<RequestKey>,
     claims: Vec<ClaimRequest>,
     /// How many of the claims belong together, and who waits for them.
     claimed: Vec<(usize, oneshot::Sender<Result<Claimed>>)>,
@@ -169,9 +159,7 @@ impl ReceivedGroup {
                     group.claimed.push((requests.len(), done));
                     group.claims.extend(requests);
                 }
-                Pending::Release(release) => group.releases.push(release),
-                Pending::Calls(calls) => group.calls = Some(calls),
-                Pending::DoubleBills(rows) => group.double_bills = Some(rows),
+                Pending::Release(key) => group.releases.push(key),
             }
         }
         group
@@ -182,8 +170,6 @@ impl ReceivedGroup {
             records: &self.records,
             releases: &self.releases,
             claims: &self.claims,
-            calls: self.calls,
-            double_bills: self.double_bills,
         }
     }
 
@@ -303,15 +289,9 @@ impl<S: Store> WriteThread<S> {
 
     /// Passes new notes on to the store. How the run ended stays a note until the end: claims may still be given back.
     fn pass_on_notes(&mut self) {
-        let (limit, failing) = {
-            let mut notes = self.notes.lock();
-            (notes.limit.take(), std::mem::take(&mut notes.failing))
-        };
+        let limit = self.notes.lock().limit.take();
         if let Some(limit) = limit {
             self.store.set_limit(limit);
-        }
-        if !failing.is_empty() {
-            self.store.add_failing(failing);
         }
     }
 }

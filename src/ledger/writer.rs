@@ -3,8 +3,7 @@
 //! A thread of its own writes (`write_thread`), and each answer's call waits until the answer is durable. In a ledger that
 //! runs share, requests are claimed the same way before they are called for, so that no two runs pay for one.
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,27 +13,23 @@ use tokio::sync::oneshot;
 use super::answer_memory::AnswerMemory;
 use super::bloom_filter::BloomFilter;
 use super::clock::millis;
-use super::db::claim_rows::ClaimedKey;
 use super::group_commit::{Sender, Urgency, queue};
 use super::known_limit::KnownLimit;
 use super::lease::{Holding, Lease, LeaseTerms, WorkerNumber};
 use super::lookup::Lookup;
 use super::lookup_result::{AnsweredIn, KnownOutcome, LookupResult};
 use super::packed::Fingerprint;
-use super::request_key::{RequestHasher, RequestKey, RunId};
-use super::request_uuids::RequestUuids;
+use super::request_key::{RequestHasher, RequestKey};
 use super::sealed_failure::SealedFailure;
-use super::store::{CALLS_AT_START, ClaimRequest, Payload, Record, Release, RunEnd, Store};
+use super::store::{ClaimRequest, Payload, Record, RunEnd, Store};
 use super::write_thread::{Claimed, EndingThread, Notes, Pending, WriteThread, thread_end};
 use crate::base::error::{Error, Result};
-use crate::telemetry::event::DoubleBills;
 use crate::telemetry::pace::Limit;
 use crate::verdict::{Answer, Failure};
 
 /// Makes a run's answers durable, and finds those that arrived since a row was looked up.
 pub struct LedgerWriter {
     hasher: RequestHasher,
-    run: RunId,
     /// Looks requests up again just before their calls. Closed before the thread is released: of two connections that close
     /// at the same time, neither is the last one, and only the last one copies the log into the ledger.
     recheck: Option<RefCell<Lookup>>,
@@ -44,13 +39,6 @@ pub struct LedgerWriter {
     in_memory: Option<RefCell<AnswerMemory>>,
     /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
     earliest: i64,
-    /// What earlier runs have asked about without a verdict, until a call for it leaves no doubt; where no other run writes to
-    /// the ledger.
-    doubtful: RefCell<HashSet<ClaimedKey>>,
-    /// The most calls whose answers a kill can lose, as it is recorded; `None` where claims say which these are.
-    calls: Option<Cell<u32>>,
-    /// What is kept of the rows that may be billed twice; `None` where no later run could say so.
-    double_bills: Option<Cell<DoubleBills>>,
     pending: Sender<Pending>,
     notes: Arc<Notes>,
     /// The lease; `None` where no other run writes to the ledger.
@@ -62,20 +50,12 @@ pub(super) struct WriterSettings {
     /// The ledger's path, for messages.
     pub(super) path: PathBuf,
     pub(super) hasher: RequestHasher,
-    pub(super) run: RunId,
     /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
     pub(super) earliest: i64,
     /// Finds what arrived meanwhile before each call; `None` if each request is claimed, which finds it too.
     pub(super) lookup: Option<Lookup>,
     /// Whether nothing keeps the answers beyond the run.
     pub(super) in_memory: bool,
-    /// What earlier runs have asked about without a verdict, where no other run writes to the ledger.
-    pub(super) doubtful: HashSet<ClaimedKey>,
-    /// Whether the most calls are recorded whose answers a kill can lose.
-    pub(super) counts_calls: bool,
-    /// How many rows earlier starts of the run have left that may be billed twice; `None` if the run is not recognised by its
-    /// output.
-    pub(super) double_bills: Option<u64>,
     /// The lease that its claims need; `None` where no other run writes to the ledger.
     pub(super) lease: Option<LeaseTerms>,
     /// A group of so many records waits no longer.
@@ -91,13 +71,9 @@ impl LedgerWriter {
         let WriterSettings {
             path,
             hasher,
-            run,
             earliest,
             lookup,
             in_memory,
-            doubtful,
-            counts_calls,
-            double_bills,
             lease,
             enough,
         } = settings;
@@ -117,19 +93,10 @@ impl LedgerWriter {
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
         let writer = Self {
             hasher,
-            run,
             recheck: lookup.map(RefCell::new),
             failed: RefCell::default(),
             in_memory: in_memory.then(RefCell::default),
             earliest,
-            doubtful: RefCell::new(doubtful),
-            calls: counts_calls.then(|| Cell::new(CALLS_AT_START)),
-            double_bills: double_bills.map(|rows| {
-                Cell::new(DoubleBills {
-                    rows,
-                    ..DoubleBills::default()
-                })
-            }),
             pending: sender,
             notes,
             lease,
@@ -223,51 +190,15 @@ impl LedgerWriter {
         claimed.await.map_err(|_| thread_is_gone())?
     }
 
-    /// Ends the claim of a request that was not called for, or that got no answer: another run may ask. Where no other run
-    /// writes to the ledger, only what is doubtful is kept for the next one, and ends once it is not.
-    pub(crate) fn release(&self, release: Release) {
-        let was_doubtful = || { self.doubtful.borrow_mut() }.remove(&(&release.key).into());
-        if !release.doubtful && !self.is_shared() && !was_doubtful() {
+    /// Ends the claim of a request that was not called for, or that got no answer: another run may ask.
+    pub(crate) fn release(&self, key: RequestKey) {
+        if !self.is_shared() {
             return;
         }
         // If the thread is gone, the claim ends with the worker.
         let _ = self
             .pending
-            .send(Pending::Release(release), Urgency::WithAnswers);
-    }
-
-    /// So many calls are out, or have answers that are not durable yet. When that grows, it is recorded before it has doubled,
-    /// so that this hardly ever costs a sync.
-    pub(crate) fn calls_out(&self, calls: usize) {
-        let Some(recorded) = &self.calls else {
-            return;
-        };
-        let most = u32::try_from(calls).unwrap_or(u32::MAX).saturating_mul(2);
-        if most > recorded.get() {
-            let most = most.checked_next_power_of_two().unwrap_or(u32::MAX);
-            recorded.set(most);
-            // If the thread is gone, so is the run.
-            let _ = { &self.pending }.send(Pending::Calls(most), Urgency::WithAnswers);
-        }
-    }
-
-    /// What the summary would count as perhaps billed twice now. Kept for the summary of the next run, in case this one is killed:
-    /// once those rows are answered, nothing else tells.
-    pub(crate) fn keep_double_bills(&self, now: DoubleBills) {
-        if { &self.double_bills }
-            .as_ref()
-            .is_some_and(|kept| kept.replace(now) != now)
-        {
-            // If the thread is gone, so is the run.
-            let _ = { &self.pending }.send(Pending::DoubleBills(now), Urgency::WithAnswers);
-        }
-    }
-
-    /// Whether an earlier run has asked about a request without a verdict, so that it may have been billed; always `false`
-    /// where runs share the ledger, as a claim says it there.
-    pub(crate) fn was_doubtful(&self, key: &RequestKey) -> bool {
-        let doubtful = self.doubtful.borrow();
-        !doubtful.is_empty() && doubtful.contains(&key.into())
+            .send(Pending::Release(key), Urgency::WithAnswers);
     }
 
     /// What the claims of a worker are worth now; always held where no other run writes to the ledger.
@@ -341,16 +272,6 @@ impl LedgerWriter {
     pub fn found(&self, limit: Limit) {
         let found = SystemTime::now();
         self.notes.lock().limit = Some(KnownLimit { limit, found });
-    }
-
-    /// Stores that the service failed on this request while it answered others, with the next answers or at the end.
-    pub fn failed(&self, key: RequestKey) {
-        self.notes.lock().failing.push(key);
-    }
-
-    /// Makes the UUIDs of the run's requests.
-    pub(crate) fn uuids(&self) -> RequestUuids {
-        RequestUuids::of_run(self.hasher.clone(), self.run)
     }
 
     /// Whether other runs write to the ledger as well.

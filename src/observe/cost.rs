@@ -48,7 +48,7 @@ pub(super) fn so_far(cost: Cost, tariff: &Tariff, sandbox: bool) -> String {
 pub(super) fn in_all(stats: &Stats, tariff: &Tariff, sandbox: bool) -> Vec<String> {
     let (cost, would_have) = (Cost::of(stats, tariff), would_have(sandbox));
     let (billed, maybe, reused) = (stats.billed(), stats.maybe_billed(), stats.reused());
-    let lost = stats.asked_by_killed_run() + stats.lost_before;
+    let lost = stats.asked_by_killed_run();
     let mut spent = format!("{would_have}spent {}", tariff.shown(cost.spent));
     if billed > 0 {
         spent += &format!(": {} at {}", counted(billed, "answer"), tariff.shown_for(1));

@@ -16,8 +16,6 @@ pub(crate) struct RowRefusals {
     alone: u32,
     /// Whether any other row was accepted between the last two.
     others_accepted: bool,
-    /// Whether an earlier run gave up the row.
-    is_known: bool,
     /// All calls when the row was first refused, and when it was last refused.
     at_first: CallCounts,
     at_last: CallCounts,
@@ -66,17 +64,6 @@ impl CallCounts {
 }
 
 impl RowRefusals {
-    /// The service failed on the row, or always refused it, in an earlier run that went well otherwise.
-    pub(crate) const fn set_known(&mut self) {
-        self.is_known = true;
-    }
-
-    /// Whether such a row was refused so often that it is most likely the row again, where no other is left to show it.
-    #[must_use]
-    pub(crate) const fn are_known(&self) -> bool {
-        self.is_known && self.times >= FEWEST_REFUSALS
-    }
-
     /// How often the row was refused.
     #[must_use]
     pub(crate) const fn times(&self) -> u32 {
@@ -163,20 +150,6 @@ mod tests {
 
     const fn calls(accepted: u64, refused: u64) -> CallCounts {
         CallCounts { accepted, refused }
-    }
-
-    #[test]
-    fn a_row_that_an_earlier_run_gave_up_needs_no_other_row_to_show_it() {
-        let (mut row, mut other) = (RowRefusals::default(), RowRefusals::default());
-        row.set_known();
-        for refused in 0..5 {
-            assert!(!row.are_known());
-            for row in [&mut row, &mut other] {
-                assert!(!row.note(calls(0, refused)).is_alone(), "all calls pause");
-            }
-        }
-        assert!(row.are_known() && !row.are_not_chance());
-        assert!(!other.are_known());
     }
 
     #[test]

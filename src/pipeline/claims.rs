@@ -177,7 +177,6 @@ mod tests {
             row: RowNumber::FIRST,
             body: Bytes::new(),
             key: None,
-            expired: None,
             claim: None,
         });
         assert_eq!(claims.urgency(false), Urgency::WithAnswers);

@@ -153,9 +153,7 @@ impl<'a, S> Rows<'a, S> {
         let (row, Ok(request)) = (admitted.number, admitted.request) else {
             return None;
         };
-        let Request {
-            body, key, found, ..
-        } = request;
+        let Request { body, key, .. } = request;
         if let Some(key) = key {
             self.out.insert(key, Vec::new());
             self.window.set_key(row, key);
@@ -164,7 +162,6 @@ impl<'a, S> Rows<'a, S> {
             row,
             body,
             key,
-            expired: found.expired,
             claim: None,
         })
     }

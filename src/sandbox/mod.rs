@@ -13,6 +13,6 @@ mod thread;
 
 pub(crate) use faults::{FaultKind, Faults, parse as parse_fault};
 pub(crate) use server::{listen, serve};
-pub(crate) use settings::{ID_PREFIX, RecognisedHeader, SandboxPlan};
+pub(crate) use settings::{ID_PREFIX, SandboxPlan};
 pub use settings::{RateLimit, SandboxSettings};
 pub use thread::Sandbox;

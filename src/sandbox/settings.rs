@@ -2,10 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
-use std::str::FromStr;
 use std::time::Duration;
-
-use hyper::header::HeaderName;
 
 use super::faults::Faults;
 use crate::base::secret::Secret;
@@ -34,20 +31,6 @@ pub struct RateLimit {
     pub retry_after: Option<u64>,
 }
 
-/// A header by which the stand-in recognises a request that it has billed before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecognisedHeader(pub(super) HeaderName);
-
-impl FromStr for RecognisedHeader {
-    type Err = &'static str;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let name = HeaderName::try_from(name);
-        name.map(Self)
-            .map_err(|_| "expected the name of a header, such as `Idempotency-Key`")
-    }
-}
-
 /// How the stand-in behaves.
 #[derive(Debug, Clone)]
 pub struct SandboxSettings {
@@ -65,8 +48,6 @@ pub struct SandboxSettings {
     pub faults: Faults,
     /// The rate limit.
     pub rate_limit: Option<RateLimit>,
-    /// The header by which it recognises repeated requests, and bills them once; `None` if it does not.
-    pub recognises_by: Option<RecognisedHeader>,
     /// The seed of its random numbers: with one call at a time, a run repeats exactly.
     pub seed: u64,
 }
@@ -81,7 +62,6 @@ impl Default for SandboxSettings {
             jitter: Duration::ZERO,
             faults: Faults::default(),
             rate_limit: None,
-            recognises_by: None,
             seed: 0,
         }
     }

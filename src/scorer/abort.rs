@@ -8,13 +8,11 @@ use super::recorder::RowRecorder;
 use super::row_call::RowCall;
 use crate::telemetry::event::{Again, Event};
 
-/// A call that is out. Dropped before its end, it reports that it was abandoned: it may have been billed, and the ledger
-/// keeps that for the next run that asks.
+/// A call that is out. Dropped before its end, it reports that it was abandoned: it may have been billed.
 pub(super) struct CallInFlight<'a> {
     recorder: &'a RowRecorder,
     call: &'a RowCall,
     attempt: u32,
-    leaves_doubt: bool,
     out: bool,
 }
 
@@ -26,7 +24,6 @@ impl<'a> CallInFlight<'a> {
         call: &'a RowCall,
         attempt: u32,
         again: Option<Again>,
-        leaves_doubt: bool,
     ) -> Self {
         let row = call.row;
         recorder
@@ -36,7 +33,6 @@ impl<'a> CallInFlight<'a> {
             recorder,
             call,
             attempt,
-            leaves_doubt,
             out: true,
         }
     }
@@ -54,7 +50,7 @@ impl Drop for CallInFlight<'_> {
             let (row, attempt) = (self.call.row, self.attempt);
             let abandoned = Event::AttemptAbandoned { row, attempt };
             self.recorder.events.emit(abandoned);
-            self.recorder.release(self.call, self.leaves_doubt);
+            self.recorder.release(self.call);
         }
     }
 }

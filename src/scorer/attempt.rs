@@ -49,24 +49,14 @@ impl<S: Service> Scorer<S> {
         async move {
             let key = self.caller.key.borrow().number();
             history.calls = history.calls.saturating_add(1);
-            if let Some(ledger) = &self.recorder.ledger {
-                ledger.calls_out(self.caller.gate.undurable());
-            }
             let in_flight = CallInFlight::start(
                 &self.recorder,
                 permit.began(),
                 call,
                 history.calls,
                 history.again,
-                self.leaves_doubt(),
             );
-            // Before the answer can be stored.
-            self.recorder.keep_double_bills();
-            let exchange = self
-                .caller
-                .service
-                .ask(call.body.clone(), self.caller.uuid(call))
-                .await;
+            let exchange = self.caller.service.ask(call.body.clone()).await;
             let when = in_flight.ended();
             self.judge(exchange, permit, when, key, call.row, history)
         }

@@ -4,12 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use super::api_key::{KeyGeneration, KeyRefusal};
-use super::row_call::RowCall;
 use crate::base::error::Error;
-use crate::base::request_uuid::RequestUuid;
-use crate::ledger::{FieldsToKeep, RequestUuids};
+use crate::ledger::FieldsToKeep;
 use crate::pace::Gate;
-use crate::service::{Exchange, KeyRenewal, Outcome, Service, classify, classify_repeatable};
+use crate::service::{Exchange, KeyRenewal, Outcome, Service, classify};
 
 /// Makes the calls.
 pub(crate) struct Caller<S> {
@@ -23,8 +21,6 @@ pub(crate) struct Caller<S> {
     pub(super) latest: Cell<Duration>,
     /// Further fields of the answer that are kept; those that are written come first.
     fields: FieldsToKeep,
-    /// Makes the UUIDs by which the service recognises requests; `None` if it does not.
-    uuids: Option<RequestUuids>,
 }
 
 impl<S> Caller<S> {
@@ -37,35 +33,12 @@ impl<S> Caller<S> {
             key: RefCell::default(),
             latest: Cell::new(Duration::MAX),
             fields,
-            uuids: None,
         }
-    }
-
-    /// With UUIDs, if any, by which the service recognises a request that is sent again.
-    #[must_use]
-    pub(crate) fn identifying(self, uuids: Option<RequestUuids>) -> Self {
-        Self { uuids, ..self }
-    }
-
-    /// Whether the service recognises a request that is sent again.
-    pub(super) const fn recognises_requests(&self) -> bool {
-        self.uuids.is_some()
-    }
-
-    /// The UUID of a row's request: the same for each of its calls.
-    pub(super) fn uuid(&self, call: &RowCall) -> Option<RequestUuid> {
-        let uuids = self.uuids.as_ref()?;
-        Some(uuids.of(call.key, call.row, &call.body, call.expired))
     }
 
     /// What a call brought, and what that means.
     pub(super) fn classify(&self, exchange: Exchange) -> Outcome {
-        let fields = self.fields.borrow();
-        if self.recognises_requests() {
-            classify_repeatable(exchange, &fields)
-        } else {
-            classify(exchange, &fields)
-        }
+        classify(exchange, &self.fields.borrow())
     }
 }
 

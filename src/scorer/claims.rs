@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::outcome::{RowOutcome, Stop};
 use super::parts::Scorer;
 use super::row_call::{Claim, RowCall, RowHistory};
+#[cfg(test)]
+use crate::ledger::RequestKey;
 use crate::ledger::{
     ClaimRequest, ClaimResult, Claimed, Holding, LedgerWriter, Urgency, WorkerNumber,
 };
-#[cfg(test)]
-use crate::ledger::{Release, RequestKey};
 use crate::pace::Closed;
 use crate::verdict::Verdict;
 
@@ -49,34 +49,11 @@ impl<S> Scorer<S> {
         }
     }
 
-    /// Whether an earlier or another run may have called for a row, so that its first call may be billed a second time.
-    pub(super) fn may_be_billed_twice(&self, call: &RowCall) -> bool {
-        let ledger = self.recorder.ledger.as_ref();
-        let was_doubtful = || {
-            ledger
-                .zip(call.key)
-                .is_some_and(|(it, key)| it.was_doubtful(&key))
-        };
-        call.claim.is_some_and(|claim| claim.taken_over) || was_doubtful()
-    }
-
-    /// A row has ended. Ends its claim if it has no answer: another run may ask, and counts it if it may have been billed.
-    pub(super) fn end_claim(&self, call: &RowCall, history: &RowHistory, outcome: &RowOutcome) {
-        if matches!(outcome.verdict, Some(Verdict::Scored(..))) {
-            return;
+    /// A row has ended. Ends its claim if it has no answer: another run may ask.
+    pub(super) fn end_claim(&self, call: &RowCall, outcome: &RowOutcome) {
+        if !matches!(outcome.verdict, Some(Verdict::Scored(..))) {
+            self.recorder.release(call);
         }
-        let doubtful = if history.calls == 0 {
-            self.may_be_billed_twice(call)
-        } else {
-            history.may_be_billed() && self.leaves_doubt()
-        };
-        self.recorder.release(call, doubtful);
-    }
-
-    /// Whether the next run may be billed again for what got no verdict: not if its calls are recognised as this run's,
-    /// which has this ledger for itself.
-    pub(super) fn leaves_doubt(&self) -> bool {
-        self.shares_ledger() || !self.caller.recognises_requests()
     }
 
     /// What the claims of a worker are worth now.
@@ -99,10 +76,7 @@ impl<S> Scorer<S> {
     pub(crate) fn advance_lease(&self, by: Duration, unclaimed: RequestKey) {
         if let Some(ledger) = &self.recorder.ledger {
             ledger.advance_lease(by);
-            ledger.release(Release {
-                key: unclaimed,
-                doubtful: false,
-            });
+            ledger.release(unclaimed);
         }
     }
 

@@ -12,7 +12,7 @@ use super::outage::Outage;
 use super::parts::Scorer;
 use super::policies::{Patience, Policies};
 use super::recorder::RowRecorder;
-use crate::ledger::{LedgerWriter, RequestUuids};
+use crate::ledger::LedgerWriter;
 use crate::pace::{
     CallBudget, CallLimit, FailureBudget, Gate, GiveUpAfter, GiveUpPolicy, PaceLimits, Rate,
     RetryPolicy,
@@ -35,7 +35,6 @@ pub(crate) struct Fixture {
     max_calls: Option<NonZeroU64>,
     failures: FailureBudget,
     give_up_after: GiveUpAfter,
-    recognises_requests: bool,
     ledger: Option<LedgerWriter>,
     events: Events,
 }
@@ -52,7 +51,6 @@ impl Fixture {
             max_calls: None,
             failures: FailureBudget::default(),
             give_up_after: GiveUpAfter::Usual,
-            recognises_requests: false,
             ledger: None,
             events: Events::new(Vec::new()),
         }
@@ -100,12 +98,6 @@ impl Fixture {
         self
     }
 
-    /// With a service that recognises a request that is sent again.
-    pub(crate) fn recognising(mut self) -> Self {
-        self.recognises_requests = true;
-        self
-    }
-
     /// With this ledger, if any.
     pub(crate) fn ledger(mut self, ledger: impl Into<Option<LedgerWriter>>) -> Self {
         self.ledger = ledger.into();
@@ -144,10 +136,9 @@ impl Fixture {
             host: "scripted.test".to_owned(),
         };
         let decisions = DecisionPolicy::default();
-        let uuids = self.recognises_requests.then(RequestUuids::of_pass);
         let (_, fields) = watch::channel(Vec::new());
         Scorer::new(
-            Caller::new(self.service, gate, fields).identifying(uuids),
+            Caller::new(self.service, gate, fields),
             policies,
             RowRecorder::new(self.ledger, decisions, self.events, &[]),
         )

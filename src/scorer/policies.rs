@@ -5,13 +5,12 @@ use std::time::Duration;
 use super::outage::Outage;
 use super::outcome::Stop;
 use super::stop_reasons;
-use crate::ledger::RequestKey;
 use crate::pace::{
     AnsweredBy, Attempts, CallBudget, FailedAttempt, FailureBudget, GiveUpPolicy, Reaction,
     RetryPolicy, Trouble,
 };
 use crate::row::RowNumber;
-use crate::service::{Class, Fault, Health};
+use crate::service::{Class, Fault};
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
 
@@ -55,22 +54,10 @@ pub(super) enum AfterFailure {
 }
 
 impl Policies {
-    /// The attempts of a row before its first call.
-    pub(super) fn attempts(&mut self, key: Option<&RequestKey>) -> Attempts {
-        let mut attempts = Attempts::default();
-        if self.outage.is_known_to_fail(key) {
-            // Its failure says nothing new about the service, which worked when this request failed before.
-            attempts.forgive();
-            self.give_up.worked_before();
-        }
-        attempts
-    }
-
     /// A call brought a verdict.
-    pub(super) fn answered(&mut self, key: Option<&RequestKey>) {
+    pub(super) fn answered(&mut self) {
         self.retries.success();
         self.give_up.verdict();
-        self.outage.answered(key);
     }
 
     /// Why the run must stop after a refusal that asks for this wait, if it must. For the time `refused` there were only
@@ -114,25 +101,6 @@ impl Policies {
         AfterFailure::Stop(stop)
     }
 
-    /// A row is given up because of this fault. Whether the next run should know that the service fails over it: not if it
-    /// may have failed over any row at that time.
-    pub(super) fn gave_up(
-        &mut self,
-        key: Option<&RequestKey>,
-        fault: &Fault,
-        attempts: &Attempts,
-        is_proven: bool,
-        is_down: bool,
-    ) -> bool {
-        if fault.health != Health::Failed {
-            return false;
-        }
-        self.outage.gave_up(key);
-        let is_well = (is_proven || self.outage.is_rows()) && !is_down;
-        // A single failure may be bad luck.
-        !attempts.is_first() && (is_well || self.outage.is_known_to_fail(key))
-    }
-
     /// Why the run must stop, once too many rows have failed.
     pub(super) fn too_many_failures(&self, stats: &Stats) -> Option<Stop> {
         let error = self.failures.used_up(stats)?;
@@ -150,9 +118,7 @@ const fn consequences(fault: &Fault) -> (FailedAttempt, Trouble) {
     match fault.class {
         Class::OutcomeUnknown => (FailedAttempt::PerhapsBilled, Trouble::GaveUp),
         Class::HostNotFound | Class::NotProcessed => (FailedAttempt::NotProcessed, Trouble::GaveUp),
-        // Its request is recognised, so another attempt costs nothing more.
-        Class::SafeToRepeat | Class::Unclear => (FailedAttempt::Refused, Trouble::GaveUp),
-        Class::InProgress => (FailedAttempt::Refused, Trouble::Refused(by)),
+        Class::Unclear => (FailedAttempt::Refused, Trouble::GaveUp),
         Class::Useless => (FailedAttempt::ForGood, Trouble::Useless(by)),
         Class::Forbidden => (FailedAttempt::ForGood, Trouble::Forbidden),
         Class::RowsFault => (FailedAttempt::ForGood, Trouble::Refused(by)),

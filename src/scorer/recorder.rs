@@ -8,13 +8,12 @@ use super::paid_answer::PaidAnswer;
 use super::row_call::RowCall;
 use super::transactions::{RequestHash, RowOfFile, Transactions};
 use crate::base::error::Error;
-use crate::ledger::{LedgerWriter, Release, RequestKey};
+use crate::ledger::{LedgerWriter, RequestKey};
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
 use crate::service::{Class, Fault};
-use crate::telemetry::event::{CallEnd, DoubtfulCalls, Event, FailureClass, Next};
+use crate::telemetry::event::{CallEnd, Event, FailureClass, Next};
 use crate::telemetry::hub::Events;
-use crate::telemetry::stats::Stats;
 use crate::verdict::{Answer, DecisionPolicy, Reason, Verdict};
 
 /// Makes results durable, checks answers and reports what happened.
@@ -69,17 +68,10 @@ impl RowRecorder {
         }
     }
 
-    /// Ends the claim of a row without an answer, and the doubt that earlier runs have left, unless it is doubtful now.
-    pub(super) fn release(&self, call: &RowCall, doubtful: bool) {
+    /// Ends the claim of a row without an answer.
+    pub(super) fn release(&self, call: &RowCall) {
         if let (Some(ledger), Some(key)) = (&self.ledger, call.key) {
-            ledger.release(Release { key, doubtful });
-        }
-    }
-
-    /// Has the ledger keep how many rows may be billed twice, for the next summary if the run is killed.
-    pub(super) fn keep_double_bills(&self) {
-        if let Some(ledger) = &self.ledger {
-            ledger.keep_double_bills(self.events.with_stats(Stats::double_bills));
+            ledger.release(key);
         }
     }
 
@@ -192,21 +184,14 @@ impl RowRecorder {
         Ok(Verdict::Failed(fault.failure))
     }
 
-    /// Reports that the service, which recognises requests, has billed one: earlier calls of it were the same to it.
-    pub(super) fn billed_once(&self, earlier: DoubtfulCalls) {
-        if earlier.all() > 0 {
-            self.events.emit(Event::CallsSettled(earlier));
-        }
-    }
-
     /// Reports a call that brought nothing, and what follows.
     pub(super) fn attempt_failed(&self, call: CallEnd, fault: &Fault, next: Next) {
         let class = match fault.class {
             Class::NotProcessed | Class::HostNotFound => FailureClass::NotProcessed,
-            Class::OutcomeUnknown | Class::SafeToRepeat => FailureClass::OutcomeUnknown,
+            Class::OutcomeUnknown => FailureClass::OutcomeUnknown,
             Class::Unclear => FailureClass::Unclear,
             Class::Useless => FailureClass::Useless,
-            Class::InProgress | Class::RowsFault | Class::Forbidden => FailureClass::RowRefused,
+            Class::RowsFault | Class::Forbidden => FailureClass::RowRefused,
         };
         let reason = fault.failure.reason;
         self.events.emit(Event::AttemptFailed {

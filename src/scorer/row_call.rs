@@ -7,7 +7,7 @@ use crate::ledger::{RequestKey, WorkerNumber};
 use crate::pace::{Attempts, RowRefusals};
 use crate::row::RowNumber;
 use crate::service::Class;
-use crate::telemetry::event::{Again, DoubtfulCalls};
+use crate::telemetry::event::Again;
 
 /// A row that is to be called for.
 #[derive(Debug)]
@@ -18,8 +18,6 @@ pub(crate) struct RowCall {
     pub(crate) body: Bytes,
     /// Names the request in the ledger; `None` where nothing is kept.
     pub(crate) key: Option<RequestKey>,
-    /// When the answer arrived that this run has and no longer uses, if there is one.
-    pub(crate) expired: Option<i64>,
     /// Whose claim it is; `None` where no other run writes to the ledger, or nothing is claimed yet.
     pub(crate) claim: Option<Claim>,
 }
@@ -47,44 +45,24 @@ pub(super) struct RowHistory {
     pub(super) again: Option<Again>,
     /// Whether the outcome of one of its calls is unknown.
     is_doubtful: bool,
-    /// Whether one of its calls may have been billed that brought no verdict.
-    may_be_billed: bool,
-    /// Its calls that may have been billed, and that were repeated.
-    doubtful: DoubtfulCalls,
 }
 
 impl RowHistory {
     /// The history of a row before its first call; `taken_over` if another run may have called for it.
-    pub(super) fn new(request: RequestHash, attempts: Attempts, taken_over: bool) -> Self {
+    pub(super) fn new(request: RequestHash, taken_over: bool) -> Self {
         Self {
             request,
             calls: 0,
-            attempts,
+            attempts: Attempts::default(),
             refusals: RowRefusals::default(),
             again: taken_over.then_some(Again::TakenOver),
             is_doubtful: false,
-            may_be_billed: false,
-            doubtful: DoubtfulCalls::default(),
         }
     }
 
     /// Between two of its calls another worker, which is gone, may have called for the row.
     pub(super) const fn was_taken_over(&mut self) {
         self.again = Some(Again::TakenOver);
-    }
-
-    /// A call has failed in this way.
-    pub(super) const fn failed(&mut self, class: Class) {
-        let may_be_billed = matches!(
-            class,
-            Class::OutcomeUnknown | Class::SafeToRepeat | Class::Useless
-        );
-        self.may_be_billed |= may_be_billed;
-    }
-
-    /// Whether one of its calls may have been billed that brought no verdict.
-    pub(super) const fn may_be_billed(&self) -> bool {
-        self.may_be_billed
     }
 
     /// The next call repeats one that failed in this way.
@@ -96,15 +74,5 @@ impl RowHistory {
             Again::Failed
         });
         self.is_doubtful |= is_unknown;
-        match class {
-            Class::OutcomeUnknown | Class::SafeToRepeat => self.doubtful.unanswered += 1,
-            Class::Unclear => self.doubtful.unclear += 1,
-            _ => {}
-        }
-    }
-
-    /// Its calls so far that may have been billed.
-    pub(super) const fn doubtful_calls(&self) -> DoubtfulCalls {
-        self.doubtful
     }
 }

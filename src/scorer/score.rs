@@ -21,7 +21,7 @@ impl<S: Service> Scorer<S> {
         async move {
             let mut history = self.history(&call);
             let outcome = self.verdict(&mut call, &mut history, permit).await;
-            self.end_claim(&call, &history, &outcome);
+            self.end_claim(&call, &outcome);
             outcome
         }
     }
@@ -94,13 +94,8 @@ impl<S: Service> Scorer<S> {
     /// The history of a row before its first call.
     fn history(&self, call: &RowCall) -> RowHistory {
         let request = self.recorder.request_hash(&call.body);
-        let mut policies = self.policies.borrow_mut();
-        let attempts = policies.attempts(call.key.as_ref());
-        let mut history = RowHistory::new(request, attempts, self.may_be_billed_twice(call));
-        if policies.outage.is_known_to_fail(call.key.as_ref()) {
-            history.refusals.set_known();
-        }
-        history
+        let taken_over = call.claim.is_some_and(|claim| claim.taken_over);
+        RowHistory::new(request, taken_over)
     }
 
     /// Takes a call out of the run's budget.

@@ -12,7 +12,6 @@ use super::row_call::{RowCall, RowHistory};
 use super::stop_reasons;
 use super::transactions::RequestHash;
 use crate::base::error::Error;
-use crate::ledger::RequestKey;
 use crate::pace::{Attempts, FreshRows, PaceEvent, Undurable};
 use crate::row::RowNumber;
 use crate::service::{Class, Fault, Health, Outcome, Service};
@@ -63,9 +62,6 @@ impl<S: Service> Scorer<S> {
         } = ended;
         history.again = None;
         let row = call.row;
-        if self.caller.recognises_requests() && outcome.is_billed() {
-            self.recorder.billed_once(history.doubtful_calls());
-        }
         let next = match outcome {
             Outcome::Answered(answer) => {
                 let answered = Event::AttemptAnswered(end);
@@ -76,7 +72,7 @@ impl<S: Service> Scorer<S> {
             Outcome::Throttled { wait, status } => {
                 let refused = self.caller.gate.refused_for(when);
                 let stop = self.policies.borrow_mut().throttled(wait, refused);
-                self.throttled((end, call.key), stop, change, history, status)
+                self.throttled(end, stop, change, history, status)
             }
             Outcome::Failed(fault) => {
                 let after = self.after_failure(row, &fault, is_probe, change, history);
@@ -112,7 +108,7 @@ impl<S: Service> Scorer<S> {
     ) -> Option<Stop> {
         self.caller.key.borrow_mut().verdict(key);
         self.caller.gate.service_works();
-        self.policies.borrow_mut().answered(call.key.as_ref());
+        self.policies.borrow_mut().answered();
         let check = self.recorder.check(call.row, request, answer);
         // If an answer came twice, each later one on its connection would be taken for that of the next request.
         if check.is_another_users && self.caller.service.leave_connections() {
@@ -130,7 +126,7 @@ impl<S: Service> Scorer<S> {
     /// often. With a stop, the pause would be too long.
     fn throttled(
         &self,
-        (call, key): (CallEnd, Option<RequestKey>),
+        call: CallEnd,
         stop: Option<Stop>,
         change: Option<PaceEvent>,
         history: &RowHistory,
@@ -148,14 +144,9 @@ impl<S: Service> Scorer<S> {
             _ => None,
         };
         let refusals = &history.refusals;
-        // Where every row was tried, no other one can show that it is this row.
-        let is_last = self.caller.gate.fresh_rows() == FreshRows::None;
-        if (least.is_some() && refusals.are_not_chance()) || (is_last && refusals.are_known()) {
+        if least.is_some() && refusals.are_not_chance() {
             let fault = Fault::throttled(refusals.times(), status);
             let verdict = Verdict::Failed(fault.failure);
-            if let (Some(ledger), Some(key)) = (&self.recorder.ledger, key) {
-                ledger.failed(key);
-            }
             report(Next::GiveUp);
             return NextStep::End(RowOutcome::verdict(call.row, verdict));
         }
@@ -264,34 +255,17 @@ impl<S: Service> Scorer<S> {
             AfterFailure::Stop(_) => Next::Stop,
         };
         self.recorder.attempt_failed(end, &fault, next);
-        history.failed(fault.class);
         match after {
             AfterFailure::BackOff(back_off) => {
                 history.repeats(fault.class);
                 NextStep::BackOff(back_off)
             }
-            AfterFailure::GiveUp { .. } => {
-                self.remember(call, &fault, &history.attempts);
-                NextStep::Fail(fault, None)
-            }
+            AfterFailure::GiveUp { .. } => NextStep::Fail(fault, None),
             // It is this answer that ends the run: the row has its verdict, and the rejects say why.
             AfterFailure::Stop(stop) if stop.reason == CancelReason::NoVerdicts => {
                 NextStep::Fail(fault, Some(stop))
             }
             AfterFailure::Stop(stop) => NextStep::End(RowOutcome::stopped(call.row, stop)),
-        }
-    }
-
-    /// Lets the next run know if the service fails over this row.
-    fn remember(&self, call: &RowCall, fault: &Fault, attempts: &Attempts) {
-        let (gate, key) = (&self.caller.gate, call.key);
-        let (is_proven, is_down) = (gate.is_proven(), gate.is_down());
-        let fails_again =
-            self.policies
-                .borrow_mut()
-                .gave_up(key.as_ref(), fault, attempts, is_proven, is_down);
-        if let (true, Some(ledger), Some(key)) = (fails_again, &self.recorder.ledger, key) {
-            ledger.failed(key);
         }
     }
 

@@ -27,22 +27,6 @@ pub fn classify(exchange: Exchange, columns: &Columns) -> Outcome {
     }
 }
 
-/// As [`classify`], for a request with a UUID by which the service recognises it. It may be sent again if its outcome is
-/// unknown, and also after a 409: services answer so while they still work on an earlier call with this UUID.
-#[must_use]
-pub(crate) fn classify_repeatable(exchange: Exchange, columns: &Columns) -> Outcome {
-    let is_at_work = matches!(&exchange, Ok(reply) if reply.status == 409);
-    let mut outcome = classify(exchange, columns);
-    if let Outcome::Failed(fault) = &mut outcome {
-        fault.class = match fault.class {
-            Class::OutcomeUnknown => Class::SafeToRepeat,
-            Class::RowsFault if is_at_work => Class::InProgress,
-            class => class,
-        };
-    }
-    outcome
-}
-
 fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
     let status = reply.status;
     match status {
@@ -169,11 +153,9 @@ fn proxy_login_hint(variable: &str) -> String {
 
 fn failed(class: Class, reason: Reason, message: String) -> Outcome {
     let health = match class {
-        Class::NotProcessed | Class::HostNotFound | Class::OutcomeUnknown | Class::SafeToRepeat => {
-            Health::Gone
-        }
+        Class::NotProcessed | Class::HostNotFound | Class::OutcomeUnknown => Health::Gone,
         Class::Unclear => Health::Failed,
-        Class::Useless | Class::InProgress | Class::RowsFault | Class::Forbidden => Health::AtWork,
+        Class::Useless | Class::RowsFault | Class::Forbidden => Health::AtWork,
     };
     Outcome::Failed(Fault {
         class,
@@ -265,10 +247,10 @@ mod tests {
         const fn letter(self) -> char {
             match self {
                 Self::NotProcessed | Self::HostNotFound => 'A',
-                Self::OutcomeUnknown | Self::SafeToRepeat => 'B',
+                Self::OutcomeUnknown => 'B',
                 Self::Unclear => 'C',
                 Self::Useless => 'D',
-                Self::InProgress | Self::RowsFault | Self::Forbidden => 'E',
+                Self::RowsFault | Self::Forbidden => 'E',
             }
         }
     }
@@ -359,33 +341,6 @@ mod tests {
                 "{fault:?}"
             );
         }
-    }
-
-    #[test]
-    fn with_a_uuid_only_an_unknown_outcome_and_a_409_mean_something_else() {
-        let class = |outcome| match outcome {
-            Outcome::Failed(fault) => Some((fault.class, fault.health, fault.class.is_for_good())),
-            _ => None,
-        };
-        for status in 100..=599 {
-            let plain = classify(Ok(received(status, &[], GOOD)), &[]);
-            let known = classify_repeatable(Ok(received(status, &[], GOOD)), &[]);
-            assert_eq!(letter(&plain), letter(&known), "status {status}");
-            match status {
-                100..=199 => {
-                    let expected = Some((Class::SafeToRepeat, Health::Gone, false));
-                    assert_eq!(class(known), expected);
-                }
-                409 => {
-                    let expected = Some((Class::InProgress, Health::AtWork, false));
-                    assert_eq!(class(known), expected);
-                }
-                _ => assert_eq!(class(known), class(plain), "status {status}"),
-            }
-        }
-        let timed_out = classify_repeatable(Err(TransportFault::TimedOut), &[]);
-        let expected = Some((Class::SafeToRepeat, Health::Slow, false));
-        assert_eq!(class(timed_out), expected);
     }
 
     #[test]

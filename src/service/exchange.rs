@@ -10,13 +10,11 @@ use http::HeaderMap;
 use super::certificate::Distrust;
 use super::proxy::ProxyName;
 use super::redact::SentRequest;
-use crate::base::request_uuid::RequestUuid;
 
 /// The service: the HTTP client, or a script in tests.
 pub(crate) trait Service {
-    /// Sends one request and waits for the complete answer. With a UUID, the service can recognise the request when it is
-    /// sent again.
-    fn ask(&self, body: Bytes, uuid: Option<RequestUuid>) -> impl Future<Output = Exchange>;
+    /// Sends one request and waits for the complete answer.
+    fn ask(&self, body: Bytes) -> impl Future<Output = Exchange>;
 
     /// Reads the API key again from where it came from. A new key is used for all requests that
     /// start afterwards.

@@ -25,17 +25,6 @@ pub enum Outcome {
     KeyRefused(Error),
 }
 
-impl Outcome {
-    /// Whether the service has certainly billed the call.
-    pub(crate) const fn is_billed(&self) -> bool {
-        match self {
-            Self::Answered(_) => true,
-            Self::Failed(fault) => matches!(fault.class, Class::Useless),
-            Self::Throttled { .. } | Self::Refused(_) | Self::KeyRefused(_) => false,
-        }
-    }
-}
-
 /// A call that brought no verdict.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -92,14 +81,10 @@ pub(crate) enum Class {
     HostNotFound,
     /// B: the request was sent, and no complete answer came back.
     OutcomeUnknown,
-    /// B, and the request carried a UUID by which the service recognises it: sending it again costs nothing more.
-    SafeToRepeat,
     /// C: refused for an unclear cause.
     Unclear,
     /// D: billed, but without a verdict.
     Useless,
-    /// For a request with a UUID: the service still works on an earlier call of it.
-    InProgress,
     /// E: the row is at fault.
     RowsFault,
     /// A bare 403: the row's fault if it comes among good answers, the run's if it comes at the
@@ -114,11 +99,7 @@ impl Class {
     pub(crate) const fn is_for_good(self) -> bool {
         match self {
             Self::OutcomeUnknown | Self::Useless | Self::RowsFault | Self::Forbidden => true,
-            Self::NotProcessed
-            | Self::HostNotFound
-            | Self::SafeToRepeat
-            | Self::Unclear
-            | Self::InProgress => false,
+            Self::NotProcessed | Self::HostNotFound | Self::Unclear => false,
         }
     }
 }

@@ -17,7 +17,6 @@ use tokio::time::{Instant, sleep};
 
 use super::exchange::{Exchange, KeyRenewal, Reply, Service, TransportFault};
 use super::redact::SentRequest;
-use crate::base::request_uuid::RequestUuid;
 
 /// What a call brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +76,6 @@ pub(crate) struct MadeCall {
     pub(crate) ended: Option<Duration>,
     /// How often the key had been renewed when it started.
     pub(crate) key: usize,
-    /// The UUID that it carried.
-    pub(crate) uuid: Option<RequestUuid>,
 }
 
 /// The service.
@@ -172,7 +169,7 @@ impl Drop for InFlightGuard<'_> {
 }
 
 impl Service for Scripted {
-    async fn ask(&self, body: Bytes, uuid: Option<RequestUuid>) -> Exchange {
+    async fn ask(&self, body: Bytes) -> Exchange {
         let row = std::str::from_utf8(&body).unwrap().parse().unwrap();
         let call = self.made.borrow().len();
         self.made.borrow_mut().push(MadeCall {
@@ -180,7 +177,6 @@ impl Service for Scripted {
             began: self.created.elapsed(),
             ended: None,
             key: self.key.get(),
-            uuid,
         });
         self.in_flight.set(self.in_flight.get() + 1);
         let _out = InFlightGuard(&self.in_flight);

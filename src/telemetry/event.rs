@@ -43,13 +43,6 @@ pub(crate) enum Event {
     InputEnded(InputEnd),
     /// An earlier run was killed, with this many calls at most whose answers are lost.
     CallsLost(u32),
-    /// Earlier starts of the run, which were killed, made calls again for rows that may have been billed before.
-    AskedAgain {
-        /// How many rows.
-        rows: u64,
-        /// Whether so many at most, as in the ledger of one run.
-        at_most: bool,
-    },
     /// A row entered the window.
     RowAdmitted(RowNumber),
     /// So many rows wait now because another run on the same ledger asks about the same users.
@@ -88,9 +81,6 @@ pub(crate) enum Event {
         /// What happens to the row.
         next: Next,
     },
-    /// The service has billed a request that it recognises by its UUID, so earlier calls of it, which may have been billed,
-    /// were the same to it.
-    CallsSettled(DoubtfulCalls),
     /// The service, or a proxy on its behalf, asked for fewer calls.
     Throttled {
         /// The call that was refused.
@@ -245,32 +235,6 @@ pub(crate) enum Again {
     OutcomeUnknown,
     /// Nothing of this run: another run may have called for the row without an answer, so that it may be billed twice now.
     TakenOver,
-}
-
-/// Rows that may be billed twice.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct DoubleBills {
-    /// How many.
-    pub(crate) rows: u64,
-    /// Those of them that are counted for calls that an earlier run has lost.
-    pub(crate) for_lost_calls: u64,
-}
-
-/// Calls of a request that may have been billed, and that were repeated.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct DoubtfulCalls {
-    /// Those without an answer.
-    pub(crate) unanswered: u64,
-    /// Those that the service failed, perhaps after its work was done.
-    pub(crate) unclear: u64,
-}
-
-impl DoubtfulCalls {
-    /// How many.
-    #[must_use]
-    pub(crate) const fn all(self) -> u64 {
-        self.unanswered + self.unclear
-    }
 }
 
 /// A failed call, by one question: could it have been billed? The classes are those of the table in the reference.

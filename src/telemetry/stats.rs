@@ -6,10 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::event::{
-    Again, CancelReason, DoubleBills, DoubtfulCalls, Event, FailureClass, InputEnd, Origin,
-    Unusable,
-};
+use super::event::{Again, CancelReason, Event, FailureClass, InputEnd, Origin, Unusable};
 use super::latency::Latencies;
 use super::pace::{Pace, Pause};
 use super::timeline::Timeline;
@@ -86,16 +83,10 @@ pub(crate) struct Stats {
     pub(crate) taken_over: u64,
     /// Calls of an earlier run, which was killed, whose answers are lost: so many at most.
     pub(crate) lost_calls: u64,
-    /// Rows that earlier starts of the run, which were killed, asked about again.
-    pub(crate) asked_again: u64,
-    /// The same, where it is known only at most how many.
-    pub(crate) lost_before: u64,
     /// Calls that may have been billed although no answer came back, retried or not.
     pub(crate) unknown_outcome: u64,
     /// Calls that the service failed, perhaps after its work was done.
     pub(crate) unclear: u64,
-    /// Those of the two kinds above whose request was billed by a later call with the same UUID.
-    pub(crate) settled: DoubtfulCalls,
     /// Calls that were billed without a usable verdict.
     pub(crate) billed_without_verdict: u64,
     /// Paid answers that may not be on disk; their rows are left for a later run.
@@ -165,7 +156,6 @@ impl Stats {
             }
             Event::SkippedUndecided => self.skipped_undecided = true,
             Event::CallsLost(calls) => self.lost_calls = u64::from(*calls),
-            Event::AskedAgain { rows, at_most } => self.asked_again(*rows, *at_most),
             Event::FileFailed(reason) => self.file_failed(*reason),
             Event::InputEnded(end) => self.input_end = Some(*end),
             Event::RowAdmitted(_) => self.admitted += 1,
@@ -178,10 +168,6 @@ impl Stats {
             }
             Event::AttemptFailed { call, class, .. } => self.call_failed(call.status, *class),
             Event::AttemptAbandoned { .. } => self.call_failed(None, FailureClass::OutcomeUnknown),
-            Event::CallsSettled(calls) => {
-                self.settled.unanswered += calls.unanswered;
-                self.settled.unclear += calls.unclear;
-            }
             Event::Throttled { .. } => self.call_throttled(),
             Event::CallsPaused(pause) => self.calls_paused(at, *pause),
             Event::AnswerLost(_) => self.lost += 1,
@@ -224,13 +210,6 @@ impl Stats {
         self.dismissed_outages += lasted;
     }
 
-    const fn asked_again(&mut self, rows: u64, at_most: bool) {
-        self.asked_again = rows;
-        if at_most {
-            self.lost_before = rows;
-        }
-    }
-
     const fn file_started(&mut self, file: u64, before: u64) {
         self.file = file;
         self.before = before;
@@ -260,15 +239,7 @@ impl Stats {
 
     /// Rows that may be billed twice.
     pub(crate) const fn maybe_billed_twice(&self) -> u64 {
-        self.resent + self.taken_over + self.asked_again + self.asked_by_killed_run()
-    }
-
-    /// The same, with those that are counted for calls that an earlier run has lost.
-    pub(crate) const fn double_bills(&self) -> DoubleBills {
-        DoubleBills {
-            rows: self.maybe_billed_twice(),
-            for_lost_calls: self.asked_by_killed_run(),
-        }
+        self.resent + self.taken_over + self.asked_by_killed_run()
     }
 
     /// Rows that an earlier run may have asked about when it was killed, at most: it cannot be told which they are.

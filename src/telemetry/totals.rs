@@ -39,13 +39,10 @@ impl Stats {
     }
 
     /// Further calls that the service may have billed, or may still bill, with those of an earlier run that was killed and
-    /// counted none. Of a request that it recognises, all calls together are billed once.
+    /// counted none.
     #[must_use]
     pub(crate) const fn maybe_billed(&self) -> u64 {
-        (self.unknown_outcome + self.unclear).saturating_sub(self.settled.all())
-            + self.in_flight
-            + self.asked_by_killed_run()
-            + self.lost_before
+        self.unknown_outcome + self.unclear + self.in_flight + self.asked_by_killed_run()
     }
 
     /// Rows with a verdict that cost no call of their own.

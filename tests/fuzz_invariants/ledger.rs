@@ -172,7 +172,6 @@ fn make((shared, killed): (bool, bool)) -> BTreeMap<String, Vec<u8>> {
         rate: found(7.5),
         in_flight: found(3.0),
     });
-    writer.failed(keys.key(b"{}"));
     for (number, body) in BODIES.iter().enumerate().take(KEPT) {
         wait(writer.keep(keys.key(body), answer(number))).unwrap();
     }

@@ -110,10 +110,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("tracing", &["observe/log/encoder.rs"]),
     ("tracing_subscriber", &["observe/log/encoder.rs"]),
     ("url", &["service/endpoint.rs", "service/proxy.rs"]),
-    (
-        "uuid",
-        &["base/request_uuid.rs", "ledger/packed/transaction_id.rs"],
-    ),
+    ("uuid", &["ledger/packed/transaction_id.rs"]),
     ("zstd", &["input/decompress.rs", "output/encoder.rs"]),
 ];
 

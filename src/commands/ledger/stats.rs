@@ -35,7 +35,6 @@ fn about(stats: &EndpointStats) -> String {
         span,
         younger,
         limits,
-        failing,
     } = stats;
     let mut text = format!(
         "\n\n{}\n  {}",
@@ -56,13 +55,6 @@ fn about(stats: &EndpointStats) -> String {
     }
     for KnownLimit { limit, found } in limits {
         let _ = write!(text, "\n  limit found {}: {}", moment(*found), most(*limit));
-    }
-    if *failing > 0 {
-        let _ = write!(
-            text,
-            "\n  calls for {} failed while others were answered; the next run sends them again",
-            counted(*failing, "user")
-        );
     }
     text
 }

@@ -1,7 +1,5 @@
 //! The third phase: starts everything that the run has only one of, lets the rows of its files run, and ends it.
 
-use std::mem;
-
 use tokio::runtime::Runtime;
 
 use super::file::FileEnd;
@@ -17,7 +15,6 @@ use super::stop_signals::StopSignals;
 use super::threads::WhenBroken;
 use super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit, Result};
-use crate::ledger::{LedgerFacts, LedgerWriter, RequestUuids};
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
 use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
@@ -223,12 +220,11 @@ fn start_progress(
 /// Starts the run in its ledger and makes the scorer, which gives the ledger new answers. Nothing may fail after this and
 /// before the first call, as with `--fresh` the ledger then discards what the run starts over from.
 fn start_ledger(
-    mut ledger: PreparedLedger,
+    ledger: PreparedLedger,
     calls: CallParts,
     context: &Context,
     events: &Events,
 ) -> Result<(RunLedger, Scorer<Client>)> {
-    let failing = mem::take(&mut ledger.facts.failing_requests);
     let mut give_up = GiveUpPolicy::new(calls.budget.give_up_after);
     if ledger.facts.has_answers {
         give_up.worked_before();
@@ -236,31 +232,20 @@ fn start_ledger(
     let policies = Policies {
         retries: RetryPolicy::new(calls.pace.retries, calls.pace.resends),
         patience: calls.pace.patience,
-        outage: Outage::with_failing_requests(failing),
+        outage: Outage::default(),
         give_up,
         calls: CallBudget::new(calls.budget.calls),
         failures: calls.budget.failures,
         host: context.endpoint.host().to_owned(),
     };
     let fields = ledger.fields(&calls.captured);
-    let LedgerFacts {
-        lost_calls,
-        asked_again: rows,
-        is_own: at_most,
-        ..
-    } = ledger.facts;
-    let recognised = calls.client.recognises_requests();
-    let (ledger, writer) = ledger.start(recognised)?;
-    if lost_calls > 0 && !recognised {
+    let lost_calls = ledger.facts.lost_calls;
+    let (ledger, writer) = ledger.start()?;
+    if lost_calls > 0 {
         events.emit(Event::CallsLost(lost_calls));
     }
-    if rows > 0 {
-        events.emit(Event::AskedAgain { rows, at_most });
-    }
-    let uuids = recognised
-        .then(|| { writer.as_ref() }.map_or_else(RequestUuids::of_pass, LedgerWriter::uuids));
     let recorder = RowRecorder::new(writer, calls.policy, events.clone(), &calls.captured);
-    let caller = Caller::new(calls.client, calls.gate, fields).identifying(uuids);
+    let caller = Caller::new(calls.client, calls.gate, fields);
     let scorer = Scorer::new(caller, policies, recorder);
     Ok((ledger, scorer))
 }

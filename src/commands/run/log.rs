@@ -182,7 +182,6 @@ fn run_started(config: &RunConfig) -> RunStarted {
         timeouts,
         plan,
         pace,
-        idempotency,
         policy,
         watch,
         ..
@@ -209,7 +208,6 @@ fn run_started(config: &RunConfig) -> RunStarted {
         concurrency: 0,
         retries: pace.retries,
         resend_unknown: pace.resends,
-        idempotency_header: { idempotency.as_ref() }.map(|header| header.name().to_string()),
         timeout: timeouts.call,
         max_wait: pace.patience.wait,
         max_outage: pace.patience.outage,

@@ -100,7 +100,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let log = log.open(files.opened(), &ledger, fit.concurrency)?;
     let mut warnings = vec![answerer.warning.take(), fit.warning];
     let account = answerer.account();
-    let service = answerer.connect(config.idempotency)?;
+    let service = answerer.connect()?;
     let metrics = metrics::of_run(identity.job.clone(), &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
     let output = files.identifying_file();

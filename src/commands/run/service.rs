@@ -5,8 +5,7 @@ use crate::base::secret::Secret;
 use crate::config::{KeySource, RealService, ServiceConfig, TimeoutConfig};
 use crate::sandbox::{self, Sandbox};
 use crate::service::{
-    Account, Client, ClientSettings, Endpoint, IdempotencyHeader, KeyFile, Plan, SANDBOX_ID,
-    ServiceId,
+    Account, Client, ClientSettings, Endpoint, KeyFile, Plan, SANDBOX_ID, ServiceId,
 };
 
 /// The service or the stand-in, before there is a client.
@@ -54,7 +53,6 @@ impl Answerer {
                 timeout: timeouts.call,
                 connect_timeout: timeouts.connect,
                 ca_file: service.ca_file,
-                idempotency: None,
             },
             stand_in: None,
         })
@@ -78,7 +76,6 @@ impl Answerer {
             timeout: timeouts.call,
             connect_timeout: timeouts.connect,
             ca_file: None,
-            idempotency: None,
         };
         Ok(Self {
             settings,
@@ -95,15 +92,11 @@ impl Answerer {
         }
     }
 
-    /// Makes the client, which sends the UUIDs of requests in this header, if there is one.
+    /// Makes the client.
     ///
     /// # Errors
     /// Exit code 2: its certificate authority cannot be used.
-    pub(super) fn connect(
-        mut self,
-        idempotency: Option<IdempotencyHeader>,
-    ) -> Result<ConnectedService> {
-        self.settings.idempotency = idempotency;
+    pub(super) fn connect(self) -> Result<ConnectedService> {
         let endpoint = self.settings.endpoint.clone();
         Ok(ConnectedService {
             client: Client::new(self.settings)?,

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::eraser::{CleanupResult, Eraser};
 use super::prune::remove_before;
 use crate::base::error::{Error, Result};
-use crate::ledger::db::{answer_removal, claim_rows, contexts, failing, failures};
+use crate::ledger::db::{answer_removal, claim_rows, contexts, failures};
 use crate::ledger::request_key::{KeyHash, RequestHasher};
 use crate::ledger::worker_lock;
 
@@ -75,8 +75,7 @@ impl Forget {
                     all += count.unwrap_or_default();
                     // Also where there are only entries: an answer that was replaced or pruned may have left one.
                     answered.extend(count.map(|_| hash));
-                    let has_failed =
-                        failing::any_to(&reading, &hash)? || failures::any_to(&reading, &hash)?;
+                    let has_failed = failures::any_to(&reading, &hash)?;
                     failed.extend(has_failed.then_some(hash));
                 }
             }
@@ -101,8 +100,7 @@ impl Forget {
         for hashes in failed.chunks(SCATTERED) {
             self.eraser.remove_piece(|connection, _| {
                 hashes.iter().try_fold(0, |sum, hash| {
-                    let failing = failing::remove_to(connection, hash)?;
-                    Ok(sum + failing + failures::remove_to(connection, hash)?)
+                    Ok(sum + failures::remove_to(connection, hash)?)
                 })
             })?;
         }

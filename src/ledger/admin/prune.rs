@@ -6,7 +6,7 @@ use super::eraser::Eraser;
 use crate::base::error::Result;
 use crate::ledger::clock::millis;
 use crate::ledger::db::answer_removal::Piece;
-use crate::ledger::db::{captures, failing, limits, runs};
+use crate::ledger::db::{captures, limits, runs};
 
 /// Blocks that are gone through in one transaction, side by side in the table: some ten milliseconds of work.
 const PIECE: u32 = 256;
@@ -39,7 +39,6 @@ pub(super) fn remove_before(eraser: &Eraser, before: i64) -> Result<u64> {
     eraser.remove_piece(|connection, _| {
         runs::remove_before(connection, before)?;
         limits::remove_before(connection, before)?;
-        failing::remove_before(connection, before)?;
         captures::remove_before(connection, before)?;
         Ok(0)
     })?;

@@ -16,7 +16,7 @@ use crate::ledger::db::checksum::Checksums;
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::limits;
 use crate::ledger::db::schema::{self, LedgerInfo};
-use crate::ledger::db::{answers, contexts, failing};
+use crate::ledger::db::{answers, contexts};
 use crate::ledger::file;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -83,7 +83,6 @@ fn by_endpoint(
     counts: &HashMap<i64, ContextCounts>,
 ) -> rusqlite::Result<Vec<EndpointStats>> {
     let limits: HashMap<_, _> = limits::all(connection, checksums)?.into_iter().collect();
-    let failing = failing::counts(connection)?;
     let mut endpoints: BTreeMap<String, EndpointStats> = BTreeMap::new();
     for (context, endpoint) in contexts::endpoints(connection)? {
         let stats = endpoints
@@ -94,7 +93,6 @@ fn by_endpoint(
             });
         stats.ids += 1;
         stats.limits.extend(limits.get(&context));
-        stats.failing += failing.get(&context).copied().unwrap_or_default();
         let counts = counts.get(&context);
         if let Some((counts, span)) = counts.and_then(|counts| Some((counts, counts.span?))) {
             stats.add(counts.answers, span, counts.younger);

@@ -15,7 +15,8 @@ use super::other_claims::OtherClaims;
 use super::own_claims::OwnClaims;
 use super::request_reader::RequestReader;
 use crate::ledger::clock::millis;
-use crate::ledger::store::{ClaimRequest, ClaimResult, LeaseRenewal, Record, Release, Work};
+use crate::ledger::request_key::RequestKey;
+use crate::ledger::store::{ClaimRequest, ClaimResult, LeaseRenewal, Record, Work};
 use crate::ledger::worker_lock::{self, WorkerId, WorkerLock};
 
 /// How long it is known what a worker that is gone had claimed, and so may have been billed, in milliseconds: a day.
@@ -120,23 +121,19 @@ impl SharedClaims {
         };
         let answers = work.records.iter().filter(|it| it.is_answer());
         own.have_ended(answers.map(|it| ClaimedKey::from(&it.key)));
-        let keys = |it: &Release| ClaimedKey::from(&it.key);
-        let (doubtful, settled): (Vec<_>, Vec<_>) =
-            work.releases.iter().partition(|it| it.doubtful);
-        own.have_ended(settled.into_iter().map(keys));
-        own.are_doubtful(doubtful.into_iter().map(keys));
+        own.have_ended(work.releases.iter().map(ClaimedKey::from));
     }
 
     /// Ends claims without an answer.
-    fn release(&mut self, connection: &Connection, releases: &[Release]) -> rusqlite::Result<()> {
+    fn release(
+        &mut self,
+        connection: &Connection,
+        releases: &[RequestKey],
+    ) -> rusqlite::Result<()> {
         let Some((own, _)) = &mut self.own else {
             return Ok(());
         };
-        let keys = |it: &Release| ClaimedKey::from(&it.key);
-        let doubtful = releases.iter().filter(|it| it.doubtful).map(keys);
-        let left = new_batch(doubtful.filter(|key| own.has(*key)).collect());
-        own.release(connection, releases.iter().map(keys))?;
-        self.others.leave_to_next(connection, left)
+        own.release(connection, releases.iter().map(ClaimedKey::from))
     }
 
     /// Looks requests up, and claims those that nothing is known of and that nobody else calls for.

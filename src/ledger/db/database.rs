@@ -1,6 +1,5 @@
 //! A ledger's database as a run writes it: groups of records, and the state of the run.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
@@ -14,26 +13,22 @@ use super::answer_writer::{AnswerWriter, ArrivedAnswer};
 use super::answers;
 use super::captures::{self, CapturedFields, NewFields};
 use super::checksum::Checksums;
-use super::claim_rows::ClaimedKey;
 use super::claims::{ClaimError, SharedClaims};
 use super::connect::{self, Durability, writing};
-use super::doubtful::{self, DoubtfulRequests};
 use super::errors;
 use super::latest_answers::LatestAnswers;
 use super::limits::LimitRecorder;
 use super::request_reader::{ReadScope, RequestReader};
 use super::runs::RunRecord;
 use super::space_reserve::SpaceReserve;
-use super::{answer_blocks, failing, failures};
+use super::{answer_blocks, failures};
 use crate::base::error::{Error, Result};
 use crate::base::file_id::FileId;
 use crate::ledger::clock::millis;
 use crate::ledger::file;
 use crate::ledger::known_limit::KnownLimit;
-use crate::ledger::request_key::RequestKey;
 use crate::ledger::store::{
-    AnswerCounts, CALLS_AT_START, ClaimResult, FinishedRun, LeaseRenewal, Payload, Record, RunEnd,
-    Store, Work,
+    AnswerCounts, ClaimResult, FinishedRun, LeaseRenewal, Payload, Record, RunEnd, Store, Work,
 };
 use crate::raw_json::Pointer;
 
@@ -44,19 +39,9 @@ pub(crate) struct Database {
     file_id: Option<FileId>,
     scope: WriteScope,
     limits: LimitRecorder,
-    /// Requests that the service failed on and that are not stored yet.
-    failing: Vec<RequestKey>,
     /// What is claimed; `None` where no other run writes to the ledger.
     claims: Option<SharedClaims>,
     new_fields: NewFields,
-    /// What may have been billed without a verdict, where the ledger is the run's own.
-    doubtful: DoubtfulRequests,
-    /// The most calls whose answers earlier runs have lost, which nobody had counted at the start.
-    lost_calls: u32,
-    /// The most calls whose answers a kill can lose now.
-    calls: u32,
-    /// The rows that were counted for those lost calls since the start.
-    counted: u32,
     /// What commits promise now, where they do not all promise the same.
     durability: Durability,
     space: Space,
@@ -98,14 +83,9 @@ impl Database {
             file_id: FileId::at(&path),
             path,
             limits: LimitRecorder::new(scope.context, scope.checksums),
-            lost_calls: scope.run.calls,
-            calls: 0,
-            counted: 0,
             scope,
-            failing: Vec::new(),
             claims: None,
             new_fields: NewFields::default(),
-            doubtful: DoubtfulRequests::default(),
             durability: Durability::Synced,
             space: Space::Kept(None),
         }
@@ -142,18 +122,22 @@ impl Database {
         Ok(())
     }
 
-    /// Records that the run is under way; with `replaces`, that it uses none of the answers that are there. Returns the run
-    /// as it is recorded.
+    /// Records that the run is under way, with so many calls in flight at most; with `replaces`, that it uses none of the
+    /// answers that are there. Returns the run as it is recorded.
     ///
     /// # Errors
     /// Exit code 3: the ledger cannot be written.
-    pub(crate) fn start_run(&mut self, replaces: bool) -> Result<RunRecord> {
-        self.record_run(replaces)
+    pub(crate) fn start_run(
+        &mut self,
+        replaces: bool,
+        in_flight: NonZeroUsize,
+    ) -> Result<RunRecord> {
+        self.record_run(replaces, in_flight)
             .map_err(|error| errors::cannot_use(&self.path, "write", &error))?;
         Ok(self.scope.run)
     }
 
-    fn record_run(&mut self, replaces: bool) -> rusqlite::Result<()> {
+    fn record_run(&mut self, replaces: bool, in_flight: NonZeroUsize) -> rusqlite::Result<()> {
         let WriteScope {
             checksums,
             run,
@@ -165,23 +149,12 @@ impl Database {
             run.replace_leftover(&transaction, millis(SystemTime::now()))?;
         }
         if *own {
-            self.calls = CALLS_AT_START;
-            run.calls = self.lost_calls.saturating_add(self.calls);
+            // As many answers as there are calls in flight may be on their way to the disk.
+            let most = in_flight.get().saturating_mul(2);
+            run.calls = u32::try_from(most).unwrap_or(u32::MAX);
         }
         run.record(&transaction, *checksums)?;
         transaction.commit()
-    }
-
-    /// What earlier runs of the run's own ledger have asked about without a verdict, so that it may have been billed.
-    ///
-    /// # Errors
-    /// Exit code 3: the ledger cannot be read.
-    pub(crate) fn doubtful(&mut self) -> Result<HashSet<ClaimedKey>> {
-        if !self.scope.own {
-            return Ok(HashSet::new());
-        }
-        { self.doubtful.all(&self.connection) }
-            .map_err(|error| errors::cannot_use(&self.path, "read", &error))
     }
 
     /// Its files have been removed on purpose.
@@ -191,7 +164,6 @@ impl Database {
 
     fn write_group(&mut self, work: Work<'_>) -> rusqlite::Result<Vec<ClaimResult>> {
         self.promise(&work)?;
-        self.take_counts(&work);
         let answers = self.answers_of(work.records)?;
         let WriteScope {
             checksums,
@@ -203,10 +175,6 @@ impl Database {
         } = &mut self.scope;
         let transaction = writing(&self.connection)?;
         self.limits.record(&transaction)?;
-        failing::record(&transaction, *context, &self.failing, SystemTime::now())?;
-        if work.calls.is_some() || work.double_bills.is_some() {
-            run.record_stop(&transaction, *checksums)?;
-        }
         if !answers.is_empty() {
             run.drop_leftover(&transaction, *checksums, *context)?;
         }
@@ -234,34 +202,15 @@ impl Database {
                 claims.end_without_space(&work);
                 Vec::new()
             }
-            None => {
-                if self.scope.own {
-                    self.doubtful.handle(&transaction, work)?;
-                }
-                Vec::new()
-            }
+            None => Vec::new(),
         };
         let written = writer.put(&transaction, answers.into_iter())?;
         transaction.commit()?;
         if let Some(claims) = &mut self.claims {
             claims.committed();
         }
-        self.failing.clear();
         writer.committed(&self.connection, &written)?;
         Ok(claimed)
-    }
-
-    /// Takes over what has grown of the run's counts.
-    fn take_counts(&mut self, work: &Work<'_>) {
-        let count = |rows| u32::try_from(rows).unwrap_or(u32::MAX);
-        let run = &mut self.scope.run;
-        self.calls = work.calls.unwrap_or(self.calls);
-        if let Some(now) = work.double_bills {
-            self.counted = count(now.for_lost_calls);
-            run.maybe_billed_twice = count(now.rows);
-        }
-        let lost = self.lost_calls.saturating_sub(self.counted);
-        run.calls = lost.saturating_add(self.calls);
     }
 
     /// The answers among records, each with the number of its list of fields.
@@ -298,7 +247,6 @@ impl Database {
         };
         reserve.release();
         self.space = Space::InUse;
-        self.doubtful.rolled_back();
         if let Some(claims) = &mut self.claims {
             claims.rolled_back();
         }
@@ -347,16 +295,6 @@ impl Database {
         Ok(())
     }
 
-    fn record_failing(&self) -> rusqlite::Result<()> {
-        if self.failing.is_empty() {
-            return Ok(());
-        }
-        let transaction = writing(&self.connection)?;
-        let now = SystemTime::now();
-        failing::record(&transaction, self.scope.context, &self.failing, now)?;
-        transaction.commit()
-    }
-
     /// No call is out any more: a kill loses no answer from now on.
     fn end_calls(&mut self) -> rusqlite::Result<()> {
         let WriteScope {
@@ -369,16 +307,15 @@ impl Database {
             return Ok(());
         }
         let transaction = writing(&self.connection)?;
-        run.calls = self.lost_calls.saturating_sub(self.counted);
+        run.calls = 0;
         run.record_stop(&transaction, *checksums)?;
         transaction.commit()
     }
 
-    /// The run can be continued. Its summary says what may be billed twice.
+    /// The run can be continued.
     fn stop_run(&mut self, only_failed: bool) -> rusqlite::Result<()> {
         let WriteScope { checksums, run, .. } = &mut self.scope;
         let transaction = writing(&self.connection)?;
-        run.maybe_billed_twice = 0;
         run.only_failed = only_failed;
         run.record_stop(&transaction, *checksums)?;
         transaction.commit()
@@ -445,17 +382,11 @@ impl Store for Database {
         self.limits.set(latest);
     }
 
-    fn add_failing(&mut self, keys: Vec<RequestKey>) {
-        self.failing.extend(keys);
-    }
-
     fn leave(&mut self, end: RunEnd) {
         // No call is out any more.
         self.space = Space::Kept(None);
         // If this fails, the next run searches for the limit itself.
         let _ = self.limits.record_last(&self.connection);
-        // If this fails, the next run takes requests that always fail for an outage, and waits.
-        let _ = self.record_failing();
         // If this fails, the next run counts calls that have ended.
         let _ = self.end_calls();
         // If this fails, others find out that the worker is gone.
@@ -472,9 +403,7 @@ impl Store for Database {
         let _ = match end {
             RunEnd::Finished(finished) => self.end_run(finished),
             RunEnd::WithoutSomeInputs => self.stop_run(true),
-            RunEnd::Stopped if self.scope.own || self.scope.run.maybe_billed_twice > 0 => {
-                self.stop_run(false)
-            }
+            RunEnd::Stopped if self.scope.own => self.stop_run(false),
             RunEnd::Stopped => Ok(()),
         };
     }
@@ -488,7 +417,6 @@ impl Store for Database {
             all: answers::count_all(&self.connection).ok()?,
             others_paid: answer_blocks::any_paid_by_others(&self.connection, self.scope.context)
                 .ok()?,
-            has_doubt: doubtful::is_any(&self.connection).ok()?,
         })
     }
 }

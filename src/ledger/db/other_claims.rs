@@ -72,11 +72,6 @@ impl OtherClaims {
         Some((number.worker(), batch.at))
     }
 
-    /// All that is claimed.
-    pub(super) fn keys(&self) -> impl Iterator<Item = ClaimedKey> {
-        self.owners.keys().copied()
-    }
-
     /// Takes what others had claimed that are gone: nobody counts it any more.
     pub(super) fn take(
         &mut self,

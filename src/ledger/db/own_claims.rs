@@ -18,8 +18,6 @@ pub(super) struct OwnClaims {
     left: HashMap<BatchNumber, (i64, usize)>,
     /// Those that were another worker's.
     taken_over: HashSet<ClaimedKey>,
-    /// Those that ended with a doubt while there was no space to store it.
-    doubtful: Vec<ClaimedKey>,
 }
 
 impl OwnClaims {
@@ -31,7 +29,6 @@ impl OwnClaims {
             batches: HashMap::new(),
             left: HashMap::new(),
             taken_over: HashSet::new(),
-            doubtful: Vec::new(),
         }
     }
 
@@ -46,7 +43,6 @@ impl OwnClaims {
             }
         }
         self.taken_over.clone_from(&before.taken_over);
-        self.doubtful.clone_from(&before.doubtful);
         Ok(())
     }
 
@@ -81,17 +77,10 @@ impl OwnClaims {
         }
     }
 
-    /// These may have been billed without an answer, and their claims end with the worker.
-    pub(super) fn are_doubtful(&mut self, keys: impl IntoIterator<Item = ClaimedKey>) {
-        self.doubtful.extend(keys);
-    }
-
-    /// What the next worker is to count if it calls for it: claims that were another worker's and that no call was made for,
-    /// and those that ended with a doubt.
+    /// What the next worker is to count if it calls for it: claims that were another worker's and that no call was made for.
     pub(super) fn to_count(&self) -> Vec<ClaimedKey> {
-        let uncalled = self.taken_over.iter().filter(|key| self.has(**key));
-        let keys: HashSet<_> = uncalled.chain(&self.doubtful).copied().collect();
-        keys.into_iter().collect()
+        let taken_over = self.taken_over.iter().copied();
+        taken_over.filter(|key| self.has(*key)).collect()
     }
 
     /// Ends claims of requests whose answers are stored: a look-up finds those first, so a batch stays as it is until

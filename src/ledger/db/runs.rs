@@ -15,9 +15,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::answers;
 use super::checksum::Checksums;
 use super::errors::damaged;
+use super::failures;
 use super::schema::fresh_from;
-use super::{failing, failures};
-use crate::ledger::request_key::{KeyHash, RunId};
+use crate::ledger::request_key::KeyHash;
 use crate::ledger::store::FinishedRun;
 
 /// What the ledger has recorded about the previous run to an output.
@@ -49,11 +49,8 @@ pub(crate) struct RunRecord {
     pub(crate) not_before: i64,
     /// Answers of an earlier run are still there, to be replaced by the first answer of this one.
     pub(crate) leftover: bool,
-    /// In the ledger of one run: the most calls whose answers a kill can lose now, or has lost before and no run has
-    /// counted.
+    /// In the ledger of one run: the most calls whose answers a kill can lose; 0 once the run has ended.
     pub(crate) calls: u32,
-    /// Rows that may be billed twice, as starts of the run have counted and no summary has said.
-    pub(crate) maybe_billed_twice: u32,
     /// Only failed rows are left of the inputs that could be used, as others could not be.
     pub(crate) only_failed: bool,
 }
@@ -68,7 +65,6 @@ impl RunRecord {
             not_before,
             leftover: false,
             calls: 0,
-            maybe_billed_twice: 0,
             only_failed: false,
         }
     }
@@ -79,7 +75,8 @@ impl RunRecord {
         checksums: Checksums,
         name: KeyHash,
     ) -> rusqlite::Result<Option<(Self, PreviousRun)>> {
-        const QUERY: &str = "SELECT id, started, not_before, leftover, finished, checksum, calls, unsent, maybe_billed_twice,
+        const QUERY: &str =
+            "SELECT id, started, not_before, leftover, finished, checksum, calls, unsent,
             only_failed FROM runs WHERE name = ?";
         let read = |row: &Row<'_>| {
             let run = Self {
@@ -89,8 +86,7 @@ impl RunRecord {
                 not_before: row.get(2)?,
                 leftover: row.get(3)?,
                 calls: row.get(6)?,
-                maybe_billed_twice: row.get(8)?,
-                only_failed: row.get(9)?,
+                only_failed: row.get(8)?,
             };
             let failed: Option<i64> = row.get(4)?;
             let finished = match failed {
@@ -113,14 +109,6 @@ impl RunRecord {
             }
         });
         Ok(Some((run, previous)))
-    }
-
-    /// Its name over all its stops. A clock that is set back to before its start makes it another one.
-    pub(crate) const fn identity(&self) -> RunId {
-        RunId {
-            name: self.name,
-            started: self.started,
-        }
     }
 
     /// Answers that arrive now are dated no earlier, whatever the clock does meanwhile: they are of this run, and usable.
@@ -152,12 +140,12 @@ impl RunRecord {
         checksums: Checksums,
     ) -> rusqlite::Result<()> {
         const RECORD: &str =
-            "INSERT INTO runs (name, started, not_before, leftover, finished, unsent, calls, maybe_billed_twice,
+            "INSERT INTO runs (name, started, not_before, leftover, finished, unsent, calls,
                 only_failed, checksum)
-            VALUES (?, ?, ?, ?, NULL, 0, ?, ?, 0, ?)
+            VALUES (?, ?, ?, ?, NULL, 0, ?, 0, ?)
             ON CONFLICT (name) DO UPDATE SET started = excluded.started, not_before = excluded.not_before,
                 leftover = excluded.leftover, finished = NULL, unsent = 0, calls = excluded.calls,
-                maybe_billed_twice = excluded.maybe_billed_twice, only_failed = 0, checksum = excluded.checksum
+                only_failed = 0, checksum = excluded.checksum
             RETURNING id";
         self.only_failed = false;
         let values = params![
@@ -166,7 +154,6 @@ impl RunRecord {
             self.not_before,
             self.leftover,
             self.calls,
-            self.maybe_billed_twice,
             self.checksum(checksums, None)
         ];
         let id: i64 = connection.query_row(RECORD, values, |row| row.get(0))?;
@@ -188,7 +175,6 @@ impl RunRecord {
             return Ok(());
         }
         answers::remove_of(connection, checksums, context)?;
-        failing::remove_of(connection, context)?;
         self.leftover = false;
         self.record(connection, checksums)
     }
@@ -200,15 +186,13 @@ impl RunRecord {
         connection: &Connection,
         checksums: Checksums,
     ) -> rusqlite::Result<()> {
-        const STOP: &str =
-            "UPDATE runs SET calls = ?, maybe_billed_twice = ?, only_failed = ?, checksum = ?
+        const STOP: &str = "UPDATE runs SET calls = ?, only_failed = ?, checksum = ?
             WHERE id = ? AND name = ? AND started = ?";
         let checksum = self.checksum(checksums, None);
         connection
             .prepare_cached(STOP)?
             .execute(params![
                 self.calls,
-                self.maybe_billed_twice,
                 self.only_failed,
                 checksum,
                 self.id,
@@ -246,14 +230,13 @@ impl RunRecord {
         let FinishedRun { failed, unsent } = finished;
         let said = Self {
             calls: 0,
-            maybe_billed_twice: 0,
             only_failed: false,
             ..*self
         };
         let [failed, unsent] = [failed, unsent].map(|rows| i64::try_from(rows).unwrap_or(i64::MAX));
         connection
             .execute(
-                "UPDATE runs SET finished = ?, unsent = ?, calls = 0, maybe_billed_twice = 0, only_failed = 0,
+                "UPDATE runs SET finished = ?, unsent = ?, calls = 0, only_failed = 0,
                     checksum = ?
                 WHERE id = ? AND started = ? AND not_before = ? AND leftover = ?",
                 params![
@@ -290,7 +273,6 @@ impl RunRecord {
             finished.map_or(ValueRef::Null, |(failed, _)| ValueRef::Integer(failed)),
             ValueRef::Integer(unsent),
             ValueRef::Integer(self.calls.into()),
-            ValueRef::Integer(self.maybe_billed_twice.into()),
             ValueRef::Integer(self.only_failed.into()),
         ];
         checksums.of("runs", values)

@@ -66,10 +66,8 @@ const SCHEMA: &str = "
         -- At its end: the rows that had been asked about and had no verdict, and those that had not.
         finished INTEGER,
         unsent INTEGER NOT NULL,
-        -- In the ledger of one run: the most calls whose answers a kill can lose now; 0 once the run has ended.
+        -- In the ledger of one run: the most calls whose answers a kill can lose; 0 once the run has ended.
         calls INTEGER NOT NULL,
-        -- Rows perhaps billed twice that no summary has counted.
-        maybe_billed_twice INTEGER NOT NULL,
         -- Whether only failed rows are left of the inputs that could be used, as others could not be.
         only_failed INTEGER NOT NULL,
         checksum INTEGER NOT NULL
@@ -85,14 +83,6 @@ const SCHEMA: &str = "
         message BLOB NOT NULL,
         checksum INTEGER NOT NULL,
         PRIMARY KEY (key, row, run)
-    ) STRICT, WITHOUT ROWID;
-    -- Requests that the service failed on while it answered others, and when it last did. The row is that of answers.
-    CREATE TABLE failing_requests (
-        key BLOB NOT NULL,
-        row INTEGER NOT NULL,
-        context INTEGER NOT NULL,
-        at INTEGER NOT NULL,
-        PRIMARY KEY (key, row)
     ) STRICT, WITHOUT ROWID;
     -- The load that the service was found to accept: calls per second and calls in flight, each with how often it refused
     -- above that and accepted below, and when it last showed that.

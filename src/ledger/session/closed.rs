@@ -9,7 +9,7 @@ pub enum Removal {
     /// meanwhile. It stays when another account has paid for some of it, or when most of it was not used: then it belongs
     /// to another file, used by mistake, and was paid for as well.
     WhenUsed(u64),
-    /// There is nothing to continue but what may be in it: answers, or the note that a call may have been billed.
+    /// There is nothing to continue but the answers that may be in it.
     WhenEmpty,
     /// The next run continues with rows that are there.
     Never,
@@ -21,7 +21,7 @@ impl Removal {
         match self {
             Self::Never => false,
             Self::WhenUsed(used) => !counts.others_paid && counts.all <= used.saturating_mul(2),
-            Self::WhenEmpty => counts.all == 0 && !counts.has_doubt,
+            Self::WhenEmpty => counts.all == 0,
         }
     }
 }

@@ -1,6 +1,5 @@
 //! A ledger that is open for a run that has not started.
 
-use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,13 +16,12 @@ use crate::ledger::db::answers::AnswerReader;
 use crate::ledger::db::captures::{self, LackingAnswers};
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::database::{Database, WriteScope};
-use crate::ledger::db::found_answer::AnswerState;
 use crate::ledger::db::latest_answers::LatestAnswers;
 use crate::ledger::db::outputs::OutputState;
 use crate::ledger::db::request_reader::ReadScope;
 use crate::ledger::db::runs::{PreviousRun, RunRecord};
 use crate::ledger::db::schema::LedgerInfo;
-use crate::ledger::db::{answers, contexts, errors, failing, limits, outputs};
+use crate::ledger::db::{answers, contexts, errors, limits, outputs};
 use crate::ledger::facts::{EarlierAnswers, LedgerFacts};
 #[cfg(test)]
 use crate::ledger::faults::{FailingStore, HangingStore, StoreFaults};
@@ -33,7 +31,7 @@ use crate::ledger::lease::LeaseTerms;
 use crate::ledger::location::{ClaimedLocation, NewFile};
 use crate::ledger::lock::OutputLock;
 use crate::ledger::lookup::Lookup;
-use crate::ledger::request_key::{RequestHasher, RequestKey};
+use crate::ledger::request_key::RequestHasher;
 use crate::ledger::settings::{LedgerSettings, Reuse};
 use crate::ledger::store::Store;
 use crate::ledger::writer::{LedgerWriter, WriterSettings};
@@ -45,7 +43,6 @@ struct Contents {
     any: bool,
     earlier: Option<EarlierAnswers>,
     known_limit: Option<KnownLimit>,
-    failing: HashSet<RequestKey>,
     /// Whether there are answers of this account.
     has_answers: bool,
     /// The addresses whose answers there are, if there are none of this account.
@@ -57,8 +54,6 @@ pub struct OpenLedger {
     plan: RunPlan,
     /// Whether there are answers, of whatever run.
     any: bool,
-    /// Whether the next run to the same output can say what this one has counted.
-    has_output: bool,
     lookups: ReadScope,
     fields: FieldsToKeep,
     in_flight: NonZeroUsize,
@@ -87,8 +82,7 @@ impl OpenLedger {
         settings: LedgerSettings,
         lock: Option<OutputLock>,
     ) -> Result<(Self, LedgerFacts)> {
-        let (mut ledger, mut facts) = Self::find(settings, lock)?;
-        facts.doubtful_requests = ledger.database.doubtful()?.len() as u64;
+        let (mut ledger, facts) = Self::find(settings, lock)?;
         // What is paid for must have a place.
         ledger.database.keep_space(ledger.in_flight)?;
         Ok((ledger, facts))
@@ -150,7 +144,6 @@ impl OpenLedger {
             },
             plan,
             any: contents.any,
-            has_output: settings.output.is_some() && !claim.is_scratch(),
             fields: to_keep,
             in_flight: settings.in_flight,
             longest_call: settings.longest_call,
@@ -236,7 +229,9 @@ impl OpenLedger {
         mut self,
         store: impl FnOnce(Database) -> S,
     ) -> Result<(RunningLedger, LedgerWriter)> {
-        self.lookups.run = self.database.start_run(self.plan.replaces)?;
+        self.lookups.run = self
+            .database
+            .start_run(self.plan.replaces, self.in_flight)?;
         let lookup = self.open_lookup()?;
         if self.claim.remove_scratch() {
             self.database.expect_no_name();
@@ -247,16 +242,10 @@ impl OpenLedger {
         }
         let settings = WriterSettings {
             path: self.claim.path().to_owned(),
-            run: self.lookups.run.identity(),
             earliest: self.lookups.run.earliest(),
             hasher: self.lookups.hasher,
             lookup: Some(lookup),
             in_memory: self.claim.is_scratch(),
-            doubtful: self.database.doubtful()?,
-            counts_calls: self.claim.is_own(),
-            double_bills: self
-                .has_output
-                .then(|| self.plan.run.maybe_billed_twice.into()),
             lease,
             // Three quarters of the answers gather while other calls are out: with half of them a run needs up to a fifth more
             // syncs, and with all of them calls would have to wait during each sync.
@@ -316,16 +305,6 @@ impl Contents {
         let mut reader = AnswerReader::new(info.checksums(), Arc::clone(latest));
         // Whatever comes from now on is noted.
         reader.begin(connection)?;
-        let mut failing = HashSet::new();
-        for (key, at) in failing::known(connection, context, now)? {
-            // Not those that were answered since.
-            match reader.find(connection, &key)? {
-                AnswerState::Sound(found) if found.answer.at >= at => {}
-                _ => {
-                    failing.insert(key);
-                }
-            }
-        }
         let any = answers::any(connection)?;
         reader.end(connection)?;
         let has_answers = answers::any_of(connection, context)?;
@@ -347,7 +326,6 @@ impl Contents {
                 started: time(started),
             }),
             known_limit: limits::known(connection, info.checksums(), context, now)?,
-            failing,
         })
     }
 
@@ -372,10 +350,7 @@ impl Contents {
             replaced_answers: earlier.filter(|_| plan.replaces),
             lacking_answers,
             known_limit: self.known_limit,
-            failing_requests: self.failing,
-            doubtful_requests: 0,
             lost_calls: plan.run.calls,
-            asked_again: plan.run.maybe_billed_twice.into(),
             has_answers: self.has_answers && !plan.replaces,
             other_accounts: self.other_accounts,
         }
@@ -387,7 +362,10 @@ impl Contents {
 impl OpenLedger {
     /// The database of a run that has started on a ledger that others share, without its thread.
     pub(in crate::ledger) fn into_database(mut self) -> Database {
-        self.lookups.run = self.database.start_run(self.plan.replaces).unwrap();
+        self.lookups.run = self
+            .database
+            .start_run(self.plan.replaces, self.in_flight)
+            .unwrap();
         let LeaseTerms { length, .. } = LeaseTerms::for_calls_of(self.longest_call);
         self.database.share(&self.lookups, length).unwrap();
         self.new_file.keep();

@@ -65,7 +65,6 @@ impl RunPlan {
         };
         if let Some((found, _)) = found {
             run.calls = found.calls;
-            run.maybe_billed_twice = found.maybe_billed_twice;
         }
         Ok(Self {
             run,

@@ -13,7 +13,7 @@ use crate::ledger::store::{
     ClaimRequest, ClaimResult, LeaseRenewal, Payload, Record, RunEnd, Store, Work,
 };
 use crate::ledger::write_thread::Claimed;
-use crate::ledger::{LedgerSettings, Release, RequestHasher, RequestKey, Reuse, Urgency};
+use crate::ledger::{LedgerSettings, RequestHasher, RequestKey, Reuse, Urgency};
 
 pub(super) const OURS: ClaimResult = ClaimResult::Ours { taken_over: false };
 pub(super) const TAKEN_OVER: ClaimResult = ClaimResult::Ours { taken_over: true };
@@ -71,10 +71,7 @@ fn a_request_is_claimed_by_one_run_until_it_is_answered_or_released() {
     // To claim again what is claimed already changes nothing.
     assert_eq!(one.claim([1, 4]), [OURS, ClaimResult::Taken]);
     one.keep(&[2], &answer("t-2"));
-    one.writer.release(Release {
-        key: one.key_of(3),
-        doubtful: false,
-    });
+    one.writer.release(one.key_of(3));
     assert_eq!(one.claim([]), []);
     let results = two.claim([1, 2, 3]);
     assert_eq!((&results[0], &results[2]), (&ClaimResult::Taken, &OURS));
@@ -165,16 +162,8 @@ impl Process {
     }
 
     pub(super) fn release(&mut self, numbers: &[u8]) {
-        self.release_as(numbers, false);
-    }
-
-    /// Ends claims; with `doubtful`, what they were for may have been billed.
-    fn release_as(&mut self, numbers: &[u8], doubtful: bool) {
-        let release = |number: &u8| Release {
-            key: self.hasher.key(&[*number]),
-            doubtful,
-        };
-        let releases: Vec<_> = numbers.iter().map(release).collect();
+        let key = |number: &u8| self.hasher.key(&[*number]);
+        let releases: Vec<_> = numbers.iter().map(key).collect();
         self.write(Work {
             releases: &releases,
             ..Work::default()
@@ -275,10 +264,10 @@ fn what_was_taken_over_counts_for_the_next_run_until_a_call_for_it_has_ended() {
     // One that is stopped before it calls for what it has claimed, but for one request whose call gets no answer.
     let mut stopped = Process::start(&place);
     assert_eq!(stopped.claim([2, 3, 4]), [TAKEN_OVER, TAKEN_OVER, OURS]);
-    stopped.release_as(&[2], true);
+    stopped.release(&[2]);
     stopped.database.leave(RunEnd::Stopped);
     let mut last = Process::start(&place);
-    assert_eq!(last.claim([2, 3, 4]), [TAKEN_OVER, TAKEN_OVER, OURS]);
+    assert_eq!(last.claim([2, 3, 4]), [OURS, TAKEN_OVER, OURS]);
     last.answer(&[2, 3, 4]);
     last.database.leave(RunEnd::Stopped);
     let mut fresh = Process::start_fresh(&place);

@@ -4,7 +4,7 @@
 
 use super::claims::{OURS, Process, TAKEN_OVER, request, workers};
 use super::support::{BODY, Directory, TestRun, answer, current, facts, find, keep, reusing, wait};
-use crate::ledger::store::{ClaimResult, Release};
+use crate::ledger::store::ClaimResult;
 use crate::ledger::{ClosedLedger, LookupResult, Removal, Reuse, Urgency};
 use crate::telemetry::pace::{FoundLimit, Limit};
 
@@ -72,23 +72,4 @@ fn what_was_taken_over_and_answered_on_a_full_disk_is_not_left_to_the_next_run()
     run.close(Removal::Never);
     let mut fresh = Process::start_fresh(&place);
     assert_eq!(fresh.claim([1, 2, 3]), [OURS, OURS, TAKEN_OVER]);
-}
-
-#[test]
-fn a_doubt_that_comes_on_a_full_disk_is_left_to_the_next_run() {
-    let place = Directory::new();
-    let run = TestRun::on_full_disk(place.shared());
-    assert_eq!(run.claim([1, 2, 3, 4]), [OURS, OURS, OURS, OURS]);
-    let release = |number, doubtful| {
-        let key = run.key_of(number);
-        run.writer.release(Release { key, doubtful });
-    };
-    // Before the disk is found to be full, and afterwards.
-    release(1, true);
-    run.keep(&[2], &answer("t-2"));
-    release(3, true);
-    release(4, false);
-    run.close(Removal::Never);
-    let mut next = Process::start_fresh(&place);
-    assert_eq!(next.claim(1..=4), [TAKEN_OVER, OURS, TAKEN_OVER, OURS]);
 }

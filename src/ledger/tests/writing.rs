@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::HashSet;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -12,7 +11,7 @@ use futures::future::join_all;
 use super::support::{Directory, answer, open, wait};
 use crate::ledger::store::{AnswerCounts, ClaimResult, LeaseRenewal, Store, Work};
 use crate::ledger::writer::WriterSettings;
-use crate::ledger::{KnownLimit, LedgerWriter, RequestHasher, RequestKey, RunEnd};
+use crate::ledger::{KnownLimit, LedgerWriter, RequestHasher, RunEnd};
 
 /// Notes how many answers each group has; fails at one of them, and waits for permission before each.
 struct ObservedStore {
@@ -37,8 +36,6 @@ impl Store for ObservedStore {
     }
 
     fn set_limit(&mut self, _: KnownLimit) {}
-
-    fn add_failing(&mut self, _: Vec<RequestKey>) {}
 
     fn leave(&mut self, _: RunEnd) {}
 
@@ -70,13 +67,9 @@ impl Observation {
         let settings = WriterSettings {
             path: place.path("answers.ledger"),
             hasher: ledger.hasher(),
-            run: ledger.run().identity(),
             earliest: ledger.run().earliest(),
             lookup: Some(ledger.open_lookup().unwrap()),
             in_memory: false,
-            doubtful: HashSet::new(),
-            counts_calls: false,
-            double_bills: None,
             lease: None,
             enough: 8,
         };

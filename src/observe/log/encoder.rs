@@ -134,11 +134,6 @@ fn emit(line: &LogLine) {
             info!(event = "input_ended", rows, bytes, part = is_part);
         }
         LogLine::Attempt(attempt) => attempt_ended(attempt),
-        LogLine::CallsSettled(calls) => debug!(
-            event = "calls_settled",
-            unanswered = calls.unanswered,
-            server_errors = calls.unclear,
-        ),
         LogLine::Paused(pause) => info!(
             event = "paused",
             seconds = seconds(pause.length),
@@ -210,7 +205,6 @@ fn run_started(start: &RunStarted) {
         concurrency = start.concurrency,
         retries = start.retries,
         resend_unknown = start.resend_unknown,
-        idempotency_header = start.idempotency_header,
         timeout_seconds = seconds(start.timeout),
         max_wait_seconds = seconds(start.max_wait),
         max_outage_seconds = seconds(start.max_outage),
@@ -324,7 +318,6 @@ fn run_ended(end: &RunEnded) {
         retries = end.retries,
         throttled = end.throttled,
         unknown_outcome = end.unknown_outcome,
-        settled_by_uuid = end.settled_by_uuid,
         maybe_billed_twice = end.maybe_billed_twice,
         lost = end.lost,
         paused_seconds = seconds(end.paused),

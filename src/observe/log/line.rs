@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::end::RunEnded;
 use super::start::{InputOpened, RunLimits, RunStarted};
 use crate::row::RowNumber;
-use crate::telemetry::event::{CancelReason, DoubtfulCalls, FailureClass, InputEnd, Next};
+use crate::telemetry::event::{CancelReason, FailureClass, InputEnd, Next};
 use crate::telemetry::pace::{PaceChange, Pause};
 use crate::verdict::Reason;
 
@@ -37,8 +37,6 @@ pub(crate) enum LogLine {
     },
     /// A call ended.
     Attempt(AttemptEnd),
-    /// Calls that may have been billed were the same request to the service as a later one.
-    CallsSettled(DoubtfulCalls),
     /// All calls pause.
     Paused(Pause),
     /// The pace has changed.

@@ -74,7 +74,6 @@ fn frequent(event: &Event) -> Option<LogLine> {
                 next: None,
             }));
         }
-        Event::CallsSettled(calls) => return Some(LogLine::CallsSettled(*calls)),
         // Each answer may say something else.
         Event::PaceChanged(change) if change.cause == PaceCause::Headers => {
             return Some(LogLine::PaceChanged(*change));

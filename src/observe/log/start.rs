@@ -28,7 +28,6 @@ pub(crate) struct RunStarted {
     /// Those that may be billed twice.
     pub(crate) resend_unknown: u32,
     /// The header by which the service may recognise a repeated request.
-    pub(crate) idempotency_header: Option<String>,
     /// The time limit of a call.
     pub(crate) timeout: Duration,
     /// How long the service may throttle every call.

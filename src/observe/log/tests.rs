@@ -14,7 +14,7 @@ use super::line::{AttemptEnd, LogLine};
 use super::queue::LogQueue;
 use super::start::{DecidedBy, InputOpened, RunFiles, RunLimits, RunStarted};
 use crate::row::RowNumber;
-use crate::telemetry::event::{CancelReason, DoubtfulCalls, FailureClass, InputEnd, Next};
+use crate::telemetry::event::{CancelReason, FailureClass, InputEnd, Next};
 use crate::telemetry::pace::{Hint, Pace, PaceCause, PaceChange, Pause, Search};
 use crate::verdict::Reason;
 
@@ -42,7 +42,6 @@ fn run_started() -> RunStarted {
         concurrency: 512,
         retries: 4,
         resend_unknown: 1,
-        idempotency_header: name(),
         timeout: SECOND,
         max_wait: SECOND,
         max_outage: SECOND,
@@ -112,10 +111,6 @@ fn every_line() -> Vec<LogLine> {
             end: InputEnd::Part,
         },
         attempt(Next::Again(SECOND)),
-        LogLine::CallsSettled(DoubtfulCalls {
-            unanswered: 1,
-            unclear: 1,
-        }),
         LogLine::Paused(Pause {
             length: SECOND,
             asked: Some(SECOND),

@@ -201,11 +201,6 @@ fn add_calls(to: &mut Families, stats: &Stats) {
         count(stats.maybe_billed_twice()),
     );
     to.counter(
-        "rescore_settled_by_uuid_total",
-        "Calls that may have been billed, and whose request a later call with the same UUID settled.",
-        count(stats.settled.all()),
-    );
-    to.counter(
         "rescore_answers_lost_total",
         "Paid answers that may not be on disk.",
         count(stats.lost),

@@ -112,14 +112,14 @@ fn outages(run: &RunSummary<'_>) -> Vec<String> {
 /// Calls that may have cost more than they brought.
 fn doubtful_bills(stats: &Stats) -> Vec<String> {
     let mut lines = Vec::new();
-    let taken_over = stats.taken_over + stats.asked_again - stats.lost_before;
+    let taken_over = stats.taken_over;
     if taken_over > 0 {
         lines.push(format!(
             "{} may have been billed twice: an earlier run may have made the same call, and got no verdict",
             counted(taken_over, "row")
         ));
     }
-    let killed = stats.asked_by_killed_run() + stats.lost_before;
+    let killed = stats.asked_by_killed_run();
     if killed > 0 {
         lines.push(format!(
             "up to {} may have been billed twice: an earlier run was killed while it asked about {}",
@@ -133,15 +133,7 @@ fn doubtful_bills(stats: &Stats) -> Vec<String> {
             counted(stats.resent, "row")
         ));
     }
-    let settled = stats.settled.all();
-    if settled > 0 {
-        lines.push(format!(
-            "{} may have been billed and {} repeated with the same UUID: no second bill if the service honours it",
-            counted(settled, "call"),
-            if settled == 1 { "was" } else { "were" }
-        ));
-    }
-    let unanswered = stats.unknown_outcome - stats.resent - stats.settled.unanswered;
+    let unanswered = stats.unknown_outcome - stats.resent;
     if unanswered > 0 {
         lines.push(format!(
             "{} may have been billed without an answer",

@@ -225,7 +225,6 @@ pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
             path: "scored.csv.ledger".into(),
             answers: Some(3),
             kind: KeptKind::Own,
-            billed_once: false,
             fresh: false,
             damaged: false,
         }),

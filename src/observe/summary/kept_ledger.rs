@@ -32,8 +32,6 @@ pub(crate) struct KeptLedger {
     pub(crate) answers: Option<u64>,
     /// Whose it is.
     pub(crate) kind: KeptKind,
-    /// The service recognises the run's requests, and no other run has sent them: each is billed once.
-    pub(crate) billed_once: bool,
     /// The run was started with `--fresh`; with it, the next one would pay again.
     pub(crate) fresh: bool,
     /// It is damaged: no run can continue with it.

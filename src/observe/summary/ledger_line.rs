@@ -56,15 +56,15 @@ pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> String {
         ),
         (None, _, _) => then(format!(
             "`--retry-failed` sends only the rows without a verdict{}",
-            billed_again(ledger, stats)
+            billed_again(stats)
         )),
     }
 }
 
 /// What sending the rows again that have no verdict may cost.
-fn billed_again(ledger: &KeptLedger, stats: &Stats) -> &'static str {
+fn billed_again(stats: &Stats) -> &'static str {
     let may_be_billed = [Reason::NoAnswer, Reason::BadAnswer];
-    if !ledger.billed_once && may_be_billed.iter().any(|it| stats.failed.contains_key(it)) {
+    if may_be_billed.iter().any(|it| stats.failed.contains_key(it)) {
         ", some of which may be billed a second time"
     } else {
         ""

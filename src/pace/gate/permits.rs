@@ -21,7 +21,6 @@ pub struct Gate {
     /// Only the first in this queue waits for the controller, so that one timer runs and not one per row.
     queue: Mutex<()>,
     controller: RefCell<Controller>,
-    limits: PaceLimits,
     /// All calls that were accepted and refused.
     counts: Cell<CallCounts>,
     /// Since when calls have been refused and none accepted.
@@ -167,7 +166,6 @@ impl Gate {
             queue: Mutex::new(()),
             last_limit: Cell::new(controller.limit()),
             controller: RefCell::new(controller),
-            limits,
             counts: Cell::default(),
             refused_since: Cell::new(None),
             pauses_in_a_row: Cell::new(0),
@@ -180,11 +178,6 @@ impl Gate {
             closing: Notify::new(),
             random: RefCell::new(random),
         }
-    }
-
-    /// How many calls are in flight or have answers that are not durable yet, at most.
-    pub(crate) fn undurable(&self) -> usize {
-        most_undurable(&self.limits).saturating_sub(self.undurable.available_permits())
     }
 
     /// Whether the service has shown that it does its work. Until then one row is tried at a time (the canary): with a wrong

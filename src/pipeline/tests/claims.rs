@@ -3,8 +3,7 @@
 use super::harness::*;
 use super::ledger::{Shared, asking, keyed};
 use crate::ledger::{
-    ClaimRequest, ClaimResult, LedgerWriter, OpenLedger, Release, RequestHasher, RunningLedger,
-    Urgency,
+    ClaimRequest, ClaimResult, LedgerWriter, OpenLedger, RequestHasher, RunningLedger, Urgency,
 };
 use crate::pipeline::dispatcher::Dispatcher;
 use crate::pipeline::wake::Wake;
@@ -72,10 +71,7 @@ impl OtherRun {
     /// Gives a row up.
     fn gives_up(&self, row: u64) {
         let key = self.keys.key(&Scripted::body(row));
-        self.writer.release(Release {
-            key,
-            doubtful: false,
-        });
+        self.writer.release(key);
     }
 }
 

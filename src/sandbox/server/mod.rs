@@ -1,7 +1,6 @@
 //! The stand-in on the network: HTTP/1.1 on loopback, with faults and limits for rehearsals, and a
 //! count of what it billed.
 
-mod bills;
 mod connection;
 mod hang_up;
 mod report;

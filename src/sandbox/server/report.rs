@@ -11,8 +11,6 @@ pub struct Report {
     pub(crate) requests: u64,
     /// Successful answers: what the service would have charged.
     pub(crate) billed: u64,
-    /// Answers that were given again, without a bill.
-    pub(crate) repeated: u64,
     /// Requests above the rate limit.
     pub(crate) throttled: u64,
     /// Requests that violate the interface.
@@ -28,9 +26,6 @@ impl fmt::Display for Report {
             "requests {}, billed {}, throttled {}, refused {}",
             self.requests, self.billed, self.throttled, self.refused
         )?;
-        if self.repeated > 0 {
-            write!(f, ", answered again {}", self.repeated)?;
-        }
         let mut before = "; faults: ";
         for (count, kind) in self.faults.iter().zip(FaultKind::ALL) {
             if *count > 0 {

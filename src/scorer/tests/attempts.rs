@@ -41,30 +41,6 @@ async fn a_request_that_may_have_been_billed_is_sent_again_once_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_service_recognises_is_sent_again_as_after_any_failure() {
-    let silence = ScriptedResult::TimedOut.after(100);
-    let useless = ScriptedResult::Useless.immediately();
-    let service = Scripted::new(GOOD)
-        .row(2, [silence; 5])
-        .row(3, [silence, SICK, silence])
-        .row(4, [silence, useless]);
-    let scorer = Fixture::new(service).resends(0).recognising().build();
-    assert_outcomes(&scorer, &["t-1", "no_answer", "t-3", "bad_answer"]).await;
-    for row in 2..=4 {
-        let uuids = scorer.calls(row).into_iter().map(|call| call.uuid);
-        let uuids: std::collections::HashSet<_> = uuids.collect();
-        assert!(uuids.len() == 1 && !uuids.contains(&None), "{uuids:?}");
-    }
-    let stats = scorer.stats();
-    assert_eq!((stats.calls, stats.retries), (1 + 5 + 4 + 2, 4 + 3 + 1));
-    assert_eq!((stats.unknown_outcome, stats.unclear), (5 + 2 + 1, 1));
-    assert_eq!((stats.settled.unanswered, stats.settled.unclear), (3, 1));
-    // Of the row without an answer each call counts: nothing shows that they were one to the service.
-    assert_eq!((stats.billed(), stats.maybe_billed()), (3, 5));
-    assert_eq!(stats.maybe_billed_twice(), 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn no_permit_is_held_in_a_back_off() {
     let scorer = Fixture::new(Scripted::new(GOOD).row(2, [SICK])).build();
     scorer.outcome(1).await;

@@ -39,7 +39,6 @@ impl Scorer<Scripted> {
             row,
             body,
             key: None,
-            expired: None,
             claim: None,
         };
         match self.permit().await {

@@ -7,14 +7,13 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures::FutureExt;
 use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT,
 };
 use reqwest::{Method, Request};
 
 use super::super::api_key_file::KeyFile;
 use super::super::endpoint::Endpoint;
 use super::super::exchange::{Exchange, KeyRenewal, Reply, Service};
-use super::super::idempotency_header::IdempotencyHeader;
 use super::super::pinned;
 use super::super::proxy::{Proxy, ProxyName};
 use super::super::redact::{ApiKeys, SentRequest};
@@ -23,7 +22,6 @@ use super::body::Body;
 use super::connections::{self, ClientOptions, Connections};
 use super::fault;
 use crate::base::error::{Error, Result};
-use crate::base::request_uuid::RequestUuid;
 use crate::base::secret::Secret;
 
 /// The settings of a client.
@@ -46,8 +44,6 @@ pub(crate) struct ClientSettings {
     pub connect_timeout: Duration,
     /// A PEM file with a further certificate authority or the service's own certificate.
     pub ca_file: Option<PathBuf>,
-    /// The header for the UUIDs of requests; `None` sends none.
-    pub idempotency: Option<IdempotencyHeader>,
 }
 
 /// A client for one endpoint.
@@ -57,7 +53,6 @@ pub(crate) struct Client {
     proxy: Option<ProxyName>,
     key: RefCell<KeyInUse>,
     key_file: Option<KeyFile>,
-    idempotency: Option<IdempotencyHeader>,
 }
 
 /// The key in use.
@@ -98,21 +93,7 @@ impl Client {
             }),
             endpoint: settings.endpoint,
             key_file: settings.key_file,
-            idempotency: settings.idempotency,
         })
-    }
-
-    /// Whether the service recognises a request that is sent again, by the header for its UUID.
-    #[must_use]
-    pub(crate) const fn recognises_requests(&self) -> bool {
-        self.idempotency.is_some()
-    }
-
-    /// The header that says which request this is, where there is one.
-    fn identify(&self, uuid: Option<RequestUuid>) -> Option<(HeaderName, HeaderValue)> {
-        let name = self.idempotency.as_ref()?.name().clone();
-        // A UUID has only characters that a header can have.
-        Some((name, HeaderValue::try_from(uuid?.to_string()).ok()?))
     }
 
     #[expect(
@@ -122,12 +103,10 @@ impl Client {
     fn exchange(
         &self,
         sent: Bytes,
-        uuid: Option<RequestUuid>,
     ) -> impl Future<Output = std::result::Result<Reply, reqwest::Error>> {
         async move {
             let mut request = Request::new(Method::POST, self.endpoint.url().clone());
             request.headers_mut().clone_from(&self.key.borrow().headers);
-            request.headers_mut().extend(self.identify(uuid));
             *request.body_mut() = Some(sent.clone().into());
             // Held until the answer is complete: the calls of a client are counted by its
             // references.
@@ -164,8 +143,8 @@ impl Client {
 }
 
 impl Service for Client {
-    fn ask(&self, body: Bytes, uuid: Option<RequestUuid>) -> impl Future<Output = Exchange> {
-        self.exchange(body, uuid).map(|exchange| {
+    fn ask(&self, body: Bytes) -> impl Future<Output = Exchange> {
+        self.exchange(body).map(|exchange| {
             self.connections.used.set(SystemTime::now());
             exchange.map_err(|error| {
                 fault::fault(&error.without_url(), &self.endpoint, self.proxy.as_ref())
@@ -209,7 +188,7 @@ fn proxy(proxy: &Proxy) -> Result<reqwest::Proxy> {
         .map_err(|_| Error::usage(format!("{} cannot be used", proxy.name())))
 }
 
-/// Room for these headers, the UUID and the length of the body, so that the table of a copy need not grow.
+/// Room for these headers and the length of the body, so that the table of a copy need not grow.
 const MOST_HEADERS: usize = 8;
 
 /// The headers of every request, also those that the libraries would otherwise make for each call.

@@ -53,16 +53,9 @@ async fn after_a_pause_by_the_wall_clock_new_connections_are_made() {
         timeout: Duration::from_secs(30),
         connect_timeout: Duration::from_secs(5),
         ca_file: None,
-        idempotency: None,
     })
     .unwrap();
-    let ask = || async {
-        client
-            .ask(Bytes::from_static(b"{}"), None)
-            .await
-            .unwrap()
-            .status
-    };
+    let ask = || async { client.ask(Bytes::from_static(b"{}")).await.unwrap().status };
     let seen = || connections.load(Ordering::Relaxed);
     assert_eq!((ask().await, ask().await, seen()), (204, 204, 1));
     // A laptop that slept: its monotonic clock has not moved.

@@ -55,7 +55,6 @@ fn the_summary_counts_what_the_server_saw() {
         "throttled": 1,
         "maybe_billed_twice": 1,
         "unknown_outcome": 1,
-        "settled_by_uuid": 0,
         "billed_without_verdict": 0,
         "lost": 0,
         "repeated_transaction_ids": 0,

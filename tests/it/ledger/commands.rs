@@ -224,7 +224,7 @@ fn stats_prints_what_a_ledger_holds_and_changes_nothing() {
     let printed = without_times(&printed).replace(&server.url(), "http://SERVER");
     assert_snapshot!(printed, @r"
     answers.ledger: ledger version 2, created MOMENT
-    10 answers, SIZE bytes, 7,782 per answer
+    10 answers, SIZE bytes, 6,553 per answer
 
     http://SERVER/v1/validate/user
       10 answers for 2 service IDs, from MOMENT to MOMENT

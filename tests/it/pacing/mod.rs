@@ -1,7 +1,7 @@
 //! Pacing: the run finds limits, keeps to them, and waits for outages to end.
 
 mod bare_503;
-mod failing_requests;
+mod failing_rows;
 mod give_up;
 mod known_limits;
 mod outage;

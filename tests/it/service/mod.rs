@@ -6,7 +6,6 @@ mod connecting;
 mod echoes;
 mod hostile;
 mod http2;
-mod idempotency;
 mod key;
 mod network;
 mod proxies;

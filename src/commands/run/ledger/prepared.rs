@@ -137,7 +137,7 @@ impl PreparedLedger {
 
     /// The ledger of a run in which no rows run: it stays as it is.
     pub(in crate::commands::run) fn without_a_run(self) -> RunLedger {
-        RunLedger::new(None, self.is_fresh(), self.was_left(), false, self.lock)
+        RunLedger::new(None, self.is_fresh(), self.was_left(), self.lock)
     }
 
     /// Whether it stayed after a run over files of the directory in which every row has a verdict: for rows without a
@@ -223,20 +223,14 @@ impl PreparedLedger {
     }
 
     /// Starts the run and what makes its answers durable. It comes last, as with `--fresh` the first answer of the run
-    /// discards those of earlier runs. `recognised`: the service recognises the run's requests.
+    /// discards those of earlier runs.
     ///
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written.
-    pub(in crate::commands::run) fn start(
-        self,
-        recognised: bool,
-    ) -> Result<(RunLedger, Option<LedgerWriter>)> {
+    pub(in crate::commands::run) fn start(self) -> Result<(RunLedger, Option<LedgerWriter>)> {
         let (fresh, was_left) = (self.is_fresh(), self.was_left());
         let (ledger, writer) = self.ledger.map(OpenLedger::start).transpose()?.unzip();
-        Ok((
-            RunLedger::new(ledger, fresh, was_left, recognised, self.lock),
-            writer,
-        ))
+        Ok((RunLedger::new(ledger, fresh, was_left, self.lock), writer))
     }
 }
 
@@ -264,10 +258,6 @@ fn finished(file: &Path, facts: &LedgerFacts) -> Error {
                 fields.join(", ")
             )
         });
-    let again = match facts.doubtful_requests.min(failed) {
-        0 => String::new(),
-        twice => format!(", of which up to {twice} may be billed a second time"),
-    };
     let fresh = match facts.replaced_answers {
         Some(EarlierAnswers { answers, .. }) => {
             format!(
@@ -280,7 +270,7 @@ fn finished(file: &Path, facts: &LedgerFacts) -> Error {
     };
     Error::usage(format!("`{}` already exists", file.display()))
         .detail(format!(
-            "`--retry-failed` sends only the rows without a verdict and keeps all others ({retry}{again}){}",
+            "`--retry-failed` sends only the rows without a verdict and keeps all others ({retry}){}",
             lacking.unwrap_or_default()
         ))
         .detail(format!("`--overwrite` starts a new run, which {fresh}"))

@@ -25,27 +25,23 @@ pub(in crate::commands::run) struct RunLedger {
     fresh: bool,
     /// It stayed after a run that finished its files and whose answers are still of use.
     was_left: bool,
-    /// The service recognises the run's requests.
-    recognised: bool,
     /// Released at the end of the run.
     lock: Option<OutputLock>,
 }
 
 impl RunLedger {
     /// The ledger of a run that has started, with the lock of its output. `fresh`: the run has started over. `was_left`:
-    /// it stayed after a finished run. `recognised`: the service recognises the run's requests.
+    /// it stayed after a finished run.
     pub(super) const fn new(
         ledger: Option<RunningLedger>,
         fresh: bool,
         was_left: bool,
-        recognised: bool,
         lock: Option<OutputLock>,
     ) -> Self {
         Self {
             ledger,
             fresh,
             was_left,
-            recognised,
             lock,
         }
     }
@@ -112,8 +108,8 @@ impl RunLedger {
                 // Their answers are in it, and were used before.
                 _ => u64::MAX,
             })
-        } else if rows_stay || (self.recognised && stats.calls > 0) {
-            // Without a ledger the next run would refuse to replace them, or the service could not recognise its calls.
+        } else if rows_stay {
+            // Without a ledger the next run would refuse to replace them.
             Removal::Never
         } else {
             Removal::WhenEmpty
@@ -149,14 +145,13 @@ impl RunLedger {
             KeptKind::Shared
         };
         let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
-        let (fresh, billed_once) = (self.fresh, self.recognised && kind == KeptKind::Own);
+        let fresh = self.fresh;
         let kept = |answers| {
             let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
             path.filter(is_there).map(|path| KeptLedger {
                 path,
                 answers,
                 kind,
-                billed_once,
                 fresh,
                 damaged,
             })

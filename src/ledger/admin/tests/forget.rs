@@ -10,8 +10,8 @@ use rusqlite::params;
 use super::support::{Directory, HERE, THERE, body, filled, id, now, put, row};
 use crate::ledger::LookupResult;
 use crate::ledger::admin::{CleanupResult, Forget, ForgetCounts};
+use crate::ledger::db::answer_index;
 use crate::ledger::db::answer_removal::change_all;
-use crate::ledger::db::{answer_index, failing};
 use crate::ledger::packed::{Fingerprint, PackedKey};
 use crate::ledger::request_key::RequestKey;
 
@@ -198,11 +198,6 @@ fn failures_of_requests_about_a_user_are_forgotten_as_well() {
         keys.key(&body(3)),
     ] {
         raw.execute(
-            "INSERT INTO failing_requests VALUES (?, ?, 1, ?)",
-            params![key.hash, key.stored_row(), now()],
-        )
-        .unwrap();
-        raw.execute(
             "INSERT INTO failures VALUES (?, ?, 1, 'refused', x'00', 0)",
             params![key.hash, key.stored_row()],
         )
@@ -215,7 +210,6 @@ fn failures_of_requests_about_a_user_are_forgotten_as_well() {
     let kept = || raw.query_row("SELECT count(*) FROM failures", [], |row| row.get(0));
     assert_eq!(kept(), Ok(1));
     Forget::open(&place.path()).unwrap().remove_all().unwrap();
-    assert_eq!(failing::all(&raw).unwrap().len(), 0);
 }
 
 #[test]

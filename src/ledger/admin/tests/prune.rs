@@ -61,7 +61,7 @@ fn replaced_scores_are_removed_when_they_are_old() {
     for (user, at) in replaced {
         let key = keys.key(&body(user.try_into().unwrap())).hash;
         raw.execute(
-            "INSERT INTO runs VALUES (?1, ?2, ?3, 0, 0, NULL, 0, 0, 0, 0, 0)",
+            "INSERT INTO runs VALUES (?1, ?2, ?3, 0, 0, NULL, 0, 0, 0, 0)",
             params![user, key, at],
         )
         .unwrap();
@@ -80,17 +80,12 @@ fn replaced_scores_are_removed_when_they_are_old() {
             [at, at],
         )
         .unwrap();
-        raw.execute(
-            "INSERT INTO failing_requests VALUES (?, 0, 1, ?)",
-            params![key, at],
-        )
-        .unwrap();
     }
-    assert_eq!(counts(&raw), [2; 6]);
+    assert_eq!(counts(&raw), [2; 5]);
     let eraser = Eraser::open(&place.path()).unwrap();
     let day_ago = SystemTime::now() - Duration::from_secs(86_400);
     assert_eq!(prune(&eraser, day_ago).unwrap(), 0);
-    assert_eq!(counts(&raw), [1; 6]);
+    assert_eq!(counts(&raw), [1; 5]);
     assert_eq!(eraser.finish(false).unwrap().answers, 10);
     // What is left of each answer still fits its checksum.
     let mut lookup = place.ledger(HERE).lookup().unwrap().unwrap();
@@ -100,18 +95,18 @@ fn replaced_scores_are_removed_when_they_are_old() {
     }
 }
 
-/// How many replaced scores there are, and how many runs, failures, fields, limits and failing requests.
-fn counts(raw: &Connection) -> [i64; 6] {
+/// How many replaced scores there are, and how many runs, failures, fields and limits.
+fn counts(raw: &Connection) -> [i64; 5] {
     let mut replaced = 0;
     change_all(raw, |answer| {
         replaced += i64::from(answer.replaced.is_some());
         Some(answer)
     })
     .unwrap();
-    let tables = ["runs", "failures", "fields", "limits", "failing_requests"];
-    let [runs, failures, fields, limits, failing] = tables.map(|table| {
+    let tables = ["runs", "failures", "fields", "limits"];
+    let [runs, failures, fields, limits] = tables.map(|table| {
         let count = format!("SELECT count(*) FROM {table}");
         raw.query_row(&count, [], |row| row.get(0)).unwrap()
     });
-    [replaced, runs, failures, fields, limits, failing]
+    [replaced, runs, failures, fields, limits]
 }
