@@ -206,6 +206,17 @@ pub(crate) enum Origin {
     Duplicate,
 }
 
+/// Why something that is stored of a row's request is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PassedOver {
+    /// The answer is older than the run asks for.
+    TooOld,
+    /// It failed, and is asked again.
+    Failed,
+    /// Its seal is broken: the file was damaged.
+    Damaged,
+}
+
 /// Why an answer in the ledger cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unusable {

@@ -1,0 +1,131 @@
+//! The lock by which one run alone writes an output. The kernel holds it: a process that dies leaves none behind.
+//!
+//! It is on a file of its own, which names its holder.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::file::{PRIVATE, with_suffix};
+use super::holder::{is_holder, this_process};
+use crate::base::error::{Error, Result};
+use crate::base::file_id::FileId;
+use crate::base::own_file::{self, NotOurs};
+
+/// The longest name of a holder, in bytes.
+const HOLDER: u64 = 200;
+
+/// The file that is locked while an output is written.
+#[must_use]
+pub(crate) fn lock_of(output: &Path) -> PathBuf {
+    with_suffix(output, ".lock")
+}
+
+/// The lock of an output, for as long as one of its copies is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct OutputLock(#[expect(dead_code, reason = "held until it is dropped")] Arc<Lock>);
+
+impl OutputLock {
+    /// Takes the lock of an output.
+    ///
+    /// # Errors
+    /// Exit code 75: another run has it. Exit code 2: its file cannot be made.
+    pub(crate) fn take(output: &Path) -> Result<Self> {
+        let lock = Lock::take(output, &this_process())?;
+        Ok(Self(Arc::new(lock)))
+    }
+}
+
+#[derive(Debug)]
+struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    fn take(output: &Path, holder: &str) -> Result<Self> {
+        let path = lock_of(output);
+        let cannot = |e| cannot_lock(&path, e);
+        loop {
+            let file = own_file::open(&path, PRIVATE, false).map_err(cannot)?;
+            let locked = file.try_lock();
+            let mut other = String::new();
+            // A run that has just taken the lock may not have written its name yet.
+            let read = (&file).take(HOLDER).read_to_string(&mut other);
+            let other = other.trim();
+            if let Err(TryLockError::WouldBlock) = locked {
+                let other = Some(other).filter(|other| !other.is_empty());
+                let other = other.unwrap_or("just started");
+                let output = output.display();
+                return Err(
+                    Error::busy(format!("another run ({other}) is writing `{output}`"))
+                        .hint("run the same command again when it has ended"),
+                );
+            }
+            if read.is_err() || !(other.is_empty() || is_holder(other)) {
+                return Err(cannot(io::Error::other(NotOurs::Content)));
+            }
+            // The run that held it may have removed the file between our opening and locking it.
+            let locked = file.metadata().map_err(cannot)?;
+            if FileId::at(&path) != Some(FileId::of(&locked)) {
+                continue;
+            }
+            // From here on the file is removed with us, also when nothing can be written to it.
+            let mut lock = Self { file, path };
+            lock.write(holder).map_err(|e| cannot_lock(&lock.path, e))?;
+            return Ok(lock);
+        }
+    }
+
+    fn write(&mut self, holder: &str) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(holder.as_bytes())
+    }
+}
+
+fn cannot_lock(path: &Path, error: io::Error) -> Error {
+    let not_ours = own_file::is_not_ours(&error);
+    let cannot = Error::usage(format!("cannot write `{}`", path.display()))
+        .because(error)
+        .about(path);
+    match own_file::not_writable(path) {
+        _ if not_ours => cannot.hint(own_file::HINT),
+        Some(why) => cannot
+            .detail(why)
+            .hint("run it as a user who may write there, or name an output in another place"),
+        None => cannot,
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // The lock itself ends when the file is closed, after this. A name that stays behind is harmless: it is the
+        // kernel's lock that counts.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_names_its_holder_and_ends_with_it() {
+        let place = tempfile::tempdir().unwrap();
+        let output = place.path().join("o");
+        let lock = Lock::take(&output, "process 1").unwrap();
+        let refused = Lock::take(&output, "process 2").unwrap_err();
+        assert_eq!(refused.exit().code(), 75);
+        assert!(
+            refused.report().contains("process 1"),
+            "{}",
+            refused.report()
+        );
+        drop(lock);
+        drop(Lock::take(&output, "process 2").unwrap());
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,63 @@
+//! Every paid answer, durable: what was asked once is never paid for again.
+//!
+//! A ledger is a database of answers by request: a SQLite file in the folder of a run's output. A run opens it ([`OpenLedger`]),
+//! looks up what is stored ([`Lookup`]), starts with it ([`RunningLedger`]), claims requests before it calls for them, and makes
+//! new answers durable ([`LedgerWriter`]). Without a run, [`preview()`] shows what a run would find, and [`LedgerAdmin`] removes
+//! answers. A ledger must not know files of users or calls, and stores nothing about a person that can be read without that
+//! person's request.
+
+mod clock;
+mod contents;
+mod facts;
+#[cfg(test)]
+mod faults;
+mod file;
+mod group_commit;
+mod holder;
+mod index;
+mod key;
+mod known_limit;
+mod lease;
+mod lock;
+mod open;
+mod outcome;
+mod outputs;
+mod run;
+mod settings;
+mod space_reserve;
+mod sqlite;
+mod store;
+#[cfg(test)]
+mod tests;
+mod write_thread;
+mod writer;
+
+pub(crate) use contents::{AGES, AccountStats, LedgerStats};
+pub(crate) use facts::{LedgerFacts, PreviewedRun};
+pub(crate) use file::{NAME, SANDBOX_NAME, SUFFIXES, ledger_in};
+pub(crate) use group_commit::Urgency;
+pub(crate) use key::{ByRequest, RequestHasher, RequestKey};
+pub(crate) use known_limit::KnownLimit;
+pub(crate) use lease::{Holding, WorkerNumber};
+pub(crate) use lock::{OutputLock, lock_of};
+pub(crate) use open::{LedgerPreview, OpenLedger, PreviewSettings, RunningLedger, preview};
+pub(crate) use outcome::{AnsweredIn, KnownOutcome, LookupResult, Outcome, ReadAnswer};
+pub(crate) use outputs::OutputState;
+pub(crate) use run::PreviousRun;
+pub(crate) use settings::{LedgerAccount, LedgerLocation, LedgerSettings, Reuse};
+pub(crate) use space_reserve::space_for_answers;
+pub(crate) use store::{ClaimResult, Lookup, RunEnd};
+pub(crate) use write_thread::Claimed;
+pub(crate) use writer::LedgerWriter;
+
+use std::path::Path;
+
+use crate::base::error::Result;
+
+/// What is in a ledger, while runs may be using it.
+///
+/// # Errors
+/// Exit code 2: it is missing, not a ledger, of another version, or damaged.
+pub(crate) fn stats(path: &Path) -> Result<LedgerStats> {
+    sqlite::stats(path)
+}

@@ -1,0 +1,130 @@
+//! What the tests share: a place for ledgers, and runs on them without a thread.
+
+pub(super) use std::path::{Path, PathBuf};
+pub(super) use std::sync::Arc;
+pub(super) use std::time::Duration;
+
+pub(super) use bytes::Bytes;
+
+pub(super) use crate::ledger2::facts::LedgerFacts;
+pub(super) use crate::ledger2::key::RequestHasher;
+pub(super) use crate::ledger2::open::OpenedStore;
+pub(super) use crate::ledger2::outcome::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
+pub(super) use crate::ledger2::settings::{LedgerLocation, LedgerSettings, Reuse};
+pub(super) use crate::ledger2::store::{ClaimResult, Record, RunEnd, Store, Work};
+pub(super) use crate::verdict::{Answer, Failure, Reason, Score, TransactionId};
+
+use crate::base::error::Result;
+use crate::ledger2::{clock, file, sqlite};
+
+/// Reads bodies that are only a score.
+pub(super) fn read() -> ReadAnswer {
+    Arc::new(|body| {
+        Some(Answer {
+            transaction_id: TransactionId::new("t").unwrap(),
+            score: Score::from_json_number(str::from_utf8(body).ok()?).ok()?,
+            captured: Box::default(),
+        })
+    })
+}
+
+/// A run on a ledger.
+pub(super) struct Run {
+    pub(super) store: Box<dyn Store>,
+    pub(super) hasher: RequestHasher,
+    pub(super) facts: LedgerFacts,
+}
+
+pub(super) fn settings(path: &Path, output: &str, reuse: Reuse) -> LedgerSettings {
+    LedgerSettings {
+        location: LedgerLocation::File(path.to_owned()),
+        reuse,
+        output: Some(path.with_file_name(output)),
+        input: None,
+        endpoint: "https://scripted.test".to_owned(),
+        service_id: "test".to_owned(),
+        read: read(),
+        in_flight: 8.try_into().unwrap(),
+        longest_call: Duration::from_secs(30),
+    }
+}
+
+impl Run {
+    /// A run to this output that has started.
+    pub(super) fn start(path: &Path, output: &str, reuse: Reuse) -> Result<Self> {
+        let (real, _) = file::make(path)?;
+        let OpenedStore {
+            mut store,
+            hasher,
+            facts,
+            ..
+        } = sqlite::open(&settings(path, output, reuse), Some(&real))?;
+        store.start()?;
+        Ok(Self {
+            store,
+            hasher,
+            facts,
+        })
+    }
+
+    /// The request with this number.
+    pub(super) fn key(&self, request: u64) -> crate::ledger2::RequestKey {
+        self.hasher
+            .key(format!("{{\"request\":{request}}}").as_bytes())
+    }
+
+    /// Stores outcomes as of now, in one group.
+    pub(super) fn keep(&mut self, outcomes: &[(u64, Outcome)]) {
+        let record = |(request, outcome): &(u64, Outcome)| Record {
+            key: self.key(*request),
+            outcome: outcome.clone(),
+            at: clock::now(),
+        };
+        let records: Vec<_> = outcomes.iter().map(record).collect();
+        let work = Work {
+            records: &records,
+            ..Work::default()
+        };
+        self.store.write(work).unwrap();
+    }
+
+    pub(super) fn claim(&mut self, requests: &[u64]) -> Vec<ClaimResult> {
+        let claims: Vec<_> = requests.iter().map(|request| self.key(*request)).collect();
+        let work = Work {
+            claims: &claims,
+            ..Work::default()
+        };
+        self.store.write(work).unwrap()
+    }
+
+    pub(super) fn release(&mut self, request: u64) {
+        let releases = [self.key(request)];
+        let work = Work {
+            releases: &releases,
+            ..Work::default()
+        };
+        self.store.write(work).unwrap();
+    }
+
+    pub(super) fn look_up(&self, requests: &[u64]) -> Vec<LookupResult> {
+        let keys: Vec<_> = requests.iter().map(|request| self.key(*request)).collect();
+        self.store.lookup().unwrap().look_up(&keys).unwrap()
+    }
+}
+
+/// An answer with this score.
+pub(super) fn answer(score: u64) -> Outcome {
+    Outcome::Answer(Bytes::from(score.to_string()))
+}
+
+pub(super) fn failure() -> Outcome {
+    Outcome::Failure(Failure::new(Reason::NoAnswer, "timed out"))
+}
+
+/// The score that is known.
+pub(super) fn score(found: &LookupResult) -> Option<u64> {
+    match &found.known {
+        Some(KnownOutcome::Answer(answer)) => answer.score.digits().parse().ok(),
+        _ => None,
+    }
+}
