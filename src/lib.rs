@@ -21,8 +21,6 @@ mod fields;
 mod input;
 mod layout;
 mod ledger;
-#[allow(dead_code, unused_imports, reason = "the commit that follows switches to it")]
-mod ledger2;
 mod observe;
 mod output;
 mod pace;
@@ -67,12 +65,6 @@ pub mod internals {
             AddedColumns, Existing, Format, Layout, PREVIOUS, VERDICT_COLUMNS,
         };
     }
-    pub mod ledger {
-        pub use crate::ledger::{
-            Freshness, KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, OpenLedger,
-            Removal, Reuse, read_stats,
-        };
-    }
     pub mod output {
         pub use crate::output::{DoneRow, Replace, Sides, Sink, Target, Writer};
     }
@@ -93,7 +85,7 @@ pub mod internals {
     }
     pub mod service {
         pub use crate::service::{
-            ApiKeys, Outcome, Plan, Quota, Reply, SentRequest, classify, write_body,
+            ApiKeys, Classified, Plan, Quota, Reply, SentRequest, classify, write_body,
         };
     }
     pub mod selection {

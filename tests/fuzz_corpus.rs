@@ -49,8 +49,3 @@ fn answers_are_judged_without_repeating_what_was_sent() {
 fn no_headers_ask_for_an_impossible_pace() {
     replay("headers", fuzz_invariants::headers::holds);
 }
-
-#[test]
-fn any_file_in_a_ledgers_place_is_used_or_refused() {
-    replay("ledger", fuzz_invariants::ledger::holds);
-}

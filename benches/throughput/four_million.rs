@@ -24,15 +24,15 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) {
     let mut small = Vec::new();
     let mut runs_of_few = || {
         small.extend(
-            (0..RUNS_OF_FEW).map(|_| bench.whole_run((&few, FEW), &server.url, Ledger::Own)),
+            (0..RUNS_OF_FEW).map(|_| bench.whole_run((&few, FEW), &server.url, Ledger::Default)),
         );
     };
     runs_of_few();
     eprintln!("  {MANY} rows with a ledger");
-    let with = bench.whole_run((&many, MANY), &server.url, Ledger::Own);
+    let with = bench.whole_run((&many, MANY), &server.url, Ledger::Default);
     runs_of_few();
     eprintln!("  {MANY} rows without");
-    let without = bench.whole_run((&many, MANY), &server.url, Ledger::EachAsked);
+    let without = bench.whole_run((&many, MANY), &server.url, Ledger::None);
     bench.files.discard(&many);
 
     let of_few = |of, digits| format!("100,000 rows {}", text(median(&column(&small, of)), digits));

@@ -21,7 +21,7 @@ pub(crate) fn known(bench: &Bench, table: &mut Table) {
     let mut server = Server::start(Duration::ZERO);
     let url = server.url.clone();
     let run = || {
-        let ran = bench.whole_run((&input, ROWS), &url, Ledger::Shared(&path));
+        let ran = bench.whole_run((&input, ROWS), &url, Ledger::At(&path));
         ran.speed()
     };
     let check = || {

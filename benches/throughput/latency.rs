@@ -33,8 +33,8 @@ pub(crate) fn latency(bench: &Bench, table: &mut Table) {
     let [without, with, bare] = in_turn(
         FEW_ROUNDS,
         [
-            &mut || share(Ledger::EachAsked),
-            &mut || share(Ledger::Own),
+            &mut || share(Ledger::None),
+            &mut || share(Ledger::Default),
             &mut || bare::timed(&url, &bodies).0 / MOST * 100.0,
         ],
     );
@@ -55,7 +55,7 @@ pub(crate) fn rate(bench: &Bench, table: &mut Table) {
         [&mut || {
             let place = bench.files.place();
             let output = scored(place.path(), &input);
-            let ledger = Ledger::EachAsked;
+            let ledger = Ledger::None;
             let mut command = bench.program.run(&input, &output, &server.url, ledger);
             command.args(["--rate", &format!("{RATE}/s")]);
             Process::start(&mut command).finish();

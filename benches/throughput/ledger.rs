@@ -20,55 +20,25 @@ pub(crate) fn ledger(bench: &Bench, table: &mut Table) {
     let server = Server::start(Duration::ZERO);
     let run = |ledger: Ledger| bench.whole_run((&input, ROWS), &server.url, ledger);
     let mut sizes = Vec::new();
-    let [without, own, shared] = in_turn(
+    let [without, with] = in_turn(
         ROUNDS,
-        [
-            &mut || run(Ledger::EachAsked),
-            &mut || run(Ledger::Own),
-            &mut || {
-                let place = bench.files.place();
-                let ran = run(Ledger::Shared(&place.path().join("answers.ledger")));
-                sizes.push(number(size(place.path())) / f64::from(ROWS));
-                ran
-            },
-        ],
+        [&mut || run(Ledger::None), &mut || {
+            let place = bench.files.place();
+            let ran = run(Ledger::At(&place.path().join("rescore.ledger")));
+            sizes.push(number(size(place.path())) / f64::from(ROWS));
+            ran
+        }],
     );
-    let speed = column(&without, Ran::speed);
     let baseline = |of, digits| format!("without {}", text(median(&column(&without, of)), digits));
-    let written = column(&own, Ran::written);
-    let own_speed = column(&own, Ran::speed);
-    table.add(&lines::OWN_SPEED, &own_speed, baseline(Ran::speed, 0));
-    table.add(&lines::OWN_SHARE, &ratios(&own_speed, &speed), "");
-    let cpu = column(&own, Ran::cpu);
-    table.add(&lines::OWN_CPU, &cpu, baseline(Ran::cpu, 1));
-    table.add(&lines::OWN_WRITTEN, &written, baseline(Ran::written, 0));
-    let shared_speed = column(&shared, Ran::speed);
-    table.add(&lines::SHARED_SPEED, &shared_speed, baseline(Ran::speed, 0));
-    table.add(&lines::SHARED_SHARE, &ratios(&shared_speed, &speed), "");
-    let written = column(&shared, Ran::written);
-    table.add(&lines::SHARED_WRITTEN, &written, baseline(Ran::written, 0));
+    let speed = column(&with, Ran::speed);
+    table.add(&lines::LEDGER_SPEED, &speed, baseline(Ran::speed, 0));
+    let share = ratios(&speed, &column(&without, Ran::speed));
+    table.add(&lines::LEDGER_SHARE, &share, "");
+    let cpu = column(&with, Ran::cpu);
+    table.add(&lines::LEDGER_CPU, &cpu, baseline(Ran::cpu, 1));
+    let written = column(&with, Ran::written);
+    table.add(&lines::LEDGER_WRITTEN, &written, baseline(Ran::written, 0));
     table.add(&lines::LEDGER_SIZE, &sizes, "");
-}
-
-/// Rows of which none are equal, in runs that look for equal ones and runs that do not.
-pub(crate) fn equal_rows(bench: &Bench, table: &mut Table) {
-    let input = bench.files.csv(ROWS);
-    let server = Server::start(Duration::ZERO);
-    let run = |ledger| bench.whole_run((&input, ROWS), &server.url, ledger);
-    let [once, each] = in_turn(
-        ROUNDS,
-        [&mut || run(Ledger::Nowhere), &mut || run(Ledger::EachAsked)],
-    );
-    let baseline = |of, digits| {
-        let value = text(median(&column(&each, of)), digits);
-        format!("`--no-dedupe` {value}")
-    };
-    let speed = column(&once, Ran::speed);
-    let share = ratios(&speed, &column(&each, Ran::speed));
-    table.add(&lines::EQUAL_SPEED, &speed, baseline(Ran::speed, 0));
-    table.add(&lines::EQUAL_SHARE, &share, "");
-    let cpu = column(&once, Ran::cpu);
-    table.add(&lines::EQUAL_CPU, &cpu, baseline(Ran::cpu, 1));
 }
 
 pub(crate) fn memory(bench: &Bench, table: &mut Table) {
@@ -81,7 +51,7 @@ pub(crate) fn memory(bench: &Bench, table: &mut Table) {
     };
     let [with, without] = in_turn(
         ROUNDS,
-        [&mut || peak(Ledger::Own), &mut || peak(Ledger::EachAsked)],
+        [&mut || peak(Ledger::Default), &mut || peak(Ledger::None)],
     );
     let without = format!("without {}", text(median(&without), 1));
     table.add(&lines::MEMORY, &with, without);

@@ -163,7 +163,6 @@ fn of(section: Section) -> fn(&Bench, &mut Table) {
         Section::Rate => latency::rate,
         Section::Startup => startup::startup,
         Section::Ledger => ledger::ledger,
-        Section::EqualRows => ledger::equal_rows,
         Section::Known => known::known,
         Section::Memory => ledger::memory,
         Section::FourMillion => four_million::measure,

@@ -20,28 +20,23 @@ pub(crate) struct Program {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ledger<'a> {
     /// Beside the output, as by default.
-    Own,
+    Default,
     /// In this file.
-    Shared(&'a Path),
-    /// Nowhere, but equal rows are asked once.
-    Nowhere,
-    /// Nowhere, and every row is asked.
-    EachAsked,
+    At(&'a Path),
+    /// Nowhere.
+    None,
 }
 
 impl Ledger<'_> {
     /// The options that name it.
     pub(crate) fn name_in(self, command: &mut Command) {
         match self {
-            Self::Own => {}
-            Self::Shared(path) => {
+            Self::Default => {}
+            Self::At(path) => {
                 command.arg("--ledger").arg(path);
             }
-            Self::Nowhere => {
+            Self::None => {
                 command.arg("--no-ledger");
-            }
-            Self::EachAsked => {
-                command.args(["--no-ledger", "--no-dedupe"]);
             }
         }
     }

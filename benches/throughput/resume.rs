@@ -28,7 +28,9 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) {
     let input = bench.files.csv(ROWS);
     let place = bench.files.place();
     let output = scored(place.path(), &input);
-    let mut command = bench.program.run(&input, &output, &server.url, Ledger::Own);
+    let mut command = bench
+        .program
+        .run(&input, &output, &server.url, Ledger::Default);
 
     eprintln!("  a run that is killed");
     let run = Process::start(&mut command);

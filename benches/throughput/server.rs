@@ -227,11 +227,16 @@ fn write_later(
 /// can make neither shorter than those of a real service.
 fn with_id(number: u64) -> String {
     let (high, low) = (mixed(number * 2), mixed(number * 2 + 1));
-    let id =
-        uuid::Builder::from_random_bytes((u128::from(high) << 64 | u128::from(low)).to_be_bytes());
+    let id = format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xfff | 0x4000,
+        low >> 48 & 0x3fff | 0x8000,
+        low & 0xffff_ffff_ffff
+    );
     let hundredths = high % 1_000;
     let (whole, rest) = (hundredths / 100, hundredths % 100);
-    let id = id.into_uuid();
     let body =
         format!(r#"{{"transaction_id":"{id}","summary":{{"risk_score":{whole}.{rest:02}}}}}"#);
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";

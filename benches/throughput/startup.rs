@@ -31,7 +31,7 @@ pub(crate) fn startup(bench: &Bench, table: &mut Table) {
             &mut || {
                 let place = bench.files.place();
                 let output = scored(place.path(), &input);
-                until_first(&mut bench.program.run(&input, &output, &url, Ledger::Own))
+                until_first(&mut bench.program.run(&input, &output, &url, Ledger::Default))
             },
             &mut || {
                 let mut itself = Command::new(std::env::current_exe().unwrap());

@@ -53,7 +53,7 @@ fn first(bench: &Bench, table: &mut Table, server: &mut Server, ledger: &Path) {
     let input = bench.files.csv(ROWS);
     let place = bench.files.place();
     let output = scored(place.path(), &input);
-    let ledger = Ledger::Shared(ledger);
+    let ledger = Ledger::At(ledger);
     let run = Process::start(&mut bench.program.run(&input, &output, &server.url, ledger));
     let points = curve(&run, server, &output);
     let ran = Ran::new(ROWS, run.finish(), &output);
@@ -121,7 +121,7 @@ fn partial(output: &Path) -> PathBuf {
 fn night(bench: &Bench, table: &mut Table, server: &mut Server, ledger: &Path) {
     let input = bench.files.next_night(ROWS);
     eprintln!("  the next night");
-    let ran = bench.whole_run((&input, ROWS), &server.url, Ledger::Shared(ledger));
+    let ran = bench.whole_run((&input, ROWS), &server.url, Ledger::At(ledger));
     bench.files.discard(&input);
     let asked = server.seen().requests;
     assert_eq!(asked, u64::from(NEW_ROWS), "only what is new is asked");

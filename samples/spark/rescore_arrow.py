@@ -76,6 +76,13 @@ class Options:
         command = [self.program, "run", "-", "--quiet", *always, *self.arguments]
         return [word.replace("{files}", files) for word in command]
 
+    def variables(self, files: str) -> Dict[str, str]:
+        """The program's variables, such as PGPASSFILE."""
+        for value in self.environment.values():
+            if "{files}" in value:
+                keep_private(value.replace("{files}", files))
+        return {name: value.replace("{files}", files) for name, value in self.environment.items()}
+
 
 def scored_table(table: pa.Table, options: Options, files: str = ".") -> pa.Table:
     """The table with the columns `transaction_id`, `risk_score`, `decision` and `reason`, in the same order."""
@@ -97,7 +104,7 @@ def scored_batches(batches: Iterable[pa.RecordBatch], options: Options, files: s
     if first is None:
         return
     names = list(options.fields)
-    child = Child(options.command(files), dict(options.environment))
+    child = Child(options.command(files), options.variables(files))
     try:
         child.feed(names, itertools.chain([first], batches))
         for batch in child.answered():

@@ -31,7 +31,7 @@ def session(master: str, work: Path) -> SparkSession:
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
         "spark.archives": f"{work}/rescore.tar.gz#rescore",
-        "spark.files": ",".join(str(file) for file in [work / "api-key", *work.glob("ledger-*")]),
+        "spark.files": ",".join(str(file) for file in [work / "api-key", *work.glob("pgpass")]),
     }.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
@@ -65,10 +65,11 @@ def users(spark: SparkSession):
 
 def main() -> None:
     master, work, arguments, output = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4]
+    environment = {"PGPASSFILE": "{files}/pgpass"} if (work / "pgpass").exists() else {}
     spark = session(master, work)
     frame = users(spark)
     fields = {"name": "full_name", "email": "email", "ip": "device.ip", "user_agent": "device.agent"}
-    rescored(frame, Options(fields=fields, arguments=arguments)).write.parquet(output)
+    rescored(frame, Options(fields=fields, arguments=arguments, environment=environment)).write.parquet(output)
     assert spark.read.parquet(output).schema.simpleString().startswith(frame.schema.simpleString()[:-1]), "types stay"
     check(frame, output)
     empty = rescored(frame.limit(0), Options(fields=fields, program="/nowhere", arguments=arguments))

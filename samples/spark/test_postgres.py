@@ -57,14 +57,18 @@ class Server:
         return f"postgresql://{user}@/scoring?host={self.directory}"
 
     def ledger(self, rescore: Path, work: Path) -> List[str]:
-        """Makes the ledger, as the README says, and returns what jobs say to use it."""
-        sql = f"CREATE ROLE scorer LOGIN PASSWORD '{WORKER_PASSWORD.replace(chr(39), chr(39) * 2)}'"
-        for database, statement in (("postgres", "CREATE DATABASE scoring"), ("scoring", sql)):
-            self.run("psql", "-q", "-X", "-h", str(self.directory), "-U", "owner", "-d", database, "-c", statement)
-        secret, password = work / "ledger-secret", work / "ledger-password"
-        subprocess.run([rescore, "ledger", "init", self.url("owner"), "--ledger-secret-file", secret, "--worker", "scorer"],
+        """Makes the ledger, as docs/many-machines.md says, and returns what jobs say to use it."""
+        self.sql("postgres", "CREATE DATABASE scoring")
+        subprocess.run([rescore, "ledger", "init", self.url("owner")],
                        env={"PGPASSWORD": OWNER_PASSWORD}, stdout=subprocess.DEVNULL, check=True)
-        password.write_text(WORKER_PASSWORD + "\n")
-        password.chmod(0o600)
-        return ["--ledger", self.url("scorer"), "--ledger-secret-file", "{files}/ledger-secret",
-                "--ledger-password-file", "{files}/ledger-password"]
+        password = WORKER_PASSWORD.replace("'", "''")
+        self.sql("scoring", f"CREATE ROLE scorer LOGIN PASSWORD '{password}'; "
+                 "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO scorer")
+        # Jobs name it in PGPASSFILE.
+        passwords = work / "pgpass"
+        passwords.write_text(f"*:*:scoring:scorer:{WORKER_PASSWORD}\n")
+        passwords.chmod(0o600)
+        return ["--ledger", self.url("scorer")]
+
+    def sql(self, database: str, statements: str) -> None:
+        self.run("psql", "-q", "-X", "-h", str(self.directory), "-U", "owner", "-d", database, "-c", statements)

@@ -46,12 +46,6 @@ impl UnknownLevels {
         self.rows
     }
 
-    /// Whether there are such rows, and none has a level at all.
-    #[must_use]
-    pub(crate) fn are_all_absent(&self) -> bool {
-        self.rows > 0 && self.levels.keys().all(Option::is_none)
-    }
-
     /// The most frequent levels, each with its rows; `None` is no level at all.
     #[must_use]
     pub(crate) fn most_frequent(&self, number: usize) -> Vec<(Option<&str>, u64)> {

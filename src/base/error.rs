@@ -21,6 +21,8 @@ pub enum Exit {
     Stopped,
     /// The service refused the run: key, plan, credit or address.
     Refused,
+    /// Stopped by a limit of the user's own, such as `--max-calls`: the same command stops again.
+    Limited,
     /// A bug in rescore.
     Internal,
     /// Another process holds the output or the ledger: the same command can start when that one has ended.
@@ -39,6 +41,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Stopped => 3,
             Self::Refused => 4,
+            Self::Limited => 5,
             Self::Internal => 70,
             // `EX_TEMPFAIL` of sysexits.h, as mail programs and queues know it.
             Self::Busy => 75,
@@ -106,6 +109,12 @@ impl Error {
     #[must_use]
     pub(crate) fn refused(message: impl Into<String>) -> Self {
         Self::new(Exit::Refused, message)
+    }
+
+    /// A limit of the user's own stops the run.
+    #[must_use]
+    pub(crate) fn limited(message: impl Into<String>) -> Self {
+        Self::new(Exit::Limited, message)
     }
 
     /// A bug in rescore.

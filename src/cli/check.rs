@@ -2,7 +2,7 @@
 //! hidden.
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::{Args, FromArgMatches as _};
 
@@ -19,10 +19,10 @@ use super::settings::SettingsArgs;
 use super::sources::Sources;
 use super::values::{self, DecideBy};
 use crate::base::error::{Error, Result};
-use crate::config::{CheckConfig, CheckLedger, OutputToCome};
+use crate::config::{CheckConfig, CheckLedger};
 use crate::input::ReaderSettings;
 use crate::layout::AddedColumns;
-use crate::ledger::Freshness;
+use crate::ledger::LedgerLocation;
 use crate::observe::Style;
 use crate::raw_json::Pointer;
 use crate::service::Account;
@@ -50,19 +50,12 @@ pub(super) struct CheckArgs {
     #[command(flatten)]
     price: PriceArgs,
 
-    /// Look for answers that are already paid for in this file: one given to `run --ledger`, or the OUTPUT.ledger
-    /// of a run that was stopped
+    /// Look for paid answers in this file or postgresql:// database [default: rescore.ledger in the folder of the output]
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
-    /// Use only answers that are not older than this, such as `7d` [default: all]
+    /// Use only answers that are not older than this, such as `30d` [default: answers do not age]
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
     max_age: Option<Duration>,
-    /// Use only answers that were asked for since this moment: a date, or a time such as `2026-11-22T18:20:00Z`
-    #[arg(long, value_name = "TIME", value_parser = values::past_moment, help_heading = LEDGER)]
-    asked_since: Option<SystemTime>,
-    /// Count every row as a call, even identical ones
-    #[arg(long, help_heading = LEDGER)]
-    no_dedupe: bool,
 
     #[command(flatten)]
     selection: SelectionArgs,
@@ -75,7 +68,7 @@ pub(super) struct CheckArgs {
 
     #[command(flatten)]
     fields: FieldArgs,
-    /// Use only answers with this level, if the run will decide by it, as in `level=/summary/risk_level`
+    /// Name the level that the run will decide by, as in `level=/summary/risk_level`
     #[arg(
         long, value_name = "score|level=PLACE", default_value = "score", value_parser = values::decide_by,
         help_heading = FIELDS
@@ -117,7 +110,6 @@ impl CheckArgs {
             inputs: self.inputs(&columns)?,
             plan: self.account.plan()?,
             ledger: self.ledger(&run, captured, sources)?,
-            dedupe: !self.no_dedupe,
             tariff: self.price.tariff(),
             rejects: self.rejects.filter(|_| to_come.output.is_none()),
             run: to_come,
@@ -164,17 +156,7 @@ impl CheckArgs {
         captured: Vec<Pointer>,
         sources: Sources<'_>,
     ) -> Result<Option<CheckLedger>> {
-        if !run.uses_answers() {
-            return Ok(None);
-        }
-        let output = run.to_come().output;
-        if self.ledger.is_none() && matches!(output, None | Some(OutputToCome::Stdout)) {
-            // In a variable it may be for other commands.
-            let ages = [("max_age", "--max-age"), ("asked_since", "--asked-since")];
-            if let Some((_, option)) = ages.iter().find(|(id, _)| sources.is_typed(id)) {
-                return Err(Error::usage(format!("`{option}` needs `--ledger FILE`"))
-                    .hint("without a ledger no answer is known, whatever its age"));
-            }
+        if !run.keeps_answers() {
             return Ok(None);
         }
         let given = self.account.given();
@@ -194,9 +176,14 @@ impl CheckArgs {
             Some(Account::of_service(&endpoint, &service_id))
         };
         Ok(Some(CheckLedger {
-            ledger: self.ledger.clone(),
+            ledger: self
+                .ledger
+                .as_deref()
+                .map(LedgerLocation::named)
+                .transpose()?,
             account,
-            freshness: Freshness::of(self.max_age, self.asked_since),
+            reuse: run.reuse(),
+            sandbox: self.sandbox,
             captured: captured.into(),
         }))
     }

@@ -17,6 +17,8 @@ use crate::raw_json::Pointer;
 #[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(super) struct ColumnArgs {
     /// Append another field of the answer, such as `risk_level=/summary/risk_level` (repeatable)
+    ///
+    /// `NAME=`, with an empty pointer, appends the whole answer on one line.
     #[arg(
         long, value_name = "NAME=POINTER", value_delimiter = '\n', value_parser = values::column, help_heading = FIELDS
     )]

@@ -10,6 +10,7 @@ Exit codes:
     2  wrong usage, settings or input
     3  stopped early; the same command continues
     4  refused by the service
+    5  stopped by --max-calls, --max-cost or --max-failures; raise it to continue
    70  internal error
    75  another run holds the output or the ledger: try again later
   129  interrupted by SIGHUP
@@ -22,7 +23,7 @@ Examples:
   A whole user base; after an interruption, the same command continues:
     rescore run users.csv -o scored.csv --max-failures 5%
   Every night, paying only for users that are new, changed or not scored for 30 days:
-    rescore run users.csv -o scored.csv --overwrite --ledger answers.ledger --max-age 30d -q
+    rescore run users.csv -o scored.csv --overwrite --max-age 30d -q
   The first 100 rows; the same command without `--limit` continues and pays for none of them again:
     rescore run users.csv -o scored.csv --limit 100";
 
@@ -72,7 +73,7 @@ Examples:
   What would it cost, and what is wrong with my rows?
     rescore check users.csv --price 0.004 --currency EUR --rejects fix-first.csv
   Before the nightly run, with the answers that are already paid for:
-    rescore check users.csv --ledger answers.ledger --max-age 30d --rate 50/s
+    rescore check users.csv -o scored.csv --max-age 30d --rate 50/s
   For a script that asks before it spends:
     rescore check users.csv --json | jq .calls";
 
@@ -88,11 +89,11 @@ Exit codes:
 const OF_RUN_IN_CHECK: [(&str, &str); 11] = [
     (
         "output",
-        "The output of the run, which is not written: what a stopped run has left in FILE.ledger is paid for already",
+        "The output of the run, which is not written: what is in the ledger of its folder is paid for already",
     ),
     (
         "output_dir",
-        "The directory of the run's outputs: what a stopped run has left in DIR.ledger is paid for already, and files that are finished are skipped",
+        "The directory of the run's outputs: what is in its ledger is paid for already, and files that are finished are skipped",
     ),
     (
         "concurrency",
@@ -102,11 +103,11 @@ const OF_RUN_IN_CHECK: [(&str, &str); 11] = [
         "rate",
         "Maximum rate of the calls, for the time that they take: `50/s`, `600/m`, `1000/h`, `unlimited` or `auto` [default: auto, unlimited with --sandbox]",
     ),
-    ("fresh", "Use no answers: every row is sent again"),
-    ("no_ledger", "Use no answers, as with --fresh"),
+    ("fresh", "Use no answers from before the run first started"),
+    ("no_ledger", "Use no answers"),
     (
         "retry_failed",
-        "Use the answers that a finished run has left in OUTPUT.ledger or DIR.ledger: only rows without a verdict are sent",
+        "Count rows again that have failed although their call was or may have been billed",
     ),
     (
         "give_up_after",

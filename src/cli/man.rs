@@ -48,7 +48,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ),
     (
         "TMPDIR",
-        "directory for temporary answers when no ledger is kept, and for the temporary file of `check`",
+        "directory for temporary answers when no ledger is kept",
     ),
     (
         "NO_COLOR, TERM",
@@ -71,9 +71,10 @@ const FILES: &[(&str, &str)] = &[
         "the same files, before they are complete",
     ),
     (
-        "OUTPUT.ledger",
-        "the paid answers of an unfinished or failed run",
+        "rescore.ledger",
+        "the paid answers of all runs in the folder",
     ),
+    ("OUTPUT.lock", "names the run that is writing the output"),
     (
         "$XDG_CONFIG_HOME/rescore/config.toml or ~/.config/rescore/config.toml",
         "the settings file, unless `--config` or `RESCORE_CONFIG` names another",

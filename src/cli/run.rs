@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::Args;
 
@@ -30,7 +30,7 @@ use crate::config::{
 };
 use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
-use crate::ledger::{Freshness, Reuse};
+use crate::ledger::{LedgerLocation, Reuse};
 use crate::observe::{LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::scorer::Patience;
@@ -106,15 +106,15 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
     max_outage: Duration,
 
-    /// Maximum number of calls of this start, including retries
+    /// Maximum number of calls of the run, in all its starts, including retries
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
     max_calls: Option<NonZeroU64>,
-    /// Stop before the call that would bring the cost of this start's calls, including retries, above this amount (needs --price)
+    /// Stop before the call that would bring the cost of the run's calls, in all its starts, including retries, above this amount (needs --price)
     #[arg(long, value_name = "AMOUNT", value_parser = values::money, allow_negative_numbers = true, help_heading = PACE)]
     max_cost: Option<Money>,
     #[command(flatten)]
     price: PriceArgs,
-    /// Stop at the Nth row that fails, or at this share of the rows
+    /// Stop at the Nth row that fails in this start, or at this share of the rows
     ///
     /// A share is counted from the hundredth row on.
     #[arg(
@@ -139,34 +139,25 @@ pub(super) struct RunArgs {
     )]
     give_up_after: Option<GiveUpAfter>,
 
-    /// Keep paid answers in this file; several runs may share it [default: OUTPUT.ledger, until
-    /// every row has a verdict]
+    /// Keep paid answers in this file or postgresql:// database, and use those that it has [default: rescore.ledger in the folder of the output]
+    ///
+    /// What is paid for is not paid for again, by any run with the same ledger.
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
-    /// Use only answers that are not older than this, such as `7d` [default: all]
+    /// Ask again about rows whose answer is older than this, such as `30d` [default: answers do not age]
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
     max_age: Option<Duration>,
-    /// Use only answers that were asked for since this moment: a date, or a time such as `2026-11-22T18:20:00Z`
-    ///
-    /// It is the same moment for all runs of a job, so that they share their answers, also if one of them runs again. A date
-    /// means its start in UTC. With `--max-age`, the later moment counts.
-    #[arg(long, value_name = "TIME", value_parser = values::past_moment, help_heading = LEDGER)]
-    asked_since: Option<SystemTime>,
-    /// Send every row again: discard the answers in OUTPUT.ledger, or use none of those in the shared ledger
-    #[arg(long, conflicts_with_all = ["max_age", "asked_since"], help_heading = LEDGER)]
+    /// Ask again about every row
+    #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
     fresh: bool,
-    /// Send only the rows that have no verdict in the finished output
+    /// Ask again about rows that have failed although their call was or may have been billed
     ///
-    /// The results are put in their places.
-    #[arg(long, conflicts_with_all = ["fresh", "limit", "sample"], help_heading = LEDGER)]
+    /// Other rows without a verdict are asked about again by any run. The results are put in their places.
+    #[arg(long, conflicts_with_all = ["fresh", "max_age", "limit", "sample"], help_heading = LEDGER)]
     retry_failed: bool,
-    /// Keep no answers: a run that stops cannot continue
-    #[arg(long, conflicts_with_all = ["ledger", "max_age", "asked_since", "fresh", "retry_failed"], help_heading = LEDGER)]
+    /// Keep no answers: whatever stops the run, the next one pays again
+    #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
     no_ledger: bool,
-    /// Send every row, even identical ones; answers then belong to row numbers, so a run that continues on an edited input
-    /// sends rows that moved again
-    #[arg(long, help_heading = LEDGER)]
-    no_dedupe: bool,
     /// Wait up to this long for another run that holds the output or the ledger, such as `10m`
     ///
     /// Without it, the run ends with exit code 75.
@@ -198,10 +189,10 @@ pub(super) struct RunArgs {
     overwrite: bool,
     /// Write each input to a file of its name in this directory; files that are finished are skipped
     ///
-    /// All inputs share one ledger, DIR.ledger, and one pace. An input that cannot be used does not stop the others.
+    /// All inputs share one ledger, rescore.ledger in that directory, and one pace. An input that cannot be used does not stop the others.
     #[arg(
         long, value_name = "DIR", value_parser = values::file(),
-        conflicts_with_all = ["output", "rejects", "changes", "report", "limit", "sample", "no_dedupe"],
+        conflicts_with_all = ["output", "rejects", "changes", "report", "limit", "sample"],
         help_heading = FILES
     )]
     output_dir: Option<PathBuf>,
@@ -258,7 +249,7 @@ impl RunArgs {
         } else {
             self.service.config(sources)?
         };
-        let ledger = self.ledger();
+        let ledger = self.ledger()?;
         let budget = BudgetConfig {
             calls: self.call_limit()?,
             failures: FailureBudget(self.max_failures),
@@ -326,9 +317,9 @@ impl RunArgs {
         }
     }
 
-    /// Whether it uses answers of earlier runs.
-    pub(super) const fn uses_answers(&self) -> bool {
-        !self.fresh && !self.no_ledger
+    /// Whether it has a ledger.
+    pub(super) const fn keeps_answers(&self) -> bool {
+        !self.no_ledger
     }
 
     /// Whether a file is refused whose first rows all fail for the same reason.
@@ -443,23 +434,24 @@ impl RunArgs {
         }
     }
 
-    fn ledger(&self) -> LedgerConfig {
-        let choice = match &self.ledger {
-            Some(ledger) => LedgerChoice::Shared(ledger.clone()),
-            None if self.no_ledger => LedgerChoice::Nowhere,
-            None => LedgerChoice::Own,
-        };
-        let reuse = match Freshness::of(self.max_age, self.asked_since) {
-            // It uses the answers that the finished run used.
-            _ if self.retry_failed => Reuse::Retry,
-            Some(freshness) => Reuse::Recent(freshness),
+    fn ledger(&self) -> Result<LedgerConfig> {
+        Ok(LedgerConfig {
+            choice: match &self.ledger {
+                Some(ledger) => LedgerChoice::Named(LedgerLocation::named(ledger)?),
+                None if self.no_ledger => LedgerChoice::Nowhere,
+                None => LedgerChoice::Folder,
+            },
+            reuse: self.reuse(),
+        })
+    }
+
+    /// Which answers are used.
+    pub(super) fn reuse(&self) -> Reuse {
+        match self.max_age {
+            Some(age) => Reuse::Recent(age),
+            None if self.retry_failed => Reuse::Retry,
             None if self.fresh => Reuse::Nothing,
             None => Reuse::All,
-        };
-        LedgerConfig {
-            choice,
-            reuse,
-            dedupe: !self.no_dedupe,
         }
     }
 }

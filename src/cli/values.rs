@@ -5,12 +5,9 @@ use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use jiff::Timestamp;
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
 
 use crate::base::control_chars::any_unsafe_to_print;
 use crate::base::decimal::Decimal;
@@ -80,7 +77,7 @@ pub(super) fn new_column_name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// `--column NAME=/json/pointer`.
+/// `--column NAME=/json/pointer`; nothing points to the whole answer.
 #[derive(Debug, Clone)]
 pub(super) struct Column(pub(super) String, pub(super) Pointer);
 
@@ -88,7 +85,11 @@ pub(super) fn column(text: &str) -> Result<Column, String> {
     let (name, pointer) = text
         .split_once('=')
         .ok_or("expected NAME=/json/pointer, such as `risk_level=/summary/risk_level`")?;
-    Ok(Column(new_column_name(name)?, Pointer::parse(pointer)?))
+    let pointer = match pointer {
+        "" => Pointer::to_all(),
+        pointer => Pointer::parse(pointer)?,
+    };
+    Ok(Column(new_column_name(name)?, pointer))
 }
 
 /// `--decide-by`.
@@ -201,24 +202,6 @@ pub(super) fn age(text: &str) -> Result<Duration, String> {
             "expected a time from 1s to 10 years with its unit, such as `12h` or `7d`".to_owned(),
         ),
     }
-}
-
-/// `--asked-since`: a moment, or a day's start in UTC. Without an offset, nobody would know which hour was meant: the machines
-/// of a job may be in different time zones.
-pub(super) fn past_moment(text: &str) -> Result<SystemTime, String> {
-    let start_of_day = || {
-        // A text with a time is not a date here: its time would be ignored.
-        let day = Date::strptime("%Y-%m-%d", text).ok()?;
-        Some(day.to_zoned(TimeZone::UTC).ok()?.timestamp())
-    };
-    let moment = { text.parse::<Timestamp>().ok() }
-        .or_else(start_of_day)
-        .map(SystemTime::from)
-        .ok_or("expected a date, or a time with its offset, such as `2026-11-22` or `2026-11-22T18:20:00Z`")?;
-    if moment > SystemTime::now() {
-        return Err("this is in the future by the clock of this machine".to_owned());
-    }
-    Ok(moment)
 }
 
 /// A file for which a stream cannot be given.
@@ -375,33 +358,6 @@ mod tests {
             assert!(duration(bad).is_err(), "{bad}");
         }
         assert_eq!(duration_or_zero("0s"), Ok(Duration::ZERO));
-    }
-
-    #[test]
-    fn moments_are_past_and_the_same_everywhere() {
-        let at = |seconds| Ok(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-        assert_eq!(past_moment("2024-01-01"), at(1_704_067_200));
-        for same in [
-            "2024-01-01T12:30:00Z",
-            "2024-01-01T14:30:00+02:00",
-            "2024-01-01 12:30:00+00:00",
-        ] {
-            assert_eq!(past_moment(same), at(1_704_112_200), "{same}");
-        }
-        for bad in [
-            "2024-01-01T12:30:00",
-            "12:30",
-            "yesterday",
-            "2024-13-01",
-            "7d",
-            "1704112200",
-            "",
-        ] {
-            let refused = past_moment(bad).err().unwrap_or_default();
-            assert!(refused.starts_with("expected a date"), "{bad}: {refused}");
-        }
-        let future = "this is in the future by the clock of this machine";
-        assert_eq!(past_moment("9000-01-01"), Err(future.to_owned()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::run::InputLimits;
 use crate::base::money::Tariff;
 use crate::input;
-use crate::ledger::Freshness;
+use crate::ledger::{LedgerLocation, Reuse};
 use crate::observe::Style;
 use crate::pace::Rate;
 use crate::raw_json::Pointer;
@@ -21,8 +21,6 @@ pub(crate) struct CheckConfig {
     pub(crate) plan: Plan,
     /// Where answers are looked up, if anywhere.
     pub(crate) ledger: Option<CheckLedger>,
-    /// Identical requests would be sent once.
-    pub(crate) dedupe: bool,
     /// The run to come.
     pub(crate) run: RunToCome,
     /// What calls cost, if the user says so.
@@ -70,12 +68,14 @@ pub(crate) enum OutputToCome {
 /// Where answers are looked up without a run.
 #[derive(Debug)]
 pub(crate) struct CheckLedger {
-    /// The ledger that is named; `None` is the one that a run to the same output has left, if it has left one.
-    pub(crate) ledger: Option<PathBuf>,
+    /// The ledger that is named; `None` is that of the output's folder.
+    pub(crate) ledger: Option<LedgerLocation>,
     /// Whose answers; `None` is the only account that the ledger has.
     pub(crate) account: Option<Account>,
-    /// How recent answers must be.
-    pub(crate) freshness: Option<Freshness>,
+    /// Which answers the run uses.
+    pub(crate) reuse: Reuse,
+    /// Whether the built-in stand-in answers, whose answers are kept apart.
+    pub(crate) sandbox: bool,
     /// The further fields that an answer must have.
     pub(crate) captured: Box<[Pointer]>,
 }

@@ -1,48 +1,38 @@
 //! `rescore ledger`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::fields::UserRequest;
 use crate::input;
+use crate::ledger::LedgerLocation;
 
-/// `rescore ledger`.
+/// What is to be done with a ledger.
 #[derive(Debug)]
 pub(crate) struct AdminConfig {
-    /// How long to wait for another process that is using it; `None` is not at all.
+    /// How long to wait for a run that uses it; `None` is not at all.
     pub(crate) wait_lock: Option<Duration>,
-    /// What to do with it.
+    /// What is to be done.
     pub(crate) task: AdminTask,
 }
 
-/// What to do with a ledger.
+/// What is to be done.
 #[derive(Debug)]
 pub(crate) enum AdminTask {
-    /// Show what is in it.
-    Stats(PathBuf),
+    /// Make a ledger on a server.
+    Init(LedgerLocation),
+    /// Show what is in this ledger.
+    Stats(LedgerLocation),
     /// Remove old answers.
     Prune {
         /// The ledger.
-        ledger: PathBuf,
-        /// Those that are older than this.
+        ledger: LedgerLocation,
+        /// The age above which they are removed.
         older_than: Duration,
     },
-    /// Remove answers about people, so that nothing of them stays.
+    /// Remove answers about the users of a file.
     Forget {
         /// The ledger.
-        ledger: PathBuf,
-        /// Whose.
-        target: ForgetTarget,
+        ledger: LedgerLocation,
+        /// The file.
+        users: Box<input::ReaderSettings>,
     },
-}
-
-/// Whose answers are to be removed.
-#[derive(Debug)]
-pub(crate) enum ForgetTarget {
-    /// This user's.
-    User(Box<UserRequest<'static>>),
-    /// Those of all users of a file.
-    Users(Box<input::ReaderSettings>),
-    /// Everybody's.
-    Everybody,
 }

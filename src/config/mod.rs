@@ -13,7 +13,7 @@ mod run;
 
 pub(crate) use check::{CheckConfig, CheckLedger, OutputToCome, RunToCome};
 pub(crate) use decide::{ColumnPolicy, DecideConfig, DecideOutput, DecideTask, RewriteTask};
-pub(crate) use ledger::{AdminConfig, AdminTask, ForgetTarget};
+pub(crate) use ledger::{AdminConfig, AdminTask};
 pub(crate) use man::{ManConfig, ManPage};
 pub(crate) use report::{EarlierFile, ReportConfig};
 pub(crate) use run::{

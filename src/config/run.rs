@@ -8,7 +8,7 @@ use crate::base::money::Tariff;
 use crate::base::secret::Secret;
 use crate::base::tolerance::Tolerance;
 use crate::input;
-use crate::ledger::Reuse;
+use crate::ledger::{LedgerLocation, Reuse};
 use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
@@ -152,17 +152,15 @@ pub(crate) struct LedgerConfig {
     pub(crate) choice: LedgerChoice,
     /// Which answers of earlier runs are used.
     pub(crate) reuse: Reuse,
-    /// Identical requests are sent once.
-    pub(crate) dedupe: bool,
 }
 
 /// Where answers are kept.
 #[derive(Debug, Clone)]
 pub(crate) enum LedgerChoice {
-    /// Next to the output, where that is a file.
-    Own,
-    /// In this one, which other runs may use as well.
-    Shared(PathBuf),
+    /// In the ledger of the output's folder.
+    Folder,
+    /// In this one.
+    Named(LedgerLocation),
     /// Nowhere.
     Nowhere,
 }

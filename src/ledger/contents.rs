@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-use super::clock::time;
 use super::known_limit::KnownLimit;
 
 /// The ages that answers are counted by, in days.
@@ -10,7 +9,7 @@ pub(crate) const AGES: [u32; 3] = [1, 7, 30];
 
 /// What is in a ledger.
 #[derive(Debug)]
-pub struct LedgerStats {
+pub(crate) struct LedgerStats {
     /// Bytes of its files, or of its tables.
     pub(crate) bytes: u64,
     /// The schema's version.
@@ -19,37 +18,21 @@ pub struct LedgerStats {
     pub(crate) created: SystemTime,
     /// How many answers there are.
     pub(crate) answers: u64,
-    /// By address, in the order of their names.
-    pub(crate) endpoints: Vec<EndpointStats>,
+    /// By account, in the order of their addresses.
+    pub(crate) accounts: Vec<AccountStats>,
 }
 
-/// What is in a ledger about one address.
+/// What is in a ledger about one address and service ID.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct EndpointStats {
+pub(crate) struct AccountStats {
     /// The address.
-    pub(crate) endpoint: String,
-    /// How many service IDs it was asked with.
-    pub(crate) ids: u64,
+    pub(crate) address: String,
     /// How many answers there are.
     pub(crate) answers: u64,
     /// When the first and the last of them arrived; `None` without any.
     pub(crate) span: Option<(SystemTime, SystemTime)>,
     /// How many are younger than each of [`AGES`].
     pub(crate) younger: [u64; AGES.len()],
-    /// The limits that runs found, at most one for each service ID.
-    pub(crate) limits: Vec<KnownLimit>,
-}
-
-impl EndpointStats {
-    /// Adds the answers of one account: how many there are, when the first and the last of them arrived, in milliseconds
-    /// since 1970, and how many are younger than each of [`AGES`].
-    pub(super) fn add(&mut self, answers: u64, span: (i64, i64), younger: [u64; AGES.len()]) {
-        self.answers += answers;
-        for (sum, younger) in self.younger.iter_mut().zip(younger) {
-            *sum += younger;
-        }
-        let (first, last) = (time(span.0), time(span.1));
-        let (earliest, latest) = self.span.unwrap_or((first, last));
-        self.span = Some((earliest.min(first), latest.max(last)));
-    }
+    /// The limit that runs found.
+    pub(crate) limit: Option<KnownLimit>,
 }

@@ -1,13 +1,15 @@
-//! A store that fails when a test says so, around the real one; one that hangs; lookups that fail; and a disk that is full.
+//! A store that fails when a test says so, around the real one; one that hangs; and look-ups that fail.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::Arc;
 
-use rusqlite::Connection;
-use rusqlite::functions::FunctionFlags;
-
+use super::key::RequestKey;
 use super::known_limit::KnownLimit;
-use super::store::{AnswerCounts, ClaimResult, LeaseRenewal, RunEnd, Store, Work};
+use super::outcome::LookupResult;
+use super::outputs::OutputState;
+use super::store::{ClaimResult, LeaseRenewal, Lookup, OutputRecorder, RunEnd, Store, Work};
+use crate::base::error::{Error, Result};
 
 /// When and how storing answers or looking them up fails.
 #[derive(Debug, Clone, Copy)]
@@ -36,23 +38,29 @@ impl StoreFaults {
 }
 
 /// The real store, with faults.
-pub(super) struct FailingStore<S> {
-    store: S,
-    faults: StoreFaults,
-    groups: usize,
+pub(super) struct FailingStore {
+    pub(super) store: Box<dyn Store>,
+    pub(super) faults: StoreFaults,
+    pub(super) groups: usize,
 }
 
-impl<S> FailingStore<S> {
-    pub(super) const fn new(store: S, faults: StoreFaults) -> Self {
-        Self {
-            store,
-            faults,
-            groups: 0,
-        }
+impl Store for FailingStore {
+    fn lookup(&self) -> Result<Box<dyn Lookup>> {
+        self.store.lookup()
     }
-}
 
-impl<S: Store> Store for FailingStore<S> {
+    fn output_state(&mut self, file: &Path, input: Option<&Path>) -> Result<OutputState> {
+        self.store.output_state(file, input)
+    }
+
+    fn output_recorder(&self) -> OutputRecorder {
+        self.store.output_recorder()
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.store.start()
+    }
+
     fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
         // A group that only claims fails with the next one that stores something.
         self.groups += usize::from(!work.records.is_empty());
@@ -65,51 +73,24 @@ impl<S: Store> Store for FailingStore<S> {
         Err(self.faults.kind.into())
     }
 
-    fn renew(&mut self) -> io::Result<LeaseRenewal> {
-        self.store.renew()
+    fn renew(&mut self, calls: u64) -> io::Result<LeaseRenewal> {
+        self.store.renew(calls)
+    }
+
+    fn given_up(&self) -> Option<Error> {
+        self.store.given_up()
     }
 
     fn set_limit(&mut self, latest: KnownLimit) {
         self.store.set_limit(latest);
     }
 
-    fn leave(&mut self, end: RunEnd) {
-        self.store.leave(end);
+    fn leave(&mut self, calls: u64) {
+        self.store.leave(calls);
     }
 
     fn end(&mut self, end: RunEnd) {
         self.store.end(end);
-    }
-
-    fn count(&self) -> Option<AnswerCounts> {
-        self.store.count()
-    }
-}
-
-/// Reads of a lookup, counted.
-pub(super) struct FailingReads {
-    faults: StoreFaults,
-    reads: usize,
-}
-
-impl Default for FailingReads {
-    fn default() -> Self {
-        Self::new(StoreFaults::NEVER)
-    }
-}
-
-impl FailingReads {
-    pub(super) const fn new(faults: StoreFaults) -> Self {
-        Self { faults, reads: 0 }
-    }
-
-    pub(super) fn read(&mut self) -> rusqlite::Result<()> {
-        self.reads += 1;
-        if self.faults.fails(self.reads) {
-            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_READ);
-            return Err(rusqlite::Error::SqliteFailure(code, None));
-        }
-        Ok(())
     }
 }
 
@@ -117,6 +98,22 @@ impl FailingReads {
 pub(super) struct HangingStore;
 
 impl Store for HangingStore {
+    fn lookup(&self) -> Result<Box<dyn Lookup>> {
+        Err(Error::internal("it hangs"))
+    }
+
+    fn output_state(&mut self, _: &Path, _: Option<&Path>) -> Result<OutputState> {
+        Ok(OutputState::Absent)
+    }
+
+    fn output_recorder(&self) -> OutputRecorder {
+        Arc::new(|_, _| Ok(()))
+    }
+
+    fn start(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
         while !work.records.is_empty() {
             std::thread::park();
@@ -125,32 +122,35 @@ impl Store for HangingStore {
         Ok(vec![ours; work.claims.len()])
     }
 
-    fn renew(&mut self) -> io::Result<LeaseRenewal> {
-        Ok(LeaseRenewal::NewWorker)
+    fn renew(&mut self, _: u64) -> io::Result<LeaseRenewal> {
+        Ok(LeaseRenewal::Kept)
+    }
+
+    fn given_up(&self) -> Option<Error> {
+        None
     }
 
     fn set_limit(&mut self, _: KnownLimit) {}
 
-    fn leave(&mut self, _: RunEnd) {}
+    fn leave(&mut self, _: u64) {}
 
     fn end(&mut self, _: RunEnd) {}
-
-    fn count(&self) -> Option<AnswerCounts> {
-        None
-    }
 }
 
-/// Has the disk be full for the next answers that are written to a ledger, and have space when they are written again.
-pub(super) fn fill_disk_once(connection: &Connection) -> rusqlite::Result<()> {
-    let is_full = AtomicBool::new(true);
-    connection.create_scalar_function("disk", 0, FunctionFlags::default(), move |_| {
-        if is_full.swap(false, Ordering::Relaxed) {
-            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL);
-            return Err(rusqlite::Error::SqliteFailure(code, None));
+/// The real look-ups, with faults.
+pub(crate) struct FailingLookup {
+    pub(crate) lookup: Box<dyn Lookup>,
+    pub(crate) faults: StoreFaults,
+    pub(crate) reads: usize,
+}
+
+impl Lookup for FailingLookup {
+    fn look_up(&mut self, keys: &[RequestKey]) -> Result<Vec<LookupResult>> {
+        self.reads += 1;
+        if self.faults.fails(self.reads) {
+            return Err(Error::stopped("cannot read the ledger")
+                .because(io::Error::other("the disk failed")));
         }
-        Ok(0)
-    })?;
-    connection.execute_batch(
-        "CREATE TEMP TRIGGER full_disk BEFORE INSERT ON main.answer_blocks BEGIN SELECT disk(); END",
-    )
+        self.lookup.look_up(keys)
+    }
 }

@@ -20,7 +20,7 @@ pub(super) fn is_holder(text: &str) -> bool {
 }
 
 /// The name of this machine, where it has one.
-fn host() -> Option<String> {
+pub(super) fn host() -> Option<String> {
     let name = rustix::system::uname();
     let name = name.nodename().to_str().ok()?;
     (!name.is_empty()).then(|| name.to_owned())

@@ -1,67 +1,61 @@
-//! The lock by which one run alone writes an output, and uses the ledger of its own beside it. The kernel holds it: a
-//! process that dies leaves none behind.
+//! The lock by which one run alone writes an output. The kernel holds it: a process that dies leaves none behind.
 //!
-//! The lock is on a file of its own, as on some systems a lock on the database would shut out SQLite. The file names its
-//! holder.
+//! It is on a file of its own, which names its holder.
 
+use std::fmt::Display;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::file::{PRIVATE, cannot_write, ledger_of, lock_of};
+use super::file::{PRIVATE, with_suffix};
 use super::holder::{is_holder, this_process};
 use crate::base::error::{Error, Result};
 use crate::base::file_id::FileId;
 use crate::base::own_file::{self, NotOurs};
 
-/// More bytes than we ever write about a lock's holder.
+/// The longest name of a holder, in bytes.
 const HOLDER: u64 = 200;
 
-/// The lock of an output, whichever ledger its run uses. It is released with its last copy.
+/// The file that is locked while an output is written.
+#[must_use]
+pub(crate) fn lock_of(output: &Path) -> PathBuf {
+    with_suffix(output, ".lock")
+}
+
+/// The error for a ledger from which nothing can be removed now.
+pub(super) fn ledger_in_use(ledger: impl Display) -> Error {
+    Error::busy(format!(
+        "a run or another command is using the ledger `{ledger}`"
+    ))
+    .detail("a run that was killed counts as using it for its `--timeout` and 10 s more")
+}
+
+/// The lock of an output, for as long as one of its copies is kept.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputLock(#[expect(dead_code, reason = "held until it is dropped")] Arc<Lock>);
 
 impl OutputLock {
-    /// Takes the lock.
+    /// Takes the lock of an output.
     ///
     /// # Errors
-    /// Exit code 75: another run holds it. Exit code 2: its file cannot be created.
+    /// Exit code 75: another run has it. Exit code 2: its file cannot be made.
     pub(crate) fn take(output: &Path) -> Result<Self> {
-        let lock = Lock::take(&ledger_of(output), output, &this_process())?;
+        let lock = Lock::take(output, &this_process())?;
         Ok(Self(Arc::new(lock)))
     }
 }
 
-/// A lock that is held.
 #[derive(Debug)]
-pub(super) struct Lock {
+struct Lock {
     file: File,
     path: PathBuf,
 }
 
 impl Lock {
-    /// Takes the lock for a run, and writes into the file who holds it: `holder` is for people to read.
-    ///
-    /// # Errors
-    /// Exit code 75: another run holds it. Exit code 2: the file cannot be created.
-    fn take(ledger: &Path, output: &Path, holder: &str) -> Result<Self> {
-        Self::try_take(ledger, holder)?.map_err(|other| {
-            Error::busy(format!(
-                "another run ({other}) is writing `{}`",
-                output.display()
-            ))
-            .hint("run the same command again when it has ended")
-        })
-    }
-
-    /// Takes the lock, or returns who holds it.
-    ///
-    /// # Errors
-    /// Exit code 2: the file cannot be created.
-    pub(super) fn try_take(ledger: &Path, holder: &str) -> Result<Result<Self, String>> {
-        let path = lock_of(ledger);
-        let cannot = |e| cannot_write(&path, e);
+    fn take(output: &Path, holder: &str) -> Result<Self> {
+        let path = lock_of(output);
+        let cannot = |e| cannot_lock(&path, e);
         loop {
             let file = own_file::open(&path, PRIVATE, false).map_err(cannot)?;
             let locked = file.try_lock();
@@ -71,7 +65,12 @@ impl Lock {
             let other = other.trim();
             if let Err(TryLockError::WouldBlock) = locked {
                 let other = Some(other).filter(|other| !other.is_empty());
-                return Ok(Err(other.unwrap_or("just started").to_owned()));
+                let other = other.unwrap_or("just started");
+                let output = output.display();
+                return Err(
+                    Error::busy(format!("another run ({other}) is writing `{output}`"))
+                        .hint("run the same command again when it has ended"),
+                );
             }
             if read.is_err() || !(other.is_empty() || is_holder(other)) {
                 return Err(cannot(io::Error::other(NotOurs::Content)));
@@ -83,9 +82,8 @@ impl Lock {
             }
             // From here on the file is removed with us, also when nothing can be written to it.
             let mut lock = Self { file, path };
-            lock.write(holder)
-                .map_err(|e| cannot_write(&lock.path, e))?;
-            return Ok(Ok(lock));
+            lock.write(holder).map_err(|e| cannot_lock(&lock.path, e))?;
+            return Ok(lock);
         }
     }
 
@@ -93,6 +91,20 @@ impl Lock {
         self.file.set_len(0)?;
         self.file.rewind()?;
         self.file.write_all(holder.as_bytes())
+    }
+}
+
+fn cannot_lock(path: &Path, error: io::Error) -> Error {
+    let not_ours = own_file::is_not_ours(&error);
+    let cannot = Error::usage(format!("cannot write `{}`", path.display()))
+        .because(error)
+        .about(path);
+    match own_file::not_writable(path) {
+        _ if not_ours => cannot.hint(own_file::HINT),
+        Some(why) => cannot
+            .detail(why)
+            .hint("run it as a user who may write there, or name an output in another place"),
+        None => cannot,
     }
 }
 
@@ -112,9 +124,9 @@ mod tests {
     #[test]
     fn a_lock_names_its_holder_and_ends_with_it() {
         let place = tempfile::tempdir().unwrap();
-        let (ledger, output) = (place.path().join("o.ledger"), place.path().join("o"));
-        let lock = Lock::take(&ledger, &output, "process 1").unwrap();
-        let refused = Lock::take(&ledger, &output, "process 2").unwrap_err();
+        let output = place.path().join("o");
+        let lock = Lock::take(&output, "process 1").unwrap();
+        let refused = Lock::take(&output, "process 2").unwrap_err();
         assert_eq!(refused.exit().code(), 75);
         assert!(
             refused.report().contains("process 1"),
@@ -122,7 +134,7 @@ mod tests {
             refused.report()
         );
         drop(lock);
-        drop(Lock::take(&ledger, &output, "process 2").unwrap());
+        drop(Lock::take(&output, "process 2").unwrap());
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 }

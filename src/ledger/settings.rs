@@ -2,95 +2,158 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::location::LedgerLocation;
-use crate::raw_json::Pointer;
+use super::clock::millis;
+use super::outcome::ReadAnswer;
+use super::server_url::ServerUrl;
+use crate::base::error::{Result, shown};
 
-/// Which answers of earlier runs are used.
+/// Which answers are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reuse {
-    /// All of them.
+pub(crate) enum Reuse {
+    /// All of them, and failures that were or may have been billed.
     All,
-    /// All of them, also those of a finished run, which goes on: it has further inputs.
-    Continue,
-    /// Those that are recent enough by the wall clock.
-    Recent(Freshness),
-    /// None. In the run's own ledger its first answer replaces them all; in a shared one new answers replace old ones.
+    /// Those that arrived this long ago at most when the run first starts.
+    Recent(Duration),
+    /// Those that arrive since the run first starts.
     Nothing,
-    /// Those that a finished run used, and its own: only rows that failed are asked about again.
+    /// All answers; requests that failed before the run first starts are sent again.
     Retry,
 }
 
-/// How recent an answer must be, by at least one of two rules. The later moment counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Freshness {
-    max_age: Option<Duration>,
-    asked_since: Option<SystemTime>,
+impl Reuse {
+    /// A word by which the same command is recognised.
+    pub(super) fn word(self) -> String {
+        match self {
+            Self::All => "all".to_owned(),
+            Self::Recent(age) => format!("max-age {}", age.as_secs()),
+            Self::Nothing => "fresh".to_owned(),
+            Self::Retry => "retry-failed".to_owned(),
+        }
+    }
+
+    /// From when on answers are used by a run that first starts now, in milliseconds since 1970.
+    pub(super) fn not_before(self, now: SystemTime) -> i64 {
+        match self {
+            Self::All | Self::Retry => i64::MIN,
+            Self::Recent(age) => millis(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
+            Self::Nothing => millis(now),
+        }
+    }
+
+    /// From when on failures are used, in milliseconds since 1970.
+    pub(super) fn failures_from(self, now: SystemTime) -> i64 {
+        match self {
+            Self::Retry => millis(now),
+            reuse => reuse.not_before(now),
+        }
+    }
 }
 
-impl Freshness {
-    /// Not older than `max_age` when the ledger is opened, and not from before `asked_since`, which is the same moment for
-    /// all runs of a job; `None` without either rule.
+/// Where a ledger is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LedgerLocation {
+    /// In this file.
+    File(PathBuf),
+    /// On this server.
+    Server(ServerUrl),
+    /// Nowhere: answers are kept for as long as the run lasts, so that identical rows are asked about once.
+    Temporary,
+}
+
+impl LedgerLocation {
+    /// The ledger that somebody has named: a file, or the address of a server.
+    ///
+    /// # Errors
+    /// Exit code 2: the address is not one. Nothing of it is repeated, as it may have a password.
+    pub(crate) fn named(name: &Path) -> Result<Self> {
+        match name.to_str().filter(|name| ServerUrl::is_one(name)) {
+            Some(url) => Ok(Self::Server(ServerUrl::parse(url)?)),
+            None => Ok(Self::File(name.to_owned())),
+        }
+    }
+
+    /// Its path or address, as text for people.
     #[must_use]
-    pub fn of(max_age: Option<Duration>, asked_since: Option<SystemTime>) -> Option<Self> {
-        let is_any = max_age.is_some() || asked_since.is_some();
-        is_any.then_some(Self {
-            max_age,
-            asked_since,
-        })
+    pub(crate) fn shown(&self) -> String {
+        self.path().as_deref().map(shown).unwrap_or_default()
     }
 
-    /// The moment from which on answers are recent enough to a ledger that is opened now.
-    pub(super) fn not_before(self, now: SystemTime) -> SystemTime {
-        let by_age = { self.max_age }.map(|age| now.checked_sub(age).unwrap_or(UNIX_EPOCH));
-        by_age.max(self.asked_since).unwrap_or(UNIX_EPOCH)
+    /// Its path or address, as people see it.
+    #[must_use]
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        match self {
+            Self::File(path) => Some(path.clone()),
+            Self::Server(url) => Some(PathBuf::from(url.to_string())),
+            Self::Temporary => None,
+        }
     }
 }
 
-/// What a ledger must know of the run that opens it.
-#[derive(Debug, Clone)]
-pub struct LedgerSettings {
-    /// Where the ledger is.
-    pub location: LedgerLocation,
-    /// Which answers are used.
-    pub reuse: Reuse,
-    /// What the run writes. By its path a stopped run is recognised. `None` is standard output.
-    pub output: Option<PathBuf>,
-    /// The service's address.
-    pub endpoint: String,
-    /// The calling application's ID.
-    pub service_id: String,
-    /// The additional answer fields that the run needs.
-    pub captured: Vec<Pointer>,
-    /// How many calls can be in flight: answers arrive in groups of about that size.
-    pub in_flight: NonZeroUsize,
-    /// How long a call can take.
-    pub longest_call: Duration,
-}
-
-/// What must be known of the run to come to say what it would find in a ledger.
-#[derive(Debug)]
-pub(crate) struct PreviewSettings<'a> {
-    /// The ledger, a shared one or a run's own.
-    pub(crate) ledger: &'a Path,
-    /// What the run writes: in a shared ledger, a stopped run is recognised by its path. `None` is a run to a new output.
-    pub(crate) output: Option<&'a Path>,
-    /// Whether it goes on with a run that has finished: it retries what failed there, or has further inputs.
-    pub(crate) resumes_finished: bool,
-    /// Who would be asked; `None` is the only account that the ledger has answers of.
-    pub(crate) account: Option<PreviewAccount<'a>>,
-    /// How recent answers must be.
-    pub(crate) freshness: Option<Freshness>,
-    /// The additional answer fields that the run needs.
-    pub(crate) captured: &'a [Pointer],
-}
-
-/// Whose answers are looked for.
+/// Who asks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PreviewAccount<'a> {
+pub(crate) struct LedgerAccount<'a> {
     /// The service's address.
     pub(crate) endpoint: &'a str,
     /// The calling application's ID.
     pub(crate) service_id: &'a str,
+}
+
+/// How a run waits for a ledger's server that is away. Clones share why it waits.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ServerWait {
+    /// How long at most.
+    pub(crate) longest: Duration,
+    why: Arc<Mutex<Option<String>>>,
+}
+
+impl ServerWait {
+    /// Waits for so long at most.
+    #[must_use]
+    pub(crate) fn new(longest: Duration) -> Self {
+        Self {
+            longest,
+            why: Arc::default(),
+        }
+    }
+
+    /// Why the run waits now, in the system's or the server's words; `None` while it does not.
+    #[must_use]
+    pub(crate) fn why(&self) -> Option<String> {
+        { self.why.lock() }
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// It waits for another reason, or no longer.
+    pub(super) fn set(&self, why: Option<String>) {
+        *self.why.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+}
+
+/// What a ledger must know of the run that opens it.
+#[derive(Clone)]
+pub(crate) struct LedgerSettings {
+    /// Where the ledger is.
+    pub(crate) location: LedgerLocation,
+    /// Which answers are used.
+    pub(crate) reuse: Reuse,
+    /// What the run writes. By its path a stopped run is recognised. `None` is standard output.
+    pub(crate) output: Option<PathBuf>,
+    /// What it reads; `None` is a stream, or several files.
+    pub(crate) input: Option<PathBuf>,
+    /// The service's address.
+    pub(crate) endpoint: String,
+    /// The calling application's ID.
+    pub(crate) service_id: String,
+    /// Reads the bodies of answers.
+    pub(crate) read: ReadAnswer,
+    /// How many calls can be in flight: answers arrive in groups of about that size.
+    pub(crate) in_flight: NonZeroUsize,
+    /// How long a call can take.
+    pub(crate) longest_call: Duration,
+    /// How it waits for a ledger's server.
+    pub(crate) wait: ServerWait,
 }

@@ -1,53 +1,37 @@
-//! What a run's answers are stored through: a database, or what a test puts in its place. And what such a store gets and
-//! gives. It must not know any database.
+//! What a run's answers are stored through, and looked after by hand, whatever database that is. This file must not know any.
 
+use std::fs::Metadata;
 use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
 
-use bytes::Bytes;
-
+use super::key::{RequestHasher, RequestKey};
 use super::known_limit::KnownLimit;
-use super::lookup_result::{AnsweredIn, LookupResult};
-use super::request_key::RequestKey;
-use super::sealed_failure::SealedFailure;
-use crate::base::error::Error;
-use crate::verdict::Answer;
+use super::outcome::{AnsweredIn, LookupResult, Outcome};
+use super::outputs::OutputState;
+use crate::base::error::{Error, Result};
 
 /// What became of a request, to be stored.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) key: RequestKey,
-    pub(crate) payload: Payload,
+    pub(crate) outcome: Outcome,
     /// When it arrived, in milliseconds since 1970.
     pub(crate) at: i64,
-}
-
-/// What became of a request.
-#[derive(Debug)]
-pub(crate) enum Payload {
-    Answer(Answer),
-    Failure(SealedFailure),
-}
-
-/// A request that a run is about to call for, if nobody else has or does.
-#[derive(Debug, Clone)]
-pub(crate) struct ClaimRequest {
-    /// Names it.
-    pub(crate) key: RequestKey,
-    /// What would be sent: what is known of the request may be sealed with it.
-    pub(crate) body: Bytes,
 }
 
 /// What a claim led to.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ClaimResult {
-    /// The request is this worker's: no other one calls for it.
+    /// The request is this run's: no other one calls for it.
     Ours {
-        /// Another worker had claimed it, and may have called for it.
+        /// Another run that is gone had claimed it, and may have called for it.
         taken_over: bool,
     },
     /// It is known by now what became of the request.
-    Known(LookupResult, AnsweredIn),
-    /// Another worker calls for it now.
+    Known(LookupResult),
+    /// Another run calls for it now.
     Taken,
 }
 
@@ -58,16 +42,20 @@ pub(crate) struct Work<'a> {
     pub(crate) records: &'a [Record],
     /// Claims of requests that were not called for, or got no answer, end as well.
     pub(crate) releases: &'a [RequestKey],
-    /// After all that, these are looked up again, and claimed if nothing is known.
-    pub(crate) claims: &'a [ClaimRequest],
+    /// These stay claimed by nobody: whoever claims them next knows that they may have been billed.
+    pub(crate) abandoned: &'a [RequestKey],
+    /// After all that, these are looked up again, and claimed if nothing is known. None of them is among the records.
+    pub(crate) claims: &'a [RequestKey],
+    /// How many calls this start of the run has made.
+    pub(crate) calls: u64,
 }
 
 /// What the renewal of a lease meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaseRenewal {
-    /// The worker is still the same, and all that it has claimed is its own.
+    /// All that the run has claimed is still its own.
     Kept,
-    /// It is a new worker, which has claimed nothing: the first one, or the old one's claims may have been taken over.
+    /// The lease had ended, and others may have taken its claims over: it has claimed nothing.
     NewWorker,
 }
 
@@ -77,72 +65,130 @@ pub(crate) enum RunEnd {
     /// It was stopped, and can be continued.
     #[default]
     Stopped,
-    /// It can be continued once inputs are fixed that could not be used. Of all others only failed rows are left.
-    WithoutSomeInputs,
     /// It reached the end of its input.
-    Finished(FinishedRun),
+    Finished {
+        /// Rows without a verdict.
+        failed: u64,
+    },
 }
 
-/// How a run reached the end of its input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FinishedRun {
-    /// Rows without a verdict that a call was made for.
-    pub(crate) failed: u64,
-    /// Rows without a verdict that none was made for.
-    pub(crate) unsent: u64,
+/// Looks up what is known of requests. It may be used on another thread than the store.
+pub(crate) trait Lookup: Send {
+    /// What is known of each of these requests, in their order.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    fn look_up(&mut self, keys: &[RequestKey]) -> Result<Vec<LookupResult>>;
 }
 
-impl Record {
-    /// Whether it is an answer, and not a failure.
-    pub(crate) const fn is_answer(&self) -> bool {
-        matches!(self.payload, Payload::Answer(_))
-    }
-}
+/// Records how a run over an input is about to leave its files.
+pub(crate) type OutputRecorder =
+    Arc<dyn Fn(&[(PathBuf, Metadata)], Option<&Path>) -> Result<()> + Send + Sync>;
 
-impl FinishedRun {
-    /// Whether every row has its verdict, so that no run needs to continue.
-    pub(crate) const fn is_complete(self) -> bool {
-        self.failed == 0 && self.unsent == 0
-    }
-}
-
-/// How many answers a ledger has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AnswerCounts {
-    /// Of the run's address and service ID.
-    pub(crate) ours: u64,
-    /// Of all.
-    pub(crate) all: u64,
-    /// Whether some of another address or service ID were paid for.
-    pub(crate) others_paid: bool,
-}
-
-/// Where a run's answers are stored, and what it is about to call for is claimed, if other runs write there as well. Only
-/// the ledger's thread uses it.
+/// Where a run's answers are stored, and what it is about to call for is claimed. Only the ledger's thread uses it once the run
+/// has started.
 pub(crate) trait Store: Send {
+    /// Another connection, for look-ups.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    fn lookup(&self) -> Result<Box<dyn Lookup>>;
+
+    /// How a file relates to the run that this one continues, over this input; `None` is an input without a path.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    fn output_state(&mut self, file: &Path, input: Option<&Path>) -> Result<OutputState>;
+
+    /// What records how the run leaves its files.
+    fn output_recorder(&self) -> OutputRecorder;
+
+    /// Records that the run is under way.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    fn start(&mut self) -> Result<()>;
+
     /// Returns the results of the claims, in their order, once all records are durable; on an error none is. Claims need
-    /// not be durable. A worker whose lease has ended, and that others have noticed is gone, gets [`ClaimResult::Taken`].
+    /// not be durable.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
     fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>>;
 
-    /// Renews the lease of the process's worker, which it makes before the first claim. Only called where runs share the
-    /// store.
-    fn renew(&mut self) -> io::Result<LeaseRenewal>;
+    /// Renews the lease of the run's claims, and notes how many calls this start of the run has made: with a service that does
+    /// not answer, nothing else is written.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    fn renew(&mut self, calls: u64) -> io::Result<LeaseRenewal>;
 
-    /// Why the run must stop, if it has too little space left for that to go on. Answers of calls that are out are still kept.
-    fn given_up(&self) -> Option<Error> {
-        None
-    }
+    /// Why the run must stop, although answers to calls that are out are still kept: it has too little space left.
+    fn given_up(&self) -> Option<Error>;
 
     /// The service has shown another limit, or that there is none; stored with the next group or at the end.
     fn set_limit(&mut self, latest: KnownLimit);
 
-    /// No more rows come: the worker leaves, with all its claims. How the run has ended is not recorded yet, so that a run
-    /// that is killed before its files are written is one to continue.
-    fn leave(&mut self, end: RunEnd);
+    /// No more calls come: all claims end. How the run has ended is not recorded yet, so that a run that is killed before its
+    /// files are written is one to continue.
+    fn leave(&mut self, calls: u64);
 
-    /// Records how the run has ended, once its files are written. Its summary has said what may be billed twice.
+    /// Records how the run has ended, once its files are written.
     fn end(&mut self, end: RunEnd);
+}
+
+/// A ledger that answers are removed from. No run uses it meanwhile.
+pub(crate) trait LedgerAdmin {
+    /// Bytes of its files, or of its tables.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn bytes(&mut self) -> Result<u64>;
 
     /// How many answers there are.
-    fn count(&self) -> Option<AnswerCounts>;
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn answers(&mut self) -> Result<u64>;
+
+    /// Removes answers that arrived before this, and what is remembered of runs and limits from before: how many answers
+    /// there were.
+    ///
+    /// # Errors
+    /// Exit code 75: a run uses it by now. Exit code 3: it cannot be written.
+    fn prune(&mut self, before: SystemTime) -> Result<u64>;
+
+    /// Makes the keys of all accounts.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn hashers(&mut self) -> Result<Vec<RequestHasher>>;
+
+    /// Removes all answers to these requests: how many there were.
+    ///
+    /// # Errors
+    /// As [`Self::prune`].
+    fn forget(&mut self, keys: &[RequestKey]) -> Result<u64>;
+
+    /// Rewrites it, so that nothing of what was removed is in it.
+    ///
+    /// # Errors
+    /// Exit code 3: it cannot be rewritten, for instance on a full disk. What was removed stays removed.
+    fn rewrite(&mut self) -> Result<()>;
+}
+
+impl ClaimResult {
+    /// As a look-up found it.
+    pub(super) fn known(found: LookupResult) -> Option<Self> {
+        found.known.is_some().then_some(Self::Known(found))
+    }
+}
+
+/// Where an answer comes from that this process has written, or not.
+pub(super) const fn answered_in(is_own: bool) -> AnsweredIn {
+    if is_own {
+        AnsweredIn::ThisRun
+    } else {
+        AnsweredIn::OtherRun
+    }
 }

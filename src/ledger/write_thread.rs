@@ -1,22 +1,23 @@
-//! The ledger's thread: it alone writes, one group after the other, and renews the lease of a ledger that runs share.
+//! The ledger's thread: it alone writes, one group after the other, and renews the lease of the run's claims.
 //!
 //! A failed write is never retried: after one, what the system says about the disk cannot be trusted. Only that there is no
 //! space can be; what the store makes of that is its own.
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::db::errors;
 use super::group_commit::Receiver;
+use super::key::RequestKey;
 use super::known_limit::KnownLimit;
 use super::lease::{Lease, WorkerNumber};
-use super::request_key::RequestKey;
-use super::store::{AnswerCounts, ClaimRequest, ClaimResult, Payload, Record, RunEnd, Store, Work};
+use super::sqlite::errors::cannot_keep;
+use super::store::{ClaimResult, Record, RunEnd, Store, Work};
 use crate::base::error::{Error, Result};
 
 /// What waits for the ledger's thread.
@@ -24,15 +25,17 @@ pub(super) enum Pending {
     /// A record that is to be durable, and the call that waits for it.
     Record {
         record: Record,
-        done: oneshot::Sender<Result<Payload>>,
+        done: oneshot::Sender<Result<()>>,
     },
     /// Requests to be claimed.
     Claims {
-        requests: Vec<ClaimRequest>,
+        requests: Vec<RequestKey>,
         done: oneshot::Sender<Result<Claimed>>,
     },
     /// A claim that ends without a record.
     Release(RequestKey),
+    /// One that ends although its call may have been billed.
+    Abandon(RequestKey),
 }
 
 /// What claims led to.
@@ -46,7 +49,11 @@ pub(crate) struct Claimed {
 
 /// What the thread gets besides answers and claims.
 #[derive(Default)]
-pub(super) struct Notes(Mutex<NewNotes>);
+pub(super) struct Notes {
+    /// How many calls the run has made since it was started.
+    pub(super) calls: AtomicU64,
+    new: Mutex<NewNotes>,
+}
 
 /// Notes that the thread has not taken yet.
 #[derive(Default)]
@@ -60,74 +67,66 @@ pub(super) struct NewNotes {
 impl Notes {
     pub(super) fn lock(&self) -> MutexGuard<'_, NewNotes> {
         // A panic elsewhere cannot leave them half written.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.new.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The thread.
-pub(super) struct WriteThread<S> {
-    pub(super) store: S,
+pub(super) struct WriteThread {
+    pub(super) store: Box<dyn Store>,
     /// The ledger's path, for messages.
     pub(super) path: PathBuf,
     pub(super) notes: Arc<Notes>,
-    /// The lease; `None` where no other run writes to the ledger.
-    pub(super) lease: Option<Arc<Lease>>,
+    pub(super) lease: Arc<Lease>,
 }
 
 /// The thread's side of its end.
 pub(super) struct ThreadEnd {
-    /// Gets the number of answers when the writer is gone and everything is durable. Closed when the store is.
-    pub(super) counts: mpsc::Sender<Option<AnswerCounts>>,
+    /// Gets a word when the writer is gone and everything is durable. Closed when the store is.
+    pub(super) settled: mpsc::Sender<()>,
     /// How the run has ended is recorded once something comes from here.
     pub(super) files_are_written: mpsc::Receiver<()>,
 }
 
 /// The run's side of the end of the thread.
 pub(super) struct EndingThread {
-    counts: mpsc::Receiver<Option<AnswerCounts>>,
+    settled: mpsc::Receiver<()>,
     files_are_written: mpsc::Sender<()>,
 }
 
 /// Both sides of the end of a thread.
 pub(super) fn thread_end() -> (ThreadEnd, EndingThread) {
-    let (counts, counted) = mpsc::channel();
+    let (settle, settled) = mpsc::channel();
     let (written, files_are_written) = mpsc::channel();
     let thread = ThreadEnd {
-        counts,
+        settled: settle,
         files_are_written,
     };
     let run = EndingThread {
-        counts: counted,
+        settled,
         files_are_written: written,
     };
     (thread, run)
 }
 
 impl EndingThread {
-    /// The number of answers, once the writer is gone and everything is durable.
-    ///
-    /// # Errors
-    /// That takes longer than this, on a disk that may hang.
-    pub(super) fn counts(
-        &self,
-        patience: Duration,
-    ) -> Result<Option<AnswerCounts>, RecvTimeoutError> {
-        self.counts.recv_timeout(patience)
+    /// Waits until the writer is gone and everything is durable; whether that took no longer than this, on a disk that may
+    /// hang.
+    pub(super) fn settle(&self, patience: Duration) -> bool {
+        self.settled.recv_timeout(patience) != Err(RecvTimeoutError::Timeout)
     }
 
-    /// Ends the thread; with `records`, it records how the run has ended. Returns whether the store was closed within this
-    /// time.
-    pub(super) fn end(self, records: bool, patience: Duration) -> bool {
+    /// Has the thread record how the run has ended, and waits for it for this long.
+    pub(super) fn end(self, patience: Duration) {
         let Self {
-            counts,
+            settled,
             files_are_written,
         } = self;
-        if records {
-            // If the thread is gone, so is its store.
-            let _ = files_are_written.send(());
-        }
+        // If the thread is gone, so is its store.
+        let _ = files_are_written.send(());
         drop(files_are_written);
-        counts.recv_timeout(patience) != Err(RecvTimeoutError::Timeout)
+        // As much as can be waited for.
+        let _ = settled.recv_timeout(patience);
     }
 }
 
@@ -135,9 +134,10 @@ impl EndingThread {
 #[derive(Default)]
 struct ReceivedGroup {
     records: Vec<Record>,
-    recorded: Vec<oneshot::Sender<Result<Payload>>>,
+    recorded: Vec<oneshot::Sender<Result<()>>>,
     releases: Vec<RequestKey>,
-    claims: Vec<ClaimRequest>,
+    abandoned: Vec<RequestKey>,
+    claims: Vec<RequestKey>,
     /// How many of the claims belong together, and who waits for them.
     claimed: Vec<(usize, oneshot::Sender<Result<Claimed>>)>,
 }
@@ -160,34 +160,38 @@ impl ReceivedGroup {
                     group.claims.extend(requests);
                 }
                 Pending::Release(key) => group.releases.push(key),
+                Pending::Abandon(key) => group.abandoned.push(key),
             }
         }
         group
     }
 
-    fn work(&self) -> Work<'_> {
+    fn work(&self, calls: u64) -> Work<'_> {
         Work {
             records: &self.records,
             releases: &self.releases,
+            abandoned: &self.abandoned,
             claims: &self.claims,
+            calls,
         }
     }
 
-    /// Tells all callers that wait what has become of it. A caller that was given up meanwhile does not hear of it; its
-    /// record is stored all the same. Claims learn whether the store was given up.
+    /// Tells all who wait what has become of it. A call that was given up meanwhile does not hear of it; its record is stored
+    /// all the same. Claims learn whether the run must stop.
     fn done(
         self,
         worker: WorkerNumber,
         results: Vec<ClaimResult>,
         given_up: impl Fn() -> Option<Error>,
     ) {
-        for (record, done) in self.records.into_iter().zip(self.recorded) {
-            let _ = done.send(Ok(record.payload));
+        for done in self.recorded {
+            let _ = done.send(Ok(()));
         }
         let mut results = results.into_iter();
         for (requests, done) in self.claimed {
             let results = results.by_ref().take(requests).collect();
-            let _ = done.send(given_up().map_or(Ok(Claimed { worker, results }), Err));
+            let claimed = given_up().map_or(Ok(Claimed { worker, results }), Err);
+            let _ = done.send(claimed);
         }
     }
 
@@ -202,64 +206,54 @@ impl ReceivedGroup {
     }
 }
 
-impl<S: Store> WriteThread<S> {
-    /// Writes groups until the writer is gone, and counts the answers. Once the run has written all its files, and only then,
-    /// it is recorded how it has ended.
+impl WriteThread {
+    /// Writes groups until the writer is gone. Once the run has written all its files, and only then, it is recorded how it has
+    /// ended.
     pub(super) fn run(mut self, pending: &Receiver<Pending>, end: &ThreadEnd) {
-        let mut renewal_due = Duration::ZERO;
-        let mut broken = None;
+        let (mut renew_at, mut broken) = (0, None);
         loop {
-            let lease = self.lease.clone().filter(|_| broken.is_none());
-            let patience = { lease.as_ref() }.map(|it| renewal_due.saturating_sub(it.now()));
+            let wait = u64::try_from(renew_at - self.lease.now()).unwrap_or_default();
+            let patience = broken.is_none().then_some(Duration::from_millis(wait));
             let Some(received) = pending.next(patience) else {
                 break;
             };
-            // Before what has come: it may need a lease.
-            if let Some(lease) = lease {
-                broken = self.renew(&lease, &mut renewal_due).err();
+            // Before what has come: it needs a lease.
+            if broken.is_none() {
+                broken = self.renew(&mut renew_at).err();
             }
-            if received.is_empty() {
-                continue;
+            if !received.is_empty() {
+                broken = self.handle(ReceivedGroup::of(received), broken);
             }
-            broken = self.handle(ReceivedGroup::of(received), broken);
         }
         // What a disk says after a failure cannot be trusted.
         let works = broken.is_none();
         let run_end = self.notes.lock().end;
         if works {
-            self.pass_on_notes();
-            self.store.leave(run_end);
+            self.pass_on_limit();
+            self.store.leave(self.calls());
         }
         // Nobody waits any more when the run was given up.
-        let _ = end.counts.send(self.store.count());
-        // Nothing comes from a run that panics, or that removes the ledger.
+        let _ = end.settled.send(());
+        // Nothing comes from a run that panics.
         if end.files_are_written.recv().is_ok() && works {
             self.store.end(run_end);
         }
     }
 
-    /// Renews the lease if that is due, and says when it is due again.
-    fn renew(&mut self, lease: &Lease, due: &mut Duration) -> io::Result<()> {
+    /// Renews the lease, when that is due.
+    fn renew(&mut self, renew_at: &mut i64) -> io::Result<()> {
         // Read before the store is asked: the lease may count from then.
-        let asked = lease.now();
-        if asked < *due {
+        let asked = self.lease.now();
+        if asked < *renew_at {
             return Ok(());
         }
-        let renewal = self.store.renew().inspect_err(|_| lease.lost())?;
-        *due = lease.next_renewal(asked);
-        lease.renewed(asked, renewal);
+        let renewal = self
+            .store
+            .renew(self.calls())
+            .inspect_err(|_| self.lease.lost())?;
+        *renew_at = Lease::next_renewal(asked);
+        self.lease.renewed(asked, renewal);
         Ok(())
-    }
-
-    /// Where the store was given up, the run learns that it must stop.
-    fn check_given_up(&self) {
-        let Some(error) = self.store.given_up() else {
-            return;
-        };
-        self.notes.lock().given_up = Some(error);
-        if let Some(lease) = &self.lease {
-            lease.lost();
-        }
     }
 
     /// Writes a group, unless an earlier write has failed; returns why one has.
@@ -267,28 +261,32 @@ impl<S: Store> WriteThread<S> {
         let written = if let Some(error) = broken {
             Err(error)
         } else {
-            self.pass_on_notes();
-            self.store.write(group.work())
+            self.pass_on_limit();
+            self.store.write(group.work(self.calls()))
         };
         match written {
             Ok(results) => {
-                let worker = { self.lease.as_ref() }.map_or(WorkerNumber::NONE, |it| it.worker());
-                self.check_given_up();
-                group.done(worker, results, || self.store.given_up());
+                if let Some(error) = self.store.given_up() {
+                    self.notes.lock().given_up = Some(error);
+                    self.lease.lost();
+                }
+                group.done(self.lease.worker(), results, || self.store.given_up());
                 None
             }
             Err(error) => {
-                group.failed(|| errors::cannot_keep(&self.path, &error));
-                if let Some(lease) = &self.lease {
-                    lease.lost();
-                }
+                group.failed(|| cannot_keep(&self.path, &error));
+                self.lease.lost();
                 Some(error)
             }
         }
     }
 
-    /// Passes new notes on to the store. How the run ended stays a note until the end: claims may still be given back.
-    fn pass_on_notes(&mut self) {
+    fn calls(&self) -> u64 {
+        self.notes.calls.load(Ordering::Relaxed)
+    }
+
+    /// Passes a new limit on to the store.
+    fn pass_on_limit(&mut self) {
         let limit = self.notes.lock().limit.take();
         if let Some(limit) = limit {
             self.store.set_limit(limit);

@@ -187,6 +187,7 @@ mod tests {
                 at_ceiling: false,
                 refused_at_any: Some(0.05),
             }),
+            ledger_wait: None,
             stopping: None,
             share: Some(0.404),
             rate: Some(411.5),
@@ -205,6 +206,8 @@ mod tests {
             sandbox: true,
             tariff: None,
             concurrency: 64,
+
+            ledger_wait: crate::observe::LedgerWait(std::sync::Arc::new(|| None)),
         })
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Only the service knows its bill. *Spent* are the calls that it answered with success, with a usable verdict or not: all
 //! of these are billed. *Spent at most* are also the calls that may have been billed: without an answer, failed by the
-//! service for no clear reason, still out, or lost when an earlier run was killed. *Saved* are the rows that reused an answer.
+//! service for no clear reason, still out, or lost when an earlier start was killed. *Paid earlier* are the rows whose answer was
+//! in the ledger. *Saved* are the rows that repeat another one.
 
 use serde::Serialize;
 
@@ -15,6 +16,7 @@ use crate::telemetry::stats::Stats;
 pub(super) struct Cost {
     pub(super) spent: Money,
     pub(super) spent_at_most: Money,
+    pub(super) paid_earlier: Money,
     pub(super) saved: Money,
 }
 
@@ -25,7 +27,8 @@ impl Cost {
         Self {
             spent: tariff.price.of(billed),
             spent_at_most: tariff.price.of(billed + maybe),
-            saved: tariff.price.of(stats.reused()),
+            paid_earlier: tariff.price.of(stats.known),
+            saved: tariff.price.of(stats.duplicates),
         }
     }
 }
@@ -47,7 +50,7 @@ pub(super) fn so_far(cost: Cost, tariff: &Tariff, sandbox: bool) -> String {
 /// When it is over: what was spent, on what, and what was saved.
 pub(super) fn in_all(stats: &Stats, tariff: &Tariff, sandbox: bool) -> Vec<String> {
     let (cost, would_have) = (Cost::of(stats, tariff), would_have(sandbox));
-    let (billed, maybe, reused) = (stats.billed(), stats.maybe_billed(), stats.reused());
+    let (billed, maybe) = (stats.billed(), stats.maybe_billed());
     let lost = stats.asked_by_killed_run();
     let mut spent = format!("{would_have}spent {}", tariff.shown(cost.spent));
     if billed > 0 {
@@ -60,13 +63,35 @@ pub(super) fn in_all(stats: &Stats, tariff: &Tariff, sandbox: bool) -> Vec<Strin
             counted(maybe, if lost > 0 { "call" } else { "failed call" })
         );
     }
-    let saved = format!(
-        "{would_have}saved {}: {} reused an answer",
-        tariff.shown(cost.saved),
-        counted(reused, "row")
-    );
-    let saved = (reused > 0).then_some(saved);
-    [spent].into_iter().chain(saved).collect()
+    let mut lines = vec![spent];
+    if stats.calls_before > 0 {
+        let calls = stats.calls_before + stats.calls;
+        lines.push(format!(
+            "all starts of this run: {}, at most {}",
+            counted(calls, "call"),
+            tariff.shown_for(calls)
+        ));
+    }
+    if stats.known > 0 {
+        let paid = if sandbox {
+            "would have been paid for"
+        } else {
+            "paid for"
+        };
+        lines.push(format!(
+            "{paid} earlier {}: {}",
+            tariff.shown(cost.paid_earlier),
+            counted(stats.known, "row")
+        ));
+    }
+    if stats.duplicates > 0 {
+        lines.push(format!(
+            "{would_have}saved {}: {} repeated another one",
+            tariff.shown(cost.saved),
+            counted(stats.duplicates, "row")
+        ));
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -89,20 +114,23 @@ mod tests {
         (stats.known, stats.duplicates) = (900, 100);
         // The rest was not processed.
         (stats.calls, stats.throttled) = (4_000, 50);
+        stats.calls_before = 500;
         let euros = tariff(Some("EUR"));
         let expected = [
             "spent 12.00 EUR: 3,000 answers at 0.004 EUR; at most 12.012 EUR, with 3 failed calls that may have been billed",
-            "saved 4.00 EUR: 1,000 rows reused an answer",
+            "all starts of this run: 4,500 calls, at most 18.00 EUR",
+            "paid for earlier 3.60 EUR: 900 rows",
+            "saved 0.40 EUR: 100 rows repeated another one",
         ];
         assert_eq!(in_all(&stats, &euros, false), expected);
         let cost = Cost::of(&stats, &euros);
         assert_eq!(
             so_far(cost, &euros, false),
-            "spent 12.00 EUR, saved 4.00 EUR"
+            "spent 12.00 EUR, saved 0.40 EUR"
         );
         assert_eq!(
             serde_json::to_string(&cost).unwrap(),
-            r#"{"spent":12.0,"spent_at_most":12.012,"saved":4.0}"#
+            r#"{"spent":12.0,"spent_at_most":12.012,"paid_earlier":3.6,"saved":0.4}"#
         );
     }
 
@@ -111,10 +139,10 @@ mod tests {
         let plain = tariff(None);
         let mut stats = Stats::default();
         assert_eq!(in_all(&stats, &plain, false), ["spent 0.00"]);
-        (stats.answered, stats.known) = (1, 1);
+        (stats.answered, stats.duplicates) = (1, 1);
         let expected = [
             "would have spent 0.004: 1 answer at 0.004",
-            "would have saved 0.004: 1 row reused an answer",
+            "would have saved 0.004: 1 row repeated another one",
         ];
         assert_eq!(in_all(&stats, &plain, true), expected);
         let cost = Cost::of(&stats, &plain);

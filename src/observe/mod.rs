@@ -39,14 +39,14 @@ pub(crate) use log::{
 pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, usage_error, warn, warn_of};
 pub(crate) use metrics::{MetricsFile, MetricsLabels, MetricsThread};
 pub(crate) use notice::notices;
-pub(crate) use numbers::{answers, count, counted, day, moment, per_time, stamp};
+pub(crate) use numbers::{count, counted, day, moment, per_time, stamp};
 pub(crate) use progress::ProgressThread;
 pub(crate) use run_identity::{DecisionRule, RunIdentity};
-pub(crate) use settings::ProgressSettings;
+pub(crate) use settings::{LedgerWait, ProgressSettings};
 pub(crate) use style::Style;
 pub(crate) use summary::{
-    FailedStart, FileState, FileSummary, KeptKind, KeptLedger, LedgerLeft, ReadFile, RunSummary,
-    WrittenFile, refuse_other_content,
+    FailedStart, FileState, FileSummary, KeptLedger, LedgerLeft, ReadFile, RunSummary, WrittenFile,
+    refuse_other_content,
 };
 pub(crate) use what_if::WhatIfView;
-pub(crate) use words::{most, only_of_others, same_command};
+pub(crate) use words::{most, only_of_others};

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use crate::row::RowNumber;
-use crate::telemetry::event::{CancelReason, Event, Unusable};
+use crate::telemetry::event::{CancelReason, Event, PassedOver};
 use crate::telemetry::hub::Observer;
 use crate::telemetry::pace::Pause;
 use crate::telemetry::stats::Stats;
@@ -55,8 +55,8 @@ pub(super) enum Warning {
     ScoreBelowZero(NamedRow),
     /// None of this many answers has these fields.
     FieldsAbsent(u32, Arc<str>),
-    /// Answers in the ledger cannot be used.
-    Unusable(Unusable),
+    /// An answer in the ledger is damaged.
+    LedgerDamaged,
 }
 
 /// A row, with the name of its file where there are several.
@@ -163,14 +163,11 @@ fn warning_of(event: &Event, stats: &Stats, files: &[Arc<str>]) -> Option<Warnin
         Event::FieldsAbsent { answers, fields } => {
             Warning::FieldsAbsent(*answers, Arc::clone(fields))
         }
-        // Only once for each reason; the summary has the numbers.
-        Event::AnswerUnusable { why, .. } => {
-            let so_far = match why {
-                Unusable::Damaged => stats.damaged_answers,
-                Unusable::FromTheFuture => stats.future_answers,
-            };
-            (so_far == 1).then_some(Warning::Unusable(*why))?
-        }
+        // Only once; the summary has the number.
+        Event::AnswerPassedOver {
+            why: PassedOver::Damaged,
+            ..
+        } => (stats.damaged_answers == 1).then_some(Warning::LedgerDamaged)?,
         _ => return None,
     })
 }

@@ -31,7 +31,9 @@ pub(super) struct RunCounts {
     pub(super) calls: CallsJson,
     pub(super) cost: Option<CostJson>,
     ledger_answers_damaged: u64,
-    ledger_answers_from_the_future: u64,
+    ledger_answers_too_old: u64,
+    ledger_answers_aged: u64,
+    ledger_failures_retried: u64,
     keys_renewed: u64,
     paused_seconds: f64,
     outages: u64,
@@ -62,6 +64,7 @@ pub(super) struct FailedJson {
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct CallsJson {
     pub(super) sent: u64,
+    sent_before: u64,
     answered: u64,
     pub(super) retries: u64,
     pub(super) throttled: u64,
@@ -124,7 +127,9 @@ impl RunCounts {
             calls: CallsJson::of(stats),
             cost: tariff.map(|tariff| CostJson::of(stats, tariff)),
             ledger_answers_damaged: stats.damaged_answers,
-            ledger_answers_from_the_future: stats.future_answers,
+            ledger_answers_too_old: stats.too_old_answers,
+            ledger_answers_aged: stats.aged_answers,
+            ledger_failures_retried: stats.retried_failures,
             keys_renewed: stats.keys_renewed,
             paused_seconds: seconds(stats.time_paused(elapsed)),
             outages: stats.outages,
@@ -165,6 +170,7 @@ impl CallsJson {
     const fn of(stats: &Stats) -> Self {
         Self {
             sent: stats.calls,
+            sent_before: stats.calls_before,
             answered: stats.answered,
             retries: stats.retries,
             throttled: stats.throttled,

@@ -1,6 +1,8 @@
 //! What every view of the progress knows of the run besides its numbers.
 
+use std::fmt;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::cost;
@@ -30,6 +32,18 @@ pub(crate) struct ProgressSettings {
     pub(crate) tariff: Option<Tariff>,
     /// The highest number of calls in flight that the run allows.
     pub(crate) concurrency: usize,
+    /// Says why the ledger's server is waited for, while it is.
+    pub(crate) ledger_wait: LedgerWait,
+}
+
+/// Says why the ledger's server is waited for, while it is.
+#[derive(Clone)]
+pub(crate) struct LedgerWait(pub(crate) Arc<dyn Fn() -> Option<String> + Send + Sync>);
+
+impl fmt::Debug for LedgerWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LedgerWait")
+    }
 }
 
 impl ProgressSettings {

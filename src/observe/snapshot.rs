@@ -26,6 +26,8 @@ pub(super) struct Snapshot {
     pub(super) pause: Option<(Duration, Pause)>,
     pub(super) outage: Option<OngoingOutage>,
     pub(super) pace: Option<Pace>,
+    /// Why the ledger's server is waited for.
+    pub(super) ledger_wait: Option<String>,
     /// Why the run is stopping.
     pub(super) stopping: Option<CancelReason>,
     /// The share of the source that is done, from 0 to 1.
@@ -74,6 +76,7 @@ impl Snapshot {
                 pause: stats.pause_left(at),
                 outage: stats.outage,
                 pace: stats.pace,
+                ledger_wait: (settings.ledger_wait.0)(),
                 stopping: stats.cancelled,
                 share,
                 rate: speed.and_then(Speed::rows),

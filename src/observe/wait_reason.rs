@@ -11,6 +11,9 @@ pub(super) fn wait_reasons(now: &Snapshot, ceiling: usize) -> Vec<String> {
     if now.stopping.is_some() {
         return vec!["stopping".to_owned()];
     }
+    if let Some(why) = &now.ledger_wait {
+        return vec![format!("waiting for the ledger's server: {why}")];
+    }
     if let Some((left, pause)) = now.pause {
         return vec![paused(left, pause)];
     }

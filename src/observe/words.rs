@@ -8,19 +8,9 @@ use super::numbers::{count, counted, parts, per_time, time, whole_seconds};
 use super::run_counts::{CallsJson, RunCounts};
 use super::snapshot::{FileTurn, Snapshot};
 use crate::base::share::percent_of;
-use crate::telemetry::event::{CancelReason, Unusable};
+use crate::telemetry::event::CancelReason;
 use crate::telemetry::pace::{FoundLimit, Limit, Pause};
 use crate::telemetry::stats::OngoingOutage;
-
-/// The command that continues a run that was stopped. With `--fresh` it would start over and pay again.
-#[must_use]
-pub(crate) const fn same_command(fresh: bool) -> &'static str {
-    if fresh {
-        "the same command without `--fresh`"
-    } else {
-        "the same command"
-    }
-}
 
 /// That a ledger has answers, but none that a run with this address and service ID can use.
 #[must_use]
@@ -244,12 +234,8 @@ pub(super) fn warning(warning: &Warning) -> String {
             };
             format!("{none_of} {fields}: check the pointer of `--column` or `--decide-by`")
         }
-        Warning::Unusable(Unusable::Damaged) => {
-            "the ledger is damaged: an answer does not match its checksum, and its row is sent again; SQLite's `quick_check` may tell more"
-                .to_owned()
-        }
-        Warning::Unusable(Unusable::FromTheFuture) => {
-            "answers in the ledger are dated in the future, so their age is unknown; their rows are sent again"
+        Warning::LedgerDamaged => {
+            "the ledger is damaged: the seal of an answer is broken, and its row is sent again; SQLite's `quick_check` may tell more"
                 .to_owned()
         }
     }

@@ -236,8 +236,8 @@ fn in_the_way(partial: &Path) -> Error {
         "`{}` from an unfinished run is in the way",
         partial.display()
     ))
-    .detail("its rows may have been paid for")
-    .hint("move it away, or use `--overwrite` to start over")
+    .detail("the answers to its rows are in the ledger of that run, if it had one: a run that uses them pays only for the rest")
+    .hint("move it away, or replace it with `--overwrite`")
     .about(partial)
 }
 

@@ -35,15 +35,21 @@ impl CallLimit {
     }
 
     fn used_up(self) -> Error {
-        Error::stopped(match self {
+        let option = match self {
+            Self::Calls(_) => "--max-calls",
+            Self::Cost(_) => "--max-cost",
+        };
+        Error::limited(match self {
             Self::Calls(most) => {
-                format!("this start has made as many calls as `--max-calls {most}` allows")
+                format!("this run has made as many calls as `{option} {most}` allows")
             }
             Self::Cost(most) => {
-                format!("this start has made as many calls as `--max-cost` pays for: {most}")
+                format!("this run has made as many calls as `{option}` pays for: {most}")
             }
         })
-        .hint("the budget is for one start: the next one may make as many calls again")
+        .hint(format!(
+            "the budget is for all starts of the run: the same command with a higher `{option}`, or without it, continues"
+        ))
     }
 }
 
@@ -55,19 +61,20 @@ pub(crate) struct CallBudget {
 }
 
 impl CallBudget {
-    /// A budget of this many calls; `None` means without limit.
+    /// A budget of this many calls, of which some were made `before`; `None` means without limit.
     #[must_use]
-    pub(crate) fn new(most: Option<CallLimit>) -> Self {
+    pub(crate) fn new(most: Option<CallLimit>, before: u64) -> Self {
+        let left = most.map_or(u64::MAX, |most| most.calls().get().saturating_sub(before));
         Self {
             most,
-            left: Cell::new(most.map_or(u64::MAX, |most| most.calls().get())),
+            left: Cell::new(left),
         }
     }
 
     /// Takes a call out of the budget.
     ///
     /// # Errors
-    /// No call is left: which limit stops the run, and exit code 3.
+    /// No call is left: which limit stops the run, and exit code 5.
     pub(crate) fn reserve(&self) -> Result<(), (CancelReason, Error)> {
         let Some(most) = self.most else {
             return Ok(());
@@ -121,7 +128,7 @@ impl FailureBudget {
         let message =
             format!("{failed} of {resolved} rows failed: `--max-failures {limit}` is reached");
         let before = stats.failures() - failed;
-        let mut error = Error::stopped(message);
+        let mut error = Error::limited(message);
         if before > 0 {
             error = error.detail(format!(
                 "{before} that failed before this start do not count"
@@ -159,15 +166,17 @@ mod tests {
                 "`--max-cost` pays for: 3",
             ),
         ] {
-            let budget = CallBudget::new(Some(limit));
+            let budget = CallBudget::new(Some(limit), 0);
             let made = (0..10).filter(|_| budget.reserve().is_ok()).count();
             assert_eq!(made, 3);
             let (reason, error) = budget.reserve().unwrap_err();
             assert_eq!(reason, why);
-            assert_eq!(error.exit().code(), 3);
+            assert_eq!(error.exit().code(), 5);
             assert!(error.report().contains(words), "{}", error.report());
         }
-        assert!(CallBudget::new(None).reserve().is_ok());
+        let spent = CallBudget::new(Some(CallLimit::Calls(three)), 7);
+        assert!(spent.reserve().is_err(), "by earlier starts");
+        assert!(CallBudget::new(None, 0).reserve().is_ok());
     }
 
     fn after(good: u64, reasons: &[(Reason, u64)]) -> Stats {

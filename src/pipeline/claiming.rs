@@ -1,12 +1,12 @@
-//! Claiming requests ahead of their calls, in a ledger that several runs share: which, when, and what follows.
+//! Claiming requests ahead of their calls: which, when, and what follows.
 //!
 //! As many are claimed as will be called for within about a second: what is claimed, other runs cannot ask. Nothing here
 //! waits.
 
 use super::interests::ClaimNeeds;
 use super::rows::Rows;
-use crate::ledger::{ClaimRequest, ClaimResult, Claimed, Urgency};
-use crate::scorer::{Claim, RowCall, Stop};
+use crate::ledger::{ClaimResult, Claimed, RequestKey, Urgency};
+use crate::scorer::{Claim, Stop};
 use crate::telemetry::event::Event;
 
 impl<S> Rows<'_, S> {
@@ -24,7 +24,7 @@ impl<S> Rows<'_, S> {
     ///
     /// # Errors
     /// The run must stop: too many rows have failed, or the ledger cannot be read.
-    pub(super) fn next_claims(&mut self) -> Result<Option<(Vec<ClaimRequest>, Urgency)>, Stop> {
+    pub(super) fn next_claims(&mut self) -> Result<Option<(Vec<RequestKey>, Urgency)>, Stop> {
         let ahead = self.scorer.calls_ahead();
         let has_room = self.gather_calls(ahead)?;
         let Some(claims) = &mut self.claims else {
@@ -34,14 +34,8 @@ impl<S> Rows<'_, S> {
             return Ok(None);
         }
         let urgency = claims.urgency(has_room);
-        let request = |call: &RowCall| {
-            Some(ClaimRequest {
-                key: call.key?,
-                body: call.body.clone(),
-            })
-        };
         let requests: Vec<_> = { claims.start(self.time).iter() }
-            .filter_map(request)
+            .filter_map(|call| call.key)
             .collect();
         Ok((!requests.is_empty()).then_some((requests, urgency)))
     }
@@ -79,17 +73,18 @@ impl<S> Rows<'_, S> {
                     claims.add_ready(call);
                 }
                 ClaimResult::Taken => claims.add_taken(call, self.time),
-                ClaimResult::Known(found, run) => known.push((call.row, found, run)),
+                ClaimResult::Known(found) => known.push((call.row, found)),
             }
         }
         if let Some(taken) = claims.new_taken() {
             self.emit(Event::RowsTaken { rows: taken as u64 });
         }
-        for (row, found, run) in known {
+        for (row, found) in known {
+            self.report(row, &found);
             self.window.set_old(row, found.old);
             if let Some(known) = found.known {
-                let (key, same) = self.take_same(row);
-                self.settle_known(row, same, (key, known, run.origin()))?;
+                let same = self.take_same(row);
+                self.settle_known(row, same, (known, found.from.origin()))?;
             }
         }
         Ok(())

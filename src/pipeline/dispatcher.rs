@@ -14,7 +14,7 @@ use super::messages::{Read, Write};
 use super::rows::Rows;
 use super::wake::Wake;
 use super::window::WindowSize;
-use crate::ledger::{ClaimRequest, Urgency};
+use crate::ledger::{RequestKey, Urgency};
 use crate::pace::{FreshRows, Permit};
 use crate::scorer::{RowCall, RowOutcome, Scorer, Stop};
 use crate::service::Service;
@@ -110,7 +110,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     }
 
     /// The requests to claim now, before they are called for.
-    pub(super) fn claim_now(&mut self) -> Option<(Vec<ClaimRequest>, Urgency)> {
+    pub(super) fn claim_now(&mut self) -> Option<(Vec<RequestKey>, Urgency)> {
         if self.is_stopping() {
             return None;
         }

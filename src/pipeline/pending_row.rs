@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::ledger::{AnsweredIn, LookupResult, RequestKey};
+use crate::ledger::{LookupResult, RequestKey};
 use crate::row::Row;
 use crate::verdict::{Failure, Score, Verdict};
 
@@ -24,8 +24,6 @@ pub(crate) struct Request {
     pub(crate) key: Option<RequestKey>,
     /// What the ledger had when the row was read.
     pub(crate) found: LookupResult,
-    /// The run that this had arrived in.
-    pub(crate) answered_in: AnsweredIn,
 }
 
 /// How far a row has come.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::claims::Claims;
 use super::pending_row::{PendingRow, Request};
 use super::window::{Admitted, RowWindow, WindowSize};
-use crate::ledger::{ByRequest, KnownOutcome, RequestKey};
+use crate::ledger::{ByRequest, KnownOutcome, LookupResult};
 use crate::output::DoneRow;
 use crate::row::RowNumber;
 use crate::scorer::{RowCall, RowOutcome, Scorer, Stop};
@@ -36,8 +36,6 @@ pub(super) struct Rows<'a, S> {
     out: ByRequest<Vec<RowNumber>>,
     /// Rows that need a call, on their way to it; `None` where no other run writes to the ledger.
     pub(super) claims: Option<Claims>,
-    /// Whether the ledger was asked again about the row that is admitted next.
-    rechecked: bool,
     /// The clock as of the last wait: reading it for each event would cost more than counting the event.
     pub(super) time: Instant,
     trailer: Bytes,
@@ -51,8 +49,7 @@ impl<'a, S> Rows<'a, S> {
             scorer,
             window: RowWindow::new(size, time),
             out: ByRequest::default(),
-            claims: { scorer.shares_ledger() }.then(Claims::new),
-            rechecked: false,
+            claims: { scorer.has_ledger() }.then(Claims::new),
             time,
             trailer: Bytes::new(),
         }
@@ -84,7 +81,7 @@ impl<'a, S> Rows<'a, S> {
     /// The run must stop: too many rows have failed, or the ledger cannot be read.
     pub(super) fn admit_without_call(&mut self) -> Result<(), Stop> {
         while self.window.has_room() {
-            let Some(needs) = self.next_needs()? else {
+            let Some(needs) = self.next_needs() else {
                 return Ok(());
             };
             if matches!(needs, Needs::Call) {
@@ -100,8 +97,7 @@ impl<'a, S> Rows<'a, S> {
                 }
                 (Needs::Nothing(origin), Ok(request)) => {
                     if let Some(known) = request.found.known {
-                        let known = (request.key, known, origin);
-                        self.settle_known(number, Vec::new(), known)?;
+                        self.settle_known(number, Vec::new(), (known, origin))?;
                     }
                 }
                 (_, Ok(request)) => {
@@ -166,53 +162,39 @@ impl<'a, S> Rows<'a, S> {
         })
     }
 
-    /// What the next row needs, if there is one. The ledger is asked again once: an answer may have come since the row
-    /// was read.
-    fn next_needs(&mut self) -> Result<Option<Needs>, Stop> {
-        let Some(next) = self.window.next_request() else {
-            return Ok(None);
-        };
-        let needs = match next {
+    /// What the next row needs, if there is one.
+    fn next_needs(&mut self) -> Option<Needs> {
+        Some(match self.window.next_request()? {
             Err(_) => Needs::Nothing(Origin::Called),
             Ok(request) if request.found.known.is_some() => {
-                Needs::Nothing(request.answered_in.origin())
+                Needs::Nothing(request.found.from.origin())
             }
-            Ok(Request { key: None, .. }) => Needs::Call,
-            Ok(Request {
-                body,
-                key: Some(key),
-                found,
-                ..
-            }) => {
-                if self.out.contains_key(key) {
-                    Needs::SameAnswer
-                } else if self.rechecked {
-                    Needs::Call
-                } else {
-                    self.rechecked = true;
-                    match self.scorer.look_again(key, body)? {
-                        Some((later, origin)) => {
-                            *found = later;
-                            Needs::Nothing(origin)
-                        }
-                        None => Needs::Call,
-                    }
-                }
+            Ok(request) if request.key.is_some_and(|key| self.out.contains_key(&key)) => {
+                Needs::SameAnswer
             }
-        };
-        Ok(Some(needs))
+            Ok(_) => Needs::Call,
+        })
     }
 
     fn admit(&mut self) -> Option<Admitted> {
         let admitted = self.window.admit()?;
-        self.rechecked = false;
         let row = admitted.number;
         self.emit(Event::RowAdmitted(row));
         let found = admitted.request.as_ref().map(|request| &request.found);
-        if let Some(why) = found.ok().and_then(|found| found.unusable) {
-            self.emit(Event::AnswerUnusable { row, why });
+        if let Ok(found) = found {
+            self.report(row, found);
         }
         Some(admitted)
+    }
+
+    /// Reports what is special about what the ledger has for a row.
+    pub(super) fn report(&self, row: RowNumber, found: &LookupResult) {
+        if let Some(why) = found.passed_over {
+            self.emit(Event::AnswerPassedOver { row, why });
+        }
+        if let Some(at) = found.aged {
+            self.emit(Event::AgedAnswerUsed { at });
+        }
     }
 
     /// A row was scored; rows that wait for the same answer get the same verdict.
@@ -222,7 +204,7 @@ impl<'a, S> Rows<'a, S> {
     pub(super) fn resolve(&mut self, outcome: RowOutcome) -> Result<(), Stop> {
         let RowOutcome { row, verdict, stop } = outcome;
         let has_failed = matches!(verdict, Some(Verdict::Failed(_)));
-        let (_, same) = self.take_same(row);
+        let same = self.take_same(row);
         for same in same {
             self.settle(same, verdict.clone(), Origin::Duplicate);
         }
@@ -242,13 +224,10 @@ impl<'a, S> Rows<'a, S> {
         &mut self,
         row: RowNumber,
         same: Vec<RowNumber>,
-        (key, known, mut origin): (Option<RequestKey>, KnownOutcome, Origin),
+        (known, origin): (KnownOutcome, Origin),
     ) -> Result<(), Stop> {
         let verdict = self.scorer.known(known);
         let has_failed = matches!(verdict, Verdict::Failed(_));
-        if has_failed && key.is_some_and(|key| self.scorer.failed_before(&key)) {
-            origin = Origin::Ledger;
-        }
         for same in same {
             self.settle(same, Some(verdict.clone()), origin);
         }
@@ -259,11 +238,11 @@ impl<'a, S> Rows<'a, S> {
         Ok(())
     }
 
-    /// Takes the request that is out for a row, with the rows that wait for the same answer.
-    pub(super) fn take_same(&mut self, row: RowNumber) -> (Option<RequestKey>, Vec<RowNumber>) {
+    /// Takes the rows that wait for the same answer as a row whose request is out.
+    pub(super) fn take_same(&mut self, row: RowNumber) -> Vec<RowNumber> {
         let key = self.window.take_key(row);
-        let same = key.and_then(|key| self.out.remove(&key));
-        (key, same.unwrap_or_default())
+        key.and_then(|key| self.out.remove(&key))
+            .unwrap_or_default()
     }
 
     /// A row gets its verdict, or is left for a later run.

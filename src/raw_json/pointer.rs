@@ -30,6 +30,12 @@ impl Pointer {
         ))
     }
 
+    /// The pointer to the whole text, which is written as nothing.
+    #[must_use]
+    pub(crate) fn to_all() -> Self {
+        Self(Box::default())
+    }
+
     /// The pointer to a member of the outermost object.
     #[must_use]
     pub(crate) fn of_member(name: &str) -> Self {

@@ -50,7 +50,7 @@ impl Drop for CallInFlight<'_> {
             let (row, attempt) = (self.call.row, self.attempt);
             let abandoned = Event::AttemptAbandoned { row, attempt };
             self.recorder.events.emit(abandoned);
-            self.recorder.release(self.call);
+            self.recorder.abandon(self.call);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::parts::Scorer;
 use super::row_call::{RowCall, RowHistory};
 use crate::pace::{Allowance, CallOutcome, PaceEvent, Permit, Undurable};
 use crate::row::RowNumber;
-use crate::service::{Exchange, Health, Outcome, Quota, Service};
+use crate::service::{Classified, Exchange, Health, Quota, Service};
 use crate::telemetry::event::{CallEnd, Event};
 
 /// A call that fails this much later than its time limit stood still with this process or its machine: a timer is never that
@@ -19,7 +19,7 @@ const STOOD_STILL: Duration = Duration::from_secs(1);
 /// A call that has ended, and what it brought.
 pub(super) struct EndedCall<'a> {
     /// What it brought.
-    pub(super) outcome: Outcome,
+    pub(super) outcome: Classified,
     /// Keeps others from calling for as long as the answer is not durable. Dropped before any other wait.
     pub(super) undurable: Undurable<'a>,
     /// What its end changed about the pace.
@@ -49,6 +49,7 @@ impl<S: Service> Scorer<S> {
         async move {
             let key = self.caller.key.borrow().number();
             history.calls = history.calls.saturating_add(1);
+            self.recorder.count_call();
             let in_flight = CallInFlight::start(
                 &self.recorder,
                 permit.began(),
@@ -84,7 +85,7 @@ impl<S: Service> Scorer<S> {
         };
         let outcome = self.caller.classify(exchange);
         let stood_still = latency > self.longest_call().saturating_add(STOOD_STILL);
-        let how = if stood_still && !is_probe && matches!(outcome, Outcome::Failed(_)) {
+        let how = if stood_still && !is_probe && matches!(outcome, Classified::Failed(_)) {
             // The service may have answered long ago.
             CallOutcome::Abandoned
         } else {
@@ -115,16 +116,16 @@ impl<S: Service> Scorer<S> {
     }
 
     /// What an outcome means for the pace; `is_repeat`: an attempt of the row has failed before.
-    fn ended(&self, outcome: &Outcome, is_repeat: bool, is_probe: bool) -> CallOutcome {
+    fn ended(&self, outcome: &Classified, is_repeat: bool, is_probe: bool) -> CallOutcome {
         match outcome {
-            Outcome::Throttled { wait, .. } => match wait {
+            Classified::Throttled { wait, .. } => match wait {
                 // The run stops, so the pause is of no use.
                 Some(wait) if *wait > self.policies.borrow().patience.wait => {
                     CallOutcome::Abandoned
                 }
                 wait => CallOutcome::Throttled(*wait),
             },
-            Outcome::Failed(fault) => match fault.health {
+            Classified::Failed(fault) => match fault.health {
                 Health::AtWork => CallOutcome::Answered,
                 // A row over which the service always fails must not make it look down.
                 Health::Failed if is_repeat && !is_probe => CallOutcome::Abandoned,
@@ -136,7 +137,7 @@ impl<S: Service> Scorer<S> {
                 Health::Gone => CallOutcome::Unavailable,
                 Health::Slow => CallOutcome::TimedOut,
             },
-            Outcome::Answered(_) | Outcome::Refused(_) | Outcome::KeyRefused(_) => {
+            Classified::Answered(..) | Classified::Refused(_) | Classified::KeyRefused(_) => {
                 CallOutcome::Answered
             }
         }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::api_key::{KeyGeneration, KeyRefusal};
 use crate::base::error::Error;
-use crate::ledger::FieldsToKeep;
 use crate::pace::Gate;
-use crate::service::{Exchange, KeyRenewal, Outcome, Service, classify};
+use crate::raw_json::Pointer;
+use crate::service::{Classified, Exchange, KeyRenewal, Service, classify};
 
 /// Makes the calls.
 pub(crate) struct Caller<S> {
@@ -19,14 +19,14 @@ pub(crate) struct Caller<S> {
     pub(super) key: RefCell<KeyGeneration>,
     /// How long the latest call took.
     pub(super) latest: Cell<Duration>,
-    /// Further fields of the answer that are kept; those that are written come first.
-    fields: FieldsToKeep,
+    /// Further fields of the answer that are written.
+    fields: Box<[Pointer]>,
 }
 
 impl<S> Caller<S> {
-    /// A caller of this service that keeps these further fields of its answers.
+    /// A caller of this service that reads these further fields of its answers.
     #[must_use]
-    pub(crate) fn new(service: S, gate: Gate, fields: FieldsToKeep) -> Self {
+    pub(crate) fn new(service: S, gate: Gate, fields: Box<[Pointer]>) -> Self {
         Self {
             service,
             gate,
@@ -37,8 +37,8 @@ impl<S> Caller<S> {
     }
 
     /// What a call brought, and what that means.
-    pub(super) fn classify(&self, exchange: Exchange) -> Outcome {
-        classify(exchange, &self.fields.borrow())
+    pub(super) fn classify(&self, exchange: Exchange) -> Classified {
+        classify(exchange, &self.fields)
     }
 }
 

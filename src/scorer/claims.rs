@@ -1,4 +1,4 @@
-//! Claims of requests in a ledger that several runs share: made before the calls, looked at before each attempt.
+//! Claims of requests: made before the calls, looked at before each attempt.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -6,11 +6,7 @@ use std::time::Duration;
 use super::outcome::{RowOutcome, Stop};
 use super::parts::Scorer;
 use super::row_call::{Claim, RowCall, RowHistory};
-#[cfg(test)]
-use crate::ledger::RequestKey;
-use crate::ledger::{
-    ClaimRequest, ClaimResult, Claimed, Holding, LedgerWriter, Urgency, WorkerNumber,
-};
+use crate::ledger::{ClaimResult, Claimed, Holding, RequestKey, Urgency, WorkerNumber};
 use crate::pace::Closed;
 use crate::verdict::Verdict;
 
@@ -21,12 +17,9 @@ const LOOKED_AT_AGAIN: Duration = Duration::from_millis(500);
 type ClaimedAgain<'a> = Pin<Box<dyn Future<Output = Result<(), RowOutcome>> + 'a>>;
 
 impl<S> Scorer<S> {
-    /// Whether other runs write to the same ledger.
-    pub(crate) fn shares_ledger(&self) -> bool {
-        self.recorder
-            .ledger
-            .as_ref()
-            .is_some_and(LedgerWriter::is_shared)
+    /// Whether answers are kept, and requests claimed.
+    pub(crate) const fn has_ledger(&self) -> bool {
+        self.recorder.ledger.is_some()
     }
 
     /// How many requests may be claimed ahead of their calls.
@@ -34,13 +27,13 @@ impl<S> Scorer<S> {
         self.caller.gate.calls_ahead()
     }
 
-    /// Claims requests, where runs share the ledger.
+    /// Claims requests.
     ///
     /// # Errors
     /// The ledger cannot be written, so the run must stop.
     pub(crate) async fn claim(
         &self,
-        requests: Vec<ClaimRequest>,
+        requests: Vec<RequestKey>,
         urgency: Urgency,
     ) -> Result<Claimed, Stop> {
         match &self.recorder.ledger {
@@ -49,10 +42,13 @@ impl<S> Scorer<S> {
         }
     }
 
-    /// A row has ended. Ends its claim if it has no answer: another run may ask.
-    pub(super) fn end_claim(&self, call: &RowCall, outcome: &RowOutcome) {
-        if !matches!(outcome.verdict, Some(Verdict::Scored(..))) {
-            self.recorder.release(call);
+    /// A row has ended. Ends its claim if it has no answer: another run may ask. If one of its calls may have been billed, the
+    /// next one counts that.
+    pub(super) fn end_claim(&self, call: &RowCall, history: &RowHistory, outcome: &RowOutcome) {
+        match &outcome.verdict {
+            Some(Verdict::Scored(..)) => {}
+            None if history.is_doubtful() => self.recorder.abandon(call),
+            _ => self.recorder.release(call),
         }
     }
 
@@ -62,11 +58,11 @@ impl<S> Scorer<S> {
         ledger.map_or(Holding::Held, |ledger| ledger.holding(worker))
     }
 
-    /// Waits while the claims of this worker await the renewal of its lease. Without end where none is named, or no other run
-    /// writes to the ledger.
+    /// Waits while the claims of this worker await the renewal of its lease. Without end where none is named, or there
+    /// is no ledger.
     pub(crate) async fn lease_renewal(&self, worker: Option<WorkerNumber>) {
         match (&self.recorder.ledger, worker) {
-            (Some(ledger), Some(worker)) => ledger.lease_renewal(worker).await,
+            (Some(ledger), Some(worker)) => ledger.lease_settled(worker).await,
             _ => std::future::pending().await,
         }
     }
@@ -98,11 +94,10 @@ impl<S> Scorer<S> {
                     Holding::Held => break,
                     Holding::AwaitsRenewal => {}
                     Holding::Lost => {
-                        let (Some(key), body) = (call.key, call.body.clone()) else {
+                        let Some(key) = call.key else {
                             break;
                         };
-                        let request = vec![ClaimRequest { key, body }];
-                        let claimed = self.claim(request, Urgency::Now).await;
+                        let claimed = self.claim(vec![key], Urgency::Now).await;
                         let claimed =
                             claimed.map_err(|stop| RowOutcome::stopped(call.row, stop))?;
                         let Claimed {
@@ -118,7 +113,7 @@ impl<S> Scorer<S> {
                                 *claim = Claim { worker, taken_over };
                                 continue;
                             }
-                            Some(ClaimResult::Known(found, _)) => {
+                            Some(ClaimResult::Known(found)) => {
                                 if let Some(known) = found.known {
                                     return Err(RowOutcome::verdict(call.row, self.known(known)));
                                 }

@@ -5,8 +5,6 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use tokio::sync::watch;
-
 use super::caller::Caller;
 use super::outage::Outage;
 use super::parts::Scorer;
@@ -131,14 +129,13 @@ impl Fixture {
             patience: Patience { wait, outage },
             outage: Outage::default(),
             give_up: GiveUpPolicy::new(self.give_up_after),
-            calls: CallBudget::new(self.max_calls.map(CallLimit::Calls)),
+            calls: CallBudget::new(self.max_calls.map(CallLimit::Calls), 0),
             failures: self.failures,
             host: "scripted.test".to_owned(),
         };
         let decisions = DecisionPolicy::default();
-        let (_, fields) = watch::channel(Vec::new());
         Scorer::new(
-            Caller::new(self.service, gate, fields),
+            Caller::new(self.service, gate, Box::default()),
             policies,
             RowRecorder::new(self.ledger, decisions, self.events, &[]),
         )

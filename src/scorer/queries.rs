@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::outcome::Stop;
 use super::parts::Scorer;
-use crate::ledger::{KnownOutcome, LookupResult, RequestKey, RunEnd};
+use crate::ledger::{KnownOutcome, RunEnd};
 use crate::pace::{Closed, FreshRows, Permit};
 use crate::service::Service;
-use crate::telemetry::event::{CancelReason, Event, Origin};
+use crate::telemetry::event::Event;
 use crate::telemetry::hub::Events;
 use crate::verdict::Verdict;
 
@@ -58,24 +58,6 @@ impl<S> Scorer<S> {
         self.caller.gate.close();
     }
 
-    /// Looks in the ledger for what has become of a request since its row was read.
-    ///
-    /// # Errors
-    /// The ledger cannot be read, so the run must stop.
-    pub(crate) fn look_again(
-        &self,
-        key: &RequestKey,
-        body: &[u8],
-    ) -> Result<Option<(LookupResult, Origin)>, Stop> {
-        let Some(ledger) = &self.recorder.ledger else {
-            return Ok(None);
-        };
-        let found = ledger
-            .look_again(key, body)
-            .map_err(|error| Stop::new(CancelReason::Ledger, error))?;
-        Ok(found.map(|(found, run)| (found, run.origin())))
-    }
-
     /// The verdict of a row whose request is known from the ledger.
     pub(crate) fn known(&self, known: KnownOutcome) -> Verdict {
         match known {
@@ -85,12 +67,6 @@ impl<S> Scorer<S> {
             }
             KnownOutcome::Failure(failure) => Verdict::Failed(failure),
         }
-    }
-
-    /// Whether the ledger knows a failure of this request from before this start of the run.
-    pub(crate) fn failed_before(&self, key: &RequestKey) -> bool {
-        let ledger = self.recorder.ledger.as_ref();
-        ledger.is_some_and(|ledger| !ledger.has_failed(key))
     }
 
     /// Fails when too many rows have failed.

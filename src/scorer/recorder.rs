@@ -2,13 +2,15 @@
 
 use std::cell::RefCell;
 
+use bytes::Bytes;
+
 use super::missing_fields::{FieldsMissing, MissingFields};
 use super::outcome::{RowOutcome, Stop};
 use super::paid_answer::PaidAnswer;
 use super::row_call::RowCall;
 use super::transactions::{RequestHash, RowOfFile, Transactions};
 use crate::base::error::Error;
-use crate::ledger::{LedgerWriter, RequestKey};
+use crate::ledger::{self, LedgerWriter, RequestKey};
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
 use crate::service::{Class, Fault};
@@ -75,6 +77,20 @@ impl RowRecorder {
         }
     }
 
+    /// Ends the claim of a row that may have been billed without an answer: whoever calls for it next counts that.
+    pub(super) fn abandon(&self, call: &RowCall) {
+        if let (Some(ledger), Some(key)) = (&self.ledger, call.key) {
+            ledger.abandon(key);
+        }
+    }
+
+    /// A call is made.
+    pub(super) fn count_call(&self) {
+        if let Some(ledger) = &self.ledger {
+            ledger.count_call();
+        }
+    }
+
     /// What a row asks, for [`Self::check`].
     pub(super) fn request_hash(&self, body: &[u8]) -> RequestHash {
         self.checks.borrow().transactions.hash(body)
@@ -135,21 +151,18 @@ impl RowRecorder {
         self.events.emit(Event::FieldsAbsent { answers, fields });
     }
 
-    /// Makes an answer durable, and a verdict of it.
+    /// Makes an answer durable, with its whole body, and a verdict of it.
     pub(super) async fn keep(
         &self,
         row: RowNumber,
         key: Option<RequestKey>,
-        answer: Answer,
+        (answer, body): (Answer, Bytes),
     ) -> Result<Verdict, Error> {
-        let answer = if let (Some(ledger), Some(key)) = (&self.ledger, key) {
+        if let (Some(ledger), Some(key)) = (&self.ledger, key) {
             let paid = PaidAnswer::new(&self.events, row);
-            let answer = ledger.keep(key, answer).await?;
+            ledger.keep(key, ledger::Outcome::Answer(body)).await?;
             paid.kept();
-            answer
-        } else {
-            answer
-        };
+        }
         Ok(self.scored(answer))
     }
 
@@ -171,15 +184,15 @@ impl RowRecorder {
         Verdict::Scored(answer, decision)
     }
 
-    /// Makes it durable that a request is not to be sent again in this run, if that is so. Returns its verdict.
+    /// Makes it durable that a request is not to be sent again, if that is so. Returns its verdict.
     pub(super) async fn keep_failure(
         &self,
         key: Option<RequestKey>,
-        body: &[u8],
         fault: Fault,
     ) -> Result<Verdict, Error> {
         if let (Some(ledger), Some(key), true) = (&self.ledger, key, fault.class.is_for_good()) {
-            ledger.keep_failure(key, body, &fault.failure).await?;
+            let failure = ledger::Outcome::Failure(fault.failure.clone());
+            ledger.keep(key, failure).await?;
         }
         Ok(Verdict::Failed(fault.failure))
     }

@@ -65,6 +65,11 @@ impl RowHistory {
         self.again = Some(Again::TakenOver);
     }
 
+    /// Whether one of its calls may have been billed without an answer.
+    pub(super) const fn is_doubtful(&self) -> bool {
+        self.is_doubtful
+    }
+
     /// The next call repeats one that failed in this way.
     pub(super) fn repeats(&mut self, class: Class) {
         let is_unknown = class == Class::OutcomeUnknown;

@@ -21,7 +21,7 @@ impl<S: Service> Scorer<S> {
         async move {
             let mut history = self.history(&call);
             let outcome = self.verdict(&mut call, &mut history, permit).await;
-            self.end_claim(&call, &outcome);
+            self.end_claim(&call, &history, &outcome);
             outcome
         }
     }
@@ -61,16 +61,13 @@ impl<S: Service> Scorer<S> {
                 // Held until the result is durable, and dropped before any other wait: it keeps others from calling.
                 let (next, undurable) = self.settle(call, ended, history);
                 match next {
-                    NextStep::Keep(answer, stop) => {
-                        let kept = self.recorder.keep(call.row, call.key, answer).await;
+                    NextStep::Keep(answer, body, stop) => {
+                        let kept = self.recorder.keep(call.row, call.key, (answer, body)).await;
                         drop(undurable);
                         return self.recorder.outcome(call.row, kept, stop);
                     }
                     NextStep::Fail(fault, stop) => {
-                        let kept = self
-                            .recorder
-                            .keep_failure(call.key, &call.body, fault)
-                            .await;
+                        let kept = self.recorder.keep_failure(call.key, fault).await;
                         drop(undurable);
                         return self.recorder.outcome(call.row, kept, stop);
                     }

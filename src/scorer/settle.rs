@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::attempt::EndedCall;
 use super::caller::KeyReplaced;
 use super::outage::{FailedBy, OutageVerdict};
@@ -14,14 +16,14 @@ use super::transactions::RequestHash;
 use crate::base::error::Error;
 use crate::pace::{Attempts, FreshRows, PaceEvent, Undurable};
 use crate::row::RowNumber;
-use crate::service::{Class, Fault, Health, Outcome, Service};
+use crate::service::{Class, Classified, Fault, Health, Service};
 use crate::telemetry::event::{CallEnd, CancelReason, Event, Next};
 use crate::verdict::{Answer, Verdict};
 
 /// What follows a call, for its row.
 pub(super) enum NextStep {
-    /// The answer is made durable; then the row has its verdict. With a stop, this answer ends the run.
-    Keep(Answer, Option<Stop>),
+    /// The answer is made durable, with its whole body; then the row has its verdict. With a stop, this answer ends the run.
+    Keep(Answer, Bytes, Option<Stop>),
     /// The row has failed, which is made durable if it is not to be sent again. With a stop, this answer ends the run.
     Fail(Fault, Option<Stop>),
     /// The row ends like this, with nothing to make durable.
@@ -36,7 +38,7 @@ impl NextStep {
     /// Whether the run stops.
     const fn stops(&self) -> bool {
         match self {
-            Self::Keep(_, stop) | Self::Fail(_, stop) => stop.is_some(),
+            Self::Keep(.., stop) | Self::Fail(_, stop) => stop.is_some(),
             Self::End(outcome) => outcome.stop.is_some(),
             Self::Retry | Self::BackOff(_) => false,
         }
@@ -63,23 +65,23 @@ impl<S: Service> Scorer<S> {
         history.again = None;
         let row = call.row;
         let next = match outcome {
-            Outcome::Answered(answer) => {
+            Classified::Answered(answer, body) => {
                 let answered = Event::AttemptAnswered(end);
                 self.recorder.events.emit_at(when, answered);
                 let stop = self.answered(call, history.request, &answer, key);
-                NextStep::Keep(answer, stop)
+                NextStep::Keep(answer, body, stop)
             }
-            Outcome::Throttled { wait, status } => {
+            Classified::Throttled { wait, status } => {
                 let refused = self.caller.gate.refused_for(when);
                 let stop = self.policies.borrow_mut().throttled(wait, refused);
                 self.throttled(end, stop, change, history, status)
             }
-            Outcome::Failed(fault) => {
+            Classified::Failed(fault) => {
                 let after = self.after_failure(row, &fault, is_probe, change, history);
                 self.failed(call, fault, after, end, history)
             }
-            Outcome::Refused(error) => self.refused(end, error),
-            Outcome::KeyRefused(error) => match self.caller.replace_key(key, error) {
+            Classified::Refused(error) => self.refused(end, error),
+            Classified::KeyRefused(error) => match self.caller.replace_key(key, error) {
                 // As with a throttle, nothing was done, and none of the row's attempts is used up.
                 Ok(replaced) => {
                     if replaced == KeyReplaced::Now {

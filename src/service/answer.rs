@@ -38,22 +38,38 @@ const OTHER_SHAPE: &str = "the answer is JSON of an unknown shape";
 /// # Errors
 /// Why it is not a verdict, in one sentence.
 pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
+    parse(&reply.body, columns, || words::not_json(reply))
+}
+
+/// Reads an answer again that was kept whole. `None` if it has no verdict.
+#[must_use]
+pub(crate) fn read_kept(body: &[u8], columns: &Columns) -> Option<Answer> {
+    parse(body, columns, String::new).ok()
+}
+
+fn parse(
+    body: &[u8],
+    columns: &Columns,
+    not_json: impl FnOnce() -> String,
+) -> Result<Answer, String> {
     // Checked once, and not for each text. An answer that is not UTF-8 was paid for as well, and
     // the bad bytes may be in a field that nobody reads. The check alone costs a tenth of a repair.
-    let body = words::without_mark(&reply.body);
+    let body = words::without_mark(body);
     let body =
         std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
     let body = &*body;
-    let parsed: AnswerBody<'_> = serde_json::from_str(body).map_err(|error| {
-        if error.is_data() {
-            match twice(body, &["status", "transaction_id", "summary"]) {
-                Some(name) => format!("the answer has `{name}` twice"),
-                None => OTHER_SHAPE.to_owned(),
-            }
-        } else {
-            words::not_json(reply)
+    let parsed: AnswerBody<'_> = match serde_json::from_str(body) {
+        Ok(parsed) => parsed,
+        Err(error) if error.is_data() => {
+            return Err(
+                match twice(body, &["status", "transaction_id", "summary"]) {
+                    Some(name) => format!("the answer has `{name}` twice"),
+                    None => OTHER_SHAPE.to_owned(),
+                },
+            );
         }
-    })?;
+        Err(_) => return Err(not_json()),
+    };
     // An array would be read as the fields in order.
     if !body.trim_ascii_start().starts_with('{') {
         return Err(OTHER_SHAPE.to_owned());

@@ -10,7 +10,7 @@ use http::header::RETRY_AFTER;
 
 use super::answer::{self, Columns};
 use super::exchange::{Exchange, Reply, TransportFault};
-use super::outcome::{Class, Fault, Health, Outcome};
+use super::outcome::{Class, Classified, Fault, Health};
 use super::page;
 use super::quota::Quota;
 use super::retry_after::wait;
@@ -20,21 +20,21 @@ use crate::verdict::{Failure, Reason};
 
 /// Classifies the result of a call.
 #[must_use]
-pub fn classify(exchange: Exchange, columns: &Columns) -> Outcome {
+pub fn classify(exchange: Exchange, columns: &Columns) -> Classified {
     match exchange {
         Ok(reply) => of_reply(&reply, columns),
         Err(fault) => of_transport(fault),
     }
 }
 
-fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
+fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
     let status = reply.status;
     match status {
         204 | 205 => useless(format!("status {status}, without a verdict")),
         206 => useless("status 206, only a part of an answer".to_owned()),
         200..=299 if reply.cut => useless("the answer is longer than 1 MiB".to_owned()),
         200..=299 => match answer::read(reply, columns) {
-            Ok(answer) => Outcome::Answered(answer),
+            Ok(answer) => Classified::Answered(answer, reply.body.clone()),
             Err(wrong) => useless(wrong).with_answered_by(reply),
         },
         300..=399 | 401 | 402 | 404 | 405 | 407 | 410 | 511 => of_refusal(reply),
@@ -60,12 +60,12 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
 }
 
 /// Class F, by status: why no call can succeed, and what the user can do.
-fn of_refusal(reply: &Reply) -> Outcome {
+fn of_refusal(reply: &Reply) -> Classified {
     const CHECK_ADDRESS: &str = "check the base address";
     let (what, hint) = match reply.status {
         401 => {
             let refused = refusal(reply, "the service does not accept the API key");
-            return Outcome::KeyRefused(refused.hint(
+            return Classified::KeyRefused(refused.hint(
                 "check the key in `RESCORE_API_KEY` or `--api-key-file`, and whether it belongs \
                  to this plan",
             ));
@@ -92,7 +92,7 @@ fn of_refusal(reply: &Reply) -> Outcome {
     refused(reply, what, hint)
 }
 
-fn of_transport(fault: TransportFault) -> Outcome {
+fn of_transport(fault: TransportFault) -> Classified {
     let not_processed = |words: String| failed(Class::NotProcessed, Reason::Unreachable, words);
     match fault {
         TransportFault::HostNotFound(host) => failed(
@@ -109,7 +109,7 @@ fn of_transport(fault: TransportFault) -> Outcome {
         TransportFault::Handshake(words) => {
             not_processed(format!("the TLS handshake failed: {words}"))
         }
-        TransportFault::NotTls => Outcome::Refused(
+        TransportFault::NotTls => Classified::Refused(
             Error::refused("the service does not speak TLS at this address")
                 .hint("check scheme and port of the base address"),
         ),
@@ -118,7 +118,7 @@ fn of_transport(fault: TransportFault) -> Outcome {
                 "the service's certificate is not trusted: {}",
                 distrust.why
             ));
-            Outcome::Refused(match distrust.hint {
+            Classified::Refused(match distrust.hint {
                 Some(hint) => error.hint(hint),
                 None => error,
             })
@@ -126,7 +126,7 @@ fn of_transport(fault: TransportFault) -> Outcome {
         TransportFault::Proxy(proxy, words) => {
             not_processed(format!("cannot connect through {proxy}: {words}"))
         }
-        TransportFault::ProxyLogin(proxy) => Outcome::Refused(
+        TransportFault::ProxyLogin(proxy) => Classified::Refused(
             Error::refused(format!("{proxy} requires a login"))
                 .hint(proxy_login_hint(proxy.variable())),
         ),
@@ -151,13 +151,13 @@ fn proxy_login_hint(variable: &str) -> String {
     format!("give it in `{variable}`, such as `http://user:password@proxy:3128`")
 }
 
-fn failed(class: Class, reason: Reason, message: String) -> Outcome {
+fn failed(class: Class, reason: Reason, message: String) -> Classified {
     let health = match class {
         Class::NotProcessed | Class::HostNotFound | Class::OutcomeUnknown => Health::Gone,
         Class::Unclear => Health::Failed,
         Class::Useless | Class::RowsFault | Class::Forbidden => Health::AtWork,
     };
-    Outcome::Failed(Fault {
+    Classified::Failed(Fault {
         class,
         health,
         from_other_program: false,
@@ -165,18 +165,18 @@ fn failed(class: Class, reason: Reason, message: String) -> Outcome {
     })
 }
 
-fn throttled(reply: &Reply) -> Outcome {
-    Outcome::Throttled {
+fn throttled(reply: &Reply) -> Classified {
+    Classified::Throttled {
         wait: wait(&reply.headers),
         status: reply.status,
     }
 }
 
-fn refused(reply: &Reply, what: &str, hint: &str) -> Outcome {
-    Outcome::Refused(refusal(reply, what).hint(hint))
+fn refused(reply: &Reply, what: &str, hint: &str) -> Classified {
+    Classified::Refused(refusal(reply, what).hint(hint))
 }
 
-fn useless(wrong: String) -> Outcome {
+fn useless(wrong: String) -> Classified {
     failed(Class::Useless, Reason::BadAnswer, wrong)
 }
 
@@ -184,12 +184,12 @@ fn refusal(reply: &Reply, what: &str) -> Error {
     Error::refused(what).detail(format!("the service said: {}", said(reply)))
 }
 
-fn out_of_credit(reply: &Reply) -> Outcome {
+fn out_of_credit(reply: &Reply) -> Classified {
     let hint = "top it up with the service, then run again";
     refused(reply, "the account is out of credit", hint)
 }
 
-impl Outcome {
+impl Classified {
     fn with_health(self, health: Health) -> Self {
         match self {
             Self::Failed(fault) => Self::Failed(Fault { health, ..fault }),
@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    fn reply(status: u16, headers: &[(&str, &str)], body: &str) -> Outcome {
+    fn reply(status: u16, headers: &[(&str, &str)], body: &str) -> Classified {
         classify(Ok(received(status, headers, body)), &[])
     }
 
@@ -281,19 +281,19 @@ mod tests {
     const GOOD: &str = r#"{"transaction_id":"a","summary":{"risk_score":1}}"#;
 
     /// The letter of an outcome; `+` is a verdict, `T` a throttle.
-    fn letter(outcome: &Outcome) -> char {
+    fn letter(outcome: &Classified) -> char {
         match outcome {
-            Outcome::Answered(_) => '+',
-            Outcome::Throttled { .. } => 'T',
-            Outcome::Failed(fault) => fault.class.letter(),
-            Outcome::Refused(_) | Outcome::KeyRefused(_) => 'F',
+            Classified::Answered(..) => '+',
+            Classified::Throttled { .. } => 'T',
+            Classified::Failed(fault) => fault.class.letter(),
+            Classified::Refused(_) | Classified::KeyRefused(_) => 'F',
         }
     }
 
     #[test]
     fn only_a_401_is_the_keys_fault() {
         for status in 100..=599 {
-            let of_key = matches!(reply(status, &[], GOOD), Outcome::KeyRefused(_));
+            let of_key = matches!(reply(status, &[], GOOD), Classified::KeyRefused(_));
             assert_eq!(of_key, status == 401, "status {status}");
         }
     }
@@ -374,7 +374,7 @@ mod tests {
             (503, &[("retry-after", "7")]),
             (403, &[("x-ratelimit-remaining", "0")]),
         ] {
-            let Outcome::Throttled { status: told, .. } = reply(status, headers, "") else {
+            let Classified::Throttled { status: told, .. } = reply(status, headers, "") else {
                 panic!("{status} must be a throttle");
             };
             assert_eq!(told, status);
@@ -396,7 +396,7 @@ mod tests {
     fn retry_after_in_every_shape() {
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
         let wait = |headers: &[(&str, &str)]| match reply(429, headers, "") {
-            Outcome::Throttled { wait, .. } => wait.map(|wait| wait.as_secs()),
+            Classified::Throttled { wait, .. } => wait.map(|wait| wait.as_secs()),
             other => panic!("{other:?}"),
         };
         assert_eq!(wait(&[("retry-after", "30")]), Some(30));

@@ -1,6 +1,6 @@
 //! The service's interface: the request, the answer, and what every outcome of a call means.
 //!
-//! A request's body comes in, an [`Outcome`] comes out. Only `http` names the HTTP library. Everything that makes
+//! A request's body comes in, a [`Classified`] outcome comes out. Only `http` names the HTTP library. Everything that makes
 //! decisions works on plain data and is tested with it. Nothing here knows about rows, files or pacing.
 
 mod account;
@@ -26,6 +26,7 @@ mod traces;
 mod words;
 
 pub(crate) use account::{Account, SANDBOX_ID};
+pub(crate) use answer::read_kept;
 pub(crate) use api_key_file::{KeyFile, check_key, unusable_key};
 pub use classify::classify;
 pub(crate) use endpoint::Endpoint;
@@ -33,7 +34,7 @@ pub use endpoint::Plan;
 pub use exchange::Reply;
 pub(crate) use exchange::{Exchange, KeyRenewal, Service};
 pub(crate) use http::{Client, ClientSettings};
-pub use outcome::Outcome;
+pub use outcome::Classified;
 pub(crate) use outcome::{Class, Fault, Health};
 pub(crate) use proxy::Proxy;
 pub use quota::Quota;

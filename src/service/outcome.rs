@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::base::error::Error;
 use crate::verdict::{Answer, Failure, Reason};
 
 /// The outcome of one call.
 #[derive(Debug)]
-pub enum Outcome {
-    /// A verdict.
-    Answered(Answer),
+pub enum Classified {
+    /// A verdict, and the whole body that it was read from.
+    Answered(Answer, Bytes),
     /// Class A, too many calls: all calls wait, and the row's attempts are not used up.
     Throttled {
         /// How long the service asks to wait, if it says so.

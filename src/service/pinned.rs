@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
@@ -37,7 +37,7 @@ pub(super) fn client_config(path: &Path, endpoint: &Endpoint) -> Result<ClientCo
     if certificates.is_empty() {
         return Err(wrong().detail("it has no PEM certificate"));
     }
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Verifier::new(certificates, endpoint.domain(), &provider)
         .map_err(|e| wrong().because(e))?;
     let mut config = ClientConfig::builder_with_provider(provider)

@@ -35,14 +35,17 @@ pub(crate) enum Event {
         /// Some of its rows have no verdict.
         has_rejects: bool,
     },
-    /// In files that an earlier run has finished, some rows have no decision.
-    SkippedUndecided,
     /// One of several files cannot be used, or not to its end; the run continues with the others.
     FileFailed(CancelReason),
     /// No more rows will come of this file.
     InputEnded(InputEnd),
-    /// An earlier run was killed, with this many calls at most whose answers are lost.
-    CallsLost(u32),
+    /// The run continues earlier starts.
+    EarlierStarts {
+        /// Their calls.
+        calls: u64,
+        /// So many calls at most have lost their answers in kills.
+        lost: u64,
+    },
     /// A row entered the window.
     RowAdmitted(RowNumber),
     /// So many rows wait now because another run on the same ledger asks about the same users.
@@ -132,12 +135,17 @@ pub(crate) enum Event {
         /// The fields' pointers, as they are shown.
         fields: Arc<str>,
     },
-    /// An answer in the ledger cannot be used: the row is sent again.
-    AnswerUnusable {
+    /// What the ledger has of a row's request is not used: the row is sent again.
+    AnswerPassedOver {
         /// The row.
         row: RowNumber,
         /// Why.
-        why: Unusable,
+        why: PassedOver,
+    },
+    /// An answer in the ledger is used that is so old that people should know.
+    AgedAnswerUsed {
+        /// When it arrived, in milliseconds since 1970.
+        at: i64,
     },
     /// A call was abandoned in flight because the run had to end.
     AttemptAbandoned {
@@ -215,15 +223,6 @@ pub(crate) enum PassedOver {
     Failed,
     /// Its seal is broken: the file was damaged.
     Damaged,
-}
-
-/// Why an answer in the ledger cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unusable {
-    /// It does not match its checksum.
-    Damaged,
-    /// It is dated in the future, so its age is unknown.
-    FromTheFuture,
 }
 
 /// What was read when no more rows come.
@@ -356,11 +355,9 @@ impl CancelReason {
             | Self::Ledger
             | Self::NoVerdicts
             | Self::NoDecisions
-            | Self::MaxCalls
-            | Self::MaxCost
-            | Self::MaxFailures
             | Self::Output
             | Self::OutputClosed => Exit::Stopped,
+            Self::MaxCalls | Self::MaxCost | Self::MaxFailures => Exit::Limited,
             Self::Internal => Exit::Internal,
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::event::{Again, CancelReason, Event, FailureClass, InputEnd, Origin, Unusable};
+use super::event::{Again, CancelReason, Event, FailureClass, InputEnd, Origin, PassedOver};
 use super::latency::Latencies;
 use super::pace::{Pace, Pause};
 use super::timeline::Timeline;
@@ -59,8 +59,6 @@ pub(crate) struct Stats {
     pub(crate) skipped: u64,
     /// Those of them in which some rows have no verdict.
     pub(crate) skipped_with_rejects: u64,
-    /// In some of them, rows have no decision.
-    pub(crate) skipped_undecided: bool,
     /// Why a file could not be used, or not to its end, while the run continued: the reason with the highest exit code.
     pub(crate) file_failed: Option<CancelReason>,
     /// Whether the writer failed.
@@ -81,7 +79,9 @@ pub(crate) struct Stats {
     pub(crate) resent: u64,
     /// Rows that another run was about to ask about, or had asked about without an answer: they may be billed twice as well.
     pub(crate) taken_over: u64,
-    /// Calls of an earlier run, which was killed, whose answers are lost: so many at most.
+    /// Calls of the run's earlier starts.
+    pub(crate) calls_before: u64,
+    /// Calls of earlier starts, which were killed, whose answers are lost: so many at most.
     pub(crate) lost_calls: u64,
     /// Calls that may have been billed although no answer came back, retried or not.
     pub(crate) unknown_outcome: u64,
@@ -93,8 +93,14 @@ pub(crate) struct Stats {
     pub(crate) lost: u64,
     /// Answers in the ledger that were damaged; their rows are sent again.
     pub(crate) damaged_answers: u64,
-    /// Answers in the ledger that are dated in the future; their rows are sent again.
-    pub(crate) future_answers: u64,
+    /// Rows that are sent again as their answers are older than the run asks for.
+    pub(crate) too_old_answers: u64,
+    /// Rows that are sent again as they have failed before.
+    pub(crate) retried_failures: u64,
+    /// Answers that were used and are so old that people should know.
+    pub(crate) aged_answers: u64,
+    /// When the oldest of them arrived, in milliseconds since 1970.
+    pub(crate) oldest_answer: Option<i64>,
     /// Answers with the transaction id of a different user's earlier answer.
     pub(crate) repeated_transactions: u64,
     /// How often a new API key was read from its file.
@@ -154,8 +160,10 @@ impl Stats {
                 self.skipped += 1;
                 self.skipped_with_rejects += u64::from(*has_rejects);
             }
-            Event::SkippedUndecided => self.skipped_undecided = true,
-            Event::CallsLost(calls) => self.lost_calls = u64::from(*calls),
+            Event::EarlierStarts { calls, lost } => {
+                self.calls_before = *calls;
+                self.lost_calls = *lost;
+            }
             Event::FileFailed(reason) => self.file_failed(*reason),
             Event::InputEnded(end) => self.input_end = Some(*end),
             Event::RowAdmitted(_) => self.admitted += 1,
@@ -182,10 +190,11 @@ impl Stats {
             | Event::ReuseEnded
             | Event::ScoreBelowZero { .. }
             | Event::FieldsAbsent { .. } => {}
-            Event::AnswerUnusable { why, .. } => match why {
-                Unusable::Damaged => self.damaged_answers += 1,
-                Unusable::FromTheFuture => self.future_answers += 1,
-            },
+            Event::AgedAnswerUsed { at } => {
+                self.aged_answers += 1;
+                self.oldest_answer = Some(self.oldest_answer.map_or(*at, |oldest| oldest.min(*at)));
+            }
+            Event::AnswerPassedOver { why, .. } => self.passed_over(*why),
             Event::RowResolved {
                 resolution, origin, ..
             } => self.row_resolved(at, *resolution, *origin),
@@ -196,6 +205,14 @@ impl Stats {
             Event::OutputFailed => self.output_failed = true,
             Event::DrainBegan { reason, .. } => self.terminated |= reason.hurries(),
             Event::CancelBegan(reason) => self.stopping(*reason),
+        }
+    }
+
+    const fn passed_over(&mut self, why: PassedOver) {
+        match why {
+            PassedOver::Damaged => self.damaged_answers += 1,
+            PassedOver::TooOld => self.too_old_answers += 1,
+            PassedOver::Failed => self.retried_failures += 1,
         }
     }
 

@@ -9,7 +9,6 @@ use super::latency::LatencyCounts;
 use super::pace::Pause;
 use super::stats::Stats;
 use crate::base::error::Exit;
-use crate::verdict::Reason;
 
 impl Stats {
     /// Rows with a verdict.
@@ -24,14 +23,6 @@ impl Stats {
         self.failed.values().sum()
     }
 
-    /// Rows that have no verdict although a call was made for them. Identical rows share one call.
-    #[must_use]
-    pub(crate) fn failed_calls(&self) -> u64 {
-        let by_call = |reason: &Reason| reason.is_of_call();
-        let failed = self.failed.iter().filter(|(reason, _)| by_call(reason));
-        failed.map(|(_, rows)| rows).sum()
-    }
-
     /// Calls that the service answered with success, and so billed.
     #[must_use]
     pub(crate) const fn billed(&self) -> u64 {
@@ -43,12 +34,6 @@ impl Stats {
     #[must_use]
     pub(crate) const fn maybe_billed(&self) -> u64 {
         self.unknown_outcome + self.unclear + self.in_flight + self.asked_by_killed_run()
-    }
-
-    /// Rows with a verdict that cost no call of their own.
-    #[must_use]
-    pub(crate) const fn reused(&self) -> u64 {
-        self.known + self.duplicates
     }
 
     /// Rows that are done, with a verdict or without.
@@ -115,12 +100,6 @@ impl Stats {
         self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Part))
     }
 
-    /// Whether the run has reached the end of its input and has left nothing for another run to continue.
-    #[must_use]
-    pub(crate) const fn is_finished(&self) -> bool {
-        self.has_all_usable_rows() && self.file_failed.is_none()
-    }
-
     /// How the run ended, for the exit code, unless [failures are accepted](super::accepted_failures).
     #[must_use]
     pub(crate) fn exit(&self) -> Exit {
@@ -135,7 +114,7 @@ impl Stats {
     /// Whether every row has a verdict and a decision in the files that an earlier run has finished.
     #[must_use]
     pub(crate) const fn skipped_are_decided(&self) -> bool {
-        self.skipped_with_rejects == 0 && !self.skipped_undecided
+        self.skipped_with_rejects == 0
     }
 
     /// Checks that every row that was read is accounted for.

@@ -18,7 +18,7 @@ use rescore::internals::raw_json::Pointer;
 use rescore::internals::row::{Earlier, Row, RowNumber, Span};
 use rescore::internals::secret::Secret;
 use rescore::internals::service::{
-    ApiKeys, Outcome, Plan, Reply, SentRequest, classify, write_body,
+    ApiKeys, Classified, Plan, Reply, SentRequest, classify, write_body,
 };
 use rescore::internals::verdict::{Answer, DecisionPolicy, Verdict};
 use serde::de::IgnoredAny;
@@ -76,17 +76,17 @@ pub(crate) fn holds(input: &[u8]) {
     };
     let columns = COLUMNS.map(|pointer| Pointer::parse(pointer).unwrap());
     let message = match classify(Ok(reply), &columns) {
-        Outcome::Answered(answer) => {
+        Classified::Answered(answer, _) => {
             assert!((200..=299).contains(&status) && !cut);
             check_answer(&answer, rest);
             return;
         }
-        Outcome::Throttled { .. } => {
+        Classified::Throttled { .. } => {
             assert!([403, 425, 429, 503].contains(&status));
             return;
         }
-        Outcome::Failed(fault) => fault.failure.message.into_string(),
-        Outcome::Refused(error) | Outcome::KeyRefused(error) => {
+        Classified::Failed(fault) => fault.failure.message.into_string(),
+        Classified::Refused(error) | Classified::KeyRefused(error) => {
             assert_eq!(error.exit().code(), 4);
             // The report has line ends of its own.
             error.report().replace('\n', " ")

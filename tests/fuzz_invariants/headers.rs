@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use rescore::internals::pace::{Allowance, Gate, PaceLimits, Rate};
 use rescore::internals::secret::Secret;
-use rescore::internals::service::{ApiKeys, Outcome, Quota, Reply, SentRequest, classify};
+use rescore::internals::service::{ApiKeys, Classified, Quota, Reply, SentRequest, classify};
 use rescore::internals::telemetry::Limit;
 use tokio::time::Instant;
 
@@ -39,7 +39,7 @@ pub(crate) fn holds(input: &[u8]) {
             body: Bytes::new(),
         },
     };
-    let Outcome::Throttled { wait, .. } = classify(Ok(reply), &[]) else {
+    let Classified::Throttled { wait, .. } = classify(Ok(reply), &[]) else {
         return;
     };
     let quota = Quota::of(&headers, SystemTime::now);

@@ -15,7 +15,6 @@ mod cells;
 mod drip;
 pub(crate) mod files;
 pub(crate) mod headers;
-pub(crate) mod ledger;
 mod sides;
 
 use http::HeaderMap;

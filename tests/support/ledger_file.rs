@@ -1,75 +1,80 @@
-//! Changes to a ledger's file: making it older, or damaging it.
+//! Changes to a ledger's file that no run makes: older answers, and a limit that was found.
 
 use std::path::Path;
 use std::time::SystemTime;
 
-use rusqlite::Connection;
-use rusqlite::functions::FunctionFlags;
-use rusqlite::params;
-use rusqlite::types::ValueRef;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use rusqlite::{Connection, params};
 
-/// Opens a ledger, with a function that sums up values as the program does: a keyed hash over the table's name and, for
-/// each value, its kind, its length where it varies, and its bytes.
-pub(crate) fn open(path: &Path) -> Connection {
-    let connection = Connection::open(path).unwrap();
-    let secret: [u8; 32] = connection
-        .query_row("SELECT secret FROM ledger", [], |row| row.get(0))
+use super::server::Server;
+
+const NONCE: usize = 12;
+/// The smallest number means any time.
+const OLDER_RUNS: &str = "UPDATE runs SET started = started - ?1,
+    not_before = iif(not_before < 0, not_before, not_before - ?1),
+    failures_from = iif(failures_from < 0, failures_from, failures_from - ?1)";
+
+/// An answer's place, fingerprint and time, the answer, and what its account is listed by.
+type Stored = (i64, i64, i64, Vec<u8>, [u8; 32]);
+
+/// The fingerprint and the cipher of a request, with what the ledger lists its account by.
+fn key(account: &[u8; 32], body: &[u8]) -> (i64, LessSafeKey) {
+    let mut hasher = blake3::Hasher::new_keyed(account);
+    hasher.update(body);
+    let mut bytes = [0; 40];
+    hasher.finalize_xof().fill(&mut bytes);
+    let fingerprint = i64::from_le_bytes(bytes[..8].try_into().unwrap());
+    let cipher = UnboundKey::new(&CHACHA20_POLY1305, &bytes[8..]).unwrap();
+    (fingerprint, LessSafeKey::new(cipher))
+}
+
+/// Makes all answers to this server's requests, and the runs, older by this many milliseconds. Returns how many answers there
+/// are. They are sealed with their time, so that nobody can do this who has not the requests.
+pub(crate) fn age(path: &Path, server: &Server, milliseconds: i64) -> usize {
+    let mut ledger = Connection::open(path).unwrap();
+    let change = ledger.transaction().unwrap();
+    let rows: Vec<Stored> = change
+        .prepare("SELECT seq, fp, at, sealed, hash FROM answers JOIN accounts ON id = account")
+        .unwrap()
+        .query_map([], |row| {
+            let [seq, fp, at] = [0, 1, 2].map(|column| row.get(column));
+            Ok((seq?, fp?, at?, row.get(3)?, row.get(4)?))
+        })
+        .unwrap()
+        .collect::<Result<_, _>>()
         .unwrap();
-    for table in ["answer_blocks", "runs", "limits"] {
-        let sum = move |context: &rusqlite::functions::Context<'_>| {
-            let mut bytes = table.as_bytes().to_vec();
-            for argument in 0..context.len() {
-                let varying = |value: &[u8]| {
-                    let length = u64::try_from(value.len()).unwrap().to_le_bytes();
-                    [&length[..], value].concat()
-                };
-                let (kind, value) = match context.get_raw(argument) {
-                    ValueRef::Null => (0, vec![]),
-                    ValueRef::Integer(number) => (1, number.to_le_bytes().to_vec()),
-                    ValueRef::Real(number) => (2, number.to_bits().to_le_bytes().to_vec()),
-                    ValueRef::Text(text) => (3, varying(text)),
-                    ValueRef::Blob(blob) => (4, varying(blob)),
-                };
-                bytes.push(kind);
-                bytes.extend(value);
-            }
-            let hash = blake3::keyed_hash(&secret, &bytes);
-            let four = hash.as_bytes()[..4].try_into().unwrap();
-            Ok(i64::from(i32::from_le_bytes(four)))
-        };
-        let flags = FunctionFlags::SQLITE_UTF8;
-        let name = format!("checksum_of_{table}");
-        connection
-            .create_scalar_function(name.as_str(), -1, flags, sum)
+    let requests = server.requests();
+    for (seq, fp, at, sealed, account) in &rows {
+        let mut keys = requests.iter().map(|request| key(account, &request.body));
+        let (_, cipher) = keys.find(|(fingerprint, _)| fingerprint == fp).unwrap();
+        let nonce: [u8; NONCE] = sealed[..NONCE].try_into().unwrap();
+        let mut text = sealed[NONCE..].to_vec();
+        let opened = cipher.open_in_place(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(at.to_le_bytes()),
+            &mut text,
+        );
+        let mut text = opened.unwrap().to_vec();
+        let at = at - milliseconds;
+        let about = Aad::from(at.to_le_bytes());
+        cipher
+            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), about, &mut text)
             .unwrap();
+        let older = "UPDATE answers SET at = ?, sealed = ? WHERE seq = ?";
+        let sealed = [&nonce[..], &text].concat();
+        change.execute(older, params![at, sealed, seq]).unwrap();
     }
-    connection
-}
-
-/// Makes all answers older by this many milliseconds. Returns how many there are.
-pub(crate) fn age(path: &Path, milliseconds: i64) -> usize {
-    // All times of a block's answers are counted from the block's.
-    const AGE: &str = "UPDATE answer_blocks SET at = at - ?1, checksum =
-        checksum_of_answer_blocks(context, capture, at - ?1, answers, bytes)";
-    let ledger = open(path);
-    ledger.execute(AGE, [milliseconds]).unwrap();
-    let count = "SELECT sum(answers) FROM answer_blocks";
-    let answers: i64 = ledger.query_row(count, [], |row| row.get(0)).unwrap();
-    usize::try_from(answers).unwrap()
-}
-
-/// Sets the start of all runs to 1970.
-pub(crate) fn begun_long_ago(path: &Path) {
-    const BEGUN: &str = "UPDATE runs SET started = 0, checksum =
-        checksum_of_runs(name, 0, not_before, leftover, finished, unsent, calls, only_failed)";
-    assert_eq!(open(path).execute(BEGUN, []).unwrap(), 1);
+    change.execute(OLDER_RUNS, [milliseconds]).unwrap();
+    change.commit().unwrap();
+    rows.len()
 }
 
 /// Sets the rate of calls that a run has found, for the only service that was asked.
 pub(crate) fn set_limit(path: &Path, rate: f64) {
-    const SET: &str = "INSERT OR REPLACE INTO limits (context, rate, rate_times, in_flight, in_flight_times, at, checksum)
-        SELECT id, ?1, 9, NULL, NULL, ?2, checksum_of_limits(id, ?1, 9, NULL, NULL, ?2) FROM contexts";
+    const SET: &str =
+        "INSERT OR REPLACE INTO limits SELECT id, ?1, 9, NULL, NULL, ?2 FROM accounts";
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = i64::try_from(now.unwrap().as_millis()).unwrap();
-    assert_eq!(open(path).execute(SET, params![rate, now]).unwrap(), 1);
+    let ledger = Connection::open(path).unwrap();
+    assert_eq!(ledger.execute(SET, params![rate, now]).unwrap(), 1);
 }

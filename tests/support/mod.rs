@@ -3,7 +3,7 @@
 pub(crate) mod command_line;
 mod gathered;
 pub(crate) mod ledger_file;
-pub(crate) mod new_field;
+pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod server;
 pub(crate) mod shown;

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -295,22 +294,6 @@ impl Server {
     /// Answers the first `free` users immediately, and all others when the sender is dropped.
     pub(crate) fn holding(free: usize) -> (Self, Sender<()>) {
         Self::holding_if(move |request| user(request) > free)
-    }
-
-    /// Answers users up to the number that is returned, and each later one once that number has been raised to it.
-    pub(crate) fn holding_past(free: usize) -> (Self, Arc<AtomicUsize>) {
-        let free = Arc::new(AtomicUsize::new(free));
-        let server = Self::start({
-            let free = Arc::clone(&free);
-            move |request| {
-                let user = user(request);
-                while user > free.load(Ordering::Acquire) {
-                    thread::sleep(Duration::from_millis(2));
-                }
-                good(request)
-            }
-        });
-        (server, free)
     }
 
     pub(crate) const fn port(&self) -> u16 {

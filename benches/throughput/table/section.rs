@@ -9,7 +9,6 @@ pub(crate) enum Section {
     Rate,
     Startup,
     Ledger,
-    EqualRows,
     Known,
     Memory,
     FourMillion,
@@ -25,14 +24,13 @@ pub(crate) enum Section {
 
 impl Section {
     /// In the order in which they are measured.
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::EndToEndCsv,
         Self::EndToEndJsonl,
         Self::Latency,
         Self::Rate,
         Self::Startup,
         Self::Ledger,
-        Self::EqualRows,
         Self::Known,
         Self::Memory,
         Self::Files,
@@ -55,7 +53,6 @@ impl Section {
             Self::Rate => "rate",
             Self::Startup => "startup",
             Self::Ledger => "ledger",
-            Self::EqualRows => "equal-rows",
             Self::Known => "known",
             Self::Memory => "memory",
             Self::FourMillion => "four-million",

@@ -40,11 +40,11 @@ pub(super) struct CheckedRows {
     pub(super) unusual: BTreeMap<Field, NamedRows>,
     /// Rows whose answer is paid for.
     pub(super) known: u64,
-    /// Rows that the unfinished run has failed on, and would not send again.
+    /// Rows that have failed although their call was or may have been billed, and would not be sent again.
     pub(super) failed_before: u64,
-    /// Answers in the ledger that are damaged, or dated in the future, and cannot be used.
+    /// Answers in the ledger that are damaged, or older than the run asks for.
     pub(super) damaged: u64,
-    pub(super) from_the_future: u64,
+    pub(super) too_old: u64,
 }
 
 impl CheckedRows {

@@ -1,6 +1,7 @@
 //! Runs the command, from its config to its result.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::super::files::{InputFile, OutputDirectory, check_name, is_finished, rejects_beside};
 use super::super::interrupt::Interrupts;
@@ -18,10 +19,10 @@ use crate::base::error::{Error, Exit, Result, printable};
 use crate::base::stdout::print;
 use crate::config::{CheckConfig, OutputToCome, RunToCome};
 use crate::input::ReaderSettings;
-use crate::ledger::{KnownLimit, PreviewAccount, PreviewSettings, PreviewedRun, preview};
+use crate::ledger::{KnownLimit, LedgerAccount, PreviewSettings, PreviewedRun, preview};
 use crate::observe::{Style, tell_error, warn};
 use crate::output::{RejectsWriter, Replace, Target};
-use crate::service::Account;
+use crate::service::{Account, read_kept};
 
 /// Checks the inputs, and prints what a run over them would do.
 ///
@@ -29,7 +30,7 @@ use crate::service::Account;
 /// Exit code 2: the input, the ledger or the rejects cannot be used. Exit code 3: a file cannot be written.
 pub(crate) fn execute(mut config: CheckConfig) -> Result<Exit> {
     let inputs = CheckedInputs::find(std::mem::take(&mut config.inputs), &config)?;
-    let ledger = { config.ledger.as_ref() }.and_then(|ledger| inputs.ledger(ledger, &config.run));
+    let ledger = { config.ledger.as_ref() }.map(|ledger| inputs.ledger(ledger, &config.run));
     inputs.refuse_clashes(&config, ledger.as_ref())?;
     let interrupts = Interrupts::listen()?;
     let KnownAnswers {
@@ -46,7 +47,7 @@ pub(crate) fn execute(mut config: CheckConfig) -> Result<Exit> {
             (files, None)
         }
     };
-    let calls = pass.calls()?;
+    let calls = pass.calls();
     let written = rejects.map(RejectsWriter::commit).transpose();
     let written = written.map_err(|unfinished| closed(unfinished.error))?;
     let outlook = Outlook {
@@ -184,45 +185,51 @@ impl KnownAnswers {
     /// Exit code 2: it cannot be used.
     fn open(ledger: Option<LookedUpLedger>, config: &CheckConfig) -> Result<Self> {
         let nothing = |ledger| Self {
-            requests: RequestLookup::without_ledger(config.dedupe),
+            requests: RequestLookup::without_ledger(),
             limit: None,
             ledger,
         };
         let (Some(ledger), Some(options)) = (ledger, &config.ledger) else {
             return Ok(nothing(None));
         };
-        let preview = preview(&PreviewSettings {
-            ledger: &ledger.named,
-            output: ledger.output.as_deref(),
-            resumes_finished: ledger.resumes_finished,
-            account: options.account.as_ref().map(|account| PreviewAccount {
-                endpoint: &account.endpoint,
-                service_id: &account.service_id,
-            }),
-            freshness: options.freshness,
-            captured: &options.captured,
-        })?;
-        let is_used = |run| run != PreviewedRun::Retry || !ledger.of_unfinished_run;
-        Ok(match preview {
-            None => nothing(Some(LedgerOutlook {
-                ledger: ledger.named,
+        let shown = ledger.location.path().unwrap_or_default();
+        let none_yet = |path| {
+            nothing(Some(LedgerOutlook {
+                ledger: path,
                 sandbox: false,
                 endpoint: None,
                 run: PreviewedRun::First,
                 others: Vec::new(),
-            })),
-            Some(preview) if is_used(preview.run) => Self {
-                requests: RequestLookup::over(preview.lookup, preview.hasher, config.dedupe),
-                limit: preview.known_limit,
-                ledger: Some(LedgerOutlook {
-                    ledger: ledger.named,
-                    sandbox: preview.endpoint == Some(Account::of_sandbox().endpoint),
-                    endpoint: preview.endpoint,
-                    run: preview.run,
-                    others: preview.others,
-                }),
-            },
-            Some(_) => nothing(None),
+            }))
+        };
+        if ledger.in_new_directory {
+            return Ok(none_yet(shown));
+        }
+        let columns = options.captured.clone();
+        let preview = preview(&PreviewSettings {
+            ledger: &ledger.location,
+            output: ledger.output.as_deref(),
+            input: ledger.input.as_deref(),
+            account: options.account.as_ref().map(|account| LedgerAccount {
+                endpoint: &account.endpoint,
+                service_id: &account.service_id,
+            }),
+            reuse: options.reuse,
+            read: Arc::new(move |body| read_kept(body, &columns)),
+        })?;
+        let Some(preview) = preview else {
+            return Ok(none_yet(shown));
+        };
+        Ok(Self {
+            requests: RequestLookup::over(preview.lookup, preview.hasher),
+            limit: preview.known_limit,
+            ledger: Some(LedgerOutlook {
+                ledger: shown,
+                sandbox: preview.endpoint == Some(Account::of_sandbox().endpoint),
+                endpoint: preview.endpoint,
+                run: preview.run,
+                others: preview.others,
+            }),
         })
     }
 }

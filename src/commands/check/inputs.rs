@@ -1,12 +1,13 @@
 //! What is checked: the inputs, and the ledger of the run to come.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::super::files::{InputFile, NamedFile, OutputDirectory, find_inputs, refuse_clashes};
+use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result};
 use crate::config::{CheckConfig, CheckLedger, OutputToCome, RunToCome};
 use crate::input::{Input, ReaderSettings};
-use crate::ledger::ledger_of;
+use crate::ledger::{LedgerLocation, ledger_in};
 use crate::observe::count;
 use crate::output::{Replace, Target};
 
@@ -20,13 +21,12 @@ pub(super) enum CheckedInputs {
 
 /// The ledger in which answers are looked up.
 pub(super) struct LookedUpLedger {
-    pub(super) named: PathBuf,
-    /// Its answers are used only if its run was stopped: another run to that output sends every row again.
-    pub(super) of_unfinished_run: bool,
-    /// What the run to come writes, with links followed: by it, a stopped run is recognised.
+    pub(super) location: LedgerLocation,
+    /// It is in a directory that the run makes.
+    pub(super) in_new_directory: bool,
+    /// What the run to come writes, with links followed, and reads: by these, a stopped run is recognised.
     pub(super) output: Option<PathBuf>,
-    /// The run goes on with one that has finished.
-    pub(super) resumes_finished: bool,
+    pub(super) input: Option<PathBuf>,
 }
 
 impl CheckedInputs {
@@ -60,29 +60,29 @@ impl CheckedInputs {
         Ok(Self::Several(found, None))
     }
 
-    /// The ledger to look at: the one that is named, or the run's own, if there is one.
-    pub(super) fn ledger(&self, ledger: &CheckLedger, run: &RunToCome) -> Option<LookedUpLedger> {
+    /// The ledger that the run to come has: the one that is named, or that of the output's folder.
+    pub(super) fn ledger(&self, ledger: &CheckLedger, run: &RunToCome) -> LookedUpLedger {
         let output = self.output(run);
-        let has_directory = matches!(self, Self::Several(_, Some(_)));
-        // Without any of these options, files that are finished are skipped, and new ones use its answers.
-        let has_further = has_directory && !run.overwrites && ledger.freshness.is_none();
-        let resumes_finished = run.retries || has_further;
-        if let Some(named) = &ledger.ledger {
-            return Some(LookedUpLedger {
-                named: named.clone(),
-                of_unfinished_run: false,
-                output,
-                resumes_finished,
-            });
-        }
-        let own = ledger_of(output.as_deref()?);
-        let is_there = own.symlink_metadata().is_ok();
-        is_there.then_some(LookedUpLedger {
-            named: own,
-            of_unfinished_run: !run.retries && (run.overwrites || !has_directory),
+        let (folder, is_made) = match (self, &output) {
+            (Self::Several(_, Some(_)), Some(directory)) => (&**directory, !directory.exists()),
+            (_, Some(file)) => (directory_of(file), false),
+            (_, None) => (Path::new("."), false),
+        };
+        let input = match self {
+            Self::One(settings) => match &settings.file.input {
+                Input::File(path) => path.canonicalize().ok(),
+                Input::Stdin => None,
+            },
+            Self::Several(..) => None,
+        };
+        let named = ledger.ledger.clone();
+        LookedUpLedger {
+            in_new_directory: is_made && named.is_none(),
+            location: named
+                .unwrap_or_else(|| LedgerLocation::File(ledger_in(folder, ledger.sandbox))),
             output,
-            resumes_finished,
-        })
+            input,
+        }
     }
 
     /// What the run to come writes: the output with links followed, as the run does, or the directory of several.
@@ -111,9 +111,11 @@ impl CheckedInputs {
         if let Some(input) = NamedFile::input(&input.file.input) {
             refuse_clashes(&[input, rejects()])?;
         }
-        match ledger.map(|ledger| &ledger.named) {
-            Some(path) => refuse_clashes(&[NamedFile::ledger(path), rejects()]),
-            None => Ok(()),
+        match ledger.map(|ledger| &ledger.location) {
+            Some(LedgerLocation::File(path)) => {
+                refuse_clashes(&[NamedFile::ledger(path), rejects()])
+            }
+            _ => Ok(()),
         }
     }
 
@@ -139,7 +141,6 @@ fn refuse_options_of_one_file(config: &CheckConfig, inputs: &[InputFile]) -> Res
         ("--rejects", config.rejects.is_some()),
         ("--limit", selection.limit.is_some()),
         ("--sample", selection.sample.is_some()),
-        ("--no-dedupe", !config.dedupe),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => Err(Error::usage(format!(

@@ -34,7 +34,7 @@ struct CheckJson<'a> {
     time: TimeJson,
     ledger: Option<LookedUpLedgerJson<'a>>,
     ledger_answers_damaged: u64,
-    ledger_answers_from_the_future: u64,
+    ledger_answers_too_old: u64,
     rejects: Option<Cow<'a, str>>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> CheckJson<'a> {
                 endpoint: ledger.endpoint.as_deref(),
             }),
             ledger_answers_damaged: outlook.total(|rows| rows.damaged),
-            ledger_answers_from_the_future: outlook.total(|rows| rows.from_the_future),
+            ledger_answers_too_old: outlook.total(|rows| rows.too_old),
             rejects: outlook.rejects().map(Path::to_string_lossy),
         }
     }

@@ -1,85 +1,62 @@
-//! Which requests of a file a ledger can answer already, and the hashes of the others.
+//! Which requests of a file a ledger can answer already, and how many different ones are left.
+
+use std::collections::HashSet;
 
 use crate::base::error::Result;
-use crate::ledger::{KnownOutcome, Lookup, RequestHasher, RequestKey};
-use crate::row::RowNumber;
-use crate::telemetry::event::Unusable;
+use crate::ledger::{Lookup, LookupResult, RequestHasher, RequestKey};
 
-/// Tells what a run would do about a request.
+/// Tells what a run would do about requests.
 pub(super) struct RequestLookup {
     hasher: RequestHasher,
     /// `None` without a ledger.
-    lookup: Option<Lookup>,
-    /// Whether equal rows share an answer.
-    dedupe: bool,
-}
-
-/// What a run would do about a request.
-pub(super) enum RequestState {
-    /// Nothing: its answer is paid for.
-    Known,
-    /// Nothing: the unfinished run has failed on it.
-    FailedBefore,
-    /// It would send it, once for all requests with this hash; `None` if each row is sent on its own.
-    New(Option<[u8; 16]>),
+    lookup: Option<Box<dyn Lookup>>,
+    /// The fingerprints of those that nothing is known of: 16 to 32 bytes for each. Two of ten million share one with a chance
+    /// below one in 300,000, and the count would then be too low by one call.
+    new: HashSet<i64>,
 }
 
 impl RequestLookup {
     /// Without a ledger nothing is known.
-    pub(super) fn without_ledger(dedupe: bool) -> Self {
+    pub(super) fn without_ledger() -> Self {
         Self {
             hasher: RequestHasher::of_pass(),
             lookup: None,
-            dedupe,
+            new: HashSet::new(),
         }
     }
 
     /// Over the answers of a ledger.
-    pub(super) const fn over(lookup: Lookup, hasher: RequestHasher, dedupe: bool) -> Self {
+    pub(super) fn over(lookup: Box<dyn Lookup>, hasher: RequestHasher) -> Self {
         Self {
             hasher,
             lookup: Some(lookup),
-            dedupe,
+            new: HashSet::new(),
         }
     }
 
-    /// Makes the lookups that follow, up to [`Self::end`], cost less for each.
-    pub(super) fn begin(&mut self) -> Result<()> {
-        self.lookup.as_mut().map_or(Ok(()), Lookup::begin)
-    }
-
-    /// Ends what [`Self::begin`] started.
-    pub(super) fn end(&mut self) -> Result<()> {
-        self.lookup.as_mut().map_or(Ok(()), Lookup::end)
-    }
-
-    /// What a run would do about the request of a row, and why a stored answer to it cannot be used.
-    pub(super) fn find(
+    /// What is known of the requests with these bodies, each with its key.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub(super) fn find<'a>(
         &mut self,
-        body: &[u8],
-        row: RowNumber,
-    ) -> Result<(RequestState, Option<Unusable>)> {
-        if self.lookup.is_none() && !self.dedupe {
-            return Ok((RequestState::New(None), None));
-        }
-        let shared = self.hasher.key(body);
-        let new = RequestState::New(self.dedupe.then(|| shared.hash()));
-        let Some(lookup) = &mut self.lookup else {
-            return Ok((new, None));
+        bodies: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<Vec<(RequestKey, LookupResult)>> {
+        let keys: Vec<_> = bodies.map(|body| self.hasher.key(body)).collect();
+        let found = match &mut self.lookup {
+            Some(lookup) => lookup.look_up(&keys)?,
+            None => vec![LookupResult::default(); keys.len()],
         };
-        let key = key(&self.hasher, body, row, self.dedupe);
-        let (found, _) = lookup.find_with_run(&key, body)?;
-        let state = match found.known {
-            Some(KnownOutcome::Answer(_)) => RequestState::Known,
-            Some(KnownOutcome::Failure(_)) => RequestState::FailedBefore,
-            None => new,
-        };
-        Ok((state, found.unusable))
+        Ok(keys.into_iter().zip(found).collect())
     }
-}
 
-/// The key of a row's request.
-fn key(hasher: &RequestHasher, body: &[u8], row: RowNumber, dedupe: bool) -> RequestKey {
-    let shared = hasher.key(body);
-    if dedupe { shared } else { shared.for_row(row) }
+    /// A request will be sent, once for all that are the same.
+    pub(super) fn send(&mut self, key: &RequestKey) {
+        self.new.insert(key.fingerprint());
+    }
+
+    /// How many different requests will be sent.
+    pub(super) fn calls(&self) -> u64 {
+        self.new.len() as u64
+    }
 }

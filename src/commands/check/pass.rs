@@ -2,23 +2,19 @@
 
 use super::super::read_ahead::read_ahead;
 use super::counts::CheckedRows;
-use super::distinct::DistinctCounter;
-use super::known::{RequestLookup, RequestState};
+use super::known::RequestLookup;
 use super::progress::PassProgress;
 use super::requests;
 use crate::base::error::{Error, Result};
 use crate::input::{FirstRows, ReadRow, Reader, RowBatch};
+use crate::ledger::{KnownOutcome, LookupResult, RequestKey};
 use crate::output::{RejectsWriter, WriteError};
-use crate::row::RowNumber;
-use crate::telemetry::event::Unusable;
+use crate::telemetry::event::PassedOver;
 
 /// A pass over one file after the other.
 pub(super) struct Pass {
     requests: RequestLookup,
     progress: PassProgress,
-    distinct: DistinctCounter,
-    /// Requests that are sent for one row only.
-    single: u64,
     /// The run refuses a file whose first rows all fail for the same reason.
     judges_first_rows: bool,
 }
@@ -42,8 +38,6 @@ impl Pass {
         Self {
             requests,
             progress,
-            distinct: DistinctCounter::new(),
-            single: 0,
             judges_first_rows,
         }
     }
@@ -81,11 +75,8 @@ impl Pass {
     }
 
     /// The requests to send.
-    ///
-    /// # Errors
-    /// The temporary file cannot be read.
-    pub(super) fn calls(self) -> Result<u64> {
-        Ok(self.single + self.distinct.count()?)
+    pub(super) fn calls(&self) -> u64 {
+        self.requests.calls()
     }
 
     fn count(
@@ -95,7 +86,9 @@ impl Pass {
         mut rejects: Option<&mut RejectsWriter>,
         batch: RowBatch,
     ) -> Result<()> {
-        self.requests.begin()?;
+        let bodies = { batch.rows.iter() }.filter_map(|row| row.request.as_ref().ok());
+        let bodies = bodies.map(|request| requests::split(request).1);
+        let mut found = self.requests.find(bodies)?.into_iter();
         for ReadRow { row, request } in batch.rows {
             rows.read += 1;
             if let Some(reason) = first.take(&request) {
@@ -103,11 +96,14 @@ impl Pass {
             }
             match request {
                 Ok(request) => {
-                    let (marks, body) = requests::split(&request);
+                    let (marks, _) = requests::split(&request);
                     for field in marks.fields() {
                         rows.unusual.entry(field).or_default().add(row.number);
                     }
-                    self.request(rows, body, row.number)?;
+                    // There is one for each.
+                    if let Some((key, found)) = found.next() {
+                        self.request(rows, &key, &found);
+                    }
                 }
                 Err(failure) => {
                     let tally = rows.unsendable.entry(failure.reason).or_default();
@@ -118,29 +114,25 @@ impl Pass {
                 }
             }
         }
-        self.requests.end()?;
         let written = rejects.map(RejectsWriter::write_out);
         written.unwrap_or(Ok(())).map_err(closed)
     }
 
     /// Counts a row that can be sent, unless the run refuses its file.
-    fn request(&mut self, rows: &mut CheckedRows, body: &[u8], row: RowNumber) -> Result<()> {
+    fn request(&mut self, rows: &mut CheckedRows, key: &RequestKey, found: &LookupResult) {
         if rows.refused.is_some() {
-            return Ok(());
+            return;
         }
-        let (state, unusable) = self.requests.find(body, row)?;
-        match unusable {
-            Some(Unusable::Damaged) => rows.damaged += 1,
-            Some(Unusable::FromTheFuture) => rows.from_the_future += 1,
-            None => {}
+        match found.passed_over {
+            Some(PassedOver::Damaged) => rows.damaged += 1,
+            Some(PassedOver::TooOld) => rows.too_old += 1,
+            Some(PassedOver::Failed) | None => {}
         }
-        match state {
-            RequestState::Known => rows.known += 1,
-            RequestState::FailedBefore => rows.failed_before += 1,
-            RequestState::New(Some(hash)) => self.distinct.add(hash)?,
-            RequestState::New(None) => self.single += 1,
+        match found.known {
+            Some(KnownOutcome::Answer(_)) => rows.known += 1,
+            Some(KnownOutcome::Failure(_)) => rows.failed_before += 1,
+            None => self.requests.send(key),
         }
-        Ok(())
     }
 }
 

@@ -1,7 +1,5 @@
 //! The result for people.
 
-use std::path::Path;
-
 use super::super::open_input::bytes_ignored;
 use super::counts::CheckedRows;
 use super::estimate::{LATENCY, RateSource, TimeEstimate};
@@ -9,7 +7,7 @@ use super::outlook::{FileOutlook, LedgerOutlook, Outlook, RowsOfKind};
 use super::remedies::remedy_for;
 use crate::base::elapsed::time;
 use crate::base::error::{printable, quoted, shown};
-use crate::base::own_file;
+use crate::base::own_file::not_writable;
 use crate::config::InputLimits;
 use crate::fields::usual_length;
 use crate::ledger::PreviewedRun;
@@ -122,8 +120,13 @@ fn table(outlook: &Outlook) -> Vec<CountLine> {
     }
     let failed_before = outlook.total(|rows| rows.failed_before);
     if failed_before > 0 {
-        let remark = "the run that was stopped failed on them, and does not send them again";
+        let remark = "were or may have been billed; `--retry-failed` asks again";
         lines.push(CountLine::new("failed already", failed_before, remark));
+    }
+    let too_old = outlook.total(|rows| rows.too_old);
+    if too_old > 0 {
+        let remark = "have an answer that is older than the run asks for";
+        lines.push(CountLine::new("asked again", too_old, remark));
     }
     let remark = "repeat an earlier row";
     lines.push(CountLine::new("duplicates", outlook.duplicates(), remark));
@@ -144,26 +147,11 @@ fn answers(ledger: &LedgerOutlook) -> String {
         None => String::new(),
     };
     let when = match run {
-        PreviewedRun::First => return "no ledger yet".to_owned(),
+        PreviewedRun::First => return format!("`{}` does not exist yet", shown(ledger)),
         PreviewedRun::New => "",
-        PreviewedRun::Continued => ", if the run that was stopped continues",
-        PreviewedRun::Retry => {
-            ", with `--retry-failed`; another run to that output sends every row again"
-        }
+        PreviewedRun::Continued => ", for the run that was stopped",
     };
     format!("answers{of} in `{}`{when}", shown(ledger))
-}
-
-/// A warning of a ledger that does not exist: its name may be mistyped.
-fn missing(ledger: &Path) -> String {
-    let obstacle = own_file::not_writable(ledger);
-    let ledger = shown(ledger);
-    match obstacle {
-        Some(why) => {
-            format!("the ledger `{ledger}` does not exist, and a run cannot create it: {why}")
-        }
-        None => format!("the ledger `{ledger}` does not exist yet: the first run creates it"),
-    }
 }
 
 fn aligned(lines: &[CountLine]) -> Vec<String> {
@@ -293,26 +281,24 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
             shown(output)
         ));
     }
-    let is_first = |ledger: &&LedgerOutlook| ledger.run == PreviewedRun::First;
-    if let Some(ledger) = outlook.ledger.as_ref().filter(is_first) {
-        warnings.push(missing(&ledger.ledger));
+    let new = { outlook.ledger.as_ref() }.filter(|it| it.run == PreviewedRun::First);
+    if let Some(ledger) = new.map(|it| &it.ledger)
+        && let Some(why) = not_writable(ledger)
+    {
+        warnings.push(format!(
+            "`rescore run` sends nothing: it cannot make the ledger `{}`: {why}",
+            shown(ledger)
+        ));
     }
     if let Some(ledger) = outlook.ledger.as_ref().filter(|it| !it.others.is_empty()) {
         warnings.push(only_of_others(shown(&ledger.ledger), &ledger.others));
     }
-    for (number, what) in [
-        (outlook.total(|rows| rows.damaged), "damaged"),
-        (
-            outlook.total(|rows| rows.from_the_future),
-            "dated in the future",
-        ),
-    ] {
-        if number > 0 {
-            warnings.push(format!(
-                "{} in the ledger cannot be used: {what}",
-                counted(number, "answer")
-            ));
-        }
+    let damaged = outlook.total(|rows| rows.damaged);
+    if damaged > 0 {
+        warnings.push(format!(
+            "{} in the ledger cannot be used: damaged",
+            counted(damaged, "answer")
+        ));
     }
     warnings
 }

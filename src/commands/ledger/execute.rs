@@ -7,28 +7,45 @@ use super::{forget, prune, stats};
 use crate::base::error::{Exit, Result};
 use crate::base::stdout;
 use crate::config::{AdminConfig, AdminTask};
+use crate::ledger;
 
 /// Runs it and prints its result.
 ///
 /// # Errors
-/// Exit code 2: the file is not a usable ledger, or a file of users cannot be read; the ledger is as it was. Exit code 3:
-/// traces of what was forgotten may be left, or what is in a ledger cannot be printed. Exit code 75: another process is using it.
+/// Exit code 2: the file is not a usable ledger, or a file of users cannot be read; the ledger is as it was. Exit code 3: it
+/// cannot be written, or what is in it cannot be printed. Exit code 75: another process is using it.
 pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
     let AdminConfig { wait_lock, task } = config;
     // A signal ends this process by itself.
     let wait = LockWait::new(wait_lock, true, || Ok(()));
     match task {
-        AdminTask::Stats(ledger) => stdout::print(&stats::stats(&ledger)?)?,
+        AdminTask::Init(ledger) => {
+            let is_new = ledger::init(&ledger)?;
+            let (place, made) = (
+                ledger.shown(),
+                if is_new {
+                    "made the ledger"
+                } else {
+                    "the ledger is there already"
+                },
+            );
+            print(&format!("{place}: {made}"));
+            Ok(Exit::Complete)
+        }
+        AdminTask::Stats(ledger) => {
+            stdout::print(&stats::stats(&ledger)?)?;
+            Ok(Exit::Complete)
+        }
         AdminTask::Prune { ledger, older_than } => {
             print(&prune::prune(&ledger, older_than, &wait)?);
+            Ok(Exit::Complete)
         }
-        AdminTask::Forget { ledger, target } => {
-            let done = forget::forget(&ledger, target, &wait)?;
-            print(&done.text);
-            return done.exit;
+        AdminTask::Forget { ledger, users } => {
+            let (text, exit) = forget::forget(&ledger, *users, &wait)?;
+            print(&text);
+            Ok(exit)
         }
     }
-    Ok(Exit::Complete)
 }
 
 /// Prints what was done. A failure to print it undoes nothing.

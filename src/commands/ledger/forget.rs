@@ -1,146 +1,69 @@
 //! `rescore ledger forget`: removing all answers about users.
 
-use std::fmt::Write as _;
-use std::path::Path;
-
 use bytes::BytesMut;
 
 use super::super::lock_wait::LockWait;
-use crate::base::error::{Error, Exit, Result, printable, shown};
-use crate::config::ForgetTarget;
+use crate::base::error::{Exit, Result, printable};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Reader, ReaderSettings};
-use crate::ledger::{CleanupResult, Forget, ForgetCounts};
+use crate::ledger::{LedgerLocation, administer};
 use crate::observe::{count, counted, tell};
 use crate::service::{Plan, write_body};
 
-/// The result of forgetting.
-pub(super) struct ForgetResult {
-    /// What is printed.
-    pub(super) text: String,
-    /// How the command ends.
-    pub(super) exit: Result<Exit>,
-}
-
-/// Removes all answers about the target.
+/// Removes all answers about the users of a file: what is printed, and how the command ends. The whole file is read before
+/// anything is removed: one that is broken in the middle changes nothing.
 pub(super) fn forget(
-    ledger: &Path,
-    target: ForgetTarget,
+    ledger: &LedgerLocation,
+    users: ReaderSettings,
     wait: &LockWait<'_>,
-) -> Result<ForgetResult> {
-    let mut forget = wait.until_free(|| Forget::open(ledger))?;
-    let summary = match target {
-        ForgetTarget::Everybody => RemovalSummary {
-            forgotten: forget.remove_all()?,
-            about: String::new(),
-            remarks: Vec::new(),
-        },
-        ForgetTarget::User(user) => one(&mut forget, &user)?,
-        ForgetTarget::Users(users) => many(&mut forget, *users)?,
-    };
-    let result = forget.finish()?;
-    let text = summary.describe(ledger, result);
-    let ForgetCounts { answers, failed } = summary.forgotten;
-    let exit = if !result.is_without_trace() {
-        Err(Error::stopped(format!(
-            "bytes of what was forgotten may still be in the files of `{}`, as another program is using them",
-            shown(ledger)
-        ))
-        .hint("run this again when the other program is done"))
-    } else if answers > 0 || failed > 0 {
-        Ok(Exit::Complete)
-    } else {
-        Ok(Exit::SomeFailed)
-    };
-    Ok(ForgetResult { text, exit })
-}
-
-/// What was removed.
-struct RemovalSummary {
-    forgotten: ForgetCounts,
-    /// The users concerned, with a space in front; empty for everybody.
-    about: String,
-    /// What else a person should know.
-    remarks: Vec<String>,
-}
-
-impl RemovalSummary {
-    fn describe(&self, ledger: &Path, result: CleanupResult) -> String {
-        let (ledger, about) = (shown(ledger), &self.about);
-        let ForgetCounts { answers, failed } = self.forgotten;
-        let mut text = if answers == 0 {
-            format!("{ledger}: no answers{about} were stored")
-        } else {
-            format!(
-                "{ledger}: forgot {}{about}, {} left",
-                counted(answers, "answer"),
-                count(result.answers),
-            )
-        };
-        if failed > 0 {
-            let _ = write!(
-                text,
-                "\nalso forgot that the service had failed for {}",
-                counted(failed, "request")
-            );
-        }
-        for remark in &self.remarks {
-            text.push('\n');
-            text.push_str(remark);
-        }
-        text
-    }
-}
-
-fn one(forget: &mut Forget, user: &UserRequest<'_>) -> Result<RemovalSummary> {
-    let mut bodies = BytesMut::new();
-    write_bodies(user, &mut bodies);
-    forget.mark(&each(&bodies))?;
-    Ok(RemovalSummary {
-        forgotten: forget.remove_marked()?,
-        about: " about this user".to_owned(),
-        remarks: Vec::new(),
-    })
-}
-
-/// Reads the whole file before anything is removed: one that is broken in the middle changes nothing.
-fn many(forget: &mut Forget, users: ReaderSettings) -> Result<RemovalSummary> {
+) -> Result<(String, Exit)> {
+    let mut admin = wait.until_free(|| administer(ledger))?;
+    let hashers = admin.hashers()?;
     let (mut reader, opened) = Reader::open(users, Compose::new(write_bodies))?;
     // An empty file has no columns.
     if !opened.mapping.is_empty() {
         tell(&format!("rescore ledger: {}", printable(&opened.mapping)));
     }
-    let (mut known, mut unknown, mut invalid) = (0, 0, 0);
+    let (mut keys, mut rows, mut invalid) = (Vec::new(), 0_u64, 0_u64);
     while let Some(batch) = reader.next_batch()? {
         for row in batch.rows {
-            match row.request {
-                Ok(bodies) if forget.mark(&each(&bodies))? > 0 => known += 1,
-                Ok(_) => unknown += 1,
-                Err(_) => invalid += 1,
+            let Ok(bodies) = row.request else {
+                invalid += 1;
+                continue;
+            };
+            rows += 1;
+            for hasher in &hashers {
+                keys.extend(each(&bodies).map(|body| hasher.key(body)));
             }
         }
     }
-    let mut remarks = Vec::new();
-    if known > 0 && unknown > 0 {
-        remarks.push(format!(
-            "{} had no answer in the ledger",
-            counted(unknown, "row")
-        ));
-    }
+    let removed = admin.forget(&keys)?;
+    let left = admin.answers()?;
+    // Also when nothing was removed: an earlier attempt may have left traces.
+    admin.rewrite()?;
+    let ledger = ledger.shown();
+    let mut text = if removed == 0 {
+        format!("{ledger}: no answers about these users were stored")
+    } else {
+        format!(
+            "{ledger}: forgot {} about the users in {}, {} left",
+            counted(removed, "answer"),
+            counted(rows, "row"),
+            count(left),
+        )
+    };
     if invalid > 0 {
-        remarks.push(format!(
-            "{} without a valid request, which no run can have sent",
+        text.push_str(&format!(
+            "\n{} without a valid request, which no run can have sent",
             counted(invalid, "row")
         ));
     }
-    Ok(RemovalSummary {
-        forgotten: forget.remove_marked()?,
-        about: match known {
-            0 => " about these users".to_owned(),
-            known => format!(" about the users in {}", counted(known, "row")),
-        },
-        remarks,
-    })
+    let exit = if removed > 0 {
+        Exit::Complete
+    } else {
+        Exit::SomeFailed
+    };
+    Ok((text, exit))
 }
 
 /// Writes everything that a run can have sent for a user, each with a line end behind it: JSON has none of its own.

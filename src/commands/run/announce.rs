@@ -1,7 +1,5 @@
 //! The second phase: says what is about to happen, before the first call.
 
-use std::time::Duration;
-
 use super::super::open_input::{InputFacts, bytes_ignored};
 use super::ledger::PreparedLedger;
 use super::parts::PlannedParts;
@@ -9,16 +7,10 @@ use super::prepare::{CallParts, Context, PreparedRun};
 use super::run_files::PreparedFiles;
 use crate::base::error::{printable, quoted, shown};
 use crate::layout::Format;
-use crate::ledger::{EarlierAnswers, KnownLimit, LackingAnswers, LedgerFacts, PreviousRun};
-use crate::observe::{self, counted, day, moment, most, only_of_others, tell};
+use crate::ledger::{KnownLimit, LedgerFacts, PreviousRun};
+use crate::observe::{self, counted, day, most, only_of_others, tell};
 use crate::pace::Rate;
 use crate::telemetry::pace::Limit;
-
-/// For a run to a stream that has no ledger.
-const NO_LEDGER: &str = "rescore: no ledger: paid answers are not kept, and a run that stops has to start over (`--ledger FILE` keeps them)";
-
-/// A run that started longer ago may be another night's. A run that takes days causes a warning as well, which does no harm.
-const OLD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Says what is read, who answers and what earlier runs left, then the warnings.
 pub(super) fn announce(prepared: &PreparedRun) {
@@ -34,19 +26,10 @@ pub(super) fn announce(prepared: &PreparedRun) {
         introduce(context, calls, files);
         if files.has_rows() {
             tell_limit(ledger, calls.gate.limit());
-            tell_earlier_run(ledger);
+            tell_ledger(ledger);
         }
     }
-    let is_kept = context.is_sandbox() || ledger.facts.place.is_some();
-    if !context.watch.quiet && files.go_to_stream() && !is_kept {
-        tell(NO_LEDGER);
-    }
-    let of_ledger = thrown_away(ledger).or_else(|| aged(ledger));
-    let of_ledger = of_ledger
-        .into_iter()
-        .chain(unfinished(ledger))
-        .chain(lacking(ledger))
-        .chain(elsewhere(ledger));
+    let of_ledger = killed(ledger).into_iter().chain(elsewhere(ledger));
     let of_input = files.ignored_at_start().then(|| bytes_ignored("the input"));
     for warning in warnings.iter().cloned().chain(of_input).chain(of_ledger) {
         observe::warn(&printable(&warning));
@@ -156,94 +139,52 @@ fn tell_limit(ledger: &PreparedLedger, start: Limit) {
     }
 }
 
-/// Says which run this one continues, and what is paid for.
-fn tell_earlier_run(ledger: &PreparedLedger) {
-    let Some(EarlierAnswers { answers, started }) = ledger.facts.earlier_answers else {
+/// Says which ledger it is and what it has, and which run this one continues. A name that is mistyped must be seen.
+fn tell_ledger(ledger: &PreparedLedger) {
+    let facts = &ledger.facts;
+    let Some(place) = facts.place.as_deref().map(shown) else {
         return;
     };
-    let has = match (answers, ledger.is_sandbox()) {
-        (0, _) => String::new(),
-        (1, false) => ": 1 answer is paid for".to_owned(),
-        (_, false) => format!(": {} are paid for", counted(answers, "answer")),
-        (_, true) => format!(": it has {}", counted(answers, "answer")),
+    let not_used = match facts.too_old {
+        0 => String::new(),
+        old => format!(", and {} that it does not use", counted(old, "older one")),
     };
-    let started = moment(started);
-    tell(&if ledger.was_finished() && ledger.is_retry() {
-        format!("rescore: retrying the failed rows of the run of {started}{has}")
-    } else {
-        format!("rescore: continuing the run of {started}{has} (`--fresh` sends every row again)")
+    tell(&match (facts.existed, facts.usable) {
+        (false, _) => format!("rescore: a new ledger, `{place}`: nothing is paid for yet"),
+        (true, 0) => format!("rescore: the ledger `{place}` has no answers for this run{not_used}"),
+        (true, usable) => format!(
+            "rescore: the ledger `{place}` has {} for this run{not_used}",
+            counted(usable, "answer")
+        ),
     });
+    if facts.continues {
+        tell("rescore: continuing the run that was stopped");
+    } else if facts.previous_run == PreviousRun::Stopped && facts.same_input {
+        tell(
+            "rescore: a new run: the one that was stopped had another `--fresh`, `--max-age` or `--retry-failed`; \
+             its answers count like all others in the ledger, its calls not in this run's budget",
+        );
+    }
 }
 
-/// A warning of what is lost by starting over. The answers of a finished run have served their purpose.
-fn thrown_away(ledger: &PreparedLedger) -> Option<String> {
-    let EarlierAnswers { answers, started } = ledger.facts.replaced_answers?;
-    (!ledger.was_finished() && answers > 0).then(|| {
+/// A warning of what a kill may have cost.
+fn killed(ledger: &PreparedLedger) -> Option<String> {
+    let lost = ledger.facts.lost_calls;
+    (lost > 0).then(|| {
         format!(
-            "starting over: the {} of the run of {} are discarded",
-            observe::answers(answers, ledger.is_sandbox()),
-            moment(started)
+            "an earlier start of this run ended without the answers to up to {}, which may be billed twice",
+            counted(lost, "call")
         )
     })
 }
 
-/// A warning where answers cannot be used because the run needs fields that they were not stored with.
-fn lacking(ledger: &PreparedLedger) -> Option<String> {
-    if ledger.facts.replaced_answers.is_some() {
-        return None;
-    }
-    let LackingAnswers { answers, fields } = ledger.facts.lacking_answers.as_ref()?;
-    let answers = match answers {
-        Some(1) => "1 answer in the ledger lacks".to_owned(),
-        Some(answers) => format!("{} in the ledger lack", counted(*answers, "answer")),
-        None => "answers in the ledger lack".to_owned(),
-    };
-    let fields: Vec<_> = fields.iter().map(|field| quoted(field)).collect();
-    let paid = if ledger.is_sandbox() {
-        ""
-    } else {
-        ", and paid for"
-    };
-    Some(format!(
-        "{answers} {}, which this run needs: rows with such an answer are sent again{paid}",
-        fields.join(", ")
-    ))
-}
-
-/// A warning where the address or the service ID may be mistyped: all rows are paid for again. With `--fresh` that is wanted.
+/// A warning where the address or the service ID may be mistyped: all rows are paid for again.
 fn elsewhere(ledger: &PreparedLedger) -> Option<String> {
     let LedgerFacts {
         place,
         other_accounts: others,
         ..
     } = &ledger.facts;
-    let place = { place.as_deref() }.filter(|_| !others.is_empty() && !ledger.is_fresh())?;
+    let place = { place.as_deref() }.filter(|_| !others.is_empty())?;
     Some(only_of_others(shown(place), others))
-}
-
-/// A warning where failed rows are to be retried, but the run has others left: somebody may expect to pay for few calls.
-fn unfinished(ledger: &PreparedLedger) -> Option<String> {
-    let facts = &ledger.facts;
-    let has_others = facts.previous_run == PreviousRun::Stopped && !facts.only_failed;
-    (ledger.is_retry() && has_others).then(|| {
-        "the earlier run is not finished: only the rows that it has left are sent, and `--retry-failed` after that sends those \
-         that failed"
-            .to_owned()
-    })
-}
-
-/// A warning where this run continues one of another day.
-fn aged(ledger: &PreparedLedger) -> Option<String> {
-    let EarlierAnswers { answers, started } = ledger.facts.earlier_answers?;
-    let is_old = started.elapsed().is_ok_and(|age| age >= OLD);
-    (is_old && answers > 0 && ledger.facts.previous_run == PreviousRun::Stopped).then(|| {
-        format!(
-            "the run of {} is more than a day old: its {} used, unless `--fresh` or `--max-age` is given",
-            moment(started),
-            match answers {
-                1 => "answer is".to_owned(),
-                answers => format!("{} are", counted(answers, "answer")),
-            }
-        )
-    })
 }

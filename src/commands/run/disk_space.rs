@@ -1,33 +1,19 @@
-//! Disk space: whether there is enough for a run to start, and how much is needed where a disk is full.
+//! Disk space: whether there is enough for a run to start, and what to do where a disk is full.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
 use crate::base::rlimit::max_file_size;
-use crate::ledger::space_for_answers;
 use crate::observe::count;
 use crate::output::{Target, partial_of};
-use crate::telemetry::stats::Stats;
 
 /// A megabyte, as people and `df -H` count.
 const MEGABYTE: u64 = 1_000_000;
 /// The least space that an output needs to start or continue: the usual size of the rows of one group of answers.
 const LEAST: u64 = 64 * 1024;
-/// What an answer takes in a ledger, in bytes: up to 85 where answers come one at a time, and values of `--column`.
-const STORED: u64 = 100;
-/// What an answer that comes alone takes in a ledger's log: two pages.
-const LOGGED: u64 = 2 * 4_096;
-/// The size at which SQLite starts the log again: 1,000 pages.
-const LARGEST_LOG: u64 = 1_000 * 4_096;
-/// What a new ledger takes, with its log and what SQLite keeps beside it.
-const NEW_LEDGER: u64 = 500_000;
-/// A number of calls at a time whose answers need little space.
-const FEW_CALLS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
-
 /// Fails when there is no space for the next rows of an output: what is paid for must have a place. `size` is the size of
 /// the input, where it is known; `goes_on` says that rows of an earlier run are written again first.
 ///
@@ -104,23 +90,12 @@ fn try_out(directory: &Path, bytes: u64) -> io::Result<()> {
 
 /// An error of a run that could not start; where a disk is full, with the space that it needs at least.
 pub(super) fn at_the_start(error: Error) -> Error {
-    needs(error, |_| "the run needs at least 1 MB more".to_owned())
+    with_the_way_out(error, "the run needs at least 1 MB more in")
 }
 
-/// An error of a ledger that cannot be opened for a run with so many calls in flight; where a disk is full, with the space
-/// that it needs at least.
-pub(super) fn for_calls(error: Error, in_flight: NonZeroUsize) -> Error {
-    let needed = |calls| (NEW_LEDGER + space_for_answers(calls)).div_ceil(MEGABYTE);
-    let (all, few) = (needed(in_flight), needed(FEW_CALLS));
-    if all <= few {
-        return at_the_start(error);
-    }
-    needs(error, |_| {
-        format!(
-            "for the answers to {in_flight} calls at a time, the run needs at least {all} MB, or {few} MB with \
-             `--concurrency {FEW_CALLS}`,"
-        )
-    })
+/// An error of a run that stopped; where a disk is full, with which disk that is.
+pub(super) fn at_the_end(error: Error) -> Error {
+    with_the_way_out(error, "there is no space left in")
 }
 
 /// An error of the answers that are kept only for the run, with the directory, which the user did not name.
@@ -135,66 +110,14 @@ pub(super) fn in_temporary(error: Error) -> Error {
     error.hint("free space there, or name another directory with the variable `TMPDIR`")
 }
 
-/// How far an input has been read.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct InputProgress {
-    /// Its size in bytes, where it is known.
-    pub(super) size: Option<u64>,
-    /// How many of them were read.
-    pub(super) position: u64,
-}
-
-impl InputProgress {
-    /// An estimate of what the rest of the input takes, from what it has taken so far.
-    fn rest(self, so_far: u64) -> u64 {
-        let Self { size, position } = self;
-        match size {
-            Some(size) if position > 0 => {
-                let left = u128::from(size.saturating_sub(position));
-                let rest = u128::from(so_far) * left / u128::from(position);
-                u64::try_from(rest).unwrap_or(u64::MAX)
-            }
-            _ => so_far,
-        }
-    }
-}
-
-/// An error of a run that stopped; where a disk is full, with the space that the rest of an output needs.
-pub(super) fn for_the_rest(error: Error, progress: InputProgress) -> Error {
-    needs(error, |file| rest_of(file, progress.rest(length(file))))
-}
-
-/// An error of a run that stopped; where a disk is full, with the space that the ledger needs if all rows that are left need
-/// an answer. Its size says nothing of that: it has answers of earlier runs, and a log that is large early on.
-pub(super) fn for_the_answers(error: Error, progress: InputProgress, stats: &Stats) -> Error {
-    let waiting = stats.read.saturating_sub(stats.resolved());
-    let rows = progress.rest(stats.read).saturating_add(waiting);
-    needs(error, |ledger| rest_of(ledger, of_answers(rows)))
-}
-
-/// How much a ledger grows with so many answers at most: what they take in it, and its log.
-fn of_answers(answers: u64) -> u64 {
-    let log = answers.saturating_mul(LOGGED).min(LARGEST_LOG);
-    answers.saturating_mul(STORED).saturating_add(log)
-}
-
-fn rest_of(file: &Path, needed: u64) -> String {
-    format!(
-        "the rest of `{}` needs about {} MB more",
-        shown(file),
-        count(needed / MEGABYTE + 1)
-    )
-}
-
-/// The error, with what its file needs where a disk is full.
-fn needs(error: Error, what: impl FnOnce(&Path) -> String) -> Error {
+fn with_the_way_out(error: Error, what: &str) -> Error {
     if error.comes_from(ErrorKind::FileTooLarge) {
         return limited(error);
     }
     let Some(file) = error.file().filter(|_| error.is_disk_full()) else {
         return error;
     };
-    let detail = format!("{} in `{}`", what(file), shown(directory_of(file)));
+    let detail = format!("{what} `{}`", shown(directory_of(file)));
     let has_hint = error.hint_text().is_some();
     let error = error.detail(detail);
     if has_hint {
@@ -218,21 +141,4 @@ fn limited(error: Error) -> Error {
 
 fn length(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_rest_of_a_ledger_needs_is_estimated_from_its_answers() {
-        let progress = InputProgress {
-            size: Some(100_000_000),
-            position: 10_000,
-        };
-        // 100 rows of a million were read, and the log is as large as it gets.
-        assert_eq!(progress.rest(100), 999_900);
-        assert_eq!(of_answers(progress.rest(100)) / MEGABYTE, 104);
-        assert_eq!(of_answers(10), 82_920);
-    }
 }

@@ -1,5 +1,7 @@
 //! The third phase: starts everything that the run has only one of, lets the rows of its files run, and ends it.
 
+use std::sync::Arc;
+
 use tokio::runtime::Runtime;
 
 use super::file::FileEnd;
@@ -15,7 +17,7 @@ use super::stop_signals::StopSignals;
 use super::threads::WhenBroken;
 use super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit, Result};
-use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
+use crate::observe::{self, LedgerWait, MetricsThread, ProgressSettings, ProgressThread, Style};
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
 use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
 use crate::service::Client;
@@ -30,8 +32,6 @@ pub(super) struct DrivenRun {
     pub(super) files: EndedFiles,
     pub(super) events: Events,
     pub(super) metrics: Option<MetricsThread>,
-    /// What other runs have left unfinished beside the outputs.
-    pub(super) beside: UnfinishedFiles,
     pub(super) signals: StopSignals,
 }
 
@@ -68,11 +68,10 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
         warnings: _,
     } = prepared;
     let runtime = runtime()?;
-    let (events, progress) = start_progress(&runtime, &context, &files, calls.concurrency.get());
+    let (events, progress) = start_progress(&runtime, &context, &files, &calls, &ledger);
     let metrics = context.metrics.take();
     let metrics = metrics.map(|file| MetricsThread::start(file, events.clone()));
-    let by_level = calls.policy.level_field().is_some();
-    let files = match files.unless_done(&events, &ledger, by_level) {
+    let files = match files.unless_done(&events, &ledger) {
         Ok(files) => files,
         // The ledger stays as it is: no run has started.
         Err(nothing_to_do) => {
@@ -83,7 +82,6 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
                 files: EndedFiles::Parts(nothing_to_do),
                 events,
                 metrics,
-                beside: UnfinishedFiles::default(),
                 signals,
             });
         }
@@ -116,7 +114,6 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
         files,
         events,
         metrics,
-        beside,
         signals,
     })
 }
@@ -149,25 +146,14 @@ fn run_files(
 
 impl PreparedFiles {
     /// The files, if there is anything to do for the run; otherwise how it ends. Files whose rows do not run are counted.
-    /// `by_level`: a level decides, and may be missing.
-    fn unless_done(
-        self,
-        events: &Events,
-        ledger: &PreparedLedger,
-        by_level: bool,
-    ) -> Result<Self, Box<PartsEnd>> {
+    fn unless_done(self, events: &Events, ledger: &PreparedLedger) -> Result<Self, Box<PartsEnd>> {
         let parts = match self {
             Self::One(_) => return Ok(self),
             Self::Parts(parts) => parts,
         };
         parts.emit_known(events);
-        if by_level && ledger.was_left() && parts.skipped() > 0 {
-            events.emit(Event::SkippedUndecided);
-        }
-        // The ledger of a run that was stopped just before its end is removed when everything is finished.
-        let ends = ledger.is_left_over()
-            && !ledger.was_left()
-            && events.with_stats(Stats::exit) == Exit::Complete;
+        // A run that was stopped just before its end is ended.
+        let ends = ledger.facts.continues && events.with_stats(Stats::exit) == Exit::Complete;
         if parts.any_to_run() || ends {
             Ok(Self::Parts(parts))
         } else {
@@ -187,8 +173,10 @@ fn start_progress(
     runtime: &Runtime,
     context: &Context,
     files: &PreparedFiles,
-    concurrency: usize,
+    calls: &CallParts,
+    ledger: &PreparedLedger,
 ) -> (Events, ProgressThread) {
+    let server_wait = ledger.server_wait.clone();
     let names = files.names();
     let number = matches!(files, PreparedFiles::Parts(_)).then_some(names.len() as u64);
     let (notices, inbox) = observe::notices(names.clone());
@@ -206,7 +194,8 @@ fn start_progress(
         },
         sandbox: context.is_sandbox(),
         tariff: watch.tariff.clone(),
-        concurrency,
+        concurrency: calls.concurrency.get(),
+        ledger_wait: LedgerWait(Arc::new(move || server_wait.why())),
     };
     // The runtime's clock is the run's clock.
     let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(notices)];
@@ -217,8 +206,7 @@ fn start_progress(
     (events, progress)
 }
 
-/// Starts the run in its ledger and makes the scorer, which gives the ledger new answers. Nothing may fail after this and
-/// before the first call, as with `--fresh` the ledger then discards what the run starts over from.
+/// Starts the run in its ledger and makes the scorer, which gives the ledger new answers.
 fn start_ledger(
     ledger: PreparedLedger,
     calls: CallParts,
@@ -226,7 +214,7 @@ fn start_ledger(
     events: &Events,
 ) -> Result<(RunLedger, Scorer<Client>)> {
     let mut give_up = GiveUpPolicy::new(calls.budget.give_up_after);
-    if ledger.facts.has_answers {
+    if ledger.facts.usable > 0 {
         give_up.worked_before();
     }
     let policies = Policies {
@@ -234,18 +222,18 @@ fn start_ledger(
         patience: calls.pace.patience,
         outage: Outage::default(),
         give_up,
-        calls: CallBudget::new(calls.budget.calls),
+        calls: CallBudget::new(calls.budget.calls, ledger.facts.calls_before),
         failures: calls.budget.failures,
         host: context.endpoint.host().to_owned(),
     };
-    let fields = ledger.fields(&calls.captured);
-    let lost_calls = ledger.facts.lost_calls;
+    let (calls_before, lost) = (ledger.facts.calls_before, ledger.facts.lost_calls);
     let (ledger, writer) = ledger.start()?;
-    if lost_calls > 0 {
-        events.emit(Event::CallsLost(lost_calls));
+    if calls_before > 0 || lost > 0 {
+        let calls = calls_before;
+        events.emit(Event::EarlierStarts { calls, lost });
     }
-    let recorder = RowRecorder::new(writer, calls.policy, events.clone(), &calls.captured);
-    let caller = Caller::new(calls.client, calls.gate, fields);
+    let recorder = RowRecorder::new(Some(writer), calls.policy, events.clone(), &calls.captured);
+    let caller = Caller::new(calls.client, calls.gate, calls.captured);
     let scorer = Scorer::new(caller, policies, recorder);
     Ok((ledger, scorer))
 }

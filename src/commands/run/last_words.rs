@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::ledger::{LedgerLastWords, PreparedLedger};
+use super::ledger::PreparedLedger;
 use super::run_files::PreparedFiles;
 use crate::base::error::shown;
 use crate::output::partial_of;
@@ -12,7 +12,7 @@ pub(super) struct LastWords {
     /// The output's file or directory; `None` where rows go to a stream.
     output: Option<LeftOutput>,
     /// `None` where no answers stay.
-    ledger: Option<LedgerLastWords>,
+    ledger: Option<String>,
 }
 
 enum LeftOutput {
@@ -51,8 +51,10 @@ impl LastWords {
             _ => None,
         };
         let left = left.map(|left| format!("; {left}")).unwrap_or_default();
-        let kept = self.ledger.as_ref().and_then(LedgerLastWords::say);
-        let kept = kept.map(|kept| format!("\n         {kept}"));
+        let kept = self
+            .ledger
+            .as_ref()
+            .map(|kept| format!("\n         {kept}"));
         format!(
             "rescore: stopped immediately{left}{}",
             kept.unwrap_or_default()

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::super::open_input::{InputFacts, bytes_ignored};
-use super::disk_space::InputProgress;
 use super::drive::EndedFiles;
 use super::file::FileEnd;
 use super::identity;
@@ -16,11 +15,8 @@ use crate::input::Input;
 use crate::observe::{FileSummary, ReadFile};
 use crate::output::{Target, Written};
 use crate::selection::Selection;
-use crate::telemetry::event::{CancelReason, InputEnd};
+use crate::telemetry::event::InputEnd;
 use crate::telemetry::stats::Stats;
-
-/// A warning of rows that an earlier run over several files, or an earlier start of this one, could not decide.
-const UNDECIDED_BEFORE: &str = "rows that were done before this start have no decision; `--retry-failed` with all levels listed decides them without a call";
 
 /// What a run leaves.
 pub(super) struct LeftFiles {
@@ -34,14 +30,10 @@ pub(super) struct LeftFiles {
     pub(super) any: bool,
     /// What ended the run early, where its reason does not say it all.
     pub(super) error: Option<Error>,
-    /// How far the run came, in what the error is about.
-    pub(super) progress: InputProgress,
     /// What was read: the input, or the size of several.
     pub(super) input: ReadFile,
     /// What the run took of its input, unless that turned out to be all of it.
     pub(super) part: Option<Selection>,
-    /// The input was standard input.
-    pub(super) from_stdin: bool,
     /// What a report is about.
     pub(super) name: String,
     /// What the writer counted for a report.
@@ -55,7 +47,7 @@ impl LeftFiles {
     pub(super) fn new(files: EndedFiles, stats: &Stats) -> Self {
         match files {
             EndedFiles::One(file) => Self::of_one(*file, stats),
-            EndedFiles::Parts(parts) => Self::of_parts(*parts, stats),
+            EndedFiles::Parts(parts) => Self::of_parts(*parts),
         }
     }
 
@@ -86,13 +78,8 @@ impl LeftFiles {
             rejects,
             changes,
             error,
-            progress: InputProgress {
-                size: input.size_of_rows(),
-                position: stats.position,
-            },
             part: part(input.selection, stats),
             input: identity::read(&input, stats),
-            from_stdin: input.source == Input::Stdin,
             name: target.map_or_else(|| input.name(), name),
             tally,
             warnings: unsynced
@@ -102,20 +89,16 @@ impl LeftFiles {
         }
     }
 
-    fn of_parts(parts: PartsEnd, stats: &Stats) -> Self {
+    fn of_parts(parts: PartsEnd) -> Self {
         let PartsEnd {
             directory,
             files,
             error,
             size,
-            last_size,
             unsynced: unsynced_directory,
             mut warnings,
         } = parts;
         warnings.extend(unsynced_directory.as_deref().map(unsynced));
-        if stats.skipped_undecided {
-            warnings.push(UNDECIDED_BEFORE.to_owned());
-        }
         let any = files.iter().any(|file| file.output.is_some());
         Self {
             files: Some(files),
@@ -125,23 +108,11 @@ impl LeftFiles {
             rejects: None,
             changes: None,
             error,
-            progress: match stats.cancelled {
-                // All inputs share the ledger.
-                Some(CancelReason::Ledger) => InputProgress {
-                    size,
-                    position: stats.position,
-                },
-                _ => InputProgress {
-                    size: last_size,
-                    position: stats.position - stats.before,
-                },
-            },
             part: None,
             input: ReadFile {
                 path: None,
                 bytes: size,
             },
-            from_stdin: false,
             tally: None,
             warnings,
         }

@@ -89,7 +89,8 @@ impl PlannedLog {
         ledger: &LedgerPlan,
         concurrency: NonZeroUsize,
     ) -> Result<RunLog> {
-        self.start.files.ledger = ledger.shown();
+        self.start.files.ledger =
+            { ledger.shown() }.map(|path| path.to_string_lossy().into_owned());
         self.start.concurrency = concurrency.get();
         let sink = LogSink::open(&self.config.target)
             .map_err(|error| cannot_open(&self.config.target, error))?;

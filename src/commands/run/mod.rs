@@ -14,7 +14,6 @@ mod file;
 mod file_driver;
 mod identity;
 mod input_check;
-mod known_rows;
 mod last_words;
 mod ledger;
 mod left_files;

@@ -13,12 +13,13 @@ use super::super::open_input::OpenInput;
 use super::disk_space;
 use super::ledger::PreparedLedger;
 use super::run_wide_files::RunWideFiles;
-use crate::base::error::{Error, Result, shown};
+use crate::base::directory::directory_of;
+use crate::base::error::Result;
 use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
 use crate::layout::Format;
-use crate::ledger::{Reuse, ledger_of};
-use crate::output::{Document, Replace, Sides, Sink, Target, partial_of};
+use crate::ledger::{LedgerLocation, Reuse, ledger_in};
+use crate::output::{Document, Replace, Sides, Sink, Target};
 
 /// The output's place, checked when the run starts.
 pub(super) struct OutputPlace {
@@ -53,34 +54,10 @@ impl OutputPlace {
                     replaceable(real, input, ledger)
                 }
             });
-            let target = target.map_err(|error| naming_the_other_run(error, &output));
-            let instead = match &ledger.choice {
-                LedgerChoice::Own => None,
-                LedgerChoice::Shared(_) => Some("--ledger"),
-                LedgerChoice::Nowhere => Some("--no-ledger"),
-            };
-            target.map_err(|error| naming_own_ledger(error, &output, &ledger_of(&output), instead))
+            target.map_err(|error| naming_the_other_run(error, &output))
         };
         let target = config.path.as_ref().map(target).transpose()?;
         Ok(Self { config, target })
-    }
-}
-
-/// If a run with a ledger of its own has left the partial file that is in the way, the error that says how to continue that
-/// run: starting over pays again. `instead` is the option that keeps this run from it.
-pub(super) fn naming_own_ledger(
-    error: Error,
-    output: &Path,
-    own: &Path,
-    instead: Option<&str>,
-) -> Error {
-    let is_in_the_way = error.file() == Some(partial_of(output).as_path());
-    match instead.filter(|_| is_in_the_way && has_answers(own)) {
-        Some(option) => error.hint(format!(
-            "the same command without `{option}` continues from `{}`; to start over, move the partial file away or use `--overwrite`",
-            shown(own)
-        )),
-        None => error,
     }
 }
 
@@ -89,18 +66,24 @@ fn has_answers(ledger: &Path) -> bool {
     ledger.metadata().is_ok_and(|file| file.len() > 0)
 }
 
-/// What may be replaced at the output's path: what a ledger may have the answers of. The ledger has the last word, once
-/// the run has locked it; see [`PreparedLedger::replaceable`](super::ledger::PreparedLedger::replaceable).
+/// What may be replaced at the output's path: what a run may have left that its ledger knows. The ledger has the last word, once
+/// the run has locked the output; see [`PreparedLedger::replaceable`].
 fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
-    match &ledger.choice {
+    let folder = directory_of(output);
+    let may_know = match &ledger.choice {
+        LedgerChoice::Named(LedgerLocation::File(path)) => has_answers(path),
+        LedgerChoice::Named(_) => true,
+        LedgerChoice::Folder => { [false, true] }
+            .into_iter()
+            .any(|sandbox| has_answers(&ledger_in(folder, sandbox))),
+        LedgerChoice::Nowhere => false,
+    };
+    match input {
         _ if ledger.reuse == Reuse::Retry => Replace::Whole,
-        LedgerChoice::Own if has_answers(&ledger_of(output)) => Replace::Whole,
-        LedgerChoice::Shared(path) if has_answers(path) => match input {
-            Input::File(_) => Replace::Whole,
-            // The ledger would refuse to replace an output with these rows, but only after waiting for them.
-            Input::Stdin => Replace::Partial,
-        },
-        _ => Replace::Nothing,
+        _ if !may_know => Replace::Nothing,
+        Input::File(_) => Replace::Whole,
+        // The ledger would refuse to replace a finished output, but only after waiting for these rows.
+        Input::Stdin => Replace::Partial,
     }
 }
 
@@ -207,7 +190,7 @@ impl OutputFiles {
     /// another run is writing one of them. Nothing is replaced then, but the summary may have been emptied.
     pub(super) fn open(
         &self,
-        ledger: &PreparedLedger,
+        ledger: &mut PreparedLedger,
         real_input: Option<&Path>,
         input: &OpenInput,
         wait: &LockWait<'_>,
@@ -222,28 +205,27 @@ impl OutputFiles {
     /// As [`Self::open`]; `mode` and `size` are the input's too.
     fn open_now(
         self,
-        ledger: &PreparedLedger,
+        ledger: &mut PreparedLedger,
         input: Option<&Path>,
         mode: u32,
         size: Option<u64>,
     ) -> Result<OpenFiles> {
         // Reading the input may have taken long, and another run may have started and ended meanwhile.
-        let check = |target: Target| {
+        let mut check = |target: Target| {
             let replace = if self.overwrite || target.is_special() {
                 Replace::Whole
             } else {
                 ledger.replaceable(target.path(), input)?
             };
-            let checked = target.again(replace);
-            let (path, own) = (target.path(), ledger_of(target.path()));
-            checked.map_err(|error| naming_own_ledger(error, path, &own, ledger.instead_of_own()))
+            target.again(replace)
         };
-        let further = |path: Option<PathBuf>| {
+        let output = self.output.map(&mut check).transpose()?;
+        let mut further = |path: Option<PathBuf>| {
             let target = path.map(|path| Target::new(&path, |_| Replace::Whole));
-            target.transpose()?.map(check).transpose()
+            target.transpose()?.map(&mut check).transpose()
         };
         let targets = RowTargets {
-            output: self.output.map(check).transpose()?,
+            output,
             rejects: further(self.rejects)?,
             changes: further(self.changes)?,
         };

@@ -7,7 +7,6 @@ use super::super::files::SummaryFile;
 use super::super::lock_wait::LockWait;
 use super::fd_limit;
 use super::identity;
-use super::known_rows;
 use super::ledger::{CallShape, LedgerPlan, PreparedLedger};
 use super::log::LogPlan;
 use super::metrics;
@@ -91,27 +90,31 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let signals = StopSignals::start(stops.sender.clone(), log.signals())?;
     let wait = LockWait::new(config.wait_lock, !config.watch.quiet, || signals.check());
     let place = wait.until_free(|| FilesPlace::check(config.files.clone(), &config.ledger))?;
-    let mut ledger = LedgerPlan::new(&config.ledger, place.of_ledger())?;
+    let mut ledger = LedgerPlan::new(&config.ledger, place.written(), answerer.is_sandbox());
     ledger.lock_early(&wait)?;
     let reading = OpeningSettings::of(config.plan, config.limits, &config.ledger, &config.watch);
-    let inputs = place.inputs();
     let files = place.read(reading)?;
     files.refuse_clashes(&RunWideFiles::of(&config.watch, &answerer, &ledger))?;
     let log = log.open(files.opened(), &ledger, fit.concurrency)?;
-    let mut warnings = vec![answerer.warning.take(), fit.warning];
+    let warnings = vec![answerer.warning.take(), fit.warning];
     let account = answerer.account();
     let service = answerer.connect()?;
     let metrics = metrics::of_run(identity.job.clone(), &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
-    let output = files.identifying_file();
-    let calls = CallShape::of(&service.client, fit.concurrency);
-    let ledger = ledger.open(account, output, &config.captured, calls, &wait)?;
-    warnings.push(known_rows::check(&ledger, &inputs, config.plan)?);
+    files.make_directory()?;
+    let input = files.identifying_input();
+    let places = (input.as_deref(), files.identifying_file());
+    let calls = CallShape::of(
+        &service.client,
+        fit.concurrency,
+        config.pace.patience.outage,
+    );
+    let mut ledger = ledger.open(account, places, &config.captured, calls, &wait)?;
     let ReadyFiles {
         files,
         summary,
         report,
-    } = files.open(&ledger, &config.watch, &wait)?;
+    } = files.open(&mut ledger, &config.watch, &wait)?;
     drop(wait);
     Ok(PreparedRun {
         files,

@@ -14,7 +14,6 @@ use crate::base::error::{Error, Exit};
 use crate::config::WatchConfig;
 use crate::observe::{
     self, MetricsThread, RunEnded, RunLog, RunSummary, Style, WrittenFile, tell_error, warn,
-    warn_of,
 };
 use crate::telemetry::stats::Stats;
 
@@ -26,7 +25,6 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         files,
         events,
         metrics,
-        beside,
         signals,
     } = driven;
     let Context {
@@ -41,11 +39,11 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     } = context;
     let stats = events.with_stats(Clone::clone);
     let left = LeftFiles::new(files, &stats);
-    let error = { left.error }.map(|error| ledger.explain(error, left.progress, &stats));
+    let error = { left.error }.map(|error| ledger.explain(error, &stats));
     let LedgerEnd {
         left: ledger_left,
         last_act,
-    } = ledger.settle(&stats, left.any, beside);
+    } = ledger.settle(&stats);
     let output = still_there(left.output);
     let summary = RunSummary {
         identity: &identity,
@@ -57,7 +55,6 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         sandbox: stand_in.is_some(),
         tariff: watch.tariff.as_ref(),
         part: left.part,
-        from_stdin: left.from_stdin,
         endpoint: Some(&endpoint.to_string()),
         input: left.input,
         files: left.files.as_deref(),
@@ -75,7 +72,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     say_last(error.as_ref(), left.warnings.into_iter());
     let exit = watch.accepted.exit(&stats);
     end_for_machines(metrics, log, exit, &stats, events.elapsed());
-    let _ = last_act.finish().inspect_err(warn_of);
+    last_act.finish();
     signals.run_is_over();
     exit
 }

@@ -1,7 +1,7 @@
 //! The files of a run while it is prepared, whether it has one input or several: where they are ([`FilesPlace`]), then what
 //! was read of the inputs ([`CheckedFiles`]), then ready to run ([`PreparedFiles`]).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::super::open_input::{InputFacts, OpenInput};
 use super::bodies::bodies;
 use super::file::{OpenFile, real_path};
 use super::input_check::InputCheck;
-use super::ledger::{LedgerPlace, PreparedLedger};
+use super::ledger::{PreparedLedger, WrittenPlace};
 use super::output_files::{OutputFiles, OutputPlace};
 use super::parts::{CheckedParts, PartsPlace, PlannedParts};
 use super::run_wide_files::RunWideFiles;
@@ -20,7 +20,7 @@ use crate::config::{FilesConfig, InputLimits, LedgerConfig, WatchConfig};
 use crate::input::ReaderSettings;
 use crate::layout::Format;
 use crate::ledger::Reuse;
-use crate::output::{Document, Target};
+use crate::output::Document;
 use crate::service::Plan;
 
 /// Where the files of a run are, checked without reading an input.
@@ -103,25 +103,14 @@ impl FilesPlace {
         })
     }
 
-    /// What a ledger of the run's own would be beside.
-    pub(super) fn of_ledger(&self) -> LedgerPlace<'_> {
+    /// Where the run writes.
+    pub(super) fn written(&self) -> WrittenPlace<'_> {
         match self {
             Self::One(_, output) => match &output.target {
-                Some(target) if !target.is_special() => LedgerPlace::BesideFile(target.path()),
-                _ => LedgerPlace::Nowhere,
+                Some(target) if !target.is_special() => WrittenPlace::File(target.path()),
+                _ => WrittenPlace::Stream,
             },
-            Self::Parts(parts) => LedgerPlace::BesideDirectory {
-                directory: parts.directory(),
-                overwrite: parts.overwrites(),
-            },
-        }
-    }
-
-    /// The inputs, as they are to be read.
-    pub(super) fn inputs(&self) -> Vec<ReaderSettings> {
-        match self {
-            Self::One(settings, _) => vec![(**settings).clone()],
-            Self::Parts(parts) => parts.settings(),
+            Self::Parts(parts) => WrittenPlace::Directory(parts.directory()),
         }
     }
 
@@ -182,6 +171,25 @@ impl CheckedFiles {
         }
     }
 
+    /// The input by which a stopped run is known as well; `None` is a stream, or several files.
+    pub(super) fn identifying_input(&self) -> Option<PathBuf> {
+        match self {
+            Self::One(input, ..) => real_path(&input.facts.source),
+            Self::Parts(_) => None,
+        }
+    }
+
+    /// Makes the directory of several outputs, in which their ledger is.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be made.
+    pub(super) fn make_directory(&self) -> Result<()> {
+        match self {
+            Self::One(..) => Ok(()),
+            Self::Parts(parts) => parts.make_directory(),
+        }
+    }
+
     /// Opens what is written, or decides what is to be done with each of several inputs.
     ///
     /// # Errors
@@ -189,7 +197,7 @@ impl CheckedFiles {
     /// code 75: another run is writing one.
     pub(super) fn open(
         self,
-        ledger: &PreparedLedger,
+        ledger: &mut PreparedLedger,
         watch: &WatchConfig,
         wait: &LockWait<'_>,
     ) -> Result<ReadyFiles> {
@@ -233,14 +241,6 @@ impl PreparedFiles {
         match self {
             Self::One(_) => true,
             Self::Parts(parts) => parts.any_to_run(),
-        }
-    }
-
-    /// Whether rows go to a stream, which has no ledger of its own.
-    pub(super) fn go_to_stream(&self) -> bool {
-        match self {
-            Self::One(file) => file.output.as_ref().is_none_or(Target::is_special),
-            Self::Parts(_) => false,
         }
     }
 

@@ -16,6 +16,7 @@ pub(super) struct RunWideFiles {
     metrics: Option<PathBuf>,
     log: Option<PathBuf>,
     ledger: Option<PathBuf>,
+    lock: Option<PathBuf>,
 }
 
 impl RunWideFiles {
@@ -29,7 +30,8 @@ impl RunWideFiles {
             summary: watch.summary.clone(),
             metrics: watch.metrics.clone(),
             log: log.map(Path::to_owned),
-            ledger: ledger.path(),
+            ledger: ledger.file(),
+            lock: ledger.lock_path(),
         }
     }
 
@@ -47,7 +49,8 @@ impl RunWideFiles {
         let metrics = { self.metrics.as_deref() }.map(|path| NamedFile::new("metrics", path));
         let ledger = self.ledger.as_deref().map(NamedFile::ledger);
         let log = { self.log.as_deref() }.map(|path| NamedFile::new("log", path));
+        let lock = { self.lock.as_deref() }.map(|path| NamedFile::new("output's lock", path));
         let files = summary.into_iter().chain(metrics).chain(log);
-        files.chain(ledger)
+        files.chain(ledger).chain(lock)
     }
 }

@@ -35,6 +35,11 @@ impl Answerer {
         }
     }
 
+    /// Whether the stand-in answers.
+    pub(super) const fn is_sandbox(&self) -> bool {
+        self.stand_in.is_some()
+    }
+
     fn of_service(service: RealService, timeouts: TimeoutConfig) -> Result<Self> {
         let (api_key, key_file) = match service.key {
             KeySource::Variable(key) => (key, None),

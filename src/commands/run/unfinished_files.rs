@@ -1,5 +1,5 @@
-//! What other runs have left in the directory of the outputs, and for which the ledger must stay: a run over some of the
-//! files may be complete while others are not. It goes by names alone, and opens no file.
+//! What other runs have left in the directory of the outputs: a run over some of the files may be complete while others are
+//! not, which keeps the run to the directory one to continue. It goes by names alone, and opens no file.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::output::PARTIAL;
 /// How the names of rejects end.
 const REJECTS: [&str; 3] = [".rejects.csv", ".rejects.tsv", ".rejects.jsonl"];
 
-/// Files in the directory of the outputs that this run did not finish, and that need the answers in the ledger.
+/// Files in the directory of the outputs that this run did not finish.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnfinishedFiles {
     /// An output is not complete. The run that wrote it can be continued.
@@ -40,10 +40,5 @@ impl UnfinishedFiles {
             found.rejects += u64::from(REJECTS.iter().any(|end| name.ends_with(end)));
         }
         found
-    }
-
-    /// Whether there are any.
-    pub(super) fn any(self) -> bool {
-        self != Self::default()
     }
 }

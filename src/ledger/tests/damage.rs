@@ -1,147 +1,132 @@
-//! Files that are damaged, or not ledgers of this version at all.
-
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+//! Ledgers whose files were damaged, cut or replaced; and what their bytes give away.
 
 use std::fs;
 
-use super::support::{BODY, Directory, answer, current, find, keep, reusing, wait};
-use crate::ledger::db::header::VERSION;
-use crate::ledger::{LookupResult, OpenLedger, Reuse, ledger_of};
-use crate::telemetry::event::Unusable;
+use super::support::*;
 
-#[test]
-fn a_damaged_answer_counts_as_absent() {
-    for (column, value) in [
-        ("bytes", "CAST(bytes || x'00' AS BLOB)"),
-        ("at", "at + 1"),
-        ("capture", "2"),
-        ("context", "context + 1"),
-        ("answers", "answers + 1"),
-        ("checksum", "checksum + 1"),
-    ] {
-        let place = Directory::new();
-        keep(place.shared(), BODY, &answer("t-1"));
-        let path = place.path("answers.ledger");
-        let connection = rusqlite::Connection::open(&path).unwrap();
-        let damage = format!("UPDATE answer_blocks SET {column} = {value}");
-        assert_eq!(connection.execute(&damage, []), Ok(1));
-        drop(connection);
-        assert_eq!(find(place.shared(), BODY), damaged(), "{column}");
-        // The answer that replaces it is intact, and keeps nothing of it.
-        keep(place.shared(), BODY, &answer("t-3"));
-        assert_eq!(find(place.shared(), BODY), current(answer("t-3")));
+const ANSWERS: u64 = 300;
+
+/// A ledger with answers, which nobody has open.
+fn ledger(path: &Path) {
+    let mut run = Run::start(path, "a.csv", Reuse::All).unwrap();
+    for request in 0..ANSWERS {
+        run.keep(&[(request, answer(request))]);
     }
+    run.store.leave(ANSWERS);
+    run.store.end(RunEnd::Finished { failed: 0 });
 }
 
-#[test]
-fn a_ledger_that_says_it_has_more_than_it_has_is_refused() {
-    let place = Directory::new();
-    keep(place.shared(), BODY, &answer("t-1"));
-    let connection = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
-    // Else the index would be asked for answers that it does not have.
-    let damage = "UPDATE ledger SET indexed = 1 << 20";
-    assert_eq!(connection.execute(damage, []), Ok(1));
-    let report = OpenLedger::open(place.shared()).err().unwrap().report();
-    assert!(report.contains("the file is damaged"), "{report}");
-}
-
-fn damaged() -> LookupResult {
-    LookupResult {
-        unusable: Some(Unusable::Damaged),
-        ..LookupResult::default()
-    }
-}
-
-#[test]
-fn no_flipped_bit_makes_another_answer() {
-    let place = Directory::new();
-    keep(place.shared(), BODY, &answer("t-1"));
-    let path = place.path("answers.ledger");
-    let connection = rusqlite::Connection::open(&path).unwrap();
-    let bytes: Vec<u8> = connection
-        .query_row("SELECT bytes FROM answer_blocks", [], |row| row.get(0))
-        .unwrap();
-    for bit in 0..8 * bytes.len() {
-        let mut flipped = bytes.clone();
-        flipped[bit / 8] ^= 1 << (bit % 8);
-        let damage = "UPDATE answer_blocks SET bytes = ?";
-        assert_eq!(connection.execute(damage, [flipped]), Ok(1));
-        // Where the key was hit, nothing is there that belongs to the request.
-        let is_key = (1..13).contains(&(bit / 8));
-        let found = find(place.shared(), BODY);
-        let absent = LookupResult::default();
+/// Opens a ledger, and checks that no request gets an answer that is not its own; how many get theirs.
+fn check(path: &Path) -> Option<usize> {
+    let run = Run::start(path, "b.csv", Reuse::All)
+        .inspect_err(|e| assert_eq!(e.exit().code(), 2))
+        .ok()?;
+    let all: Vec<_> = (0..ANSWERS).collect();
+    let keys: Vec<_> = all.iter().map(|request| run.key(*request)).collect();
+    let found = run.store.lookup().ok()?.look_up(&keys).ok()?;
+    for (request, found) in all.iter().zip(&found) {
+        let score = score(found);
         assert!(
-            found == damaged() || (found == absent && (is_key || bit < 8)),
-            "bit {bit}: {found:?}"
+            score.is_none_or(|score| score == *request),
+            "{request}: {score:?}"
         );
     }
+    Some(found.iter().filter(|found| found.known.is_some()).count())
 }
 
 #[test]
-fn a_file_that_is_not_a_ledger_or_of_another_version_is_refused_and_left_as_it_is() {
-    let place = Directory::new();
-    let path = place.path("answers.ledger");
-    let foreign = rusqlite::Connection::open(&path).unwrap();
-    foreign.execute("CREATE TABLE x (y)", []).unwrap();
-    drop(foreign);
-    let database = fs::read(&path).unwrap();
-    for bytes in [&database[..], b"id,name\n1,Jane\n"] {
-        fs::write(&path, bytes).unwrap();
-        let error = OpenLedger::open(place.shared()).err().unwrap();
-        assert_eq!(error.exit().code(), 2);
-        let words = "is not a rescore ledger";
-        assert!(error.report().contains(words), "{}", error.report());
-        assert_eq!(fs::read(&path).unwrap(), bytes);
+fn a_bit_flipped_anywhere_gives_nobody_anothers_answer() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, copy) = (place.path().join("a.ledger"), place.path().join("b.ledger"));
+    ledger(&path);
+    assert_eq!(check(&path), Some(300));
+    let whole = fs::read(&path).unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    let (mut refused, mut all) = (0, 0);
+    for _ in 0..60 {
+        let mut bytes = whole.clone();
+        let at = random.usize(..bytes.len());
+        bytes[at] ^= 1 << random.u32(..8);
+        fs::write(&copy, bytes).unwrap();
+        match check(&copy) {
+            None => refused += 1,
+            Some(found) => {
+                assert!(found >= 299, "one bit, one answer: {found} at {at}");
+                all += usize::from(found == 300);
+            }
+        }
+        fs::remove_file(&copy).unwrap();
     }
-    fs::remove_file(&path).unwrap();
-    keep(place.shared(), BODY, &answer("t-1"));
-    for version in [VERSION - 1, VERSION + 1] {
-        let other = rusqlite::Connection::open(&path).unwrap();
-        other.pragma_update(None, "user_version", version).unwrap();
-        drop(other);
-        let bytes = fs::read(&path).unwrap();
-        let error = OpenLedger::open(place.shared()).err().unwrap();
-        let words = format!("version {version}");
-        assert!(error.report().contains(&words), "{}", error.report());
-        assert_eq!(fs::read(&path).unwrap(), bytes);
-        assert_eq!(place.names(), ["answers.ledger"]);
-    }
-}
-
-#[test]
-fn a_damaged_ledger_is_refused_with_a_way_to_continue() {
-    let place = Directory::new();
-    keep(place.own(), BODY, &answer("t-1"));
-    let path = ledger_of(&place.output());
-    let mut bytes = fs::read(&path).unwrap();
-    bytes[100..].fill(0x55);
-    fs::write(&path, bytes).unwrap();
-    let error = OpenLedger::open(place.own()).err().unwrap();
-    assert_eq!(error.exit().code(), 2);
-    assert!(error.report().contains("--fresh"), "{}", error.report());
-    let fresh = reusing(Reuse::Nothing, place.own());
-    assert!(OpenLedger::open(fresh).is_ok());
-}
-
-#[test]
-fn damage_is_met_with_the_same_hint_in_reading_and_in_writing() {
-    let place = Directory::new();
-    keep(place.shared(), BODY, &answer("t-1"));
-    let ledger = OpenLedger::open(place.shared()).unwrap();
-    let (key, mut lookup) = (
-        ledger.hasher().key(b"new"),
-        ledger.lookup().unwrap().unwrap(),
+    assert!(
+        refused < 60 && all < 60,
+        "{refused} refused, {all} without a loss"
     );
-    let (_running, writer) = ledger.start().unwrap();
-    let damaging = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
-    damaging.execute("DROP TABLE answer_blocks", []).unwrap();
-    let hint = "hint: move it and the files whose names start with its name elsewhere";
-    for error in [
-        wait(writer.keep(key, answer("t-2"))).unwrap_err(),
-        lookup.find(&key, b"new").unwrap_err(),
+}
+
+#[test]
+fn a_file_cut_at_any_length_is_refused_or_has_only_right_answers() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, copy) = (place.path().join("a.ledger"), place.path().join("b.ledger"));
+    ledger(&path);
+    let whole = fs::read(&path).unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    for length in (0..30)
+        .map(|_| random.usize(1..whole.len()))
+        .chain([100, 4_096, 8_192])
+    {
+        fs::write(&copy, &whole[..length]).unwrap();
+        assert_eq!(check(&copy), None, "{length}");
+        assert_eq!(fs::read(&copy).unwrap(), &whole[..length], "left as it is");
+        fs::remove_file(&copy).unwrap();
+    }
+}
+
+#[test]
+fn nobody_without_the_request_can_read_an_answer_or_what_it_is_about() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("rescore.ledger");
+    let mut run = Run::start(&path, "secret-name.csv", Reuse::All).unwrap();
+    let body = br#"{"transaction_id":"4f3e","summary":{"risk_score":1.5},"person":"Jane Doe"}"#;
+    let words = Outcome::Failure(Failure::new(Reason::Refused, "jane@example.org is refused"));
+    run.keep(&[(1, Outcome::Answer(Bytes::from_static(body))), (2, words)]);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes.extend(fs::read(path.with_file_name("rescore.ledger-wal")).unwrap());
+    for word in [
+        "Jane",
+        "risk_score",
+        "4f3e",
+        "example.org",
+        "refused",
+        "\"request\"",
+        "secret-name",
     ] {
-        let report = error.report();
-        assert!(report.contains("the file is damaged"), "{report}");
-        assert!(report.contains(hint), "{report}");
+        let found = bytes
+            .windows(word.len())
+            .any(|part| part == word.as_bytes());
+        assert!(!found, "{word}");
+    }
+}
+
+#[test]
+fn other_files_and_ledgers_of_other_versions_are_refused_and_left_as_they_are() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("rescore.ledger");
+    let other = rusqlite::Connection::open(place.path().join("other")).unwrap();
+    other
+        .execute_batch(
+            "PRAGMA application_id = 0x72736373; PRAGMA user_version = 2; CREATE TABLE t (a)",
+        )
+        .unwrap();
+    drop(other);
+    let version_2 = fs::read(place.path().join("other")).unwrap();
+    for (bytes, words) in [
+        (version_2, "version 2"),
+        (b"a,b\n1,2\n".to_vec(), "not a rescore ledger"),
+    ] {
+        fs::write(&path, &bytes).unwrap();
+        let refused = Run::start(&path, "a.csv", Reuse::All).err().unwrap();
+        assert_eq!(refused.exit().code(), 2);
+        assert!(refused.report().contains(words), "{}", refused.report());
+        assert_eq!(fs::read(&path).unwrap(), bytes);
     }
 }

@@ -14,7 +14,7 @@ use crate::telemetry::stats::Stats;
 pub(super) fn call_lines(run: &RunSummary<'_>) -> Vec<String> {
     let stats = run.stats;
     let mut lines = Vec::new();
-    lines.extend((stats.calls > 0).then(|| calls(run)));
+    lines.extend((stats.calls + stats.calls_before > 0).then(|| calls(run)));
     let cost = run
         .tariff
         .map(|tariff| cost::in_all(stats, tariff, run.sandbox));
@@ -32,6 +32,10 @@ fn calls(run: &RunSummary<'_>) -> String {
     let mut words = counted(stats.calls, "call");
     if let Some(billed) = run.sandbox_billed.filter(|billed| *billed > 0) {
         let _ = write!(words, " ({} billed by the stand-in)", count(billed));
+    }
+    if stats.calls_before > 0 {
+        let all = stats.calls_before + stats.calls;
+        let _ = write!(words, ", {} in all starts of this run", count(all));
     }
     match stats.retries {
         0 => {}
@@ -115,16 +119,20 @@ fn doubtful_bills(stats: &Stats) -> Vec<String> {
     let taken_over = stats.taken_over;
     if taken_over > 0 {
         lines.push(format!(
-            "{} may have been billed twice: an earlier run may have made the same call, and got no verdict",
+            "{} may have been billed twice: another run may have made the same call, and got no verdict",
             counted(taken_over, "row")
         ));
     }
     let killed = stats.asked_by_killed_run();
     if killed > 0 {
         lines.push(format!(
-            "up to {} may have been billed twice: an earlier run was killed while it asked about {}",
+            "up to {} may have been billed twice: an earlier start of this run ended without {}",
             counted(killed, "row"),
-            if killed == 1 { "it" } else { "them" }
+            if killed == 1 {
+                "its answer"
+            } else {
+                "their answers"
+            }
         ));
     }
     if stats.resent > 0 {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use super::files::{FileState, FileSummary};
-use super::kept_ledger::{KeptKind, KeptLedger, LedgerLeft};
+use super::kept_ledger::{KeptLedger, LedgerLeft};
 use super::named_file::{ReadFile, WrittenFile};
 use super::run_summary::RunSummary;
 use crate::analysis::UnknownLevels;
@@ -17,7 +17,7 @@ use crate::row::RowNumber;
 use crate::selection::Selection;
 use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::telemetry::event::{
-    Again, CallEnd, CancelReason, Event, FailureClass, Next, Origin, Unusable,
+    Again, CallEnd, CancelReason, Event, FailureClass, Next, Origin, PassedOver,
 };
 use crate::telemetry::pace::{Hint, Pace, PaceCause, PaceChange, Pause, Search};
 use crate::telemetry::row_counts::RowCounts;
@@ -168,13 +168,20 @@ fn service() -> Vec<Event> {
             first: ROW,
             first_file: 0,
         },
-        Event::AnswerUnusable {
+        Event::AnswerPassedOver {
             row: ROW,
-            why: Unusable::Damaged,
+            why: PassedOver::Damaged,
         },
-        Event::AnswerUnusable {
+        Event::AnswerPassedOver {
             row: ROW,
-            why: Unusable::FromTheFuture,
+            why: PassedOver::TooOld,
+        },
+        Event::AnswerPassedOver {
+            row: ROW,
+            why: PassedOver::Failed,
+        },
+        Event::AgedAnswerUsed {
+            at: 1_700_000_000_000,
         },
         Event::AnswerLost(ROW),
     ]
@@ -222,10 +229,7 @@ pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
         rejects: Some(written("scored.rejects.csv.partial")),
         changes: Some(written("changes.csv.partial")),
         ledger: LedgerLeft::Kept(KeptLedger {
-            path: "scored.csv.ledger".into(),
-            answers: Some(3),
-            kind: KeptKind::Own,
-            fresh: false,
+            path: "rescore.ledger".into(),
             damaged: false,
         }),
         files: Some(&FILES),
@@ -257,7 +261,6 @@ pub(super) fn nothing(stats: &Stats) -> RunSummary<'_> {
         rejects: None,
         changes: None,
         ledger: LedgerLeft::Nothing,
-        from_stdin: false,
         sandbox_billed: None,
         files: None,
         output_is_gone: false,

@@ -64,7 +64,6 @@ impl FailedStart {
             tariff: self.tariff.as_ref(),
             part: (!self.selection.is_everything()).then_some(self.selection),
             endpoint: self.endpoint.as_deref(),
-            from_stdin: self.input.path.is_none(),
             input: self.input,
             files: None,
             output: None,

@@ -20,6 +20,6 @@ pub(super) use drift_table::drift_table;
 pub(crate) use earlier::refuse_other_content;
 pub(crate) use failed_start::FailedStart;
 pub(crate) use files::{FileState, FileSummary};
-pub(crate) use kept_ledger::{KeptKind, KeptLedger, LedgerLeft};
+pub(crate) use kept_ledger::{KeptLedger, LedgerLeft};
 pub(crate) use named_file::{ReadFile, WrittenFile};
 pub(crate) use run_summary::RunSummary;

@@ -37,8 +37,6 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) endpoint: Option<&'a str>,
     /// The input.
     pub(crate) input: ReadFile,
-    /// The input was standard input.
-    pub(crate) from_stdin: bool,
     /// What became of each of several files; `None` for a run of one file.
     pub(crate) files: Option<&'a [FileSummary]>,
     /// The output, or its partial file after an early stop; of several files the directory; `None` for standard output.

@@ -1,5 +1,7 @@
 //! The summary for people.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use super::call_lines::call_lines;
 use super::drift_table::drift_table;
 use super::files::file_lines;
@@ -7,7 +9,7 @@ use super::kept_ledger::LedgerLeft;
 use super::ledger_line::ledger_line;
 use super::run_summary::RunSummary;
 use crate::base::error::shown;
-use crate::observe::numbers::{answers, count, counted, parts, rate, time};
+use crate::observe::numbers::{answers, count, counted, day, parts, rate, time};
 use crate::observe::run_counts::speed;
 use crate::observe::undecided::undecided;
 use crate::telemetry::event::CancelReason;
@@ -43,7 +45,7 @@ impl RunSummary<'_> {
             None => output(self),
         });
         let ledger = self.ledger.kept();
-        lines.extend(ledger.map(|ledger| ledger_line(ledger, self)));
+        lines.extend(ledger.and_then(|ledger| ledger_line(ledger, self)));
         lines.extend(not_kept(self));
         format!("rescore: {}", lines.join("\n         "))
     }
@@ -192,20 +194,30 @@ fn lost_answers(run: &RunSummary<'_>) -> Option<String> {
     })
 }
 
-/// Answers in the ledger that could not be used.
+/// Answers in the ledger that were not used, or are old.
 fn ledger_answers(run: &RunSummary<'_>) -> Vec<String> {
-    let (damaged, future) = (run.stats.damaged_answers, run.stats.future_answers);
+    let stats = run.stats;
     let mut lines = Vec::new();
-    if damaged > 0 {
-        lines.push(format!(
-            "the ledger is damaged: {} failed the checksum, rows sent again",
-            counted(damaged, "answer")
-        ));
+    for (rows, what) in [
+        (stats.damaged_answers, "a damaged answer in the ledger"),
+        (stats.too_old_answers, "answers older than the run uses"),
+        (stats.retried_failures, "an earlier failure in the ledger"),
+    ] {
+        if rows > 0 {
+            lines.push(format!("{} had only {what}", counted(rows, "row")));
+        }
     }
-    if future > 0 {
+    if let Some(oldest) = stats.oldest_answer {
+        let oldest = UNIX_EPOCH + Duration::from_millis(u64::try_from(oldest).unwrap_or_default());
         lines.push(format!(
-            "{} in the ledger had a date in the future, rows sent again",
-            counted(future, "answer")
+            "{} used {} than 30 days, the oldest arrived {} (`--max-age 30d` asks again)",
+            counted(stats.aged_answers, "answer"),
+            if stats.aged_answers == 1 {
+                "is older"
+            } else {
+                "are older"
+            },
+            day(oldest)
         ));
     }
     lines
@@ -238,17 +250,16 @@ fn output(run: &RunSummary<'_>) -> Vec<String> {
         let sides = [&run.rejects, &run.changes].into_iter().flatten();
         files.extend(sides.map(|file| shown(&file.path)));
         lines.push(format!(
-            "before another run, move {} away or start over with `--overwrite`",
+            "before another run, move {} away or give `--overwrite`",
             files.join(" and ")
         ));
     }
     lines
 }
 
-/// What is lost when a run to a stream stops without a ledger, or may be lost with its ledger.
+/// What is paid for again when a run stops without a ledger, or may be lost with its ledger.
 fn not_kept(run: &RunSummary<'_>) -> Option<String> {
     let stats = run.stats;
-    let ends_early = stats.cancelled.is_some() && run.output.is_none();
     let is_part = stats.cancelled.is_none() && run.part.is_some();
     match run.ledger {
         _ if stats.answered == 0 => return None,
@@ -258,7 +269,7 @@ fn not_kept(run: &RunSummary<'_>) -> Option<String> {
                 answers(stats.answered, run.sandbox)
             ));
         }
-        LedgerLeft::Nothing if ends_early || is_part => {}
+        LedgerLeft::Nothing if stats.cancelled.is_some() || is_part => {}
         _ => return None,
     }
     // At least: if the output failed, some of the rows that it took may have cost no call.
@@ -269,7 +280,7 @@ fn not_kept(run: &RunSummary<'_>) -> Option<String> {
         unwritten => format!(", and the output lacks {} of them", count(unwritten)),
     };
     Some(format!(
-        "no ledger keeps the {} of this run{of_them}: another run makes the same calls again (`--ledger FILE` keeps them)",
+        "no ledger keeps the {} of this run{of_them}: another run makes the same calls again (without `--no-ledger` they are kept)",
         answers(stats.answered, run.sandbox),
     ))
 }
@@ -296,7 +307,8 @@ rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
          1 row reused the answer of an identical row
          5 calls, 2 of them retries; latency p50 80 ms, p95 80 ms, p99 80 ms
          spent 0.008 EUR: 2 answers at 0.004 EUR; at most 0.016 EUR, with 2 failed calls that may have been billed
-         saved 0.012 EUR: 3 rows reused an answer
+         paid for earlier 0.008 EUR: 2 rows
+         saved 0.004 EUR: 1 row repeated another one
          the service throttled 1 call (20.0 % of all); paused for 2.5 s in total
          limit found: about 50.0/s
          the service's headers ask for about 48.0/s
@@ -310,10 +322,12 @@ rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
          a new API key was read from its file once
          1 answer had the transaction id of a different user: a cache or proxy may be answering for the service
          1 paid answer may be lost: not confirmed to be on disk
-         the ledger is damaged: 1 answer failed the checksum, rows sent again
-         1 answer in the ledger had a date in the future, rows sent again
+         1 row had only a damaged answer in the ledger
+         1 row had only answers older than the run uses
+         1 row had only an earlier failure in the ledger
+         1 answer used is older than 30 days, the oldest arrived on 2023-11-14 (`--max-age 30d` asks again)
          scored.csv.partial has the 5 finished rows; unfinished rows are not in it
-         scored.csv.ledger has 3 paid answers; the same command continues from there";
+         the paid answers are kept in rescore.ledger; once `--max-calls` is raised, the same command continues from there";
         let mut of_one_file = example::everything(&stats);
         of_one_file.files = None;
         assert_eq!(of_one_file.text(), expected);

@@ -3,11 +3,10 @@
 use super::harness::*;
 use super::ledger::{Shared, asking, keyed};
 use crate::ledger::{
-    ClaimRequest, ClaimResult, LedgerWriter, OpenLedger, RequestHasher, RunningLedger, Urgency,
+    ClaimResult, LedgerWriter, OpenLedger, Outcome, RequestHasher, RunningLedger, Urgency,
 };
 use crate::pipeline::dispatcher::Dispatcher;
 use crate::pipeline::wake::Wake;
-use crate::verdict::{Answer, Score, TransactionId};
 
 /// Does something with a ledger while nothing happens here: on this thread the paused clock would advance.
 fn elsewhere<T: Send>(act: impl AsyncFnOnce() -> T + Send) -> T {
@@ -29,11 +28,7 @@ impl OtherRun {
     fn claiming(ledger: OpenLedger, rows: &[u64]) -> Self {
         let keys = ledger.hasher();
         let (running, writer) = ledger.start().unwrap();
-        let request = |row: &u64| {
-            let body = Scripted::body(*row);
-            let key = keys.key(&body);
-            ClaimRequest { key, body }
-        };
+        let request = |row: &u64| keys.key(&Scripted::body(*row));
         let requests: Vec<_> = rows.iter().map(request).collect();
         let (claimed, writer) =
             elsewhere(async move || (writer.claim(requests, Urgency::Now).await, writer));
@@ -54,11 +49,8 @@ impl OtherRun {
             keys,
         } = self;
         let key = keys.key(&Scripted::body(row));
-        let answer = Answer {
-            transaction_id: TransactionId::new("another-run").unwrap(),
-            score: Score::from_json_number("1").unwrap(),
-            captured: Box::default(),
-        };
+        let body = r#"{"transaction_id":"another-run","summary":{"risk_score":1}}"#;
+        let answer = Outcome::Answer(Bytes::from_static(body.as_bytes()));
         let (kept, writer) = elsewhere(async move || (writer.keep(key, answer).await, writer));
         assert!(kept.is_ok());
         Self {
@@ -195,8 +187,7 @@ async fn a_row_that_another_run_gives_up_is_asked_here() {
 #[tokio::test(start_paused = true)]
 async fn a_row_that_others_took_over_in_its_back_off_is_claimed_again_and_counted() {
     /// The run's worker is taken for gone, and so is another one that had taken its claims over.
-    const TAKEN_OVER: &str =
-        "UPDATE claims SET id = 7 << 32 | id & 0xffffffff; DELETE FROM workers";
+    const TAKEN_OVER: &str = "UPDATE claims SET run = 7, start = 7; UPDATE runs SET until = 0";
     let shared = Shared::new();
     let ours = shared.open();
     let keys = ours.hasher();

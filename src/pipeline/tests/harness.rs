@@ -21,7 +21,7 @@ pub(super) use crate::telemetry::hub::Observer;
 pub(super) use crate::telemetry::stats::Stats;
 pub(super) use crate::verdict::{Failure, Reason, Verdict};
 
-use crate::ledger::{AnsweredIn, LookupResult};
+use crate::ledger::LookupResult;
 use crate::row::{Earlier, Row, Span};
 pub(super) use crate::telemetry::event::InputEnd;
 
@@ -75,7 +75,6 @@ pub(super) fn request(row: u64) -> Request {
         body: Scripted::body(row),
         key: None,
         found: LookupResult::default(),
-        answered_in: AnsweredIn::OtherRun,
     }
 }
 

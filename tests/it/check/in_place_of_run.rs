@@ -34,7 +34,7 @@ fn agrees(place: &Place, stand_in: &StandIn<'_>, options: &[&str], code: i32) ->
 fn stopped<'a>(place: &Place, of_stand_in: &'a Place) -> StandIn<'a> {
     let stand_in = StandIn::start(of_stand_in, "");
     let run = ["run", "users.csv", "-o", "scored.csv", "--max-calls", "4"];
-    command(place, &stand_in.url(), &run).done().exits(3);
+    command(place, &stand_in.url(), &run).done().exits(5);
     stand_in
 }
 
@@ -52,7 +52,7 @@ fn the_ledger_beside_the_output_is_that_of_the_run_that_continues() {
 }
 
 #[test]
-fn a_stopped_fresh_run_in_a_shared_ledger_is_found_by_its_output() {
+fn a_stopped_fresh_run_is_found_by_its_output() {
     let place = Place::with("users.csv", users::csv(10));
     symlink("real.csv", place.path("link.csv")).unwrap();
     let of_stand_in = Place::new();
@@ -68,10 +68,11 @@ fn a_stopped_fresh_run_in_a_shared_ledger_is_found_by_its_output() {
         ["-o", "link.csv"],
         ["--output-dir", "scored"],
     ] {
-        run(&[&output[..], &["--fresh", "--max-calls", "4"]].concat(), 3);
+        let fresh = [&output[..], &["--fresh"]].concat();
+        run(&[&fresh[..], &["--max-calls", "4"]].concat(), 5);
         let to_another = [&shared[..], &["-o", "other.csv"]].concat();
         assert_eq!(check(&place, &stand_in.url(), &to_another)["calls"], 0);
-        let said = agrees(&place, &stand_in, &[&shared[..], &output].concat(), 0);
+        let said = agrees(&place, &stand_in, &[&shared[..], &fresh].concat(), 0);
         let numbers = (&said["known"], &said["calls"]);
         assert_eq!(numbers, (&json!(4), &json!(6)), "{output:?}");
     }
@@ -103,16 +104,17 @@ fn what_a_finished_fresh_run_failed_on_is_counted_if_it_is_retried() {
 
 #[test]
 fn with_fresh_and_without_a_ledger_no_answer_is_known() {
-    for option in ["--fresh", "--no-ledger"] {
+    for (option, ledger) in [
+        ("--fresh", json!("rescore.ledger")),
+        ("--no-ledger", json!(null)),
+    ] {
         let place = Place::with("users.csv", users::csv(10));
         let of_stand_in = Place::new();
         let stand_in = stopped(&place, &of_stand_in);
         let options = ["users.csv", "-o", "scored.csv", option];
         let said = check(&place, &stand_in.url(), &options);
-        assert_eq!(
-            (&said["ledger"], &said["calls"]),
-            (&json!(null), &json!(10))
-        );
+        let found = (&said["ledger"]["path"], &said["calls"]);
+        assert_eq!(found, (&ledger, &json!(10)));
     }
 }
 
@@ -145,19 +147,21 @@ fn an_output_that_the_run_would_not_replace_is_a_warning() {
 }
 
 #[test]
-fn only_with_retry_failed_are_the_answers_of_a_finished_run_used() {
-    // A row that cannot be sent keeps the ledger.
+fn the_answers_of_a_finished_run_are_used_unless_all_are_asked_for_again() {
     let place = Place::with("users.csv", users::csv(10) + "11,,,,,\n");
     let of_stand_in = Place::new();
     let stand_in = stopped(&place, &of_stand_in);
     let options = ["users.csv", "-o", "scored.csv"];
     agrees(&place, &stand_in, &options, 1);
-    let with = |option| {
-        let options = [&options[..], &[option]].concat();
-        agrees(&place, &stand_in, &options, 1)["calls"].clone()
-    };
-    assert_eq!(with("--retry-failed"), 0);
-    assert_eq!(with("--overwrite"), 10);
+    for (more, calls) in [
+        (&["--retry-failed"][..], 0),
+        (&["--overwrite"], 0),
+        (&["--overwrite", "--fresh"], 10),
+        (&["--overwrite", "--no-ledger"], 10),
+    ] {
+        let said = agrees(&place, &stand_in, &[&options[..], more].concat(), 1);
+        assert_eq!(said["calls"], calls, "{more:?}");
+    }
 }
 
 #[test]
@@ -169,7 +173,7 @@ fn finished_files_of_the_directory_are_skipped() {
     let options = ["?.csv", "--output-dir", "scored"];
     // The first file is finished, and one of the second's three further rows is paid for.
     let run = [&["run"], &options[..], &["-c", "1", "--max-calls", "6"]].concat();
-    command(&place, &stand_in.url(), &run).done().exits(3);
+    command(&place, &stand_in.url(), &run).done().exits(5);
     let said = agrees(&place, &stand_in, &options, 0);
     assert_eq!((&said["known"], &said["calls"]), (&json!(6), &json!(2)));
     let finished: Vec<_> = said["files"]
@@ -232,8 +236,7 @@ fn an_output_with_rejects_is_scored_again_once_both_are_removed() {
 }
 
 #[test]
-fn a_directory_that_is_replaced_pays_for_its_finished_files_again() {
-    // A row that cannot be sent keeps the ledger.
+fn a_directory_that_is_replaced_pays_for_nothing_again() {
     let place = Place::with("users.csv", users::csv(9) + "10,,,,\n");
     let of_stand_in = Place::new();
     let stand_in = StandIn::start(&of_stand_in, "");
@@ -243,7 +246,7 @@ fn a_directory_that_is_replaced_pays_for_its_finished_files_again() {
         (&[][..], 0),
         (&["--retry-failed"], 0),
         (&["--overwrite", "--retry-failed"], 0),
-        (&["--overwrite"], 9),
+        (&["--overwrite"], 0),
         (&["--overwrite", "--fresh"], 9),
     ] {
         let said = agrees(&place, &stand_in, &[&options[..], more].concat(), 1);

@@ -16,7 +16,7 @@ use crate::support::users;
 fn stopped(place: &Place, url: &str, more: &[&str]) {
     let words = ["run", "users.csv", "-o", "scored.csv", "-c", "1"];
     let words = [&words[..], &["--max-calls", "4"], more].concat();
-    command(place, url, &words).done().exits(3);
+    command(place, url, &words).done().exits(5);
 }
 
 fn numbers(said: &Value) -> (u64, u64) {
@@ -25,129 +25,74 @@ fn numbers(said: &Value) -> (u64, u64) {
 }
 
 #[test]
-fn the_ledger_of_a_stopped_run_is_that_of_the_run_that_continues() {
-    let place = Place::with("users.csv", users::csv(10));
-    let stand_in_place = Place::new();
-    let stand_in = StandIn::start(&stand_in_place, "");
-    stopped(&place, &stand_in.url(), &[]);
-    let ledger = ["--ledger", "scored.csv.ledger"];
-    let done = command(
-        &place,
-        &stand_in.url(),
-        &["check", "users.csv", ledger[0], ledger[1]],
-    )
-    .done();
-    done.exits(0);
-    let said = done.printed();
-    assert!(
-        said.contains("if the run that was stopped continues"),
-        "{said}"
-    );
-    let said = agree(
-        &place,
-        &stand_in,
-        &ledger,
-        &["users.csv"],
-        &["-o", "scored.csv"],
-    );
-    assert_eq!(numbers(&said), (4, 6));
-}
-
-#[test]
-fn what_a_stopped_run_has_failed_on_is_not_counted_as_a_call() {
+fn a_failure_that_may_have_been_billed_is_a_call_only_if_it_is_retried() {
     let place = Place::with("users.csv", users::csv(10));
     let server = Server::start(|request| match request.name().as_str() {
         "User 2" | "User 3" => status(422),
         _ => good(request),
     });
+    let found = |more: &[&str]| {
+        let said = check(&place, &server.url(), &[&["users.csv"], more].concat());
+        (numbers(&said), said["failed_before"].as_u64().unwrap())
+    };
     stopped(&place, &server.url(), &[]);
-    let said = check(
-        &place,
-        &server.url(),
-        &["users.csv", "--ledger", "scored.csv.ledger"],
-    );
-    assert_eq!(numbers(&said), (2, 6));
-    assert_eq!(said["failed_before"], 2);
-    let run = command(
-        &place,
-        &server.url(),
-        &["run", "users.csv", "-o", "scored.csv"],
-    );
-    run.done().exits(1);
+    for output in [&[][..], &["-o", "scored.csv"], &["-o", "other.csv"]] {
+        assert_eq!(found(output), ((2, 6), 2), "{output:?}");
+    }
+    let output = ["run", "users.csv", "-o", "scored.csv"];
+    command(&place, &server.url(), &output).done().exits(1);
     assert_eq!(server.calls(), 4 + 6);
-    // The finished run: its failed rows are retried.
-    let said = check(
-        &place,
-        &server.url(),
-        &["users.csv", "--ledger", "scored.csv.ledger"],
-    );
-    assert_eq!(
-        (numbers(&said), &said["failed_before"]),
-        ((8, 2), &json!(0))
-    );
-    let retry = ["run", "users.csv", "-o", "scored.csv", "--retry-failed"];
+    assert_eq!(found(&[]), ((8, 0), 2));
+    let retry = [&output[..], &["--retry-failed"]].concat();
+    assert_eq!(found(&retry[2..]), ((8, 2), 0));
     command(&place, &server.url(), &retry).done().exits(1);
     assert_eq!(server.calls(), 4 + 6 + 2);
 }
 
 #[test]
-fn answers_of_other_flags_accounts_and_without_a_field_are_not_used() {
+fn answers_of_other_flags_and_accounts_are_not_used_and_whole_answers_have_every_field() {
     let place = Place::with("users.csv", users::csv(10));
     let server = Server::good();
-    stopped(&place, &server.url(), &["--ledger", "answers"]);
-    let with = |more: &[&str]| {
-        let options = [&["users.csv", "--ledger", "answers"], more].concat();
-        check(&place, &server.url(), &options)
+    stopped(&place, &server.url(), &[]);
+    let found = |more: &[&str]| {
+        let words = [&["check", "users.csv", "--json"], more].concat();
+        let program = command(&place, &server.url(), &words);
+        let done = program.done();
+        (
+            done.exits(0).stderr.contains("has no answers of this"),
+            numbers(&done.json()),
+        )
     };
-    assert_eq!(numbers(&with(&[])), (4, 6));
-    assert_eq!(with(&[])["ledger"]["path"], "answers");
+    for more in [
+        &[][..],
+        &["--column", "risk_level=/summary/risk_level"],
+        &["--decide-by", "level=/summary/risk_level"],
+    ] {
+        assert_eq!(found(more), (false, (4, 6)), "{more:?}");
+    }
     for more in [
         &["--vpn-check"][..],
         &["--advanced"],
-        &["--service-id", "other"],
-        &["--base-url", "https://other.example.com"],
-        &["--sandbox"],
-        &["--column", "risk_level=/summary/risk_level"],
-        &["--decide-by", "level=/summary/risk_level"],
-        &["--no-dedupe"],
+        &["--fresh"],
+        &["--no-ledger"],
     ] {
-        if more[0] == "--base-url" || more[0] == "--sandbox" {
-            let options = [
-                &["check", "users.csv", "--json", "--ledger", "answers"],
-                more,
-            ]
-            .concat();
-            let program = place.rescore(options);
-            let done = program.env("RESCORE_SERVICE_ID", "test").done();
-            done.exits(0)
-                .says("has no answers of this address and service id");
-            assert_eq!(
-                numbers(&super::agreement::printed(&done)),
-                (0, 10),
-                "{more:?}"
-            );
-        } else {
-            assert_eq!(numbers(&with(more)), (0, 10), "{more:?}");
-        }
+        assert_eq!(found(more), (false, (0, 10)), "{more:?}");
     }
-    // A run asks for the field, and then it is known.
-    let column = ["--column", "risk_level=/summary/risk_level"];
-    let run = ["run", "users.csv", "-o", "all.csv", "--ledger", "answers"];
-    command(&place, &server.url(), &[&run[..], &column].concat())
-        .done()
-        .exits(0);
-    assert_eq!(numbers(&with(&column)), (10, 0));
-    let level = ["--decide-by", "level=/summary/risk_level"];
-    assert_eq!(numbers(&with(&level)), (10, 0));
+    for more in [
+        ["--service-id", "other"],
+        ["--base-url", "https://other.example.com"],
+    ] {
+        assert_eq!(found(&more), (true, (0, 10)), "{more:?}");
+    }
 }
 
 #[test]
 fn without_an_address_the_only_account_of_the_ledger_is_used() {
     let place = Place::with("users.csv", users::csv(10));
     let server = Server::good();
-    stopped(&place, &server.url(), &["--ledger", "answers"]);
+    stopped(&place, &server.url(), &[]);
     let bare = |more: &[&str]| {
-        let words = ["check", "users.csv", "--json", "--ledger", "answers"];
+        let words = ["check", "users.csv", "--json"];
         place.rescore([&words[..], more].concat()).done()
     };
     assert_eq!(numbers(&super::agreement::printed(&bare(&[]))), (4, 6));
@@ -155,14 +100,7 @@ fn without_an_address_the_only_account_of_the_ledger_is_used() {
         .exits(2)
         .says("no service address")
         .says("--base-url URL");
-    let other = [
-        "--ledger",
-        "answers",
-        "--service-id",
-        "other",
-        "-o",
-        "other.csv",
-    ];
+    let other = ["--service-id", "other", "-o", "other.csv"];
     let run = [&["run", "users.csv"], &other[..]].concat();
     command(&place, &server.url(), &run).done().exits(0);
     bare(&[])
@@ -181,10 +119,7 @@ fn a_ledger_that_the_first_run_will_make_has_no_answers() {
     let options = ["users.csv", "--ledger", "answers"];
     let words = [&["check"], &options[..]].concat();
     let done = command(&place, &stand_in.url(), &words).done();
-    done.exits(0)
-        .says("warning: the ledger `answers` does not exist yet: the first run creates it");
-    let said = done.printed();
-    assert!(said.contains("no ledger yet"), "{said}");
+    done.exits(0).prints("`answers` does not exist yet");
     assert_eq!(place.names(), ["users.csv"]);
     let said = agree(&place, &stand_in, &[], &options, &["-o", "scored.csv"]);
     assert_eq!(numbers(&said), (0, 10));
@@ -222,8 +157,7 @@ fn a_missing_ledger_that_no_run_could_create_is_told_from_a_new_one() {
         return;
     }
     done.exits(0)
-        .says("warning: the ledger `answers` does not exist, and a run cannot create it: this user may not write to `.`\n")
-        .silent_about("the first run creates it");
+        .says("`rescore run` sends nothing: it cannot make the ledger `answers`: this user may not write to `.`");
 }
 
 #[test]
@@ -239,9 +173,7 @@ fn a_ledger_is_only_read_and_never_made() {
         .exits(2)
         .says("users.csv/answers");
     symlink("nowhere", place.path("link")).unwrap();
-    missing("link")
-        .exits(2)
-        .says("cannot open the ledger `link`");
+    missing("link").exits(2).says("the ledger `link`");
     fs::remove_file(place.path("link")).unwrap();
     let foreign = command(
         &place,
@@ -280,7 +212,7 @@ fn a_ledger_is_read_while_its_run_is_at_work() {
     ];
     let running = command(&place, &server.url(), &words).start();
     server.wait_for_calls(5);
-    let ledger = ["users.csv", "--ledger", "scored.csv.ledger"];
+    let ledger = ["users.csv", "--ledger", "rescore.ledger"];
     let known = || numbers(&check(&place, &server.url(), &ledger)).0;
     // The first answers are on their way to the disk.
     let mut seen = known();

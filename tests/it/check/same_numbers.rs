@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::agreement::{agree, check, command};
 use crate::support::ledger_file;
 use crate::support::process::Place;
+use crate::support::server::Server;
 use crate::support::stand_in::StandIn;
 
 const HEADER: &str = "name,email,phone,ip,user_agent\n";
@@ -80,14 +81,6 @@ fn duplicates_that_show_only_in_what_is_sent() {
         .join("\n")
     );
     assert_eq!(outline(&numbers("users.csv", file, &[])), (3, 2, 0));
-}
-
-#[test]
-fn without_dedupe_every_row_is_a_call() {
-    let said = numbers("users.csv", users(30), &["--no-dedupe"]);
-    assert_eq!(outline(&said), (40, 0, 0));
-    let said = numbers("users.csv", users(30), &[]);
-    assert_eq!(outline(&said), (30, 10, 0));
 }
 
 #[test]
@@ -237,7 +230,8 @@ fn an_earlier_output_as_the_input() {
     );
     let both = ["scored.csv"];
     let said = agree(&place, &stand_in, &[], &both, &["-o", "again.csv"]);
-    assert_eq!(outline(&said), (12, 4, 0));
+    // All are paid for.
+    assert_eq!((outline(&said), &said["known"]), ((0, 0, 0), &json!(16)));
     // A value that is not ours in one of the columns, behind what is looked at first.
     let note = "x".repeat(10_000);
     let mut other = "name,email,ip,user_agent,note,transaction_id,risk_score,decision\n".to_owned();
@@ -269,21 +263,15 @@ fn a_sample_has_the_rows_of_the_run() {
     }
 }
 
-/// Users, and a ledger that knows those of the first rows.
-fn partly_known(stand_in: &StandIn<'_>, calls: &str, options: &[&str]) -> Place {
-    let place = Place::with("users.csv", users(30));
-    let words = ["run", "users.csv", "-o", "first.csv", "--ledger", "answers"];
-    let words = [&words[..], &["--max-calls", calls, "-c", "1"], options].concat();
-    command(&place, &stand_in.url(), &words).done().exits(3);
-    place
-}
-
 #[test]
 fn a_ledger_that_knows_some_of_the_answers() {
     let stand_in_place = Place::new();
     let stand_in = StandIn::start(&stand_in_place, "");
-    let place = partly_known(&stand_in, "11", &[]);
-    let both = ["users.csv", "--ledger", "answers"];
+    let place = Place::with("users.csv", users(30));
+    let words = "run users.csv -o first.csv -c 1 --max-calls 11";
+    let words: Vec<_> = words.split(' ').collect();
+    command(&place, &stand_in.url(), &words).done().exits(5);
+    let both = ["users.csv"];
     let said = agree(&place, &stand_in, &[], &both, &["-o", "out.csv"]);
     // Users 3, 6 and 9 come twice.
     assert_eq!((&said["known"], &said["calls"]), (&json!(14), &json!(19)));
@@ -294,26 +282,22 @@ fn a_ledger_that_knows_some_of_the_answers() {
 
 #[test]
 fn answers_that_are_too_old_are_paid_for_again() {
-    let stand_in_place = Place::new();
-    let stand_in = StandIn::start(&stand_in_place, "");
-    let place = partly_known(&stand_in, "10", &[]);
-    assert_eq!(ledger_file::age(&place.path("answers"), 7_200_000), 10);
-    let more = ["users.csv", "--ledger", "answers", "--no-dedupe"];
-    // Of other keys, so that some answers are young.
-    let run = [&["run", "-o", "more.csv", "--max-calls", "4"], &more[..]].concat();
-    command(&place, &stand_in.url(), &run).done().exits(3);
-    for (age, known) in [("1h", 0), ("3h", 13)] {
-        let both = ["users.csv", "--ledger", "answers", "--max-age", age];
-        let out = format!("out-{age}.csv");
-        let said = check(&place, &stand_in.url(), &both);
-        assert_eq!(said["known"], known, "{age}");
-        if age == "3h" {
-            agree(&place, &stand_in, &[], &both, &["-o", &out]);
-        }
+    let (place, server) = (Place::with("users.csv", users(30)), Server::good());
+    let run = |more: &[&str]| {
+        let words = [&["run", "users.csv"], more].concat();
+        command(&place, &server.url(), &words).done()
+    };
+    run(&["-o", "first.csv", "-c", "1", "--max-calls", "10"]).exits(5);
+    let ledger = place.path("rescore.ledger");
+    assert_eq!(ledger_file::age(&ledger, &server, 7_200_000), 10);
+    for (age, output, calls) in [("3h", "a.csv", 20), ("1h", "b.csv", 10)] {
+        let both = ["-o", output, "--max-age", age];
+        let said = check(&place, &server.url(), &[&["users.csv"], &both[..]].concat());
+        let before = server.calls();
+        run(&both).exits(0);
+        let made = server.calls() - before;
+        assert_eq!((&said["calls"], made), (&json!(calls), calls), "{age}");
     }
-    let both = [&more[..], &["--max-age", "1h"]].concat();
-    let said = agree(&place, &stand_in, &[], &both, &["-o", "all.csv"]);
-    assert_eq!((&said["known"], &said["calls"]), (&json!(4), &json!(36)));
 }
 
 #[test]

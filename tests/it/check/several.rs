@@ -74,12 +74,13 @@ fn each_has_a_line_and_one_that_cannot_be_used_stops_no_other() {
       parts/c.csv: cannot be used
       parts/d.csv: 3 rows, 1 cannot be sent
 
-    can be sent     12
-    cannot be sent   3
-      missing_name   3  `parts/a.csv`: row 5, …
+    can be sent       12
+    cannot be sent     3
+      missing_name     3  `parts/a.csv`: row 5, …
         `--map name=COLUMN` if another column has it
-    duplicates       3  repeat an earlier row
-    calls to make    9
+    paid for already   0  `rescore.ledger` does not exist yet
+    duplicates         3  repeat an earlier row
+    calls to make      9
 
     time: not known before the first call
           100 ms (512 at a time) to 900 ms (one by one) if each takes 100 ms

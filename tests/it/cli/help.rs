@@ -27,7 +27,7 @@ fn help_and_version_are_printed_to_standard_output() {
         (&["ledger", "--help"], &["stats", "prune", "forget"]),
         (
             &["ledger", "forget", "--help"],
-            &["RESCORE_LEDGER_SOME_NAME", "--users", "--all", "run"],
+            &["RESCORE_LEDGER_SOME_NAME", "<USERS>", "--ledger", "run"],
         ),
         (&["--version"], &[&version]),
     ];

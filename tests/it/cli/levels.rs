@@ -85,7 +85,9 @@ fn a_level_in_no_list_has_no_decision_and_is_counted_and_named() {
     done.exits(1)
         .says("approve 1\n         undecided 6: no level 2, unknown level `3` 2, ")
         .says("unknown level `\\u{1b}[2J` 1")
-        .says("`--retry-failed` with all levels listed decides without a call");
+        .says(
+            "`--retry-failed` with all levels listed, or another pointer, decides without a call",
+        );
     let summary = place.json("summary.json");
     assert_eq!(
         summary["decisions"],
@@ -114,10 +116,7 @@ fn a_level_in_no_list_has_no_decision_and_is_counted_and_named() {
         .done();
     done.exits(1)
         .says("block 4")
-        .says("undecided 2: no level 2")
-        // Where no answer has a level, no list helps.
-        .says("`--retry-failed` with another pointer in `--decide-by` sends the rows again")
-        .silent_about("with all levels listed");
+        .says("undecided 2: no level 2");
     assert_eq!(server.calls(), calls);
 }
 
@@ -160,22 +159,19 @@ fn jsonl_has_null_where_there_is_no_decision() {
 }
 
 #[test]
-fn an_answer_in_the_ledger_without_the_level_is_sent_again_and_one_with_it_is_not() {
+fn a_level_that_nobody_asked_for_before_costs_no_call() {
     let server = Server::start(level_as_named);
     let place = Place::with("users.csv", users::named(["0", "1", "2"]));
     let run = |output| place.run(&server, ["users.csv", "--ledger", "a.ledger", "-o", output]);
     run("1.csv").done().exits(0);
     assert_eq!(server.calls(), 3);
-    run("2.csv").args(BY_LEVEL).done().exits(0);
-    assert_eq!(server.calls(), 6);
-    run("3.csv")
+    run("2.csv")
         .args(BY_LEVEL)
         .done()
         .exits(0)
         .says("3 rows already paid for");
-    run("4.csv").done().exits(0);
-    assert_eq!(server.calls(), 6);
-    assert!(place.text("3.csv").contains(",t,9,review\n"));
+    assert_eq!(server.calls(), 3);
+    assert!(place.text("2.csv").contains(",t,9,review\n"));
 }
 
 #[test]
@@ -266,7 +262,6 @@ fn a_run_whose_answers_all_lack_the_level_stops_after_a_hundred_and_keeps_them()
     let summary = place.json("summary.json");
     assert_eq!(summary["stopped"], "no_decisions");
     assert_eq!(summary["rows"]["written"], calls);
-    assert_eq!(summary["ledger"]["answers"], calls);
 
     // The user insists: the kept answers are used, and there is only the warning.
     let done = run("level=/wrong/pointer")
@@ -283,7 +278,7 @@ fn a_level_that_one_of_the_first_answers_has_does_not_stop_the_run() {
     let mut names = ["absent"; 150];
     names[40] = "low";
     let place = Place::with("users.csv", users::named(names));
-    let done = place.run(&server, "users.csv -o scored.csv --no-dedupe");
+    let done = place.run(&server, "users.csv -o scored.csv");
     done.args(BY_LEVEL).done().exits(1);
     assert_eq!(server.calls(), 150);
 }

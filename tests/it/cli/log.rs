@@ -69,7 +69,7 @@ fn a_log_tells_a_run_from_its_settings_to_its_end() {
     );
     assert_eq!(
         (&start["output"], &start["ledger"]),
-        (&"scored.csv".into(), &"scored.csv.ledger".into())
+        (&"scored.csv".into(), &"rescore.ledger".into())
     );
     assert_eq!(
         (&start["concurrency"], &start["price"]),
@@ -158,7 +158,8 @@ fn the_next_run_adds_to_the_log_and_calls_are_logged_only_at_debug() {
     run(&place, &server).done().exits(0);
     let first = place.text("n.log");
     let again = run_at("info", &place, &server);
-    again.env("RESCORE_LOG_LEVEL", "error").done().exits(0);
+    let again = again.arg("--fresh").env("RESCORE_LOG_LEVEL", "error");
+    again.done().exits(0);
     let both = place.text("n.log");
     let second = lines(both.strip_prefix(&first).unwrap());
     assert_eq!(second[0]["event"], "run_started");
@@ -257,7 +258,7 @@ fn a_log_is_never_added_to_another_file() {
         &["--log", "scored.csv"][..],
         &["--log", "scored.rejects.csv"],
         &["--log", "scored.csv.partial"],
-        &["--log", "scored.csv.ledger"],
+        &["--log", "rescore.ledger"],
         &["--log", "x", "--summary", "x"],
         &["--log", "x", "--metrics", "x"],
         &["--log", "x", "--report", "x"],

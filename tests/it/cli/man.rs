@@ -7,12 +7,13 @@ use std::process::Command;
 use crate::support::process::Place;
 
 /// The names of all pages.
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 14] = [
     "rescore-check.1",
     "rescore-completions.1",
     "rescore-config.1",
     "rescore-decide.1",
     "rescore-ledger-forget.1",
+    "rescore-ledger-init.1",
     "rescore-ledger-prune.1",
     "rescore-ledger-stats.1",
     "rescore-ledger.1",
@@ -27,7 +28,7 @@ const PAGES: [&str; 13] = [
 fn pages() -> Place {
     let place = Place::new();
     let done = place.rescore("man share/man1").done();
-    done.exits(0).says("wrote 13 manual pages to share/man1");
+    done.exits(0).says("wrote 14 manual pages to share/man1");
     done.check(done.stdout.is_empty(), "nothing on standard output");
     place
 }

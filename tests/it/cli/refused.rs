@@ -141,7 +141,10 @@ fn a_file_whose_name_says_another_format_is_refused() {
 fn a_device_cannot_be_a_ledger() {
     CommandLine::new().refuses_typed(
         "--ledger /dev/null",
-        &["error: `/dev/null` cannot be a ledger: it is not a regular file\n\nhint: name a file\n"],
+        &[
+            "error: cannot write the ledger `/dev/null`: it is not a regular file\n",
+            "`--ledger FILE`, or keep no answers with `--no-ledger`",
+        ],
     );
 }
 

@@ -66,7 +66,11 @@ fn the_samples_get_all_decisions_and_come_back_unchanged_but_for_them() {
             .says("200 rows")
             .says("6 rows reused the answer of an identical row")
             .says("194 billed by the stand-in");
-        assert_eq!(place.names(), [name], "no partial file and no rejects");
+        assert_eq!(
+            place.names(),
+            ["rescore-sandbox.ledger", name],
+            "no partial file and no rejects"
+        );
         let scored = place.text(name);
         let (left, verdicts) = taken_apart(&scored);
         assert_eq!(left, fs::read_to_string(sample(name)).unwrap());
@@ -97,7 +101,7 @@ fn the_messy_sample_shows_what_can_be_wrong_with_a_row() {
         .says("sandbox");
     assert_eq!(
         place.names(),
-        ["scored.csv", "scored.csv.ledger", "scored.rejects.csv"]
+        ["rescore-sandbox.ledger", "scored.csv", "scored.rejects.csv"]
     );
     let rejects = place.read("scored.rejects.csv");
     let mut reasons = BTreeMap::new();

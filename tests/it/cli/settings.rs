@@ -111,7 +111,7 @@ fn the_key_comes_from_a_file_then_the_variable_then_systemd() {
     let directory = credentials.path("").into_os_string();
     let file = credentials.path("key.txt").into_os_string();
     let typed = || {
-        line.typed("--overwrite")
+        line.typed("--overwrite --no-ledger")
             .env("CREDENTIALS_DIRECTORY", directory.clone())
     };
     let used = |program: Program<'_>, key: &str| {

@@ -216,7 +216,7 @@ fn only_commands_that_take_a_settings_file_look_for_one() {
     };
     run(&["completions", "bash"], "xdg").exits(0);
     let stats = run(&["ledger", "stats", "none.ledger"], "xdg");
-    stats.exits(2).says("cannot open the ledger");
+    stats.exits(2).says("there is no ledger `none.ledger`");
     run(&["config"], "xdg")
         .exits(2)
         .says("unknown setting `rat`");

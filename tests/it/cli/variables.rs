@@ -180,8 +180,8 @@ fn every_setting_can_be_given_by_its_variable() {
         "key.txt",
         "moved.csv",
         "people",
+        "rescore.ledger",
         "scored.csv",
-        "scored.csv.ledger",
         "summary.json",
     ];
     assert_eq!(typed.names(), names);
@@ -241,7 +241,10 @@ fn an_argument_wins_over_its_variable() {
         .env("RESCORE_MAP", "name=email\nip=nowhere")
         .done();
     done.exits(0).says("up to 2 calls at a time, at most 500/s");
-    assert_eq!(line.place.names(), ["scored.csv", "users.csv"]);
+    assert_eq!(
+        line.place.names(),
+        ["rescore.ledger", "scored.csv", "users.csv"]
+    );
     assert_eq!(line.place.text("scored.csv"), users::scored(&users::csv(3)));
     // Without the arguments, the variables count.
     let done = line

@@ -50,6 +50,7 @@ fn the_summary_counts_what_the_server_saw() {
     assert_eq!(decisions, 19);
     let expected = serde_json::json!({
         "sent": calls,
+        "sent_before": 0,
         "answered": 19,
         "retries": 3,
         "throttled": 1,
@@ -80,6 +81,7 @@ fn the_summary_counts_what_the_server_saw() {
     assert_snapshot!(shown(&done, &server), @r"
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: a new ledger, `rescore.ledger`: nothing is paid for yet
     MOMENT rescore: paused: the service asked for 1 s
     rescore: 20 rows in TIME, SPEED rows/s
              approve 4, review 7, block 8
@@ -88,7 +90,7 @@ fn the_summary_counts_what_the_server_saw() {
              the service throttled 1 call (4.2 % of all); paused for TIME in total
              1 row may have been billed twice: sent again because no answer came
              wrote scored.csv
-             scored.csv.ledger has 19 paid answers; `--retry-failed` sends only the rows without a verdict
+             the paid answers are kept in rescore.ledger; `--retry-failed` sends only the rows without a verdict
     ");
 }
 
@@ -107,12 +109,13 @@ fn a_stopped_run_has_a_summary_too() {
     assert_snapshot!(shown(&done, &server), @r"
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: a new ledger, `rescore.ledger`: nothing is paid for yet
     MOMENT rescore: the service refuses the run: stopping
     rescore: stopped early (refused by the service): 3 rows in TIME, SPEED rows/s
              approve 2, block 1
              4 calls; latency p50 TIME, p95 TIME, p99 TIME
              scored.csv.partial has the 3 finished rows; unfinished rows are not in it
-             scored.csv.ledger has 3 paid answers; the same command continues from there
+             the paid answers are kept in rescore.ledger; the same command continues from there
     error: the service does not accept the API key
       the service said: 401 Unauthorized: `the server's own words`
 
@@ -239,7 +242,7 @@ fn quiet_is_quiet_except_for_errors() {
     done.exits(0);
     done.check(done.stderr.is_empty(), "nothing on standard error");
     let server = Server::start(|_| status(401));
-    let done = place.score(&server, "-q --overwrite");
+    let done = place.score(&server, "-q --overwrite --no-ledger");
     done.exits(4)
         .says("error: the service does not accept the API key");
     done.check(done.stderr.starts_with("error: "), "nothing but the error");
@@ -339,7 +342,7 @@ fn what_rate_limit_headers_ask_for_is_shown_while_it_holds_and_so_is_that_they_w
     // At most one call a second, until the headers have twice said that more is left than there can be.
     let score = |most| place.score(&server, ["--max-calls", most, "--summary", "summary.json"]);
     score("3")
-        .exits(3)
+        .exits(5)
         .says("\n         the service's headers ask for about 1.00/s\n");
     assert_eq!(
         place.json("summary.json")["headers"],

@@ -154,11 +154,12 @@ fn a_summary_leaves_out_what_did_not_occur() {
     assert_snapshot!(shown(&done, &approving), @r"
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: a new ledger, `kept.ledger`: nothing is paid for yet
     rescore: 9 rows in TIME, SPEED rows/s
              approve 9
              9 calls; latency p50 TIME, p95 TIME, p99 TIME
              wrote scored.csv
-             the answers are kept in kept.ledger
+             the paid answers are kept in kept.ledger
     ");
     // Everything is known.
     let done = place
@@ -171,11 +172,12 @@ fn a_summary_leaves_out_what_did_not_occur() {
     assert_snapshot!(shown(&done, &approving), @r"
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: the ledger `kept.ledger` has 9 answers for this run
     rescore: 9 rows in TIME, SPEED rows/s
              approve 9
              9 rows already paid for, taken from the ledger
              wrote again.csv
-             the answers are kept in kept.ledger
+             the paid answers are kept in kept.ledger
     ");
 }
 
@@ -186,22 +188,27 @@ fn answers_of_the_stand_in_are_never_called_paid() {
         let arguments = "run users.csv -o scored.csv --sandbox";
         let program = place.rescore(arguments).args(flags);
         let done = program.done();
-        done.silent_about("paid");
+        for paid in ["paid answer", "already paid", "are paid"] {
+            done.silent_about(paid);
+        }
         done
     };
     run(&["--max-calls", "10"])
-        .exits(3)
-        .says("scored.csv.ledger has 10 answers; the same command continues from there");
-    run(&["--max-calls", "5"])
-        .exits(3)
-        .says(": it has 10 answers (`--fresh` sends every row again)");
+        .exits(5)
+        .says("the answers are kept in rescore-sandbox.ledger; once `--max-calls` is raised, the same command continues");
+    run(&["--max-calls", "15"])
+        .exits(5)
+        .says("`rescore-sandbox.ledger` has 10 answers for this run");
     run(&["--fresh", "--max-calls", "5"])
-        .exits(3)
-        .says("starting over: the 15 answers of the run of ");
-    run(&[]).exits(0);
+        .exits(5)
+        .says("5 calls");
+    let done = run(&["--price", "0.004"]);
+    done.exits(0).says("rows taken from the ledger");
+    run(&[]).exits(2).says("and its rows are scored");
     let stream = "run users.csv --sandbox --max-calls 5";
     let done = place.rescore(stream).done();
-    done.exits(3).silent_about("paid");
+    done.exits(0)
+        .says("the answers are kept in rescore-sandbox.ledger");
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn a_value_that_misses_its_aim_is_bold() {
         &[
             (&lines::CSV_SHARE, &[0.919], ""),
             (&lines::JSONL_SHARE, &[0.85], ""),
-            (&lines::OWN_WRITTEN, &[11_600.0], ""),
+            (&lines::LEDGER_WRITTEN, &[11_600.0], ""),
             (&lines::STARTUP, &[50.0], ""),
             (&lines::RATE, &[100.5], ""),
             (&lines::CSV_SPEED, &[1.0], ""),

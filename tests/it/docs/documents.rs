@@ -20,8 +20,8 @@ pub(crate) fn documents() -> Vec<(String, String)> {
     for entry in fs::read_dir(root().join("docs")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
-        // Beside them is the schema, which is for programs. The other one describes a ledger on a server, which comes back.
-        if path.is_file() && name != "many-machines.md" {
+        // Beside them is the schema, which is for programs.
+        if path.is_file() {
             names.push(format!("docs/{name}"));
         }
     }

@@ -146,13 +146,21 @@ fn program(place: &Place, text: &str) {
 }
 
 #[test]
-fn the_script_for_cron_starts_again_only_if_that_can_help() {
+fn the_script_for_cron_and_the_unit_start_again_only_if_that_can_help() {
+    let unit = document("samples/systemd/rescore-nightly.service");
+    let prevent = |line: &str| Some(line.strip_prefix("RestartPreventExitStatus=")?.to_owned());
+    let prevented = unit.lines().find_map(prevent).unwrap();
+    let prevented: Vec<i32> = prevented
+        .split(' ')
+        .map(|code| code.parse().unwrap())
+        .collect();
     for (code, starts, words) in [
         (0, 1, ""),
         (1, 1, "no verdict"),
         (2, 1, "settings or the input"),
         (3, 3, "stopped early, and gave up after 3 starts"),
         (4, 1, "refuses"),
+        (5, 1, "a limit of yours"),
         (70, 1, "bug"),
         (75, 3, "another run holds"),
         (124, 1, "time limit"),
@@ -162,6 +170,9 @@ fn the_script_for_cron_starts_again_only_if_that_can_help() {
         (143, 1, "interrupted"),
         (99, 1, "unknown"),
     ] {
+        if (1..=75).contains(&code) {
+            assert_eq!(prevented.contains(&code), starts == 1, "{code}");
+        }
         let place = Place::new();
         program(&place, &format!("echo start >> starts; exit {code}"));
         let output = cron(&place);

@@ -250,7 +250,7 @@ fn users_of_a_file_in_another_encoding_are_forgotten() {
     let csv = b"name,email,ip,user_agent\nJ\xfcrgen,a@x.org,::1,u\n";
     let (place, done) = score(csv, "latin1", &server, &["--ledger", "l"]);
     done.exits(0);
-    let forget = "ledger forget l --users users.csv";
+    let forget = "ledger forget users.csv --ledger l";
     place
         .rescore(forget)
         .done()

@@ -303,7 +303,12 @@ fn a_third_night_with_keep_is_refused_and_error_refuses_objects_too() {
     assert_eq!(server.calls(), calls);
     assert_eq!(
         place.names(),
-        ["scored.jsonl", "second.jsonl", "users.jsonl"]
+        [
+            "rescore.ledger",
+            "scored.jsonl",
+            "second.jsonl",
+            "users.jsonl"
+        ]
     );
     // The names of our own new columns are known without reading the file.
     let args = [

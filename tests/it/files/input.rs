@@ -46,7 +46,7 @@ fn an_empty_csv_is_a_finished_run_of_no_rows() {
                 .exits(0)
                 .says("warning: users.csv has no rows");
             assert_eq!(place.text("scored.csv"), empty);
-            assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+            assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
         }
     }
     assert_eq!(server.calls(), 0);
@@ -74,7 +74,7 @@ fn a_header_alone_gives_a_header_alone() {
         place.score(&server, "").exits(0);
         let expected = format!("name,email,ip,user_agent{}{end}", users::COLUMNS);
         assert_eq!(place.text("scored.csv"), expected);
-        assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+        assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
     }
     assert_eq!(server.calls(), 0);
 }

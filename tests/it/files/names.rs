@@ -52,7 +52,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
         .says("name\\u{1b}]0;owned\\u{7}")
         .says(&format!("`key{SHOWN}`; `chmod 600` prevents that\n"))
         .says(&format!("wrote out.csv{SHOWN}\n"))
-        .says(&format!("ledger{SHOWN} has the paid answers;"));
+        .says(&format!("answers are kept in ledger{SHOWN};"));
     clean("standard error", &done.stderr);
 
     // For programs the same names are JSON strings with the real name.
@@ -74,7 +74,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
     for (arguments, name) in [
         (&["stats"][..], "ledger"),
         (&["prune", "--older-than", "1d"], "ledger"),
-        (&["forget", "--all"], "ledger"),
+        (&["forget", "-", "--ledger"], "ledger"),
         (&["stats"], "no-such-ledger"),
     ] {
         let program = place.rescore("ledger").args(arguments);

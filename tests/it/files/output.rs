@@ -9,10 +9,10 @@ use crate::support::server::{Server, good, status};
 use crate::support::users;
 
 #[test]
-fn nothing_but_the_output_is_left_behind() {
+fn nothing_but_the_output_and_the_ledger_is_left_behind() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     place.score(&server, "").exits(0);
-    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
     assert_eq!(place.text("users.csv"), users::csv(3));
 }
 
@@ -76,7 +76,7 @@ fn a_run_that_fails_leaves_the_old_output_as_it_was() {
     let server = Server::start(|_| status(401));
     place.score(&server, "--overwrite").exits(4);
     assert_eq!(place.text("scored.csv"), "precious");
-    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
 }
 
 #[test]
@@ -288,9 +288,9 @@ fn an_output_named_gz_or_zst_is_compressed() {
 fn a_disk_that_fills_up_keeps_whole_rows_and_says_so() {
     let csv = users::csv(2_000);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    place.write("limited.sh", "trap '' XFSZ\nulimit -f 40\nexec \"$@\"\n");
+    place.write("limited.sh", "trap '' XFSZ\nulimit -f 160\nexec \"$@\"\n");
     let done = place
-        .run(&server, "users.csv -o scored.csv --no-ledger --no-dedupe")
+        .run(&server, "users.csv -o scored.csv --no-ledger")
         .under(&["sh", "limited.sh"])
         .done();
     done.exits(3)

@@ -1,4 +1,4 @@
-//! What may be overwritten and what may not: a file that somebody may still need, another run's ledger.
+//! What may be overwritten and what may not: a file that somebody may still need.
 
 use std::io::{self, Write};
 use std::os::unix::fs::symlink;
@@ -24,7 +24,7 @@ fn what_was_finished_while_a_run_waited_for_its_input_is_not_replaced() {
     for unfinished in [false, true] {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         if unfinished {
-            place.score(&server, "--max-calls 2").exits(3);
+            place.score(&server, "--max-calls 2").exits(5);
         }
         let (running, mut rows) = waiting(&place, &server);
         place.score(&server, "").exits(0);
@@ -33,7 +33,7 @@ fn what_was_finished_while_a_run_waited_for_its_input_is_not_replaced() {
         running.done().exits(2).says("`scored.csv` already exists");
         assert_eq!(server.calls(), 5);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
-        assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+        assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
     }
 }
 
@@ -42,72 +42,12 @@ fn a_run_whose_rejects_or_changes_are_there_creates_no_ledger() {
     for (name, more) in [("scored.rejects.csv", ""), ("c.csv", "--changes c.csv")] {
         let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
         place.write(name, "somebody's");
-        for ledger in ["", "--ledger new"] {
-            let run = place.run(&server, "users.csv -o scored.csv");
-            let done = run.args(more).args(ledger).done();
-            done.exits(2).says(&format!("`{name}` already exists"));
-            assert_eq!(place.names(), [name, "users.csv"]);
-        }
+        let run = place.run(&server, "users.csv -o scored.csv");
+        let done = run.args(more).done();
+        done.exits(2).says(&format!("`{name}` already exists"));
+        assert_eq!(place.names(), [name, "users.csv"]);
         assert_eq!(server.calls(), 0);
     }
-}
-
-#[test]
-fn a_runs_own_ledger_is_used_by_no_other_run_and_a_shared_ledger_is_never_removed() {
-    let csv = users::csv(9);
-    for args in [&[][..], &["--fresh"], &["--overwrite"]] {
-        let (place, server) = (Place::with("users.csv", &csv), Server::good());
-        let run = |output, more: &[&str]| {
-            let program = place.run(&server, ["users.csv", "-o", output]);
-            let args = more.iter().chain(args);
-            program.args(args).done()
-        };
-        place.score(&server, "--max-calls 4").exits(3);
-        let own = place.read("scored.csv.ledger");
-        run("other.csv", &["--ledger", "scored.csv.ledger"])
-            .exits(2)
-            .says("`scored.csv.ledger` is the ledger of the run to one output");
-        assert!(place.read("scored.csv.ledger") == own);
-
-        let shared = ["--ledger", "third.csv.ledger"];
-        run("second.csv", &shared).exits(0);
-        let ledger = place.read("third.csv.ledger");
-        run("third.csv", &[])
-            .exits(2)
-            .says("`third.csv.ledger` is a shared ledger, and this run would remove it")
-            .says("use it with `--ledger third.csv.ledger`");
-        assert!(place.read("third.csv.ledger") == ledger);
-        assert_eq!(server.calls(), 4 + 9);
-        run("third.csv", &shared).exits(0);
-        let expected = [
-            "scored.csv.ledger",
-            "scored.csv.partial",
-            "second.csv",
-            "third.csv",
-            "third.csv.ledger",
-            "users.csv",
-        ];
-        assert_eq!(place.names(), expected);
-    }
-}
-
-#[test]
-fn another_run_is_refused_a_ledger_in_use_and_costs_its_owner_nothing() {
-    let csv = users::csv(20);
-    let (server, release) = Server::holding(8);
-    let place = Place::with("users.csv", &csv);
-    let owner = place.run(&server, "users.csv -o scored.csv -c 4");
-    let owner = owner.start();
-    server.wait_for_calls(12);
-    place
-        .run(&server, "users.csv -o other.csv --ledger scored.csv.ledger")
-        .done()
-        .exits(2)
-        .says("is the ledger of the run to one output");
-    drop(release);
-    owner.done().exits(0);
-    assert_eq!(server.calls(), 20);
-    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
 }
 
 /// A finished run of which two rows have no verdict yet, with output, rejects and ledger.
@@ -119,8 +59,8 @@ fn unfinished(csv: &str) -> (Place, Server) {
     });
     place.score(&server, "").exits(1);
     let left = [
+        "rescore.ledger",
         "scored.csv",
-        "scored.csv.ledger",
         "scored.rejects.csv",
         "users.csv",
     ];
@@ -135,14 +75,14 @@ fn what_somebody_changed_since_the_run_left_it_is_not_replaced() {
         let (place, server) = unfinished(&csv);
         let fixed = place.text(name) + "by hand\n";
         place.write(name, &fixed);
-        let ledger = place.read("scored.csv.ledger");
+        let ledger = place.read("rescore.ledger");
         place
             .score(&server, "--retry-failed")
             .exits(2)
             .says(&format!("`{name}` has changed since"))
             .says("--overwrite");
         assert_eq!(place.text(name), fixed);
-        assert!(place.read("scored.csv.ledger") == ledger);
+        assert!(place.read("rescore.ledger") == ledger);
         assert_eq!(server.calls(), 10);
         let both = "--retry-failed --overwrite";
         place.score(&server, both).exits(0);
@@ -157,7 +97,7 @@ fn what_somebody_changed_since_the_run_left_it_is_not_replaced() {
 fn what_the_run_never_wrote_is_not_replaced() {
     let csv = users::csv(10);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    place.score(&server, "--max-calls 4").exits(3);
+    place.score(&server, "--max-calls 4").exits(5);
     place.write("scored.csv", "precious");
     let foreign = "`scored.csv` is not from the unfinished run";
     place.score(&server, "").exits(2).says(foreign);

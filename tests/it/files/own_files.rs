@@ -10,14 +10,15 @@ use crate::support::server::Server;
 use crate::support::users;
 
 /// Every file that a run of `users.csv` to `scored.csv` creates for itself, beside the output.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "scored.csv.partial",
     "scored.rejects.csv.partial",
     "changes.csv.partial",
-    "scored.csv.ledger",
-    "scored.csv.ledger-lock",
-    "scored.csv.ledger-wal",
-    "scored.csv.ledger-shm",
+    "scored.csv.lock",
+    "rescore.ledger",
+    "rescore.ledger-wal",
+    "rescore.ledger-shm",
+    "rescore.ledger-journal",
 ];
 
 /// Each way to put something at a path that leads elsewhere, and the name of that in the message.
@@ -80,7 +81,7 @@ fn a_link_that_was_put_there_while_a_run_was_interrupted_is_not_followed() {
     for name in NAMES {
         let (place, server) = (Place::with("users.csv", users::csv(5)), Server::good());
         let args = "--max-calls 2 --changes changes.csv";
-        place.score(&server, args).exits(3);
+        place.score(&server, args).exits(5);
         place.write("victim", "precious");
         let _ = fs::remove_file(place.path(name));
         symlink("victim", place.path(name)).unwrap();
@@ -93,7 +94,7 @@ fn a_link_that_was_put_there_while_a_run_was_interrupted_is_not_followed() {
             ("precious", 2)
         );
         fs::remove_file(place.path(name)).unwrap();
-        if name != "scored.csv.ledger" {
+        if name != "rescore.ledger" {
             place.score(&server, CHANGES).exits(0);
             assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
         }
@@ -103,17 +104,17 @@ fn a_link_that_was_put_there_while_a_run_was_interrupted_is_not_followed() {
 #[test]
 fn a_file_that_is_not_a_lock_of_ours_is_not_emptied() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
-    place.write("scored.csv.ledger-lock", "my notes");
+    place.write("scored.csv.lock", "my notes");
     let done = place.score(&server, "--overwrite");
     done.exits(2)
-        .says("`scored.csv.ledger-lock`")
+        .says("`scored.csv.lock`")
         .says("does not come from rescore")
         .says("move it away");
-    assert_eq!(place.text("scored.csv.ledger-lock"), "my notes");
+    assert_eq!(place.text("scored.csv.lock"), "my notes");
     // A file that a killed run left there is ours.
-    place.write("scored.csv.ledger-lock", "process 4194304");
+    place.write("scored.csv.lock", "process 4194304");
     place.score(&server, "").exits(0);
-    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
 }
 
 #[test]
@@ -221,7 +222,7 @@ fn a_run_that_replaces_a_read_only_output_can_be_stopped_and_continued() {
     place.write("scored.csv", "old");
     set_mode(&place, "scored.csv", 0o444);
     let stopped = place.score(&server, "--overwrite --max-calls 2");
-    stopped.exits(3);
+    stopped.exits(5);
     assert_eq!(mode(&place, "scored.csv.partial"), 0o644);
     place.score(&server, "--overwrite").exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
@@ -295,12 +296,12 @@ fn a_report_whose_name_is_taken_during_a_run_is_where_the_warning_says() {
 #[test]
 fn an_empty_file_that_becomes_a_ledger_is_no_longer_readable_by_everybody() {
     let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
-    for (before, after) in [(0o644, 0o640), (0o666, 0o660), (0o600, 0o600)] {
+    for before in [0o644, 0o666, 0o600] {
         place.write("answers.ledger", "");
         set_mode(&place, "answers.ledger", before);
         let options = "--ledger answers.ledger --overwrite";
         place.score(&server, options).exits(0);
-        assert_eq!(mode(&place, "answers.ledger"), after, "{before:o}");
+        assert_eq!(mode(&place, "answers.ledger"), 0o600, "{before:o}");
         // Nobody changes the rights of a ledger.
         set_mode(&place, "answers.ledger", 0o644);
         place.score(&server, options).exits(0);
@@ -355,7 +356,7 @@ fn in_a_directory_that_cannot_be_read_the_output_is_complete_and_there_is_a_warn
         .says("wrote drop/scored.csv")
         .says("warning: `drop` cannot be synced: the files in it are complete");
     assert_eq!(place.text("drop/scored.csv"), users::scored(&users::csv(3)));
-    assert_eq!(fs::read_dir(place.path("drop")).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(place.path("drop")).unwrap().count(), 2);
 }
 
 #[test]
@@ -402,9 +403,8 @@ fn no_two_files_of_a_run_are_the_same_file_under_two_names() {
         (&["--changes", "key.txt"], "the API key"),
         (&["--ledger", "key.txt"], "the API key"),
         (&["--ledger", "x", "--summary", "x-wal"], "the ledger"),
-        (&["--ledger", "x", "--changes", "x-lock"], "the ledger"),
-        (&["--summary", "scored.csv.ledger-shm"], "the ledger"),
-        (&["--summary", "scored.csv.ledger-lock"], "the ledger"),
+        (&["--summary", "rescore.ledger-shm"], "the ledger"),
+        (&["--summary", "scored.csv.lock"], "the output's lock"),
         (&["--summary", "scored.rejects.csv.partial"], "the rejects"),
     ] {
         let place = Place::with("users.csv", &csv);

@@ -119,7 +119,7 @@ fn a_run_that_was_stopped_and_a_retry_put_it_in_the_same_place() {
         _ => good(request),
     });
     let place = Place::with("users.csv", &csv);
-    run(&place, &server, &["--max-calls", "3", "-c", "1"]).exits(3);
+    run(&place, &server, &["--max-calls", "3", "-c", "1"]).exits(5);
     run(&place, &server, &[]).exits(1);
     assert_eq!(place.text("scored.csv"), with_reasons("refused"));
     assert_eq!(server.calls(), 4);

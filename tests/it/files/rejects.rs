@@ -17,7 +17,7 @@ fn rejects_go_where_they_are_asked_to_and_are_absent_when_there_are_none() {
         .says("bad.csv");
     assert_eq!(
         place.names(),
-        ["bad.csv", "scored.csv", "scored.csv.ledger", "users.csv"]
+        ["bad.csv", "rescore.ledger", "scored.csv", "users.csv"]
     );
     let expected = "reject_row,reject_reason,reject_message,id,name,email,ip,user_agent\n\
         2,missing_name,line 3: no name,9,,u@x.org,::1,u\n";
@@ -28,7 +28,7 @@ fn rejects_go_where_they_are_asked_to_and_are_absent_when_there_are_none() {
     place
         .score(&server, "--rejects bad.csv --overwrite")
         .exits(0);
-    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
 }
 
 #[test]
@@ -55,7 +55,10 @@ fn a_device_that_takes_the_rejects_is_not_removed() {
     // As root, removing a device would break the whole machine.
     symlink("/dev/null", place.path("null")).unwrap();
     place.score(&server, "--rejects null").exits(0);
-    assert_eq!(place.names(), ["null", "scored.csv", "users.csv"]);
+    assert_eq!(
+        place.names(),
+        ["null", "rescore.ledger", "scored.csv", "users.csv"]
+    );
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn standard_output_has_the_data_alone() {
         let done = program.done();
         done.exits(0).says("3 rows");
         assert_eq!(done.printed(), users::scored(&csv));
-        assert_eq!(place.names(), ["users.csv"]);
+        assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
     }
     let place = Place::new();
     let done = place
@@ -183,7 +183,10 @@ fn only_input_and_output_can_be_streams() {
         );
     }
     place.score(&server, "--summary ./-").exits(0);
-    assert_eq!(place.names(), ["-", "scored.csv", "users.csv"]);
+    assert_eq!(
+        place.names(),
+        ["-", "rescore.ledger", "scored.csv", "users.csv"]
+    );
 }
 
 #[test]

@@ -1,181 +1,180 @@
-//! Rows that are sent again although they were answered: a different request, an answer too old, a run that starts over.
+//! Rows that are sent again although they were answered: another request or account, an answer too old, a run that asks for
+//! all again. No paid answer is lost by that.
+
+use std::fs;
 
 use super::resume::stopped;
 use crate::support::ledger_file;
-use crate::support::process::{Place, Program};
-use crate::support::server::{Server, ok};
+use crate::support::process::{KEY, Place};
+use crate::support::server::{Server, ok, status};
 use crate::support::users;
 
 #[test]
-fn a_different_request_account_or_address_is_asked_again() {
+fn a_different_request_account_or_address_is_asked_again_and_every_answer_stays() {
     let csv = users::csv(6);
-    for args in [
-        &["--advanced"][..],
-        &["--vpn-check"],
-        &["--service-id", "another"],
+    let server = Server::good();
+    let (url, v2) = (server.url(), format!("{}/v2", server.url()));
+    for options in [
+        &["--vpn-check"][..],
+        &["--advanced"],
         &["--set", "phone=+4915112345678"],
+        &["--base-url", &v2],
+        &["--service-id", "another"],
     ] {
-        let (place, server) = (Place::with("users.csv", &csv), Server::good());
-        stopped(&place, &server, 4);
-        let other = args.iter().fold(
-            place.rescore(["run", "--base-url", &server.url(), "--rate", "unlimited"]),
-            Program::arg,
-        );
-        let is_other_account = args[0] == "--service-id";
-        let other = if is_other_account {
-            other
-        } else {
-            other.args("--service-id test")
+        let place = Place::with("users.csv", &csv);
+        let run = |options: &[&str], more: &str| {
+            let program = place.rescore("run users.csv -o scored.csv --overwrite");
+            let program = program.env("RESCORE_BASE_URL", &url).args(options);
+            let program = program.env("RESCORE_SERVICE_ID", "test").args(more);
+            let before = server.calls();
+            let done = program.env("RESCORE_API_KEY", KEY).done();
+            (done, server.calls() - before)
         };
-        let other = other.env("RESCORE_API_KEY", "test-key");
-        let other = other.args("users.csv -o scored.csv").done();
-        other.exits(0).silent_about("taken from the ledger");
-        assert_eq!(server.calls(), 4 + 6, "{args:?}");
+        assert_eq!(run(&[], "--max-calls 4").1, 4);
+        // A mistyped address or id is seen before it costs anything.
+        let (done, calls) = run(options, "");
+        done.exits(0).silent_about("taken from the ledger");
+        let is_account = v2 == *options.last().unwrap() || options[0] == "--service-id";
+        if is_account {
+            done.says("has no answers of this address and service id, only of others at http://");
+        }
+        assert_eq!(calls, 6, "{options:?}");
+        assert_eq!(run(&[], "").1, 2, "{options:?}");
+        let (done, calls) = run(options, "");
+        done.exits(0).silent_about("only of others");
+        assert_eq!(calls, 0, "{options:?}");
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
-        let stays = place.path("scored.csv.ledger").exists();
-        assert_eq!(stays, is_other_account, "{args:?}");
     }
-    let (place, server, elsewhere) = (
-        Place::with("users.csv", &csv),
+}
+
+#[test]
+fn an_address_without_an_answer_is_not_named_among_those_that_have_some() {
+    let place = Place::with("users.csv", users::csv(3));
+    let (refusing, first, second) = (
+        Server::start(|_| status(401)),
         Server::good(),
         Server::good(),
     );
-    stopped(&place, &server, 4);
-    place.score(&elsewhere, "").exits(0);
-    assert_eq!((server.calls(), elsewhere.calls()), (4, 6));
-}
-
-#[test]
-fn another_account_or_address_keeps_the_answers_of_the_first() {
-    let csv = users::csv(6);
-    let (place, server, elsewhere) = (
-        Place::with("users.csv", &csv),
-        Server::good(),
-        Server::good(),
-    );
-    stopped(&place, &server, 4);
-    stopped(&place, &elsewhere, 2);
-    place
-        .score(&server, "")
+    let score = |server: &Server, output| {
+        let done = place.run(server, ["users.csv", "-o", output]).done();
+        done.silent_about(&refusing.url());
+        done
+    };
+    place.run(&refusing, "users.csv -o a.csv").done().exits(4);
+    score(&first, "b.csv").exits(0);
+    // Only one account has answers, so that none need be named.
+    let checked = place.rescore("check users.csv").done();
+    checked.exits(0).silent_about(&refusing.url());
+    let options = "--base-url https://other.example.com --service-id test";
+    let checked = place.rescore("check users.csv").args(options).done();
+    checked
         .exits(0)
-        .says("4 answers are paid for");
-    assert_eq!((server.calls(), elsewhere.calls()), (6, 2));
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+        .says(&first.url())
+        .silent_about(&refusing.url());
+    let done = score(&second, "c.csv");
+    done.exits(0).says("only of others at").says(&first.url());
 }
 
 #[test]
-fn starting_over_says_what_it_throws_away() {
-    let csv = users::csv(9);
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    stopped(&place, &server, 4);
-    place
-        .score(&server, "--fresh")
-        .exits(0)
-        .says("warning: starting over: the 4 paid answers of the run of ")
-        .says("are discarded")
-        .silent_about("continuing");
-    assert_eq!(server.calls(), 4 + 9);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+fn made_up_answers_have_a_ledger_of_their_own() {
+    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
+    let sandbox = || place.rescore("run users.csv -o scored.csv --sandbox --overwrite");
+    sandbox().done().exits(0);
+    let names = ["rescore-sandbox.ledger", "scored.csv", "users.csv"];
+    assert_eq!(place.names(), names);
+    place.score(&server, "--overwrite").exits(0);
+    assert_eq!(server.calls(), 9);
+    sandbox().done().exits(0).says("9 rows");
+    place.score(&server, "--overwrite").exits(0);
+    assert_eq!(server.calls(), 9);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(9)));
 }
 
 #[test]
-fn on_a_shared_ledger_fresh_asks_all_and_the_new_answers_take_the_old_ones_place() {
-    let csv = users::csv(5);
-    let place = Place::with("users.csv", &csv);
+fn fresh_asks_all_and_its_answers_are_the_ones_that_later_runs_use() {
+    let place = Place::with("users.csv", users::csv(5));
     let server = Server::start(|request| {
-        let body = format!(
-            r#"{{"transaction_id":"t-{}","summary":{{"risk_score":1}}}}"#,
-            request.nth
-        );
+        let nth = request.nth;
+        let body = format!(r#"{{"transaction_id":"t-{nth}","summary":{{"risk_score":1}}}}"#);
         ok(&body)
     });
-    let run = |more: &[&str]| {
-        let args = "users.csv -o scored.csv -c 1 --overwrite";
-        let program = place.run(&server, args).args("--ledger answers.ledger");
-        let program = program.args(more);
-        program.done().exits(0);
-        (server.calls(), place.text("scored.csv").contains(",t-6,"))
+    let run = |more: &str| {
+        let args = format!("-c 1 --overwrite {more}");
+        place.score(&server, &*args).exits(0);
+        let scored = place.text("scored.csv");
+        let last = scored.lines().last().unwrap();
+        let last = last.split(',').nth(5).unwrap().to_owned();
+        (server.calls(), last)
     };
-    assert_eq!(run(&[]), (5, false));
-    assert_eq!(run(&["--fresh"]), (10, true));
-    assert_eq!(run(&[]), (10, true));
+    for (more, last) in [
+        ("", 5),
+        ("--fresh", 10),
+        ("", 10),
+        ("--fresh", 15),
+        ("--fresh", 20),
+        ("", 20),
+    ] {
+        assert_eq!(run(more), (last, format!("t-{last}")));
+    }
 }
 
 #[test]
-fn answers_that_are_too_old_are_asked_for_again() {
+fn a_run_that_cannot_start_changes_nothing() {
+    let csv = users::csv(9);
+    for file in ["--summary", "--rejects", "--changes"] {
+        let (place, server) = (Place::with("users.csv", &csv), Server::good());
+        stopped(&place, &server, 4);
+        fs::create_dir(place.path("directory")).unwrap();
+        for cannot in ["no/such/file.csv", "directory"] {
+            let done = place.score(&server, ["--fresh", "--overwrite", file, cannot]);
+            done.exits(2).says(cannot);
+        }
+        place.score(&server, "").exits(0);
+        assert_eq!(server.calls(), 9);
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    }
+}
+
+#[test]
+fn answers_do_not_age_by_themselves_and_those_older_than_a_run_wants_are_asked_for_again() {
+    const DAY: i64 = 86_400_000;
     let csv = users::csv(5);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let run = |age| {
-        let args = [
-            "--ledger",
-            "answers.ledger",
-            "--overwrite",
-            "--max-age",
-            age,
-        ];
-        place.score(&server, args).exits(0);
+    let run = |more: &str| {
+        place
+            .score(&server, &*format!("--overwrite {more}"))
+            .exits(0);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
         server.calls()
     };
-    assert_eq!((run("1d"), run("1d")), (5, 5));
-    assert_eq!(
-        ledger_file::age(&place.path("answers.ledger"), 2 * 86_400_000),
-        5
-    );
-    assert_eq!((run("3d"), run("1d"), run("1d")), (5, 10, 10));
+    let age = |days| ledger_file::age(&place.path("rescore.ledger"), &server, days * DAY);
+    assert_eq!((run("--max-age 1d"), run("--max-age 1d")), (5, 5));
+    assert_eq!(age(2), 5);
+    let [wide, narrow, again] = ["--max-age 3d", "--max-age 1d", "--max-age 1d"].map(run);
+    assert_eq!((wide, narrow, again), (5, 10, 10));
+    // A year later they are used all the same, and how old they are is said.
+    age(365);
+    assert_eq!(run("--summary s.json"), 10);
+    assert_eq!(place.json("s.json")["ledger_answers_aged"], 5);
+    // A clock that was a year ahead has dated them: what is to be asked again is asked once.
+    age(-2 * 365);
+    assert_eq!(run(""), 10);
+    assert_eq!(run("--fresh"), 15);
+    assert_eq!(run(""), 15);
 }
 
 #[test]
-fn further_fields_are_kept_too_and_asked_for_where_they_were_not() {
-    let csv = users::csv(6);
+fn a_stopped_run_keeps_the_age_that_it_started_with() {
+    const HOUR: i64 = 3_600_000;
+    let csv = users::csv(9);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let column = ["--column", "label=/summary/verify_label"];
-    place
-        .score(&server, ["--max-calls", "3", column[0], column[1]])
-        .exits(3);
-    place.score(&server, column).exits(0);
-    assert_eq!(server.calls(), 6);
-    let whole = place.text("scored.csv");
-    assert_eq!(whole.matches(",Legit\n").count(), 6, "{whole}");
-
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    stopped(&place, &server, 3);
-    place.score(&server, column).exits(0);
-    assert_eq!((server.calls(), place.text("scored.csv")), (3 + 6, whole));
-}
-
-#[test]
-fn answers_that_lack_a_field_are_announced_before_they_are_paid_for_again() {
-    let level = ["--decide-by", "level=/level", "--block-levels", "1"];
-    let server =
-        Server::start(|_| ok(r#"{"summary":{"risk_score":1},"transaction_id":"t","level":1}"#));
-    for shared in [&[][..], &["--ledger", "shared.ledger"]] {
-        let place = Place::with("users.csv", users::csv(20));
-        let run = || {
-            let run = place.run(&server, "users.csv -o scored.csv -q -c 1");
-            run.args(shared)
-        };
-        let done = run().args("--max-calls 7").done();
-        done.exits(3).silent_about("lack");
-        let before = server.calls();
-        let done = run().args(level).args("--max-calls 4").done();
-        done.exits(3).says(
-            "warning: 7 answers in the ledger lack `/level`, which this run needs: rows with such an answer are sent again, and paid for",
-        );
-        assert_eq!(server.calls() - before, 4);
-        let other = ["--column", "other=/other"];
-        let done = run().args(level).args(other).args("--max-calls 1").done();
-        done.exits(3)
-            .says("warning: 7 answers in the ledger lack `/other`, `/level`, which this run needs");
-        let done = run().args(level).done();
-        done.exits(0)
-            .says("warning: 3 answers in the ledger lack `/level`");
-        assert_eq!(server.calls() - before, 21, "one more for `/other`");
-        // A run that uses no earlier answer loses none.
-        if !shared.is_empty() {
-            let new = run().args("--column new=/new --fresh --overwrite");
-            new.done().exits(0).silent_about("lack");
-        }
-    }
+    let run = |more: &str| place.score(&server, &*format!("--max-age 2h {more}"));
+    run("--max-calls 4").exits(5);
+    // Three hours later the same command continues, and its own answers are what they were.
+    ledger_file::age(&place.path("rescore.ledger"), &server, 3 * HOUR);
+    run("").exits(0);
+    assert_eq!(server.calls(), 9);
+    // The next run with these words is a new one.
+    run("--overwrite").exits(0);
+    assert_eq!(server.calls(), 9 + 4);
 }

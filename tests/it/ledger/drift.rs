@@ -80,7 +80,13 @@ fn a_decision_that_changed_since_last_night_is_counted_and_its_row_written_as_it
     assert_eq!(place.json("summary.json")["changes"]["path"], "changes.csv");
     assert_eq!(
         place.names(),
-        ["changes.csv", "scored.csv", "summary.json", "users.csv"]
+        [
+            "changes.csv",
+            "rescore.ledger",
+            "scored.csv",
+            "summary.json",
+            "users.csv"
+        ]
     );
     // Without the five columns in front, these are lines of the input.
     for line in place.text("changes.csv").lines() {

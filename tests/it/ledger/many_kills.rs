@@ -96,7 +96,7 @@ impl Plan {
 
 fn in_a_file(plan: Plan) {
     let place = Place::new();
-    let billed = plan.billed(&place, |program| program.args("--ledger answers.ledger"));
+    let billed = plan.billed(&place, |program| program);
     assert!((plan.users..=plan.most()).contains(&billed), "{billed}");
 }
 
@@ -104,7 +104,7 @@ fn in_a_file(plan: Plan) {
 fn runs_that_start_together_over_the_same_users_pay_once() {
     in_a_file(Plan {
         runs: 4,
-        users: 600,
+        users: 1_000,
         kills: 0,
         apart: Duration::from_millis(100),
         latency: "10ms",
@@ -115,7 +115,7 @@ fn runs_that_start_together_over_the_same_users_pay_once() {
 fn each_kill_of_one_of_several_runs_costs_no_more_than_what_it_had_not_stored() {
     in_a_file(Plan {
         runs: 3,
-        users: 800,
+        users: 1_000,
         kills: 8,
         apart: Duration::from_millis(200),
         latency: "40ms",

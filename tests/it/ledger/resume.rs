@@ -5,18 +5,16 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 
-use crate::support::ledger_file;
-use crate::support::process::{Done, Place};
-use crate::support::server::{Request, Server, answer, good, ok, status};
+use crate::support::process::Place;
+use crate::support::server::{Request, Server, answer, good, status};
 use crate::support::users;
 
 /// A run of `users.csv` that stopped after so many calls.
-pub(super) fn stopped<'a>(place: &'a Place, server: &'a Server, calls: usize) -> Done {
+pub(super) fn stopped(place: &Place, server: &Server, calls: usize) {
     let before = server.calls();
     let done = place.score(server, ["--max-calls", &calls.to_string()]);
-    done.exits(3).says("the same command continues from there");
+    done.exits(5);
     assert_eq!(server.calls(), before + calls);
-    done
 }
 
 pub(super) fn rows(csv: &str) -> Vec<&str> {
@@ -39,22 +37,17 @@ fn an_input_that_was_sorted_extended_or_edited_costs_only_what_is_new() {
         .replace("\n5,", "\nfive,");
     // The id is not sent: a row is recognised without it.
     for (changed, new) in [(sorted, 0), (extended, 5), (shortened, 0), (edited, 1)] {
-        let (place, server) = (Place::with("users.csv", &csv), Server::good());
-        place.write("users.csv", csv.clone() + "9,,x@example.com,192.0.2.1,u\n");
-        place.score(&server, "").exits(1);
-        assert_eq!(server.calls(), 20);
-        place.write("users.csv", &changed);
-        place
-            .score(&server, "--retry-failed")
-            .exits(0)
-            .says("20 answers are paid for");
-        assert_eq!(server.calls(), 20 + new);
-        assert_eq!(place.text("scored.csv"), users::scored(&changed));
-        // Most of its answers were not used and may be needed later.
-        let stays = rows(&changed).len() < 10;
-        let names = place.names();
-        assert_eq!(names.contains(&"scored.csv.ledger".to_owned()), stays);
-        assert_eq!(names.len(), 2 + usize::from(stays));
+        for option in ["--retry-failed", "--overwrite"] {
+            let (place, server) = (Place::with("users.csv", &csv), Server::good());
+            place.write("users.csv", csv.clone() + "9,,x@example.com,192.0.2.1,u\n");
+            place.score(&server, "").exits(1);
+            assert_eq!(server.calls(), 20);
+            place.write("users.csv", &changed);
+            place.score(&server, option).exits(0);
+            assert_eq!(server.calls(), 20 + new);
+            assert_eq!(place.text("scored.csv"), users::scored(&changed));
+            assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
+        }
     }
 }
 
@@ -63,33 +56,17 @@ fn other_thresholds_cost_no_call() {
     let csv = users::csv(12);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     stopped(&place, &server, 7);
-    place
-        .score(&server, "--approve-max 10 --review-max 10")
-        .exits(0);
-    assert_eq!(server.calls(), 12);
-    let expected = users::scored(&csv)
-        .replace(",review\n", ",approve\n")
-        .replace(",block\n", ",approve\n");
-    assert_eq!(place.text("scored.csv"), expected);
-
-    let run = |max| {
-        let args = [
-            "--ledger",
-            "answers.ledger",
-            "--overwrite",
-            "--review-max",
-            max,
-        ];
+    let run = |args: &str| {
         place.score(&server, args).exits(0);
+        assert_eq!(server.calls(), 12);
         place.text("scored.csv")
     };
-    run("5");
-    assert_eq!(server.calls(), 24);
-    assert_eq!(
-        run("10"),
-        users::scored(&csv).replace(",block\n", ",review\n")
-    );
-    assert_eq!(server.calls(), 24);
+    let scored = users::scored(&csv);
+    let approved = scored.replace(",review\n", ",approve\n");
+    let approved = approved.replace(",block\n", ",approve\n");
+    assert_eq!(run("--approve-max 10 --review-max 10"), approved);
+    let reviewed = scored.replace(",block\n", ",review\n");
+    assert_eq!(run("--review-max 10 --overwrite"), reviewed);
 }
 
 #[test]
@@ -103,124 +80,23 @@ fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
         }
         good(request)
     });
-    place
-        .score(&server, "")
-        .exits(1)
-        .says("scored.csv.ledger has 8 paid answers; `--retry-failed` sends only the rows without a verdict");
+    place.score(&server, "").exits(1).says("--retry-failed");
     assert_eq!(place.text("scored.csv"), users::scored_without(&csv, odd));
     assert_eq!(
         place.names(),
         [
+            "rescore.ledger",
             "scored.csv",
-            "scored.csv.ledger",
             "scored.rejects.csv",
             "users.csv"
         ]
     );
-    place
-        .score(&server, "--retry-failed")
-        .exits(0)
-        .says("8 rows already paid for, taken from the ledger");
+    place.score(&server, "--retry-failed").exits(0);
     let again: Vec<_> = server.requests()[10..].iter().map(Request::name).collect();
     assert_eq!(again.len(), 2);
     assert!(again.iter().all(|name| odd(name)), "{again:?}");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
-}
-
-#[test]
-fn continuing_a_run_of_another_day_gives_a_warning() {
-    const WARNING: &str = "more than a day old";
-    let csv = users::csv(9);
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    stopped(&place, &server, 2);
-    stopped(&place, &server, 2).silent_about(WARNING);
-    ledger_file::begun_long_ago(&place.path("scored.csv.ledger"));
-    // A nightly job runs with --quiet and must get the warning all the same.
-    place
-        .score(&server, "--quiet")
-        .exits(0)
-        .says("warning: the run of ")
-        .says(" is more than a day old: its 4 answers are used, unless `--fresh` or `--max-age` is given\n");
-    assert_eq!(server.calls(), 9);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    // A shared ledger belongs to no single day.
-    let shared = |more: &str| {
-        let args = "users.csv -o scored.csv --overwrite";
-        let program = place.run(&server, args).args("--ledger answers.ledger");
-        let done = program.args(more).done();
-        done.silent_about("warning").code()
-    };
-    assert_eq!(shared("--max-calls 2"), Some(3));
-    ledger_file::begun_long_ago(&place.path("answers.ledger"));
-    assert_eq!(shared(""), Some(0));
-}
-
-#[test]
-fn equal_rows_that_are_asked_each_keep_their_own_answers_over_a_stop() {
-    let csv = users::named(["A"; 4]).replace(['2', '3', '4'], "1") + "9,B,b@example.com,::1,u\n";
-    let csv = csv.replace("user1@example.com,191.0.1.1", "user1@example.com,192.0.2.1");
-    // Each call gets an answer of its own.
-    let numbered = || {
-        Server::start(|request| {
-            let (name, attempt) = (request.name(), request.attempt);
-            ok(&format!(
-                r#"{{"transaction_id":"{name}-{attempt}","summary":{{"risk_score":{attempt}}}}}"#
-            ))
-        })
-    };
-    let (place, server) = (Place::with("users.csv", &csv), numbered());
-    place.score(&server, "--no-dedupe -c 1").exits(0);
-    let whole = place.text("scored.csv");
-    assert!(
-        whole.contains(",A-1,1,") && whole.contains(",A-4,4,"),
-        "{whole}"
-    );
-
-    for stop in 1..5 {
-        let (place, server) = (Place::with("users.csv", &csv), numbered());
-        let stop = stop.to_string();
-        let args = ["--no-dedupe", "-c", "1", "--max-calls", &stop];
-        place.score(&server, args).exits(3);
-        place.score(&server, "--no-dedupe -c 1").exits(0);
-        assert_eq!(
-            (place.text("scored.csv"), server.calls()),
-            (whole.clone(), 5)
-        );
-    }
-    let (place, server) = (Place::with("users.csv", &csv), numbered());
-    place
-        .score(&server, "")
-        .exits(0)
-        .says("3 rows reused the answer of an identical row");
-    assert_eq!(server.calls(), 2);
-}
-
-#[test]
-fn a_killed_run_that_sends_each_of_several_equal_rows_pays_for_none_twice() {
-    let row = users::csv(1).lines().last().unwrap().to_owned() + "\n";
-    let csv = users::csv(1) + &row.repeat(4);
-    let place = Place::with("users.csv", &csv);
-    // The third call is never answered, and so never paid for.
-    let (server, release) = Server::holding_if(|request| request.nth == 3);
-    let flags = "--no-dedupe -c 1";
-    let run = place.scoring(&server);
-    let run = run.args(flags);
-    let stored = || {
-        let ledger = ledger_file::open(&place.path("scored.csv.ledger"));
-        let count = ledger.query_row("SELECT sum(answers) FROM answer_blocks", [], |row| {
-            row.get::<_, i64>(0)
-        });
-        count.unwrap_or(0)
-    };
-    let killed = run
-        .start()
-        .kill_when(|| server.calls() >= 3 && stored() == 2);
-    assert_eq!(killed.code(), None);
-    drop(release);
-    place.score(&server, flags).exits(0);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(server.calls(), 3 + 3, "two of five were paid for before");
+    assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
 }
 
 #[test]
@@ -268,52 +144,21 @@ fn a_row_equal_to_one_that_this_run_has_paid_for_is_no_earlier_runs() {
 }
 
 #[test]
-fn a_foreign_file_or_a_newer_ledger_is_refused_and_left_as_it_is() {
-    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
-    stopped(&place, &server, 2);
-    let newer = rusqlite::Connection::open(place.path("scored.csv.ledger")).unwrap();
-    newer.pragma_update(None, "user_version", 99).unwrap();
-    drop(newer);
-    let newer = place.read("scored.csv.ledger");
-    for (bytes, words) in [
-        (&newer[..], "version 99"),
-        (b"id,name\n1,Jane\n", "is not a rescore ledger"),
-    ] {
-        for args in [&["--fresh"][..], &["--overwrite"], &[]] {
-            place.write("scored.csv.ledger", bytes);
-            place.write("answers.ledger", bytes);
-            let program = || place.scoring(&server);
-            let program = || program().args(args);
-            program().done().exits(2).says(words);
-            let shared = program().args("--ledger answers.ledger").done();
-            shared.exits(2).says(words);
-            assert!(place.read("scored.csv.ledger") == bytes);
-            assert!(place.read("answers.ledger") == bytes);
-        }
-    }
-    assert_eq!(server.calls(), 2);
-    assert_eq!(
-        place.text("scored.csv.partial"),
-        users::scored(&users::csv(2))
-    );
-}
-
-#[test]
 fn an_output_on_a_link_has_its_ledger_beside_the_real_file() {
     let csv = users::csv(6);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     fs::create_dir(place.path("real")).unwrap();
     symlink("real/target.csv", place.path("link.csv")).unwrap();
     let run = || place.run(&server, "users.csv -o link.csv");
-    run().args("--max-calls 4").done().exits(3);
-    assert!(place.path("real/target.csv.ledger").exists());
-    assert!(!place.path("link.csv.ledger").exists());
+    run().args("--max-calls 4").done().exits(5);
+    assert!(place.path("real/rescore.ledger").exists());
+    assert!(!place.path("rescore.ledger").exists());
     // Under its real name it is the same output.
     let real = place.run(&server, "users.csv -o real/target.csv").done();
-    real.exits(0).says("4 answers are paid for");
+    real.exits(0);
     assert_eq!(server.calls(), 6);
     assert_eq!(place.text("link.csv"), users::scored(&csv));
-    assert_eq!(fs::read_dir(place.path("real")).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(place.path("real")).unwrap().count(), 2);
 }
 
 #[test]
@@ -324,7 +169,7 @@ fn a_row_refused_for_good_by_a_pause_is_left_and_asked_by_the_next_run() {
         5 => answer(429, &[("retry-after", "3600")], ""),
         _ => good(request),
     });
-    place.score(&server, "-c 1").exits(3).says("4 paid answers");
+    place.score(&server, "-c 1").exits(3);
     place.score(&server, "").exits(0);
     assert_eq!(server.calls(), 5 + 4);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
@@ -340,87 +185,31 @@ fn a_mistyped_command_in_between_costs_no_paid_answer() {
     );
     stopped(&place, &server, 30);
     // First an address that refuses everything, then another file with the same output.
-    place.score(&refuses, "").exits(4);
+    place.score(&refuses, "--overwrite").exits(4);
     place.write("other.csv", users::named(["Somebody Else"]));
-    let done = place.run(&server, "other.csv -o scored.csv").done();
-    done.exits(0)
-        .says("scored.csv.ledger has 31 paid answers, also for other rows");
+    let other = place.run(&server, "other.csv -o scored.csv --overwrite");
+    other.done().exits(0);
     assert_eq!(server.calls(), 31);
     // Now the output belongs to another input.
-    place.score(&server, "").exits(2).says("--retry-failed");
-    place
-        .score(&server, "--retry-failed")
-        .exits(2)
-        .says("`scored.csv` was written by a run with another input");
-    let done = place.score(&server, "--retry-failed --overwrite");
-    done.exits(0)
-        .says("30 rows already paid for, taken from the ledger");
+    for option in ["", "--retry-failed"] {
+        place.score(&server, option).exits(2);
+    }
+    place.score(&server, "--overwrite").exits(0);
     assert_eq!(server.calls(), 41);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(place.names(), ["other.csv", "scored.csv", "users.csv"]);
 }
 
 #[test]
-fn a_row_that_always_fails_holds_up_no_row_behind_it() {
-    let csv = users::csv(6);
-    let place = Place::with("users.csv", &csv);
-    let server = Server::start(|request| match &*request.name() {
-        "User 1" => status(500),
-        "User 5" if request.attempt == 1 => status(500),
-        _ => good(request),
-    });
-    place.score(&server, "--retries 0 -c 1").exits(3);
-    let server = Server::start(|request| match &*request.name() {
-        "User 2" => status(500),
-        "User 5" if request.attempt == 1 => status(500),
-        _ => good(request),
-    });
-    place.score(&server, "--retries 0 -c 1").exits(1);
-    let retry = "--retries 0 -c 1 --retry-failed";
-    place.score(&server, retry).exits(1);
-    let bad = |name: &str| name == "User 2";
-    assert_eq!(place.text("scored.csv"), users::scored_without(&csv, bad));
-}
-
-#[test]
-fn a_new_ledger_does_not_allow_overwriting_rows_that_were_paid_for() {
-    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
-    place.score(&server, "--no-ledger --max-calls 4").exits(3);
-    place
-        .score(&server, "--ledger new.ledger")
-        .exits(2)
-        .says("is in the way")
-        .says("hint: move it away, or use `--overwrite` to start over\n");
-    assert_eq!(server.calls(), 4);
-}
-
-#[test]
-fn another_ledger_does_not_hide_that_the_runs_own_has_the_answers() {
+fn rows_that_were_paid_for_are_not_replaced_by_a_run_whose_ledger_does_not_have_them() {
     let csv = users::csv(9);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    place
-        .run(
-            &server,
-            "users.csv -o other.csv --limit 1 --ledger used.ledger",
-        )
-        .done()
-        .exits(0);
     stopped(&place, &server, 4);
-    for (option, name) in [
-        ("--ledger new.ledger", "--ledger"),
-        ("--ledger used.ledger", "--ledger"),
-        ("--no-ledger", "--no-ledger"),
-    ] {
-        place
-            .score(&server, option)
-            .exits(2)
-            .says("scored.csv.partial` from an unfinished run is in the way")
-            .says(&format!(
-                "hint: the same command without `{name}` continues from `"
-            ))
-            .says("scored.csv.ledger`; to start over, move");
+    let partial = place.read("scored.csv.partial");
+    for option in ["--ledger new.ledger", "--no-ledger"] {
+        place.score(&server, option).exits(2).says("is in the way");
     }
+    assert!(place.read("scored.csv.partial") == partial);
     place.score(&server, "").exits(0);
-    assert_eq!(server.calls(), 1 + 9);
+    assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }

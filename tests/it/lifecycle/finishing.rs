@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 
-use crate::support::ledger_file;
 use crate::support::process::{Place, Program, Running};
 use crate::support::server::{Server, good_body, ok};
 use crate::support::users::{self, Verdict};
@@ -55,12 +54,7 @@ fn finishing(program: Program<'_>, rows: usize) -> Running<'_> {
 
 #[test]
 fn a_run_that_is_killed_after_its_last_row_is_finished_by_the_same_command_without_a_call() {
-    for more in [
-        "",
-        "--overwrite",
-        "--ledger answers",
-        "--ledger answers --overwrite",
-    ] {
+    for more in ["", "--overwrite"] {
         let (server, place) = (Server::good(), Place::with("users.csv", users::csv(9)));
         let pipe = FullPipe::at(&place, "pipe");
         let run = || place.scoring(&server).args("--report r.html").args(more);
@@ -70,35 +64,28 @@ fn a_run_that_is_killed_after_its_last_row_is_finished_by_the_same_command_witho
         let again = run().args("--summary s.json").done();
         again.exits(0).says("9 rows already paid for");
         assert_eq!(place.text("scored.csv"), users::scored(&users::csv(9)));
-        let ledger = more.contains("answers").then_some("answers");
-        let there = ["pipe", "r.html", "s.json", "scored.csv", "users.csv"];
-        let there: Vec<_> = ledger.into_iter().chain(there).collect();
-        assert_eq!(
-            (place.names(), server.calls()),
-            (there.iter().map(ToString::to_string).collect(), 9),
-            "{more}"
-        );
+        let left = "pipe r.html rescore.ledger s.json scored.csv users.csv";
+        assert_eq!(place.names().join(" "), left, "{more}");
+        assert_eq!(server.calls(), 9, "{more}");
     }
 }
 
 #[test]
 fn a_report_that_has_its_name_already_is_replaced_by_the_run_that_finishes() {
-    for ledger in ["", "--ledger answers"] {
-        let (server, place) = (Server::good(), Place::with("users.csv", users::csv(9)));
-        let run = || place.scoring(&server).args("--report r.html").args(ledger);
-        // A part is not the end of the run.
-        run().args("--limit 4").done().exits(0);
-        let part = place.text("r.html");
-        run().done().exits(0);
-        assert_ne!(place.text("r.html"), part);
-        // What somebody has changed is not.
-        let place = Place::with("users.csv", users::csv(9));
-        let run = || place.scoring(&server).args("--report r.html").args(ledger);
-        run().args("--limit 4").done().exits(0);
-        place.write("r.html", "mine");
-        run().done().exits(2).says("`r.html`");
-        assert_eq!(place.text("r.html"), "mine");
-    }
+    let (server, place) = (Server::good(), Place::with("users.csv", users::csv(9)));
+    let run = || place.scoring(&server).args("--report r.html");
+    // A part is not the end of the run.
+    run().args("--limit 4").done().exits(0);
+    let part = place.text("r.html");
+    run().done().exits(0);
+    assert_ne!(place.text("r.html"), part);
+    // What somebody has changed is not.
+    let place = Place::with("users.csv", users::csv(9));
+    let run = || place.scoring(&server).args("--report r.html");
+    run().args("--limit 4").done().exits(0);
+    place.write("r.html", "mine");
+    run().done().exits(2).says("`r.html`");
+    assert_eq!(place.text("r.html"), "mine");
 }
 
 #[test]
@@ -118,10 +105,9 @@ fn changes_of_a_run_that_is_killed_after_its_last_row_are_not_lost() {
     let run = || {
         place
             .scoring(&server)
-            .args("--ledger answers --max-age 1h --changes changes.csv --overwrite")
+            .args("--fresh --changes changes.csv --overwrite")
     };
     run().done().exits(0);
-    assert_eq!(ledger_file::age(&place.path("answers"), 7_200_000), 5);
     tonight.store(true, Relaxed);
     finishing(run(), 5).kill_when(|| true);
     drop(pipe);
@@ -131,6 +117,7 @@ fn changes_of_a_run_that_is_killed_after_its_last_row_are_not_lost() {
     assert_eq!((place.text("changes.csv"), server.calls()), (changes, 10));
     // The next night has none.
     run().done().exits(0);
+    assert_eq!(server.calls(), 15);
     assert_eq!(place.text("changes.csv").lines().count(), 1);
 }
 
@@ -147,7 +134,7 @@ fn a_signal_after_the_last_row_is_answered_and_the_second_one_says_what_is_there
     let done = running.done();
     done.exits(130)
         .says("rescore: stopped immediately; all rows are done\n")
-        .says("`scored.csv.ledger` has the paid answers that reached the disk; the same command continues from there")
+        .says("`rescore.ledger` has the paid answers that reached the disk; the same command continues from there")
         .silent_about("partial");
     // One signal alone ends nothing.
     let running = finishing(run(), 9);
@@ -155,5 +142,4 @@ fn a_signal_after_the_last_row_is_answered_and_the_second_one_says_what_is_there
     running.wait_for_words("all rows are done, finishing");
     pipe.drain_until_ended(running);
     assert_eq!(server.calls(), 9);
-    assert!(!place.path("scored.csv.ledger").exists());
 }

@@ -21,11 +21,11 @@ fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
         let done = running.done();
         done.exits(code)
             .says("scored.csv.partial")
-            .says("scored.csv.ledger has 7 paid answers; the same command continues");
+            .says("rescore.ledger; the same command continues");
         done.check(server.calls() == 7, "no call after the signal");
         assert_eq!(
             place.names(),
-            ["scored.csv.ledger", "scored.csv.partial", "users.csv"]
+            ["rescore.ledger", "scored.csv.partial", "users.csv"]
         );
         assert_eq!(
             place.text("scored.csv.partial"),
@@ -35,39 +35,45 @@ fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
         place
             .score(&server, "")
             .exits(0)
-            .says("7 answers are paid for");
+            .says("has 7 answers for this run");
         assert_eq!(server.calls(), 50);
-        assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+        assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
     }
 }
 
 #[test]
 fn a_second_signal_ends_the_run_immediately() {
-    let (server, release) = Server::holding(3);
-    let place = Place::with("users.csv", users::csv(50));
-    let running = place.run(&server, "users.csv -o scored.csv -c 4").start();
-    server.wait_for_calls(7);
-    // A verdict is in the file some milliseconds later.
-    running.wait_for_file("scored.csv.partial", |partial| {
-        partial.split(|byte| *byte == b'\n').count() > 4
-    });
-    running.signal("INT");
-    running.wait_for_words("interrupted");
-    running.signal("INT");
-    // No call is ever answered: only an immediate stop ends before the timeout of 30 s.
-    let done = running.done();
-    done.exits(130);
-    done.check(done.took < Duration::from_secs(20), "immediately");
-    assert_eq!(
-        place.text("scored.csv.partial"),
-        users::scored(&users::csv(3))
-    );
-    drop(release);
-    // The calls that were given up may have been billed.
-    let next = place.run(&server, "users.csv -o scored.csv").done();
-    next.exits(0)
-        .says("up to 16 rows may have been billed twice");
+    for more in ["", "--retry-failed"] {
+        let (server, release) = Server::holding(3);
+        let place = Place::with("users.csv", users::csv(50));
+        let running = place.scoring(&server).args("-c 4").start();
+        server.wait_for_calls(7);
+        // A verdict is in the file some milliseconds later.
+        running.wait_for_file("scored.csv.partial", |partial| {
+            partial.split(|byte| *byte == b'\n').count() > 4
+        });
+        running.signal("INT");
+        running.wait_for_words("interrupted");
+        running.signal("INT");
+        // No call is ever answered: only an immediate stop ends before the timeout of 30 s.
+        let done = running.done();
+        done.exits(130);
+        done.check(done.took < Duration::from_secs(20), "immediately");
+        assert_eq!(
+            place.text("scored.csv.partial"),
+            users::scored(&users::csv(3))
+        );
+        drop(release);
+        // The calls that were given up may have been billed, and count towards a budget.
+        let next = place.scoring(&server).args(more).args("--max-calls 7");
+        next.done()
+            .exits(5)
+            .says("up to 8 calls, which may be billed twice");
+        assert_eq!(server.calls(), 7, "{more}");
+        place.score(&server, more).exits(0);
+        assert_eq!(server.calls(), 7 + 47);
+    }
 }
 
 #[test]
@@ -83,7 +89,7 @@ fn two_sigterms_at_once_are_one_as_timeout_sends_them() {
     running
         .done()
         .exits(143)
-        .says("scored.csv.ledger has 7 paid answers; the same command continues");
+        .says("rescore.ledger; the same command continues");
 }
 
 #[test]
@@ -159,7 +165,7 @@ fn a_dropped_connection_ends_a_run_in_order_although_two_signals_come() {
         .done()
         .exits(129)
         .says("stopped early (hung up)")
-        .says("scored.csv.ledger has 7 paid answers; the same command continues");
+        .says("rescore.ledger; the same command continues");
     assert_eq!(server.calls(), 7);
     place.score(&server, "").exits(0);
     assert_eq!(server.calls(), 9);
@@ -197,24 +203,23 @@ fn a_signal_before_the_header_is_there_ends_the_run_with_a_word() {
 fn rows_to_a_stream_without_a_ledger_are_reported_as_all_that_stays() {
     let (server, release) = Server::holding(3);
     let place = Place::with("users.csv", users::csv(50));
-    let args = ["users.csv", "-c", "4", "--timeout", "10s"];
+    let args = "users.csv --no-ledger -c 4 --timeout 10s";
     let running = place.run(&server, args).start();
-    running.wait_for_words("rescore: no ledger: paid answers are not kept, and a run that stops has to start over (`--ledger FILE` keeps them)");
     server.wait_for_calls(7);
     running.signal("INT");
     running.wait_for_words("interrupted");
     drop(release);
     let done = running.done();
     done.exits(130).says(
-        "no ledger keeps the 7 paid answers of this run: another run makes the same calls again (`--ledger FILE` keeps them)",
+        "no ledger keeps the 7 paid answers of this run: another run makes the same calls again",
     );
     assert_eq!(done.printed(), users::scored(&users::csv(7)));
     // With a ledger, or to a file, the message does not appear.
     let server = Server::good();
     for args in [
-        &["--ledger", "answers.ledger"][..],
+        &["-o", "-"][..],
         &["-o", "scored.csv"],
-        &["-q"],
+        &["--no-ledger", "-q"],
     ] {
         let run = place.run(&server, "users.csv").args(args);
         run.done().exits(0).silent_about("no ledger");
@@ -228,7 +233,10 @@ fn answers_that_the_output_did_not_take_are_counted() {
     let server = Server::good();
     let place = Place::with("users.csv", users::csv(20_000));
     let running = place
-        .run(&server, "users.csv -c 64 --summary summary.json")
+        .run(
+            &server,
+            "users.csv --no-ledger -c 64 --summary summary.json",
+        )
         .stdout(writer)
         .start();
     server.wait_for_calls(2_000);

@@ -27,9 +27,8 @@ fn a_run_waits_until_the_other_one_has_ended_and_uses_what_that_one_paid_for() {
     let csv = users::csv(ROWS);
     let (server, release) = Server::holding(3);
     let place = Place::with("users.csv", &csv);
-    let shared = ["--overwrite", "--ledger", "answers.ledger"];
-    let first = holder(&place, &server, &shared);
-    let second = waiter(&place, &server, "users.csv", &shared).start();
+    let first = holder(&place, &server, &["--overwrite"]);
+    let second = waiter(&place, &server, "users.csv", &["--overwrite"]).start();
     second.wait_for_words("is writing `scored.csv`: waiting up to 1 min 0 s");
     assert_eq!(second.said().lines().count(), 1, "{}", second.said());
     let named = format!("rescore: another run (process {} on ", first.id());
@@ -42,7 +41,7 @@ fn a_run_waits_until_the_other_one_has_ended_and_uses_what_that_one_paid_for() {
     assert_eq!(done.stderr.matches("waiting up to").count(), 1);
     assert_eq!(server.calls(), ROWS);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(place.names(), ["answers.ledger", "scored.csv", "users.csv"]);
+    assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
 }
 
 #[test]
@@ -153,14 +152,13 @@ fn a_ledger_can_be_pruned_when_its_run_has_ended() {
     let (server, release) = Server::holding(3);
     let place = Place::with("users.csv", users::csv(ROWS));
     let first = holder(&place, &server, &[]);
-    let prune = "ledger prune scored.csv.ledger --older-than 1d";
+    let prune = "ledger prune --older-than 1d";
     let refused = place.rescore(prune).done();
     refused
         .exits(75)
-        .says("another command (process ")
         .says("hint: `--wait-lock 10m` waits until it has ended");
     let waiting = place.rescore(prune).args("--wait-lock 1m").start();
-    waiting.wait_for_words("is using `scored.csv.ledger`: waiting up to 1 min 0 s");
+    waiting.wait_for_words("is using the ledger `rescore.ledger`: waiting up to 1 min 0 s");
     first.signal("INT");
     first.wait_for_words("interrupted");
     drop(release);

@@ -80,6 +80,11 @@ fn a_nightly_run_gets_past_rows_that_the_service_always_refuses() {
     place.write("users.csv", rows(&[0, 2, 3, 4, 1, 5, 6]));
     let night = run(&place, &server, &nightly);
     night.exits(1).says("failed 3: refused 3");
+    assert_eq!(server.calls(), 6, "nobody is sent twice");
+    // Nor does it stop where they are sent again.
+    let retry = [&nightly[..], &["--retry-failed"]].concat();
+    let night = run(&place, &server, &retry);
+    night.exits(1).says("failed 3: refused 3");
     assert_eq!(server.calls(), 9);
     assert!(!place.text("scored.csv").trim_end().ends_with(",,,"));
 }

@@ -74,11 +74,6 @@ fn the_next_run_starts_near_the_limit_that_one_found_and_is_refused_less() {
     // With no limit asked for, there is none.
     let unlimited = ["-c", "2", "--rate", "unlimited"];
     score("free", 5, &unlimited).0.silent_about("near it");
-
-    // It is deleted with all answers.
-    let forget = "ledger forget answers.ledger --all";
-    place.rescore(forget).done().exits(0);
-    score("forgotten", 5, &[]).0.silent_about("near it");
 }
 
 #[test]

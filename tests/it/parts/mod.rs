@@ -35,11 +35,12 @@ fn run<'a, const N: usize>(place: &'a Place, server: &'a Server, args: [&str; N]
     place.run(server, "parts/* --output-dir scored").args(args)
 }
 
-/// The names in a folder, sorted.
+/// The names in a folder but for those of its ledger, sorted.
 fn names(place: &Place, folder: &str) -> Vec<String> {
     let entries = fs::read_dir(place.path(folder)).unwrap();
     let mut names: Vec<_> = entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.starts_with("rescore.ledger"))
         .collect();
     names.sort();
     names

@@ -15,7 +15,7 @@ fn the_summary_has_an_object_for_each_file() {
     let server = Server::good();
     run(&place, &server, ["--max-calls", "3", "--summary", "s.json"])
         .done()
-        .exits(3);
+        .exits(5);
     let summary = place.json("s.json");
     let files = summary["files"].as_array().unwrap();
     let states: Vec<_> = files
@@ -29,7 +29,7 @@ fn the_summary_has_an_object_for_each_file() {
     let error = files[1]["error"].as_str().unwrap();
     assert!(error.contains("no column for"), "{error}");
     assert_eq!(summary["output"]["path"], "scored");
-    assert_eq!(summary["exit_code"], 3);
+    assert_eq!(summary["exit_code"], 5);
 }
 
 #[test]

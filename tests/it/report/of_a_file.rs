@@ -93,8 +93,8 @@ fn the_page_has_the_verdicts_of_the_file_and_the_numbers_of_the_summary() {
         place.names(),
         [
             "r.html",
+            "rescore.ledger",
             "scored.csv",
-            "scored.csv.ledger",
             "scored.rejects.csv",
             "summary.json",
             "users.csv"

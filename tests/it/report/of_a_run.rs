@@ -59,11 +59,11 @@ fn rows_that_go_to_standard_output_are_in_the_page() {
 fn a_stopped_run_writes_no_page_and_the_continued_one_a_page_of_all_rows() {
     let (server, place) = (Server::good(), Place::with("users.csv", users::csv(20)));
     let done = place.score(&server, "--report r.html --max-calls 8");
-    done.exits(3)
+    done.exits(5)
         .says("no report: it is written when the run is finished");
     assert_eq!(
         place.names(),
-        ["scored.csv.ledger", "scored.csv.partial", "users.csv"]
+        ["rescore.ledger", "scored.csv.partial", "users.csv"]
     );
     place.score(&server, "--report r.html").exits(0);
     assert_eq!(server.calls(), 20);

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::support::process::{HOSTS, KEY, Place, WITH_HOSTS};
-use crate::support::server::Server;
+use crate::support::server::{Server, good, status};
 use crate::support::users;
 
 #[test]
@@ -99,6 +99,7 @@ fn spaces_around_a_service_id_are_not_sent() {
         "-o",
         "scored.csv",
         "--overwrite",
+        "--no-ledger",
         "--base-url",
         &url,
     ];
@@ -114,6 +115,24 @@ fn spaces_around_a_service_id_are_not_sent() {
         .map(|request| request.header("x-service-id").unwrap().to_owned())
         .collect();
     assert_eq!(ids, ["my app", "my app"]);
+}
+
+#[test]
+fn a_wrong_address_is_put_right_after_a_stop_and_failed_rows_are_not_retried_with_one() {
+    let wrong = Server::start(|_| status(422));
+    let right = Server::start(|request| match &*request.name() {
+        "User 2" => status(422),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", users::csv(5));
+    place.score(&wrong, "-c 1").exits(3);
+    place.score(&right, "-c 1").exits(1);
+    assert_eq!(right.calls(), 5);
+    let done = place.score(&wrong, "-c 1 --retry-failed");
+    done.exits(2).says("error: `scored.csv` already exists");
+    assert_eq!(wrong.calls(), 3);
+    place.score(&right, "-c 1 --retry-failed").exits(1);
+    assert_eq!(right.calls(), 6);
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn a_host_that_does_not_exist_stops_the_run_immediately() {
             "error: cannot resolve the host name `rescore.invalid`\n\nhint: check the base address",
         )
         .says("1 call\n");
-    assert_eq!(place.names(), ["users.csv"]);
+    assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn nobody_listening_is_tried_again_and_then_stops_the_run() {
             "error: no call gets through to `{address}`\n  the last call: cannot connect: connection refused"
         ))
         .says("2 calls, 1 of them a retry");
-    assert_eq!(place.names(), ["users.csv"]);
+    assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
 }
 
 /// An address that neither accepts nor refuses connections, as behind a firewall that drops packets: a listener whose
@@ -111,7 +111,7 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
         .says("the last call: cannot connect: timed out")
         .says("2 calls, 1 of them a retry")
         .silent_about("billed");
-    assert_eq!(place.names(), ["users.csv"]);
+    assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
 }
 
 #[test]
@@ -162,6 +162,6 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
             .says(&format!("the last call: {why}"))
             .silent_about("billed");
         assert_eq!(came.load(Ordering::SeqCst), 2, "{done}");
-        assert_eq!(place.names(), ["users.csv"]);
+        assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
     }
 }

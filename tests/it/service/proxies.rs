@@ -19,7 +19,7 @@ fn through(
         .run_at("https://users.example")
         .env("HTTPS_PROXY", address);
     let done = program.args("--retries 1").done();
-    assert_eq!(place.names(), ["users.csv"]);
+    assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
     for request in proxy.requests() {
         assert_eq!(
             (request.method.as_str(), request.path.as_str()),
@@ -69,7 +69,7 @@ fn a_proxy_that_does_not_exist_is_named_and_stops_the_run_immediately() {
             .says("1 call\n")
             .silent_about("users.example`")
             .silent_about("pass-word");
-        assert_eq!(place.names(), ["users.csv"]);
+        assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
     }
 }
 
@@ -110,7 +110,7 @@ fn a_proxy_that_cannot_be_reached_is_named_and_not_the_service() {
             ))
             .silent_about("pass-word")
             .silent_about("billed");
-        assert_eq!(place.names(), ["users.csv"]);
+        assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
     };
     let address = format!("http://me:pass-word@{nobody}");
     for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {

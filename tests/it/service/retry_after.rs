@@ -180,7 +180,7 @@ fn a_pause_of_more_than_a_quarter_of_an_hour_stops_with_the_time_to_come_back() 
             .says(&format!(
                 "error: the service asks for a pause that is too long to wait for\n  {words}"
             ))
-            .says("scored.csv.ledger has 1 paid answer; the same command continues from there");
+            .says("the paid answers are kept in rescore.ledger; the same command continues from there");
         assert_eq!(requests.len(), 2);
         assert_eq!(
             place.text("scored.csv.partial"),

@@ -145,6 +145,14 @@ impl CheckedParts {
         &self.directory.path
     }
 
+    /// Makes the directory of the outputs.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be made.
+    pub(in crate::commands::run) fn make_directory(&self) -> Result<()> {
+        self.directory.make()
+    }
+
     /// The inputs that were opened, with their formats.
     pub(in crate::commands::run) fn opened(&self) -> impl Iterator<Item = (&InputFacts, Format)> {
         self.parts.iter().filter_map(|part| match &part.found {

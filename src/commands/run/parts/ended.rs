@@ -21,8 +21,6 @@ pub(in crate::commands::run) struct PartsEnd {
     pub(in crate::commands::run) error: Option<Error>,
     /// The size of all inputs whose rows were to run, where it is known.
     pub(in crate::commands::run) size: Option<u64>,
-    /// The size of the input whose rows ran last, where it is known.
-    pub(in crate::commands::run) last_size: Option<u64>,
     /// A directory that could not be synced.
     pub(in crate::commands::run) unsynced: Option<PathBuf>,
     /// What is worth a word about single inputs.
@@ -38,7 +36,6 @@ impl PartsEnd {
             unsynced: None,
             files: Vec::new(),
             error: None,
-            last_size: None,
             warnings: Vec::new(),
         }
     }
@@ -86,7 +83,6 @@ impl PartsEnd {
         is_whole: bool,
         error: Option<&Error>,
     ) {
-        self.last_size = end.input.size;
         let Written {
             output,
             rejects,

@@ -9,11 +9,11 @@ use super::super::bodies::bodies;
 use super::super::file::{OpenFile, real_path};
 use super::super::input_check::InputCheck;
 use super::super::ledger::PreparedLedger;
-use super::super::output_files::{RowTargets, naming_own_ledger};
+use super::super::output_files::RowTargets;
 use super::check::{CheckedPart, CheckedParts, Found, UsersFile};
 use crate::base::error::{Error, Result, shown};
 use crate::layout::Format;
-use crate::ledger::{OutputState, ledger_of};
+use crate::ledger::OutputState;
 use crate::output::{Replace, Target};
 use crate::service::Plan;
 
@@ -59,12 +59,15 @@ pub(in crate::commands::run) struct PartToRun {
 }
 
 impl CheckedParts {
-    /// Decides what is to be done with each input, and makes the directory if any rows are to run.
+    /// Decides what is to be done with each input.
     ///
     /// # Errors
-    /// Exit code 2: the ledger cannot be read, or the directory cannot be made; with `--fail-fast` also an input that cannot
+    /// Exit code 2: the ledger cannot be read; with `--fail-fast` also an input that cannot
     /// be used.
-    pub(in crate::commands::run) fn plan(self, ledger: &PreparedLedger) -> Result<PlannedParts> {
+    pub(in crate::commands::run) fn plan(
+        self,
+        ledger: &mut PreparedLedger,
+    ) -> Result<PlannedParts> {
         let Self {
             parts,
             directory,
@@ -72,10 +75,7 @@ impl CheckedParts {
             fail_fast,
             plan,
         } = self;
-        if { parts.iter() }.any(|part| matches!(part.found, Found::Users(_))) {
-            directory.make()?;
-        }
-        let planner = Planner {
+        let mut planner = Planner {
             ledger,
             directory: &directory,
             overwrite,
@@ -104,14 +104,14 @@ impl CheckedParts {
 
 /// What the decisions depend on besides the input.
 struct Planner<'a> {
-    ledger: &'a PreparedLedger,
+    ledger: &'a mut PreparedLedger,
     directory: &'a OutputDirectory,
     overwrite: bool,
     plan: Plan,
 }
 
 impl Planner<'_> {
-    fn plan(&self, part: CheckedPart) -> Result<PartPlan> {
+    fn plan(&mut self, part: CheckedPart) -> Result<PartPlan> {
         let CheckedPart {
             input,
             output,
@@ -140,12 +140,8 @@ impl Planner<'_> {
         if !self.overwrite {
             self.directory.refuse_left_rejects(&output, &rejects)?;
         }
-        let target = Target::new(&output, |_| replace).map_err(|error| {
-            let own = ledger_of(&self.directory.path);
-            naming_own_ledger(error, &output, &own, self.ledger.instead_of_own())
-        });
         Ok(PartPlan::Run(Box::new(PartToRun {
-            output: target?,
+            output: Target::new(&output, |_| replace)?,
             facts,
             format,
             input,

@@ -19,9 +19,10 @@ use super::super::unfinished_files::UnfinishedFiles;
 use crate::base::error::Exit;
 use crate::fields::UserRequest;
 use crate::input::{Compose, Input, Reader, ReaderSettings};
-use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, StoreFaults};
+use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Reuse, ServerWait, StoreFaults};
 use crate::output::{Replace, Sides, Sink, Target, Writer};
 use crate::scorer::Fixture;
+use crate::service::read_kept;
 use crate::service::scripted::{Scripted, ScriptedResult};
 use crate::telemetry::hub::Events;
 use crate::verdict::DecisionPolicy;
@@ -37,8 +38,6 @@ pub(super) struct InjectedFaults<'a> {
     pub(super) keeping: StoreFaults,
     /// Look-ups of rows as they are read.
     pub(super) reading: StoreFaults,
-    /// Look-ups just before a call.
-    pub(super) calling: StoreFaults,
     /// An output in place of the file.
     pub(super) output: Option<&'a FailingOutput>,
     /// The most calls.
@@ -49,7 +48,6 @@ impl InjectedFaults<'_> {
     pub(super) const NONE: Self = Self {
         keeping: StoreFaults::NEVER,
         reading: StoreFaults::NEVER,
-        calling: StoreFaults::NEVER,
         output: None,
         calls: None,
     };
@@ -118,8 +116,6 @@ pub(super) struct TestRun {
     place: TempDir,
     /// How many bytes longer each row is.
     pub(super) longer: usize,
-    /// Whether the ledger is one that other runs may use as well.
-    shared: bool,
 }
 
 pub(super) struct TestRunEnd {
@@ -132,17 +128,13 @@ pub(super) struct TestRunEnd {
 
 impl TestRun {
     pub(super) fn new() -> Self {
-        Self::with(0, false)
+        Self::with(0)
     }
 
-    pub(super) fn with(longer: usize, shared: bool) -> Self {
+    pub(super) fn with(longer: usize) -> Self {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("users.csv"), users(longer).0).unwrap();
-        Self {
-            place,
-            longer,
-            shared,
-        }
+        Self { place, longer }
     }
 
     fn output(&self) -> std::path::PathBuf {
@@ -151,38 +143,34 @@ impl TestRun {
 
     fn ledger(&self) -> OpenLedger {
         let settings = LedgerSettings {
-            location: if self.shared {
-                LedgerLocation::Shared(self.place.path().join("answers.ledger"))
-            } else {
-                LedgerLocation::Beside(self.output())
-            },
+            location: LedgerLocation::File(self.place.path().join("rescore.ledger")),
             reuse: Reuse::All,
             output: Some(self.output()),
+            input: None,
             endpoint: "https://api.example.com/v1/validate/user".to_owned(),
             service_id: "test".to_owned(),
-            captured: Vec::new(),
+            read: Arc::new(|body| read_kept(body, &[])),
             in_flight: CONCURRENCY.try_into().unwrap(),
             longest_call: Duration::from_secs(30),
+            wait: ServerWait::default(),
         };
-        OpenLedger::open(settings).unwrap()
+        OpenLedger::open(&settings).unwrap().0
     }
 
     /// Users whose answers are durable now.
     pub(super) fn durable(&self) -> HashSet<u64> {
         let ledger = self.ledger();
-        let (keys, lookup) = (ledger.hasher(), ledger.lookup().unwrap());
-        let Some(mut lookup) = lookup else {
-            return HashSet::new();
-        };
-        let mut has = |user: &u64| {
-            let body = Scripted::body(*user);
-            lookup
-                .find(&keys.key(&body), &body)
-                .unwrap()
-                .known
-                .is_some()
-        };
-        (1..=ROWS as u64).filter(|user| has(user)).collect()
+        let (keys, mut lookup) = (ledger.hasher(), ledger.lookup().unwrap());
+        let users: Vec<_> = (1..=ROWS as u64).collect();
+        let keys: Vec<_> = { users.iter() }
+            .map(|user| keys.key(&Scripted::body(*user)))
+            .collect();
+        let found = lookup.look_up(&keys).unwrap();
+        let known = users.into_iter().zip(found);
+        known
+            .filter(|(_, found)| found.known.is_some())
+            .map(|(user, _)| user)
+            .collect()
     }
 
     /// A run as the command makes it, with these failures.
@@ -191,7 +179,6 @@ impl TestRun {
         let InjectedFaults {
             keeping,
             reading,
-            calling,
             output: failing_output,
             calls,
         } = faults;
@@ -208,9 +195,8 @@ impl TestRun {
             None => target.open(0o666).unwrap(),
         };
         let lookup = ledger.lookup().unwrap();
-        let lookup = LookupStage::new(ledger.hasher(), lookup, true).failing(reading);
+        let lookup = LookupStage::new(ledger.hasher(), lookup).failing(reading);
         let (ledger, ledger_writer) = ledger.start_failing(keeping).unwrap();
-        ledger_writer.fail_to_look(calling);
         let runtime = runtime().unwrap();
         let (service, events) = runtime.block_on(async {
             let service = Scripted::new(ScriptedResult::Verdict.immediately());
@@ -236,15 +222,8 @@ impl TestRun {
         let asked = scorer.service().rows();
         drop(scorer);
         let stats = events.with_stats(Clone::clone);
-        let removed = if stats.exit() == Exit::Complete {
-            Removal::WhenUsed(stats.known + stats.answered)
-        } else if written.output.is_some() {
-            Removal::Never
-        } else {
-            Removal::WhenEmpty
-        };
-        let settled = ledger.settle(removed, Duration::from_secs(30));
-        settled.finish().unwrap();
+        assert!(ledger.settle(Duration::from_secs(30)));
+        ledger.finish(Duration::from_secs(30));
         let output = match (failing_output, written.output) {
             (Some(failing_output), _) => failing_output.0.lock().unwrap().bytes.clone(),
             (None, Some(path)) => fs::read(path).unwrap(),
@@ -302,10 +281,6 @@ impl TestRun {
             "{what}"
         );
         let names = fs::read_dir(self.place.path()).unwrap().count();
-        let expected = 2 + usize::from(self.shared);
-        assert_eq!(
-            names, expected,
-            "{what}: the input, the output, a shared ledger"
-        );
+        assert_eq!(names, 3, "{what}: the input, the output, the ledger");
     }
 }

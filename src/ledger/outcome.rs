@@ -1,0 +1,271 @@
+//! What became of a request, as it is stored; and what stored outcomes mean for a run that asks.
+//!
+//! There is one rule: a run uses the latest answer that is not older than its `not_before`, or else the latest failure that is
+//! not. This is the same wherever answers are stored. Nothing is read here.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::key::RequestKey;
+use crate::telemetry::event::{Origin, PassedOver};
+use crate::verdict::{Answer, Failure, Reason, Score};
+
+/// Reads a verdict, with the further fields that the run writes, from a body of the service. `None` if it has none.
+pub(crate) type ReadAnswer = Arc<dyn Fn(&[u8]) -> Option<Answer> + Send + Sync>;
+
+/// What became of a request that was or may have been billed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The service's body, whole: fields that nobody asked for yet cost nothing later.
+    Answer(Bytes),
+    /// No verdict, and no reason to ask again.
+    Failure(Failure),
+}
+
+/// The first byte of what is sealed.
+const ANSWER: u8 = b'a';
+const FAILURE: u8 = b'f';
+
+impl Outcome {
+    /// As the bytes that are sealed: its kind, then the body, or the reason's word, a zero byte and the message.
+    fn plain(&self) -> Vec<u8> {
+        match self {
+            Self::Answer(body) => [&[ANSWER], body.as_ref()].concat(),
+            Self::Failure(Failure { reason, message }) => [
+                &[FAILURE],
+                reason.word().as_bytes(),
+                &[0],
+                message.as_bytes(),
+            ]
+            .concat(),
+        }
+    }
+
+    /// Encrypts it for the request; `None` if the system has no random numbers.
+    pub(super) fn seal(&self, key: &RequestKey, at: i64) -> Option<Vec<u8>> {
+        key.seal(at, &self.plain())
+    }
+}
+
+/// A stored outcome.
+#[derive(Debug, Clone)]
+pub(super) struct Stored {
+    /// Its place in the order of arrival.
+    pub(super) seq: i64,
+    /// When it arrived, in milliseconds since 1970.
+    pub(super) at: i64,
+    pub(super) sealed: Vec<u8>,
+}
+
+/// What a ledger knows about a request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct LookupResult {
+    /// What became of it, where that can be used.
+    pub(crate) known: Option<KnownOutcome>,
+    /// Where that comes from.
+    pub(crate) from: AnsweredIn,
+    /// When that arrived, if it is so old that people should know: in milliseconds since 1970.
+    pub(crate) aged: Option<i64>,
+    /// The user's score before the run started, where this run replaces that answer or has done so: the same however often
+    /// the run was stopped since, and for all rows that ask the same.
+    pub(crate) old: Option<Score>,
+    /// Why something that is stored is not used.
+    pub(crate) passed_over: Option<PassedOver>,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum KnownOutcome {
+    /// It was answered.
+    Answer(Answer),
+    /// It was or may have been billed, without a verdict.
+    Failure(Failure),
+}
+
+/// The run that an answer arrived in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum AnsweredIn {
+    /// This start of this run.
+    #[default]
+    ThisRun,
+    /// Another run, or an earlier start.
+    OtherRun,
+}
+
+impl AnsweredIn {
+    /// Where a row's verdict comes from, if it is from there.
+    pub(crate) const fn origin(self) -> Origin {
+        match self {
+            Self::ThisRun => Origin::Duplicate,
+            Self::OtherRun => Origin::Ledger,
+        }
+    }
+}
+
+/// What must be known of a run to say what is of use to it.
+#[derive(Clone)]
+pub(super) struct Scope {
+    /// Older answers are not used, in milliseconds since 1970.
+    pub(super) not_before: i64,
+    /// Older failures are not used either; never before `not_before`.
+    pub(super) failures_from: i64,
+    /// When the run first started, in milliseconds since 1970.
+    pub(super) started: i64,
+    /// Answers from before are said to be old, in milliseconds since 1970; `i64::MIN` says nothing.
+    pub(super) aged_before: i64,
+    /// Reads the bodies of answers.
+    pub(super) read: ReadAnswer,
+}
+
+impl Scope {
+    /// What the stored outcomes of a request mean, of which `next` gives the latest first. No more are read than are needed.
+    ///
+    /// # Errors
+    /// `next` failed.
+    pub(super) fn judge<E>(
+        &self,
+        key: &RequestKey,
+        mut next: impl FnMut() -> Result<Option<(Stored, AnsweredIn)>, E>,
+    ) -> Result<LookupResult, E> {
+        let mut result = LookupResult::default();
+        let (mut failure, mut damaged) = (None, false);
+        while let Some((Stored { at, sealed, .. }, from)) = next()? {
+            let Some(plain) = key.open(at, sealed) else {
+                damaged = true;
+                continue;
+            };
+            match plain.split_first() {
+                Some((&ANSWER, body)) => {
+                    let Some(answer) = (self.read)(body) else {
+                        damaged = true;
+                        continue;
+                    };
+                    if at < self.not_before || result.known.is_some() {
+                        let is_old = result.known.is_none() || at < self.started;
+                        result.old = is_old.then_some(answer.score);
+                        if result.known.is_none() {
+                            result.passed_over = Some(PassedOver::TooOld);
+                        }
+                        break;
+                    }
+                    result.known = Some(KnownOutcome::Answer(answer));
+                    result.from = from;
+                    result.aged = (at < self.aged_before).then_some(at);
+                    // Only a run that asks again replaces answers, and only its own ones do.
+                    if self.not_before == i64::MIN || at < self.started {
+                        break;
+                    }
+                }
+                Some((&FAILURE, words)) if at >= self.failures_from => {
+                    failure = failure.or_else(|| Some((read_failure(words)?, from)));
+                }
+                Some((&FAILURE, _)) => {
+                    result.passed_over = result.passed_over.or(Some(PassedOver::Failed));
+                }
+                _ => damaged = true,
+            }
+        }
+        if let (None, Some((failure, from))) = (&result.known, failure) {
+            result.known = Some(KnownOutcome::Failure(failure));
+            result.from = from;
+        }
+        if result.known.is_some() {
+            result.passed_over = None;
+        } else if damaged {
+            result.passed_over = Some(PassedOver::Damaged);
+        }
+        Ok(result)
+    }
+}
+
+fn read_failure(words: &[u8]) -> Option<Failure> {
+    let (word, message) = str::from_utf8(words).ok()?.split_once('\0')?;
+    Some(Failure::new(Reason::of_word(word)?, message))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::verdict::TransactionId;
+
+    const STARTED: i64 = 1_000;
+
+    /// The whole body is the score.
+    fn read() -> ReadAnswer {
+        Arc::new(|body| {
+            Some(Answer {
+                transaction_id: TransactionId::new("t").unwrap(),
+                score: Score::from_json_number(str::from_utf8(body).ok()?).ok()?,
+                captured: Box::default(),
+            })
+        })
+    }
+
+    fn judge(not_before: i64, failures_from: i64, stored: &[(i64, &Outcome)]) -> LookupResult {
+        let key = RequestKey::some(1);
+        let scope = Scope {
+            not_before,
+            failures_from,
+            started: STARTED,
+            aged_before: 100,
+            read: read(),
+        };
+        let mut stored = stored.iter().rev().map(|(at, outcome)| Stored {
+            seq: *at,
+            at: *at,
+            sealed: outcome.seal(&key, *at).unwrap(),
+        });
+        let next = || Ok::<_, ()>(stored.next().map(|it| (it, AnsweredIn::OtherRun)));
+        scope.judge(&key, next).unwrap()
+    }
+
+    fn score(result: &LookupResult) -> Option<&str> {
+        match &result.known {
+            Some(KnownOutcome::Answer(answer)) => Some(answer.score.digits()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_latest_answer_that_is_recent_enough_is_used() {
+        let answer = |digits: &'static str| Outcome::Answer(Bytes::from_static(digits.as_bytes()));
+        let (one, two) = (answer("1"), answer("2"));
+        let failure = Outcome::Failure(Failure::new(Reason::NoAnswer, "timed out"));
+        let all = judge(i64::MIN, i64::MIN, &[(50, &one), (200, &two)]);
+        assert_eq!((score(&all), all.aged, &all.old), (Some("2"), None, &None));
+        let aged = judge(i64::MIN, i64::MIN, &[(50, &one)]);
+        assert_eq!((score(&aged), aged.aged), (Some("1"), Some(50)));
+        let too_old = judge(500, 500, &[(50, &one), (200, &two)]);
+        assert_eq!(too_old.passed_over, Some(PassedOver::TooOld));
+        assert_eq!(
+            (score(&too_old), too_old.old.as_ref().unwrap().digits()),
+            (None, "2")
+        );
+        let replaced = judge(500, 500, &[(200, &one), (STARTED + 1, &two)]);
+        assert_eq!((score(&replaced), replaced.passed_over), (Some("2"), None));
+        assert_eq!(replaced.old.unwrap().digits(), "1");
+
+        let failed = judge(i64::MIN, i64::MIN, &[(200, &failure)]);
+        assert!(
+            matches!(failed.known, Some(KnownOutcome::Failure(f)) if f.reason == Reason::NoAnswer)
+        );
+        let better = judge(i64::MIN, i64::MIN, &[(50, &one), (200, &failure)]);
+        assert_eq!(score(&better), Some("1"), "it was paid for");
+        let retried = judge(i64::MIN, 500, &[(200, &failure)]);
+        assert_eq!(
+            (retried.known, retried.passed_over),
+            (None, Some(PassedOver::Failed))
+        );
+        let damaged = judge(
+            i64::MIN,
+            i64::MIN,
+            &[(200, &Outcome::Answer(Bytes::from_static(b"x")))],
+        );
+        assert_eq!(
+            (damaged.known, damaged.passed_over),
+            (None, Some(PassedOver::Damaged))
+        );
+    }
+}

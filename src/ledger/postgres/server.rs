@@ -1,0 +1,360 @@
+//! The connection to a server: how it is made and made again, transactions, and what failures mean.
+//!
+//! Statements have our numbers and hashes in them; what other people wrote, and what is large, is sent beside them.
+
+use std::error::Error as _;
+use std::io;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use postgres::error::SqlState;
+use postgres::{Client, Row};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls_platform_verifier::Verifier;
+use tokio::time::Instant;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::base::error::{Error, Result, printable, shown, system_words};
+use crate::ledger::server_url::{CONNECT_TIMEOUT, Certificates, ServerUrl};
+use crate::ledger::settings::ServerWait;
+
+/// The server's clock, in milliseconds since 1970. Not that of the transaction's start, which may have waited for the lock.
+pub(super) const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+/// A random number that names a start of a run.
+pub(super) const RANDOM: &str = "(random() * 9000000000000000)::bigint";
+
+/// Starts a transaction that writes, alone. What is acknowledged is durable, whatever the server's default is: also claims, as
+/// those who have them outlive the server. A program that is suspended within it holds the others up for this long.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
+    SET LOCAL synchronous_commit = on;
+    SET LOCAL idle_in_transaction_session_timeout = '10s';
+    LOCK TABLE meta IN EXCLUSIVE MODE";
+
+/// How long is waited between attempts, at first and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
+
+/// Why something has no result.
+#[derive(Debug)]
+pub(super) enum ServerFault {
+    /// The server is away, or cannot serve anybody now. It may be back soon.
+    Away(String),
+    /// There are no tables of a ledger.
+    NoLedger,
+    /// It is there, and another attempt has the same result.
+    Refused(String),
+}
+
+impl ServerFault {
+    /// What is stored cannot come from this program.
+    pub(super) fn damaged() -> Self {
+        Self::Refused("its tables are damaged".to_owned())
+    }
+
+    /// What failed, in words.
+    pub(super) fn words(&self) -> &str {
+        match self {
+            Self::NoLedger => "its tables are gone",
+            Self::Away(words) | Self::Refused(words) => words,
+        }
+    }
+
+    /// As what keeps a command from starting or a run from going on: `doing` such as "open".
+    pub(super) fn error(&self, doing: &str, url: &ServerUrl) -> Error {
+        let words = format!("cannot {doing} the ledger `{url}`: {}", self.words());
+        match self {
+            Self::Away(_) => {
+                Error::stopped(words).hint("run the same command again when the server answers")
+            }
+            Self::NoLedger => Error::usage(format!("there is no ledger at `{url}` yet"))
+                .hint(format!("make it once with `rescore ledger init '{url}'`")),
+            Self::Refused(why) if why.contains("certificate") => Error::usage(words)
+                .hint("name the file of the authority that issued it with `?sslrootcert=FILE`"),
+            Self::Refused(_) => Error::usage(words).hint(
+                "check the user, its rights, and its password in `PGPASSWORD` or in `~/.pgpass`, which only you may read",
+            ),
+        }
+    }
+}
+
+impl From<postgres::Error> for ServerFault {
+    fn from(error: postgres::Error) -> Self {
+        let cause = error.source();
+        if let Some(error) = error.as_db_error() {
+            // Only the message: the detail may have values.
+            let words = printable(error.message());
+            let code = error.code();
+            return match code.code().get(..2).unwrap_or_default() {
+                _ if [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN].contains(code) => {
+                    Self::NoLedger
+                }
+                // Connections, transactions that are not possible now, such as writing ones on a copy, deadlocks, resources such
+                // as a full disk, objects in use, operators, the system, and the server's own failures.
+                "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX" => Self::Away(words),
+                _ => Self::Refused(words),
+            };
+        }
+        if let Some(error) = cause.and_then(|cause| cause.downcast_ref::<io::Error>()) {
+            let words = printable(&system_words(error));
+            let tls = error.get_ref().and_then(|tls| tls.downcast_ref());
+            return match tls {
+                Some(rustls::Error::InvalidCertificate(_)) => Self::Refused(words),
+                _ => Self::Away(words),
+            };
+        }
+        if error.is_closed() {
+            return Self::Away("the connection broke".to_owned());
+        }
+        // The client's own words have no values.
+        Self::Refused(cause.map_or_else(|| error.to_string(), ToString::to_string))
+    }
+}
+
+/// A server, with one connection, which is made when it is needed.
+pub(super) struct Server {
+    pub(super) url: ServerUrl,
+    /// How it is waited for.
+    pub(super) wait: ServerWait,
+    tls: MakeRustlsConnect,
+    client: Option<Client>,
+    /// What each connection starts with.
+    setup: &'static str,
+}
+
+impl Server {
+    /// For a run, whose statements are short.
+    ///
+    /// # Errors
+    /// Exit code 2: certificates cannot be read.
+    pub(super) fn for_run(url: &ServerUrl, wait: ServerWait) -> Result<Self> {
+        Ok(Self {
+            url: url.clone(),
+            wait,
+            tls: MakeRustlsConnect::new(tls(&url.certificates)?),
+            client: None,
+            setup: "SET statement_timeout = '30s'",
+        })
+    }
+
+    /// For a command, which may read all that there is, and does not wait for a server that is away.
+    ///
+    /// # Errors
+    /// As [`Self::for_run`].
+    pub(super) fn for_command(url: &ServerUrl) -> Result<Self> {
+        let server = Self::for_run(url, ServerWait::default())?;
+        let setup = "SET statement_timeout = 0";
+        Ok(Self { setup, ..server })
+    }
+
+    /// Does something, again as long as the server is away and the patience lasts.
+    pub(super) fn run<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Client) -> Result<T, ServerFault>,
+    ) -> Result<T, ServerFault> {
+        let (started, mut pause) = (Instant::now(), PAUSES.0);
+        loop {
+            let done = self.run_once(&mut work);
+            let left = self.wait.longest.saturating_sub(started.elapsed());
+            match done {
+                Err(ServerFault::Away(why)) if !left.is_zero() => {
+                    self.wait.set(Some(why));
+                    rest(pause.min(left));
+                    pause = PAUSES.1.min(pause * 2);
+                }
+                done => {
+                    if pause != PAUSES.0 {
+                        self.wait.set(None);
+                    }
+                    return done;
+                }
+            }
+        }
+    }
+
+    /// What a query returns, row by row.
+    pub(super) fn read<T>(
+        &mut self,
+        query: &str,
+        of_row: impl Fn(&Row) -> Result<T, ServerFault>,
+    ) -> Result<Vec<T>, ServerFault> {
+        self.run(|client| {
+            client
+                .query_typed(query, &[])?
+                .iter()
+                .map(&of_row)
+                .collect()
+        })
+    }
+
+    /// Runs statements and does something in one transaction, while no other one writes. It may have been committed although the
+    /// connection broke, and then is repeated.
+    pub(super) fn write<T>(
+        &mut self,
+        statements: &str,
+        mut work: impl FnMut(&mut Client) -> Result<T, ServerFault>,
+    ) -> Result<T, ServerFault> {
+        let begin = format!("{BEGIN}; {statements}");
+        self.run(|client| {
+            let done = { client.batch_execute(&begin).map_err(ServerFault::from) }
+                .and_then(|()| work(client))
+                .and_then(|done| Ok(client.batch_execute("COMMIT").map(|()| done)?));
+            if done.is_err() {
+                // On a connection that is broken, the server does it.
+                let _ = client.batch_execute("ROLLBACK");
+            }
+            done
+        })
+    }
+
+    fn run_once<T>(
+        &mut self,
+        work: &mut impl FnMut(&mut Client) -> Result<T, ServerFault>,
+    ) -> Result<T, ServerFault> {
+        let client = match self.client.take() {
+            Some(client) if !client.is_closed() => client,
+            _ => self.connect()?,
+        };
+        let client = self.client.insert(client);
+        let done = work(client);
+        if matches!(done, Err(ServerFault::Away(_))) {
+            self.client = None;
+        }
+        done
+    }
+
+    /// Connects, on a thread of its own: a server that accepts a connection and then says nothing would hold this one up for
+    /// ever.
+    fn connect(&self) -> Result<Client, ServerFault> {
+        let (config, tls, setup) = (self.url.with_password(), self.tls.clone(), self.setup);
+        let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1);
+        let (sender, connected) = mpsc::channel();
+        thread::Builder::new()
+            .name("ledger-connect".to_owned())
+            .spawn(move || {
+                let connected = config.connect(tls).and_then(|mut client| {
+                    client.batch_execute(setup)?;
+                    Ok(client)
+                });
+                // Nobody may be waiting any more.
+                let _ = sender.send(connected);
+            })
+            .map_err(|error| ServerFault::Away(system_words(&error)))?;
+        match connected.recv_timeout(CONNECT_TIMEOUT * hosts) {
+            Ok(connected) => Ok(connected?),
+            Err(_) => Err(ServerFault::Away("it does not answer".to_owned())),
+        }
+    }
+}
+
+/// Waits on a thread that has nothing else to do. Workers that lost the server together do not come back together.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "on the ledger's or the reader's thread"
+)]
+fn rest(time: Duration) {
+    thread::sleep(time.mul_f64(f64::from(fastrand::u8(128..=255)) / 256.0));
+}
+
+/// A hash, or another thing of 32 bytes.
+pub(super) fn hash(row: &Row, column: usize) -> Result<[u8; 32], ServerFault> {
+    let bytes: &[u8] = row.try_get(column)?;
+    bytes.try_into().map_err(|_| ServerFault::damaged())
+}
+
+/// A hash as SQL.
+pub(super) fn hex(hash: &[u8; 32]) -> String {
+    format!(
+        "decode('{}', 'hex')",
+        blake3::Hash::from_bytes(*hash).to_hex()
+    )
+}
+
+/// Something that may be missing, as SQL.
+pub(super) fn or_null<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "NULL".to_owned(), |value| value.to_string())
+}
+
+/// A count, which databases store with a sign.
+pub(super) fn count(row: &Row, column: usize) -> Result<u64, ServerFault> {
+    Ok(row.try_get::<_, i64>(column)?.cast_unsigned())
+}
+
+/// How connections are encrypted.
+fn tls(certificates: &Certificates) -> Result<ClientConfig> {
+    let cannot = || Error::usage("cannot set up TLS for the ledger's server");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier: Arc<dyn ServerCertVerifier> = match certificates {
+        Certificates::Unchecked => Arc::new(AnyCertificate(Arc::clone(&provider))),
+        Certificates::Trusted(file) => {
+            let roots = file
+                .iter()
+                .flat_map(CertificateDer::pem_file_iter)
+                .flatten();
+            let roots = roots.collect::<Result<Vec<_>, _>>();
+            let roots = roots.map_err(|error| cannot().because(error))?;
+            if let Some(file) = file.as_deref().filter(|_| roots.is_empty()) {
+                let words = format!("`{}` cannot be read or has no PEM certificate", shown(file));
+                return Err(cannot().detail(words));
+            }
+            let verifier = Verifier::new_with_extra_roots(roots, Arc::clone(&provider));
+            Arc::new(verifier.map_err(|error| cannot().because(error))?)
+        }
+    };
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions();
+    let mut config = {
+        builder
+            .map_err(|error| cannot().because(error))?
+            .dangerous()
+    }
+    .with_custom_certificate_verifier(verifier)
+    .with_no_client_auth();
+    // As the server asks for where a connection starts with TLS.
+    config.alpn_protocols = vec![b"postgresql".to_vec()];
+    Ok(config)
+}
+
+/// Accepts the certificate of any server that has its key, as `sslmode=prefer` says.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,441 @@
+//! A ledger on a server as a run writes it, and look-ups in it.
+
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use postgres::types::Type;
+use postgres::{Client, Row};
+use tokio::time::Instant;
+
+use super::server::{NOW, RANDOM, Server, ServerFault, count, hash, hex, or_null};
+use crate::base::elapsed;
+use crate::base::error::{Error, Result};
+use crate::ledger::clock::{self, millis};
+use crate::ledger::index::OwnAnswers;
+use crate::ledger::key::{PathHash, RequestKey, random_secret};
+use crate::ledger::known_limit::{KnownLimit, LimitRecorder};
+use crate::ledger::outcome::{LookupResult, Outcome, Scope, Stored};
+use crate::ledger::outputs::{self, FileStamp, LeftFile, OutputState};
+use crate::ledger::run::RunPlan;
+use crate::ledger::settings::ServerWait;
+use crate::ledger::store::{
+    ClaimResult, LeaseRenewal, Lookup, OutputRecorder, RunEnd, Store, Work, answered_in,
+};
+use crate::telemetry::pace::{FoundLimit, Limit};
+
+/// How long a server is waited for when all answers are durable.
+const LAST_WAIT: Duration = Duration::from_secs(5);
+
+/// A ledger on a server, open for a run.
+pub(super) struct PostgresStore {
+    pub(super) server: Server,
+    /// How the server is waited for, once the run has started.
+    pub(super) wait: ServerWait,
+    pub(super) secret: [u8; 32],
+    /// A hash of where the run's files are.
+    pub(super) place: PathHash,
+    pub(super) view: ServerView,
+    pub(super) plan: RunPlan,
+    pub(super) account: i64,
+    pub(super) in_flight: usize,
+    /// How long a lease lasts, in milliseconds.
+    pub(super) lease: i64,
+    /// Who claims, once the run has started: the run, and a random number of this start.
+    pub(super) us: (i64, i64),
+    /// By how much the server's clock is ahead of this machine's, in milliseconds.
+    pub(super) ahead: i64,
+    pub(super) limits: LimitRecorder,
+}
+
+/// What must be known to say what stored answers mean.
+#[derive(Clone)]
+pub(super) struct ServerView {
+    pub(super) scope: Scope,
+    pub(super) own: Arc<Mutex<OwnAnswers>>,
+}
+
+impl PostgresStore {
+    fn write_group(
+        &mut self,
+        work: Work<'_>,
+        limit: Option<KnownLimit>,
+    ) -> Result<Vec<ClaimResult>, ServerFault> {
+        let ((run, start), account, lease) = (self.us, self.account, self.lease);
+        let earliest = self.plan.not_before.max(self.plan.failures_from);
+        let mut records = (Vec::new(), Vec::new(), Vec::new());
+        for record in work.records {
+            let at = record.at.saturating_add(self.ahead).max(earliest);
+            let sealed = record
+                .outcome
+                .seal(&record.key, at)
+                .ok_or_else(no_random_numbers)?;
+            records.0.push(record.key.fingerprint);
+            records.1.push(at);
+            records.2.push(sealed);
+        }
+        let released = work.releases.iter().map(|key| key.fingerprint);
+        let ended: Vec<_> = { records.0.iter().copied().chain(released) }
+            .map(|fingerprint| fingerprint.to_string())
+            .collect();
+        let abandoned: Vec<_> = { work.abandoned.iter() }
+            .map(|key| key.fingerprint.to_string())
+            .collect();
+        let statements = format!(
+            "DELETE FROM claims WHERE fp = ANY('{{{}}}') AND run = {run} AND start = {start};
+            UPDATE claims SET start = -1 WHERE fp = ANY('{{{}}}') AND run = {run} AND start = {start};
+            UPDATE accounts SET answers = answers + {new} WHERE id = {account} AND {new} > 0;
+            UPDATE runs SET calls = {calls}, until = {NOW} + {lease}
+            WHERE id = {run} AND start = {start} AND until >= {NOW}; {}",
+            ended.join(","),
+            abandoned.join(","),
+            limit
+                .map(|limit| set_limit(account, limit))
+                .unwrap_or_default(),
+            new = { work.records.iter() }
+                .filter(|record| matches!(record.outcome, Outcome::Answer(_)))
+                .count(),
+            calls = self.plan.calls_before.saturating_add(work.calls),
+        );
+        let append = format!(
+            "INSERT INTO answers (fp, account, at, sealed) SELECT fp, {account}, at, sealed
+            FROM unnest($1, $2, $3) AS new (fp, at, sealed) RETURNING seq"
+        );
+        let (view, us) = (&self.view, self.us);
+        let (places, results) = self.server.write(&statements, |client| {
+            let values = [
+                (&records.0 as _, Type::INT8_ARRAY),
+                (&records.1 as _, Type::INT8_ARRAY),
+                (&records.2 as _, Type::BYTEA_ARRAY),
+            ];
+            let rows = client.query_typed(&append, &values)?;
+            let places = rows
+                .iter()
+                .map(|row| row.try_get(0))
+                .collect::<Result<Vec<i64>, _>>()?;
+            Ok((places, claim(client, view, us, work.claims)?))
+        })?;
+        if let (Some(first), Some(last)) = (places.iter().min(), places.iter().max()) {
+            // Nobody else can have written in between.
+            let mut own = self.view.own.lock().unwrap_or_else(PoisonError::into_inner);
+            own.add(*first, *last);
+        }
+        Ok(results)
+    }
+
+    /// Runs a statement that returns the run, its start, and the server's time, if the run is ours; and another one before it.
+    fn set_lease(&mut self, before: &str, statement: &str) -> Result<bool, ServerFault> {
+        let lease = self.server.write(before, |client| {
+            let Some(row) = client.query_typed_opt(statement, &[])? else {
+                return Ok(None);
+            };
+            Ok(Some(((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?)))
+        })?;
+        let is_ours = lease.is_some();
+        if let Some((us, now)) = lease {
+            self.us = us;
+            self.ahead = i64::saturating_sub(now, clock::now());
+        }
+        Ok(is_ours)
+    }
+}
+
+fn no_random_numbers() -> ServerFault {
+    ServerFault::Refused("the system has no random numbers".to_owned())
+}
+
+impl Store for PostgresStore {
+    fn lookup(&self) -> Result<Box<dyn Lookup>> {
+        let server = Server::for_run(&self.server.url, self.wait.clone())?;
+        let view = self.view.clone();
+        Ok(Box::new(PostgresLookup { server, view }))
+    }
+
+    fn output_state(&mut self, file: &Path, input: Option<&Path>) -> Result<OutputState> {
+        let state = outputs::state(&self.secret, file, input, |path| {
+            let path = hex(&path);
+            let query = format!("SELECT input, size, modified FROM outputs WHERE path = {path}");
+            self.server.read(&query, |row| {
+                let (size, modified) = (row.try_get(1)?, row.try_get(2)?);
+                Ok((FileStamp { size, modified }, hash(row, 0)?))
+            })
+        });
+        state.map_err(|fault| fault.error("read", &self.server.url))
+    }
+
+    fn output_recorder(&self) -> OutputRecorder {
+        let (url, wait, secret) = (self.server.url.clone(), self.wait.clone(), self.secret);
+        Arc::new(move |files, input| {
+            let statements = record_outputs(&secret, files, input);
+            let recorded = Server::for_run(&url, wait.clone())?.write(&statements, |_| Ok(()));
+            recorded.map_err(|fault| fault.error("write", &url))
+        })
+    }
+
+    fn start(&mut self) -> Result<()> {
+        let plan = &self.plan;
+        let name = hex(&plan.name.unwrap_or_else(random_secret));
+        let place = hex(&self.place);
+        let is_free = format!("(runs.place = {place} OR runs.until < {NOW})");
+        // What earlier starts had claimed is in the plan's count of lost calls, and nobody's now.
+        let release = format!(
+            "DELETE FROM claims WHERE run = (SELECT id FROM runs WHERE name = {name} AND {is_free})"
+        );
+        let record = format!(
+            "INSERT INTO runs (name, input, reuse, not_before, failures_from, started, calls, in_flight, start, until, place)
+            VALUES ({name}, {}, '{}', {}, {}, {}, {}, {}, {RANDOM}, {NOW} + {}, {place})
+            ON CONFLICT (name) DO UPDATE SET input = excluded.input, reuse = excluded.reuse,
+                not_before = excluded.not_before, failures_from = excluded.failures_from,
+                started = excluded.started, failed = NULL, calls = excluded.calls,
+                in_flight = excluded.in_flight, start = excluded.start, until = excluded.until,
+                place = excluded.place
+            WHERE {is_free}
+            RETURNING id, start, {NOW}",
+            or_null(plan.input.as_ref().map(hex)),
+            plan.reuse,
+            plan.not_before,
+            plan.failures_from,
+            plan.started,
+            plan.calls_before,
+            self.in_flight,
+            self.lease,
+        );
+        let is_ours = self.set_lease(&release, &record);
+        if !is_ours.map_err(|fault| fault.error("write", &self.server.url))? {
+            return Err(on_another_host());
+        }
+        self.server.wait = self.wait.clone();
+        Ok(())
+    }
+
+    fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
+        let (started, limits) = (Instant::now(), self.limits);
+        let limit = self.limits.take(false);
+        self.write_group(work, limit).map_err(|fault| {
+            self.limits = limits;
+            failed(&fault, started, work.records.len())
+        })
+    }
+
+    fn renew(&mut self, calls: u64) -> io::Result<LeaseRenewal> {
+        let (started, us) = (Instant::now(), self.us);
+        let renew = format!(
+            "UPDATE runs SET start = CASE WHEN start = {} AND until >= {NOW} THEN start ELSE {RANDOM} END,
+            calls = greatest(calls, {}), until = {NOW} + {} WHERE id = {} AND place = {} RETURNING id, start, {NOW}",
+            us.1,
+            self.plan.calls_before.saturating_add(calls),
+            self.lease,
+            us.0,
+            hex(&self.place)
+        );
+        let is_ours = self.set_lease("", &renew);
+        if !is_ours.map_err(|fault| failed(&fault, started, 0))? {
+            let words =
+                "the run was removed from it, or another host has started a run to the same path";
+            return Err(io::Error::other(words));
+        }
+        if self.us == us {
+            Ok(LeaseRenewal::Kept)
+        } else {
+            Ok(LeaseRenewal::NewWorker)
+        }
+    }
+
+    fn given_up(&self) -> Option<Error> {
+        None
+    }
+
+    fn set_limit(&mut self, latest: KnownLimit) {
+        self.limits.set(latest);
+    }
+
+    fn leave(&mut self, calls: u64) {
+        self.server.wait.longest = LAST_WAIT.min(self.server.wait.longest);
+        let (run, start) = self.us;
+        let limit = self.limits.take(true);
+        let statements = format!(
+            "DELETE FROM claims WHERE run = {run} AND start = {start};
+            UPDATE runs SET calls = {}, until = {NOW} - 1 WHERE id = {run} AND start = {start}; {}",
+            self.plan.calls_before.saturating_add(calls),
+            limit
+                .map(|limit| set_limit(self.account, limit))
+                .unwrap_or_default(),
+        );
+        // If this fails, others find out that the run is gone, and the next start counts calls that have ended.
+        let _ = self.server.write(&statements, |_| Ok(()));
+    }
+
+    fn end(&mut self, end: RunEnd) {
+        let (run, _) = self.us;
+        let statements = match (end, self.plan.name) {
+            // Nobody can continue it.
+            (_, None) => format!("DELETE FROM runs WHERE id = {run}"),
+            (RunEnd::Stopped, Some(_)) => return,
+            (RunEnd::Finished { failed }, Some(_)) => format!(
+                "DELETE FROM claims WHERE run = {run}; UPDATE runs SET failed = {failed} WHERE id = {run}"
+            ),
+        };
+        // If this fails, the next run to the same output takes itself for this one and continues it. That is not worth failing
+        // for when every row is written.
+        let _ = self.server.write(&statements, |_| Ok(()));
+    }
+}
+
+/// Why a run cannot start: the lease of one to the same path lasts, which no lock here keeps apart from it.
+pub(super) fn on_another_host() -> Error {
+    Error::busy("another host runs the same command, or a run to an output of the same path")
+        .hint("give it another path; after a kill there, run this again a minute later")
+}
+
+/// Why a group could not be written or a lease not be renewed, after all attempts.
+fn failed(fault: &ServerFault, started: Instant, answers: usize) -> io::Error {
+    let mut words = fault.words().to_owned();
+    if let ServerFault::Away(why) = fault {
+        let time = elapsed::time(started.elapsed());
+        words = format!("the ledger's server has not answered for {time} ({why})");
+    }
+    if answers > 0 {
+        words.push_str(&format!(
+            "; paid answers that could not be stored: {answers}"
+        ));
+    }
+    io::Error::other(words)
+}
+
+/// Looks requests up, and claims those about which nothing is known.
+fn claim(
+    client: &mut Client,
+    view: &ServerView,
+    (run, start): (i64, i64),
+    keys: &[RequestKey],
+) -> Result<Vec<ClaimResult>, ServerFault> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let claim = format!(
+        "INSERT INTO claims AS held (fp, run, start, taken_over)
+        SELECT DISTINCT fp, {run}, {start}, false FROM unnest($1) AS fp
+        ON CONFLICT (fp) DO UPDATE SET run = excluded.run, start = excluded.start,
+            taken_over = held.run <> excluded.run OR held.start = excluded.start AND held.taken_over
+        WHERE (held.run, held.start) = (excluded.run, excluded.start) OR NOT EXISTS (
+            SELECT FROM runs WHERE id = held.run AND runs.start = held.start AND until >= {NOW})
+        RETURNING fp, taken_over"
+    );
+    let known = find(client, view, keys)?;
+    let unknown: Vec<_> = { keys.iter().zip(&known) }
+        .filter(|(_, found)| found.known.is_none())
+        .map(|(key, _)| key.fingerprint)
+        .collect();
+    let rows = client.query_typed(&claim, &[(&unknown, Type::INT8_ARRAY)])?;
+    let ours: HashMap<i64, bool> = { rows.iter() }
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        .collect::<Result<_, ServerFault>>()?;
+    let result = |(key, found): (&RequestKey, LookupResult)| {
+        ClaimResult::known(found).unwrap_or_else(|| match ours.get(&key.fingerprint) {
+            Some(&taken_over) => ClaimResult::Ours { taken_over },
+            None => ClaimResult::Taken,
+        })
+    };
+    Ok(keys.iter().zip(known).map(result).collect())
+}
+
+/// What is known of each of these requests, in their order.
+fn find(
+    client: &mut Client,
+    view: &ServerView,
+    keys: &[RequestKey],
+) -> Result<Vec<LookupResult>, ServerFault> {
+    let fingerprints: Vec<_> = keys.iter().map(|key| key.fingerprint).collect();
+    let query = "SELECT fp, seq, at, sealed FROM answers WHERE fp = ANY($1) ORDER BY fp, seq DESC";
+    let rows = client.query_typed(query, &[(&fingerprints, Type::INT8_ARRAY)])?;
+    let stored = |row: &Row| {
+        let (seq, at, sealed) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+        Ok((row.try_get(0)?, Stored { seq, at, sealed }))
+    };
+    let rows: Vec<(i64, Stored)> = rows
+        .iter()
+        .map(stored)
+        .collect::<Result<_, ServerFault>>()?;
+    let own = view.own.lock().unwrap_or_else(PoisonError::into_inner);
+    let judge = |key: &RequestKey| {
+        let first = rows.partition_point(|(fingerprint, _)| *fingerprint < key.fingerprint);
+        let mut of_key = { rows.iter().skip(first) }
+            .take_while(|(fingerprint, _)| *fingerprint == key.fingerprint)
+            .map(|(_, stored)| (stored.clone(), answered_in(own.contains(stored.seq))));
+        view.scope.judge(key, || Ok(of_key.next()))
+    };
+    keys.iter().map(judge).collect()
+}
+
+/// Look-ups on a connection of their own.
+pub(super) struct PostgresLookup {
+    pub(super) server: Server,
+    pub(super) view: ServerView,
+}
+
+impl Lookup for PostgresLookup {
+    fn look_up(&mut self, keys: &[RequestKey]) -> Result<Vec<LookupResult>> {
+        { self.server.run(|client| find(client, &self.view, keys)) }
+            .map_err(|fault| fault.error("read", &self.server.url))
+    }
+}
+
+/// The statements that record how the run over this input leaves files. Of earlier records, the state that each file is in now
+/// stays.
+fn record_outputs(
+    secret: &[u8; 32],
+    files: &[(PathBuf, Metadata)],
+    input: Option<&Path>,
+) -> String {
+    let input = hex(&outputs::hash(secret, input));
+    let statements = |LeftFile { path, stamp, now }: LeftFile| {
+        let path = hex(&path);
+        format!(
+            "DELETE FROM outputs WHERE path = {path} AND (size, modified) <> ({}, {});
+            INSERT INTO outputs VALUES ({path}, {}, {}, {input}) ON CONFLICT DO NOTHING;",
+            now.size, now.modified, stamp.size, stamp.modified
+        )
+    };
+    { outputs::left_files(secret, files).into_iter() }
+        .map(statements)
+        .collect()
+}
+
+/// The statements that store a limit, or that there is none.
+fn set_limit(account: i64, KnownLimit { limit, found }: KnownLimit) -> String {
+    let remove = format!("DELETE FROM limits WHERE account = {account}");
+    if limit == Limit::NONE {
+        return remove;
+    }
+    let value = |found: Option<FoundLimit>| or_null(found.map(|found| found.value));
+    let times = |found: Option<FoundLimit>| or_null(found.map(|found| found.times));
+    format!(
+        "{remove}; INSERT INTO limits VALUES ({account}, {}, {}, {}, {}, {})",
+        value(limit.rate),
+        times(limit.rate),
+        value(limit.in_flight),
+        times(limit.in_flight),
+        millis(found)
+    )
+}
+
+/// The limit of each account that has one, however old.
+pub(super) fn limits(server: &mut Server) -> Result<HashMap<i64, KnownLimit>, ServerFault> {
+    let query = "SELECT account, rate, rate_times, in_flight, in_flight_times, at FROM limits";
+    let found = |row: &Row, value| {
+        let times: Option<i64> = row.try_get(value + 1)?;
+        let times = times.and_then(|times| u32::try_from(times).ok());
+        let found = times.zip(row.try_get(value)?);
+        Ok::<_, ServerFault>(found.map(|(times, value)| FoundLimit { value, times }))
+    };
+    let limits = server.read(query, |row| {
+        let (rate, in_flight) = (found(row, 1)?, found(row, 3)?);
+        let limit = Limit { rate, in_flight };
+        let found = clock::time(count(row, 5)?.cast_signed());
+        Ok((row.try_get(0)?, KnownLimit { limit, found }))
+    });
+    Ok(limits?.into_iter().collect())
+}

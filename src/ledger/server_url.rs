@@ -1,0 +1,286 @@
+//! The address of a ledger's server, which nobody sees the password of, and the password, from where PostgreSQL's own programs
+//! take it.
+//!
+//! `sslmode` means what it means to them, but for one thing: `require`, `verify-ca` and `verify-full` are the same here, and check
+//! the server's certificate and its name. `prefer`, the default, encrypts where the server can, and checks neither; `disable`
+//! does not encrypt. `sslrootcert=FILE` names authorities to trust besides the system's, `sslrootcert=system` none, and both imply
+//! the check.
+
+use std::env;
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use postgres::Config;
+use postgres::config::{Host, SslMode};
+
+use crate::base::error::{Error, Result};
+
+/// How long connecting to one host may take.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection may be silent before the server is asked for a sign of life; how often it then is, and how often in
+/// vain: together less than the time after which unanswered data breaks it.
+const IDLE: Duration = Duration::from_secs(5);
+const PROBES: (Duration, u32) = (Duration::from_secs(3), 3);
+const UNANSWERED: Duration = Duration::from_secs(15);
+
+/// Which certificates a server may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Certificates {
+    /// Any.
+    Unchecked,
+    /// Those for its name by authorities that the system trusts, or that are in this PEM file.
+    Trusted(Option<PathBuf>),
+}
+
+/// Where a server and a database on it are, and how to connect to them.
+#[derive(Clone)]
+pub(crate) struct ServerUrl {
+    pub(in crate::ledger) config: Box<Config>,
+    pub(super) certificates: Certificates,
+    /// Without the password.
+    shown: String,
+}
+
+impl fmt::Display for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServerUrl({})", self.shown)
+    }
+}
+
+impl PartialEq for ServerUrl {
+    fn eq(&self, other: &Self) -> bool {
+        self.shown == other.shown
+    }
+}
+
+impl Eq for ServerUrl {}
+
+impl ServerUrl {
+    /// Whether a text is meant as the address of a server, and not as a path.
+    #[must_use]
+    pub(crate) fn is_one(text: &str) -> bool {
+        text.starts_with("postgresql://") || text.starts_with("postgres://")
+    }
+
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be read. The message has nothing of it, as that could be a part of the password.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let wrong = || {
+            Error::usage("cannot read the address of the ledger's server")
+                .detail("it looks like `postgresql://USER@HOST/DATABASE`, with settings behind it such as `?sslmode=verify-full`")
+                .hint("set `PGPASSWORD` rather than writing a password into it; there, `@`, `/` and `?` are `%40`, `%2F` and `%3F`")
+        };
+        let (_, rest) = { text.split_once("://") }.ok_or_else(wrong)?;
+        let (address, settings) = rest.split_once('?').unwrap_or((rest, ""));
+        let (login, place) =
+            { address.split_once('@') }.map_or((String::new(), address), |(login, place)| {
+                let user = login.split(':').next().unwrap_or_default();
+                (format!("{user}@"), place)
+            });
+        let (mut mode, mut roots) = ("prefer", None);
+        let (mut others, mut shown) = (Vec::new(), Vec::new());
+        for setting in settings.split('&').filter(|setting| !setting.is_empty()) {
+            match setting.split_once('=').ok_or_else(wrong)? {
+                ("sslmode", value) => mode = value,
+                ("sslrootcert", file) => roots = Some((file != "system").then(|| file.into())),
+                (name, _) => {
+                    others.push(setting);
+                    // What tells one ledger from another. A name may be written in ways that hide that it is the password.
+                    let is_place = ["host", "port", "user", "dbname", "options"].contains(&name);
+                    shown.extend(is_place.then_some(setting));
+                }
+            }
+        }
+        let (mode, certificates) = match (mode, roots) {
+            ("disable", _) => (SslMode::Disable, Certificates::Unchecked),
+            ("prefer", None) => (SslMode::Prefer, Certificates::Unchecked),
+            ("prefer" | "require" | "verify-ca" | "verify-full", roots) => {
+                (SslMode::Require, Certificates::Trusted(roots.flatten()))
+            }
+            _ => return Err(wrong().detail("`sslmode` is `disable`, `prefer` or `verify-full`")),
+        };
+        let config = format!("postgresql://{address}?{}", others.join("&")).parse::<Config>();
+        let mut config = config.map_err(|_| wrong())?;
+        if !Self::is_one(text) || place.contains('@') || config.get_hosts().is_empty() {
+            return Err(wrong());
+        }
+        config.ssl_mode(mode).application_name("rescore");
+        config
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_user_timeout(UNANSWERED);
+        config
+            .keepalives_idle(IDLE)
+            .keepalives_interval(PROBES.0)
+            .keepalives_retries(PROBES.1);
+        let separator = if shown.is_empty() { "" } else { "?" };
+        Ok(Self {
+            config: Box::new(config),
+            certificates,
+            shown: format!("postgresql://{login}{place}{separator}{}", shown.join("&")),
+        })
+    }
+
+    /// With the password of `PGPASSWORD`, or else of the file of `PGPASSFILE` or `~/.pgpass`, if it has none and nobody else
+    /// can read that file.
+    pub(super) fn with_password(&self) -> Config {
+        let mut config = Config::clone(&self.config);
+        if config.get_password().is_none() {
+            let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
+            let password = set("PGPASSWORD").or_else(|| {
+                let usual = || Some(PathBuf::from(set("HOME")?).join(".pgpass"));
+                let file = set("PGPASSFILE").map(PathBuf::from).or_else(usual)?;
+                let is_private = fs::metadata(&file)
+                    .ok()?
+                    .permissions()
+                    .mode()
+                    .trailing_zeros()
+                    >= 6;
+                let text = fs::read_to_string(file).ok().filter(|_| is_private)?;
+                find_password(&text, &config, set("USER").as_deref())
+            });
+            if let Some(password) = password {
+                config.password(password);
+            }
+        }
+        config
+    }
+}
+
+/// The password of the first line of a `.pgpass` about this server: `host:port:database:user:password`.
+fn find_password(text: &str, config: &Config, login: Option<&str>) -> Option<String> {
+    let host = match config.get_hosts().first()? {
+        Host::Tcp(host) => host.clone(),
+        // PostgreSQL's own programs look for the usual socket under this name.
+        Host::Unix(_) => "localhost".to_owned(),
+    };
+    let port = config.get_ports().first().unwrap_or(&5432).to_string();
+    let user = config.get_user().or(login).unwrap_or_default();
+    let server = [&host, &port, config.get_dbname().unwrap_or(user), user];
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(fields).find_map(|fields| {
+        let (password, about) = fields.split_last()?;
+        let fits = |(field, ours): (&String, &&str)| field == "*" || field == ours;
+        let is_ours = about.len() == server.len() && about.iter().zip(&server).all(fits);
+        is_ours.then(|| password.clone())
+    })
+}
+
+/// The fields of a line; a backslash in front of a colon or a backslash makes it part of the field.
+fn fields(line: &str) -> Vec<String> {
+    let (mut fields, mut field) = (Vec::new(), String::new());
+    let mut characters = line.chars();
+    while let Some(next) = characters.next() {
+        match next {
+            ':' if fields.len() < 4 => fields.push(std::mem::take(&mut field)),
+            '\\' => field.extend(characters.next()),
+            other => field.push(other),
+        }
+    }
+    fields.push(field);
+    fields
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> ServerUrl {
+        ServerUrl::parse(text).unwrap()
+    }
+
+    #[test]
+    fn nobody_sees_a_password() {
+        for (text, shown) in [
+            (
+                "postgres://ann:s3cret@db1:5433/x",
+                "postgresql://ann@db1:5433/x",
+            ),
+            ("postgresql://ann:s3cret%3f@a,b/x", "postgresql://ann@a,b/x"),
+            (
+                "postgresql://db1/x?password=s3cret&sslmode=require",
+                "postgresql://db1/x",
+            ),
+            (
+                "postgresql://db1/x?user=ann&pass%77ord=s3cret",
+                "postgresql://db1/x?user=ann",
+            ),
+            (
+                "postgresql://ann:s3cret@/x?host=/run&port=5433&options=-c%20search_path%3Dt",
+                "postgresql://ann@/x?host=/run&port=5433&options=-c%20search_path%3Dt",
+            ),
+        ] {
+            let url = url(text);
+            assert_eq!(url.to_string(), shown);
+            assert!(!format!("{url:?}").contains("s3cret"));
+            assert_eq!(
+                ServerUrl::parse(shown).unwrap(),
+                url,
+                "it can be given again"
+            );
+        }
+        for text in [
+            "postgresql://ann:s3cret/x@db1:y/z",
+            "postgresql://ann:1@s3cret@db1/z",
+            "postgresql://ann:s3cret?x@db1/z",
+            "postgresql://ann:s3cret@db1/x?s3cret",
+            "postgresql://ann:s3cret@db1/x?s3cret=1",
+            "postgresql:///x?password=s3cret",
+            "host=db1 password=s3cret",
+            "postgresql://db1/x?sslmode=s3cret",
+        ] {
+            let error = ServerUrl::parse(text).unwrap_err();
+            assert_eq!(error.exit().code(), 2);
+            assert!(!error.report().contains("s3cret"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mode_that_asks_for_encryption_checks_the_certificate() {
+        use Certificates::{Trusted, Unchecked};
+        for (settings, mode, certificates) in [
+            ("", SslMode::Prefer, Unchecked),
+            ("?sslmode=prefer", SslMode::Prefer, Unchecked),
+            ("?sslmode=disable", SslMode::Disable, Unchecked),
+            ("?sslmode=require", SslMode::Require, Trusted(None)),
+            (
+                "?sslmode=verify-full&sslrootcert=system",
+                SslMode::Require,
+                Trusted(None),
+            ),
+            ("?sslrootcert=system", SslMode::Require, Trusted(None)),
+            (
+                "?sslrootcert=/a.pem",
+                SslMode::Require,
+                Trusted(Some("/a.pem".into())),
+            ),
+        ] {
+            let url = url(&format!("postgresql://ann@db1/x{settings}"));
+            assert_eq!(url.config.get_ssl_mode(), mode, "{settings}");
+            assert_eq!(url.certificates, certificates, "{settings}");
+        }
+    }
+
+    #[test]
+    fn the_first_line_about_a_server_has_its_password() {
+        let file = "# a comment\nother:*:*:*:no\ndb1:5432:x:ann:a\\:b\\\\c:d\n*:*:*:ann:last:one\n";
+        let found = |text| find_password(file, &url(text).config, None);
+        assert_eq!(found("postgresql://ann@db1/x").as_deref(), Some("a:b\\c:d"));
+        assert_eq!(found("postgresql://ann@db1/y").as_deref(), Some("last:one"));
+        assert_eq!(found("postgresql://bob@db1/x"), None);
+        let socket = url("postgresql:///x?host=/run").config;
+        let found = find_password("localhost:*:x:ann:s", &socket, Some("ann"));
+        assert_eq!(found.as_deref(), Some("s"));
+    }
+}

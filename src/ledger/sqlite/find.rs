@@ -1,0 +1,214 @@
+//! Finding answers: in the index, or, where requests come in the order of their answers, right behind the last one.
+//!
+//! A file that is scored again has its rows nearly in the order in which its answers arrived. So after a hit the answers that
+//! follow it are read together, and the next requests are looked for among them first: that needs no index.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
+
+use super::schema::Meta;
+use crate::ledger::index::Index;
+use crate::ledger::key::RequestKey;
+use crate::ledger::outcome::{KnownOutcome, LookupResult, Scope, Stored};
+use crate::ledger::store::answered_in;
+
+/// So many answers are read together. Calls end in another order than they start, by about as many as are in flight.
+const AHEAD: i64 = 512;
+
+/// What a process knows of where answers are, on all its connections.
+#[derive(Clone)]
+pub(super) struct SharedIndex(Arc<Mutex<Index>>);
+
+impl SharedIndex {
+    /// The index of a ledger, with all answers that are not in its table.
+    pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        let meta = Meta::read(connection)?;
+        let index = Self(Arc::new(Mutex::new(Index::new(meta.merged, meta.replaced))));
+        index.catch_up(connection)?;
+        Ok(index)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Index> {
+        // A panic elsewhere leaves at worst an answer that is not found.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds answers that other processes have stored.
+    pub(super) fn catch_up(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let meta = Meta::read(connection)?;
+        let mut index = self.lock();
+        index.set_table(meta.merged, meta.replaced);
+        let mut new =
+            connection.prepare_cached("SELECT fp, seq FROM answers WHERE seq > ? ORDER BY seq")?;
+        let mut rows = new.query([index.seen()])?;
+        while let Some(row) = rows.next()? {
+            index.add((row.get(0)?, row.get(1)?));
+        }
+        Ok(())
+    }
+}
+
+/// Finds answers over one connection.
+pub(super) struct Finder {
+    pub(super) index: SharedIndex,
+    pub(super) scope: Scope,
+    ahead: AnswersAhead,
+}
+
+/// Answers that were read behind a hit, by fingerprint: the latest and those before them.
+#[derive(Default)]
+struct AnswersAhead {
+    latest: HashMap<i64, SealedAnswer>,
+    earlier: HashMap<i64, SealedAnswer>,
+    /// The last one that was read.
+    end: i64,
+    /// Where an answer was found last.
+    last: i64,
+}
+
+#[derive(Clone)]
+struct SealedAnswer {
+    seq: i64,
+    at: i64,
+    sealed: Vec<u8>,
+}
+
+impl Finder {
+    pub(super) fn new(index: SharedIndex, scope: Scope) -> Self {
+        Self {
+            index,
+            scope,
+            ahead: AnswersAhead::default(),
+        }
+    }
+
+    /// What is known of a request.
+    pub(super) fn find(
+        &mut self,
+        connection: &Connection,
+        key: &RequestKey,
+    ) -> rusqlite::Result<LookupResult> {
+        if let Some(found) = self.find_ahead(key) {
+            return Ok(found);
+        }
+        let places = self.places(connection, key.fingerprint)?;
+        let Some(latest) = places.first().copied() else {
+            return Ok(LookupResult::default());
+        };
+        let index = self.index.clone();
+        let mut places = places.into_iter();
+        let mut load =
+            connection.prepare_cached("SELECT fp, seq, at, sealed FROM answers WHERE seq = ?")?;
+        let result = self.scope.judge(key, || {
+            for seq in places.by_ref() {
+                // One that another connection has just stored may not be seen yet by this one.
+                if let Some(stored) = load.query_row([seq], stored).optional()? {
+                    let is_own = index.lock().is_own(seq);
+                    return Ok(Some((stored.1, answered_in(is_own))));
+                }
+            }
+            Ok::<_, rusqlite::Error>(None)
+        })?;
+        drop(load);
+        self.ahead.found(connection, latest)?;
+        Ok(result)
+    }
+
+    /// Looks among the answers that were read ahead. Only one that no later one has replaced is right without the index.
+    fn find_ahead(&self, key: &RequestKey) -> Option<LookupResult> {
+        let AnswersAhead {
+            latest, earlier, ..
+        } = &self.ahead;
+        let fingerprint = &key.fingerprint;
+        let SealedAnswer { seq, at, sealed } = latest
+            .get(fingerprint)
+            .or_else(|| earlier.get(fingerprint))?;
+        let (seq, at) = (*seq, *at);
+        let (is_replaced, is_own) = {
+            let index = self.index.lock();
+            (seq <= index.replaced(), index.is_own(seq))
+        };
+        // Whether a run's own answer has replaced one is in the index.
+        let replaces = self.scope.not_before != i64::MIN && at >= self.scope.started;
+        if is_replaced || replaces {
+            return None;
+        }
+        let stored = Stored {
+            seq,
+            at,
+            sealed: sealed.clone(),
+        };
+        let mut only = Some((stored, answered_in(is_own)));
+        let judged = self.scope.judge(key, || Ok::<_, ()>(only.take())).ok()?;
+        // There may be an answer before a failure.
+        matches!(judged.known, Some(KnownOutcome::Answer(_))).then_some(judged)
+    }
+
+    /// The places of all answers with this fingerprint, the latest first.
+    pub(super) fn places(
+        &self,
+        connection: &Connection,
+        fingerprint: i64,
+    ) -> rusqlite::Result<Vec<i64>> {
+        let (mut places, has_table): (Vec<_>, _) = {
+            let index = self.index.lock();
+            (index.places(fingerprint).collect(), index.may_be_in_table())
+        };
+        if has_table {
+            let mut find = connection.prepare_cached("SELECT seq FROM idx WHERE fp = ?")?;
+            collect(&mut find, fingerprint, &mut places)?;
+        }
+        places.sort_unstable_by(|one, other| other.cmp(one));
+        places.dedup();
+        Ok(places)
+    }
+}
+
+fn collect(
+    find: &mut CachedStatement<'_>,
+    fingerprint: i64,
+    places: &mut Vec<i64>,
+) -> rusqlite::Result<()> {
+    let mut rows = find.query([fingerprint])?;
+    while let Some(row) = rows.next()? {
+        places.push(row.get(0)?);
+    }
+    Ok(())
+}
+
+fn stored(row: &Row<'_>) -> rusqlite::Result<(i64, Stored)> {
+    let stored = Stored {
+        seq: row.get(1)?,
+        at: row.get(2)?,
+        sealed: row.get(3)?,
+    };
+    Ok((row.get(0)?, stored))
+}
+
+impl AnswersAhead {
+    /// An answer was found at this place through the index: if it is near the last one, those that follow are read.
+    fn found(&mut self, connection: &Connection, seq: i64) -> rusqlite::Result<()> {
+        let is_near = (seq - self.last).abs() <= AHEAD;
+        self.last = seq;
+        // Those shortly before what was read come out of turn.
+        if !is_near || (seq <= self.end && seq > self.end - 2 * AHEAD) {
+            return Ok(());
+        }
+        let continues = seq > self.end && seq <= self.end + AHEAD;
+        let from = if continues { self.end } else { seq };
+        self.earlier = std::mem::take(&mut self.latest);
+        let mut read = connection.prepare_cached(
+            "SELECT fp, seq, at, sealed FROM answers WHERE seq > ? ORDER BY seq LIMIT ?",
+        )?;
+        let mut rows = read.query(params![from, AHEAD])?;
+        while let Some(row) = rows.next()? {
+            let (fingerprint, Stored { seq, at, sealed }) = stored(row)?;
+            self.latest
+                .insert(fingerprint, SealedAnswer { seq, at, sealed });
+            self.end = seq;
+        }
+        Ok(())
+    }
+}

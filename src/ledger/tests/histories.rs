@@ -1,0 +1,288 @@
+//! Random histories of several runs on one ledger, and what a model says must be found.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::support::*;
+use crate::ledger::store::LeaseRenewal;
+use crate::telemetry::event::PassedOver;
+
+/// Something that a run does, or that happens to it.
+#[derive(Debug, Clone)]
+enum Step {
+    /// A call brings an answer with this score, or fails.
+    Keep(usize, Vec<(u64, Option<u64>)>),
+    Claim(usize, Vec<u64>),
+    Release(usize, u64),
+    LookUp(usize, Vec<u64>),
+    /// It is killed, and the same command is started.
+    Kill(usize),
+}
+
+/// Few, so that they meet.
+const REQUESTS: u64 = 40;
+const RUNS: usize = 3;
+
+fn step() -> impl Strategy<Value = Step> {
+    let (run, request) = (0..RUNS, 0..REQUESTS);
+    let requests = || prop::collection::vec(0..REQUESTS, 1..20);
+    let outcomes = prop::collection::vec(
+        (request.clone(), prop::option::weighted(0.8, 0..1_000_u64)),
+        1..20,
+    );
+    prop_oneof![
+        4 => (run.clone(), outcomes).prop_map(|(run, outcomes)| Step::Keep(run, outcomes)),
+        4 => (run.clone(), requests()).prop_map(|(run, requests)| Step::Claim(run, requests)),
+        1 => (run.clone(), request).prop_map(|(run, request)| Step::Release(run, request)),
+        2 => (run.clone(), requests()).prop_map(|(run, requests)| Step::LookUp(run, requests)),
+        1 => run.prop_map(Step::Kill),
+    ]
+}
+
+/// What a ledger must know: of each request the latest answer, or else that it failed; and who claims it, with the number of the
+/// run's start.
+#[derive(Default)]
+struct Model {
+    known: HashMap<u64, Option<u64>>,
+    claims: HashMap<u64, (usize, u32)>,
+    starts: [u32; RUNS],
+}
+
+impl Model {
+    fn us(&self, run: usize) -> (usize, u32) {
+        (run, self.starts[run])
+    }
+
+    fn end_claim(&mut self, run: usize, request: u64) {
+        let us = self.us(run);
+        if self.claims.get(&request) == Some(&us) {
+            self.claims.remove(&request);
+        }
+    }
+
+    /// Whether a result is right, of a look-up.
+    fn is_right(&self, request: u64, found: &LookupResult) -> bool {
+        match self.known.get(&request) {
+            None => found.known.is_none(),
+            Some(None) => matches!(found.known, Some(KnownOutcome::Failure(_))),
+            Some(digits) => score(found) == *digits,
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_was_stored_is_found_and_nobody_else_may_call_for_what_is_claimed(
+        steps in prop::collection::vec(step(), 1..60)
+    ) {
+        for place in places() {
+            play(&place.path, &steps)?;
+        }
+    }
+}
+
+/// Plays a history into a new ledger, and checks what is found.
+fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
+    let start = |run: usize| Run::start(path, &format!("{run}.csv"), Reuse::All).unwrap();
+    let mut runs: Vec<_> = (0..RUNS).map(start).collect();
+    let mut model = Model::default();
+    for step in steps.iter().cloned() {
+        match step {
+            Step::Keep(run, mut outcomes) => {
+                // No two calls for one request are out at a time.
+                outcomes.sort_unstable();
+                outcomes.dedup_by_key(|(request, _)| *request);
+                // Nor is what is paid for called for.
+                outcomes.retain(|(request, _)| !matches!(model.known.get(request), Some(Some(_))));
+                let outcome = |(request, score): &(u64, Option<u64>)| {
+                    (*request, score.map_or_else(failure, answer))
+                };
+                runs[run].keep(&outcomes.iter().map(outcome).collect::<Vec<_>>());
+                for (request, score) in outcomes {
+                    model.end_claim(run, request);
+                    let known = model.known.entry(request).or_default();
+                    // An answer that was paid for stays of use after a failure.
+                    *known = score.or(*known);
+                }
+            }
+            Step::Claim(run, mut requests) => {
+                requests.sort_unstable();
+                requests.dedup();
+                let us = model.us(run);
+                for (request, result) in requests.iter().zip(runs[run].claim(&requests)) {
+                    let holder = model.claims.get(request).copied();
+                    let is_alive = holder.is_some_and(|(run, start)| model.starts[run] == start);
+                    match result {
+                        ClaimResult::Known(found) => {
+                            prop_assert!(model.known.contains_key(request));
+                            prop_assert!(model.is_right(*request, &found));
+                        }
+                        ClaimResult::Taken => prop_assert!(is_alive && holder != Some(us)),
+                        ClaimResult::Ours { taken_over } => {
+                            prop_assert!(!model.known.contains_key(request));
+                            prop_assert!(!is_alive || holder == Some(us));
+                            let of_other = holder.is_some_and(|(holder, _)| holder != run);
+                            prop_assert_eq!(taken_over, of_other && !is_alive);
+                            model.claims.insert(*request, us);
+                        }
+                    }
+                }
+            }
+            Step::Release(run, request) => {
+                runs[run].release(request);
+                model.end_claim(run, request);
+            }
+            Step::LookUp(run, requests) => {
+                for (request, found) in requests.iter().zip(runs[run].look_up(&requests)) {
+                    prop_assert!(model.is_right(*request, &found), "{request}: {found:?}");
+                }
+            }
+            Step::Kill(run) => {
+                let left = model
+                    .claims
+                    .values()
+                    .filter(|(holder, _)| *holder == run)
+                    .count();
+                runs[run] = start(run);
+                model.starts[run] += 1;
+                // They are counted now, and nobody's.
+                model.claims.retain(|_, (holder, _)| *holder != run);
+                prop_assert_eq!(runs[run].facts.lost_calls, left.min(16) as u64);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Answers in the order in which calls end, which is nearly that of the rows.
+fn in_order_of_ends(answers: u64) -> Vec<u64> {
+    let mut order: Vec<_> = (0..answers).collect();
+    for chunk in order.chunks_mut(40) {
+        chunk.reverse();
+    }
+    order
+}
+
+#[test]
+fn many_answers_are_found_in_any_order_through_merges_and_the_latest_of_each() {
+    for place in places() {
+        check_many_answers(&place.path);
+    }
+}
+
+fn check_many_answers(path: &Path) {
+    const ANSWERS: u64 = 3_000;
+    let mut run = Run::start(path, "a.csv", Reuse::All).unwrap();
+    for chunk in in_order_of_ends(ANSWERS).chunks(48) {
+        let outcomes: Vec<_> = chunk
+            .iter()
+            .map(|request| (*request, answer(*request)))
+            .collect();
+        run.keep(&outcomes);
+    }
+    let all: Vec<_> = (0..ANSWERS).collect();
+    let mut random = all.clone();
+    fastrand::Rng::with_seed(7).shuffle(&mut random);
+    for order in [&all, &random] {
+        let found = run.look_up(order);
+        assert!(
+            { order.iter().zip(&found) }.all(|(request, found)| score(found) == Some(*request))
+        );
+    }
+    run.store.leave(ANSWERS);
+    run.store.end(RunEnd::Finished { failed: 0 });
+    drop(run);
+
+    // Another one asks about some of them again, and is killed half-way.
+    let fresh = |until: u64| {
+        let mut run = Run::start(path, "b.csv", Reuse::Nothing).unwrap();
+        let again: Vec<_> = (0..ANSWERS)
+            .step_by(7)
+            .take_while(|it| *it < until)
+            .collect();
+        for (request, result) in again.iter().zip(run.claim(&again)) {
+            if let ClaimResult::Ours { .. } = result {
+                run.keep(&[(*request, answer(request + ANSWERS))]);
+            }
+        }
+        run
+    };
+    drop(fresh(ANSWERS / 2));
+    let run = fresh(ANSWERS);
+    assert!(run.facts.continues);
+    let found = run.look_up(&all);
+    for (request, found) in all.iter().zip(&found) {
+        let old = found.old.as_ref().and_then(|old| old.digits().parse().ok());
+        assert_eq!(old, Some(*request), "the score before the run");
+        let is_new = *request % 7 == 0;
+        assert_eq!(score(found), is_new.then_some(request + ANSWERS));
+        assert_eq!(found.passed_over, (!is_new).then_some(PassedOver::TooOld));
+    }
+    drop(run);
+    // Whoever comes later gets the latest.
+    let run = Run::start(path, "c.csv", Reuse::All).unwrap();
+    assert_eq!(
+        (run.facts.usable, run.facts.too_old),
+        (ANSWERS + ANSWERS.div_ceil(7), 0)
+    );
+    for (request, found) in all.iter().zip(run.look_up(&all)) {
+        let latest = if *request % 7 == 0 {
+            request + ANSWERS
+        } else {
+            *request
+        };
+        assert_eq!(score(&found), Some(latest));
+    }
+}
+
+#[test]
+fn failures_are_kept_until_somebody_retries_them() {
+    for place in places() {
+        check_failures(&place.path);
+    }
+}
+
+fn check_failures(path: &Path) {
+    let mut run = Run::start(path, "a.csv", Reuse::All).unwrap();
+    run.keep(&[(1, failure()), (2, answer(2))]);
+    drop(run);
+    for reuse in [Reuse::All, Reuse::Recent(Duration::from_secs(60))] {
+        let mut run = Run::start(path, "b.csv", reuse).unwrap();
+        let [found] = &run.claim(&[1])[..] else {
+            panic!("one")
+        };
+        assert!(
+            matches!(found, ClaimResult::Known(found) if matches!(found.known, Some(KnownOutcome::Failure(_))))
+        );
+    }
+    let mut retry = Run::start(path, "b.csv", Reuse::Retry).unwrap();
+    assert_eq!(retry.look_up(&[1])[0].passed_over, Some(PassedOver::Failed));
+    assert_eq!(retry.claim(&[1]), [ClaimResult::Ours { taken_over: false }]);
+    assert_eq!(score(&retry.look_up(&[2])[0]), Some(2));
+    retry.keep(&[(1, failure())]);
+    drop(retry);
+    // It has failed again, and the retry goes on where it was stopped.
+    let retry = Run::start(path, "b.csv", Reuse::Retry).unwrap();
+    assert!(matches!(
+        retry.look_up(&[1])[0].known,
+        Some(KnownOutcome::Failure(_))
+    ));
+}
+
+#[test]
+fn a_renewal_stores_the_calls_and_what_a_kill_may_have_cost_counts_once() {
+    for place in places() {
+        let start = || Run::start(&place.path, "a.csv", Reuse::All).unwrap();
+        let mut killed = start();
+        killed.claim(&[1, 2]);
+        assert_eq!(killed.store.renew(5).unwrap(), LeaseRenewal::Kept);
+        for lost in [2, 0, 0] {
+            let next = start();
+            assert_eq!(next.facts.calls_before, 5 + 2);
+            assert_eq!(next.facts.lost_calls, lost);
+        }
+    }
+}

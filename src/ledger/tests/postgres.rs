@@ -1,0 +1,477 @@
+//! Ledgers on a PostgreSQL server of the tests' own, where `RESCORE_TEST_POSTGRES` is set: a server that goes away, runs that
+//! race, and people who look after it. Without the variable these tests pass without doing anything.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::too_many_lines,
+    reason = "real processes live in real time, and a test that finds less than it should fails"
+)]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+#[path = "../../../tests/support/postgres.rs"]
+mod cluster;
+
+use cluster::Cluster;
+
+use super::support::*;
+use crate::ledger::outputs::OutputState;
+use crate::ledger::postgres::{PostgresAdmin, init, preview, stats};
+use crate::ledger::server_url::ServerUrl;
+use crate::ledger::store::{LeaseRenewal, LedgerAdmin as _};
+use crate::ledger::{KnownLimit, PreviewSettings, PreviewedRun, PreviousRun, ServerWait, clock};
+use crate::telemetry::pace::{FoundLimit, Limit};
+
+/// A new schema with a ledger.
+pub(super) struct Schema {
+    pub(super) url: ServerUrl,
+}
+
+impl Schema {
+    /// On the server that tests share.
+    pub(super) fn shared() -> Option<Self> {
+        static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
+        let cluster = SHARED.get_or_init(Cluster::start).as_ref()?;
+        Some(cluster.schema())
+    }
+}
+
+impl Cluster {
+    /// An address with these settings, over the network or the socket.
+    fn url(&self, host: Option<&str>, settings: &str) -> ServerUrl {
+        let (directory, port) = (self.directory.display(), self.port);
+        let text = match host {
+            Some(host) => format!("postgresql://ledger@{host}:{port}/postgres?{settings}"),
+            None => {
+                format!("postgresql://ledger@/postgres?host={directory}&port={port}&{settings}")
+            }
+        };
+        ServerUrl::parse(&text).unwrap()
+    }
+
+    fn schema(&self) -> Schema {
+        static SCHEMAS: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("t{}", SCHEMAS.fetch_add(1, Ordering::Relaxed));
+        self.sql(&format!("CREATE SCHEMA {name}"));
+        let url = self.url(None, &format!("options=-c%20search_path%3D{name}"));
+        assert!(init(&url).unwrap());
+        Schema { url }
+    }
+
+    /// Makes the server speak TLS with this certificate.
+    fn encrypt(&self, certificate: &str) {
+        let file = self.directory.join("server.pem");
+        fs::write(&file, certificate).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        if let Some((user, group)) = self.user {
+            chown(&file, Some(user), Some(group)).unwrap();
+        }
+        for setting in ["ssl_cert_file", "ssl_key_file"] {
+            self.sql(&format!(
+                "ALTER SYSTEM SET {setting} = '{}'",
+                file.display()
+            ));
+        }
+        self.sql("ALTER SYSTEM SET ssl = on");
+        self.control(&["restart"]);
+    }
+}
+
+fn path(url: &ServerUrl) -> PathBuf {
+    url.to_string().into()
+}
+
+/// Settings of a run that waits for the server for so long.
+fn patient(url: &ServerUrl, output: &str, longest: Duration) -> LedgerSettings {
+    LedgerSettings {
+        wait: ServerWait::new(longest),
+        ..settings(&path(url), output, Reuse::All)
+    }
+}
+
+#[test]
+fn four_runs_claim_each_request_once() {
+    const REQUESTS: u64 = 1_000;
+    let Some(Schema { url }) = Schema::shared() else {
+        return;
+    };
+    let claim_all = |number: u64| {
+        let mut run = Run::start(&path(&url), &format!("{number}.csv"), Reuse::All).unwrap();
+        let mut requests: Vec<_> = (0..REQUESTS).collect();
+        fastrand::Rng::with_seed(number).shuffle(&mut requests);
+        let mut ours = Vec::new();
+        for requests in requests.chunks(24) {
+            let claimed = run.claim(requests);
+            let mut got = Vec::new();
+            for (request, result) in requests.iter().zip(claimed) {
+                match result {
+                    ClaimResult::Ours { taken_over } => {
+                        assert!(!taken_over);
+                        got.push((*request, answer(*request)));
+                    }
+                    ClaimResult::Known(found) => assert_eq!(score(&found), Some(*request)),
+                    ClaimResult::Taken => {}
+                }
+            }
+            // Half of them stay claimed.
+            run.keep(&got[..got.len() / 2]);
+            ours.extend(got.into_iter().map(|(request, _)| request));
+        }
+        (run, ours)
+    };
+    let claimed = thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|number| scope.spawn(move || claim_all(number)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|it| it.join().unwrap())
+            .collect::<Vec<_>>()
+    });
+    let mut all: Vec<_> = claimed.iter().flat_map(|(_, ours)| ours).copied().collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..REQUESTS).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_the_server_has_crashed() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    let url = cluster.schema().url;
+    let settings = patient(&url, "a.csv", Duration::from_secs(60));
+    let mut run = Run::start_with(&settings).unwrap();
+    let mut lookup = run.store.lookup().unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let (kept, waited) = thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let (mut kept, mut number) = (Vec::new(), 0);
+            while !stop.load(Ordering::Relaxed) {
+                let group: Vec<_> = (number..number + 8).collect();
+                run.claim(&group);
+                run.keep(
+                    &group
+                        .iter()
+                        .map(|it| (*it, answer(*it)))
+                        .collect::<Vec<_>>(),
+                );
+                kept.extend(group);
+                let found = lookup.look_up(&[run.key(number)]).unwrap();
+                assert_eq!(score(&found[0]), Some(number));
+                number += 8;
+            }
+            kept
+        });
+        let mut waited = Vec::new();
+        for _ in 0..3 {
+            thread::sleep(Duration::from_millis(700));
+            cluster.control(&["stop", "-m", "immediate"]);
+            let stopped = std::time::Instant::now();
+            while settings.wait.why().is_none() {
+                assert!(
+                    stopped.elapsed() < Duration::from_secs(20),
+                    "it says why it waits"
+                );
+                thread::sleep(Duration::from_millis(10));
+            }
+            waited.extend(settings.wait.why());
+            cluster.control(&["start"]);
+        }
+        thread::sleep(Duration::from_secs(3));
+        stop.store(true, Ordering::Relaxed);
+        (writer.join().unwrap(), waited)
+    });
+    assert!(kept.len() > 100, "{} with {waited:?}", kept.len());
+    assert_eq!(settings.wait.why(), None);
+    for (request, found) in kept.iter().zip(run.look_up(&kept)) {
+        assert_eq!(score(&found), Some(*request));
+    }
+}
+
+#[test]
+fn a_server_that_stays_away_is_waited_for_and_then_the_run_says_what_is_lost() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    let url = cluster.schema().url;
+    let mut run = Run::start_with(&patient(&url, "a.csv", Duration::from_secs(2))).unwrap();
+    let lookup = &mut run.store.lookup().unwrap();
+    run.claim(&[1]);
+    cluster.control(&["stop", "-m", "fast"]);
+    let records = [1, 2].map(|request| Record {
+        key: run.key(request),
+        outcome: answer(request),
+        at: clock::now(),
+    });
+    let work = Work {
+        records: &records,
+        ..Work::default()
+    };
+    let started = std::time::Instant::now();
+    let error = run.store.write(work).unwrap_err().to_string();
+    assert!(started.elapsed() > Duration::from_secs(2));
+    assert!(error.contains("has not answered for"), "{error}");
+    assert!(
+        error.ends_with("; paid answers that could not be stored: 2"),
+        "{error}"
+    );
+    assert_eq!(lookup.look_up(&[run.key(1)]).unwrap_err().exit().code(), 3);
+    let report = Run::start(&path(&url), "b.csv", Reuse::All)
+        .map(drop)
+        .unwrap_err();
+    assert_eq!(report.exit().code(), 3, "{}", report.report());
+    cluster.control(&["start"]);
+    assert!(run.store.write(work).is_ok());
+}
+
+#[test]
+fn a_lease_that_ended_while_the_server_was_away_makes_a_new_worker() {
+    let Some(Schema { url }) = Schema::shared() else {
+        return;
+    };
+    let short = LedgerSettings {
+        longest_call: Duration::ZERO,
+        ..patient(&url, "a.csv", Duration::ZERO)
+    };
+    let mut run = Run::start_with(&short).unwrap();
+    run.claim(&[1, 2]);
+    let mut other = Run::start(&path(&url), "b.csv", Reuse::All).unwrap();
+    assert_eq!(other.claim(&[1]), [ClaimResult::Taken]);
+    assert_eq!(run.store.renew(0).unwrap(), LeaseRenewal::Kept);
+    let mut client = url.config.connect(::postgres::NoTls).unwrap();
+    let end = "UPDATE runs SET until = 0 WHERE until = (SELECT min(until) FROM runs)";
+    client.batch_execute(end).unwrap();
+    assert_eq!(other.claim(&[1]), [ClaimResult::Ours { taken_over: true }]);
+    assert_eq!(run.store.renew(0).unwrap(), LeaseRenewal::NewWorker);
+    let claimed = run.claim(&[1, 2]);
+    assert_eq!(
+        claimed,
+        [ClaimResult::Taken, ClaimResult::Ours { taken_over: false }]
+    );
+    assert_eq!(run.store.renew(0).unwrap(), LeaseRenewal::Kept);
+}
+
+#[test]
+fn runs_on_two_hosts_to_outputs_of_one_path_do_not_take_each_other_for_themselves() {
+    let Some(Schema { url }) = Schema::shared() else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("srv");
+    let start = || {
+        Run::start_with(&LedgerSettings {
+            output: Some(place.join("a.csv")),
+            ..settings(&path(&url), "", Reuse::All)
+        })
+    };
+    fs::create_dir(&place).unwrap();
+    let mut first = start().unwrap();
+    first.claim(&[1, 2]);
+    // As on another host: another directory under the same name.
+    fs::rename(&place, directory.path().join("other")).unwrap();
+    fs::create_dir(&place).unwrap();
+    let error = start().map(drop).unwrap_err();
+    assert_eq!(error.exit().code(), 75, "{}", error.report());
+    assert_eq!(first.store.renew(0).unwrap(), LeaseRenewal::Kept);
+    first.store.leave(0);
+    let mut second = start().unwrap();
+    assert_eq!(second.facts.previous_run, PreviousRun::Stopped);
+    assert!(first.store.renew(0).is_err());
+    assert_eq!(second.store.renew(0).unwrap(), LeaseRenewal::Kept);
+}
+
+#[test]
+fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
+    let Some(Schema { url }) = Schema::shared() else {
+        return;
+    };
+    assert!(!init(&url).unwrap(), "it is there");
+    let directory = tempfile::tempdir().unwrap();
+    let [input, output] = ["in.csv", "out.csv"].map(|name| directory.path().join(name));
+    let settings = LedgerSettings {
+        output: Some(output.clone()),
+        input: Some(input.clone()),
+        ..settings(&path(&url), "", Reuse::All)
+    };
+    let mut run = Run::start_with(&settings).unwrap();
+    run.keep(&[(1, answer(1)), (2, answer(2)), (3, failure())]);
+    fs::write(&output, "rows").unwrap();
+    let written = fs::metadata(&output).unwrap();
+    let recorder = run.store.output_recorder();
+    recorder(&[(output.clone(), written)], Some(&input)).unwrap();
+    let rate = FoundLimit {
+        value: 50.0,
+        times: 3,
+    };
+    run.store.set_limit(KnownLimit {
+        limit: Limit {
+            rate: Some(rate),
+            in_flight: None,
+        },
+        found: std::time::SystemTime::now() - Duration::from_secs(9),
+    });
+    let look = |settings: &LedgerSettings| {
+        let look = PreviewSettings {
+            ledger: &LedgerLocation::Temporary,
+            output: settings.output.as_deref(),
+            input: settings.input.as_deref(),
+            account: None,
+            reuse: settings.reuse,
+            read: read(),
+        };
+        preview(&look, &url).unwrap()
+    };
+    let found = look(&settings);
+    assert_eq!(found.run, PreviewedRun::Continued);
+    assert_eq!(found.endpoint.as_deref(), Some("https://scripted.test"));
+    let key = found.hasher.key(b"{\"request\":2}");
+    assert_eq!(
+        score(&{ found.lookup }.look_up(&[key]).unwrap()[0]),
+        Some(2)
+    );
+    assert_eq!(
+        PostgresAdmin::open(&url)
+            .map(drop)
+            .unwrap_err()
+            .exit()
+            .code(),
+        75
+    );
+    run.store.leave(5);
+    run.store.end(RunEnd::Finished { failed: 1 });
+    drop(run);
+
+    let mut next = Run::start_with(&settings).unwrap();
+    assert_eq!(next.facts.previous_run, PreviousRun::Finished { failed: 1 });
+    assert_eq!(next.facts.known_limit.unwrap().limit.rate, Some(rate));
+    assert_eq!((next.facts.usable, next.facts.lost_calls), (2, 0));
+    let state = next.store.output_state(&output, Some(&input)).unwrap();
+    assert_eq!(state, OutputState::AsLeft);
+    next.store.leave(0);
+    for (reuse, expected) in [
+        (Reuse::Nothing, (0, 2)),
+        (Reuse::Recent(Duration::from_secs(3_600)), (2, 0)),
+    ] {
+        let fresh = LedgerSettings {
+            output: Some(directory.path().join("other.csv")),
+            reuse,
+            ..settings.clone()
+        };
+        let mut run = Run::start_with(&fresh).unwrap();
+        assert_eq!((run.facts.usable, run.facts.too_old), expected);
+        run.store.leave(0);
+    }
+    let seen = stats(&url).unwrap();
+    assert_eq!((seen.answers, seen.accounts.len()), (3, 1));
+    assert_eq!(seen.accounts[0].younger, [3; 3]);
+    assert!(seen.accounts[0].limit.is_some() && seen.bytes > 8_192);
+
+    let mut admin = PostgresAdmin::open(&url).unwrap();
+    let keys = [9, 2]
+        .map(|it| admin.hashers().unwrap()[0].key(format!("{{\"request\":{it}}}").as_bytes()));
+    assert_eq!(admin.forget(&keys).unwrap(), 1);
+    assert_eq!(admin.answers().unwrap(), 2);
+    assert!(admin.bytes().unwrap() > 8_192);
+    let later = std::time::SystemTime::now() + Duration::from_secs(60);
+    assert_eq!(admin.prune(later).unwrap(), 2);
+    admin.rewrite().unwrap();
+    let last = Run::start_with(&settings).unwrap();
+    assert_eq!((last.facts.usable, last.facts.known_limit), (0, None));
+}
+
+#[test]
+fn a_database_without_a_ledger_or_with_another_version_is_refused() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    let empty = cluster.url(None, "");
+    let open = |url: &ServerUrl| {
+        Run::start(&path(url), "a.csv", Reuse::All)
+            .map(drop)
+            .unwrap_err()
+    };
+    let error = open(&empty);
+    assert_eq!(error.exit().code(), 2);
+    assert!(
+        error
+            .report()
+            .contains("rescore ledger init 'postgresql://ledger@"),
+        "{}",
+        error.report()
+    );
+    init(&empty).unwrap();
+    cluster.sql("UPDATE meta SET version = 9");
+    let error = open(&empty);
+    assert_eq!(error.exit().code(), 2);
+    assert!(error.report().contains("version 9"), "{}", error.report());
+}
+
+#[test]
+fn who_may_write_the_tables_can_run_but_only_their_owner_rewrites_them() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    let owner = cluster.url(None, "");
+    init(&owner).unwrap();
+    cluster.sql("CREATE ROLE scorer LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO scorer");
+    let scorer = owner.to_string().replace("ledger@", "scorer@");
+    let mut run = Run::start(Path::new(&scorer), "a.csv", Reuse::All).unwrap();
+    assert_eq!(run.claim(&[1]), [ClaimResult::Ours { taken_over: false }]);
+    run.keep(&[(1, answer(1))]);
+    run.store.leave(1);
+    let rewrite = |url: &ServerUrl| PostgresAdmin::open(url).unwrap().rewrite();
+    let error = rewrite(&ServerUrl::parse(&scorer).unwrap()).unwrap_err();
+    assert_eq!(error.exit().code(), 2);
+    let report = error.report();
+    assert!(
+        report.contains("only the owner of its tables can rewrite"),
+        "{report}"
+    );
+    rewrite(&owner).unwrap();
+}
+
+/// For 127.0.0.1, with its key; and the authority that signed it.
+const CERTIFICATE: &str = include_str!("../../../tests/support/tls/good.pem");
+const AUTHORITY: &str = include_str!("../../../tests/support/tls/authority.pem");
+
+#[test]
+fn passwords_and_certificates_are_checked_and_passwords_are_not_shown() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    let error = |host: &str, settings: &str| {
+        let error = init(&cluster.url(Some(host), settings)).unwrap_err();
+        assert_eq!(error.exit().code(), 2);
+        error.report()
+    };
+    let good = "password=correct%20horse";
+    assert!(init(&cluster.url(Some("127.0.0.1"), good)).unwrap());
+    let report = error("127.0.0.1", "password=wrong-one");
+    assert!(
+        report.contains("authentication failed") && !report.contains("wrong-one"),
+        "{report}"
+    );
+    assert!(error("127.0.0.1", "").contains("PGPASSWORD"));
+    let required = format!("{good}&sslmode=verify-full");
+    assert!(error("127.0.0.1", &required).contains("does not support TLS"));
+
+    cluster.encrypt(CERTIFICATE);
+    let authority = cluster.directory.join("root.pem");
+    fs::write(&authority, AUTHORITY).unwrap();
+    let trusted = format!("{good}&sslrootcert={}", authority.display());
+    for settings in [good, &trusted] {
+        assert!(!init(&cluster.url(Some("127.0.0.1"), settings)).unwrap());
+    }
+    assert!(error("127.0.0.1", &required).contains("invalid peer certificate"));
+    let report = error("localhost", &trusted);
+    assert!(
+        report.contains("invalid peer certificate"),
+        "for another name: {report}"
+    );
+}

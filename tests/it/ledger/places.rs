@@ -1,0 +1,147 @@
+//! Where a ledger cannot be: nothing is sent, nothing is followed or changed, and two ways out are named.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+use rusqlite::Connection;
+
+use crate::support::process::Place;
+use crate::support::server::Server;
+use crate::support::users;
+
+/// Puts something in the place of the ledger; `other.ledger` is one.
+type InItsPlace = fn(&Place);
+
+/// Makes it a ledger of this version.
+fn of_version(place: &Place, version: i32) {
+    fs::copy(place.path("other.ledger"), place.path("rescore.ledger")).unwrap();
+    let ledger = Connection::open(place.path("rescore.ledger")).unwrap();
+    ledger.pragma_update(None, "user_version", version).unwrap();
+}
+
+#[test]
+fn whatever_else_is_in_its_place_is_refused_before_any_call_and_left_as_it_is() {
+    let (server, csv) = (Server::good(), users::csv(3));
+    for (what, put) in [
+        (
+            "a link",
+            (|place| symlink("other.ledger", place.path("rescore.ledger")).unwrap()) as InItsPlace,
+        ),
+        ("a link to nowhere", |place| {
+            symlink("nowhere", place.path("rescore.ledger")).unwrap();
+        }),
+        ("a link beside it", |place| {
+            symlink("other.ledger", place.path("rescore.ledger-wal")).unwrap();
+        }),
+        ("two names", |place| {
+            fs::hard_link(place.path("other.ledger"), place.path("rescore.ledger")).unwrap();
+        }),
+        ("a directory", |place| {
+            fs::create_dir(place.path("rescore.ledger")).unwrap();
+        }),
+        ("a table", |place| {
+            place.write("rescore.ledger", "id,name\n1,Jane\n");
+        }),
+        ("another database", |place| {
+            let other = Connection::open(place.path("rescore.ledger")).unwrap();
+            other.execute_batch("CREATE TABLE mine (a)").unwrap();
+        }),
+        ("an older ledger", |place| of_version(place, 2)),
+        ("a newer ledger", |place| of_version(place, 99)),
+    ] {
+        let place = Place::with("users.csv", &csv);
+        let other = place.run(&server, "users.csv -o other.csv --ledger other.ledger");
+        other.done().exits(0);
+        let before = server.calls();
+        put(&place);
+        let content = |place: &Place| {
+            let names = place.names();
+            let read = |name: &String| fs::read(place.path(name)).ok();
+            names
+                .iter()
+                .map(read)
+                .zip(names.clone())
+                .collect::<Vec<_>>()
+        };
+        let there = content(&place);
+        for args in ["", "--fresh", "--overwrite", "--retry-failed"] {
+            let done = place.score(&server, args);
+            done.exits(2).says("hint:").says("--ledger");
+            if !what.contains("er ledger") {
+                done.says("--no-ledger");
+            }
+            assert!(content(&place) == there, "{what}\n{done}");
+        }
+        assert_eq!(server.calls(), before, "{what}");
+        // Both ways lead on.
+        place.score(&server, "--ledger third.ledger").exits(0);
+        place.score(&server, "--no-ledger --overwrite").exits(0);
+    }
+}
+
+#[test]
+fn where_none_can_be_made_nothing_is_sent_also_for_rows_to_a_stream() {
+    // Root may write anywhere.
+    const OTHER: &[&str] = &[
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+    ];
+    let (server, csv) = (Server::good(), users::csv(3));
+    let place = Place::with("users.csv", &csv);
+    fs::create_dir(place.path("theirs")).unwrap();
+    let mode = |name: &str, mode| {
+        fs::set_permissions(place.path(name), Permissions::from_mode(mode)).unwrap();
+    };
+    place
+        .run(&server, "users.csv -o a.csv --ledger theirs.ledger")
+        .done()
+        .exits(0);
+    mode("users.csv", 0o644);
+    mode("theirs.ledger", 0o444);
+    let is_root = fs::metadata(place.path("")).unwrap().uid() == 0;
+    let user = if is_root { OTHER } else { &["env"] };
+    mode("theirs", 0o555);
+    mode("", 0o777);
+    if place.rescore("--version").under(user).done().code() != Some(0) {
+        println!("skipped: the program cannot be run by another user");
+        return;
+    }
+    let run = |args: &str| place.run(&server, args).under(user).done();
+    for args in [
+        "users.csv -o b.csv --ledger theirs/some.ledger",
+        "users.csv -o theirs/b.csv",
+        "users.csv --output-dir theirs",
+        "users.csv -o b.csv --ledger theirs.ledger",
+        "users.csv -o b.csv --ledger nowhere/some.ledger",
+    ] {
+        run(args).exits(2).says("hint:");
+    }
+    mode("", 0o555);
+    for args in ["users.csv", "users.csv --limit 1"] {
+        let done = run(args);
+        done.exits(2).says("rescore.ledger");
+        done.says("--ledger").says("--no-ledger");
+        assert!(done.stdout.is_empty());
+    }
+    assert_eq!(server.calls(), 3);
+    let done = run("users.csv --no-ledger");
+    done.exits(0);
+    assert_eq!(done.stdout, users::scored(&csv).into_bytes());
+    // What is in it can be told only where files can be made beside it.
+    let stats = place
+        .rescore("ledger stats theirs.ledger")
+        .under(user)
+        .done();
+    stats.exits(2).says("this user may not write to");
+    mode("", 0o755);
+}
+
+#[test]
+fn a_ledger_is_its_owners_alone() {
+    let (server, place) = (Server::good(), Place::with("users.csv", users::csv(3)));
+    place.score(&server, "").exits(0);
+    let mode = fs::metadata(place.path("rescore.ledger")).unwrap().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}

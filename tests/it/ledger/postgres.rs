@@ -1,0 +1,240 @@
+//! A ledger on a PostgreSQL server, where `RESCORE_TEST_POSTGRES` is set: who uses it together, a kill, a server that restarts,
+//! and people who look after it. Without the variable these tests pass without doing anything.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::support::postgres::{Cluster, PASSWORD};
+use crate::support::process::{Done, Place, Program};
+use crate::support::server::{Request, Server, good};
+use crate::support::users;
+
+/// A database of its own on a server, without a ledger.
+struct Database<'a> {
+    cluster: &'a Cluster,
+    name: String,
+}
+
+impl Database<'static> {
+    /// On the server that tests share.
+    fn shared() -> Option<Self> {
+        static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
+        let cluster = SHARED.get_or_init(Cluster::start).as_ref()?;
+        Some(Database::on(cluster))
+    }
+
+    /// On the server that tests share, with a ledger.
+    fn with_ledger() -> Option<Self> {
+        let database = Self::shared()?;
+        database.init();
+        Some(database)
+    }
+}
+
+impl<'a> Database<'a> {
+    fn on(cluster: &'a Cluster) -> Self {
+        static DATABASES: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("t{}", DATABASES.fetch_add(1, Ordering::Relaxed));
+        cluster.sql(&format!("CREATE DATABASE {name}"));
+        Self { cluster, name }
+    }
+
+    /// Its address, with these words behind the user's name.
+    fn url_with(&self, password: &str) -> String {
+        let Self { cluster, name } = self;
+        let port = cluster.port;
+        format!("postgresql://ledger{password}@127.0.0.1:{port}/{name}")
+    }
+
+    /// With the password, which no output may have.
+    fn url(&self) -> String {
+        self.url_with(&format!(":{}", PASSWORD.replace(' ', "%20")))
+    }
+
+    fn init(&self) {
+        let done = Place::new().rescore(["ledger", "init", &self.url()]).done();
+        done.exits(0).prints("made the ledger");
+    }
+
+    fn run<'p>(&self, place: &'p Place, server: &'p Server, args: &str) -> Program<'p> {
+        place.run(server, args).env("RESCORE_LEDGER", self.url())
+    }
+}
+
+/// Answers each request after some milliseconds.
+fn slow() -> Server {
+    Server::start(|request: &Request| {
+        good(request).after(Duration::from_millis(1 + request.nth as u64 % 3))
+    })
+}
+
+fn silent_about_the_password(done: &Done) {
+    for word in PASSWORD.split(' ') {
+        done.silent_about(word);
+    }
+}
+
+#[test]
+fn a_ledger_is_made_once_and_a_run_without_one_names_the_command() {
+    let Some(database) = Database::shared() else {
+        return;
+    };
+    let (place, server) = (Place::with("users.csv", users::csv(5)), Server::good());
+    let run = || database.run(&place, &server, "users.csv -o scored.csv");
+    let bare = database.url_with("");
+    let done = run().done();
+    done.exits(2)
+        .says(&format!("there is no ledger at `{bare}` yet"))
+        .says(&format!("make it once with `rescore ledger init '{bare}'`"));
+    silent_about_the_password(&done);
+    for made in ["made the ledger", "the ledger is there already"] {
+        let init = place.rescore(["ledger", "init", &bare]);
+        let done = init.env("PGPASSWORD", PASSWORD).done();
+        done.exits(0).prints(&format!("{bare}: {made}\n"));
+    }
+    run().done().exits(0).says("has no answers for this run");
+    assert_eq!(server.calls(), 5);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+}
+
+#[test]
+fn four_runs_on_files_that_overlap_pay_for_each_request_once() {
+    const USERS: usize = 240;
+    let Some(database) = Database::with_ledger() else {
+        return;
+    };
+    let (place, server) = (Place::new(), slow());
+    let all = users::csv(USERS);
+    let (header, rows) = all.split_once('\n').unwrap();
+    let rows: Vec<_> = rows.lines().collect();
+    // Each has 150 of them, and starts with another one; the last two have the same ones in other orders.
+    let files = [0, 30, 90, 90].map(|first| rows[first..first + 150].to_vec());
+    let runs = (1..).zip(files).map(|(number, mut rows)| {
+        rows.rotate_left(20 * number);
+        let csv = format!("{header}\n{}\n", rows.join("\n"));
+        let (input, output) = (format!("{number}.csv"), format!("{number}-scored.csv"));
+        place.write(&input, &csv);
+        let run = database.run(&place, &server, &format!("{input} -o {output} -c 4"));
+        (run.start(), output, users::scored(&csv))
+    });
+    let runs: Vec<_> = runs.collect();
+    for (run, output, scored) in runs {
+        run.done().exits(0);
+        assert_eq!(place.text(&output), scored);
+    }
+    assert_eq!(server.calls(), USERS);
+}
+
+#[test]
+fn a_run_that_was_killed_pays_again_at_most_for_what_was_in_flight() {
+    const USERS: usize = 300;
+    let Some(database) = Database::with_ledger() else {
+        return;
+    };
+    let csv = users::csv(USERS);
+    let (place, server) = (Place::with("users.csv", &csv), slow());
+    let run = || database.run(&place, &server, "users.csv -o scored.csv -c 4");
+    let mut most = USERS;
+    for calls in [50, 150, 250] {
+        let killed = run().start().kill_when(|| server.calls() >= calls);
+        killed.check(killed.code().is_none(), "it was killed");
+        most += 2 * 4;
+    }
+    let done = run().done();
+    done.exits(0).says("was killed: up to");
+    assert!((USERS..=most).contains(&server.calls()), "{done}");
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    // What it has paid for costs others nothing.
+    let calls = server.calls();
+    let other = database.run(&place, &server, "users.csv -o other.csv");
+    other.done().exits(0);
+    assert_eq!(server.calls(), calls);
+    assert_eq!(place.text("other.csv"), users::scored(&csv));
+}
+
+#[test]
+fn a_server_that_restarts_is_waited_for_and_nothing_is_paid_for_twice() {
+    const USERS: usize = 100;
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    let database = Database::on(&cluster);
+    database.init();
+    let csv = users::csv(USERS);
+    let (server, release) = Server::holding(30);
+    let place = Place::with("users.csv", &csv);
+    let args = "users.csv -o scored.csv -c 4 --progress plain --progress-every 1s --log log.jsonl";
+    let run = database.run(&place, &server, args).start();
+    server.wait_for_calls(34);
+    cluster.control(&["stop", "-m", "fast"]);
+    // Their answers come while it is away.
+    drop(release);
+    run.wait_for_words("waiting for the ledger's server");
+    assert!(server.calls() < USERS, "it calls for nothing new");
+    cluster.control(&["start"]);
+    let done = run.done();
+    done.exits(0);
+    silent_about_the_password(&done);
+    assert_eq!(server.calls(), USERS);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    // The whole ledger is there.
+    let again = database.run(&place, &server, "users.csv -o again.csv");
+    again.done().exits(0);
+    assert_eq!(server.calls(), USERS);
+}
+
+#[test]
+fn people_look_after_it_and_no_output_has_its_password() {
+    let Some(database) = Database::with_ledger() else {
+        return;
+    };
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", users::csv(5));
+    let url = database.url();
+    let ledger = |words: &[&str]| {
+        let done = place.rescore("ledger").args(words).done();
+        silent_about_the_password(&done);
+        done
+    };
+    let files = "--summary s.json --log l.jsonl --log-level debug --metrics m.prom --report r.html";
+    let run = || {
+        let run = database.run(&place, &server, "users.csv -o scored.csv -c 2 --overwrite");
+        run.args(files).args("--progress json")
+    };
+    let running = run().start();
+    server.wait_for_calls(5);
+    let forget = ["forget", "users.csv", "--ledger", &url];
+    ledger(&forget).exits(75).says("a run is using the ledger");
+    drop(release);
+    let done = running.done();
+    done.exits(0).says(&database.url_with(""));
+    silent_about_the_password(&done);
+
+    ledger(&["stats", &url]).exits(0).prints("\n5 answers, ");
+    let prune = ["prune", &url, "--older-than", "30d"];
+    ledger(&prune).exits(0).prints("removed 0 answers");
+    let people: String = users::csv(3).split_inclusive('\n').take(3).collect();
+    place.write("people.csv", people);
+    let forget = ["forget", "people.csv", "--ledger", &url];
+    let words = "forgot 2 answers about the users in 2 rows, 3 left";
+    ledger(&forget).exits(0).prints(words);
+    ledger(&forget).exits(1);
+    silent_about_the_password(run().done().exits(0));
+    assert_eq!(server.calls(), 5 + 2);
+
+    for command in ["check users.csv --json", "config"] {
+        let shown = place.rescore(command).env("RESCORE_LEDGER", &*url);
+        silent_about_the_password(shown.done().exits(0));
+    }
+    let wrong = url.replace("horse", "horses");
+    let done = place.rescore(["ledger", "stats", &wrong]).done();
+    done.exits(2).says("PGPASSWORD");
+    silent_about_the_password(&done);
+    for name in place.names() {
+        let text = String::from_utf8_lossy(&place.read(&name)).into_owned();
+        assert!(!text.contains("horse"), "`{name}`: {text}");
+    }
+}
