@@ -1,11 +1,10 @@
 //! Every paid answer, durable: what was asked once is never paid for again.
 //!
-//! A ledger is a database of answers by request: a SQLite file in the folder of a run's output, or tables on a PostgreSQL server.
-//! A run opens it ([`OpenLedger`]),
-//! looks up what is stored ([`Lookup`]), starts with it ([`RunningLedger`]), claims requests before it calls for them, and makes
-//! new answers durable ([`LedgerWriter`]). Without a run, [`preview()`] shows what a run would find, and [`LedgerAdmin`] removes
-//! answers. A ledger must not know files of users or calls, and stores nothing about a person that can be read without that
-//! person's request.
+//! A ledger is a database of answers by request: a SQLite file in the folder of a run's output, or tables on a PostgreSQL
+//! server. A run opens it ([`OpenLedger`]), looks up what is stored ([`Lookup`]), starts with it ([`RunningLedger`]), claims
+//! requests before it calls for them, and makes new answers durable ([`LedgerWriter`]). Without a run, [`preview()`] shows what
+//! a run would find, and [`administer`] opens it to remove answers. A ledger must not know files of users or calls, and stores
+//! nothing about a person that can be read without that person's request.
 
 mod account;
 mod admin;
