@@ -143,7 +143,7 @@ fn a_run_that_was_killed_pays_again_at_most_for_what_was_in_flight() {
         most += 2 * 4;
     }
     let done = run().done();
-    done.exits(0).says("was killed: up to");
+    done.exits(0).says("may be billed twice");
     assert!((USERS..=most).contains(&server.calls()), "{done}");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!(place.names(), ["scored.csv", "users.csv"]);
@@ -207,7 +207,7 @@ fn people_look_after_it_and_no_output_has_its_password() {
     let running = run().start();
     server.wait_for_calls(5);
     let forget = ["forget", "users.csv", "--ledger", &url];
-    ledger(&forget).exits(75).says("a run is using the ledger");
+    ledger(&forget).exits(75).says("is using the ledger");
     drop(release);
     let done = running.done();
     done.exits(0).says(&database.url_with(""));
