@@ -51,7 +51,7 @@ pub(super) struct PruneArgs {
     /// Remove answers that are older than this, such as `400d`
     #[arg(long, value_name = "TIME", value_parser = values::age)]
     older_than: Duration,
-    /// Also remove answers of the last day, which whoever needs them pays for again
+    /// Also remove answers of the last day, which runs that need them pay for again
     #[arg(long)]
     yes: bool,
     /// Wait up to this long for a run that is using the ledger, such as `10m`
@@ -111,7 +111,7 @@ impl LedgerCommand {
             Self::Prune(arguments) => {
                 if arguments.older_than < A_DAY && !arguments.yes {
                     return Err(Error::usage(
-                        "answers of the last day would be removed, and paid for again by whoever needs them",
+                        "answers of the last day would be removed, and runs that need them would pay for them again",
                     )
                     .hint("give `--older-than 1d` or more, or add `--yes`"));
                 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::account::StoredAccount;
+use super::account::{FoundAccount, StoredAccount};
 use super::key::RequestHasher;
 use super::known_limit::KnownLimit;
 use super::outcome::ReadAnswer;
@@ -114,4 +114,27 @@ pub(crate) struct LedgerPreview {
     pub(crate) run: PreviewedRun,
     /// The addresses whose answers the ledger has instead, if it has none of the given account.
     pub(crate) others: Vec<String>,
+}
+
+impl LedgerPreview {
+    /// What a run of this plan would find of this account.
+    pub(super) fn of(
+        plan: &RunPlan,
+        found: FoundAccount,
+        lookup: Box<dyn Lookup>,
+        known_limit: Option<KnownLimit>,
+    ) -> Self {
+        Self {
+            lookup,
+            hasher: found.hasher,
+            endpoint: found.endpoint,
+            known_limit,
+            run: if plan.continues {
+                PreviewedRun::Continued
+            } else {
+                PreviewedRun::New
+            },
+            others: found.others,
+        }
+    }
 }

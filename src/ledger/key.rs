@@ -28,7 +28,7 @@ pub(crate) struct RequestKey {
 
 impl fmt::Debug for RequestKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Whoever has the other half can read the answer.
+        // The other half opens the answer.
         write!(f, "RequestKey({:x})", self.fingerprint)
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Work<'a> {
     pub(crate) records: &'a [Record],
     /// Claims of requests that were not called for, or got no answer, end as well.
     pub(crate) releases: &'a [RequestKey],
-    /// These stay claimed by nobody: whoever claims them next knows that they may have been billed.
+    /// These stay claimed by nobody: the run that claims them next knows that they may have been billed.
     pub(crate) abandoned: &'a [RequestKey],
     /// After all that, these are looked up again, and claimed if nothing is known. None of them is among the records.
     pub(crate) claims: &'a [RequestKey],

@@ -119,7 +119,7 @@ impl LedgerWriter {
             .send(Pending::Release(key), Urgency::WithAnswers);
     }
 
-    /// Ends the claim of a request that may have been billed without an answer: whoever calls for it next counts that.
+    /// Ends the claim of a request that may have been billed without an answer: the run that calls for it next counts that.
     pub(crate) fn abandon(&self, key: RequestKey) {
         // If the thread is gone, the claim ends with the lease.
         let _ = self

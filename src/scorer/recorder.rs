@@ -77,7 +77,7 @@ impl RowRecorder {
         }
     }
 
-    /// Ends the claim of a row that may have been billed without an answer: whoever calls for it next counts that.
+    /// Ends the claim of a row that may have been billed without an answer: the run that calls for it next counts that.
     pub(super) fn abandon(&self, call: &RowCall) {
         if let (Some(ledger), Some(key)) = (&self.ledger, call.key) {
             ledger.abandon(key);

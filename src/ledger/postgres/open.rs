@@ -13,9 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::base::file_id::FileId;
 use crate::ledger::account::{FoundAccount, StoredAccount};
 use crate::ledger::clock::time;
-use crate::ledger::facts::{
-    LedgerFacts, LedgerPreview, OpenedStore, PreviewSettings, PreviewedRun,
-};
+use crate::ledger::facts::{LedgerFacts, LedgerPreview, OpenedStore, PreviewSettings};
 use crate::ledger::holder::host;
 use crate::ledger::key::{PathHash, RequestHasher, hash_of_path, random_secret};
 use crate::ledger::known_limit::LimitRecorder;
@@ -293,16 +291,7 @@ pub(in crate::ledger) fn preview(
         scope: plan.scope(settings.reuse, &settings.read, meta.now),
         own: Arc::default(),
     };
-    Ok(LedgerPreview {
-        lookup: Box::new(PostgresLookup { server, view }),
-        known_limit: limit.filter(|limit| limit.is_recent(meta.now)),
-        hasher: found.hasher,
-        endpoint: found.endpoint,
-        run: if plan.continues {
-            PreviewedRun::Continued
-        } else {
-            PreviewedRun::New
-        },
-        others: found.others,
-    })
+    let limit = limit.filter(|limit| limit.is_recent(meta.now));
+    let lookup = Box::new(PostgresLookup { server, view });
+    Ok(LedgerPreview::of(&plan, found, lookup, limit))
 }

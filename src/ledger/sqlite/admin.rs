@@ -117,7 +117,7 @@ impl SqliteAdmin {
         }
     }
 
-    /// Removes answers, and makes the index and the counts anew.
+    /// Removes answers, and builds the index and the counts again.
     fn remove(&self, remove: impl FnOnce(&Connection) -> rusqlite::Result<usize>) -> Result<u64> {
         let removing = || {
             let transaction = writing(&self.connection)?;

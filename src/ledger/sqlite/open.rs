@@ -14,9 +14,7 @@ use super::{limits, runs};
 use crate::base::error::{Result, shown};
 use crate::ledger::account::{FoundAccount, StoredAccount};
 use crate::ledger::clock::time;
-use crate::ledger::facts::{
-    LedgerFacts, LedgerPreview, OpenedStore, PreviewSettings, PreviewedRun,
-};
+use crate::ledger::facts::{LedgerFacts, LedgerPreview, OpenedStore, PreviewSettings};
 use crate::ledger::file;
 use crate::ledger::key::RequestHasher;
 use crate::ledger::lease::LeaseTerms;
@@ -166,24 +164,11 @@ pub(in crate::ledger) fn preview(
         settings.input.map(|input| hash(&meta.secret, Some(input))),
     );
     let plan = plan(&connection, names, settings.reuse).map_err(unreadable)?;
-    let known_limit = { found.id }.map(|id| limits::known(&connection, id, SystemTime::now()));
-    Ok(Some(LedgerPreview {
-        known_limit: known_limit.transpose().map_err(unreadable)?.flatten(),
-        lookup: inspecting(
-            connection,
-            ledger,
-            plan.scope(settings.reuse, &settings.read, SystemTime::now()),
-        )
-        .map_err(unreadable)?,
-        hasher: found.hasher,
-        endpoint: found.endpoint,
-        run: if plan.continues {
-            PreviewedRun::Continued
-        } else {
-            PreviewedRun::New
-        },
-        others: found.others,
-    }))
+    let limit = { found.id }.map(|id| limits::known(&connection, id, SystemTime::now()));
+    let limit = limit.transpose().map_err(unreadable)?.flatten();
+    let scope = plan.scope(settings.reuse, &settings.read, SystemTime::now());
+    let lookup = inspecting(connection, ledger, scope).map_err(unreadable)?;
+    Ok(Some(LedgerPreview::of(&plan, found, lookup, limit)))
 }
 
 fn accounts(connection: &Connection) -> rusqlite::Result<Vec<StoredAccount>> {

@@ -222,7 +222,7 @@ fn check_many_answers(path: &Path) {
         assert_eq!(found.passed_over, (!is_new).then_some(PassedOver::TooOld));
     }
     drop(run);
-    // Whoever comes later gets the latest.
+    // A run that comes later gets the latest.
     let run = Run::start(path, "c.csv", Reuse::All).unwrap();
     assert_eq!(
         (run.facts.usable, run.facts.too_old),

@@ -74,7 +74,7 @@ fn a_certificate_that_is_not_to_be_trusted_stops_the_run_before_anything_is_sent
             .says(&format!(
                 "error: the service's certificate is not trusted: {why}\n"
             ))
-            .says("1 call")
+            .says("         1 call")
             .says(hint);
         if hint.is_empty() {
             done.silent_about("hint:");
@@ -116,6 +116,6 @@ fn plain_http_where_tls_was_meant_is_named() {
     let done = score(&place, address, None);
     done.exits(4)
         .says("error: the service does not speak TLS at this address\n\nhint: check scheme and port of the base address")
-        .says("1 call");
+        .says("         1 call");
     assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
 }
