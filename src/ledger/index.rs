@@ -4,8 +4,9 @@
 //! page an answer. A slice of many that are next to each other in the table rewrites few. What is not merged yet is read back
 //! when a ledger is opened. This file must not know any database.
 
-use std::collections::BTreeSet;
-use std::ops::Bound;
+use std::collections::{BTreeSet, HashMap};
+
+use foldhash::fast::FixedState;
 
 /// So many answers are found in memory at most, beside those that arrive while they are merged. With twice as many, merges
 /// write a third less, for 5 MiB more.
@@ -19,9 +20,11 @@ pub(super) type Entry = (i64, i64);
 /// Where the latest answers are.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// Of answers that are not in the table, or not surely.
-    tail: BTreeSet<Entry>,
-    /// All answers up to this place are in `tail` or in the table.
+    /// The latest answer with each fingerprint, of those that are not in the table, or not surely.
+    tail: HashMap<i64, i64, FixedState>,
+    /// The others: they were replaced by a later one before they were merged.
+    replaced_in_tail: BTreeSet<Entry>,
+    /// All answers up to this place are in memory or in the table.
     seen: i64,
     /// All answers up to this place are in the table.
     merged: i64,
@@ -33,12 +36,12 @@ pub(super) struct Index {
 }
 
 /// A merge under way.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Merge {
     /// Answers up to this place are merged.
     up_to: i64,
-    /// Entries up to this one are.
-    after: Entry,
+    /// What is not merged yet; the last slice comes first.
+    left: Vec<Entry>,
 }
 
 /// Entries to be merged with the next commit.
@@ -82,9 +85,14 @@ impl Index {
     }
 
     /// An answer has arrived, in this process or another.
-    pub(super) fn add(&mut self, entry: Entry) {
-        self.tail.insert(entry);
-        self.seen = self.seen.max(entry.1);
+    pub(super) fn add(&mut self, (fingerprint, seq): Entry) {
+        self.seen = self.seen.max(seq);
+        let latest = self.tail.entry(fingerprint).or_insert(seq);
+        if *latest != seq {
+            let earlier = seq.min(*latest);
+            *latest = seq.max(*latest);
+            self.replaced_in_tail.insert((fingerprint, earlier));
+        }
     }
 
     /// This process has written the answers at these places.
@@ -104,8 +112,13 @@ impl Index {
 
     /// The places of answers with this fingerprint that are in memory.
     pub(super) fn places(&self, fingerprint: i64) -> impl Iterator<Item = i64> {
-        let range = (fingerprint, i64::MIN)..=(fingerprint, i64::MAX);
-        self.tail.range(range).map(|(_, seq)| *seq)
+        let earlier = (fingerprint, i64::MIN)..=(fingerprint, i64::MAX);
+        let earlier = self.replaced_in_tail.range(earlier).map(|(_, seq)| *seq);
+        self.tail
+            .get(&fingerprint)
+            .copied()
+            .into_iter()
+            .chain(earlier)
     }
 
     /// Another process has merged answers up to this place, or replaced ones up to that.
@@ -113,37 +126,47 @@ impl Index {
         self.add_replaced(replaced);
         if merged > self.merged {
             self.merged = merged;
-            self.tail.retain(|(_, seq)| *seq > merged);
+            self.tail.retain(|_, seq| *seq > merged);
+            self.replaced_in_tail.retain(|(_, seq)| *seq > merged);
             self.merging = None;
         }
     }
 
     /// What is merged with the next commit, if there are many in memory.
     pub(super) fn next_slice(&mut self) -> Option<Slice> {
-        let start = Merge {
-            up_to: self.seen,
-            after: (i64::MIN, i64::MIN),
-        };
-        let Merge { up_to, after } = match self.merging {
-            Some(merge) => merge,
-            None if self.tail.len() >= MOST => *self.merging.insert(start),
-            None => return None,
-        };
-        let entries: Vec<_> = { self.tail.range((Bound::Excluded(after), Bound::Unbounded)) }
-            .filter(|(_, seq)| *seq <= up_to)
-            .take(SLICE)
-            .copied()
+        if self.merging.is_none() && self.tail.len() + self.replaced_in_tail.len() >= MOST {
+            self.merging = Some(self.start_merge());
+        }
+        let Merge { up_to, left } = self.merging.as_ref()?;
+        let (_, next) = left.split_at(left.len().saturating_sub(SLICE));
+        Some(Slice {
+            entries: next.to_vec(),
+            completes: (next.len() == left.len()).then_some(*up_to),
+        })
+    }
+
+    fn start_merge(&self) -> Merge {
+        let latest = self
+            .tail
+            .iter()
+            .map(|(fingerprint, seq)| (*fingerprint, *seq));
+        let mut left: Vec<_> = latest
+            .chain(self.replaced_in_tail.iter().copied())
             .collect();
-        let completes = (entries.len() < SLICE).then_some(up_to);
-        Some(Slice { entries, completes })
+        left.sort_unstable();
+        Merge {
+            up_to: self.seen,
+            left,
+        }
     }
 
     /// A slice is in the table, durably.
     pub(super) fn merged_slice(&mut self, slice: &Slice) {
         if let Some(up_to) = slice.completes {
             self.set_table(up_to, self.replaced);
-        } else if let (Some(merge), Some(last)) = (&mut self.merging, slice.entries.last()) {
-            merge.after = *last;
+        } else if let Some(merge) = &mut self.merging {
+            let left = merge.left.len().saturating_sub(slice.entries.len());
+            merge.left.truncate(left);
         }
     }
 }

@@ -49,14 +49,13 @@ impl RequestKey {
         self.fingerprint
     }
 
-    /// Encrypts what became of the request at this time: a random nonce, then the encrypted bytes and the tag. The time cannot be
-    /// changed without breaking the seal. `None` if the system has no random numbers.
-    pub(super) fn seal(&self, at: i64, plain: &[u8]) -> Option<Vec<u8>> {
-        let mut nonce = [0; NONCE_LEN];
-        SystemRandom::new().fill(&mut nonce).ok()?;
-        let mut sealed = Vec::with_capacity(NONCE_LEN + plain.len() + CHACHA20_POLY1305.tag_len());
+    /// Encrypts what became of the request at this time, given in parts: the nonce, then the encrypted bytes and the tag. The
+    /// time cannot be changed without breaking the seal. `None` if it is far too long.
+    pub(super) fn seal(&self, nonce: [u8; NONCE_LEN], at: i64, plain: &[&[u8]]) -> Option<Vec<u8>> {
+        let length: usize = plain.iter().map(|part| part.len()).sum();
+        let mut sealed = Vec::with_capacity(NONCE_LEN + length + CHACHA20_POLY1305.tag_len());
         sealed.extend_from_slice(&nonce);
-        sealed.extend_from_slice(plain);
+        plain.iter().for_each(|part| sealed.extend_from_slice(part));
         let (_, text) = sealed.split_at_mut(NONCE_LEN);
         let nonce = Nonce::assume_unique_for_key(nonce);
         let about = Aad::from(at.to_le_bytes());
@@ -91,6 +90,13 @@ impl RequestKey {
             sealing: [number; 32],
         }
     }
+}
+
+/// So many random nonces, drawn together; `None` if the system has no random numbers.
+pub(super) fn random_nonces(number: usize) -> Option<Vec<[u8; NONCE_LEN]>> {
+    let mut nonces = vec![[0; NONCE_LEN]; number];
+    SystemRandom::new().fill(nonces.as_flattened_mut()).ok()?;
+    Some(nonces)
 }
 
 /// Makes the keys of one account: an address and a service ID.
@@ -196,7 +202,12 @@ mod tests {
     fn only_the_same_request_opens_a_seal_and_no_bit_of_it_may_change() {
         let hasher = RequestHasher::new(&[1; 32], "https://a", "b");
         let (key, other) = (hasher.key(b"{}"), hasher.key(b"{ }"));
-        let sealed = key.seal(7, b"an answer").unwrap();
+        let seal = || {
+            let nonces = random_nonces(2).unwrap();
+            assert_ne!(nonces[0], nonces[1]);
+            key.seal(nonces[1], 7, &[b"an ", b"answer"]).unwrap()
+        };
+        let sealed = seal();
         assert_eq!(key.open(7, sealed.clone()).unwrap(), b"an answer");
         assert_eq!(other.open(7, sealed.clone()), None);
         assert_eq!(key.open(8, sealed.clone()), None, "another time");
@@ -213,7 +224,7 @@ mod tests {
                 .windows(4)
                 .any(|part| b"an answer".windows(4).any(|word| word == part))
         );
-        assert_ne!(key.seal(7, b"an answer").unwrap(), sealed, "a new nonce");
+        assert_ne!(seal(), sealed, "a new nonce");
         assert!(!format!("{key:?}").contains(&format!("{:?}", key.sealing)));
     }
 }

@@ -143,6 +143,7 @@ impl OpenLedger {
         let settings = WriterSettings {
             path: place.clone().unwrap_or_else(|| PathBuf::from("memory")),
             earliest,
+            is_kept: place.is_some(),
             enough,
         };
         let (writer, thread) = LedgerWriter::start(store, settings)?;

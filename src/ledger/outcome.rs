@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ring::aead::NONCE_LEN;
 
 use super::key::RequestKey;
 use crate::telemetry::event::{Origin, PassedOver};
@@ -28,23 +29,26 @@ const ANSWER: u8 = b'a';
 const FAILURE: u8 = b'f';
 
 impl Outcome {
-    /// As the bytes that are sealed: its kind, then the body, or the reason's word, a zero byte and the message.
-    fn plain(&self) -> Vec<u8> {
+    /// Encrypts it for the request, with a nonce that is used for nothing else: its kind, then the body, or the reason's word, a
+    /// zero byte and the message. `None` if it is far too long.
+    pub(super) fn seal(
+        &self,
+        key: &RequestKey,
+        nonce: [u8; NONCE_LEN],
+        at: i64,
+    ) -> Option<Vec<u8>> {
         match self {
-            Self::Answer(body) => [&[ANSWER], body.as_ref()].concat(),
-            Self::Failure(Failure { reason, message }) => [
-                &[FAILURE],
-                reason.word().as_bytes(),
-                &[0],
-                message.as_bytes(),
-            ]
-            .concat(),
+            Self::Answer(body) => key.seal(nonce, at, &[&[ANSWER], body]),
+            Self::Failure(Failure { reason, message }) => {
+                let parts = [
+                    &[FAILURE],
+                    reason.word().as_bytes(),
+                    &[0],
+                    message.as_bytes(),
+                ];
+                key.seal(nonce, at, &parts)
+            }
         }
-    }
-
-    /// Encrypts it for the request; `None` if the system has no random numbers.
-    pub(super) fn seal(&self, key: &RequestKey, at: i64) -> Option<Vec<u8>> {
-        key.seal(at, &self.plain())
     }
 }
 
@@ -215,7 +219,7 @@ mod tests {
         let mut stored = stored.iter().rev().map(|(at, outcome)| Stored {
             seq: *at,
             at: *at,
-            sealed: outcome.seal(&key, *at).unwrap(),
+            sealed: outcome.seal(&key, [0; NONCE_LEN], *at).unwrap(),
         });
         let next = || Ok::<_, ()>(stored.next().map(|it| (it, AnsweredIn::OtherRun)));
         scope.judge(&key, next).unwrap()

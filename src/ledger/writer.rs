@@ -26,6 +26,7 @@ use crate::telemetry::pace::Limit;
 pub(crate) struct LedgerWriter {
     /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
     earliest: i64,
+    is_kept: bool,
     pending: Sender<Pending>,
     notes: Arc<Notes>,
     lease: Arc<Lease>,
@@ -38,6 +39,8 @@ pub(super) struct WriterSettings {
     pub(super) path: PathBuf,
     /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
     pub(super) earliest: i64,
+    /// Whether answers outlive the run. Nobody waits for those that do not.
+    pub(super) is_kept: bool,
     /// A group of so many records waits no longer.
     pub(super) enough: usize,
 }
@@ -51,6 +54,7 @@ impl LedgerWriter {
         let WriterSettings {
             path,
             earliest,
+            is_kept,
             enough,
         } = settings;
         let (sender, pending) = queue(enough);
@@ -68,6 +72,7 @@ impl LedgerWriter {
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
         let writer = Self {
             earliest,
+            is_kept,
             pending: sender,
             notes,
             lease,
@@ -76,7 +81,7 @@ impl LedgerWriter {
         Ok((writer, ending))
     }
 
-    /// Stores what became of a request, and returns when that is durable.
+    /// Stores what became of a request, and returns when that is durable, where the ledger is kept.
     ///
     /// # Errors
     /// Exit code 3: it could not be written; nothing can be stored any more.
@@ -87,6 +92,9 @@ impl LedgerWriter {
         self.pending
             .send(Pending::Record { record, done }, Urgency::WithAnswers)
             .map_err(|_| thread_is_gone())?;
+        if !self.is_kept {
+            return Ok(());
+        }
         durable.await.map_err(|_| thread_is_gone())?
     }
 

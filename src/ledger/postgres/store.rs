@@ -16,7 +16,7 @@ use crate::base::elapsed;
 use crate::base::error::{Error, Result};
 use crate::ledger::clock::{self, millis};
 use crate::ledger::index::OwnAnswers;
-use crate::ledger::key::{PathHash, RequestKey, random_secret};
+use crate::ledger::key::{PathHash, RequestKey, random_nonces, random_secret};
 use crate::ledger::known_limit::{KnownLimit, LimitRecorder};
 use crate::ledger::outcome::{LookupResult, Outcome, Scope, Stored};
 use crate::ledger::outputs::{self, FileStamp, LeftFile, OutputState};
@@ -67,11 +67,12 @@ impl PostgresStore {
         let ((run, start), account, lease) = (self.us, self.account, self.lease);
         let earliest = self.plan.not_before.max(self.plan.failures_from);
         let mut records = (Vec::new(), Vec::new(), Vec::new());
-        for record in work.records {
+        let nonces = random_nonces(work.records.len()).ok_or_else(no_random_numbers)?;
+        for (record, nonce) in work.records.iter().zip(nonces) {
             let at = record.at.saturating_add(self.ahead).max(earliest);
             let sealed = record
                 .outcome
-                .seal(&record.key, at)
+                .seal(&record.key, nonce, at)
                 .ok_or_else(no_random_numbers)?;
             records.0.push(record.key.fingerprint);
             records.1.push(at);

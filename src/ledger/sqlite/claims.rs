@@ -54,12 +54,18 @@ fn is_alive(connection: &Connection, holder: Claimant, now: i64) -> rusqlite::Re
         .query_row(params![holder.run, holder.start, now], |row| row.get(0))
 }
 
-/// Ends our claim of a request.
-pub(super) fn end(connection: &Connection, us: Claimant, key: &RequestKey) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("DELETE FROM claims WHERE fp = ? AND run = ? AND start = ?")?
-        .execute(params![key.fingerprint, us.run, us.start])
-        .map(drop)
+/// Ends our claims of requests.
+pub(super) fn end<'k>(
+    connection: &Connection,
+    us: Claimant,
+    requests: impl IntoIterator<Item = &'k RequestKey>,
+) -> rusqlite::Result<()> {
+    let mut end =
+        connection.prepare_cached("DELETE FROM claims WHERE fp = ? AND run = ? AND start = ?")?;
+    for key in requests {
+        end.execute(params![key.fingerprint, us.run, us.start])?;
+    }
+    Ok(())
 }
 
 /// Leaves our claim of a request to nobody.

@@ -17,7 +17,7 @@ use crate::base::error::{Error, Result};
 use crate::base::file_id::FileId;
 use crate::ledger::clock;
 use crate::ledger::index::Slice;
-use crate::ledger::key::RequestKey;
+use crate::ledger::key::{RequestKey, random_nonces};
 use crate::ledger::known_limit::{KnownLimit, LimitRecorder};
 use crate::ledger::lease::LeaseTerms;
 use crate::ledger::outcome::{LookupResult, Outcome, Scope};
@@ -100,13 +100,11 @@ impl SqliteStore {
         let transaction = writing(&self.connection)?;
         self.finder.index.catch_up(&self.connection)?;
         let entries = put(&self.connection, self.account, work.records)?;
-        let ended = work
-            .records
-            .iter()
-            .map(|record| &record.key)
-            .chain(work.releases);
-        for key in ended {
-            claims::end(&self.connection, self.us, key)?;
+        // Nobody else can claim anything in a database that has no file.
+        let claimant = self.path.is_some().then_some(self.us);
+        if let Some(us) = claimant {
+            let recorded = work.records.iter().map(|record| &record.key);
+            claims::end(&self.connection, us, recorded.chain(work.releases))?;
         }
         for key in work.abandoned {
             claims::abandon(&self.connection, self.us, key)?;
@@ -118,7 +116,7 @@ impl SqliteStore {
             results.push(claim(
                 &self.connection,
                 &mut self.finder,
-                self.us,
+                claimant,
                 key,
                 now,
             )?);
@@ -235,9 +233,12 @@ fn put(
     }
     let mut insert = connection.prepare_cached("INSERT INTO answers VALUES (NULL, ?, ?, ?, ?)")?;
     let (mut entries, mut answers) = (Vec::with_capacity(records.len()), 0);
-    for Record { key, outcome, at } in records {
+    let nonces = random_nonces(records.len()).ok_or_else(no_random_numbers)?;
+    for (Record { key, outcome, at }, nonce) in records.iter().zip(nonces) {
         answers += i64::from(matches!(outcome, Outcome::Answer(_)));
-        let sealed = outcome.seal(key, *at).ok_or_else(no_random_numbers)?;
+        let sealed = outcome
+            .seal(key, nonce, *at)
+            .ok_or_else(no_random_numbers)?;
         let seq = insert.insert(params![key.fingerprint, account, at, sealed])?;
         entries.push((key.fingerprint, seq));
     }
@@ -256,7 +257,7 @@ fn no_random_numbers() -> rusqlite::Error {
 fn claim(
     connection: &Connection,
     finder: &mut Finder,
-    us: Claimant,
+    us: Option<Claimant>,
     key: &RequestKey,
     now: i64,
 ) -> rusqlite::Result<ClaimResult> {
@@ -270,9 +271,10 @@ fn claim(
             .execute([latest])?;
         finder.index.lock().add_replaced(*latest);
     }
-    match ClaimResult::known(found) {
-        Some(known) => Ok(known),
-        None => claims::claim(connection, us, key, now),
+    match (ClaimResult::known(found), us) {
+        (Some(known), _) => Ok(known),
+        (None, Some(us)) => claims::claim(connection, us, key, now),
+        (None, None) => Ok(ClaimResult::Ours { taken_over: false }),
     }
 }
 
