@@ -36,6 +36,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "analysis/groups.rs",
             "commands/report/past.rs",
             "input/jsonl/member_uses.rs",
+            "ledger/index.rs",
             "ledger/key.rs",
             "scorer/transactions.rs",
         ],
