@@ -18,6 +18,9 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 /// A keyed hash of something that must not be readable in a ledger, such as a path.
 pub(super) type PathHash = [u8; 32];
 
+/// What makes each seal different; no two seals of one key may share it.
+pub(super) type SealNonce = [u8; NONCE_LEN];
+
 /// Names a request in one ledger.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestKey {
@@ -51,11 +54,13 @@ impl RequestKey {
 
     /// Encrypts what became of the request at this time, given in parts: the nonce, then the encrypted bytes and the tag. The
     /// time cannot be changed without breaking the seal. `None` if it is far too long.
-    pub(super) fn seal(&self, nonce: [u8; NONCE_LEN], at: i64, plain: &[&[u8]]) -> Option<Vec<u8>> {
+    pub(super) fn seal(&self, nonce: SealNonce, at: i64, plain: &[&[u8]]) -> Option<Vec<u8>> {
         let length: usize = plain.iter().map(|part| part.len()).sum();
         let mut sealed = Vec::with_capacity(NONCE_LEN + length + CHACHA20_POLY1305.tag_len());
         sealed.extend_from_slice(&nonce);
-        plain.iter().for_each(|part| sealed.extend_from_slice(part));
+        for part in plain {
+            sealed.extend_from_slice(part);
+        }
         let (_, text) = sealed.split_at_mut(NONCE_LEN);
         let nonce = Nonce::assume_unique_for_key(nonce);
         let about = Aad::from(at.to_le_bytes());
@@ -93,7 +98,7 @@ impl RequestKey {
 }
 
 /// So many random nonces, drawn together; `None` if the system has no random numbers.
-pub(super) fn random_nonces(number: usize) -> Option<Vec<[u8; NONCE_LEN]>> {
+pub(super) fn random_nonces(number: usize) -> Option<Vec<SealNonce>> {
     let mut nonces = vec![[0; NONCE_LEN]; number];
     SystemRandom::new().fill(nonces.as_flattened_mut()).ok()?;
     Some(nonces)

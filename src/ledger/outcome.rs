@@ -6,9 +6,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ring::aead::NONCE_LEN;
 
-use super::key::RequestKey;
+use super::key::{RequestKey, SealNonce};
 use crate::telemetry::event::{Origin, PassedOver};
 use crate::verdict::{Answer, Failure, Reason, Score};
 
@@ -31,12 +30,7 @@ const FAILURE: u8 = b'f';
 impl Outcome {
     /// Encrypts it for the request, with a nonce that is used for nothing else: its kind, then the body, or the reason's word, a
     /// zero byte and the message. `None` if it is far too long.
-    pub(super) fn seal(
-        &self,
-        key: &RequestKey,
-        nonce: [u8; NONCE_LEN],
-        at: i64,
-    ) -> Option<Vec<u8>> {
+    pub(super) fn seal(&self, key: &RequestKey, nonce: SealNonce, at: i64) -> Option<Vec<u8>> {
         match self {
             Self::Answer(body) => key.seal(nonce, at, &[&[ANSWER], body]),
             Self::Failure(Failure { reason, message }) => {
@@ -219,7 +213,7 @@ mod tests {
         let mut stored = stored.iter().rev().map(|(at, outcome)| Stored {
             seq: *at,
             at: *at,
-            sealed: outcome.seal(&key, [0; NONCE_LEN], *at).unwrap(),
+            sealed: outcome.seal(&key, SealNonce::default(), *at).unwrap(),
         });
         let next = || Ok::<_, ()>(stored.next().map(|it| (it, AnsweredIn::OtherRun)));
         scope.judge(&key, next).unwrap()
