@@ -39,21 +39,20 @@ impl<S: Service> Engine<S> {
         permit: Permit<'a>,
     ) -> impl Future<Output = RowOutcome> + 'a {
         async move {
-            let taken_over = call.claim.is_some_and(|claim| claim.taken_over);
             let mut history = RowHistory {
                 request: self.seen.borrow().answers.hash(&call.body),
                 calls: 0,
                 attempts: Attempts::default(),
                 refusals: RowRefusals::default(),
-                again: taken_over.then_some(Again::TakenOver),
+                again: call.claim.taken_over.then_some(Again::TakenOver),
                 is_doubtful: false,
             };
             let outcome = self.attempts(&mut call, &mut history, permit).await;
             // Another run may ask for what has no answer. If one of its calls may have been billed, the next one counts that.
-            match (&outcome.verdict, &self.ledger, call.key) {
-                (Some(Verdict::Scored(..)), ..) | (_, None, _) | (.., None) => {}
-                (None, Some(ledger), Some(key)) if history.is_doubtful => ledger.abandon(key),
-                (_, Some(ledger), Some(key)) => ledger.release(key),
+            match &outcome.verdict {
+                Some(Verdict::Scored(..)) => {}
+                None if history.is_doubtful => self.ledger.abandon(call.key),
+                _ => self.ledger.release(call.key),
             }
             outcome
         }
@@ -76,7 +75,7 @@ impl<S: Service> Engine<S> {
                 if self.gate.is_closed() {
                     return RowOutcome::left(call.row);
                 }
-                if self.holds_claim(call) {
+                if self.ledger.holding(call.claim.worker) == Holding::Held {
                     if let Err((reason, error)) = self.limits.calls.reserve() {
                         return RowOutcome::stopped(call.row, Stop::new(reason, error));
                     }
@@ -139,9 +138,7 @@ impl<S: Service> Engine<S> {
         async move {
             let key = self.seen.borrow().key.number();
             history.calls = history.calls.saturating_add(1);
-            if let Some(ledger) = &self.ledger {
-                ledger.count_call();
-            }
+            self.ledger.count_call();
             let (row, again) = (call.row, history.again);
             let began = Event::AttemptBegan { row, again };
             self.events.emit_at(permit.began(), began);
@@ -248,8 +245,8 @@ impl<S: Service> Engine<S> {
         if let Some(change) = self.gate.new_pace(when) {
             self.events.emit(Event::PaceChanged(change));
         }
-        if let (Some(limit), Some(ledger)) = (self.gate.new_limit(), &self.ledger) {
-            ledger.found(limit);
+        if let Some(limit) = self.gate.new_limit() {
+            self.ledger.found(limit);
         }
     }
 }
@@ -257,24 +254,21 @@ impl<S: Service> Engine<S> {
 impl<S> Engine<S> {
     /// Makes an answer durable, with its whole body.
     async fn keep(&self, call: &RowCall, answer: ledger::Outcome) -> Result<(), Error> {
-        if let (Some(ledger), Some(key)) = (&self.ledger, call.key) {
-            let mut paid = PaidAnswer {
-                events: &self.events,
-                row: call.row,
-                is_durable: false,
-            };
-            ledger.keep(key, answer).await?;
-            paid.is_durable = true;
-        }
+        let mut paid = PaidAnswer {
+            events: &self.events,
+            row: call.row,
+            is_durable: false,
+        };
+        self.ledger.keep(call.key, answer).await?;
+        paid.is_durable = true;
         Ok(())
     }
 
     /// Makes it durable that a request is not to be sent again, if that is so.
     async fn keep_failure(&self, call: &RowCall, fault: &Fault) -> Result<(), Error> {
-        if let (Some(ledger), Some(key), true) = (&self.ledger, call.key, fault.class.is_for_good())
-        {
+        if fault.class.is_for_good() {
             let failure = ledger::Outcome::Failure(fault.failure.clone());
-            ledger.keep(key, failure).await?;
+            self.ledger.keep(call.key, failure).await?;
         }
         Ok(())
     }
@@ -288,7 +282,7 @@ impl<S> Engine<S> {
         verdict: impl FnOnce() -> Verdict,
         stop: Option<Stop>,
     ) -> RowOutcome {
-        let given_up = || self.ledger.as_ref()?.given_up().map(Stop::of_ledger);
+        let given_up = || self.ledger.given_up().map(Stop::of_ledger);
         let stop = stop.or_else(given_up);
         match kept {
             Ok(()) => RowOutcome {
@@ -299,12 +293,6 @@ impl<S> Engine<S> {
         }
     }
 
-    /// Whether the row may be called for now, as far as its claim is concerned.
-    fn holds_claim(&self, call: &RowCall) -> bool {
-        let claim = call.claim.as_ref();
-        claim.is_none_or(|claim| self.holding(claim.worker) == Holding::Held)
-    }
-
     /// Waits until the row may be called for again, after its lease has ended; otherwise returns how the row has ended. Hardly
     /// any row needs this, so it is a future of its own.
     fn claim_again<'a>(
@@ -313,12 +301,13 @@ impl<S> Engine<S> {
         history: &'a mut RowHistory,
     ) -> Pin<Box<dyn Future<Output = Result<(), RowOutcome>> + 'a>> {
         Box::pin(async move {
-            while let (Some(claim), Some(key)) = (&mut call.claim, call.key) {
-                match self.holding(claim.worker) {
-                    Holding::Held => break,
+            loop {
+                let claim = &mut call.claim;
+                match self.ledger.holding(claim.worker) {
+                    Holding::Held => return Ok(()),
                     Holding::AwaitsRenewal => {}
                     Holding::Lost => {
-                        let claimed = self.claim(vec![key], Urgency::Now).await;
+                        let claimed = self.claim(vec![call.key], Urgency::Now).await;
                         let Claimed { worker, results } =
                             claimed.map_err(|stop| RowOutcome::stopped(call.row, stop))?;
                         match results.into_iter().next() {
@@ -344,7 +333,6 @@ impl<S> Engine<S> {
                 let waited = self.gate.back_off(LOOKED_AT_AGAIN).await;
                 waited.map_err(|Closed| RowOutcome::left(call.row))?;
             }
-            Ok(())
         })
     }
 }
@@ -366,9 +354,7 @@ impl<S> Drop for CallInFlight<'_, S> {
         let (row, attempt) = (self.call.row, self.attempt);
         let abandoned = Event::AttemptAbandoned { row, attempt };
         self.engine.events.emit(abandoned);
-        if let (Some(ledger), Some(key)) = (&self.engine.ledger, self.call.key) {
-            ledger.abandon(key);
-        }
+        self.engine.ledger.abandon(self.call.key);
     }
 }
 

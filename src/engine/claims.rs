@@ -83,8 +83,7 @@ impl Claims {
 
     /// The worker that has claimed the next row.
     pub(super) fn next_worker(&self) -> Option<WorkerNumber> {
-        let claim = self.ready.front()?.claim?;
-        Some(claim.worker)
+        Some(self.ready.front()?.claim.worker)
     }
 
     /// What the claim of the next row is worth.
@@ -166,7 +165,9 @@ impl Claims {
 mod tests {
     use bytes::Bytes;
 
+    use super::super::row_call::Claim;
     use super::*;
+    use crate::ledger::RequestKey;
     use crate::row::RowNumber;
 
     #[test]
@@ -177,8 +178,8 @@ mod tests {
         claims.add_ready(RowCall {
             row: RowNumber::FIRST,
             body: Bytes::new(),
-            key: None,
-            claim: None,
+            key: RequestKey::some(1),
+            claim: Claim::default(),
         });
         assert_eq!(claims.urgency(false), Urgency::WithAnswers);
         assert!(claims.next().is_some());

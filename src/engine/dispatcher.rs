@@ -137,7 +137,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     }
 
     fn needs_permit(&self) -> bool {
-        !self.is_stopping() && self.rows.needs_call()
+        !self.is_stopping() && self.rows.claims.may_call()
     }
 
     /// Whether calls that were started must be sent before others start.
@@ -155,8 +155,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         if self.is_stopping() {
             return None;
         }
-        let call = self.rows.next_call();
-        let call = self.stop_if_err(call).flatten();
+        let call = self.rows.claims.next();
         self.scoring += usize::from(call.is_some());
         call
     }
@@ -204,7 +203,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
 
     /// When to ask again about requests that another run calls for, unless requests are being claimed.
     pub(super) fn ask_again_at(&self) -> Option<Instant> {
-        let claims = self.rows.claims.as_ref()?;
+        let claims = &self.rows.claims;
         { claims.ask_again_at() }.filter(|_| !claims.is_out() && !self.is_stopping())
     }
 

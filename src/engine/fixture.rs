@@ -5,7 +5,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::parts::{Engine, EngineParts, Limits, Patience};
+use super::parts::{Engine, Limits, Patience};
 use crate::ledger::{LedgerWriter, RequestKey};
 use crate::pace::{
     CallBudget, CallLimit, FailureBudget, Gate, GiveUpAfter, GiveUpPolicy, PaceLimits, Rate,
@@ -19,7 +19,7 @@ use crate::verdict::DecisionPolicy;
 /// How long the service may keep a run waiting, as by default.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
-/// An engine to be built. It starts with the defaults of `run`, except for one call at a time and no ledger.
+/// An engine to be built. It starts with the defaults of `run`, except for one call at a time and a ledger that only pretends.
 pub(crate) struct Fixture {
     service: Scripted,
     concurrency: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Fixture {
     max_calls: Option<NonZeroU64>,
     failures: FailureBudget,
     give_up_after: GiveUpAfter,
-    ledger: Option<LedgerWriter>,
+    ledger: LedgerWriter,
     events: Events,
 }
 
@@ -45,7 +45,7 @@ impl Fixture {
             max_calls: None,
             failures: FailureBudget::default(),
             give_up_after: GiveUpAfter::Usual,
-            ledger: None,
+            ledger: LedgerWriter::pretending(),
             events: Events::new(Vec::new()),
         }
     }
@@ -92,9 +92,9 @@ impl Fixture {
         self
     }
 
-    /// With this ledger, if any.
-    pub(crate) fn ledger(mut self, ledger: impl Into<Option<LedgerWriter>>) -> Self {
-        self.ledger = ledger.into();
+    /// With this ledger.
+    pub(crate) fn ledger(mut self, ledger: LedgerWriter) -> Self {
+        self.ledger = ledger;
         self
     }
 
@@ -120,22 +120,21 @@ impl Fixture {
             outage,
         };
         let gate = Gate::new(bounds, fastrand::Rng::with_seed(7));
-        Engine::new(EngineParts {
-            service: self.service,
-            gate,
-            ledger: self.ledger,
-            events: self.events,
-            decisions: DecisionPolicy::default(),
-            fields: Box::default(),
-            limits: Limits {
-                retries: RetryPolicy::new(self.retries, self.resends),
-                patience: Patience { wait, outage },
-                calls: CallBudget::new(self.max_calls.map(CallLimit::Calls), 0),
-                failures: self.failures,
-                host: "scripted.test".to_owned(),
-            },
-            give_up: GiveUpPolicy::new(self.give_up_after),
-        })
+        let limits = Limits {
+            retries: RetryPolicy::new(self.retries, self.resends),
+            patience: Patience { wait, outage },
+            calls: CallBudget::new(self.max_calls.map(CallLimit::Calls), 0),
+            failures: self.failures,
+            host: "scripted.test".to_owned(),
+        };
+        Engine::new(
+            (self.service, gate),
+            self.ledger,
+            self.events,
+            (DecisionPolicy::default(), Box::default()),
+            limits,
+            GiveUpPolicy::new(self.give_up_after),
+        )
     }
 }
 
@@ -152,10 +151,8 @@ impl Engine<Scripted> {
 
     /// Makes the clock of the lease jump, and has the ledger's thread look at it.
     pub(super) fn advance_lease(&self, by: Duration, unclaimed: RequestKey) {
-        if let Some(ledger) = &self.ledger {
-            ledger.advance_lease(by);
-            ledger.release(unclaimed);
-        }
+        self.ledger.advance_lease(by);
+        self.ledger.release(unclaimed);
     }
 
     /// An earlier run had verdicts from the service.

@@ -10,7 +10,7 @@ use super::checks::AnswerChecks;
 use super::outage::Outage;
 use super::stop::Stop;
 use crate::ledger::{
-    Claimed, Holding, KnownOutcome, LedgerWriter, RequestKey, RunEnd, Urgency, WorkerNumber,
+    Claimed, KnownOutcome, LedgerWriter, RequestKey, RunEnd, Urgency, WorkerNumber,
 };
 use crate::pace::{CallBudget, FailureBudget, Gate, GiveUpPolicy, RetryPolicy};
 use crate::raw_json::Pointer;
@@ -24,8 +24,8 @@ pub(crate) struct Engine<S> {
     pub(super) service: S,
     /// Says when a call may start.
     pub(super) gate: Gate,
-    /// Makes results durable; `None` in tests that keep nothing.
-    pub(super) ledger: Option<LedgerWriter>,
+    /// Makes results durable.
+    pub(super) ledger: LedgerWriter,
     /// Where events go.
     pub(super) events: Events,
     /// Makes decisions of answers.
@@ -36,26 +36,6 @@ pub(crate) struct Engine<S> {
     pub(super) seen: RefCell<Seen>,
     /// How long the latest call took.
     pub(super) latest_call: Cell<Duration>,
-}
-
-/// What an engine is made of.
-pub(crate) struct EngineParts<S> {
-    /// The HTTP client, or a script in tests.
-    pub(crate) service: S,
-    /// Says when a call may start.
-    pub(crate) gate: Gate,
-    /// Makes results durable.
-    pub(crate) ledger: Option<LedgerWriter>,
-    /// Where events go.
-    pub(crate) events: Events,
-    /// Makes decisions of answers.
-    pub(crate) decisions: DecisionPolicy,
-    /// Further fields of the answer that are written.
-    pub(crate) fields: Box<[Pointer]>,
-    /// The limits of the run.
-    pub(crate) limits: Limits,
-    /// When trouble stops the run.
-    pub(crate) give_up: GiveUpPolicy,
 }
 
 /// The limits of the run.
@@ -94,19 +74,16 @@ pub(super) struct Seen {
 }
 
 impl<S> Engine<S> {
-    /// An engine before its first row.
+    /// An engine before its first row. `fields` are further fields of the answer that are written.
     #[must_use]
-    pub(crate) fn new(parts: EngineParts<S>) -> Self {
-        let EngineParts {
-            service,
-            gate,
-            ledger,
-            events,
-            decisions,
-            fields,
-            limits,
-            give_up,
-        } = parts;
+    pub(crate) fn new(
+        (service, gate): (S, Gate),
+        ledger: LedgerWriter,
+        events: Events,
+        (decisions, fields): (DecisionPolicy, Box<[Pointer]>),
+        limits: Limits,
+        give_up: GiveUpPolicy,
+    ) -> Self {
         let seen = Seen {
             give_up,
             outage: Outage::default(),
@@ -143,9 +120,7 @@ impl<S> Engine<S> {
         if let Some(missing) = missing {
             self.events.emit(missing.event());
         }
-        if let Some(ledger) = &self.ledger {
-            ledger.end(end);
-        }
+        self.ledger.end(end);
     }
 
     /// Whether another row may start beside this many that are being scored. Until the first verdict one row is tried at
@@ -194,23 +169,15 @@ impl<S> Engine<S> {
         requests: Vec<RequestKey>,
         urgency: Urgency,
     ) -> Result<Claimed, Stop> {
-        match &self.ledger {
-            Some(ledger) => { ledger.claim(requests, urgency).await }.map_err(Stop::of_ledger),
-            None => Err(Stop::internal("there is no ledger to claim a request in")),
-        }
-    }
-
-    /// What the claims of a worker are worth now.
-    pub(super) fn holding(&self, worker: WorkerNumber) -> Holding {
-        let ledger = self.ledger.as_ref();
-        ledger.map_or(Holding::Held, |ledger| ledger.holding(worker))
+        let claimed = self.ledger.claim(requests, urgency).await;
+        claimed.map_err(Stop::of_ledger)
     }
 
     /// Waits while the claims of this worker await the renewal of its lease. Without end where none is named.
     pub(super) async fn lease_renewal(&self, worker: Option<WorkerNumber>) {
-        match (&self.ledger, worker) {
-            (Some(ledger), Some(worker)) => ledger.lease_settled(worker).await,
-            _ => std::future::pending().await,
+        match worker {
+            Some(worker) => self.ledger.lease_settled(worker).await,
+            None => std::future::pending().await,
         }
     }
 }

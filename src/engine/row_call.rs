@@ -18,16 +18,15 @@ pub(super) struct RowCall {
     pub(super) row: RowNumber,
     /// What is sent.
     pub(super) body: Bytes,
-    /// Names the request in the ledger; `None` where nothing is kept.
-    pub(super) key: Option<RequestKey>,
-    /// Whose claim it is; `None` where nothing is claimed yet.
-    pub(super) claim: Option<Claim>,
+    /// Names the request in the ledger.
+    pub(super) key: RequestKey,
+    pub(super) claim: Claim,
 }
 
 /// The claim of a request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Claim {
-    /// The worker of this process that has claimed it.
+    /// The worker of this process that has claimed it, once it is claimed.
     pub(super) worker: WorkerNumber,
     /// Another worker had claimed it, and may have called for it.
     pub(super) taken_over: bool,

@@ -35,8 +35,8 @@ pub(super) struct Rows<'a, S> {
     pub(super) window: RowWindow,
     /// Requests that are out, each with the rows that wait for the same answer.
     out: ByRequest<Vec<RowNumber>>,
-    /// Rows that need a call, on their way to it; `None` where nothing is kept.
-    pub(super) claims: Option<Claims>,
+    /// Rows that need a call, on their way to it.
+    pub(super) claims: Claims,
     /// The clock as of the last wait: reading it for each event would cost more than counting the event.
     pub(super) time: Instant,
     trailer: Bytes,
@@ -50,7 +50,7 @@ impl<'a, S> Rows<'a, S> {
             engine,
             window: RowWindow::new(size, time),
             out: ByRequest::default(),
-            claims: engine.ledger.is_some().then(Claims::new),
+            claims: Claims::new(),
             time,
             trailer: Bytes::new(),
         }
@@ -96,11 +96,7 @@ impl<'a, S> Rows<'a, S> {
                         self.settle_known(number, Vec::new(), (known, origin))?;
                     }
                 }
-                (_, Ok(request)) => {
-                    if let Some(key) = request.key {
-                        self.out.entry(key).or_default().push(number);
-                    }
-                }
+                (_, Ok(request)) => self.out.entry(request.key).or_default().push(number),
             }
         }
         Ok(())
@@ -108,37 +104,12 @@ impl<'a, S> Rows<'a, S> {
 
     /// Whether a row waits for its call, admitted or not.
     pub(super) fn has_uncalled(&self) -> bool {
-        self.window.has_waiting() || { self.claims.as_ref() }
-            .is_some_and(|claims| !claims.is_empty())
-    }
-
-    /// Whether the next row can be called for once there is a permit, when those that need no call are admitted.
-    pub(super) fn needs_call(&self) -> bool {
-        match &self.claims {
-            Some(claims) => claims.may_call(),
-            None => self.may_admit(),
-        }
-    }
-
-    fn may_admit(&self) -> bool {
-        self.window.has_waiting() && self.window.has_room()
-    }
-
-    /// The next row that needs a call, for which there is a permit; `None` if no row needs one any more.
-    ///
-    /// # Errors
-    /// The run must stop, as for [`Self::admit_without_call`].
-    pub(super) fn next_call(&mut self) -> Result<Option<RowCall>, Stop> {
-        if let Some(claims) = &mut self.claims {
-            return Ok(claims.next());
-        }
-        self.admit_without_call()?;
-        Ok(self.admit_call())
+        self.window.has_waiting() || !self.claims.is_empty()
     }
 
     /// Admits the next row, which needs a call, if there is one and room for it.
     fn admit_call(&mut self) -> Option<RowCall> {
-        if !self.may_admit() {
+        if !self.window.has_room() {
             return None;
         }
         let admitted = self.admit()?;
@@ -146,15 +117,13 @@ impl<'a, S> Rows<'a, S> {
             return None;
         };
         let Request { body, key, .. } = request;
-        if let Some(key) = key {
-            self.out.insert(key, Vec::new());
-            self.window.set_key(row, key);
-        }
+        self.out.insert(key, Vec::new());
+        self.window.set_key(row, key);
         Some(RowCall {
             row,
             body,
             key,
-            claim: None,
+            claim: Claim::default(),
         })
     }
 
@@ -165,9 +134,7 @@ impl<'a, S> Rows<'a, S> {
             Ok(request) if request.found.known.is_some() => {
                 Needs::Nothing(request.found.from.origin())
             }
-            Ok(request) if request.key.is_some_and(|key| self.out.contains_key(&key)) => {
-                Needs::SameAnswer
-            }
+            Ok(request) if self.out.contains_key(&request.key) => Needs::SameAnswer,
             Ok(_) => Needs::Call,
         })
     }
@@ -194,10 +161,8 @@ impl<'a, S> Rows<'a, S> {
 
     /// Notes whether rows that are claimed may still be called for.
     pub(super) fn look_at_lease(&mut self) {
-        if let Some(claims) = &mut self.claims
-            && let Some(worker) = claims.next_worker()
-        {
-            claims.set_holding(self.engine.holding(worker));
+        if let Some(worker) = self.claims.next_worker() {
+            self.claims.set_holding(self.engine.ledger.holding(worker));
         }
     }
 
@@ -209,28 +174,24 @@ impl<'a, S> Rows<'a, S> {
     pub(super) fn next_claims(&mut self) -> Result<Option<(Vec<RequestKey>, Urgency)>, Stop> {
         let ahead = self.engine.gate.calls_ahead();
         let has_room = self.gather_calls(ahead)?;
-        let Some(claims) = &mut self.claims else {
-            return Ok(None);
-        };
-        if !claims.may_claim(ahead, self.time) {
+        if !self.claims.may_claim(ahead, self.time) {
             return Ok(None);
         }
-        let urgency = claims.urgency(has_room);
-        let requests: Vec<_> = { claims.start(self.time).iter() }
-            .filter_map(|call| call.key)
-            .collect();
+        let urgency = self.claims.urgency(has_room);
+        let claimed = self.claims.start(self.time);
+        let requests: Vec<_> = claimed.iter().map(|call| call.key).collect();
         Ok((!requests.is_empty()).then_some((requests, urgency)))
     }
 
     /// Admits rows for the next claims, also while others are being claimed: rows behind them may need no call. Whether
     /// there is room for more.
     fn gather_calls(&mut self, ahead: usize) -> Result<bool, Stop> {
-        while { self.claims.as_ref() }.is_some_and(|claims| claims.room(ahead) > 0) {
+        while self.claims.room(ahead) > 0 {
             self.admit_without_call()?;
-            let (Some(call), Some(claims)) = (self.admit_call(), &mut self.claims) else {
+            let Some(call) = self.admit_call() else {
                 return Ok(true);
             };
-            claims.gather(call);
+            self.claims.gather(call);
         }
         Ok(false)
     }
@@ -242,23 +203,20 @@ impl<'a, S> Rows<'a, S> {
     pub(super) fn claimed(&mut self, claimed: Claimed) -> Result<(), Stop> {
         let Claimed { worker, results } = claimed;
         self.look_at_lease();
-        let Some(claims) = &mut self.claims else {
-            return Ok(());
-        };
         let mut known = Vec::new();
-        for (mut call, result) in claims.take_out().into_iter().zip(results) {
+        for (mut call, result) in self.claims.take_out().into_iter().zip(results) {
             match result {
                 ClaimResult::Ours { taken_over } => {
                     // It may have been claimed before, and not called for.
-                    let taken_over = taken_over || call.claim.is_some_and(|it| it.taken_over);
-                    call.claim = Some(Claim { worker, taken_over });
-                    claims.add_ready(call);
+                    let taken_over = taken_over || call.claim.taken_over;
+                    call.claim = Claim { worker, taken_over };
+                    self.claims.add_ready(call);
                 }
-                ClaimResult::Taken => claims.add_taken(call, self.time),
+                ClaimResult::Taken => self.claims.add_taken(call, self.time),
                 ClaimResult::Known(found) => known.push((call.row, found)),
             }
         }
-        if let Some(taken) = claims.new_taken() {
+        if let Some(taken) = self.claims.new_taken() {
             self.emit(Event::RowsTaken { rows: taken as u64 });
         }
         for (row, found) in known {

@@ -10,7 +10,6 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::claims::Claims;
 use super::dispatcher::{Dispatcher, StartNeeds};
 use super::messages::{Channels, Write};
 use super::parts::Engine;
@@ -55,8 +54,7 @@ pub(crate) async fn run<S: Service>(
         }
         engine.gate.set_fresh_rows(dispatcher.fresh_rows());
         let (start, goes_on) = (dispatcher.start_needs(), !dispatcher.is_stopping());
-        let claims = dispatcher.rows.claims.as_ref();
-        let renewal = claims.and_then(Claims::awaits_renewal);
+        let renewal = dispatcher.rows.claims.awaits_renewal();
         let writes = set(&mut write_timer, dispatcher.write_at());
         let drains = set(&mut drain_timer, dispatcher.drain_ends());
         let asks_again = set(&mut claim_timer, dispatcher.ask_again_at());

@@ -18,6 +18,9 @@ use crate::service::{Class, Classified, Fault, Health, KeyRenewal, Service};
 use crate::telemetry::event::{CallEnd, CancelReason, Event, FailureClass, Next};
 use crate::verdict::{Answer, Reason, Verdict};
 
+/// How soon a service that cannot be reached at the start is tried again, until that looks like an outage.
+const STARTS_AGAIN: Duration = Duration::from_millis(500);
+
 /// What follows a call, for its row.
 pub(super) enum NextStep {
     /// The answer is made durable, with its whole body; then the row has its verdict. With a stop, this answer ends the run.
@@ -224,6 +227,10 @@ impl<S: Service> Engine<S> {
         {
             return stop(Trouble::HostNotFound, 1);
         }
+        // Nothing was ever sent: the service is waited for as one that goes down later, and the row has not been tried.
+        if fault.class == Class::NotConnected && !give_up.has_verdicts() {
+            return AfterFailure::BackOff(STARTS_AGAIN);
+        }
         let (failed, trouble) = consequences(fault);
         let fraction = self.gate.fraction();
         if let Some(back_off) = self.limits.retries.next(failed, attempts, fraction) {
@@ -284,7 +291,9 @@ impl<S: Service> Engine<S> {
             call,
             reason: fault.failure.reason,
             class: match fault.class {
-                Class::NotProcessed | Class::HostNotFound => FailureClass::NotProcessed,
+                Class::NotProcessed | Class::HostNotFound | Class::NotConnected => {
+                    FailureClass::NotProcessed
+                }
                 Class::OutcomeUnknown => FailureClass::OutcomeUnknown,
                 Class::Unclear => FailureClass::Unclear,
                 Class::Useless => FailureClass::Useless,
@@ -364,7 +373,9 @@ const fn consequences(fault: &Fault) -> (FailedAttempt, Trouble) {
     };
     match fault.class {
         Class::OutcomeUnknown => (FailedAttempt::PerhapsBilled, Trouble::GaveUp),
-        Class::HostNotFound | Class::NotProcessed => (FailedAttempt::NotProcessed, Trouble::GaveUp),
+        Class::HostNotFound | Class::NotConnected | Class::NotProcessed => {
+            (FailedAttempt::NotProcessed, Trouble::GaveUp)
+        }
         Class::Unclear => (FailedAttempt::Refused, Trouble::GaveUp),
         Class::Useless => (FailedAttempt::ForGood, Trouble::Useless(by)),
         Class::Forbidden => (FailedAttempt::ForGood, Trouble::Forbidden),

@@ -37,8 +37,8 @@ pub(crate) struct PendingRow {
 pub(crate) struct Request {
     /// What is sent.
     pub(crate) body: Bytes,
-    /// Names the request: rows with the same key share one call. `None` where each row has its own and nothing is kept.
-    pub(crate) key: Option<RequestKey>,
+    /// Names the request: rows with the same key share one call.
+    pub(crate) key: RequestKey,
     /// What the ledger had when the row was read.
     pub(crate) found: LookupResult,
 }

@@ -87,6 +87,15 @@ impl RequestKey {
         Some(LessSafeKey::new(key))
     }
 
+    /// The key of a row for tests.
+    #[cfg(test)]
+    pub(crate) const fn of_row(row: u64) -> Self {
+        Self {
+            fingerprint: row.cast_signed(),
+            sealing: [0; 32],
+        }
+    }
+
     /// A key for tests.
     #[cfg(test)]
     pub(crate) const fn some(number: u8) -> Self {

@@ -39,7 +39,7 @@ impl LeaseTerms {
 }
 
 /// The number of a worker: the run as other runs see it. It is another one after its lease has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct WorkerNumber(u32);
 
 /// What a claim is worth now.

@@ -108,6 +108,11 @@ impl GiveUpPolicy {
         self.known = true;
     }
 
+    /// Whether a call of this run has brought a verdict.
+    pub(crate) const fn has_verdicts(&self) -> bool {
+        self.verdicts
+    }
+
     /// Whether the run stops when none of its answers can be decided.
     pub(crate) fn stops_without_decisions(&self) -> bool {
         self.give_up_after != GiveUpAfter::Never

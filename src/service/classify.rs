@@ -105,7 +105,11 @@ fn of_transport(fault: TransportFault) -> Classified {
             Reason::Unreachable,
             format!("cannot resolve the host name of {proxy}"),
         ),
-        TransportFault::Unreachable(words) => not_processed(format!("cannot connect: {words}")),
+        TransportFault::Unreachable(words) => failed(
+            Class::NotConnected,
+            Reason::Unreachable,
+            format!("cannot connect: {words}"),
+        ),
         TransportFault::Handshake(words) => {
             not_processed(format!("the TLS handshake failed: {words}"))
         }
@@ -153,7 +157,9 @@ fn proxy_login_hint(variable: &str) -> String {
 
 fn failed(class: Class, reason: Reason, message: String) -> Classified {
     let health = match class {
-        Class::NotProcessed | Class::HostNotFound | Class::OutcomeUnknown => Health::Gone,
+        Class::NotProcessed | Class::HostNotFound | Class::NotConnected | Class::OutcomeUnknown => {
+            Health::Gone
+        }
         Class::Unclear => Health::Failed,
         Class::Useless | Class::RowsFault | Class::Forbidden => Health::AtWork,
     };
@@ -246,7 +252,7 @@ mod tests {
         /// The letter in the table in docs/reference.md.
         const fn letter(self) -> char {
             match self {
-                Self::NotProcessed | Self::HostNotFound => 'A',
+                Self::NotProcessed | Self::HostNotFound | Self::NotConnected => 'A',
                 Self::OutcomeUnknown => 'B',
                 Self::Unclear => 'C',
                 Self::Useless => 'D',

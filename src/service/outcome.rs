@@ -81,6 +81,8 @@ pub(crate) enum Class {
     /// A, and the name of the host or its proxy cannot be resolved: before the first answer, this
     /// means that the address is wrong.
     HostNotFound,
+    /// A, and there is no connection: the service is waited for, also before the first answer.
+    NotConnected,
     /// B: the request was sent, and no complete answer came back.
     OutcomeUnknown,
     /// C: refused for an unclear cause.
@@ -101,7 +103,7 @@ impl Class {
     pub(crate) const fn is_for_good(self) -> bool {
         match self {
             Self::OutcomeUnknown | Self::Useless | Self::RowsFault | Self::Forbidden => true,
-            Self::NotProcessed | Self::HostNotFound | Self::Unclear => false,
+            Self::NotProcessed | Self::HostNotFound | Self::NotConnected | Self::Unclear => false,
         }
     }
 }

@@ -37,6 +37,8 @@ pub(crate) enum ScriptedResult {
     TimedOut,
     /// The host name cannot be resolved.
     HostNotFound,
+    /// Nobody listens.
+    NotConnected,
     /// Neither an answer nor an end of the connection.
     Stall,
 }
@@ -205,6 +207,7 @@ impl Service for Scripted {
                 Ok(reply)
             }
             ScriptedResult::TimedOut => Err(TransportFault::TimedOut),
+            ScriptedResult::NotConnected => Err(TransportFault::Unreachable("refused".to_owned())),
             ScriptedResult::HostNotFound => {
                 Err(TransportFault::HostNotFound("scripted.test".to_owned()))
             }

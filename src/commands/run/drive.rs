@@ -17,7 +17,7 @@ use super::stop_signals::StopSignals;
 use super::threads::WhenBroken;
 use super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit, Result};
-use crate::engine::{Engine, EngineParts, Limits};
+use crate::engine::{Engine, Limits};
 use crate::observe::{self, LedgerWait, MetricsThread, ProgressSettings, ProgressThread, Style};
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
 use crate::service::Client;
@@ -229,15 +229,13 @@ fn start_ledger(
         let calls = calls_before;
         events.emit(Event::EarlierStarts { calls, lost });
     }
-    let engine = Engine::new(EngineParts {
-        service: calls.client,
-        gate: calls.gate,
-        ledger: Some(writer),
-        events: events.clone(),
-        decisions: calls.policy,
-        fields: calls.captured,
+    let engine = Engine::new(
+        (calls.client, calls.gate),
+        writer,
+        events.clone(),
+        (calls.policy, calls.captured),
         limits,
         give_up,
-    });
+    );
     Ok((ledger, engine))
 }

@@ -2,10 +2,10 @@
 //!
 //! It works on the reader's thread, so that a slow disk holds up rows to come and not calls in flight.
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::engine::{PendingRow, Read, Request, Stop};
 use crate::input::{self, ReadRow};
-use crate::ledger::{Lookup, LookupResult, RequestHasher, RequestKey};
+use crate::ledger::{Lookup, RequestHasher, RequestKey};
 use crate::telemetry::event::CancelReason;
 
 /// Turns rows that were read into rows that wait for a verdict.
@@ -52,14 +52,20 @@ impl LookupStage {
         let found = self.lookup.look_up(&keys)?;
         let mut known = keys.into_iter().zip(found);
         let ask = |ReadRow { row, request }| {
-            let request = request.map(|body| {
-                // There is one for each.
-                let (key, found) = known.next().unzip();
-                let found: LookupResult = found.unwrap_or_default();
-                Request { body, key, found }
-            });
-            PendingRow::new(row, request)
+            let request = match request {
+                Ok(body) => {
+                    let (key, found) = known.next().ok_or_else(unanswered)?;
+                    Ok(Request { body, key, found })
+                }
+                Err(failure) => Err(failure),
+            };
+            Ok(PendingRow::new(row, request))
         };
-        Ok(rows.into_iter().map(ask).collect())
+        rows.into_iter().map(ask).collect()
     }
+}
+
+/// There is an answer for each request, known or not.
+fn unanswered() -> Error {
+    Error::internal("a look-up had no answer for a request")
 }

@@ -2,6 +2,7 @@
 
 use crate::engine::dispatcher::{Dispatcher, StartNeeds};
 use crate::engine::row_call::{RowCall, RowOutcome};
+use crate::ledger::{ClaimResult, Claimed, WorkerNumber};
 use crate::pace::{FailureBudget, FailureLimit};
 use crate::verdict::{Answer, Decision, Score, TransactionId};
 
@@ -29,6 +30,17 @@ fn done(call: &RowCall, has_verdict: bool) -> RowOutcome {
     }
 }
 
+/// Claims what is to be claimed.
+fn claim(dispatcher: &mut Dispatcher<'_, Scripted>) {
+    if let Some((requests, _)) = dispatcher.claim_now() {
+        let ours = ClaimResult::Ours { taken_over: false };
+        dispatcher.claimed(Ok(Claimed {
+            worker: WorkerNumber::default(),
+            results: vec![ours; requests.len()],
+        }));
+    }
+}
+
 /// The numbers of the rows that the dispatcher hands over at the end.
 fn rest(dispatcher: &mut Dispatcher<'_, Scripted>) -> Vec<u64> {
     let (rows, _) = dispatcher.take_rest();
@@ -45,19 +57,23 @@ async fn rows_are_read_only_while_none_waits() {
     };
     assert_eq!(needs(&dispatcher), (true, StartNeeds::NoRow, false));
     dispatcher.read(Some(rows(asked(2, &[]))));
+    assert!(!dispatcher.wants_rows());
+    claim(&mut dispatcher);
     // The canary: the second row waits until the first has its verdict, or the service is known to be down.
     let (first, _permit) = dispatcher.start_now().unwrap();
+    claim(&mut dispatcher);
     assert!(dispatcher.start_now().is_none());
-    assert_eq!(needs(&dispatcher), (false, StartNeeds::Canary, false));
+    assert_eq!(needs(&dispatcher), (true, StartNeeds::Canary, false));
     assert!(dispatcher.is_scoring() && dispatcher.write_at().is_none());
     dispatcher.row_done(done(&first, true));
-    assert_eq!(needs(&dispatcher), (false, StartNeeds::Permit, false));
+    claim(&mut dispatcher);
+    assert_eq!(needs(&dispatcher), (true, StartNeeds::Permit, false));
     assert!(
         dispatcher.write_at().is_some(),
         "the first row waits for more"
     );
     dispatcher.rows.window.set_overdue();
-    assert_eq!(needs(&dispatcher), (false, StartNeeds::Permit, true));
+    assert_eq!(needs(&dispatcher), (true, StartNeeds::Permit, true));
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,6 +82,7 @@ async fn a_permit_that_no_row_needs_any_more_starts_nothing() {
     let mut dispatcher = Dispatcher::new(&engine, WINDOW);
     assert!(dispatcher.start().is_none());
     dispatcher.read(Some(rows(asked(1, &[]))));
+    claim(&mut dispatcher);
     assert_eq!(dispatcher.start().unwrap().row, RowNumber::FIRST);
 }
 
@@ -92,6 +109,7 @@ async fn after_a_stop_no_row_starts_and_a_lost_answer_is_still_reported() {
     let engine = engine(4, &log, Scripted::new(GOOD));
     let mut dispatcher = Dispatcher::new(&engine, WINDOW);
     dispatcher.read(Some(rows(asked(3, &[]))));
+    claim(&mut dispatcher);
     let (call, _permit) = dispatcher.start_now().unwrap();
     dispatcher.stop(Stop {
         reason: CancelReason::Interrupted,
@@ -118,6 +136,7 @@ async fn when_the_drain_ends_rows_without_a_verdict_are_left() {
     let engine = engine(4, &log, Scripted::new(GOOD));
     let mut dispatcher = Dispatcher::new(&engine, WINDOW);
     dispatcher.read(Some(rows(asked(2, &[1]))));
+    claim(&mut dispatcher);
     assert!(dispatcher.start_now().is_some());
     dispatcher.stop(Stop {
         reason: CancelReason::Terminated,

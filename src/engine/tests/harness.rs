@@ -19,7 +19,7 @@ pub(super) use crate::telemetry::hub::Observer;
 pub(super) use crate::telemetry::stats::Stats;
 pub(super) use crate::verdict::{Failure, Reason, Verdict};
 
-use crate::ledger::LookupResult;
+use crate::ledger::{LookupResult, RequestKey};
 use crate::row::{Earlier, Row, Span};
 pub(super) use crate::telemetry::event::InputEnd;
 
@@ -71,7 +71,7 @@ pub(super) type Asked = Result<Request, Failure>;
 pub(super) fn request(row: u64) -> Request {
     Request {
         body: Scripted::body(row),
-        key: None,
+        key: RequestKey::of_row(row),
         found: LookupResult::default(),
     }
 }

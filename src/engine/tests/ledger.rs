@@ -47,7 +47,7 @@ pub(super) fn asking(rows: u64, keys: &RequestHasher) -> Vec<Read> {
 pub(super) fn keyed(mut rows: Vec<Asked>, keys: &RequestHasher, together: usize) -> Vec<Read> {
     for asked in &mut rows {
         let request = asked.as_mut().unwrap();
-        request.key = Some(keys.key(&request.body));
+        request.key = keys.key(&request.body);
     }
     // The first row is the canary.
     batches(rows, &[1, together])

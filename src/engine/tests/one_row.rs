@@ -13,7 +13,8 @@ pub(super) use crate::service::KeyRenewal;
 pub(super) use crate::service::scripted::{MadeCall, Scripted, ScriptedResult, Step};
 pub(super) use crate::telemetry::pace::{Hint, Limit};
 
-use crate::engine::row_call::RowCall;
+use crate::engine::row_call::{Claim, RowCall};
+use crate::ledger::RequestKey;
 use crate::pace::Closed;
 use crate::telemetry::stats::Stats;
 use crate::verdict::Verdict;
@@ -39,8 +40,8 @@ impl Engine<Scripted> {
         let call = RowCall {
             row,
             body,
-            key: None,
-            claim: None,
+            key: RequestKey::of_row(like),
+            claim: Claim::default(),
         };
         match self.gate.permit().await {
             Ok(permit) => self.score(call, permit).await,

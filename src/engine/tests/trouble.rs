@@ -83,6 +83,25 @@ async fn a_service_that_cannot_be_reached_stops_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_service_that_is_not_up_yet_is_waited_for() {
+    let away = ScriptedResult::NotConnected.immediately();
+    let engine = Fixture::new(Scripted::new(GOOD).row(1, [away; 14]))
+        .retries(1)
+        .build();
+    let began = Instant::now();
+    assert_outcomes(&engine, &["t-1", "t-2"]).await;
+    // Ten calls show that it is away; then it is tried after 5, 10, 20, 40 and 60 seconds.
+    let waited = began.elapsed().as_secs();
+    assert!((130..150).contains(&waited), "{waited} s");
+
+    let engine = Fixture::new(Scripted::new(away)).build();
+    let began = Instant::now();
+    assert_outcomes(&engine, &["- ! unavailable 3"]).await;
+    let waited = began.elapsed().as_secs();
+    assert!((900..1_000).contains(&waited), "{waited} s");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_service_that_stays_away_is_probed_and_stops_the_run() {
     // Ten calls show it. A service that answers, but only with failures, is in the engine's tests: that takes several
     // concurrent rows.

@@ -22,6 +22,11 @@ pub(super) fn fault(
     proxy: Option<&ProxyName>,
 ) -> TransportFault {
     if error.is_dns() {
+        let words = innermost(error);
+        // The resolver itself does not answer, such as on a machine whose network is not up yet.
+        if words.contains("Temporary failure") {
+            return TransportFault::Unreachable(words);
+        }
         // With a proxy, the proxy resolves the service's name.
         return match proxy {
             Some(proxy) => TransportFault::ProxyNotFound(proxy.clone()),
