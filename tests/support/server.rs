@@ -248,7 +248,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl Server {
     /// Answers each request as `script` says. A script may block: each connection has a thread of its own.
     pub(crate) fn start(script: impl Fn(&Request) -> Action + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_on(TcpListener::bind("127.0.0.1:0").unwrap(), script)
+    }
+
+    /// As [`Self::start`], at this address.
+    pub(crate) fn start_on(
+        listener: TcpListener,
+        script: impl Fn(&Request) -> Action + Send + Sync + 'static,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let log = Arc::new(Log::default());
         let (script, shared) = (Arc::new(script), Arc::clone(&log));

@@ -18,8 +18,14 @@ fn level_as_named(request: &Request) -> Action {
         }
         level => format!(r#","risk_level":{}"#, json!(level)),
     };
+    // No two of more than a few answers may have one id.
+    let id = if request.nth < 10 {
+        "t".to_owned()
+    } else {
+        format!("t-{}", request.nth)
+    };
     ok(&format!(
-        r#"{{"summary":{{"risk_score":9{level}}},"transaction_id":"t"}}"#
+        r#"{{"summary":{{"risk_score":9{level}}},"transaction_id":"{id}"}}"#
     ))
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use socket2::{Domain, Socket, Type};
 
 use crate::support::process::{HOSTS, Place, WITH_HOSTS};
-use crate::support::server::Server;
+use crate::support::server::{Server, good};
 use crate::support::users;
 
 #[test]
@@ -28,7 +28,7 @@ fn a_host_that_does_not_exist_stops_the_run_immediately() {
 }
 
 #[test]
-fn nobody_listening_is_tried_again_and_then_stops_the_run() {
+fn a_service_that_nobody_can_reach_is_waited_for_and_then_stops_the_run() {
     let address = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -36,14 +36,27 @@ fn nobody_listening_is_tried_again_and_then_stops_the_run() {
     let place = Place::with("users.csv", users::csv(9));
     let done = place
         .run_at(format!("http://{address}"))
-        .args("--retries 1")
+        .args("--retries 1 --max-outage 1s")
         .done();
     done.exits(3)
-        .says(&format!(
-            "error: no call gets through to `{address}`\n  the last call: cannot connect: connection refused"
-        ))
-        .says("2 calls, 1 of them a retry");
+        .says(&format!("error: `{address}` has been down for "))
+        .says("\n  the last call: cannot connect: connection refused");
     assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
+}
+
+#[test]
+fn a_service_that_comes_up_after_the_start_answers_every_row() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let place = Place::with("users.csv", users::csv(9));
+    let run = place.run_at(format!("http://{address}")).start();
+    // Some calls have failed by then, and more may.
+    thread::sleep(Duration::from_millis(700));
+    let server = Server::start_on(TcpListener::bind(address).unwrap(), good);
+    run.done().exits(0);
+    assert_eq!(server.calls(), 9);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(9)));
 }
 
 /// An address that neither accepts nor refuses connections, as behind a firewall that drops packets: a listener whose
@@ -106,10 +119,9 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     let place = Place::with("users.csv", &csv);
     let url = format!("http://[::1]:{}", server.port());
     let program = place.run_at(&url).args("--connect-timeout 200ms");
-    let done = program.args("--retries 1").done();
+    let done = program.args("--max-outage 1s").done();
     done.exits(3)
         .says("the last call: cannot connect: timed out")
-        .says("2 calls, 1 of them a retry")
         .silent_about("billed");
     assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
 }
@@ -154,14 +166,20 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
         let patience = if way == "silence" { "300ms" } else { "10s" };
         let done = place
             .run_at(format!("https://{address}"))
-            .args("--retries 1 --connect-timeout")
+            .args("--retries 1 --max-outage 1s --connect-timeout")
             .arg(patience)
             .done();
         done.exits(3)
-            .says(&format!("error: no call gets through to `{address}`"))
             .says(&format!("the last call: {why}"))
             .silent_about("billed");
-        assert_eq!(came.load(Ordering::SeqCst), 2, "{done}");
+        // Where no connection is made, the service is waited for.
+        if matches!(way, "reset" | "silence") {
+            done.says(&format!("error: `{address}` has been down for "));
+            assert!(came.load(Ordering::SeqCst) > 2, "{done}");
+        } else {
+            done.says(&format!("error: no call gets through to `{address}`"));
+            assert_eq!(came.load(Ordering::SeqCst), 2, "{done}");
+        }
         assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
     }
 }
