@@ -369,6 +369,9 @@ impl RunLedger {
             Some(CancelReason::Ledger) if is_temporary => disk_space::in_temporary(error),
             Some(CancelReason::MaxCalls | CancelReason::MaxCost) if is_temporary => error
                 .hint("another run needs a higher limit and starts over, as there is no ledger"),
+            // No run is remembered of rows to a stream.
+            Some(CancelReason::MaxCalls | CancelReason::MaxCost) if self.lock.is_none() => error
+                .hint("to standard output each start writes all rows and has the whole budget: the same command makes calls only for rows that are not paid for"),
             _ => disk_space::at_the_end(error),
         }
     }
