@@ -200,7 +200,7 @@ impl PreparedLedger {
             // It has other settings, and its rows are in the ledger.
             PreviousRun::Stopped if self.facts.same_input && file.exists() => {
                 return Err(Error::usage(format!("`{}` already exists", file.display()))
-                    .detail("the run that was stopped had another `--fresh`, `--max-age` or `--retry-failed`")
+                    .detail("the unfinished run had another `--fresh`, `--max-age` or `--retry-failed`")
                     .hint("continue it with its own options, or give `--overwrite`: its answers count like all others in the ledger"));
             }
             PreviousRun::Stopped if self.facts.same_input => return Ok(Replace::Partial),
