@@ -1,4 +1,4 @@
-//! A part of a file first: its output has these rows, and whoever is paid for is not paid for again with the rest.
+//! A part of a file first: its output has these rows, and the whole file then pays only for the other users.
 
 use std::collections::BTreeSet;
 use std::fs;
