@@ -166,7 +166,7 @@ fn on_a_server(plan: Plan) {
 fn four_runs_over_the_same_users_pay_for_each_of_them_once() {
     on_a_server(Plan {
         runs: 4,
-        users: 4_000,
+        users: 2_000,
         kills: 0,
         apart: Duration::from_millis(100),
         latency: "40ms",
