@@ -6,6 +6,9 @@ use super::store::LedgerAdmin;
 use super::{postgres, sqlite};
 use crate::base::error::{Error, Result};
 
+/// What to do where there is no ledger that can be looked after.
+const NAME_IT: &str = "name it: a run has it in the folder of its output, with `--sandbox` as `rescore-sandbox.ledger`";
+
 /// Opens an existing ledger.
 ///
 /// # Errors
@@ -13,7 +16,10 @@ use crate::base::error::{Error, Result};
 /// Exit code 3: its server cannot be reached.
 pub(crate) fn administer(ledger: &LedgerLocation) -> Result<Box<dyn LedgerAdmin>> {
     match ledger {
-        LedgerLocation::File(path) => Ok(Box::new(sqlite::SqliteAdmin::open(path)?)),
+        LedgerLocation::File(path) => match sqlite::SqliteAdmin::open(path) {
+            Ok(ledger) => Ok(Box::new(ledger)),
+            Err(error) => Err(error.or_hint(NAME_IT)),
+        },
         LedgerLocation::Server(url) => Ok(Box::new(postgres::PostgresAdmin::open(url)?)),
         LedgerLocation::Temporary => Err(nowhere()),
     }
@@ -25,7 +31,7 @@ pub(crate) fn administer(ledger: &LedgerLocation) -> Result<Box<dyn LedgerAdmin>
 /// As [`administer`], but for exit code 75.
 pub(crate) fn stats(ledger: &LedgerLocation) -> Result<LedgerStats> {
     match ledger {
-        LedgerLocation::File(path) => sqlite::stats(path),
+        LedgerLocation::File(path) => sqlite::stats(path).map_err(|error| error.or_hint(NAME_IT)),
         LedgerLocation::Server(url) => postgres::stats(url),
         LedgerLocation::Temporary => Err(nowhere()),
     }

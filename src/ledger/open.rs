@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::facts::{LedgerFacts, LedgerPreview, OpenedStore, PreviewSettings};
-use super::file::{self, NewFile};
+use super::file::{self, ELSEWHERE, NewFile};
 use super::key::RequestHasher;
 use super::outputs::OutputState;
 use super::settings::{LedgerLocation, LedgerSettings};
@@ -13,7 +13,7 @@ use super::store::{Lookup, OutputRecorder, Store};
 use super::write_thread::EndingThread;
 use super::writer::{LedgerWriter, WriterSettings};
 use super::{postgres, sqlite};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 
 /// A ledger that is open for a run that has not started.
 pub(crate) struct OpenLedger {
@@ -39,7 +39,7 @@ impl OpenLedger {
             settings.location.path(),
             match &settings.location {
                 LedgerLocation::File(path) => {
-                    let (real, is_new) = file::make(path)?;
+                    let (real, is_new) = file::make(path).map_err(elsewhere)?;
                     (Some(real), is_new)
                 }
                 LedgerLocation::Server(_) => (None, false),
@@ -54,7 +54,7 @@ impl OpenLedger {
             facts,
         } = match &settings.location {
             LedgerLocation::Server(url) => postgres::open(settings, url)?,
-            _ => sqlite::open(settings, file.as_deref())?,
+            _ => sqlite::open(settings, file.as_deref()).map_err(elsewhere)?,
         };
         let facts = LedgerFacts {
             existed: !is_new,
@@ -204,6 +204,11 @@ impl RunningLedger {
     }
 }
 
+/// The error of a ledger that a run cannot use.
+fn elsewhere(error: Error) -> Error {
+    error.or_hint(ELSEWHERE)
+}
+
 /// Looks at a ledger as a run that starts now would, beside runs that use it, and without changing anything. `None` if there is
 /// none yet, and the first run would make it.
 ///
@@ -211,7 +216,7 @@ impl RunningLedger {
 /// Exit code 2: it cannot be used, or has answers of several accounts and none was named.
 pub(crate) fn preview(settings: &PreviewSettings<'_>) -> Result<Option<LedgerPreview>> {
     match settings.ledger {
-        LedgerLocation::File(path) => sqlite::preview(settings, path),
+        LedgerLocation::File(path) => sqlite::preview(settings, path).map_err(elsewhere),
         LedgerLocation::Server(url) => postgres::preview(settings, url).map(Some),
         LedgerLocation::Temporary => Ok(None),
     }

@@ -32,6 +32,8 @@ pub(super) struct StoredRun {
     pub(super) calls: u64,
     /// Its claims that no start of it has ended: so many calls at most were lost in kills.
     pub(super) left_claims: u64,
+    /// Those of them that were given up without an answer, whose calls are among `calls`.
+    pub(super) abandoned_claims: u64,
     /// The most calls that it may have had in flight at a time.
     pub(super) in_flight: u64,
 }
@@ -102,13 +104,14 @@ impl RunPlan {
             same_input: found.is_some_and(|found| found.input == input),
             continues: false,
             calls_before: 0,
-            lost_calls: found.map_or(0, StoredRun::lost_calls),
+            lost_calls: found.map_or(0, |found| found.lost_calls(found.left_claims)),
         };
         let Some(found) = found else {
             return plan;
         };
         let is_stopped = previous == PreviousRun::Stopped && plan.same_input;
-        let calls_before = found.calls.saturating_add(plan.lost_calls);
+        let not_in_calls = found.left_claims.saturating_sub(found.abandoned_claims);
+        let calls_before = { found.calls }.saturating_add(found.lost_calls(not_in_calls));
         if is_stopped && found.reuse == plan.reuse {
             Self {
                 not_before: found.not_before,
@@ -151,10 +154,10 @@ impl RunPlan {
 }
 
 impl StoredRun {
-    /// How many calls kills may have lost: a run has claims for more than it has called for, and never more calls in flight
-    /// than this, of which each can be lost once while it is called for and once while its answer is stored.
-    fn lost_calls(&self) -> u64 {
-        self.left_claims.min(self.in_flight.saturating_mul(2))
+    /// How many calls for what was claimed kills may have lost: a run has claims for more than it has called for, and never more
+    /// calls in flight than this, of which each can be lost once while it is called for and once while its answer is stored.
+    fn lost_calls(&self, claims: u64) -> u64 {
+        claims.min(self.in_flight.saturating_mul(2))
     }
 }
 
@@ -176,7 +179,8 @@ mod tests {
             started: plan.started,
             ended: None,
             calls: 10,
-            left_claims: 3,
+            left_claims: 4,
+            abandoned_claims: 1,
             in_flight: 8,
         }
     }
@@ -199,13 +203,14 @@ mod tests {
             assert_eq!(second.not_before, first.not_before);
             assert_eq!(second.failures_from, first.failures_from);
             assert_eq!(second.started, first.started);
-            assert_eq!((second.calls_before, second.lost_calls), (13, 3));
+            assert_eq!((second.calls_before, second.lost_calls), (13, 4));
 
             let other = (Some([1; 32]), Some([3; 32]));
             assert!(!RunPlan::new(other, reuse, Some(&found), start).continues);
             let ended = StoredRun {
                 ended: Some(4),
                 left_claims: 0,
+                abandoned_claims: 0,
                 ..found
             };
             let third = RunPlan::new(names, reuse, Some(&ended), start + HOUR);

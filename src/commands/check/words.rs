@@ -149,7 +149,7 @@ fn answers(ledger: &LedgerOutlook) -> String {
     let when = match run {
         PreviewedRun::First => return format!("`{}` does not exist yet", shown(ledger)),
         PreviewedRun::New => "",
-        PreviewedRun::Continued => ", for the run that was stopped",
+        PreviewedRun::Continued => ", for the unfinished run",
     };
     format!("answers{of} in `{}`{when}", shown(ledger))
 }

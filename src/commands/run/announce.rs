@@ -158,10 +158,10 @@ fn tell_ledger(ledger: &PreparedLedger) {
         ),
     });
     if facts.continues {
-        tell("rescore: continuing the run that was stopped");
+        tell("rescore: continuing the unfinished run");
     } else if facts.previous_run == PreviousRun::Stopped && facts.same_input {
         tell(
-            "rescore: a new run: the one that was stopped had another `--fresh`, `--max-age` or `--retry-failed`; \
+            "rescore: a new run: the unfinished one had another `--fresh`, `--max-age` or `--retry-failed`; \
              its answers count like all others in the ledger, its calls not in this run's budget",
         );
     }

@@ -200,7 +200,7 @@ impl PreparedLedger {
             // It has other settings, and its rows are in the ledger.
             PreviousRun::Stopped if self.facts.same_input && file.exists() => {
                 return Err(Error::usage(format!("`{}` already exists", file.display()))
-                    .detail("the run that was stopped had another `--fresh`, `--max-age` or `--retry-failed`")
+                    .detail("the unfinished run had another `--fresh`, `--max-age` or `--retry-failed`")
                     .hint("continue it with its own options, or give `--overwrite`: its answers count like all others in the ledger"));
             }
             PreviousRun::Stopped if self.facts.same_input => return Ok(Replace::Partial),
@@ -369,6 +369,9 @@ impl RunLedger {
             Some(CancelReason::Ledger) if is_temporary => disk_space::in_temporary(error),
             Some(CancelReason::MaxCalls | CancelReason::MaxCost) if is_temporary => error
                 .hint("another run needs a higher limit and starts over, as there is no ledger"),
+            // No run is remembered of rows to a stream.
+            Some(CancelReason::MaxCalls | CancelReason::MaxCost) if self.lock.is_none() => error
+                .hint("to standard output each start writes all rows and has the whole budget: the same command makes calls only for rows that are not paid for"),
             _ => disk_space::at_the_end(error),
         }
     }

@@ -220,7 +220,9 @@ fn plan(
     }
     let query = format!(
         "SELECT id, input, reuse, not_before, failures_from, started, failed, calls, in_flight,
-        (SELECT count(*) FROM claims WHERE run = runs.id) FROM runs WHERE name = {}",
+        (SELECT count(*) FROM claims WHERE run = runs.id),
+        (SELECT count(*) FROM claims WHERE run = runs.id AND start = -1)
+        FROM runs WHERE name = {}",
         or_null(names.0.as_ref().map(hex))
     );
     let found = server.read(&query, |row| {
@@ -237,6 +239,7 @@ fn plan(
             calls: count(row, 7)?,
             in_flight: count(row, 8)?,
             left_claims: count(row, 9)?,
+            abandoned_claims: count(row, 10)?,
         })
     })?;
     Ok(RunPlan::new(names, reuse, found.first(), now))

@@ -89,8 +89,8 @@ impl PostgresStore {
             "DELETE FROM claims WHERE fp = ANY('{{{}}}') AND run = {run} AND start = {start};
             UPDATE claims SET start = -1 WHERE fp = ANY('{{{}}}') AND run = {run} AND start = {start};
             UPDATE accounts SET answers = answers + {new} WHERE id = {account} AND {new} > 0;
-            UPDATE runs SET calls = {calls}, until = {NOW} + {lease}
-            WHERE id = {run} AND start = {start} AND until >= {NOW}; {}",
+            UPDATE runs SET calls = {calls}, until = CASE WHEN until >= {NOW} THEN {NOW} + {lease} ELSE until END
+            WHERE id = {run} AND start = {start}; {}",
             ended.join(","),
             abandoned.join(","),
             limit

@@ -26,17 +26,15 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The real path of an existing ledger.
 fn existing(path: &Path) -> Result<PathBuf> {
-    let real = file::check(path)?;
-    if schema::check_head(&real, path)? {
-        return Ok(real);
+    if matches!(path.try_exists(), Ok(false)) {
+        let shown = path.display();
+        return Err(Error::usage(format!("there is no ledger `{shown}`")));
     }
-    if real.exists() {
+    let real = file::check(path)?;
+    if !schema::check_head(&real, path)? {
         return Err(errors::foreign(path));
     }
-    let missing = Error::usage(format!("there is no ledger `{}`", path.display()));
-    Err(missing.hint(
-        "name it: a run has it in the folder of its output, with `--sandbox` as `rescore-sandbox.ledger`",
-    ))
+    Ok(real)
 }
 
 /// Reads what is in a ledger, while runs may be using it.

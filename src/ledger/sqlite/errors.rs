@@ -8,7 +8,6 @@ use rusqlite::ErrorCode;
 use crate::base::error::Error;
 use crate::base::own_file;
 use crate::base::rlimit::max_file_size;
-use crate::ledger::file::ELSEWHERE;
 
 /// What to do with a damaged ledger. A run's own can also be replaced by starting over, where nothing was sent yet.
 const DAMAGED: &str = "move it and the files whose names start with its name elsewhere; answers in it are paid for again";
@@ -94,8 +93,7 @@ pub(crate) fn unreadable(path: &Path) -> Error {
     match own_file::not_writable(path).filter(|_| path.exists()) {
         Some(why) => cannot
             .detail(why)
-            .detail("a ledger needs files beside it, also to be read")
-            .hint(ELSEWHERE),
+            .detail("a ledger needs files beside it, also to be read"),
         None => cannot,
     }
 }
@@ -118,21 +116,15 @@ pub(crate) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     ) {
         return no_space(path, cause);
     }
-    let hint = match error.sqlite_error_code() {
-        _ if is_damage(error) => DAMAGED,
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "run the same command again when the other program is done"
-        }
-        _ => {
-            "choose another place with `--ledger FILE`, or run without a ledger with `--no-ledger`"
-        }
-    };
     let cannot = if is_busy(error) {
         Error::busy(format!("cannot open the ledger `{}`", path.display()))
+            .hint("run the same command again when the other program is done")
+    } else if is_damage(error) {
+        unreadable(path).hint(DAMAGED)
     } else {
         unreadable(path)
     };
-    cannot.because(cause).about(path).hint(hint)
+    cannot.because(cause).about(path)
 }
 
 /// The error for a ledger that was open and fails now. Running the same command again does not repair a damaged one.
@@ -160,7 +152,7 @@ pub(crate) fn cannot_keep(path: &Path, cause: &io::Error) -> Error {
 /// The error for a file that is not a ledger.
 pub(crate) fn foreign(path: &Path) -> Error {
     Error::usage(format!("`{}` is not a rescore ledger", path.display()))
-        .hint(format!("this one is left as it is; {ELSEWHERE}"))
+        .detail("it is left as it is")
 }
 
 #[cfg(test)]

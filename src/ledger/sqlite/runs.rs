@@ -14,7 +14,9 @@ pub(super) fn find(
 ) -> rusqlite::Result<Option<StoredRun>> {
     const QUERY: &str =
         "SELECT id, input, reuse, not_before, failures_from, started, failed, calls, in_flight,
-        (SELECT count(*) FROM claims WHERE run = runs.id) FROM runs WHERE name = ?";
+        (SELECT count(*) FROM claims WHERE run = runs.id),
+        (SELECT count(*) FROM claims WHERE run = runs.id AND claims.start = runs.start + 1)
+        FROM runs WHERE name = ?";
     connection
         .query_row(QUERY, [name], |row| {
             Ok(StoredRun {
@@ -28,6 +30,7 @@ pub(super) fn find(
                 calls: row.get::<_, i64>(7)?.cast_unsigned(),
                 in_flight: row.get::<_, i64>(8)?.cast_unsigned(),
                 left_claims: row.get::<_, i64>(9)?.cast_unsigned(),
+                abandoned_claims: row.get::<_, i64>(10)?.cast_unsigned(),
             })
         })
         .optional()
@@ -70,7 +73,7 @@ pub(super) fn start(
     Ok(us)
 }
 
-/// Extends a lease that has not ended, and notes the calls of all starts; whether it had not.
+/// Notes the calls of all starts, and extends the lease if it has not ended; whether it had not.
 pub(super) fn renew(
     connection: &Connection,
     us: Claimant,
@@ -79,10 +82,12 @@ pub(super) fn renew(
 ) -> rusqlite::Result<bool> {
     let renewed = connection
         .prepare_cached(
-            "UPDATE runs SET calls = ?, until = ? WHERE id = ? AND start = ? AND until >= ?",
+            "UPDATE runs SET calls = ?, until = iif(until >= ?2, ?3, until) WHERE id = ? AND start = ?
+             RETURNING until = ?3",
         )?
-        .execute(params![calls.cast_signed(), until, us.run, us.start, now])?;
-    Ok(renewed > 0)
+        .query_row(params![calls.cast_signed(), now, until, us.run, us.start], |row| row.get(0))
+        .optional()?;
+    Ok(renewed.unwrap_or(false))
 }
 
 /// Makes a new lease, as another start of the run.

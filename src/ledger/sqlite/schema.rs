@@ -184,11 +184,11 @@ pub(super) fn check_head(path: &Path, shown: &Path) -> Result<bool> {
         (Some(id), Some(version))
             if is_database && (id == APPLICATION_ID || EARLIER_IDS.contains(&id)) =>
         {
-            let error = Error::usage(format!(
+            Err(Error::usage(format!(
                 "`{}` is a ledger of version {version}, and this program knows version {VERSION}",
                 shown.display()
-            ));
-            Err(error.hint("move it away, or name another file with `--ledger`"))
+            ))
+            .detail("once it is moved away, a run makes a new one"))
         }
         _ => Err(errors::foreign(shown)),
     }

@@ -277,9 +277,17 @@ fn a_renewal_stores_the_calls_and_what_a_kill_may_have_cost_counts_once() {
     for place in places() {
         let start = || Run::start(&place.path, "a.csv", Reuse::All).unwrap();
         let mut killed = start();
-        killed.claim(&[1, 2]);
+        killed.claim(&[1, 2, 3]);
+        // A call that had no answer is among those that are stored, and may have been billed.
+        let abandoned = [killed.key(3)];
+        let work = Work {
+            abandoned: &abandoned,
+            calls: 4,
+            ..Work::default()
+        };
+        killed.store.write(work).unwrap();
         assert_eq!(killed.store.renew(5).unwrap(), LeaseRenewal::Kept);
-        for lost in [2, 0, 0] {
+        for lost in [3, 0, 0] {
             let next = start();
             assert_eq!(next.facts.calls_before, 5 + 2);
             assert_eq!(next.facts.lost_calls, lost);

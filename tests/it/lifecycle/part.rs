@@ -1,4 +1,4 @@
-//! A part of a file first: its output has these rows, and whoever is paid for is not paid for again with the rest.
+//! A part of a file first: its output has these rows, and the whole file then pays only for the other users.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -57,7 +57,7 @@ fn a_part_then_a_larger_one_then_the_whole_file_pays_for_each_user_once() {
     }
     let done = place.score(&server, "");
     done.exits(0)
-        .says("continuing the run")
+        .says("continuing the unfinished run")
         .says("10 rows already paid for");
     assert_eq!(server.calls(), 20);
     assert!(server.requests().iter().all(|request| request.attempt == 1));
