@@ -1,15 +1,18 @@
 //! The lock by which one run alone writes an output. The kernel holds it: a process that dies leaves none behind.
 //!
-//! It is on a file of its own, which names its holder.
+//! It is on a file of its own, which names its holder: another run that finds it taken can then say which process has it, since
+//! when, and on which machine, as several may share a disk.
 
 use std::fmt::Display;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
+
+use humantime::format_rfc3339_seconds;
 
 use super::file::{PRIVATE, with_suffix};
-use super::holder::{is_holder, this_process};
 use crate::base::error::{Error, Result};
 use crate::base::file_id::FileId;
 use crate::base::own_file::{self, NotOurs};
@@ -116,6 +119,27 @@ impl Drop for Lock {
     }
 }
 
+/// `process 12 on db1 since 2026-11-22T18:30:05Z`, for this process and now.
+fn this_process() -> String {
+    let host = host().map(|host| format!(" on {host}")).unwrap_or_default();
+    let since = format_rfc3339_seconds(SystemTime::now());
+    format!("process {}{host} since {since}", std::process::id())
+}
+
+/// Whether a text names a process like this.
+fn is_holder(text: &str) -> bool {
+    let (_, named) = text.split_once("process ").unwrap_or_default();
+    let id = named.split(' ').next().unwrap_or_default();
+    id.parse::<u32>().is_ok()
+}
+
+/// The name of this machine, where it has one.
+pub(super) fn host() -> Option<String> {
+    let name = rustix::system::uname();
+    let name = name.nodename().to_str().ok()?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -136,5 +160,22 @@ mod tests {
         drop(lock);
         drop(Lock::take(&output, "process 2").unwrap());
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_process_is_recognised_by_the_way_it_names_itself() {
+        let this = this_process();
+        assert!(this.starts_with(&format!("process {}", std::process::id())));
+        assert!(this.ends_with('Z') && this.contains(" since 20"), "{this}");
+        for (text, expected) in [
+            (this.as_str(), true),
+            ("`rescore ledger`, process 7 on a since b", true),
+            ("process 7", true),
+            ("process x", false),
+            ("a shopping list", false),
+            ("", false),
+        ] {
+            assert_eq!(is_holder(text), expected, "{text}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use super::database::{Database, hex};
 use super::key::{PathHash, hash_of_path};
 use crate::base::directory::directory_of;
 
@@ -28,18 +29,10 @@ pub(crate) enum OutputState {
 
 /// How a file was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileStamp {
-    pub(super) size: i64,
+struct FileStamp {
+    size: i64,
     /// In nanoseconds since 1970.
-    pub(super) modified: i64,
-}
-
-/// A file that a run is about to leave.
-pub(super) struct LeftFile {
-    pub(super) path: PathHash,
-    pub(super) stamp: FileStamp,
-    /// As it is now: the run may be killed before the new file has its name.
-    pub(super) now: FileStamp,
+    modified: i64,
 }
 
 impl FileStamp {
@@ -57,27 +50,28 @@ impl FileStamp {
     }
 }
 
-/// How a file relates to the run over this input; `None` is an input without a path. `left` gives how runs left files at a path,
-/// each with the input of the run.
-///
-/// # Errors
-/// `left` failed.
-pub(super) fn state<E>(
+/// How a file relates to the run over this input; `None` is an input without a path.
+pub(super) fn state<D: Database>(
+    database: &mut D,
     secret: &[u8; 32],
     file: &Path,
     input: Option<&Path>,
-    left: impl FnOnce(PathHash) -> Result<Vec<(FileStamp, PathHash)>, E>,
-) -> Result<OutputState, E> {
+) -> Result<OutputState, D::Fault> {
     let now = match FileStamp::at(file) {
         Ok(stamp) => stamp,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(OutputState::Absent),
         // It is there, and nothing is known about it.
         Err(_) => return Ok(OutputState::Foreign),
     };
-    let input = hash(secret, input);
+    let (path, input) = (hex(&hash(secret, Some(file))), hash(secret, input));
+    let query = format!("SELECT size, modified, input FROM outputs WHERE path = '{path}'");
     let mut state = OutputState::Foreign;
-    for (stamp, its_input) in left(hash(secret, Some(file)))? {
-        match (stamp == now, its_input == input) {
+    for row in database.read(&query)? {
+        let stamp = FileStamp {
+            size: row.get(0)?,
+            modified: row.get(1)?,
+        };
+        match (stamp == now, row.hash(2)? == input) {
             (true, true) => return Ok(OutputState::AsLeft),
             (true, false) => state = OutputState::OfOtherInput,
             (false, _) if state == OutputState::Foreign => state = OutputState::Changed,
@@ -87,17 +81,26 @@ pub(super) fn state<E>(
     Ok(state)
 }
 
-/// Files as a run is about to leave them. On a file system without times of changes, the next run needs `--overwrite`.
-pub(super) fn left_files(secret: &[u8; 32], files: &[(PathBuf, Metadata)]) -> Vec<LeftFile> {
-    let left = |(path, metadata): &(PathBuf, Metadata)| {
-        let stamp = FileStamp::of(metadata).ok()?;
-        Some(LeftFile {
-            path: hash(secret, Some(path)),
-            stamp,
-            now: FileStamp::at(path).unwrap_or(stamp),
-        })
+/// The statements that record how a run over this input is about to leave files. Of earlier records, the state that each file
+/// is in now stays: the run may be killed before the new file has its name. On a file system without times of changes, nothing
+/// is recorded, and the next run needs `--overwrite`.
+pub(super) fn record(
+    secret: &[u8; 32],
+    files: &[(PathBuf, Metadata)],
+    input: Option<&Path>,
+) -> String {
+    let input = hex(&hash(secret, input));
+    let statements = |(file, metadata): &(PathBuf, Metadata)| {
+        let left = FileStamp::of(metadata).ok()?;
+        let now = FileStamp::at(file).unwrap_or(left);
+        let path = hex(&hash(secret, Some(file)));
+        Some(format!(
+            "DELETE FROM outputs WHERE path = '{path}' AND NOT (size = {} AND modified = {});
+            INSERT INTO outputs VALUES ('{path}', {}, {}, '{input}') ON CONFLICT DO NOTHING;",
+            now.size, now.modified, left.size, left.modified
+        ))
     };
-    files.iter().filter_map(left).collect()
+    files.iter().filter_map(statements).collect()
 }
 
 /// A hash of a path, whether or not there is a file yet; of nothing for an input without one.

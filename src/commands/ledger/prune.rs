@@ -17,17 +17,17 @@ pub(super) fn prune(
         .checked_sub(older_than)
         .unwrap_or(UNIX_EPOCH);
     let mut admin = wait.until_free(|| administer(ledger))?;
-    let bytes = admin.bytes()?;
+    let bytes = admin.stats()?.bytes;
     let removed = admin.prune(before)?;
-    let left = admin.answers()?;
     admin.rewrite()?;
+    let left = admin.stats()?;
     Ok(format!(
         "{}: removed {} from before {}, {} left\n{} before, {} now",
         ledger.shown(),
         counted(removed, "answer"),
         moment(before),
-        count(left),
+        count(left.answers),
         counted(bytes, "byte"),
-        count(admin.bytes()?),
+        count(left.bytes),
     ))
 }

@@ -157,9 +157,9 @@ fn tell_ledger(ledger: &PreparedLedger) {
             counted(usable, "answer")
         ),
     });
-    if facts.continues {
+    if facts.run.continues {
         tell("rescore: continuing the run that was stopped");
-    } else if facts.previous_run == PreviousRun::Stopped && facts.same_input {
+    } else if facts.run.previous == PreviousRun::Stopped && facts.run.same_input {
         tell(
             "rescore: a new run: the one that was stopped had another `--fresh`, `--max-age` or `--retry-failed`; \
              its answers count like all others in the ledger, its calls not in this run's budget",
@@ -169,7 +169,7 @@ fn tell_ledger(ledger: &PreparedLedger) {
 
 /// A warning of what a kill may have cost.
 fn killed(ledger: &PreparedLedger) -> Option<String> {
-    let lost = ledger.facts.lost_calls;
+    let lost = ledger.facts.run.lost_calls;
     (lost > 0).then(|| {
         format!(
             "an earlier start of this run ended without the answers to up to {}, which may be billed twice",
