@@ -55,8 +55,6 @@ pub(super) struct FoundAccount {
 pub(crate) struct LedgerStats {
     /// Bytes of its files, or of its tables.
     pub(crate) bytes: u64,
-    /// The schema's version.
-    pub(crate) version: i32,
     /// When it was created.
     pub(crate) created: SystemTime,
     /// How many answers there are.
@@ -128,32 +126,26 @@ impl FoundAccount {
         secret: &[u8; 32],
         ledger: &str,
     ) -> Result<Self> {
-        let Some(named) = named else {
+        let hasher = if let Some(named) = named {
+            hasher(secret, named)
+        } else {
             accounts.retain(|account| account.answers > 0);
             if accounts.len() > 1 {
                 return Err(several_accounts(ledger, addresses(accounts)));
             }
-            let only = accounts.pop();
-            return Ok(Self {
-                hasher: only
-                    .as_ref()
-                    .map_or_else(RequestHasher::of_pass, |account| {
-                        RequestHasher::of_account(account.hash)
-                    }),
-                endpoint: only.as_ref().map(|account| account.address.clone()),
-                stored: only,
-                others: Vec::new(),
-            });
+            { accounts.first() }.map_or_else(RequestHasher::of_pass, |only| {
+                RequestHasher::of_account(only.hash)
+            })
         };
-        let hasher = hasher(secret, named);
         let place = { accounts.iter() }.position(|account| account.hash == *hasher.account());
         let stored = place.map(|place| accounts.swap_remove(place));
-        let has_answers = { stored.as_ref() }.is_some_and(|account| account.answers > 0);
-        accounts.retain(|other| !has_answers && other.answers > 0);
+        let answered = stored.as_ref().filter(|account| account.answers > 0);
+        let endpoint = answered.map(|account| account.address.clone());
+        accounts.retain(|other| endpoint.is_none() && other.answers > 0);
         Ok(Self {
             hasher,
             stored,
-            endpoint: has_answers.then(|| named.endpoint.clone()),
+            endpoint,
             others: addresses(accounts),
         })
     }
@@ -182,7 +174,6 @@ impl LedgerStats {
     pub(super) fn read<D: Database>(
         database: &mut D,
         bytes: u64,
-        version: i32,
         created: i64,
     ) -> Result<Self, D::Fault> {
         let younger = AGES.map(|days| {
@@ -211,7 +202,6 @@ impl LedgerStats {
         let accounts: Vec<_> = accounts.collect::<Result<_, D::Fault>>()?;
         Ok(Self {
             bytes,
-            version,
             created: time(created),
             answers: accounts.iter().map(|account| account.answers).sum(),
             accounts,

@@ -3,7 +3,20 @@
 //! Such statements have only numbers, hashes and our own words in them, and addresses as [`quoted`] text. Answers and claims,
 //! of which there are many, have statements of their own in each database.
 
+use std::fmt::Display;
 use std::str::FromStr;
+
+use crate::base::error::Error;
+
+/// The schema's version. A ledger of another version is refused and never guessed at.
+pub(crate) const VERSION: i32 = 3;
+
+/// The error for a ledger of another version, without what to do.
+pub(super) fn of_another_version(ledger: impl Display, version: i32) -> Error {
+    Error::usage(format!(
+        "`{ledger}` is a ledger of version {version}, and this program knows version {VERSION}"
+    ))
+}
 
 /// A database with the tables of a ledger.
 pub(super) trait Database {

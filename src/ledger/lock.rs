@@ -7,7 +7,6 @@ use std::fmt::Display;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use humantime::format_rfc3339_seconds;
@@ -34,9 +33,12 @@ pub(super) fn ledger_in_use(ledger: impl Display) -> Error {
     .detail("a run that was killed counts as using it for its `--timeout` and 10 s more")
 }
 
-/// The lock of an output, for as long as one of its copies is kept.
-#[derive(Debug, Clone)]
-pub(crate) struct OutputLock(#[expect(dead_code, reason = "held until it is dropped")] Arc<Lock>);
+/// The lock of an output, for as long as this is kept.
+#[derive(Debug)]
+pub(crate) struct OutputLock {
+    file: File,
+    path: PathBuf,
+}
 
 impl OutputLock {
     /// Takes the lock of an output.
@@ -44,19 +46,6 @@ impl OutputLock {
     /// # Errors
     /// Exit code 75: another run has it. Exit code 2: its file cannot be made.
     pub(crate) fn take(output: &Path) -> Result<Self> {
-        let lock = Lock::take(output, &this_process())?;
-        Ok(Self(Arc::new(lock)))
-    }
-}
-
-#[derive(Debug)]
-struct Lock {
-    file: File,
-    path: PathBuf,
-}
-
-impl Lock {
-    fn take(output: &Path, holder: &str) -> Result<Self> {
         let path = lock_of(output);
         let cannot = |e| cannot_lock(&path, e);
         loop {
@@ -85,15 +74,16 @@ impl Lock {
             }
             // From here on the file is removed with us, also when nothing can be written to it.
             let mut lock = Self { file, path };
-            lock.write(holder).map_err(|e| cannot_lock(&lock.path, e))?;
+            lock.write_holder()
+                .map_err(|e| cannot_lock(&lock.path, e))?;
             return Ok(lock);
         }
     }
 
-    fn write(&mut self, holder: &str) -> io::Result<()> {
+    fn write_holder(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.rewind()?;
-        self.file.write_all(holder.as_bytes())
+        self.file.write_all(this_process().as_bytes())
     }
 }
 
@@ -111,7 +101,7 @@ fn cannot_lock(path: &Path, error: io::Error) -> Error {
     }
 }
 
-impl Drop for Lock {
+impl Drop for OutputLock {
     fn drop(&mut self) {
         // The lock itself ends when the file is closed, after this. A name that stays behind is harmless: it is the
         // kernel's lock that counts.
@@ -149,16 +139,16 @@ mod tests {
     fn a_lock_names_its_holder_and_ends_with_it() {
         let place = tempfile::tempdir().unwrap();
         let output = place.path().join("o");
-        let lock = Lock::take(&output, "process 1").unwrap();
-        let refused = Lock::take(&output, "process 2").unwrap_err();
+        let lock = OutputLock::take(&output).unwrap();
+        let refused = OutputLock::take(&output).unwrap_err();
         assert_eq!(refused.exit().code(), 75);
         assert!(
-            refused.report().contains("process 1"),
+            { refused.report() }.contains(&format!("process {}", std::process::id())),
             "{}",
             refused.report()
         );
         drop(lock);
-        drop(Lock::take(&output, "process 2").unwrap());
+        drop(OutputLock::take(&output).unwrap());
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 

@@ -35,6 +35,7 @@ mod write_thread;
 mod writer;
 
 pub(crate) use account::{AGES, AccountStats};
+pub(crate) use database::VERSION as LEDGER_VERSION;
 #[cfg(test)]
 pub(crate) use faults::{FailingLookup, StoreFaults};
 pub(crate) use file::{NAME, SUFFIXES, ledger_in};
@@ -47,7 +48,6 @@ pub(crate) use open::{OpenLedger, RunningLedger, administer, init, preview, stat
 pub(crate) use opening::LedgerFacts;
 pub(crate) use outcome::{KnownOutcome, LookupResult, Outcome};
 pub(crate) use outputs::OutputState;
-pub(crate) use run::PreviousRun;
 pub(crate) use settings::{LedgerAccount, LedgerLocation, LedgerSettings, Reuse, ServerWait};
 pub(crate) use store::{ClaimResult, Lookup, RunEnd};
 pub(crate) use write_thread::Claimed;

@@ -1,13 +1,12 @@
 //! A ledger wherever it is: from its opening for a run to the run's last act in it, for a look, and for looking after it by hand.
 
-use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::account::LedgerStats;
 use super::file::{self, NewFile};
 use super::key::RequestHasher;
-use super::opening::{LedgerFacts, LedgerPreview};
+use super::opening::{LedgerFacts, Opening};
 use super::outputs::OutputState;
 use super::settings::{LedgerLocation, LedgerSettings};
 use super::store::{LedgerAdmin, Lookup, OutputRecorder, Store};
@@ -45,17 +44,18 @@ impl OpenLedger {
             LedgerLocation::Temporary => (None, true),
         };
         let new_file = NewFile(file.clone().filter(|_| is_new));
-        let (store, hasher, mut facts) = match &settings.location {
+        let (store, opening) = match &settings.location {
             LedgerLocation::Server(url) => postgres::open(settings, url)?,
             _ => sqlite::open(settings, file.as_deref())?,
         };
+        let mut facts = opening.facts;
         facts.existed = !is_new;
         let ledger = Self {
             store,
             new_file,
             place: facts.place.clone(),
             file,
-            hasher,
+            hasher: opening.hasher,
             earliest: facts.run.earliest(),
             // Three quarters of the answers gather while other calls are out: with half of them a run needs up to a fifth more
             // syncs, and with all of them calls would have to wait during each sync.
@@ -161,11 +161,8 @@ impl RunningLedger {
     }
 
     /// What records how this run leaves its files.
-    pub(crate) fn outputs(
-        &self,
-    ) -> impl Fn(&[(PathBuf, Metadata)], Option<&Path>) -> Result<()> + use<> {
-        let recorder = OutputRecorder::clone(&self.recorder);
-        move |files, input| recorder(files, input)
+    pub(crate) fn outputs(&self) -> OutputRecorder {
+        OutputRecorder::clone(&self.recorder)
     }
 
     /// Whether its file was removed or moved.
@@ -197,7 +194,7 @@ impl RunningLedger {
 ///
 /// # Errors
 /// Exit code 2: it cannot be used, or has answers of several accounts and none was named.
-pub(crate) fn preview(settings: &LedgerSettings) -> Result<Option<LedgerPreview>> {
+pub(crate) fn preview(settings: &LedgerSettings) -> Result<Option<(Box<dyn Lookup>, Opening)>> {
     match &settings.location {
         LedgerLocation::File(path) => sqlite::preview(settings, path),
         LedgerLocation::Server(url) => postgres::preview(settings, url).map(Some),

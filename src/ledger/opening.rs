@@ -10,7 +10,6 @@ use super::known_limit::KnownLimit;
 use super::outcome::Scope;
 use super::run::RunPlan;
 use super::settings::{LedgerSettings, Reuse};
-use super::store::{Lookup, Store};
 use crate::base::error::{Error, Result};
 
 /// Answers older than this are said to be old, unless a setting says how old they may be: 30 days, in milliseconds.
@@ -34,28 +33,16 @@ pub(crate) struct LedgerFacts {
     pub(crate) other_accounts: Vec<String>,
 }
 
-/// What a database gives for a run, with what makes the keys of requests.
-pub(super) type OpenedStore = (Box<dyn Store>, RequestHasher, LedgerFacts);
-
-/// What a run would find in a ledger.
-pub(crate) struct LedgerPreview {
-    /// Finds answers.
-    pub(crate) lookup: Box<dyn Lookup>,
-    /// Makes the keys that they are found by.
-    pub(crate) hasher: RequestHasher,
-    /// The address whose answers are found; `None` if there are answers of none.
-    pub(crate) endpoint: Option<String>,
-    /// What the run would know.
-    pub(crate) facts: LedgerFacts,
-}
-
 /// What a run of some settings finds.
-pub(super) struct Opening {
-    pub(super) hasher: RequestHasher,
+pub(crate) struct Opening {
+    /// Makes the keys that answers are found by.
+    pub(crate) hasher: RequestHasher,
     /// The row of the account, where there is one.
     pub(super) account: i64,
-    pub(super) endpoint: Option<String>,
-    pub(super) facts: LedgerFacts,
+    /// The address whose answers are found; `None` if there are answers of none.
+    pub(crate) endpoint: Option<String>,
+    /// What the run knows.
+    pub(crate) facts: LedgerFacts,
     /// What of the stored answers is of use to the run.
     pub(super) scope: Scope,
 }
@@ -121,16 +108,6 @@ impl Opening {
             },
             scope,
         })
-    }
-
-    /// Gives it to a run that only looks.
-    pub(super) fn preview(self, lookup: Box<dyn Lookup>) -> LedgerPreview {
-        LedgerPreview {
-            lookup,
-            hasher: self.hasher,
-            endpoint: self.endpoint,
-            facts: self.facts,
-        }
     }
 }
 

@@ -19,35 +19,16 @@ pub(crate) enum OutputState {
     Absent,
     /// It is as the run left it.
     AsLeft,
-    /// The run left it, and it has changed since.
-    Changed,
     /// A run over another input left it.
     OfOtherInput,
-    /// It does not come from such a run.
-    Foreign,
+    /// It has changed since, or does not come from a run.
+    Changed,
 }
 
-/// How a file was left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileStamp {
-    size: i64,
-    /// In nanoseconds since 1970.
-    modified: i64,
-}
-
-impl FileStamp {
-    fn of(metadata: &Metadata) -> io::Result<Self> {
-        let modified = metadata.modified()?.duration_since(UNIX_EPOCH);
-        let modified = modified.map_or(0, |time| time.as_nanos());
-        Ok(Self {
-            size: i64::try_from(metadata.len()).unwrap_or(i64::MAX),
-            modified: i64::try_from(modified).unwrap_or(i64::MAX),
-        })
-    }
-
-    fn at(path: &Path) -> io::Result<Self> {
-        fs::metadata(path).and_then(|metadata| Self::of(&metadata))
-    }
+/// How a file was left: its size, and when it was modified in nanoseconds since 1970.
+fn stamp(metadata: &Metadata) -> io::Result<(u64, u128)> {
+    let modified = metadata.modified()?.duration_since(UNIX_EPOCH);
+    Ok((metadata.len(), modified.unwrap_or_default().as_nanos()))
 }
 
 /// How a file relates to the run over this input; `None` is an input without a path.
@@ -57,26 +38,22 @@ pub(super) fn state<D: Database>(
     file: &Path,
     input: Option<&Path>,
 ) -> Result<OutputState, D::Fault> {
-    let now = match FileStamp::at(file) {
+    let (size, modified) = match fs::metadata(file).and_then(|metadata| stamp(&metadata)) {
         Ok(stamp) => stamp,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(OutputState::Absent),
         // It is there, and nothing is known about it.
-        Err(_) => return Ok(OutputState::Foreign),
+        Err(_) => return Ok(OutputState::Changed),
     };
     let (path, input) = (hex(&hash(secret, Some(file))), hash(secret, input));
-    let query = format!("SELECT size, modified, input FROM outputs WHERE path = '{path}'");
-    let mut state = OutputState::Foreign;
+    let query = format!(
+        "SELECT input FROM outputs WHERE path = '{path}' AND size = {size} AND modified = {modified}"
+    );
+    let mut state = OutputState::Changed;
     for row in database.read(&query)? {
-        let stamp = FileStamp {
-            size: row.get(0)?,
-            modified: row.get(1)?,
-        };
-        match (stamp == now, row.hash(2)? == input) {
-            (true, true) => return Ok(OutputState::AsLeft),
-            (true, false) => state = OutputState::OfOtherInput,
-            (false, _) if state == OutputState::Foreign => state = OutputState::Changed,
-            (false, _) => {}
+        if row.hash(0)? == input {
+            return Ok(OutputState::AsLeft);
         }
+        state = OutputState::OfOtherInput;
     }
     Ok(state)
 }
@@ -91,13 +68,14 @@ pub(super) fn record(
 ) -> String {
     let input = hex(&hash(secret, input));
     let statements = |(file, metadata): &(PathBuf, Metadata)| {
-        let left = FileStamp::of(metadata).ok()?;
-        let now = FileStamp::at(file).unwrap_or(left);
+        let (size, modified) = stamp(metadata).ok()?;
+        let (old_size, old_modified) = { fs::metadata(file) }
+            .and_then(|metadata| stamp(&metadata))
+            .unwrap_or((size, modified));
         let path = hex(&hash(secret, Some(file)));
         Some(format!(
-            "DELETE FROM outputs WHERE path = '{path}' AND NOT (size = {} AND modified = {});
-            INSERT INTO outputs VALUES ('{path}', {}, {}, '{input}') ON CONFLICT DO NOTHING;",
-            now.size, now.modified, left.size, left.modified
+            "DELETE FROM outputs WHERE path = '{path}' AND NOT (size = {old_size} AND modified = {old_modified});
+            INSERT INTO outputs VALUES ('{path}', {size}, {modified}, '{input}') ON CONFLICT DO NOTHING;"
         ))
     };
     files.iter().filter_map(statements).collect()

@@ -11,7 +11,7 @@ use super::database::{Database, hex};
 use super::key::{PathHash, random_secret};
 use super::lease::LeaseTerms;
 use super::outputs::hash;
-use super::settings::{LedgerLocation, LedgerSettings, Reuse};
+use super::settings::{LedgerSettings, Reuse};
 use super::store::RunEnd;
 
 /// A run as it is stored.
@@ -36,21 +36,6 @@ struct StoredRun {
     is_elsewhere: bool,
 }
 
-/// What was recorded about the previous run to the same output.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum PreviousRun {
-    /// Nothing.
-    #[default]
-    None,
-    /// It was stopped.
-    Stopped,
-    /// It reached the end of its input.
-    Finished {
-        /// Rows without a verdict.
-        failed: u64,
-    },
-}
-
 /// The run that starts now.
 #[derive(Clone)]
 pub(crate) struct RunPlan {
@@ -66,8 +51,8 @@ pub(crate) struct RunPlan {
     pub(super) failures_from: i64,
     /// When it first started, in milliseconds since 1970.
     pub(super) started: i64,
-    /// What was recorded about the previous run to this output.
-    pub(crate) previous: PreviousRun,
+    /// How the previous run to this output ended, if one was recorded.
+    pub(crate) previous: Option<RunEnd>,
     /// Whether that had the same input.
     pub(crate) same_input: bool,
     /// Whether this run continues it.
@@ -85,6 +70,7 @@ pub(crate) struct RunPlan {
 }
 
 /// A lease that was made or renewed.
+#[derive(Clone, Copy)]
 pub(super) struct Leased {
     /// The run's row, and a random number of its start.
     pub(super) us: (i64, i64),
@@ -100,7 +86,7 @@ impl RunPlan {
         settings: &LedgerSettings,
         place: String,
     ) -> Result<Self, D::Fault> {
-        let is_kept = settings.location != LedgerLocation::Temporary;
+        let is_kept = settings.location.path().is_some();
         let output = settings.output.as_deref().filter(|_| is_kept);
         let name = output.map(|output| hash(secret, Some(output)));
         let input = hash(secret, settings.input.as_deref());
@@ -146,7 +132,7 @@ impl RunPlan {
             not_before: reuse.not_before(now),
             failures_from: reuse.failures_from(now),
             started: millis(now),
-            previous: PreviousRun::None,
+            previous: None,
             same_input: false,
             continues: false,
             is_elsewhere: false,
@@ -159,15 +145,14 @@ impl RunPlan {
         let Some(found) = found else {
             return plan;
         };
-        plan.previous = { found.ended }.map_or(PreviousRun::Stopped, |failed| {
-            PreviousRun::Finished { failed }
-        });
+        let is_stopped = found.ended.is_none() && found.input == input;
+        let finished = { found.ended }.map(|failed| RunEnd::Finished { failed });
+        plan.previous = Some(finished.unwrap_or(RunEnd::Stopped));
         plan.same_input = found.input == input;
         plan.is_elsewhere = found.is_elsewhere;
         // A run has claims for more than it has called for, and never more calls in flight than this, of which each can be lost
         // once while it is called for and once while its answer is stored.
         plan.lost_calls = found.left_claims.min(found.in_flight.saturating_mul(2));
-        let is_stopped = plan.previous == PreviousRun::Stopped && plan.same_input;
         let is_same = is_stopped && found.reuse == plan.reuse;
         if is_same || reuse == Reuse::Retry {
             // Of the answers of the run before, none is asked for again.
@@ -371,7 +356,7 @@ mod tests {
             };
             let third = RunPlan::new(names, reuse, Some(&ended), start + HOUR);
             assert!(!third.continues && third.calls_before == 0);
-            assert_eq!(third.previous, PreviousRun::Finished { failed: 4 });
+            assert_eq!(third.previous, Some(RunEnd::Finished { failed: 4 }));
             assert_eq!(third.lost_calls, 0);
         }
     }

@@ -53,7 +53,7 @@ impl Reuse {
 }
 
 /// Where a ledger is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum LedgerLocation {
     /// In this file.
     File(PathBuf),

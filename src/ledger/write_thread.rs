@@ -163,32 +163,22 @@ impl ReceivedGroup {
         }
     }
 
-    /// Tells all who wait what has become of it. A call that was given up meanwhile does not hear of it; its record is stored
-    /// all the same. Claims learn whether the run must stop.
-    fn done(
+    /// Tells all who wait what has become of its records and of its claims. A call that was given up meanwhile does not hear of
+    /// it; its record is stored all the same.
+    fn tell(
         self,
-        worker: WorkerNumber,
-        results: Vec<ClaimResult>,
-        given_up: impl Fn() -> Option<Error>,
+        claimed: (WorkerNumber, Vec<ClaimResult>),
+        of_records: impl Fn() -> Result<()>,
+        of_claims: impl Fn() -> Result<()>,
     ) {
         for done in self.recorded {
-            let _ = done.send(Ok(()));
+            let _ = done.send(of_records());
         }
+        let (worker, results) = claimed;
         let mut results = results.into_iter();
         for (requests, done) in self.claimed {
             let results = results.by_ref().take(requests).collect();
-            let claimed = given_up().map_or(Ok(Claimed { worker, results }), Err);
-            let _ = done.send(claimed);
-        }
-    }
-
-    /// Tells all who wait that nothing has become of it.
-    fn failed(self, error: impl Fn() -> Error) {
-        for done in self.recorded {
-            let _ = done.send(Err(error()));
-        }
-        for (_, done) in self.claimed {
-            let _ = done.send(Err(error()));
+            let _ = done.send(of_claims().map(|()| Claimed { worker, results }));
         }
     }
 }
@@ -257,11 +247,13 @@ impl WriteThread {
                     self.notes.lock().given_up = Some(error);
                     self.lease.lost();
                 }
-                group.done(self.lease.worker(), results, || self.store.given_up());
+                let must_stop = || self.store.given_up().map_or(Ok(()), Err);
+                group.tell((self.lease.worker(), results), || Ok(()), must_stop);
                 None
             }
             Err(error) => {
-                group.failed(|| cannot_keep(&self.path, &error));
+                let failed = || Err(cannot_keep(&self.path, &error));
+                group.tell((self.lease.worker(), Vec::new()), failed, failed);
                 self.lease.lost();
                 Some(error)
             }

@@ -223,19 +223,19 @@ impl KnownAnswers {
             longest_call: Duration::ZERO,
             wait: ServerWait::default(),
         })?;
-        let Some(preview) = preview else {
+        let Some((lookup, found)) = preview else {
             return Ok(none_yet(shown));
         };
         Ok(Self {
-            requests: RequestLookup::over(preview.lookup, preview.hasher),
-            limit: preview.facts.known_limit,
+            requests: RequestLookup::over(lookup, found.hasher),
+            limit: found.facts.known_limit,
             ledger: Some(LedgerOutlook {
                 ledger: shown,
-                sandbox: preview.endpoint == Some(Account::of_sandbox().endpoint),
-                endpoint: preview.endpoint,
+                sandbox: found.endpoint == Some(Account::of_sandbox().endpoint),
+                endpoint: found.endpoint,
                 exists: true,
-                continues: preview.facts.run.continues,
-                others: preview.facts.other_accounts,
+                continues: found.facts.run.continues,
+                others: found.facts.other_accounts,
             }),
         })
     }

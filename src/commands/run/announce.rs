@@ -7,7 +7,7 @@ use super::prepare::{CallParts, Context, PreparedRun};
 use super::run_files::PreparedFiles;
 use crate::base::error::{printable, quoted, shown};
 use crate::layout::Format;
-use crate::ledger::{KnownLimit, LedgerFacts, PreviousRun};
+use crate::ledger::{KnownLimit, LedgerFacts, RunEnd};
 use crate::observe::{self, counted, day, most, only_of_others, tell};
 use crate::pace::Rate;
 use crate::telemetry::pace::Limit;
@@ -159,7 +159,7 @@ fn tell_ledger(ledger: &PreparedLedger) {
     });
     if facts.run.continues {
         tell("rescore: continuing the run that was stopped");
-    } else if facts.run.previous == PreviousRun::Stopped && facts.run.same_input {
+    } else if facts.run.previous == Some(RunEnd::Stopped) && facts.run.same_input {
         tell(
             "rescore: a new run: the one that was stopped had another `--fresh`, `--max-age` or `--retry-failed`; \
              its answers count like all others in the ledger, its calls not in this run's budget",

@@ -15,8 +15,7 @@ use crate::base::error::{Error, Result, shown};
 use crate::config::{LedgerChoice, LedgerConfig};
 use crate::ledger::{
     LedgerAccount, LedgerFacts, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger,
-    OutputLock, OutputState, PreviousRun, Reuse, RunEnd, RunningLedger, ServerWait, ledger_in,
-    lock_of,
+    OutputLock, OutputState, Reuse, RunEnd, RunningLedger, ServerWait, ledger_in, lock_of,
 };
 use crate::observe::{KeptLedger, LedgerLeft, counted};
 use crate::output::{Replace, Sealed, partial_of};
@@ -118,7 +117,7 @@ impl LedgerPlan {
     ) -> Result<PreparedLedger> {
         wait.until_free(|| self.lock())?;
         let columns = captured.to_vec();
-        let is_temporary = self.location == LedgerLocation::Temporary;
+        let is_temporary = self.location.path().is_none();
         let settings = LedgerSettings {
             location: self.location,
             reuse: self.reuse,
@@ -175,21 +174,21 @@ impl PreparedLedger {
     /// Exit code 2: there is a file that is not what that run left, or the ledger cannot be read.
     pub(super) fn replaceable(&mut self, file: &Path, input: Option<&Path>) -> Result<Replace> {
         let run = match self.facts.run.previous {
-            PreviousRun::Stopped if self.facts.run.continues => "unfinished",
+            Some(RunEnd::Stopped) if self.facts.run.continues => "unfinished",
             // It has other settings, and its rows are in the ledger.
-            PreviousRun::Stopped if self.facts.run.same_input && file.exists() => {
+            Some(RunEnd::Stopped) if self.facts.run.same_input && file.exists() => {
                 return Err(Error::usage(format!("`{}` already exists", file.display()))
                     .detail("the run that was stopped had another `--fresh`, `--max-age` or `--retry-failed`")
                     .hint("continue it with its own options, or give `--overwrite`: its answers count like all others in the ledger"));
             }
-            PreviousRun::Stopped if self.facts.run.same_input => return Ok(Replace::Partial),
+            Some(RunEnd::Stopped) if self.facts.run.same_input => return Ok(Replace::Partial),
             // Failed rows are asked about again, and not all of them at another address.
-            PreviousRun::Finished { .. }
+            Some(RunEnd::Finished { .. })
                 if self.reuse == Reuse::Retry && self.facts.other_accounts.is_empty() =>
             {
                 "finished"
             }
-            PreviousRun::Finished { failed } if self.reuse != Reuse::Retry && file.exists() => {
+            Some(RunEnd::Finished { failed }) if self.reuse != Reuse::Retry && file.exists() => {
                 return Err(finished(file, failed, self.reuse, self.sandbox));
             }
             _ => return Ok(Replace::Nothing),
@@ -205,11 +204,10 @@ impl PreparedLedger {
                     partial.display()
                 )
             }
-            OutputState::Changed => format!("`{shown}` has changed since the {run} run left it"),
             OutputState::OfOtherInput => {
                 format!("`{shown}` was written by a run with another input")
             }
-            OutputState::Foreign => format!("`{shown}` is not from the {run} run"),
+            OutputState::Changed => format!("`{shown}` is not as the {run} run left it"),
         };
         Err(Error::usage(why).hint(
             "move it away, or replace it with `--overwrite`: what is paid for is not paid for again",
@@ -230,7 +228,7 @@ impl PreparedLedger {
 
     /// What may be replaced of one of several outputs that has not got its name yet.
     pub(super) fn replaceable_partials(&self) -> Replace {
-        if self.facts.run.previous == PreviousRun::Stopped {
+        if self.facts.run.previous == Some(RunEnd::Stopped) {
             Replace::Partial
         } else {
             Replace::Nothing

@@ -35,7 +35,7 @@ fn read(server: &mut Server) -> Result<LedgerStats> {
     let meta = ServerMeta::read(server)?;
     let mut read = || {
         let bytes = server.read(BYTES)?.first().ok_or(Damaged)?.get(0)?;
-        LedgerStats::read(server, bytes, meta.version, meta.created)
+        LedgerStats::read(server, bytes, meta.created)
     };
     read().map_err(|fault| fault.error("read", &server.url))
 }

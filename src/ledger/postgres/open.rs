@@ -6,18 +6,16 @@ use std::sync::Arc;
 use super::server::{Server, ServerFault};
 use super::store::{PostgresLookup, PostgresStore, ServerView, on_another_host};
 use crate::base::directory::directory_of;
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::file_id::FileId;
-use crate::ledger::database::{Database as _, hex, tables};
+use crate::ledger::database::{Database as _, VERSION, hex, of_another_version, tables};
 use crate::ledger::key::{hash_of_path, random_secret};
 use crate::ledger::known_limit::LimitRecorder;
 use crate::ledger::lock::host;
-use crate::ledger::opening::{LedgerPreview, OpenedStore, Opening};
+use crate::ledger::opening::Opening;
 use crate::ledger::server_url::ServerUrl;
 use crate::ledger::settings::{LedgerSettings, ServerWait};
-
-/// The schema's version. A ledger of another version is refused and never guessed at.
-const VERSION: i32 = 3;
+use crate::ledger::store::{Lookup, Store};
 
 /// The tables that are others than in a file.
 const SCHEMA: &str = "
@@ -32,7 +30,7 @@ const SCHEMA: &str = "
 
 /// What a ledger says about itself.
 pub(super) struct ServerMeta {
-    pub(super) version: i32,
+    version: i32,
     pub(super) secret: [u8; 32],
     pub(super) created: i64,
 }
@@ -54,11 +52,8 @@ impl ServerMeta {
         if meta.version == VERSION {
             return Ok(meta);
         }
-        let error = Error::usage(format!(
-            "`{}` is a ledger of version {}, and this program knows version {VERSION}",
-            server.url, meta.version
-        ));
-        Err(error.hint("use the rescore that made it, or another schema or database"))
+        Err(of_another_version(&server.url, meta.version)
+            .hint("use the rescore that made it, or another schema or database"))
     }
 }
 
@@ -100,7 +95,10 @@ pub(in crate::ledger) fn init(url: &ServerUrl) -> Result<bool> {
 /// # Errors
 /// Exit code 2: there is no ledger, or one of another version. Exit code 3: the server cannot be reached. Exit code 75: another
 /// host has a run to the same path.
-pub(in crate::ledger) fn open(settings: &LedgerSettings, url: &ServerUrl) -> Result<OpenedStore> {
+pub(in crate::ledger) fn open(
+    settings: &LedgerSettings,
+    url: &ServerUrl,
+) -> Result<(Box<dyn Store>, Opening)> {
     // Before the run has started, nothing is lost by stopping.
     let mut server = Server::for_run(url, ServerWait::default())?;
     let secret = ServerMeta::read(&mut server)?.secret;
@@ -115,7 +113,7 @@ pub(in crate::ledger) fn open(settings: &LedgerSettings, url: &ServerUrl) -> Res
         wait: settings.wait.clone(),
         secret,
         view: ServerView {
-            scope: opening.scope,
+            scope: opening.scope.clone(),
             own: Arc::default(),
         },
         account: opening.account,
@@ -124,7 +122,7 @@ pub(in crate::ledger) fn open(settings: &LedgerSettings, url: &ServerUrl) -> Res
         limits: LimitRecorder::default(),
         plan: opening.facts.run.clone(),
     };
-    Ok((Box::new(store), opening.hasher, opening.facts))
+    Ok((Box::new(store), opening))
 }
 
 /// A hash of the host and of the identity of the output's directory: within one of these, the lock of an output sees to it that
@@ -142,7 +140,7 @@ fn place(settings: &LedgerSettings, secret: &[u8; 32]) -> String {
 pub(in crate::ledger) fn preview(
     settings: &LedgerSettings,
     url: &ServerUrl,
-) -> Result<LedgerPreview> {
+) -> Result<(Box<dyn Lookup>, Opening)> {
     let mut server = Server::for_run(url, ServerWait::default())?;
     let secret = ServerMeta::read(&mut server)?.secret;
     let unreadable = |fault: ServerFault| fault.error("read", url);
@@ -152,5 +150,5 @@ pub(in crate::ledger) fn preview(
         scope: opening.scope.clone(),
         own: Arc::default(),
     };
-    Ok(opening.preview(Box::new(PostgresLookup { server, view })))
+    Ok((Box::new(PostgresLookup { server, view }), opening))
 }

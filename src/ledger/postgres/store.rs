@@ -73,13 +73,10 @@ impl PostgresStore {
             records.1.push(at);
             records.2.push(sealed);
         }
-        let released = work.releases.iter().map(|key| key.fingerprint);
-        let ended: Vec<_> = { records.0.iter().copied().chain(released) }
-            .map(|fingerprint| fingerprint.to_string())
-            .collect();
-        let abandoned: Vec<_> = { work.abandoned.iter() }
-            .map(|key| key.fingerprint.to_string())
-            .collect();
+        let text = |key: &RequestKey| key.fingerprint.to_string();
+        let ended = { work.records.iter().map(|record| &record.key) }.chain(work.releases);
+        let ended: Vec<_> = ended.map(text).collect();
+        let abandoned: Vec<_> = work.abandoned.iter().map(text).collect();
         let statements = format!(
             "DELETE FROM claims WHERE fp = ANY('{{{}}}') AND run = {run} AND start = {start};
             UPDATE claims SET start = -1 WHERE fp = ANY('{{{}}}') AND run = {run} AND start = {start};

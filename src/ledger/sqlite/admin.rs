@@ -3,7 +3,6 @@
 //! Answers are removed while no run uses the ledger. What is removed is overwritten, and the file is rewritten. This file must not
 //! know what is in a request, nor how anything is shown.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -12,7 +11,7 @@ use rusqlite::{Connection, params};
 use super::claims::any_alive;
 use super::connect::{self, Mode, writing};
 use super::errors::{self, is_busy};
-use super::schema::{self, Meta, VERSION};
+use super::schema::{self, Meta};
 use crate::base::error::{Error, Result};
 use crate::ledger::account::{COUNT_AGAIN, LedgerStats, prune_others};
 use crate::ledger::clock::{self, millis};
@@ -49,7 +48,7 @@ pub(in crate::ledger) fn stats(path: &Path) -> Result<LedgerStats> {
 
 fn read(connection: &mut Connection, path: &Path) -> rusqlite::Result<LedgerStats> {
     let created = Meta::read(connection)?.created;
-    LedgerStats::read(connection, file::bytes(path), VERSION, created)
+    LedgerStats::read(connection, file::bytes(path), created)
 }
 
 /// A ledger that answers are removed from. Nobody else uses it meanwhile.
@@ -121,26 +120,15 @@ impl LedgerAdmin for SqliteAdmin {
     }
 
     fn forget(&mut self, keys: &[RequestKey]) -> Result<u64> {
-        let fingerprints: HashSet<_> = keys.iter().map(|key| key.fingerprint).collect();
         self.remove(|connection| {
             // The index does not have all, and a whole file of users is forgotten in one pass.
-            let mut places = Vec::new();
-            let mut all = connection.prepare("SELECT fp, seq FROM answers")?;
-            let mut rows = all.query([])?;
-            while let Some(row) = rows.next()? {
-                if fingerprints.contains(&row.get::<_, i64>(0)?) {
-                    places.push(row.get::<_, i64>(1)?);
-                }
+            connection.execute_batch("CREATE TEMP TABLE forgotten (fp INTEGER PRIMARY KEY)")?;
+            let mut add = connection.prepare("INSERT OR IGNORE INTO forgotten VALUES (?)")?;
+            for key in keys {
+                add.execute([key.fingerprint])?;
             }
-            let mut delete = connection.prepare("DELETE FROM answers WHERE seq = ?")?;
-            for place in &places {
-                delete.execute([place])?;
-            }
-            let mut end_claim = connection.prepare("DELETE FROM claims WHERE fp = ?")?;
-            for fingerprint in &fingerprints {
-                end_claim.execute([fingerprint])?;
-            }
-            Ok(places.len())
+            connection.execute("DELETE FROM claims WHERE fp IN forgotten", [])?;
+            connection.execute("DELETE FROM answers WHERE fp IN forgotten", [])
         })
     }
 

@@ -12,15 +12,16 @@ use crate::base::error::Result;
 use crate::base::file_id::FileId;
 use crate::ledger::file;
 use crate::ledger::known_limit::LimitRecorder;
-use crate::ledger::opening::{LedgerPreview, OpenedStore, Opening};
+use crate::ledger::opening::Opening;
 use crate::ledger::settings::LedgerSettings;
 use crate::ledger::space_reserve::SpaceReserve;
+use crate::ledger::store::{Lookup, Store};
 
 /// Opens a ledger for a run, at this real path, or one that is gone with the run.
 pub(in crate::ledger) fn open(
     settings: &LedgerSettings,
     path: Option<&Path>,
-) -> Result<OpenedStore> {
+) -> Result<(Box<dyn Store>, Opening)> {
     let given = settings.location.path();
     let shown = given.unwrap_or_else(|| PathBuf::from("answers"));
     if let Some(path) = path {
@@ -43,7 +44,7 @@ pub(in crate::ledger) fn open(
         connection,
         file_id: path.and_then(FileId::at),
         path: path.map(Path::to_owned),
-        finder: Finder::new(index, opening.scope),
+        finder: Finder::new(index, opening.scope.clone()),
         secret,
         plan: opening.facts.run.clone(),
         lease: opening.facts.run.lease,
@@ -53,14 +54,14 @@ pub(in crate::ledger) fn open(
         is_synced: true,
         shown,
     };
-    Ok((Box::new(store), opening.hasher, opening.facts))
+    Ok((Box::new(store), opening))
 }
 
 /// Opens a ledger to see what a run would find; `None` if there is none yet.
 pub(in crate::ledger) fn preview(
     settings: &LedgerSettings,
     ledger: &Path,
-) -> Result<Option<LedgerPreview>> {
+) -> Result<Option<(Box<dyn Lookup>, Opening)>> {
     let path = file::check(ledger)?;
     if !schema::check_head(&path, ledger)? {
         return Ok(None);
@@ -77,7 +78,7 @@ pub(in crate::ledger) fn preview(
         shown: ledger.to_owned(),
         finder: Finder::new(index, opening.scope.clone()),
     };
-    Ok(Some(opening.preview(Box::new(lookup))))
+    Ok(Some((Box::new(lookup), opening)))
 }
 
 /// Whether a ledger is damaged, however large it is: all of it is read.

@@ -7,13 +7,12 @@ use std::path::Path;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::errors::{self, damaged};
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::sqlite_file::MAGIC;
+use crate::ledger::clock;
+use crate::ledger::database::{self, VERSION, of_another_version};
 use crate::ledger::key::random_secret;
-use crate::ledger::{clock, database};
 
-/// The schema's version. A ledger of another version is refused and never guessed at.
-pub(super) const VERSION: i32 = 3;
 /// The number in the file's head that marks it as a ledger: "rscl".
 const APPLICATION_ID: i32 = 0x7273_636c;
 /// Those of ledgers before version 3: "rsco" and "rscs".
@@ -144,11 +143,8 @@ pub(super) fn check_head(path: &Path, shown: &Path) -> Result<bool> {
         (Some(id), Some(version))
             if is_database && (id == APPLICATION_ID || EARLIER_IDS.contains(&id)) =>
         {
-            let error = Error::usage(format!(
-                "`{}` is a ledger of version {version}, and this program knows version {VERSION}",
-                shown.display()
-            ));
-            Err(error.hint("move it away, or name another file with `--ledger`"))
+            Err(of_another_version(shown.display(), version)
+                .hint("move it away, or name another file with `--ledger`"))
         }
         _ => Err(errors::foreign(shown)),
     }

@@ -93,7 +93,7 @@ impl Run {
     }
 
     pub(super) fn start_with(settings: &LedgerSettings) -> Result<Self> {
-        let (mut store, hasher, facts) = match &settings.location {
+        let (mut store, opening) = match &settings.location {
             LedgerLocation::Server(url) => postgres::open(settings, url)?,
             LedgerLocation::File(path) => sqlite::open(settings, Some(&file::make(path)?.0))?,
             LedgerLocation::Temporary => sqlite::open(settings, None)?,
@@ -101,8 +101,8 @@ impl Run {
         store.start()?;
         Ok(Self {
             store,
-            hasher,
-            facts,
+            hasher: opening.hasher,
+            facts: opening.facts,
         })
     }
 
