@@ -57,34 +57,30 @@ pub(crate) fn damaged() -> rusqlite::Error {
 /// A failure in the operating system's words, and so that a full disk or a damaged file is recognised as one.
 pub(crate) fn as_io_error(error: &rusqlite::Error) -> io::Error {
     use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE};
-    let code = error.sqlite_error().map(|error| error.extended_code);
+    let extended = error.sqlite_error().map_or(0, |error| error.extended_code);
     let grows = [
         SQLITE_IOERR_SHMSIZE,
         SQLITE_IOERR_TRUNCATE,
         SQLITE_IOERR_WRITE,
     ];
-    match error.sqlite_error_code() {
+    let (kind, words) = match (error.sqlite_error_code(), extended) {
         // SQLite does not distinguish it from a failing disk, which is far less likely.
-        _ if code.is_some_and(|code| grows.contains(&code)) && max_file_size().is_some() => {
-            io::Error::new(io::ErrorKind::FileTooLarge, "file too large")
+        _ if grows.contains(&extended) && max_file_size().is_some() => {
+            (io::ErrorKind::FileTooLarge, "file too large")
         }
         // The log's index grows without a write of ours, and only a full disk keeps it from growing.
-        _ if code == Some(SQLITE_IOERR_SHMSIZE) => {
-            io::Error::new(io::ErrorKind::StorageFull, "no space left on device")
+        (Some(ErrorCode::DiskFull), _) | (_, SQLITE_IOERR_SHMSIZE) => {
+            (io::ErrorKind::StorageFull, "no space left on device")
         }
-        Some(ErrorCode::DiskFull) => {
-            io::Error::new(io::ErrorKind::StorageFull, "no space left on device")
+        (Some(ErrorCode::SystemIoFailure), _) => (io::ErrorKind::Other, "the disk failed"),
+        (Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied), _) => {
+            (io::ErrorKind::PermissionDenied, "permission denied")
         }
-        Some(ErrorCode::SystemIoFailure) => io::Error::other("the disk failed"),
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            io::Error::new(io::ErrorKind::PermissionDenied, "permission denied")
-        }
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            io::Error::new(io::ErrorKind::ResourceBusy, "another program is using it")
-        }
-        _ if is_damage(error) => io::Error::new(io::ErrorKind::InvalidData, "the file is damaged"),
-        _ => io::Error::other(error.to_string()),
-    }
+        _ if is_busy(error) => (io::ErrorKind::ResourceBusy, "another program is using it"),
+        _ if is_damage(error) => (io::ErrorKind::InvalidData, "the file is damaged"),
+        _ => return io::Error::other(error.to_string()),
+    };
+    io::Error::new(kind, words)
 }
 
 /// The error for a ledger that cannot be opened, without its cause. SQLite makes files beside it also to read it.
@@ -110,19 +106,14 @@ pub(crate) fn no_space(path: &Path, cause: io::Error) -> Error {
 /// settings: exit code 3. Another program that is using it will end: exit code 75.
 pub(crate) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     let cause = as_io_error(error);
-    if matches!(
-        cause.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge
-    ) {
-        return no_space(path, cause);
-    }
-    let cannot = if is_busy(error) {
-        Error::busy(format!("cannot open the ledger `{}`", path.display()))
-            .hint("run the same command again when the other program is done")
-    } else if is_damage(error) {
-        unreadable(path).hint(DAMAGED)
-    } else {
-        unreadable(path)
+    let cannot = match cause.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge => return no_space(path, cause),
+        io::ErrorKind::InvalidData => unreadable(path).hint(DAMAGED),
+        io::ErrorKind::ResourceBusy => {
+            Error::busy(format!("cannot open the ledger `{}`", path.display()))
+                .hint("run the same command again when the other program is done")
+        }
+        _ => unreadable(path),
     };
     cannot.because(cause).about(path)
 }

@@ -150,7 +150,7 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
                 model.starts[run] += 1;
                 // They are counted now, and nobody's.
                 model.claims.retain(|_, (holder, _)| *holder != run);
-                prop_assert_eq!(runs[run].facts.lost_calls, left.min(16) as u64);
+                prop_assert_eq!(runs[run].facts.run.lost_calls, left.min(16) as u64);
             }
         }
     }
@@ -212,7 +212,7 @@ fn check_many_answers(path: &Path) {
     };
     drop(fresh(ANSWERS / 2));
     let run = fresh(ANSWERS);
-    assert!(run.facts.continues);
+    assert!(run.facts.run.continues);
     let found = run.look_up(&all);
     for (request, found) in all.iter().zip(&found) {
         let old = found.old.as_ref().and_then(|old| old.digits().parse().ok());
@@ -289,8 +289,8 @@ fn a_renewal_stores_the_calls_and_what_a_kill_may_have_cost_counts_once() {
         assert_eq!(killed.store.renew(5).unwrap(), LeaseRenewal::Kept);
         for lost in [3, 0, 0] {
             let next = start();
-            assert_eq!(next.facts.calls_before, 5 + 2);
-            assert_eq!(next.facts.lost_calls, lost);
+            assert_eq!(next.facts.run.calls_before, 5 + 2);
+            assert_eq!(next.facts.run.lost_calls, lost);
         }
     }
 }

@@ -358,7 +358,7 @@ fn the_output_of_a_part_that_was_edited_or_of_another_file_is_not_replaced() {
     place
         .score(&server, "")
         .exits(2)
-        .says("has changed since the unfinished run left it");
+        .says("is not as the unfinished run left it");
     place.score(&server, "--overwrite").exits(0);
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
