@@ -170,6 +170,15 @@ impl Error {
         self
     }
 
+    /// Adds the hint where there is none.
+    #[must_use]
+    pub(crate) fn or_hint(self, hint: &'static str) -> Self {
+        if self.hint.is_some() {
+            return self;
+        }
+        self.hint(hint)
+    }
+
     /// Adds the cause. A full disk is not the fault of the settings, wherever it happens: the run stops with exit code 3.
     #[must_use]
     pub(crate) fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {

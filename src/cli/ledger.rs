@@ -99,38 +99,34 @@ const LONGEST_RECORD: usize = 16 * 1024 * 1024;
 
 impl LedgerCommand {
     pub(super) fn into_config(self) -> Result<AdminConfig> {
-        Ok(match self {
-            Self::Init(InitArgs { url }) => AdminConfig {
-                wait_lock: None,
-                task: AdminTask::Init(LedgerLocation::named(&url)?),
-            },
-            Self::Stats(StatsArgs { ledger }) => AdminConfig {
-                wait_lock: None,
-                task: AdminTask::Stats(LedgerLocation::named(&ledger)?),
-            },
-            Self::Prune(arguments) => {
-                if arguments.older_than < A_DAY && !arguments.yes {
+        let (wait_lock, task) = match self {
+            Self::Init(init) => (None, AdminTask::Init(LedgerLocation::named(&init.url)?)),
+            Self::Stats(stats) => {
+                let ledger = LedgerLocation::named(&stats.ledger)?;
+                (None, AdminTask::Stats(ledger))
+            }
+            Self::Prune(PruneArgs {
+                ledger,
+                older_than,
+                yes,
+                wait_lock,
+            }) => {
+                if older_than < A_DAY && !yes {
                     return Err(Error::usage(
                         "answers of the last day would be removed, and runs that need them would pay for them again",
                     )
                     .hint("give `--older-than 1d` or more, or add `--yes`"));
                 }
-                AdminConfig {
-                    wait_lock: arguments.wait_lock,
-                    task: AdminTask::Prune {
-                        ledger: LedgerLocation::named(&arguments.ledger)?,
-                        older_than: arguments.older_than,
-                    },
-                }
+                let ledger = LedgerLocation::named(&ledger)?;
+                (wait_lock, AdminTask::Prune { ledger, older_than })
             }
-            Self::Forget(arguments) => AdminConfig {
-                wait_lock: arguments.wait_lock,
-                task: AdminTask::Forget {
-                    users: Box::new(users(&arguments)?),
-                    ledger: LedgerLocation::named(&arguments.ledger)?,
-                },
-            },
-        })
+            Self::Forget(forget) => {
+                let users = Box::new(users(&forget)?);
+                let ledger = LedgerLocation::named(&forget.ledger)?;
+                (forget.wait_lock, AdminTask::Forget { ledger, users })
+            }
+        };
+        Ok(AdminConfig { wait_lock, task })
     }
 }
 

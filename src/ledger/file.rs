@@ -19,7 +19,7 @@ pub(super) const PRIVATE: u32 = 0o600;
 /// What SQLite puts behind the name of a database for the files beside it.
 pub(crate) const SUFFIXES: &[&str] = &["-wal", "-shm", "-journal"];
 
-/// What to do where no ledger can be.
+/// What to do for a run where no ledger can be.
 pub(super) const ELSEWHERE: &str =
     "name a file in another place with `--ledger FILE`, or keep no answers with `--no-ledger`";
 
@@ -78,9 +78,11 @@ pub(super) fn check(path: &Path) -> Result<PathBuf> {
     let real = fs::canonicalize(directory).map_err(|e| cannot_write(path, e))?;
     if let Some(name) = network_of(&real) {
         let shown = path.display();
-        return Err(Error::usage(format!("the ledger `{shown}` would be on a network share ({name})"))
-            .detail("locks cannot be trusted there, so two runs could pay for the same answer")
-            .hint("name a file on a local disk with `--ledger FILE`, share one with `--ledger postgresql://...`, or keep no answers with `--no-ledger`"));
+        return Err(Error::usage(format!(
+            "the ledger `{shown}` would be on a network share ({name})"
+        ))
+        .detail("locks cannot be trusted there, so two runs could pay for the same answer")
+        .detail("several machines can share one on a server: `postgresql://USER@HOST/DATABASE`"));
     }
     let Some(name) = path.file_name() else {
         return Err(cannot_write(
@@ -109,7 +111,7 @@ pub(super) fn cannot_write(path: &Path, error: io::Error) -> Error {
         Some(why) => cannot.detail(why),
         None => cannot,
     };
-    own_file::cannot_make(path, cannot.hint(ELSEWHERE))
+    own_file::cannot_make(path, cannot)
 }
 
 /// The kind of network share that a folder is on, if it is on one.

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use super::clock::{millis, time};
+use super::database::{Damaged, TableRow};
 use crate::telemetry::pace::{FoundLimit, Limit};
 
 /// How long a limit is used. After that the plan, the quota or the service itself may have changed, and searching for the
@@ -28,6 +30,18 @@ impl KnownLimit {
         let age = now.duration_since(self.found);
         age.is_ok_and(|age| age < USED)
     }
+
+    /// That of an account, from its columns `limits` and `limits_at`.
+    pub(super) fn of_row(row: &TableRow, column: usize) -> Result<Option<Self>, Damaged> {
+        let (limit, found) = (row.optional::<String>(column)?, row.optional(column + 1)?);
+        let Some((limit, found)) = limit.zip(found) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            limit: serde_json::from_str(&limit).map_err(|_| Damaged)?,
+            found: time(found),
+        }))
+    }
 }
 
 /// What a run has found, and what of it is stored.
@@ -46,8 +60,22 @@ impl LimitRecorder {
         });
     }
 
+    /// The statement that stores for an account what is to be stored now, if anything is.
+    pub(super) fn statement(&mut self, account: i64, at_end: bool) -> String {
+        let Some(KnownLimit { limit, found }) = self.take(at_end) else {
+            return String::new();
+        };
+        let found = millis(found);
+        match serde_json::to_string(&limit) {
+            Ok(limits) if limit != Limit::NONE => format!(
+                "UPDATE accounts SET limits = '{limits}', limits_at = {found} WHERE id = {account};"
+            ),
+            _ => format!("UPDATE accounts SET limits = NULL WHERE id = {account};"),
+        }
+    }
+
     /// What is to be stored now; at the end of a run, whatever has changed.
-    pub(super) fn take(&mut self, at_end: bool) -> Option<KnownLimit> {
+    fn take(&mut self, at_end: bool) -> Option<KnownLimit> {
         let latest = self.latest?;
         let is_worth_it = match self.stored {
             None => true,

@@ -1,15 +1,17 @@
 //! The lock by which one run alone writes an output. The kernel holds it: a process that dies leaves none behind.
 //!
-//! It is on a file of its own, which names its holder.
+//! It is on a file of its own, which names its holder: another run that finds it taken can then say which process has it, since
+//! when, and on which machine, as several may share a disk.
 
 use std::fmt::Display;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::time::SystemTime;
+
+use humantime::format_rfc3339_seconds;
 
 use super::file::{PRIVATE, with_suffix};
-use super::holder::{is_holder, this_process};
 use crate::base::error::{Error, Result};
 use crate::base::file_id::FileId;
 use crate::base::own_file::{self, NotOurs};
@@ -31,9 +33,12 @@ pub(super) fn ledger_in_use(ledger: impl Display) -> Error {
     .detail("a run that was killed counts as using it for its `--timeout` and 10 s more")
 }
 
-/// The lock of an output, for as long as one of its copies is kept.
-#[derive(Debug, Clone)]
-pub(crate) struct OutputLock(#[expect(dead_code, reason = "held until it is dropped")] Arc<Lock>);
+/// The lock of an output, for as long as this is kept.
+#[derive(Debug)]
+pub(crate) struct OutputLock {
+    file: File,
+    path: PathBuf,
+}
 
 impl OutputLock {
     /// Takes the lock of an output.
@@ -41,19 +46,6 @@ impl OutputLock {
     /// # Errors
     /// Exit code 75: another run has it. Exit code 2: its file cannot be made.
     pub(crate) fn take(output: &Path) -> Result<Self> {
-        let lock = Lock::take(output, &this_process())?;
-        Ok(Self(Arc::new(lock)))
-    }
-}
-
-#[derive(Debug)]
-struct Lock {
-    file: File,
-    path: PathBuf,
-}
-
-impl Lock {
-    fn take(output: &Path, holder: &str) -> Result<Self> {
         let path = lock_of(output);
         let cannot = |e| cannot_lock(&path, e);
         loop {
@@ -82,15 +74,16 @@ impl Lock {
             }
             // From here on the file is removed with us, also when nothing can be written to it.
             let mut lock = Self { file, path };
-            lock.write(holder).map_err(|e| cannot_lock(&lock.path, e))?;
+            lock.write_holder()
+                .map_err(|e| cannot_lock(&lock.path, e))?;
             return Ok(lock);
         }
     }
 
-    fn write(&mut self, holder: &str) -> io::Result<()> {
+    fn write_holder(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.rewind()?;
-        self.file.write_all(holder.as_bytes())
+        self.file.write_all(this_process().as_bytes())
     }
 }
 
@@ -108,12 +101,33 @@ fn cannot_lock(path: &Path, error: io::Error) -> Error {
     }
 }
 
-impl Drop for Lock {
+impl Drop for OutputLock {
     fn drop(&mut self) {
         // The lock itself ends when the file is closed, after this. A name that stays behind is harmless: it is the
         // kernel's lock that counts.
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// `process 12 on db1 since 2026-11-22T18:30:05Z`, for this process and now.
+fn this_process() -> String {
+    let host = host().map(|host| format!(" on {host}")).unwrap_or_default();
+    let since = format_rfc3339_seconds(SystemTime::now());
+    format!("process {}{host} since {since}", std::process::id())
+}
+
+/// Whether a text names a process like this.
+fn is_holder(text: &str) -> bool {
+    let (_, named) = text.split_once("process ").unwrap_or_default();
+    let id = named.split(' ').next().unwrap_or_default();
+    id.parse::<u32>().is_ok()
+}
+
+/// The name of this machine, where it has one.
+pub(super) fn host() -> Option<String> {
+    let name = rustix::system::uname();
+    let name = name.nodename().to_str().ok()?;
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -125,16 +139,33 @@ mod tests {
     fn a_lock_names_its_holder_and_ends_with_it() {
         let place = tempfile::tempdir().unwrap();
         let output = place.path().join("o");
-        let lock = Lock::take(&output, "process 1").unwrap();
-        let refused = Lock::take(&output, "process 2").unwrap_err();
+        let lock = OutputLock::take(&output).unwrap();
+        let refused = OutputLock::take(&output).unwrap_err();
         assert_eq!(refused.exit().code(), 75);
         assert!(
-            refused.report().contains("process 1"),
+            { refused.report() }.contains(&format!("process {}", std::process::id())),
             "{}",
             refused.report()
         );
         drop(lock);
-        drop(Lock::take(&output, "process 2").unwrap());
+        drop(OutputLock::take(&output).unwrap());
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_process_is_recognised_by_the_way_it_names_itself() {
+        let this = this_process();
+        assert!(this.starts_with(&format!("process {}", std::process::id())));
+        assert!(this.ends_with('Z') && this.contains(" since 20"), "{this}");
+        for (text, expected) in [
+            (this.as_str(), true),
+            ("`rescore ledger`, process 7 on a since b", true),
+            ("process 7", true),
+            ("process x", false),
+            ("a shopping list", false),
+            ("", false),
+        ] {
+            assert_eq!(is_holder(text), expected, "{text}");
+        }
     }
 }

@@ -7,21 +7,19 @@
 //! nothing about a person that can be read without that person's request.
 
 mod account;
-mod admin;
 mod clock;
-mod contents;
-mod facts;
+mod database;
 #[cfg(test)]
 mod faults;
 mod file;
 mod group_commit;
-mod holder;
 mod index;
 mod key;
 mod known_limit;
 mod lease;
 mod lock;
 mod open;
+mod opening;
 mod outcome;
 mod outputs;
 mod postgres;
@@ -36,9 +34,8 @@ mod tests;
 mod write_thread;
 mod writer;
 
-pub(crate) use admin::{administer, init, stats};
-pub(crate) use contents::{AGES, AccountStats};
-pub(crate) use facts::{LedgerFacts, PreviewSettings, PreviewedRun};
+pub(crate) use account::{AGES, AccountStats};
+pub(crate) use database::VERSION as LEDGER_VERSION;
 #[cfg(test)]
 pub(crate) use faults::{FailingLookup, StoreFaults};
 pub(crate) use file::{NAME, SUFFIXES, ledger_in};
@@ -47,10 +44,10 @@ pub(crate) use key::{ByRequest, RequestHasher, RequestKey};
 pub(crate) use known_limit::KnownLimit;
 pub(crate) use lease::{Holding, WorkerNumber};
 pub(crate) use lock::{OutputLock, lock_of};
-pub(crate) use open::{OpenLedger, RunningLedger, preview};
+pub(crate) use open::{OpenLedger, RunningLedger, administer, init, preview, stats};
+pub(crate) use opening::LedgerFacts;
 pub(crate) use outcome::{KnownOutcome, LookupResult, Outcome};
 pub(crate) use outputs::OutputState;
-pub(crate) use run::PreviousRun;
 pub(crate) use settings::{LedgerAccount, LedgerLocation, LedgerSettings, Reuse, ServerWait};
 pub(crate) use store::{ClaimResult, Lookup, RunEnd};
 pub(crate) use write_thread::Claimed;

@@ -1,19 +1,22 @@
-//! A ledger from its opening for a run to the run's last act in it, wherever it is.
+//! A ledger wherever it is: from its opening for a run to the run's last act in it, for a look, and for looking after it by hand.
 
-use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::facts::{LedgerFacts, LedgerPreview, OpenedStore, PreviewSettings};
-use super::file::{self, NewFile};
+use super::account::LedgerStats;
+use super::file::{self, ELSEWHERE, NewFile};
 use super::key::RequestHasher;
+use super::opening::{LedgerFacts, Opening};
 use super::outputs::OutputState;
 use super::settings::{LedgerLocation, LedgerSettings};
-use super::store::{Lookup, OutputRecorder, Store};
+use super::store::{LedgerAdmin, Lookup, OutputRecorder, Store};
 use super::write_thread::EndingThread;
 use super::writer::{LedgerWriter, WriterSettings};
 use super::{postgres, sqlite};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
+
+/// What to do where there is no ledger that can be looked after.
+const NAME_IT: &str = "name it: a run has it in the folder of its output, with `--sandbox` as `rescore-sandbox.ledger`";
 
 /// A ledger that is open for a run that has not started.
 pub(crate) struct OpenLedger {
@@ -35,39 +38,28 @@ impl OpenLedger {
     /// Exit code 75: another program holds it. Exit code 2: it is not a ledger, of another version, damaged, or cannot be
     /// created. Exit code 3: the disk is full.
     pub(crate) fn open(settings: &LedgerSettings) -> Result<(Self, LedgerFacts)> {
-        let (place, (file, is_new)) = (
-            settings.location.path(),
-            match &settings.location {
-                LedgerLocation::File(path) => {
-                    let (real, is_new) = file::make(path)?;
-                    (Some(real), is_new)
-                }
-                LedgerLocation::Server(_) => (None, false),
-                LedgerLocation::Temporary => (None, true),
-            },
-        );
+        let (file, is_new) = match &settings.location {
+            LedgerLocation::File(path) => {
+                let (real, is_new) = file::make(path).map_err(elsewhere)?;
+                (Some(real), is_new)
+            }
+            LedgerLocation::Server(_) => (None, false),
+            LedgerLocation::Temporary => (None, true),
+        };
         let new_file = NewFile(file.clone().filter(|_| is_new));
-        let OpenedStore {
-            store,
-            hasher,
-            earliest,
-            facts,
-        } = match &settings.location {
+        let (store, opening) = match &settings.location {
             LedgerLocation::Server(url) => postgres::open(settings, url)?,
-            _ => sqlite::open(settings, file.as_deref())?,
+            _ => sqlite::open(settings, file.as_deref()).map_err(elsewhere)?,
         };
-        let facts = LedgerFacts {
-            existed: !is_new,
-            place: place.clone(),
-            ..facts
-        };
+        let mut facts = opening.facts;
+        facts.existed = !is_new;
         let ledger = Self {
             store,
             new_file,
-            place,
+            place: facts.place.clone(),
             file,
-            hasher,
-            earliest,
+            hasher: opening.hasher,
+            earliest: facts.run.earliest(),
             // Three quarters of the answers gather while other calls are out: with half of them a run needs up to a fifth more
             // syncs, and with all of them calls would have to wait during each sync.
             enough: settings.in_flight.get().saturating_mul(3) / 4,
@@ -173,11 +165,8 @@ impl RunningLedger {
     }
 
     /// What records how this run leaves its files.
-    pub(crate) fn outputs(
-        &self,
-    ) -> impl Fn(&[(PathBuf, Metadata)], Option<&Path>) -> Result<()> + use<> {
-        let recorder = OutputRecorder::clone(&self.recorder);
-        move |files, input| recorder(files, input)
+    pub(crate) fn outputs(&self) -> OutputRecorder {
+        OutputRecorder::clone(&self.recorder)
     }
 
     /// Whether its file was removed or moved.
@@ -204,15 +193,66 @@ impl RunningLedger {
     }
 }
 
+/// The error of a ledger that a run cannot use.
+fn elsewhere(error: Error) -> Error {
+    error.or_hint(ELSEWHERE)
+}
+
 /// Looks at a ledger as a run that starts now would, beside runs that use it, and without changing anything. `None` if there is
 /// none yet, and the first run would make it.
 ///
 /// # Errors
 /// Exit code 2: it cannot be used, or has answers of several accounts and none was named.
-pub(crate) fn preview(settings: &PreviewSettings<'_>) -> Result<Option<LedgerPreview>> {
-    match settings.ledger {
-        LedgerLocation::File(path) => sqlite::preview(settings, path),
+pub(crate) fn preview(settings: &LedgerSettings) -> Result<Option<(Box<dyn Lookup>, Opening)>> {
+    match &settings.location {
+        LedgerLocation::File(path) => sqlite::preview(settings, path).map_err(elsewhere),
         LedgerLocation::Server(url) => postgres::preview(settings, url).map(Some),
         LedgerLocation::Temporary => Ok(None),
     }
+}
+
+/// Opens an existing ledger.
+///
+/// # Errors
+/// Exit code 75: a run or another command uses it. Exit code 2: it is missing, not a ledger, of another version, or damaged.
+/// Exit code 3: its server cannot be reached.
+pub(crate) fn administer(ledger: &LedgerLocation) -> Result<Box<dyn LedgerAdmin>> {
+    match ledger {
+        LedgerLocation::File(path) => match sqlite::SqliteAdmin::open(path) {
+            Ok(ledger) => Ok(Box::new(ledger)),
+            Err(error) => Err(error.or_hint(NAME_IT)),
+        },
+        LedgerLocation::Server(url) => Ok(Box::new(postgres::PostgresAdmin::open(url)?)),
+        LedgerLocation::Temporary => Err(nowhere()),
+    }
+}
+
+/// What is in a ledger, while runs may be using it.
+///
+/// # Errors
+/// As [`administer`], but for exit code 75.
+pub(crate) fn stats(ledger: &LedgerLocation) -> Result<LedgerStats> {
+    match ledger {
+        LedgerLocation::File(path) => sqlite::stats(path).map_err(|error| error.or_hint(NAME_IT)),
+        LedgerLocation::Server(url) => postgres::stats(url),
+        LedgerLocation::Temporary => Err(nowhere()),
+    }
+}
+
+/// Makes a ledger on a server where there is none; whether there was none.
+///
+/// # Errors
+/// Exit code 2: it cannot be made. Exit code 3: the server cannot be reached.
+pub(crate) fn init(ledger: &LedgerLocation) -> Result<bool> {
+    let LedgerLocation::Server(url) = ledger else {
+        let error = Error::usage("only a ledger on a server is made by hand");
+        return Err(error.hint(
+            "give its address as `postgresql://USER@HOST/DATABASE`; a run makes its file itself",
+        ));
+    };
+    postgres::init(url)
+}
+
+fn nowhere() -> Error {
+    Error::internal("a ledger without a place has nothing to look after")
 }

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use super::database::{Database, hex};
 use super::key::{PathHash, hash_of_path};
 use crate::base::directory::directory_of;
 
@@ -18,86 +19,66 @@ pub(crate) enum OutputState {
     Absent,
     /// It is as the run left it.
     AsLeft,
-    /// The run left it, and it has changed since.
-    Changed,
     /// A run over another input left it.
     OfOtherInput,
-    /// It does not come from such a run.
-    Foreign,
+    /// It has changed since, or does not come from a run.
+    Changed,
 }
 
-/// How a file was left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileStamp {
-    pub(super) size: i64,
-    /// In nanoseconds since 1970.
-    pub(super) modified: i64,
+/// How a file was left: its size, and when it was modified in nanoseconds since 1970.
+fn stamp(metadata: &Metadata) -> io::Result<(u64, u128)> {
+    let modified = metadata.modified()?.duration_since(UNIX_EPOCH);
+    Ok((metadata.len(), modified.unwrap_or_default().as_nanos()))
 }
 
-/// A file that a run is about to leave.
-pub(super) struct LeftFile {
-    pub(super) path: PathHash,
-    pub(super) stamp: FileStamp,
-    /// As it is now: the run may be killed before the new file has its name.
-    pub(super) now: FileStamp,
-}
-
-impl FileStamp {
-    fn of(metadata: &Metadata) -> io::Result<Self> {
-        let modified = metadata.modified()?.duration_since(UNIX_EPOCH);
-        let modified = modified.map_or(0, |time| time.as_nanos());
-        Ok(Self {
-            size: i64::try_from(metadata.len()).unwrap_or(i64::MAX),
-            modified: i64::try_from(modified).unwrap_or(i64::MAX),
-        })
-    }
-
-    fn at(path: &Path) -> io::Result<Self> {
-        fs::metadata(path).and_then(|metadata| Self::of(&metadata))
-    }
-}
-
-/// How a file relates to the run over this input; `None` is an input without a path. `left` gives how runs left files at a path,
-/// each with the input of the run.
-///
-/// # Errors
-/// `left` failed.
-pub(super) fn state<E>(
+/// How a file relates to the run over this input; `None` is an input without a path.
+pub(super) fn state<D: Database>(
+    database: &mut D,
     secret: &[u8; 32],
     file: &Path,
     input: Option<&Path>,
-    left: impl FnOnce(PathHash) -> Result<Vec<(FileStamp, PathHash)>, E>,
-) -> Result<OutputState, E> {
-    let now = match FileStamp::at(file) {
+) -> Result<OutputState, D::Fault> {
+    let (size, modified) = match fs::metadata(file).and_then(|metadata| stamp(&metadata)) {
         Ok(stamp) => stamp,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(OutputState::Absent),
         // It is there, and nothing is known about it.
-        Err(_) => return Ok(OutputState::Foreign),
+        Err(_) => return Ok(OutputState::Changed),
     };
-    let input = hash(secret, input);
-    let mut state = OutputState::Foreign;
-    for (stamp, its_input) in left(hash(secret, Some(file)))? {
-        match (stamp == now, its_input == input) {
-            (true, true) => return Ok(OutputState::AsLeft),
-            (true, false) => state = OutputState::OfOtherInput,
-            (false, _) if state == OutputState::Foreign => state = OutputState::Changed,
-            (false, _) => {}
+    let (path, input) = (hex(&hash(secret, Some(file))), hash(secret, input));
+    let query = format!(
+        "SELECT input FROM outputs WHERE path = '{path}' AND size = {size} AND modified = {modified}"
+    );
+    let mut state = OutputState::Changed;
+    for row in database.read(&query)? {
+        if row.hash(0)? == input {
+            return Ok(OutputState::AsLeft);
         }
+        state = OutputState::OfOtherInput;
     }
     Ok(state)
 }
 
-/// Files as a run is about to leave them. On a file system without times of changes, the next run needs `--overwrite`.
-pub(super) fn left_files(secret: &[u8; 32], files: &[(PathBuf, Metadata)]) -> Vec<LeftFile> {
-    let left = |(path, metadata): &(PathBuf, Metadata)| {
-        let stamp = FileStamp::of(metadata).ok()?;
-        Some(LeftFile {
-            path: hash(secret, Some(path)),
-            stamp,
-            now: FileStamp::at(path).unwrap_or(stamp),
-        })
+/// The statements that record how a run over this input is about to leave files. Of earlier records, the state that each file
+/// is in now stays: the run may be killed before the new file has its name. On a file system without times of changes, nothing
+/// is recorded, and the next run needs `--overwrite`.
+pub(super) fn record(
+    secret: &[u8; 32],
+    files: &[(PathBuf, Metadata)],
+    input: Option<&Path>,
+) -> String {
+    let input = hex(&hash(secret, input));
+    let statements = |(file, metadata): &(PathBuf, Metadata)| {
+        let (size, modified) = stamp(metadata).ok()?;
+        let (old_size, old_modified) = { fs::metadata(file) }
+            .and_then(|metadata| stamp(&metadata))
+            .unwrap_or((size, modified));
+        let path = hex(&hash(secret, Some(file)));
+        Some(format!(
+            "DELETE FROM outputs WHERE path = '{path}' AND NOT (size = {old_size} AND modified = {old_modified});
+            INSERT INTO outputs VALUES ('{path}', {size}, {modified}, '{input}') ON CONFLICT DO NOTHING;"
+        ))
     };
-    files.iter().filter_map(left).collect()
+    files.iter().filter_map(statements).collect()
 }
 
 /// A hash of a path, whether or not there is a file yet; of nothing for an input without one.

@@ -35,8 +35,8 @@ pub(super) enum Certificates {
     Trusted(Option<PathBuf>),
 }
 
-/// Where a server and a database on it are, and how to connect to them.
-#[derive(Clone)]
+/// Where a server and a database on it are, and how to connect to them. A `Config` does not show its password either.
+#[derive(Debug, Clone)]
 pub(crate) struct ServerUrl {
     pub(in crate::ledger) config: Box<Config>,
     pub(super) certificates: Certificates,
@@ -49,20 +49,6 @@ impl fmt::Display for ServerUrl {
         f.write_str(&self.shown)
     }
 }
-
-impl fmt::Debug for ServerUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ServerUrl({})", self.shown)
-    }
-}
-
-impl PartialEq for ServerUrl {
-    fn eq(&self, other: &Self) -> bool {
-        self.shown == other.shown
-    }
-}
-
-impl Eq for ServerUrl {}
 
 impl ServerUrl {
     /// Whether a text is meant as the address of a server, and not as a path.
@@ -224,11 +210,8 @@ mod tests {
             let url = url(text);
             assert_eq!(url.to_string(), shown);
             assert!(!format!("{url:?}").contains("s3cret"));
-            assert_eq!(
-                ServerUrl::parse(shown).unwrap(),
-                url,
-                "it can be given again"
-            );
+            let again = ServerUrl::parse(shown).unwrap().to_string();
+            assert_eq!(again, shown, "it can be given again");
         }
         for text in [
             "postgresql://ann:s3cret/x@db1:y/z",

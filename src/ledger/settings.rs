@@ -53,7 +53,7 @@ impl Reuse {
 }
 
 /// Where a ledger is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum LedgerLocation {
     /// In this file.
     File(PathBuf),
@@ -93,12 +93,12 @@ impl LedgerLocation {
 }
 
 /// Who asks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LedgerAccount<'a> {
+#[derive(Debug, Clone)]
+pub(crate) struct LedgerAccount {
     /// The service's address.
-    pub(crate) endpoint: &'a str,
+    pub(crate) endpoint: String,
     /// The calling application's ID.
-    pub(crate) service_id: &'a str,
+    pub(crate) service_id: String,
 }
 
 /// How a run waits for a ledger's server that is away. Clones share why it waits.
@@ -133,7 +133,7 @@ impl ServerWait {
     }
 }
 
-/// What a ledger must know of the run that opens it.
+/// What a ledger must know of the run that opens it, or that would.
 #[derive(Clone)]
 pub(crate) struct LedgerSettings {
     /// Where the ledger is.
@@ -144,10 +144,8 @@ pub(crate) struct LedgerSettings {
     pub(crate) output: Option<PathBuf>,
     /// What it reads; `None` is a stream, or several files.
     pub(crate) input: Option<PathBuf>,
-    /// The service's address.
-    pub(crate) endpoint: String,
-    /// The calling application's ID.
-    pub(crate) service_id: String,
+    /// Who asks. `None`, for a look without a run, is the only account that the ledger has answers of.
+    pub(crate) account: Option<LedgerAccount>,
     /// Reads the bodies of answers.
     pub(crate) read: ReadAnswer,
     /// How many calls can be in flight: answers arrive in groups of about that size.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::key::{RequestHasher, RequestKey};
+use super::account::LedgerStats;
+use super::key::RequestKey;
 use super::known_limit::KnownLimit;
 use super::outcome::{AnsweredIn, LookupResult, Outcome};
 use super::outputs::OutputState;
@@ -139,17 +140,11 @@ pub(crate) trait Store: Send {
 
 /// A ledger that answers are removed from. No run uses it meanwhile.
 pub(crate) trait LedgerAdmin {
-    /// Bytes of its files, or of its tables.
+    /// What is in it.
     ///
     /// # Errors
     /// It cannot be read.
-    fn bytes(&mut self) -> Result<u64>;
-
-    /// How many answers there are.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    fn answers(&mut self) -> Result<u64>;
+    fn stats(&mut self) -> Result<LedgerStats>;
 
     /// Removes answers that arrived before this, and what is remembered of runs and limits from before: how many answers
     /// there were.
@@ -157,12 +152,6 @@ pub(crate) trait LedgerAdmin {
     /// # Errors
     /// Exit code 75: a run uses it by now. Exit code 3: it cannot be written.
     fn prune(&mut self, before: SystemTime) -> Result<u64>;
-
-    /// Makes the keys of all accounts.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    fn hashers(&mut self) -> Result<Vec<RequestHasher>>;
 
     /// Removes all answers to these requests: how many there were.
     ///

@@ -80,13 +80,9 @@ pub(super) struct WriteThread {
     pub(super) lease: Arc<Lease>,
 }
 
-/// The thread's side of its end.
-pub(super) struct ThreadEnd {
-    /// Gets a word when the writer is gone and everything is durable. Closed when the store is.
-    pub(super) settled: mpsc::Sender<()>,
-    /// How the run has ended is recorded once something comes from here.
-    pub(super) files_are_written: mpsc::Receiver<()>,
-}
+/// The thread's side of its end. It gives a word when the writer is gone and everything is durable, and records how the run has
+/// ended once it gets one: all files are written. Closed when its store is.
+pub(super) type ThreadEnd = (mpsc::Sender<()>, mpsc::Receiver<()>);
 
 /// The run's side of the end of the thread.
 pub(super) struct EndingThread {
@@ -97,16 +93,12 @@ pub(super) struct EndingThread {
 /// Both sides of the end of a thread.
 pub(super) fn thread_end() -> (ThreadEnd, EndingThread) {
     let (settle, settled) = mpsc::channel();
-    let (written, files_are_written) = mpsc::channel();
-    let thread = ThreadEnd {
-        settled: settle,
-        files_are_written,
-    };
+    let (files_are_written, written) = mpsc::channel();
     let run = EndingThread {
         settled,
-        files_are_written: written,
+        files_are_written,
     };
-    (thread, run)
+    ((settle, written), run)
 }
 
 impl EndingThread {
@@ -118,15 +110,10 @@ impl EndingThread {
 
     /// Has the thread record how the run has ended, and waits for it for this long.
     pub(super) fn end(self, patience: Duration) {
-        let Self {
-            settled,
-            files_are_written,
-        } = self;
         // If the thread is gone, so is its store.
-        let _ = files_are_written.send(());
-        drop(files_are_written);
+        let _ = self.files_are_written.send(());
         // As much as can be waited for.
-        let _ = settled.recv_timeout(patience);
+        let _ = self.settled.recv_timeout(patience);
     }
 }
 
@@ -176,32 +163,22 @@ impl ReceivedGroup {
         }
     }
 
-    /// Tells all who wait what has become of it. A call that was given up meanwhile does not hear of it; its record is stored
-    /// all the same. Claims learn whether the run must stop.
-    fn done(
+    /// Tells all who wait what has become of its records and of its claims. A call that was given up meanwhile does not hear of
+    /// it; its record is stored all the same.
+    fn tell(
         self,
-        worker: WorkerNumber,
-        results: Vec<ClaimResult>,
-        given_up: impl Fn() -> Option<Error>,
+        claimed: (WorkerNumber, Vec<ClaimResult>),
+        of_records: impl Fn() -> Result<()>,
+        of_claims: impl Fn() -> Result<()>,
     ) {
         for done in self.recorded {
-            let _ = done.send(Ok(()));
+            let _ = done.send(of_records());
         }
+        let (worker, results) = claimed;
         let mut results = results.into_iter();
         for (requests, done) in self.claimed {
             let results = results.by_ref().take(requests).collect();
-            let claimed = given_up().map_or(Ok(Claimed { worker, results }), Err);
-            let _ = done.send(claimed);
-        }
-    }
-
-    /// Tells all who wait that nothing has become of it.
-    fn failed(self, error: impl Fn() -> Error) {
-        for done in self.recorded {
-            let _ = done.send(Err(error()));
-        }
-        for (_, done) in self.claimed {
-            let _ = done.send(Err(error()));
+            let _ = done.send(of_claims().map(|()| Claimed { worker, results }));
         }
     }
 }
@@ -209,7 +186,7 @@ impl ReceivedGroup {
 impl WriteThread {
     /// Writes groups until the writer is gone. Once the run has written all its files, and only then, it is recorded how it has
     /// ended.
-    pub(super) fn run(mut self, pending: &Receiver<Pending>, end: &ThreadEnd) {
+    pub(super) fn run(mut self, pending: &Receiver<Pending>, (settled, written): &ThreadEnd) {
         let (mut renew_at, mut broken) = (0, None);
         loop {
             let wait = u64::try_from(renew_at - self.lease.now()).unwrap_or_default();
@@ -233,9 +210,9 @@ impl WriteThread {
             self.store.leave(self.calls());
         }
         // Nobody waits any more when the run was given up.
-        let _ = end.settled.send(());
+        let _ = settled.send(());
         // Nothing comes from a run that panics.
-        if end.files_are_written.recv().is_ok() && works {
+        if written.recv().is_ok() && works {
             self.store.end(run_end);
         }
     }
@@ -270,11 +247,13 @@ impl WriteThread {
                     self.notes.lock().given_up = Some(error);
                     self.lease.lost();
                 }
-                group.done(self.lease.worker(), results, || self.store.given_up());
+                let must_stop = || self.store.given_up().map_or(Ok(()), Err);
+                group.tell((self.lease.worker(), results), || Ok(()), must_stop);
                 None
             }
             Err(error) => {
-                group.failed(|| cannot_keep(&self.path, &error));
+                let failed = || Err(cannot_keep(&self.path, &error));
+                group.tell((self.lease.worker(), Vec::new()), failed, failed);
                 self.lease.lost();
                 Some(error)
             }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A pause of all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +141,7 @@ pub(crate) enum Hint {
 }
 
 /// The service's limits, as far as they were found.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// Calls a second.
     pub rate: Option<FoundLimit>,
@@ -174,7 +174,7 @@ impl Limit {
 }
 
 /// A limit, and how certain it is.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct FoundLimit {
     /// The most that the service accepts.
     pub value: f64,

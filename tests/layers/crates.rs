@@ -56,7 +56,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         "humantime",
         &[
             "cli/values.rs",
-            "ledger/holder.rs",
+            "ledger/lock.rs",
             "sandbox/server/stand_in.rs",
         ],
     ),
@@ -84,7 +84,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "base/rlimit.rs",
             "base/stdout.rs",
             "ledger/file.rs",
-            "ledger/holder.rs",
+            "ledger/lock.rs",
         ],
     ),
     ("postgres", &["ledger/postgres/", "ledger/server_url.rs"]),

@@ -15,11 +15,12 @@ const OLDER_RUNS: &str = "UPDATE runs SET started = started - ?1,
     failures_from = iif(failures_from < 0, failures_from, failures_from - ?1)";
 
 /// An answer's place, fingerprint and time, the answer, and what its account is listed by.
-type Stored = (i64, i64, i64, Vec<u8>, [u8; 32]);
+type Stored = (i64, i64, i64, Vec<u8>, String);
 
 /// The fingerprint and the cipher of a request, with what the ledger lists its account by.
-fn key(account: &[u8; 32], body: &[u8]) -> (i64, LessSafeKey) {
-    let mut hasher = blake3::Hasher::new_keyed(account);
+fn key(account: &str, body: &[u8]) -> (i64, LessSafeKey) {
+    let account = blake3::Hash::from_hex(account).unwrap();
+    let mut hasher = blake3::Hasher::new_keyed(account.as_bytes());
     hasher.update(body);
     let mut bytes = [0; 40];
     hasher.finalize_xof().fill(&mut bytes);
@@ -71,8 +72,7 @@ pub(crate) fn age(path: &Path, server: &Server, milliseconds: i64) -> usize {
 
 /// Sets the rate of calls that a run has found, for the only service that was asked.
 pub(crate) fn set_limit(path: &Path, rate: f64) {
-    const SET: &str =
-        "INSERT OR REPLACE INTO limits SELECT id, ?1, 9, NULL, NULL, ?2 FROM accounts";
+    const SET: &str = "UPDATE accounts SET limits = '{\"rate\":{\"value\":' || ?1 || ',\"times\":9},\"in_flight\":null}', limits_at = ?2";
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = i64::try_from(now.unwrap().as_millis()).unwrap();
     let ledger = Connection::open(path).unwrap();

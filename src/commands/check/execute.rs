@@ -1,7 +1,9 @@
 //! Runs the command, from its config to its result.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::files::{InputFile, OutputDirectory, check_name, is_finished, rejects_beside};
 use super::super::interrupt::Interrupts;
@@ -19,7 +21,7 @@ use crate::base::error::{Error, Exit, Result, printable};
 use crate::base::stdout::print;
 use crate::config::{CheckConfig, OutputToCome, RunToCome};
 use crate::input::ReaderSettings;
-use crate::ledger::{KnownLimit, LedgerAccount, PreviewSettings, PreviewedRun, preview};
+use crate::ledger::{KnownLimit, LedgerAccount, LedgerSettings, ServerWait, preview};
 use crate::observe::{Style, tell_error, warn};
 use crate::output::{RejectsWriter, Replace, Target};
 use crate::service::{Account, read_kept};
@@ -198,7 +200,8 @@ impl KnownAnswers {
                 ledger: path,
                 sandbox: false,
                 endpoint: None,
-                run: PreviewedRun::First,
+                exists: false,
+                continues: false,
                 others: Vec::new(),
             }))
         };
@@ -206,29 +209,33 @@ impl KnownAnswers {
             return Ok(none_yet(shown));
         }
         let columns = options.captured.clone();
-        let preview = preview(&PreviewSettings {
-            ledger: &ledger.location,
-            output: ledger.output.as_deref(),
-            input: ledger.input.as_deref(),
+        let preview = preview(&LedgerSettings {
+            location: ledger.location,
+            output: ledger.output,
+            input: ledger.input,
             account: options.account.as_ref().map(|account| LedgerAccount {
-                endpoint: &account.endpoint,
-                service_id: &account.service_id,
+                endpoint: account.endpoint.clone(),
+                service_id: account.service_id.clone(),
             }),
             reuse: options.reuse,
             read: Arc::new(move |body| read_kept(body, &columns)),
+            in_flight: NonZeroUsize::MIN,
+            longest_call: Duration::ZERO,
+            wait: ServerWait::default(),
         })?;
-        let Some(preview) = preview else {
+        let Some((lookup, found)) = preview else {
             return Ok(none_yet(shown));
         };
         Ok(Self {
-            requests: RequestLookup::over(preview.lookup, preview.hasher),
-            limit: preview.known_limit,
+            requests: RequestLookup::over(lookup, found.hasher),
+            limit: found.facts.known_limit,
             ledger: Some(LedgerOutlook {
                 ledger: shown,
-                sandbox: preview.endpoint == Some(Account::of_sandbox().endpoint),
-                endpoint: preview.endpoint,
-                run: preview.run,
-                others: preview.others,
+                sandbox: found.endpoint == Some(Account::of_sandbox().endpoint),
+                endpoint: found.endpoint,
+                exists: true,
+                continues: found.facts.run.continues,
+                others: found.facts.other_accounts,
             }),
         })
     }

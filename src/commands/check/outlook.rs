@@ -12,7 +12,6 @@ use crate::base::money::Tariff;
 use crate::config::InputLimits;
 use crate::input::{Input, ReaderSettings};
 use crate::layout::Format;
-use crate::ledger::PreviewedRun;
 use crate::selection::Selection;
 
 /// What a run would do and cost.
@@ -64,7 +63,10 @@ pub(super) struct LedgerOutlook {
     pub(super) endpoint: Option<String>,
     /// They come from the built-in stand-in, and cost nothing.
     pub(super) sandbox: bool,
-    pub(super) run: PreviewedRun,
+    /// It is there already.
+    pub(super) exists: bool,
+    /// The run would continue one that was stopped.
+    pub(super) continues: bool,
     /// Addresses that it has answers of instead.
     pub(super) others: Vec<String>,
 }

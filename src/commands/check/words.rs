@@ -10,7 +10,6 @@ use crate::base::error::{printable, quoted, shown};
 use crate::base::own_file::not_writable;
 use crate::config::InputLimits;
 use crate::fields::usual_length;
-use crate::ledger::PreviewedRun;
 use crate::observe::{count, counted, day, only_of_others, per_time};
 
 /// The result, without a line end after the last line.
@@ -139,17 +138,21 @@ fn answers(ledger: &LedgerOutlook) -> String {
     let LedgerOutlook {
         ledger,
         endpoint,
-        run,
+        exists,
+        continues,
         ..
     } = ledger;
     let of = match endpoint {
         Some(endpoint) => format!(" of {}", printable(endpoint)),
         None => String::new(),
     };
-    let when = match run {
-        PreviewedRun::First => return format!("`{}` does not exist yet", shown(ledger)),
-        PreviewedRun::New => "",
-        PreviewedRun::Continued => ", for the run that was stopped",
+    if !exists {
+        return format!("`{}` does not exist yet", shown(ledger));
+    }
+    let when = if *continues {
+        ", for the unfinished run"
+    } else {
+        ""
     };
     format!("answers{of} in `{}`{when}", shown(ledger))
 }
@@ -274,14 +277,14 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
         }
     }
     warnings.extend(refused_by_limits(outlook));
-    let continues = { outlook.ledger.as_ref() }.is_some_and(|it| it.run == PreviewedRun::Continued);
+    let continues = { outlook.ledger.as_ref() }.is_some_and(|it| it.continues);
     if let Some(output) = outlook.existing_output.as_ref().filter(|_| !continues) {
         warnings.push(format!(
             "`{}` already exists: `rescore run` replaces it only with `--overwrite`, or if it continues the run that wrote it",
             shown(output)
         ));
     }
-    let new = { outlook.ledger.as_ref() }.filter(|it| it.run == PreviewedRun::First);
+    let new = { outlook.ledger.as_ref() }.filter(|it| !it.exists);
     if let Some(ledger) = new.map(|it| &it.ledger)
         && let Some(why) = not_writable(ledger)
     {

@@ -1,13 +1,15 @@
 //! Runs one of the commands and prints its result.
 
 use std::io::Write as _;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::super::lock_wait::LockWait;
-use super::{forget, prune, stats};
+use super::{forget, stats};
 use crate::base::error::{Exit, Result};
 use crate::base::stdout;
 use crate::config::{AdminConfig, AdminTask};
-use crate::ledger;
+use crate::ledger::{self, LedgerLocation, administer};
+use crate::observe::{count, counted, moment};
 
 /// Runs it and prints its result.
 ///
@@ -20,16 +22,12 @@ pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
     let wait = LockWait::new(wait_lock, true, || Ok(()));
     match task {
         AdminTask::Init(ledger) => {
-            let is_new = ledger::init(&ledger)?;
-            let (place, made) = (
-                ledger.shown(),
-                if is_new {
-                    "made the ledger"
-                } else {
-                    "the ledger is there already"
-                },
-            );
-            print(&format!("{place}: {made}"));
+            let made = if ledger::init(&ledger)? {
+                "made the ledger"
+            } else {
+                "the ledger is there already"
+            };
+            print(&format!("{}: {made}", ledger.shown()));
             Ok(Exit::Complete)
         }
         AdminTask::Stats(ledger) => {
@@ -37,7 +35,7 @@ pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
             Ok(Exit::Complete)
         }
         AdminTask::Prune { ledger, older_than } => {
-            print(&prune::prune(&ledger, older_than, &wait)?);
+            print(&prune(&ledger, older_than, &wait)?);
             Ok(Exit::Complete)
         }
         AdminTask::Forget { ledger, users } => {
@@ -46,6 +44,27 @@ pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
             Ok(exit)
         }
     }
+}
+
+/// Removes answers that are older; the result as text.
+fn prune(ledger: &LedgerLocation, older_than: Duration, wait: &LockWait<'_>) -> Result<String> {
+    let before = SystemTime::now()
+        .checked_sub(older_than)
+        .unwrap_or(UNIX_EPOCH);
+    let mut admin = wait.until_free(|| administer(ledger))?;
+    let bytes = admin.stats()?.bytes;
+    let removed = admin.prune(before)?;
+    admin.rewrite()?;
+    let left = admin.stats()?;
+    Ok(format!(
+        "{}: removed {} from before {}, {} left\n{} before, {} now",
+        ledger.shown(),
+        counted(removed, "answer"),
+        moment(before),
+        count(left.answers),
+        counted(bytes, "byte"),
+        count(left.bytes),
+    ))
 }
 
 /// Prints what was done. A failure to print it undoes nothing.

@@ -18,7 +18,7 @@ pub(super) fn forget(
     wait: &LockWait<'_>,
 ) -> Result<(String, Exit)> {
     let mut admin = wait.until_free(|| administer(ledger))?;
-    let hashers = admin.hashers()?;
+    let accounts = admin.stats()?.accounts;
     let (mut reader, opened) = Reader::open(users, Compose::new(write_bodies))?;
     // An empty file has no columns.
     if !opened.mapping.is_empty() {
@@ -32,13 +32,13 @@ pub(super) fn forget(
                 continue;
             };
             rows += 1;
-            for hasher in &hashers {
-                keys.extend(each(&bodies).map(|body| hasher.key(body)));
+            for account in &accounts {
+                keys.extend(each(&bodies).map(|body| account.hasher.key(body)));
             }
         }
     }
     let removed = admin.forget(&keys)?;
-    let left = admin.answers()?;
+    let left = admin.stats()?.answers;
     // Also when nothing was removed: an earlier attempt may have left traces.
     admin.rewrite()?;
     let ledger = ledger.shown();

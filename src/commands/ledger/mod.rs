@@ -4,7 +4,6 @@
 
 mod execute;
 mod forget;
-mod prune;
 mod stats;
 
 pub(crate) use execute::execute;

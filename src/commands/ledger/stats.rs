@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::base::error::{Result, printable};
-use crate::ledger::{self, AGES, AccountStats, KnownLimit, LedgerLocation};
+use crate::ledger::{self, AGES, AccountStats, KnownLimit, LEDGER_VERSION, LedgerLocation};
 use crate::observe::{count, counted, moment, most};
 
 /// What is in a ledger, as text.
@@ -12,7 +12,7 @@ pub(super) fn stats(ledger: &LedgerLocation) -> Result<String> {
     let mut text = format!(
         "{}: ledger version {}, created {}\n{}, {}",
         ledger.shown(),
-        stats.version,
+        LEDGER_VERSION,
         moment(stats.created),
         counted(stats.answers, "answer"),
         counted(stats.bytes, "byte"),

@@ -7,7 +7,7 @@ use super::prepare::{CallParts, Context, PreparedRun};
 use super::run_files::PreparedFiles;
 use crate::base::error::{printable, quoted, shown};
 use crate::layout::Format;
-use crate::ledger::{KnownLimit, LedgerFacts, PreviousRun};
+use crate::ledger::{KnownLimit, LedgerFacts, RunEnd};
 use crate::observe::{self, counted, day, most, only_of_others, tell};
 use crate::pace::Rate;
 use crate::telemetry::pace::Limit;
@@ -157,11 +157,11 @@ fn tell_ledger(ledger: &PreparedLedger) {
             counted(usable, "answer")
         ),
     });
-    if facts.continues {
-        tell("rescore: continuing the run that was stopped");
-    } else if facts.previous_run == PreviousRun::Stopped && facts.same_input {
+    if facts.run.continues {
+        tell("rescore: continuing the unfinished run");
+    } else if facts.run.previous == Some(RunEnd::Stopped) && facts.run.same_input {
         tell(
-            "rescore: a new run: the one that was stopped had another `--fresh`, `--max-age` or `--retry-failed`; \
+            "rescore: a new run: the unfinished one had another `--fresh`, `--max-age` or `--retry-failed`; \
              its answers count like all others in the ledger, its calls not in this run's budget",
         );
     }
@@ -169,7 +169,7 @@ fn tell_ledger(ledger: &PreparedLedger) {
 
 /// A warning of what a kill may have cost.
 fn killed(ledger: &PreparedLedger) -> Option<String> {
-    let lost = ledger.facts.lost_calls;
+    let lost = ledger.facts.run.lost_calls;
     (lost > 0).then(|| {
         format!(
             "an earlier start of this run ended without the answers to up to {}, which may be billed twice",

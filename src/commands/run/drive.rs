@@ -152,7 +152,7 @@ impl PreparedFiles {
         };
         parts.emit_known(events);
         // A run that was stopped just before its end is ended.
-        let ends = ledger.facts.continues && events.with_stats(Stats::exit) == Exit::Complete;
+        let ends = ledger.facts.run.continues && events.with_stats(Stats::exit) == Exit::Complete;
         if parts.any_to_run() || ends {
             Ok(Self::Parts(parts))
         } else {
@@ -219,11 +219,11 @@ fn start_ledger(
     let limits = Limits {
         retries: RetryPolicy::new(calls.pace.retries, calls.pace.resends),
         patience: calls.pace.patience,
-        calls: CallBudget::new(calls.budget.calls, ledger.facts.calls_before),
+        calls: CallBudget::new(calls.budget.calls, ledger.facts.run.calls_before),
         failures: calls.budget.failures,
         host: context.endpoint.host().to_owned(),
     };
-    let (calls_before, lost) = (ledger.facts.calls_before, ledger.facts.lost_calls);
+    let (calls_before, lost) = (ledger.facts.run.calls_before, ledger.facts.run.lost_calls);
     let (ledger, writer) = ledger.start()?;
     if calls_before > 0 || lost > 0 {
         let calls = calls_before;

@@ -11,17 +11,16 @@ use super::super::lock_wait::LockWait;
 use super::disk_space;
 use super::lookup::LookupStage;
 use super::unfinished_files::UnfinishedFiles;
-use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
 use crate::config::{LedgerChoice, LedgerConfig};
 use crate::ledger::{
-    LedgerFacts, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger, OutputLock, OutputState,
-    PreviousRun, Reuse, RunEnd, RunningLedger, ServerWait, ledger_in, lock_of,
+    LedgerAccount, LedgerFacts, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger,
+    OutputLock, OutputState, Reuse, RunEnd, RunningLedger, ServerWait, ledger_in, lock_of,
 };
 use crate::observe::{KeptLedger, LedgerLeft, counted};
 use crate::output::{Replace, Sealed, partial_of};
 use crate::raw_json::Pointer;
-use crate::service::{Account, Service, read_kept};
+use crate::service::{Account, read_kept};
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
 
@@ -35,45 +34,23 @@ pub(super) struct LedgerPlan {
     lock: Option<OutputLock>,
 }
 
-/// Where a run writes.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum WrittenPlace<'a> {
-    /// To a stream.
-    Stream,
-    /// To this file.
-    File(&'a Path),
-    /// To files in this directory.
-    Directory(&'a Path),
-}
-
 /// How many calls there can be at a time, and how long each can take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallShape {
-    in_flight: NonZeroUsize,
-    longest: Duration,
+    pub(super) in_flight: NonZeroUsize,
+    pub(super) longest: Duration,
     /// How long the run waits for whatever is away.
-    outage: Duration,
-}
-
-impl CallShape {
-    /// Of a run that makes so many calls at a time to this service.
-    pub(super) fn of(service: &impl Service, in_flight: NonZeroUsize, outage: Duration) -> Self {
-        Self {
-            in_flight,
-            longest: service.longest_call(),
-            outage,
-        }
-    }
+    pub(super) outage: Duration,
 }
 
 impl LedgerPlan {
-    /// Finds the ledger: that of the output's folder, unless another one is named.
-    pub(super) fn new(config: &LedgerConfig, output: WrittenPlace<'_>, sandbox: bool) -> Self {
-        let (folder, output) = match output {
-            WrittenPlace::Stream => (Path::new("."), None),
-            WrittenPlace::File(file) => (directory_of(file), Some(file)),
-            WrittenPlace::Directory(directory) => (directory, Some(directory)),
-        };
+    /// Finds the ledger of a run that writes to this file or directory, in this folder: the folder's, unless another one is
+    /// named.
+    pub(super) fn new(
+        config: &LedgerConfig,
+        (folder, output): (&Path, Option<&Path>),
+        sandbox: bool,
+    ) -> Self {
         Self {
             location: match &config.choice {
                 LedgerChoice::Named(location) => location.clone(),
@@ -140,20 +117,21 @@ impl LedgerPlan {
     ) -> Result<PreparedLedger> {
         wait.until_free(|| self.lock())?;
         let columns = captured.to_vec();
-        let is_temporary = self.location == LedgerLocation::Temporary;
+        let is_temporary = self.location.path().is_none();
         let settings = LedgerSettings {
             location: self.location,
             reuse: self.reuse,
             output: output.map(Path::to_owned),
             input: input.map(Path::to_owned),
-            endpoint: account.endpoint,
-            service_id: account.service_id,
+            account: Some(LedgerAccount {
+                endpoint: account.endpoint,
+                service_id: account.service_id,
+            }),
             read: Arc::new(move |body| read_kept(body, &columns)),
             in_flight: calls.in_flight,
             longest_call: calls.longest,
             wait: ServerWait::new(calls.outage),
         };
-        let server_wait = settings.wait.clone();
         let opened = wait.until_free(|| OpenLedger::open(&settings));
         let (ledger, facts) = opened.map_err(|error| {
             if is_temporary {
@@ -167,7 +145,7 @@ impl LedgerPlan {
             facts,
             reuse: self.reuse,
             sandbox: account.sandbox,
-            server_wait,
+            server_wait: settings.wait,
             lock: self.lock,
         })
     }
@@ -195,22 +173,22 @@ impl PreparedLedger {
     /// # Errors
     /// Exit code 2: there is a file that is not what that run left, or the ledger cannot be read.
     pub(super) fn replaceable(&mut self, file: &Path, input: Option<&Path>) -> Result<Replace> {
-        let run = match self.facts.previous_run {
-            PreviousRun::Stopped if self.facts.continues => "unfinished",
+        let run = match self.facts.run.previous {
+            Some(RunEnd::Stopped) if self.facts.run.continues => "unfinished",
             // It has other settings, and its rows are in the ledger.
-            PreviousRun::Stopped if self.facts.same_input && file.exists() => {
+            Some(RunEnd::Stopped) if self.facts.run.same_input && file.exists() => {
                 return Err(Error::usage(format!("`{}` already exists", file.display()))
-                    .detail("the run that was stopped had another `--fresh`, `--max-age` or `--retry-failed`")
+                    .detail("the unfinished run had another `--fresh`, `--max-age` or `--retry-failed`")
                     .hint("continue it with its own options, or give `--overwrite`: its answers count like all others in the ledger"));
             }
-            PreviousRun::Stopped if self.facts.same_input => return Ok(Replace::Partial),
+            Some(RunEnd::Stopped) if self.facts.run.same_input => return Ok(Replace::Partial),
             // Failed rows are asked about again, and not all of them at another address.
-            PreviousRun::Finished { .. }
+            Some(RunEnd::Finished { .. })
                 if self.reuse == Reuse::Retry && self.facts.other_accounts.is_empty() =>
             {
                 "finished"
             }
-            PreviousRun::Finished { failed } if self.reuse != Reuse::Retry && file.exists() => {
+            Some(RunEnd::Finished { failed }) if self.reuse != Reuse::Retry && file.exists() => {
                 return Err(finished(file, failed, self.reuse, self.sandbox));
             }
             _ => return Ok(Replace::Nothing),
@@ -226,11 +204,10 @@ impl PreparedLedger {
                     partial.display()
                 )
             }
-            OutputState::Changed => format!("`{shown}` has changed since the {run} run left it"),
             OutputState::OfOtherInput => {
                 format!("`{shown}` was written by a run with another input")
             }
-            OutputState::Foreign => format!("`{shown}` is not from the {run} run"),
+            OutputState::Changed => format!("`{shown}` is not as the {run} run left it"),
         };
         Err(Error::usage(why).hint(
             "move it away, or replace it with `--overwrite`: what is paid for is not paid for again",
@@ -251,7 +228,7 @@ impl PreparedLedger {
 
     /// What may be replaced of one of several outputs that has not got its name yet.
     pub(super) fn replaceable_partials(&self) -> Replace {
-        if self.facts.previous_run == PreviousRun::Stopped {
+        if self.facts.run.previous == Some(RunEnd::Stopped) {
             Replace::Partial
         } else {
             Replace::Nothing
@@ -369,6 +346,9 @@ impl RunLedger {
             Some(CancelReason::Ledger) if is_temporary => disk_space::in_temporary(error),
             Some(CancelReason::MaxCalls | CancelReason::MaxCost) if is_temporary => error
                 .hint("another run needs a higher limit and starts over, as there is no ledger"),
+            // No run is remembered of rows to a stream.
+            Some(CancelReason::MaxCalls | CancelReason::MaxCost) if self.lock.is_none() => error
+                .hint("to standard output each start writes all rows and has the whole budget: the same command makes calls only for rows that are not paid for"),
             _ => disk_space::at_the_end(error),
         }
     }
@@ -383,61 +363,41 @@ impl RunLedger {
         }
     }
 
-    /// Has everything in the ledger be durable, after its writer has gone.
-    pub(super) fn settle(self, stats: &Stats) -> LedgerEnd {
-        let Self { ledger, lock } = self;
-        let patience = if stats.terminated {
-            LAST_COMMIT
-        } else {
-            CLOSING
+    /// Has everything in the ledger be durable, after its writer has gone; what is left of it.
+    pub(super) fn settle(&self, stats: &Stats) -> LedgerLeft {
+        let Some(ledger) = &self.ledger else {
+            return LedgerLeft::Nothing;
         };
-        let left = match &ledger {
+        ledger.settle(patience(stats));
+        let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
+        match ledger.path() {
             None => LedgerLeft::Nothing,
-            Some(ledger) => {
-                ledger.settle(patience);
-                let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
-                match ledger.path() {
-                    None => LedgerLeft::Nothing,
-                    Some(_) if ledger.is_gone() => LedgerLeft::Gone,
-                    Some(path) => LedgerLeft::Kept(KeptLedger {
-                        path: path.to_owned(),
-                        damaged,
-                    }),
-                }
-            }
-        };
-        LedgerEnd {
-            left,
-            last_act: LastAct {
-                ledger,
-                patience,
-                _lock: lock,
-            },
+            Some(_) if ledger.is_gone() => LedgerLeft::Gone,
+            Some(path) => LedgerLeft::Kept(KeptLedger {
+                path: path.to_owned(),
+                damaged,
+            }),
+        }
+    }
+
+    /// Makes the run finished, once all its files are written: the last act. The same command continues a run that is killed
+    /// before, and makes no call for a row that has its verdict.
+    pub(super) fn finish(self, stats: &Stats) {
+        let Self {
+            ledger,
+            lock: _lock,
+        } = self;
+        if let Some(ledger) = ledger {
+            ledger.finish(patience(stats));
         }
     }
 }
 
-/// A ledger in which everything is durable, but for how the run has ended.
-pub(super) struct LedgerEnd {
-    /// What is left of it.
-    pub(super) left: LedgerLeft,
-    pub(super) last_act: LastAct,
-}
-
-/// What makes a run finished, once all its files are written. The same command continues a run that is killed before, and
-/// makes no call for a row that has its verdict.
-pub(super) struct LastAct {
-    ledger: Option<RunningLedger>,
-    patience: Duration,
-    /// Released last.
-    _lock: Option<OutputLock>,
-}
-
-impl LastAct {
-    /// Ends the run in its ledger.
-    pub(super) fn finish(self) {
-        if let Some(ledger) = self.ledger {
-            ledger.finish(self.patience);
-        }
+/// How long closing the ledger may take.
+const fn patience(stats: &Stats) -> Duration {
+    if stats.terminated {
+        LAST_COMMIT
+    } else {
+        CLOSING
     }
 }

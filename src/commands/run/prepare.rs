@@ -23,7 +23,7 @@ use crate::output::Document;
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
 use crate::sandbox::Sandbox;
-use crate::service::{Client, Endpoint};
+use crate::service::{Client, Endpoint, Service as _};
 use crate::telemetry::pace::Limit;
 use crate::verdict::DecisionPolicy;
 
@@ -104,11 +104,11 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     files.make_directory()?;
     let input = files.identifying_input();
     let places = (input.as_deref(), files.identifying_file());
-    let calls = CallShape::of(
-        &service.client,
-        fit.concurrency,
-        config.pace.patience.outage,
-    );
+    let calls = CallShape {
+        in_flight: fit.concurrency,
+        longest: service.client.longest_call(),
+        outage: config.pace.patience.outage,
+    };
     let mut ledger = ledger.open(account, places, &config.captured, calls, &wait)?;
     let ReadyFiles {
         files,

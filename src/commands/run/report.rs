@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 
 use super::super::files::SummaryFile;
 use super::drive::DrivenRun;
-use super::ledger::LedgerEnd;
 use super::left_files::LeftFiles;
 use super::page::CountedReport;
 use super::prepare::Context;
@@ -40,10 +39,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let stats = events.with_stats(Clone::clone);
     let left = LeftFiles::new(files, &stats);
     let error = { left.error }.map(|error| ledger.explain(error, &stats));
-    let LedgerEnd {
-        left: ledger_left,
-        last_act,
-    } = ledger.settle(&stats);
+    let ledger_left = ledger.settle(&stats);
     let output = still_there(left.output);
     let summary = RunSummary {
         identity: &identity,
@@ -72,7 +68,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     say_last(error.as_ref(), left.warnings.into_iter());
     let exit = watch.accepted.exit(&stats);
     end_for_machines(metrics, log, exit, &stats, events.elapsed());
-    last_act.finish();
+    ledger.finish(&stats);
     signals.run_is_over();
     exit
 }

@@ -11,10 +11,11 @@ use super::super::open_input::{InputFacts, OpenInput};
 use super::bodies::bodies;
 use super::file::{OpenFile, real_path};
 use super::input_check::InputCheck;
-use super::ledger::{PreparedLedger, WrittenPlace};
+use super::ledger::PreparedLedger;
 use super::output_files::{OutputFiles, OutputPlace};
 use super::parts::{CheckedParts, PartsPlace, PlannedParts};
 use super::run_wide_files::RunWideFiles;
+use crate::base::directory::directory_of;
 use crate::base::error::Result;
 use crate::config::{FilesConfig, InputLimits, LedgerConfig, WatchConfig};
 use crate::input::ReaderSettings;
@@ -103,14 +104,16 @@ impl FilesPlace {
         })
     }
 
-    /// Where the run writes.
-    pub(super) fn written(&self) -> WrittenPlace<'_> {
+    /// The folder that the run writes to, and its file or directory; `None` is a stream.
+    pub(super) fn written(&self) -> (&Path, Option<&Path>) {
         match self {
             Self::One(_, output) => match &output.target {
-                Some(target) if !target.is_special() => WrittenPlace::File(target.path()),
-                _ => WrittenPlace::Stream,
+                Some(target) if !target.is_special() => {
+                    (directory_of(target.path()), Some(target.path()))
+                }
+                _ => (Path::new("."), None),
             },
-            Self::Parts(parts) => WrittenPlace::Directory(parts.directory()),
+            Self::Parts(parts) => (parts.directory(), Some(parts.directory())),
         }
     }
 

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::harness::*;
-use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, RequestHasher, Reuse, ServerWait};
+use crate::ledger::{
+    LedgerAccount, LedgerLocation, LedgerSettings, OpenLedger, RequestHasher, Reuse, ServerWait,
+};
 use crate::service::read_kept;
 
 /// Where a ledger is that several runs share.
@@ -27,8 +29,10 @@ impl Shared {
             reuse: Reuse::All,
             output: None,
             input: None,
-            endpoint: "https://scripted.test".to_owned(),
-            service_id: "test".to_owned(),
+            account: Some(LedgerAccount {
+                endpoint: "https://scripted.test".to_owned(),
+                service_id: "test".to_owned(),
+            }),
             read: Arc::new(|body| read_kept(body, &[])),
             in_flight: 1.try_into().unwrap(),
             longest_call: Scripted::LONGEST_CALL,

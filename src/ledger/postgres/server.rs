@@ -4,14 +4,14 @@
 
 use std::error::Error as _;
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use postgres::error::SqlState;
-use postgres::{Client, Row};
+use postgres::{Client, SimpleQueryMessage};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
@@ -20,13 +20,9 @@ use tokio::time::Instant;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::base::error::{Error, Result, printable, shown, system_words};
+use crate::ledger::database::{Damaged, Database, TableRow};
 use crate::ledger::server_url::{CONNECT_TIMEOUT, Certificates, ServerUrl};
 use crate::ledger::settings::ServerWait;
-
-/// The server's clock, in milliseconds since 1970. Not that of the transaction's start, which may have waited for the lock.
-pub(super) const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-/// A random number that names a start of a run.
-pub(super) const RANDOM: &str = "(random() * 9000000000000000)::bigint";
 
 /// Starts a transaction that writes, alone. What is acknowledged is durable, whatever the server's default is: also claims, as
 /// those who have them outlive the server. A program that is suspended within it holds the others up for this long.
@@ -50,11 +46,6 @@ pub(super) enum ServerFault {
 }
 
 impl ServerFault {
-    /// What is stored cannot come from this program.
-    pub(super) fn damaged() -> Self {
-        Self::Refused("its tables are damaged".to_owned())
-    }
-
     /// What failed, in words.
     pub(super) fn words(&self) -> &str {
         match self {
@@ -78,6 +69,12 @@ impl ServerFault {
                 "check the user, its rights, and its password in `PGPASSWORD` or in `~/.pgpass`, which only you may read",
             ),
         }
+    }
+}
+
+impl From<Damaged> for ServerFault {
+    fn from(_: Damaged) -> Self {
+        Self::Refused("its tables are damaged".to_owned())
     }
 }
 
@@ -134,9 +131,9 @@ impl Server {
         Ok(Self {
             url: url.clone(),
             wait,
-            tls: MakeRustlsConnect::new(tls(&url.certificates)?),
+            tls: tls(&url.certificates)?,
             client: None,
-            setup: "SET statement_timeout = '30s'",
+            setup: "SET standard_conforming_strings = on; SET statement_timeout = '30s'",
         })
     }
 
@@ -146,7 +143,7 @@ impl Server {
     /// As [`Self::for_run`].
     pub(super) fn for_command(url: &ServerUrl) -> Result<Self> {
         let server = Self::for_run(url, ServerWait::default())?;
-        let setup = "SET statement_timeout = 0";
+        let setup = "SET standard_conforming_strings = on; SET statement_timeout = 0";
         Ok(Self { setup, ..server })
     }
 
@@ -175,24 +172,9 @@ impl Server {
         }
     }
 
-    /// What a query returns, row by row.
-    pub(super) fn read<T>(
-        &mut self,
-        query: &str,
-        of_row: impl Fn(&Row) -> Result<T, ServerFault>,
-    ) -> Result<Vec<T>, ServerFault> {
-        self.run(|client| {
-            client
-                .query_typed(query, &[])?
-                .iter()
-                .map(&of_row)
-                .collect()
-        })
-    }
-
     /// Runs statements and does something in one transaction, while no other one writes. It may have been committed although the
     /// connection broke, and then is repeated.
-    pub(super) fn write<T>(
+    pub(super) fn transaction<T>(
         &mut self,
         statements: &str,
         mut work: impl FnMut(&mut Client) -> Result<T, ServerFault>,
@@ -259,70 +241,80 @@ fn rest(time: Duration) {
     thread::sleep(time.mul_f64(f64::from(fastrand::u8(128..=255)) / 256.0));
 }
 
-/// A hash, or another thing of 32 bytes.
-pub(super) fn hash(row: &Row, column: usize) -> Result<[u8; 32], ServerFault> {
-    let bytes: &[u8] = row.try_get(column)?;
-    bytes.try_into().map_err(|_| ServerFault::damaged())
+impl Database for Server {
+    type Fault = ServerFault;
+    const NOW: &'static str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    const RANDOM: &'static str = "(random() * 9000000000000000)::bigint";
+
+    fn read(&mut self, queries: &str) -> Result<Vec<TableRow>, ServerFault> {
+        self.run(|client| rows(client, queries))
+    }
+
+    fn write(&mut self, statements: &str) -> Result<Vec<TableRow>, ServerFault> {
+        self.transaction("", |client| rows(client, statements))
+    }
 }
 
-/// A hash as SQL.
-pub(super) fn hex(hash: &[u8; 32]) -> String {
-    format!(
-        "decode('{}', 'hex')",
-        blake3::Hash::from_bytes(*hash).to_hex()
-    )
-}
-
-/// Something that may be missing, as SQL.
-pub(super) fn or_null<T: ToString>(value: Option<T>) -> String {
-    value.map_or_else(|| "NULL".to_owned(), |value| value.to_string())
-}
-
-/// A count, which databases store with a sign.
-pub(super) fn count(row: &Row, column: usize) -> Result<u64, ServerFault> {
-    Ok(row.try_get::<_, i64>(column)?.cast_unsigned())
+/// What statements return, one after the other.
+pub(super) fn rows(client: &mut Client, statements: &str) -> Result<Vec<TableRow>, ServerFault> {
+    let row = |message| match message {
+        SimpleQueryMessage::Row(row) => {
+            let cell = |column| row.get(column).map(str::to_owned);
+            Some(TableRow((0..row.len()).map(cell).collect()))
+        }
+        _ => None,
+    };
+    let messages = client.simple_query(statements)?;
+    Ok(messages.into_iter().filter_map(row).collect())
 }
 
 /// How connections are encrypted.
-fn tls(certificates: &Certificates) -> Result<ClientConfig> {
-    let cannot = || Error::usage("cannot set up TLS for the ledger's server");
+fn tls(certificates: &Certificates) -> Result<MakeRustlsConnect> {
+    let cannot = |error: rustls::Error| {
+        Error::usage("cannot set up TLS for the ledger's server").because(error)
+    };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match certificates {
-        Certificates::Unchecked => Arc::new(AnyCertificate(Arc::clone(&provider))),
+        Certificates::Unchecked => {
+            let algorithms = provider.signature_verification_algorithms;
+            Arc::new(AnyServer(algorithms.supported_schemes()))
+        }
         Certificates::Trusted(file) => {
-            let roots = file
-                .iter()
-                .flat_map(CertificateDer::pem_file_iter)
-                .flatten();
-            let roots = roots.collect::<Result<Vec<_>, _>>();
-            let roots = roots.map_err(|error| cannot().because(error))?;
-            if let Some(file) = file.as_deref().filter(|_| roots.is_empty()) {
-                let words = format!("`{}` cannot be read or has no PEM certificate", shown(file));
-                return Err(cannot().detail(words));
-            }
+            let roots = file.as_deref().map(authorities).transpose()?;
+            let roots = roots.unwrap_or_default();
             let verifier = Verifier::new_with_extra_roots(roots, Arc::clone(&provider));
-            Arc::new(verifier.map_err(|error| cannot().because(error))?)
+            Arc::new(verifier.map_err(cannot)?)
         }
     };
     let builder = ClientConfig::builder_with_provider(provider);
-    let builder = builder.with_safe_default_protocol_versions();
-    let mut config = {
-        builder
-            .map_err(|error| cannot().because(error))?
-            .dangerous()
-    }
-    .with_custom_certificate_verifier(verifier)
-    .with_no_client_auth();
+    let builder = builder
+        .with_safe_default_protocol_versions()
+        .map_err(cannot)?;
+    let mut config = { builder.dangerous() }
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
     // As the server asks for where a connection starts with TLS.
     config.alpn_protocols = vec![b"postgresql".to_vec()];
-    Ok(config)
+    Ok(MakeRustlsConnect::new(config))
 }
 
-/// Accepts the certificate of any server that has its key, as `sslmode=prefer` says.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+/// The certificates in a PEM file.
+fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let roots: Result<Vec<_>, _> = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+    let roots = roots.unwrap_or_default();
+    if roots.is_empty() {
+        let file = shown(file);
+        let words = format!("`{file}` cannot be read or has no PEM certificate");
+        return Err(Error::usage(words));
+    }
+    Ok(roots)
+}
 
-impl ServerCertVerifier for AnyCertificate {
+/// Accepts any server, as `sslmode=prefer` says: whoever stands between could have made a certificate of its own.
+#[derive(Debug)]
+struct AnyServer(Vec<SignatureScheme>);
+
+impl ServerCertVerifier for AnyServer {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -336,25 +328,23 @@ impl ServerCertVerifier for AnyCertificate {
 
     fn verify_tls12_signature(
         &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
+        Ok(HandshakeSignatureValid::assertion())
     }
 
     fn verify_tls13_signature(
         &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
+        Ok(HandshakeSignatureValid::assertion())
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.0.clone()
     }
 }

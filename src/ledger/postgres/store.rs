@@ -1,9 +1,8 @@
 //! A ledger on a server as a run writes it, and look-ups in it.
 
 use std::collections::HashMap;
-use std::fs::Metadata;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,21 +10,21 @@ use postgres::types::Type;
 use postgres::{Client, Row};
 use tokio::time::Instant;
 
-use super::server::{NOW, RANDOM, Server, ServerFault, count, hash, hex, or_null};
+use super::server::{Server, ServerFault};
 use crate::base::elapsed;
 use crate::base::error::{Error, Result};
-use crate::ledger::clock::{self, millis};
+use crate::ledger::clock;
+use crate::ledger::database::Database as _;
 use crate::ledger::index::OwnAnswers;
-use crate::ledger::key::{PathHash, RequestKey, random_nonces, random_secret};
+use crate::ledger::key::{RequestKey, random_nonces};
 use crate::ledger::known_limit::{KnownLimit, LimitRecorder};
 use crate::ledger::outcome::{LookupResult, Outcome, Scope, Stored};
-use crate::ledger::outputs::{self, FileStamp, LeftFile, OutputState};
-use crate::ledger::run::RunPlan;
+use crate::ledger::outputs::{self, OutputState};
+use crate::ledger::run::{ABANDONED, Leased, RunPlan};
 use crate::ledger::settings::ServerWait;
 use crate::ledger::store::{
     ClaimResult, LeaseRenewal, Lookup, OutputRecorder, RunEnd, Store, Work, answered_in,
 };
-use crate::telemetry::pace::{FoundLimit, Limit};
 
 /// How long a server is waited for when all answers are durable.
 const LAST_WAIT: Duration = Duration::from_secs(5);
@@ -36,14 +35,9 @@ pub(super) struct PostgresStore {
     /// How the server is waited for, once the run has started.
     pub(super) wait: ServerWait,
     pub(super) secret: [u8; 32],
-    /// A hash of where the run's files are.
-    pub(super) place: PathHash,
     pub(super) view: ServerView,
     pub(super) plan: RunPlan,
     pub(super) account: i64,
-    pub(super) in_flight: usize,
-    /// How long a lease lasts, in milliseconds.
-    pub(super) lease: i64,
     /// Who claims, once the run has started: the run, and a random number of this start.
     pub(super) us: (i64, i64),
     /// By how much the server's clock is ahead of this machine's, in milliseconds.
@@ -62,14 +56,16 @@ impl PostgresStore {
     fn write_group(
         &mut self,
         work: Work<'_>,
-        limit: Option<KnownLimit>,
+        limit: &str,
     ) -> Result<Vec<ClaimResult>, ServerFault> {
-        let ((run, start), account, lease) = (self.us, self.account, self.lease);
-        let earliest = self.plan.not_before.max(self.plan.failures_from);
+        let ((run, start), account) = (self.us, self.account);
         let mut records = (Vec::new(), Vec::new(), Vec::new());
         let nonces = random_nonces(work.records.len()).ok_or_else(no_random_numbers)?;
         for (record, nonce) in work.records.iter().zip(nonces) {
-            let at = record.at.saturating_add(self.ahead).max(earliest);
+            let at = record
+                .at
+                .saturating_add(self.ahead)
+                .max(self.plan.earliest());
             let sealed = record
                 .outcome
                 .seal(&record.key, nonce, at)
@@ -78,35 +74,28 @@ impl PostgresStore {
             records.1.push(at);
             records.2.push(sealed);
         }
-        let released = work.releases.iter().map(|key| key.fingerprint);
-        let ended: Vec<_> = { records.0.iter().copied().chain(released) }
-            .map(|fingerprint| fingerprint.to_string())
-            .collect();
-        let abandoned: Vec<_> = { work.abandoned.iter() }
-            .map(|key| key.fingerprint.to_string())
-            .collect();
+        let text = |key: &RequestKey| key.fingerprint.to_string();
+        let ended = { work.records.iter().map(|record| &record.key) }.chain(work.releases);
+        let ended: Vec<_> = ended.map(text).collect();
+        let abandoned: Vec<_> = work.abandoned.iter().map(text).collect();
         let statements = format!(
             "DELETE FROM claims WHERE fp = ANY('{{{}}}') AND run = {run} AND start = {start};
-            UPDATE claims SET start = -1 WHERE fp = ANY('{{{}}}') AND run = {run} AND start = {start};
+            UPDATE claims SET start = {ABANDONED} WHERE fp = ANY('{{{}}}') AND run = {run} AND start = {start};
             UPDATE accounts SET answers = answers + {new} WHERE id = {account} AND {new} > 0;
-            UPDATE runs SET calls = {calls}, until = {NOW} + {lease}
-            WHERE id = {run} AND start = {start} AND until >= {NOW}; {}",
+            UPDATE runs SET {progress} WHERE id = {run} AND start = {start}; {limit}",
             ended.join(","),
             abandoned.join(","),
-            limit
-                .map(|limit| set_limit(account, limit))
-                .unwrap_or_default(),
             new = { work.records.iter() }
                 .filter(|record| matches!(record.outcome, Outcome::Answer(_)))
                 .count(),
-            calls = self.plan.calls_before.saturating_add(work.calls),
+            progress = self.plan.progress::<Server>(work.calls),
         );
         let append = format!(
             "INSERT INTO answers (fp, account, at, sealed) SELECT fp, {account}, at, sealed
             FROM unnest($1, $2, $3) AS new (fp, at, sealed) RETURNING seq"
         );
         let (view, us) = (&self.view, self.us);
-        let (places, results) = self.server.write(&statements, |client| {
+        let (places, results) = self.server.transaction(&statements, |client| {
             let values = [
                 (&records.0 as _, Type::INT8_ARRAY),
                 (&records.1 as _, Type::INT8_ARRAY),
@@ -127,20 +116,14 @@ impl PostgresStore {
         Ok(results)
     }
 
-    /// Runs a statement that returns the run, its start, and the server's time, if the run is ours; and another one before it.
-    fn set_lease(&mut self, before: &str, statement: &str) -> Result<bool, ServerFault> {
-        let lease = self.server.write(before, |client| {
-            let Some(row) = client.query_typed_opt(statement, &[])? else {
-                return Ok(None);
-            };
-            Ok(Some(((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?)))
-        })?;
+    /// Remembers a lease; whether there is one.
+    fn set_lease(&mut self, lease: Option<Leased>) -> bool {
         let is_ours = lease.is_some();
-        if let Some((us, now)) = lease {
+        if let Some(Leased { us, now }) = lease {
             self.us = us;
-            self.ahead = i64::saturating_sub(now, clock::now());
+            self.ahead = now.saturating_sub(clock::now());
         }
-        Ok(is_ours)
+        is_ours
     }
 }
 
@@ -156,56 +139,25 @@ impl Store for PostgresStore {
     }
 
     fn output_state(&mut self, file: &Path, input: Option<&Path>) -> Result<OutputState> {
-        let state = outputs::state(&self.secret, file, input, |path| {
-            let path = hex(&path);
-            let query = format!("SELECT input, size, modified FROM outputs WHERE path = {path}");
-            self.server.read(&query, |row| {
-                let (size, modified) = (row.try_get(1)?, row.try_get(2)?);
-                Ok((FileStamp { size, modified }, hash(row, 0)?))
-            })
-        });
-        state.map_err(|fault| fault.error("read", &self.server.url))
+        outputs::state(&mut self.server, &self.secret, file, input)
+            .map_err(|fault| fault.error("read", &self.server.url))
     }
 
     fn output_recorder(&self) -> OutputRecorder {
         let (url, wait, secret) = (self.server.url.clone(), self.wait.clone(), self.secret);
         Arc::new(move |files, input| {
-            let statements = record_outputs(&secret, files, input);
-            let recorded = Server::for_run(&url, wait.clone())?.write(&statements, |_| Ok(()));
-            recorded.map_err(|fault| fault.error("write", &url))
+            let statements = outputs::record(&secret, files, input);
+            let recorded = Server::for_run(&url, wait.clone())?.write(&statements);
+            recorded
+                .map(drop)
+                .map_err(|fault| fault.error("write", &url))
         })
     }
 
     fn start(&mut self) -> Result<()> {
-        let plan = &self.plan;
-        let name = hex(&plan.name.unwrap_or_else(random_secret));
-        let place = hex(&self.place);
-        let is_free = format!("(runs.place = {place} OR runs.until < {NOW})");
-        // What earlier starts had claimed is in the plan's count of lost calls, and nobody's now.
-        let release = format!(
-            "DELETE FROM claims WHERE run = (SELECT id FROM runs WHERE name = {name} AND {is_free})"
-        );
-        let record = format!(
-            "INSERT INTO runs (name, input, reuse, not_before, failures_from, started, calls, in_flight, start, until, place)
-            VALUES ({name}, {}, '{}', {}, {}, {}, {}, {}, {RANDOM}, {NOW} + {}, {place})
-            ON CONFLICT (name) DO UPDATE SET input = excluded.input, reuse = excluded.reuse,
-                not_before = excluded.not_before, failures_from = excluded.failures_from,
-                started = excluded.started, failed = NULL, calls = excluded.calls,
-                in_flight = excluded.in_flight, start = excluded.start, until = excluded.until,
-                place = excluded.place
-            WHERE {is_free}
-            RETURNING id, start, {NOW}",
-            or_null(plan.input.as_ref().map(hex)),
-            plan.reuse,
-            plan.not_before,
-            plan.failures_from,
-            plan.started,
-            plan.calls_before,
-            self.in_flight,
-            self.lease,
-        );
-        let is_ours = self.set_lease(&release, &record);
-        if !is_ours.map_err(|fault| fault.error("write", &self.server.url))? {
+        let lease = { self.plan.start(&mut self.server) }
+            .map_err(|fault| fault.error("write", &self.server.url))?;
+        if !self.set_lease(lease) {
             return Err(on_another_host());
         }
         self.server.wait = self.wait.clone();
@@ -214,8 +166,8 @@ impl Store for PostgresStore {
 
     fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
         let (started, limits) = (Instant::now(), self.limits);
-        let limit = self.limits.take(false);
-        self.write_group(work, limit).map_err(|fault| {
+        let limit = self.limits.statement(self.account, false);
+        self.write_group(work, &limit).map_err(|fault| {
             self.limits = limits;
             failed(&fault, started, work.records.len())
         })
@@ -223,17 +175,9 @@ impl Store for PostgresStore {
 
     fn renew(&mut self, calls: u64) -> io::Result<LeaseRenewal> {
         let (started, us) = (Instant::now(), self.us);
-        let renew = format!(
-            "UPDATE runs SET start = CASE WHEN start = {} AND until >= {NOW} THEN start ELSE {RANDOM} END,
-            calls = greatest(calls, {}), until = {NOW} + {} WHERE id = {} AND place = {} RETURNING id, start, {NOW}",
-            us.1,
-            self.plan.calls_before.saturating_add(calls),
-            self.lease,
-            us.0,
-            hex(&self.place)
-        );
-        let is_ours = self.set_lease("", &renew);
-        if !is_ours.map_err(|fault| failed(&fault, started, 0))? {
+        let lease = { self.plan.renew(&mut self.server, us, calls) }
+            .map_err(|fault| failed(&fault, started, 0))?;
+        if !self.set_lease(lease) {
             let words =
                 "the run was removed from it, or another host has started a run to the same path";
             return Err(io::Error::other(words));
@@ -255,33 +199,15 @@ impl Store for PostgresStore {
 
     fn leave(&mut self, calls: u64) {
         self.server.wait.longest = LAST_WAIT.min(self.server.wait.longest);
-        let (run, start) = self.us;
-        let limit = self.limits.take(true);
-        let statements = format!(
-            "DELETE FROM claims WHERE run = {run} AND start = {start};
-            UPDATE runs SET calls = {}, until = {NOW} - 1 WHERE id = {run} AND start = {start}; {}",
-            self.plan.calls_before.saturating_add(calls),
-            limit
-                .map(|limit| set_limit(self.account, limit))
-                .unwrap_or_default(),
-        );
+        let limit = self.limits.statement(self.account, true);
         // If this fails, others find out that the run is gone, and the next start counts calls that have ended.
-        let _ = self.server.write(&statements, |_| Ok(()));
+        let _ = self
+            .server
+            .write(&(self.plan.leave::<Server>(self.us, calls) + &limit));
     }
 
     fn end(&mut self, end: RunEnd) {
-        let (run, _) = self.us;
-        let statements = match (end, self.plan.name) {
-            // Nobody can continue it.
-            (_, None) => format!("DELETE FROM runs WHERE id = {run}"),
-            (RunEnd::Stopped, Some(_)) => return,
-            (RunEnd::Finished { failed }, Some(_)) => format!(
-                "DELETE FROM claims WHERE run = {run}; UPDATE runs SET failed = {failed} WHERE id = {run}"
-            ),
-        };
-        // If this fails, the next run to the same output takes itself for this one and continues it. That is not worth failing
-        // for when every row is written.
-        let _ = self.server.write(&statements, |_| Ok(()));
+        self.plan.end(&mut self.server, self.us.0, end);
     }
 }
 
@@ -322,8 +248,9 @@ fn claim(
         ON CONFLICT (fp) DO UPDATE SET run = excluded.run, start = excluded.start,
             taken_over = held.run <> excluded.run OR held.start = excluded.start AND held.taken_over
         WHERE (held.run, held.start) = (excluded.run, excluded.start) OR NOT EXISTS (
-            SELECT FROM runs WHERE id = held.run AND runs.start = held.start AND until >= {NOW})
-        RETURNING fp, taken_over"
+            SELECT FROM runs WHERE id = held.run AND runs.start = held.start AND until >= {now})
+        RETURNING fp, taken_over",
+        now = Server::NOW
     );
     let known = find(client, view, keys)?;
     let unknown: Vec<_> = { keys.iter().zip(&known) }
@@ -382,61 +309,4 @@ impl Lookup for PostgresLookup {
         { self.server.run(|client| find(client, &self.view, keys)) }
             .map_err(|fault| fault.error("read", &self.server.url))
     }
-}
-
-/// The statements that record how the run over this input leaves files. Of earlier records, the state that each file is in now
-/// stays.
-fn record_outputs(
-    secret: &[u8; 32],
-    files: &[(PathBuf, Metadata)],
-    input: Option<&Path>,
-) -> String {
-    let input = hex(&outputs::hash(secret, input));
-    let statements = |LeftFile { path, stamp, now }: LeftFile| {
-        let path = hex(&path);
-        format!(
-            "DELETE FROM outputs WHERE path = {path} AND (size, modified) <> ({}, {});
-            INSERT INTO outputs VALUES ({path}, {}, {}, {input}) ON CONFLICT DO NOTHING;",
-            now.size, now.modified, stamp.size, stamp.modified
-        )
-    };
-    { outputs::left_files(secret, files).into_iter() }
-        .map(statements)
-        .collect()
-}
-
-/// The statements that store a limit, or that there is none.
-fn set_limit(account: i64, KnownLimit { limit, found }: KnownLimit) -> String {
-    let remove = format!("DELETE FROM limits WHERE account = {account}");
-    if limit == Limit::NONE {
-        return remove;
-    }
-    let value = |found: Option<FoundLimit>| or_null(found.map(|found| found.value));
-    let times = |found: Option<FoundLimit>| or_null(found.map(|found| found.times));
-    format!(
-        "{remove}; INSERT INTO limits VALUES ({account}, {}, {}, {}, {}, {})",
-        value(limit.rate),
-        times(limit.rate),
-        value(limit.in_flight),
-        times(limit.in_flight),
-        millis(found)
-    )
-}
-
-/// The limit of each account that has one, however old.
-pub(super) fn limits(server: &mut Server) -> Result<HashMap<i64, KnownLimit>, ServerFault> {
-    let query = "SELECT account, rate, rate_times, in_flight, in_flight_times, at FROM limits";
-    let found = |row: &Row, value| {
-        let times: Option<i64> = row.try_get(value + 1)?;
-        let times = times.and_then(|times| u32::try_from(times).ok());
-        let found = times.zip(row.try_get(value)?);
-        Ok::<_, ServerFault>(found.map(|(times, value)| FoundLimit { value, times }))
-    };
-    let limits = server.read(query, |row| {
-        let (rate, in_flight) = (found(row, 1)?, found(row, 3)?);
-        let limit = Limit { rate, in_flight };
-        let found = clock::time(count(row, 5)?.cast_signed());
-        Ok((row.try_get(0)?, KnownLimit { limit, found }))
-    });
-    Ok(limits?.into_iter().collect())
 }

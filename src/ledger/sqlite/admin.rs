@@ -3,40 +3,34 @@
 //! Answers are removed while no run uses the ledger. What is removed is overwritten, and the file is rewritten. This file must not
 //! know what is in a request, nor how anything is shown.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rusqlite::{Connection, params};
 
 use super::claims::any_alive;
 use super::connect::{self, Mode, writing};
 use super::errors::{self, is_busy};
-use super::limits;
-use super::schema::{self, Meta, VERSION};
+use super::schema::{self, Meta};
 use crate::base::error::{Error, Result};
-use crate::ledger::clock::{self, millis, time};
-use crate::ledger::contents::{AGES, AccountStats, LedgerStats};
+use crate::ledger::account::{COUNT_AGAIN, LedgerStats, prune_others};
+use crate::ledger::clock::{self, millis};
 use crate::ledger::file;
-use crate::ledger::key::{RequestHasher, RequestKey};
+use crate::ledger::key::RequestKey;
 use crate::ledger::lock::ledger_in_use;
 use crate::ledger::store::LedgerAdmin;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// The real path of an existing ledger.
 fn existing(path: &Path) -> Result<PathBuf> {
-    let real = file::check(path)?;
-    if schema::check_head(&real, path)? {
-        return Ok(real);
+    if matches!(path.try_exists(), Ok(false)) {
+        let shown = path.display();
+        return Err(Error::usage(format!("there is no ledger `{shown}`")));
     }
-    if real.exists() {
+    let real = file::check(path)?;
+    if !schema::check_head(&real, path)? {
         return Err(errors::foreign(path));
     }
-    let missing = Error::usage(format!("there is no ledger `{}`", path.display()));
-    Err(missing.hint(
-        "name it: a run has it in the folder of its output, with `--sandbox` as `rescore-sandbox.ledger`",
-    ))
+    Ok(real)
 }
 
 /// Reads what is in a ledger, while runs may be using it.
@@ -46,44 +40,13 @@ fn existing(path: &Path) -> Result<PathBuf> {
 pub(in crate::ledger) fn stats(path: &Path) -> Result<LedgerStats> {
     let real = existing(path)?;
     connect::open(Some(&real), Mode::Inspect)
-        .and_then(|connection| read(&connection, &real))
+        .and_then(|mut connection| read(&mut connection, &real))
         .map_err(|error| errors::cannot_open(path, &error))
 }
 
-fn read(connection: &Connection, path: &Path) -> rusqlite::Result<LedgerStats> {
-    // One state of it from here on, whatever is written meanwhile.
-    let connection = connection.unchecked_transaction()?;
-    let meta = Meta::read(&connection)?;
-    let limits = limits::all(&connection)?;
-    let now = SystemTime::now();
-    let [day, week, month] = AGES.map(|days| millis(now.checked_sub(DAY * days).unwrap_or(now)));
-    let count = |row: &rusqlite::Row<'_>, at| row.get::<_, i64>(at).map(i64::cast_unsigned);
-    let accounts = connection
-        .prepare(
-            "SELECT accounts.id, address, count(seq), min(at), max(at),
-                count(iif(at >= ?1, 1, NULL)), count(iif(at >= ?2, 1, NULL)), count(iif(at >= ?3, 1, NULL))
-             FROM accounts LEFT JOIN answers ON account = accounts.id
-             GROUP BY accounts.id ORDER BY address, accounts.id",
-        )?
-        .query_map([day, week, month], |row| {
-            let id: i64 = row.get(0)?;
-            let span: (Option<i64>, Option<i64>) = (row.get(3)?, row.get(4)?);
-            Ok(AccountStats {
-                address: row.get(1)?,
-                answers: count(row, 2)?,
-                span: span.0.zip(span.1).map(|(first, last)| (time(first), time(last))),
-                younger: [count(row, 5)?, count(row, 6)?, count(row, 7)?],
-                limit: limits.iter().find(|(account, _)| *account == id).map(|(_, limit)| *limit),
-            })
-        })?
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(LedgerStats {
-        bytes: file::bytes(path),
-        version: VERSION,
-        created: time(meta.created),
-        answers: accounts.iter().map(|account| account.answers).sum(),
-        accounts,
-    })
+fn read(connection: &mut Connection, path: &Path) -> rusqlite::Result<LedgerStats> {
+    let created = Meta::read(connection)?.created;
+    LedgerStats::read(connection, file::bytes(path), created)
 }
 
 /// A ledger that answers are removed from. Nobody else uses it meanwhile.
@@ -124,10 +87,9 @@ impl SqliteAdmin {
             let removed = remove(&transaction)?;
             transaction.execute_batch(
                 "DELETE FROM idx;
-                 INSERT INTO idx SELECT fp, seq FROM answers ORDER BY fp, seq;
-                 UPDATE accounts SET answers =
-                     min(answers, (SELECT count(*) FROM answers WHERE account = accounts.id));",
+                 INSERT INTO idx SELECT fp, seq FROM answers ORDER BY fp, seq;",
             )?;
+            transaction.execute_batch(COUNT_AGAIN)?;
             let last = schema::last(&transaction)?;
             let update =
                 "UPDATE meta SET merged_up_to = ?1, replaced_up_to = min(replaced_up_to, ?1)";
@@ -142,60 +104,29 @@ impl SqliteAdmin {
 }
 
 impl LedgerAdmin for SqliteAdmin {
-    fn bytes(&mut self) -> Result<u64> {
-        Ok(file::bytes(&self.path))
-    }
-
-    fn answers(&mut self) -> Result<u64> {
-        let count = "SELECT count(*) FROM answers";
-        {
-            self.connection
-                .query_row(count, [], |row| row.get::<_, i64>(0))
-        }
-        .map(i64::cast_unsigned)
-        .map_err(|error| errors::cannot_use(&self.path, "read", &error))
+    fn stats(&mut self) -> Result<LedgerStats> {
+        read(&mut self.connection, &self.path)
+            .map_err(|error| errors::cannot_use(&self.path, "read", &error))
     }
 
     fn prune(&mut self, before: SystemTime) -> Result<u64> {
         let before = millis(before);
         self.remove(|connection| {
-            connection.execute("DELETE FROM runs WHERE started < ?", [before])?;
-            connection.execute("DELETE FROM limits WHERE at < ?", [before])?;
+            connection.execute_batch(&prune_others(before))?;
             connection.execute("DELETE FROM answers WHERE at < ?", [before])
         })
     }
 
-    fn hashers(&mut self) -> Result<Vec<RequestHasher>> {
-        let read = || {
-            self.connection
-                .prepare("SELECT hash FROM accounts")?
-                .query_map([], |row| Ok(RequestHasher::of_account(row.get(0)?)))?
-                .collect::<rusqlite::Result<_>>()
-        };
-        read().map_err(|error| errors::cannot_use(&self.path, "read", &error))
-    }
-
     fn forget(&mut self, keys: &[RequestKey]) -> Result<u64> {
-        let fingerprints: HashSet<_> = keys.iter().map(|key| key.fingerprint).collect();
         self.remove(|connection| {
             // The index does not have all, and a whole file of users is forgotten in one pass.
-            let mut places = Vec::new();
-            let mut all = connection.prepare("SELECT fp, seq FROM answers")?;
-            let mut rows = all.query([])?;
-            while let Some(row) = rows.next()? {
-                if fingerprints.contains(&row.get::<_, i64>(0)?) {
-                    places.push(row.get::<_, i64>(1)?);
-                }
+            connection.execute_batch("CREATE TEMP TABLE forgotten (fp INTEGER PRIMARY KEY)")?;
+            let mut add = connection.prepare("INSERT OR IGNORE INTO forgotten VALUES (?)")?;
+            for key in keys {
+                add.execute([key.fingerprint])?;
             }
-            let mut delete = connection.prepare("DELETE FROM answers WHERE seq = ?")?;
-            for place in &places {
-                delete.execute([place])?;
-            }
-            let mut end_claim = connection.prepare("DELETE FROM claims WHERE fp = ?")?;
-            for fingerprint in &fingerprints {
-                end_claim.execute([fingerprint])?;
-            }
-            Ok(places.len())
+            connection.execute("DELETE FROM claims WHERE fp IN forgotten", [])?;
+            connection.execute("DELETE FROM answers WHERE fp IN forgotten", [])
         })
     }
 

@@ -6,6 +6,7 @@
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::ledger::key::RequestKey;
+use crate::ledger::run::ABANDONED;
 use crate::ledger::store::ClaimResult;
 
 /// The start of a run that claims.
@@ -76,12 +77,7 @@ pub(super) fn abandon(
 ) -> rusqlite::Result<()> {
     connection
         .prepare_cached("UPDATE claims SET start = ? WHERE fp = ? AND run = ? AND start = ?")?
-        .execute(params![
-            us.start.wrapping_add(1),
-            key.fingerprint,
-            us.run,
-            us.start
-        ])
+        .execute(params![ABANDONED, key.fingerprint, us.run, us.start])
         .map(drop)
 }
 

@@ -4,11 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::fallible_iterator::FallibleIterator as _;
+use rusqlite::types::ValueRef;
+use rusqlite::{Batch, Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::time::Instant;
 
-use super::errors::is_busy;
+use super::errors::{damaged, is_busy};
 use super::schema;
+use crate::ledger::database::{Damaged, Database, TableRow};
 use crate::ledger::file;
 
 /// How long a run waits for a database that another program has locked. The longest hold is a group of answers.
@@ -120,4 +123,47 @@ fn pause() {
 /// writes.
 pub(super) fn writing(connection: &Connection) -> rusqlite::Result<Transaction<'_>> {
     Transaction::new_unchecked(connection, TransactionBehavior::Immediate)
+}
+
+impl Database for Connection {
+    type Fault = rusqlite::Error;
+    const NOW: &'static str = "cast(unixepoch('subsec') * 1000 AS INTEGER)";
+    const RANDOM: &'static str = "random()";
+
+    fn read(&mut self, queries: &str) -> rusqlite::Result<Vec<TableRow>> {
+        rows(self, queries)
+    }
+
+    fn write(&mut self, statements: &str) -> rusqlite::Result<Vec<TableRow>> {
+        let transaction = writing(self)?;
+        let rows = rows(&transaction, statements)?;
+        transaction.commit()?;
+        Ok(rows)
+    }
+}
+
+impl From<Damaged> for rusqlite::Error {
+    fn from(_: Damaged) -> Self {
+        damaged()
+    }
+}
+
+/// What statements return, one after the other.
+pub(super) fn rows(connection: &Connection, statements: &str) -> rusqlite::Result<Vec<TableRow>> {
+    let (mut all, mut batch) = (Vec::new(), Batch::new(connection, statements));
+    while let Some(mut statement) = batch.next()? {
+        let columns = statement.column_count();
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let cell = |column| match row.get_ref(column)? {
+                ValueRef::Null => Ok(None),
+                ValueRef::Integer(number) => Ok(Some(number.to_string())),
+                text => Ok(Some(text.as_str()?.to_owned())),
+            };
+            all.push(TableRow(
+                (0..columns).map(cell).collect::<rusqlite::Result<_>>()?,
+            ));
+        }
+    }
+    Ok(all)
 }

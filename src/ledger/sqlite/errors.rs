@@ -8,7 +8,6 @@ use rusqlite::ErrorCode;
 use crate::base::error::Error;
 use crate::base::own_file;
 use crate::base::rlimit::max_file_size;
-use crate::ledger::file::ELSEWHERE;
 
 /// What to do with a damaged ledger. A run's own can also be replaced by starting over, where nothing was sent yet.
 const DAMAGED: &str = "move it and the files whose names start with its name elsewhere; answers in it are paid for again";
@@ -58,34 +57,30 @@ pub(crate) fn damaged() -> rusqlite::Error {
 /// A failure in the operating system's words, and so that a full disk or a damaged file is recognised as one.
 pub(crate) fn as_io_error(error: &rusqlite::Error) -> io::Error {
     use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE};
-    let code = error.sqlite_error().map(|error| error.extended_code);
+    let extended = error.sqlite_error().map_or(0, |error| error.extended_code);
     let grows = [
         SQLITE_IOERR_SHMSIZE,
         SQLITE_IOERR_TRUNCATE,
         SQLITE_IOERR_WRITE,
     ];
-    match error.sqlite_error_code() {
+    let (kind, words) = match (error.sqlite_error_code(), extended) {
         // SQLite does not distinguish it from a failing disk, which is far less likely.
-        _ if code.is_some_and(|code| grows.contains(&code)) && max_file_size().is_some() => {
-            io::Error::new(io::ErrorKind::FileTooLarge, "file too large")
+        _ if grows.contains(&extended) && max_file_size().is_some() => {
+            (io::ErrorKind::FileTooLarge, "file too large")
         }
         // The log's index grows without a write of ours, and only a full disk keeps it from growing.
-        _ if code == Some(SQLITE_IOERR_SHMSIZE) => {
-            io::Error::new(io::ErrorKind::StorageFull, "no space left on device")
+        (Some(ErrorCode::DiskFull), _) | (_, SQLITE_IOERR_SHMSIZE) => {
+            (io::ErrorKind::StorageFull, "no space left on device")
         }
-        Some(ErrorCode::DiskFull) => {
-            io::Error::new(io::ErrorKind::StorageFull, "no space left on device")
+        (Some(ErrorCode::SystemIoFailure), _) => (io::ErrorKind::Other, "the disk failed"),
+        (Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied), _) => {
+            (io::ErrorKind::PermissionDenied, "permission denied")
         }
-        Some(ErrorCode::SystemIoFailure) => io::Error::other("the disk failed"),
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            io::Error::new(io::ErrorKind::PermissionDenied, "permission denied")
-        }
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            io::Error::new(io::ErrorKind::ResourceBusy, "another program is using it")
-        }
-        _ if is_damage(error) => io::Error::new(io::ErrorKind::InvalidData, "the file is damaged"),
-        _ => io::Error::other(error.to_string()),
-    }
+        _ if is_busy(error) => (io::ErrorKind::ResourceBusy, "another program is using it"),
+        _ if is_damage(error) => (io::ErrorKind::InvalidData, "the file is damaged"),
+        _ => return io::Error::other(error.to_string()),
+    };
+    io::Error::new(kind, words)
 }
 
 /// The error for a ledger that cannot be opened, without its cause. SQLite makes files beside it also to read it.
@@ -94,8 +89,7 @@ pub(crate) fn unreadable(path: &Path) -> Error {
     match own_file::not_writable(path).filter(|_| path.exists()) {
         Some(why) => cannot
             .detail(why)
-            .detail("a ledger needs files beside it, also to be read")
-            .hint(ELSEWHERE),
+            .detail("a ledger needs files beside it, also to be read"),
         None => cannot,
     }
 }
@@ -112,27 +106,16 @@ pub(crate) fn no_space(path: &Path, cause: io::Error) -> Error {
 /// settings: exit code 3. Another program that is using it will end: exit code 75.
 pub(crate) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     let cause = as_io_error(error);
-    if matches!(
-        cause.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge
-    ) {
-        return no_space(path, cause);
-    }
-    let hint = match error.sqlite_error_code() {
-        _ if is_damage(error) => DAMAGED,
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "run the same command again when the other program is done"
+    let cannot = match cause.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge => return no_space(path, cause),
+        io::ErrorKind::InvalidData => unreadable(path).hint(DAMAGED),
+        io::ErrorKind::ResourceBusy => {
+            Error::busy(format!("cannot open the ledger `{}`", path.display()))
+                .hint("run the same command again when the other program is done")
         }
-        _ => {
-            "choose another place with `--ledger FILE`, or run without a ledger with `--no-ledger`"
-        }
+        _ => unreadable(path),
     };
-    let cannot = if is_busy(error) {
-        Error::busy(format!("cannot open the ledger `{}`", path.display()))
-    } else {
-        unreadable(path)
-    };
-    cannot.because(cause).about(path).hint(hint)
+    cannot.because(cause).about(path)
 }
 
 /// The error for a ledger that was open and fails now. Running the same command again does not repair a damaged one.
@@ -160,7 +143,7 @@ pub(crate) fn cannot_keep(path: &Path, cause: &io::Error) -> Error {
 /// The error for a file that is not a ledger.
 pub(crate) fn foreign(path: &Path) -> Error {
     Error::usage(format!("`{}` is not a rescore ledger", path.display()))
-        .hint(format!("this one is left as it is; {ELSEWHERE}"))
+        .detail("it is left as it is")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::schema::Meta;
 use crate::ledger::index::Index;
@@ -60,19 +60,12 @@ pub(super) struct Finder {
 /// Answers that were read behind a hit, by fingerprint: the latest and those before them.
 #[derive(Default)]
 struct AnswersAhead {
-    latest: HashMap<i64, SealedAnswer>,
-    earlier: HashMap<i64, SealedAnswer>,
+    latest: HashMap<i64, Stored>,
+    earlier: HashMap<i64, Stored>,
     /// The last one that was read.
     end: i64,
     /// Where an answer was found last.
     last: i64,
-}
-
-#[derive(Clone)]
-struct SealedAnswer {
-    seq: i64,
-    at: i64,
-    sealed: Vec<u8>,
 }
 
 impl Finder {
@@ -122,25 +115,17 @@ impl Finder {
             latest, earlier, ..
         } = &self.ahead;
         let fingerprint = &key.fingerprint;
-        let SealedAnswer { seq, at, sealed } = latest
-            .get(fingerprint)
-            .or_else(|| earlier.get(fingerprint))?;
-        let (seq, at) = (*seq, *at);
+        let stored = { latest.get(fingerprint) }.or_else(|| earlier.get(fingerprint))?;
         let (is_replaced, is_own) = {
             let index = self.index.lock();
-            (seq <= index.replaced(), index.is_own(seq))
+            (stored.seq <= index.replaced(), index.is_own(stored.seq))
         };
         // Whether a run's own answer has replaced one is in the index.
-        let replaces = self.scope.not_before != i64::MIN && at >= self.scope.started;
+        let replaces = self.scope.not_before != i64::MIN && stored.at >= self.scope.started;
         if is_replaced || replaces {
             return None;
         }
-        let stored = Stored {
-            seq,
-            at,
-            sealed: sealed.clone(),
-        };
-        let mut only = Some((stored, answered_in(is_own)));
+        let mut only = Some((stored.clone(), answered_in(is_own)));
         let judged = self.scope.judge(key, || Ok::<_, ()>(only.take())).ok()?;
         // There may be an answer before a failure.
         matches!(judged.known, Some(KnownOutcome::Answer(_))).then_some(judged)
@@ -158,24 +143,14 @@ impl Finder {
         };
         if has_table {
             let mut find = connection.prepare_cached("SELECT seq FROM idx WHERE fp = ?")?;
-            collect(&mut find, fingerprint, &mut places)?;
+            for place in find.query_map([fingerprint], |row| row.get(0))? {
+                places.push(place?);
+            }
         }
         places.sort_unstable_by(|one, other| other.cmp(one));
         places.dedup();
         Ok(places)
     }
-}
-
-fn collect(
-    find: &mut CachedStatement<'_>,
-    fingerprint: i64,
-    places: &mut Vec<i64>,
-) -> rusqlite::Result<()> {
-    let mut rows = find.query([fingerprint])?;
-    while let Some(row) = rows.next()? {
-        places.push(row.get(0)?);
-    }
-    Ok(())
 }
 
 fn stored(row: &Row<'_>) -> rusqlite::Result<(i64, Stored)> {
@@ -204,10 +179,9 @@ impl AnswersAhead {
         )?;
         let mut rows = read.query(params![from, AHEAD])?;
         while let Some(row) = rows.next()? {
-            let (fingerprint, Stored { seq, at, sealed }) = stored(row)?;
-            self.latest
-                .insert(fingerprint, SealedAnswer { seq, at, sealed });
-            self.end = seq;
+            let (fingerprint, stored) = stored(row)?;
+            self.end = stored.seq;
+            self.latest.insert(fingerprint, stored);
         }
         Ok(())
     }

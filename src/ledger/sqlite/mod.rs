@@ -7,7 +7,6 @@ pub(super) mod errors;
 mod find;
 mod limits;
 mod open;
-mod outputs;
 mod runs;
 mod schema;
 mod store;

@@ -7,13 +7,12 @@ use std::path::Path;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::errors::{self, damaged};
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::sqlite_file::MAGIC;
 use crate::ledger::clock;
+use crate::ledger::database::{self, VERSION, of_another_version};
 use crate::ledger::key::random_secret;
 
-/// The schema's version. A ledger of another version is refused and never guessed at.
-pub(super) const VERSION: i32 = 3;
 /// The number in the file's head that marks it as a ledger: "rscl".
 const APPLICATION_ID: i32 = 0x7273_636c;
 /// Those of ledgers before version 3: "rsco" and "rscs".
@@ -32,14 +31,6 @@ const SCHEMA: &str = "
         -- No answer behind this one has been replaced by a later one.
         replaced_up_to INTEGER NOT NULL
     ) STRICT;
-    CREATE TABLE accounts (
-        id INTEGER PRIMARY KEY,
-        -- A keyed hash of the address and the service ID.
-        hash BLOB NOT NULL UNIQUE,
-        address TEXT NOT NULL,
-        -- How many answers there are that brought a verdict; after some were removed, so many at most.
-        answers INTEGER NOT NULL
-    ) STRICT;
     -- Appended, and never changed.
     CREATE TABLE answers (
         seq INTEGER PRIMARY KEY,
@@ -49,39 +40,14 @@ const SCHEMA: &str = "
         sealed BLOB NOT NULL
     ) STRICT;
     CREATE TABLE idx (fp INTEGER, seq INTEGER, PRIMARY KEY (fp, seq)) WITHOUT ROWID, STRICT;
-    CREATE TABLE runs (
-        id INTEGER PRIMARY KEY,
-        -- A hash of the output's path; random for rows to a stream.
-        name BLOB NOT NULL UNIQUE,
-        -- A hash of the input's path.
-        input BLOB,
-        -- Which answers it uses: the option, and from when on.
-        reuse TEXT NOT NULL,
-        not_before INTEGER NOT NULL,
-        failures_from INTEGER NOT NULL,
-        started INTEGER NOT NULL,
-        -- The rows without a verdict, once it has ended.
-        failed INTEGER,
-        -- Calls of all starts.
-        calls INTEGER NOT NULL,
-        in_flight INTEGER NOT NULL,
-        -- A random number of its latest start, and until when its claims are its own.
-        start INTEGER NOT NULL,
-        until INTEGER NOT NULL
-    ) STRICT;
     -- Requests that a start of a run calls for.
     CREATE TABLE claims (fp INTEGER PRIMARY KEY, run INTEGER NOT NULL, start INTEGER NOT NULL) STRICT;
-    CREATE TABLE limits (
-        account INTEGER PRIMARY KEY,
-        rate REAL, rate_times INTEGER, in_flight REAL, in_flight_times INTEGER,
-        at INTEGER NOT NULL
-    ) STRICT;
-    -- How runs have left their files.
-    CREATE TABLE outputs (
-        path BLOB, size INTEGER, modified INTEGER, input BLOB,
-        PRIMARY KEY (path, size, modified, input)
-    ) WITHOUT ROWID, STRICT;
 ";
+
+/// The statements that make all tables.
+fn all_tables() -> String {
+    database::tables("INTEGER PRIMARY KEY", "INTEGER", "STRICT") + SCHEMA
+}
 
 /// Makes the tables in an empty file.
 pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
@@ -94,7 +60,7 @@ pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
     }
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Exclusive)?;
     if is_empty()? {
-        transaction.execute_batch(SCHEMA)?;
+        transaction.execute_batch(&all_tables())?;
         let secret = with_check(&random_secret());
         let meta = params![secret, clock::now()];
         transaction.execute("INSERT INTO meta VALUES (?, ?, 0, 0)", meta)?;
@@ -142,13 +108,6 @@ impl Meta {
     }
 }
 
-/// The last answer.
-pub(super) fn last(connection: &Connection) -> rusqlite::Result<i64> {
-    connection
-        .prepare_cached("SELECT coalesce(max(seq), 0) FROM answers")?
-        .query_row([], |row| row.get(0))
-}
-
 /// Refuses a file that is not a ledger of this version, without changing it; whether there is a ledger. `shown` is its path as the
 /// user gave it. To be called before the first connection: it opens and closes the file, which on some systems would end SQLite's
 /// locks.
@@ -184,11 +143,8 @@ pub(super) fn check_head(path: &Path, shown: &Path) -> Result<bool> {
         (Some(id), Some(version))
             if is_database && (id == APPLICATION_ID || EARLIER_IDS.contains(&id)) =>
         {
-            let error = Error::usage(format!(
-                "`{}` is a ledger of version {version}, and this program knows version {VERSION}",
-                shown.display()
-            ));
-            Err(error.hint("move it away, or name another file with `--ledger`"))
+            Err(of_another_version(shown.display(), version)
+                .detail("once it is moved away, a run makes a new one"))
         }
         _ => Err(errors::foreign(shown)),
     }
@@ -203,7 +159,7 @@ fn is_blank(path: &Path) -> bool {
 /// Checks that the tables are there, and all pages of a file that is not large.
 pub(super) fn check_soundness(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
     let expected = Connection::open_in_memory()?;
-    expected.execute_batch(SCHEMA)?;
+    expected.execute_batch(&all_tables())?;
     let meta = Meta::read(connection);
     if tables(connection)? != tables(&expected)? || meta?.merged > last(connection)? {
         return Err(damaged());
@@ -215,6 +171,13 @@ pub(super) fn check_soundness(connection: &Connection, path: &Path) -> rusqlite:
         return Ok(());
     }
     check_pages(connection)
+}
+
+/// The last answer.
+pub(super) fn last(connection: &Connection) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT coalesce(max(seq), 0) FROM answers")?
+        .query_row([], |row| row.get(0))
 }
 
 /// Checks all pages.

@@ -1,7 +1,6 @@
 //! A ledger in a file as a run writes it.
 
 use std::io;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,19 +9,19 @@ use rusqlite::{Connection, params};
 use super::claims::{self, Claimant};
 use super::connect::{self, Mode, writing};
 use super::errors;
-use super::find::{Finder, SharedIndex};
-use super::schema::Meta;
-use super::{limits, outputs, runs};
+use super::find::Finder;
+use super::{limits, runs};
 use crate::base::error::{Error, Result};
 use crate::base::file_id::FileId;
 use crate::ledger::clock;
+use crate::ledger::database::Database as _;
 use crate::ledger::index::Slice;
 use crate::ledger::key::{RequestKey, random_nonces};
 use crate::ledger::known_limit::{KnownLimit, LimitRecorder};
 use crate::ledger::lease::LeaseTerms;
-use crate::ledger::outcome::{LookupResult, Outcome, Scope};
-use crate::ledger::outputs::OutputState;
-use crate::ledger::run::RunPlan;
+use crate::ledger::outcome::{LookupResult, Outcome};
+use crate::ledger::outputs::{self, OutputState};
+use crate::ledger::run::{Leased, RunPlan};
 use crate::ledger::space_reserve::SpaceReserve;
 use crate::ledger::store::{
     ClaimResult, LeaseRenewal, Lookup, OutputRecorder, Record, RunEnd, Store, Work,
@@ -34,66 +33,29 @@ pub(super) struct SqliteStore {
     /// `None` for one that is gone with the run.
     pub(super) path: Option<PathBuf>,
     /// As the user gave it.
-    shown: PathBuf,
-    file_id: Option<FileId>,
-    finder: Finder,
-    plan: RunPlan,
-    account: i64,
-    in_flight: NonZeroUsize,
-    lease: LeaseTerms,
+    pub(super) shown: PathBuf,
+    pub(super) file_id: Option<FileId>,
+    pub(super) finder: Finder,
+    pub(super) secret: [u8; 32],
+    pub(super) plan: RunPlan,
+    pub(super) account: i64,
+    pub(super) lease: LeaseTerms,
     /// Who claims, once the run has started.
-    us: Claimant,
-    limits: LimitRecorder,
-    is_synced: bool,
-    space: Space,
+    pub(super) us: Claimant,
+    pub(super) limits: LimitRecorder,
+    pub(super) is_synced: bool,
+    pub(super) space: Space,
 }
 
 /// What is known of the space on the disk.
-enum Space {
+pub(super) enum Space {
     /// None was lacking yet, and this is kept.
     Kept(Option<SpaceReserve>),
     /// The disk was full, and what was kept is in use: for answers to calls that are out, and for no others.
     InUse,
 }
 
-/// What a store is opened with, besides its connection.
-pub(super) struct StoreParts {
-    pub(super) path: Option<PathBuf>,
-    pub(super) index: SharedIndex,
-    pub(super) scope: Scope,
-    pub(super) plan: RunPlan,
-    pub(super) account: i64,
-    pub(super) in_flight: NonZeroUsize,
-    pub(super) lease: LeaseTerms,
-}
-
 impl SqliteStore {
-    /// The store over this connection, with space for the answers to calls in flight.
-    ///
-    /// # Errors
-    /// Exit code 3: the disk is full.
-    pub(super) fn new(connection: Connection, parts: StoreParts, shown: &Path) -> Result<Self> {
-        let path = parts.path;
-        let keep = |path: &PathBuf| {
-            SpaceReserve::beside(path, parts.in_flight).map_err(|e| errors::no_space(shown, e))
-        };
-        Ok(Self {
-            space: Space::Kept(path.as_ref().map(keep).transpose()?.flatten()),
-            connection,
-            file_id: path.as_deref().and_then(FileId::at),
-            path,
-            shown: shown.to_owned(),
-            finder: Finder::new(parts.index, parts.scope),
-            plan: parts.plan,
-            account: parts.account,
-            in_flight: parts.in_flight,
-            lease: parts.lease,
-            us: Claimant { run: 0, start: 0 },
-            limits: LimitRecorder::default(),
-            is_synced: true,
-        })
-    }
-
     fn write_group(&mut self, work: Work<'_>) -> rusqlite::Result<Vec<ClaimResult>> {
         // Claims need no sync: they are worth nothing after a power cut.
         self.set_synced(!work.records.is_empty())?;
@@ -155,45 +117,31 @@ impl SqliteStore {
 
     fn renew_lease(&mut self, calls: u64) -> rusqlite::Result<LeaseRenewal> {
         self.set_synced(false)?;
-        let transaction = writing(&self.connection)?;
-        let now = clock::now();
-        let until = self.lease.until(now);
-        let calls = self.plan.calls_before.saturating_add(calls);
-        let renewal = if runs::renew(&transaction, self.us, calls, (now, until))? {
-            LeaseRenewal::Kept
+        let before = self.us;
+        let us = (before.run, before.start);
+        let renewed = self.plan.renew(&mut self.connection, us, calls)?;
+        self.set_lease(renewed)?;
+        if self.us == before {
+            Ok(LeaseRenewal::Kept)
         } else {
-            self.us = runs::restart(&transaction, self.us.run, until)?;
-            LeaseRenewal::NewWorker
-        };
-        transaction.commit()?;
-        Ok(renewal)
+            Ok(LeaseRenewal::NewWorker)
+        }
+    }
+
+    /// Remembers the lease, which nobody can have removed meanwhile.
+    fn set_lease(&mut self, lease: Option<Leased>) -> rusqlite::Result<()> {
+        let (run, start) = lease.ok_or_else(errors::damaged)?.us;
+        self.us = Claimant { run, start };
+        Ok(())
     }
 
     fn end_claims(&mut self, calls: u64) -> rusqlite::Result<()> {
         self.set_synced(true)?;
+        let Claimant { run, start } = self.us;
         let transaction = writing(&self.connection)?;
         claims::end_all(&transaction, self.us)?;
-        let now = clock::now();
-        let calls = self.plan.calls_before.saturating_add(calls);
-        runs::renew(
-            &transaction,
-            self.us,
-            calls,
-            (i64::MIN, now.saturating_sub(1)),
-        )?;
+        transaction.execute_batch(&self.plan.leave::<Connection>((run, start), calls))?;
         limits::record(&transaction, self.account, &mut self.limits, true)?;
-        transaction.commit()
-    }
-
-    fn end_run(&mut self, end: RunEnd) -> rusqlite::Result<()> {
-        let transaction = writing(&self.connection)?;
-        match (end, self.plan.name) {
-            (_, None) => runs::forget(&transaction, self.us.run)?,
-            (RunEnd::Finished { failed }, Some(_)) => {
-                runs::finish(&transaction, self.us.run, failed)?;
-            }
-            (RunEnd::Stopped, Some(_)) => {}
-        }
         transaction.commit()
     }
 
@@ -215,10 +163,6 @@ impl SqliteStore {
         reserve.release();
         self.space = Space::InUse;
         true
-    }
-
-    fn cannot(&self, doing: &str, error: &rusqlite::Error) -> Error {
-        errors::cannot_use(&self.shown, doing, error)
     }
 }
 
@@ -307,32 +251,29 @@ impl Store for SqliteStore {
     }
 
     fn output_state(&mut self, file: &Path, input: Option<&Path>) -> Result<OutputState> {
-        let state = Meta::read(&self.connection)
-            .and_then(|meta| outputs::state(&self.connection, &meta.secret, file, input));
-        state.map_err(|error| self.cannot("read", &error))
+        outputs::state(&mut self.connection, &self.secret, file, input)
+            .map_err(|error| errors::cannot_use(&self.shown, "read", &error))
     }
 
     fn output_recorder(&self) -> OutputRecorder {
-        let (path, shown) = (self.path.clone(), self.shown.clone());
+        let (path, shown, secret) = (self.path.clone(), self.shown.clone(), self.secret);
         Arc::new(move |files, input| {
             let Some(path) = &path else {
                 return Ok(());
             };
             connect::open(Some(path), Mode::Run)
-                .and_then(|connection| {
-                    let secret = Meta::read(&connection)?.secret;
-                    outputs::record(&connection, &secret, files, input)
+                .and_then(|mut connection| {
+                    connection.write(&outputs::record(&secret, files, input))
                 })
+                .map(drop)
                 .map_err(|error| errors::cannot_use(&shown, "write", &error))
         })
     }
 
     fn start(&mut self) -> Result<()> {
-        let until = self.lease.until(clock::now());
-        let in_flight = self.in_flight.get() as u64;
-        self.us = runs::start(&self.connection, &self.plan, in_flight, until)
-            .map_err(|error| self.cannot("write", &error))?;
-        Ok(())
+        let started = self.plan.start(&mut self.connection);
+        { started.and_then(|lease| self.set_lease(lease)) }
+            .map_err(|error| errors::cannot_use(&self.shown, "write", &error))
     }
 
     fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
@@ -381,17 +322,15 @@ impl Store for SqliteStore {
     }
 
     fn end(&mut self, end: RunEnd) {
-        // If this fails, the next run to the same output takes itself for this one and continues it. That is not worth failing
-        // for when every row is written.
-        let _ = self.end_run(end);
+        self.plan.end(&mut self.connection, self.us.run, end);
     }
 }
 
 /// A second connection, which only reads.
-struct SqliteLookup {
-    connection: Connection,
-    shown: PathBuf,
-    finder: Finder,
+pub(super) struct SqliteLookup {
+    pub(super) connection: Connection,
+    pub(super) shown: PathBuf,
+    pub(super) finder: Finder,
 }
 
 impl SqliteLookup {
@@ -412,20 +351,6 @@ impl Lookup for SqliteLookup {
         self.find_all(keys)
             .map_err(|error| errors::cannot_use(&self.shown, "read", &error))
     }
-}
-
-/// Over an existing ledger, without a run: nothing is changed.
-pub(super) fn inspecting(
-    connection: Connection,
-    shown: &Path,
-    scope: Scope,
-) -> rusqlite::Result<Box<dyn Lookup>> {
-    let index = SharedIndex::read(&connection)?;
-    Ok(Box::new(SqliteLookup {
-        connection,
-        shown: shown.to_owned(),
-        finder: Finder::new(index, scope),
-    }))
 }
 
 /// Look-ups where nothing is known from before.

@@ -150,7 +150,7 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
                 model.starts[run] += 1;
                 // They are counted now, and nobody's.
                 model.claims.retain(|_, (holder, _)| *holder != run);
-                prop_assert_eq!(runs[run].facts.lost_calls, left.min(16) as u64);
+                prop_assert_eq!(runs[run].facts.run.lost_calls, left.min(16) as u64);
             }
         }
     }
@@ -212,7 +212,7 @@ fn check_many_answers(path: &Path) {
     };
     drop(fresh(ANSWERS / 2));
     let run = fresh(ANSWERS);
-    assert!(run.facts.continues);
+    assert!(run.facts.run.continues);
     let found = run.look_up(&all);
     for (request, found) in all.iter().zip(&found) {
         let old = found.old.as_ref().and_then(|old| old.digits().parse().ok());
@@ -277,12 +277,20 @@ fn a_renewal_stores_the_calls_and_what_a_kill_may_have_cost_counts_once() {
     for place in places() {
         let start = || Run::start(&place.path, "a.csv", Reuse::All).unwrap();
         let mut killed = start();
-        killed.claim(&[1, 2]);
+        killed.claim(&[1, 2, 3]);
+        // A call that had no answer is among those that are stored, and may have been billed.
+        let abandoned = [killed.key(3)];
+        let work = Work {
+            abandoned: &abandoned,
+            calls: 4,
+            ..Work::default()
+        };
+        killed.store.write(work).unwrap();
         assert_eq!(killed.store.renew(5).unwrap(), LeaseRenewal::Kept);
-        for lost in [2, 0, 0] {
+        for lost in [3, 0, 0] {
             let next = start();
-            assert_eq!(next.facts.calls_before, 5 + 2);
-            assert_eq!(next.facts.lost_calls, lost);
+            assert_eq!(next.facts.run.calls_before, 5 + 2);
+            assert_eq!(next.facts.run.lost_calls, lost);
         }
     }
 }

@@ -6,11 +6,10 @@ pub(super) use std::time::Duration;
 
 pub(super) use bytes::Bytes;
 
-pub(super) use crate::ledger::facts::LedgerFacts;
-pub(super) use crate::ledger::facts::OpenedStore;
 pub(super) use crate::ledger::key::RequestHasher;
+pub(super) use crate::ledger::opening::LedgerFacts;
 pub(super) use crate::ledger::outcome::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
-pub(super) use crate::ledger::settings::{LedgerLocation, LedgerSettings, Reuse};
+pub(super) use crate::ledger::settings::{LedgerAccount, LedgerLocation, LedgerSettings, Reuse};
 pub(super) use crate::ledger::store::{ClaimResult, Record, RunEnd, Store, Work};
 pub(super) use crate::verdict::{Answer, Failure, Reason, Score, TransactionId};
 
@@ -76,8 +75,10 @@ pub(super) fn settings(path: &Path, output: &str, reuse: Reuse) -> LedgerSetting
         reuse,
         output: Some(path.with_file_name(output)),
         input: None,
-        endpoint: "https://scripted.test".to_owned(),
-        service_id: "test".to_owned(),
+        account: Some(LedgerAccount {
+            endpoint: "https://scripted.test".to_owned(),
+            service_id: "test".to_owned(),
+        }),
         read: read(),
         in_flight: 8.try_into().unwrap(),
         longest_call: Duration::from_secs(30),
@@ -92,12 +93,7 @@ impl Run {
     }
 
     pub(super) fn start_with(settings: &LedgerSettings) -> Result<Self> {
-        let OpenedStore {
-            mut store,
-            hasher,
-            facts,
-            ..
-        } = match &settings.location {
+        let (mut store, opening) = match &settings.location {
             LedgerLocation::Server(url) => postgres::open(settings, url)?,
             LedgerLocation::File(path) => sqlite::open(settings, Some(&file::make(path)?.0))?,
             LedgerLocation::Temporary => sqlite::open(settings, None)?,
@@ -105,8 +101,8 @@ impl Run {
         store.start()?;
         Ok(Self {
             store,
-            hasher,
-            facts,
+            hasher: opening.hasher,
+            facts: opening.facts,
         })
     }
 

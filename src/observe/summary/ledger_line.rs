@@ -30,7 +30,7 @@ pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> Option<S
             // A file that could not be used may be fixed.
             Some(format!(
                 "{}the same command continues from there",
-                once(stats)
+                once(run)
             ))
         }
         _ if failures > 0 => Some(format!(
@@ -48,12 +48,16 @@ pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> Option<S
 }
 
 /// What has to be changed first, as the same rows would stop the run again. What the service failed on does not.
-fn once(stats: &Stats) -> &'static str {
+fn once(run: &RunSummary<'_>) -> &'static str {
+    let stats = run.stats;
+    // To standard output each start has the whole budget.
+    let has_own_budget = run.output.is_none() && !run.output_is_gone;
     let has_invalid = || { stats.newly_failed.keys() }.any(|reason| !reason.is_of_call());
     match stats.cancelled {
         Some(CancelReason::MaxFailures) if has_invalid() => {
             "once rows are fixed or `--max-failures` is raised, "
         }
+        Some(CancelReason::MaxCalls | CancelReason::MaxCost) if has_own_budget => "",
         Some(CancelReason::MaxCalls) => "once `--max-calls` is raised, ",
         Some(CancelReason::MaxCost) => "once `--max-cost` is raised, ",
         Some(CancelReason::MaxInvalid) => "once rows are fixed or `--max-invalid` is raised, ",

@@ -79,7 +79,7 @@ fn what_somebody_changed_since_the_run_left_it_is_not_replaced() {
         place
             .score(&server, "--retry-failed")
             .exits(2)
-            .says(&format!("`{name}` has changed since"))
+            .says(&format!("`{name}` is not as the "))
             .says("--overwrite");
         assert_eq!(place.text(name), fixed);
         assert!(place.read("rescore.ledger") == ledger);
@@ -99,7 +99,7 @@ fn what_the_run_never_wrote_is_not_replaced() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     place.score(&server, "--max-calls 4").exits(5);
     place.write("scored.csv", "precious");
-    let foreign = "`scored.csv` is not from the unfinished run";
+    let foreign = "`scored.csv` is not as the unfinished run left it";
     place.score(&server, "").exits(2).says(foreign);
     assert_eq!(place.text("scored.csv"), "precious");
     place.score(&server, "--overwrite").exits(0);
@@ -109,7 +109,7 @@ fn what_the_run_never_wrote_is_not_replaced() {
     for file in ["--rejects", "--changes"] {
         let done = place.score(&server, [file, "mine.csv", "--retry-failed"]);
         done.exits(2)
-            .says("`mine.csv` is not from the finished run");
+            .says("`mine.csv` is not as the finished run left it");
         assert_eq!(place.text("mine.csv"), "precious");
     }
     assert_eq!(server.calls(), 10);

@@ -1,7 +1,7 @@
 //! A budget is the run's, not the start's: it counts all starts until the run has ended.
 
 use crate::support::process::Place;
-use crate::support::server::{Request, Server, good, status};
+use crate::support::server::{Request, Server, good, silence, status};
 use crate::support::users;
 
 const ROWS: usize = 300;
@@ -57,6 +57,19 @@ fn starts_that_are_killed_spend_no_more_than_the_budget() {
         let least = 90 - 6 * 2 * 2;
         assert!((least..=90).contains(&server.calls()), "{}", server.calls());
     }
+}
+
+#[test]
+fn a_call_without_an_answer_counts_once_although_it_may_have_been_billed() {
+    let place = Place::with("users.csv", users::csv(20));
+    let server = Server::start(|request: &Request| match request.nth {
+        5 => silence().then_close(),
+        _ => good(request),
+    });
+    place.score(&server, "-c 1 --max-calls 5").exits(5);
+    let done = place.score(&server, "-c 1 --max-calls 9");
+    done.exits(5).says("may be billed twice");
+    assert_eq!(server.calls(), 9);
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! Several runs over the same users on one ledger, of which one after the other is killed and started again: what they pay
-//! in all.
+//! Several runs over the same users on one ledger, each with a folder of its own, of which one after the other is killed and
+//! started again: what they pay in all.
 //!
 //! The long ones are run by hand: `cargo test --test it many_kills -- --ignored --nocapture`.
 
+use std::fs;
 use std::thread;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::support::stand_in::StandIn;
 use crate::support::users;
 
 /// What happens to the runs.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) runs: usize,
     pub(crate) users: usize,
@@ -27,19 +28,22 @@ pub(crate) struct Plan {
 const IN_FLIGHT: usize = 8;
 
 impl Plan {
-    /// Has the runs at it until all have ended with every verdict; `ledger` names the ledger in a command. Returns how many
-    /// calls were billed.
-    pub(crate) fn billed(self, place: &Place, ledger: impl Fn(Program) -> Program) -> usize {
-        let csv = users::csv(self.users);
-        place.write("users.csv", &csv);
+    /// Has the runs at it until all have ended with every verdict, and holds the bill to its bounds. `ledger` names the ledger
+    /// in a command.
+    pub(crate) fn pays_once(self, ledger: impl Fn(Program) -> Program) {
+        let place = &Place::with("users.csv", users::csv(self.users));
         let service = StandIn::start(place, ["--latency", self.latency, "--jitter", self.latency]);
-        let start = |run: usize| {
-            let output = format!("{run}.csv");
+        let output_of = |run| format!("{run}/scored.csv");
+        let start = |run| {
+            let output = output_of(run);
             let program = place.rescore("run users.csv --overwrite --service-id test");
             let program = program.args(["--base-url", &service.url(), "-o", &output]);
             let program = program.args(["--rate", "unlimited", "-c", &IN_FLIGHT.to_string()]);
             ledger(program.env("RESCORE_API_KEY", KEY)).start()
         };
+        for run in 0..self.runs {
+            fs::create_dir(place.path(&run.to_string())).unwrap();
+        }
         let mut random = fastrand::Rng::with_seed(19);
         let mut running: Vec<Option<Running>> =
             (0..self.runs).map(|run| Some(start(run))).collect();
@@ -69,7 +73,7 @@ impl Plan {
             "only {kills} kills: more users are needed"
         );
         let outputs: Vec<_> = (0..self.runs)
-            .map(|run| place.text(&format!("{run}.csv")))
+            .map(|run| place.text(&output_of(run)))
             .collect();
         for output in &outputs {
             assert!(*output == outputs[0], "the runs have different verdicts");
@@ -78,26 +82,16 @@ impl Plan {
         }
         let bill = service.bill();
         let billed = usize::try_from(bill["billed"].as_u64().unwrap()).unwrap();
-        println!(
-            "{} runs, {} users, {} kills: {billed} billed, at most {}",
-            self.runs,
-            self.users,
-            self.kills,
-            self.most()
-        );
-        billed
-    }
-
-    /// The most that may be billed: a kill also loses answers that are on their way to the ledger.
-    pub(crate) const fn most(self) -> usize {
-        self.users + self.kills * 2 * IN_FLIGHT
+        // A kill also loses answers that are on their way to the ledger.
+        let most = self.users + self.kills * 2 * IN_FLIGHT;
+        let said = format!("{self:?}: {billed} billed, at most {most}");
+        println!("{said}");
+        assert!((self.users..=most).contains(&billed), "{said}");
     }
 }
 
 fn in_a_file(plan: Plan) {
-    let place = Place::new();
-    let billed = plan.billed(&place, |program| program);
-    assert!((plan.users..=plan.most()).contains(&billed), "{billed}");
+    plan.pays_once(|program| program.args("--ledger rescore.ledger"));
 }
 
 #[test]

@@ -272,12 +272,16 @@ fn a_run_to_standard_output_continues_too() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     let run = || place.run(&server, "users.csv -c 1");
     let done = run().args("--max-calls 12").done();
+    // Each start has the budget for itself.
     done.exits(5).says("answers are kept in rescore.ledger");
+    done.silent_about("all starts").silent_about("is raised");
     let first = done.printed();
     assert_eq!(first, users::scored(&users::csv(12)));
+    run().args("--max-calls 12").done().exits(5);
+    assert_eq!(server.calls(), 24);
     let done = run().done();
     done.exits(0)
-        .says("12 rows already paid for, taken from the ledger");
+        .says("24 rows already paid for, taken from the ledger");
     assert_eq!(done.printed(), users::scored(&csv));
     assert_eq!(server.calls(), 30);
     assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);

@@ -1,4 +1,4 @@
-//! A part of a file first: its output has these rows, and whoever is paid for is not paid for again with the rest.
+//! A part of a file first: its output has these rows, and the whole file then pays only for the other users.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -57,7 +57,7 @@ fn a_part_then_a_larger_one_then_the_whole_file_pays_for_each_user_once() {
     }
     let done = place.score(&server, "");
     done.exits(0)
-        .says("continuing the run")
+        .says("continuing the unfinished run")
         .says("10 rows already paid for");
     assert_eq!(server.calls(), 20);
     assert!(server.requests().iter().all(|request| request.attempt == 1));
@@ -358,7 +358,7 @@ fn the_output_of_a_part_that_was_edited_or_of_another_file_is_not_replaced() {
     place
         .score(&server, "")
         .exits(2)
-        .says("has changed since the unfinished run left it");
+        .says("is not as the unfinished run left it");
     place.score(&server, "--overwrite").exits(0);
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));

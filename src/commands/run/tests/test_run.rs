@@ -20,7 +20,9 @@ use crate::base::error::Exit;
 use crate::engine::Fixture;
 use crate::fields::UserRequest;
 use crate::input::{Compose, Input, Reader, ReaderSettings};
-use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Reuse, ServerWait, StoreFaults};
+use crate::ledger::{
+    LedgerAccount, LedgerLocation, LedgerSettings, OpenLedger, Reuse, ServerWait, StoreFaults,
+};
 use crate::output::{Replace, Sides, Sink, Target, Writer};
 use crate::service::read_kept;
 use crate::service::scripted::{Scripted, ScriptedResult};
@@ -147,8 +149,10 @@ impl TestRun {
             reuse: Reuse::All,
             output: Some(self.output()),
             input: None,
-            endpoint: "https://api.example.com/v1/validate/user".to_owned(),
-            service_id: "test".to_owned(),
+            account: Some(LedgerAccount {
+                endpoint: "https://api.example.com/v1/validate/user".to_owned(),
+                service_id: "test".to_owned(),
+            }),
             read: Arc::new(|body| read_kept(body, &[])),
             in_flight: CONCURRENCY.try_into().unwrap(),
             longest_call: Duration::from_secs(30),
