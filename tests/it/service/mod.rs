@@ -4,6 +4,7 @@ mod addresses;
 mod answers;
 mod connecting;
 mod echoes;
+mod first_tries;
 mod hostile;
 mod http2;
 mod key;
