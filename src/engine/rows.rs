@@ -19,16 +19,6 @@ use crate::row::RowNumber;
 use crate::telemetry::event::{Event, Origin};
 use crate::verdict::Verdict;
 
-/// What the next row needs.
-enum Needs {
-    /// A call.
-    Call,
-    /// Nothing: its verdict is known from here.
-    Nothing(Origin),
-    /// The answer to an equal request that is out.
-    SameAnswer,
-}
-
 /// The rows that are between reading and writing.
 pub(super) struct Rows<'a, S> {
     engine: &'a Engine<S>,
@@ -76,27 +66,22 @@ impl<'a, S> Rows<'a, S> {
     /// # Errors
     /// The run must stop: too many rows have failed, or the ledger cannot be read.
     pub(super) fn admit_without_call(&mut self) -> Result<(), Stop> {
-        while self.window.has_room() {
-            let Some(needs) = self.next_needs() else {
-                return Ok(());
-            };
-            if matches!(needs, Needs::Call) {
-                return Ok(());
-            }
+        while self.window.has_room() && self.next_needs_no_call() {
             let Some(Admitted { number, request }) = self.admit() else {
                 return Ok(());
             };
-            match (needs, request) {
-                (_, Err(failure)) => {
+            match request {
+                Err(failure) => {
                     self.settle(number, Some(Verdict::Failed(failure)), Origin::Called);
                     self.engine.check_failures()?;
                 }
-                (Needs::Nothing(origin), Ok(request)) => {
-                    if let Some(known) = request.found.known {
-                        self.settle_known(number, Vec::new(), (known, origin))?;
+                Ok(Request { found, key, .. }) => match found.known {
+                    Some(known) => {
+                        self.settle_known(number, Vec::new(), (known, found.from.origin()))?;
                     }
-                }
-                (_, Ok(request)) => self.out.entry(request.key).or_default().push(number),
+                    // It waits for the answer to an equal request that is out.
+                    None => self.out.entry(key).or_default().push(number),
+                },
             }
         }
         Ok(())
@@ -127,16 +112,15 @@ impl<'a, S> Rows<'a, S> {
         })
     }
 
-    /// What the next row needs, if there is one.
-    fn next_needs(&mut self) -> Option<Needs> {
-        Some(match self.window.next_request()? {
-            Err(_) => Needs::Nothing(Origin::Called),
-            Ok(request) if request.found.known.is_some() => {
-                Needs::Nothing(request.found.from.origin())
+    /// Whether there is a next row that breaks a rule, whose verdict is known, or whose request is out.
+    fn next_needs_no_call(&mut self) -> bool {
+        match self.window.next_request() {
+            None => false,
+            Some(Err(_)) => true,
+            Some(Ok(request)) => {
+                request.found.known.is_some() || self.out.contains_key(&request.key)
             }
-            Ok(request) if self.out.contains_key(&request.key) => Needs::SameAnswer,
-            Ok(_) => Needs::Call,
-        })
+        }
     }
 
     fn admit(&mut self) -> Option<Admitted> {

@@ -46,16 +46,6 @@ impl NextStep {
     }
 }
 
-/// What follows a failed call.
-enum AfterFailure {
-    /// The row is tried again after this back-off.
-    BackOff(Duration),
-    /// The row has failed.
-    GiveUp,
-    /// The run stops.
-    Stop(Stop),
-}
-
 impl<S: Service> Engine<S> {
     /// Decides what follows a call, and reports it.
     pub(super) fn settle<'a>(
@@ -180,7 +170,10 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// What follows a failed call.
+    /// What follows a failed call: another attempt, or nothing.
+    ///
+    /// # Errors
+    /// The run must stop.
     fn after_failure(
         &self,
         row: RowNumber,
@@ -188,21 +181,19 @@ impl<S: Service> Engine<S> {
         is_probe: bool,
         change: Option<PaceEvent>,
         history: &mut RowHistory,
-    ) -> AfterFailure {
+    ) -> Result<Next, Stop> {
         let attempts = &mut history.attempts;
-        if let Some(PaceEvent::Down { lasted, .. }) = change
-            && let Some(stop) = self.outage_continues(row, lasted, fault, attempts)
-        {
-            return AfterFailure::Stop(stop);
+        if let Some(PaceEvent::Down { lasted, .. }) = change {
+            self.outage_continues(row, lasted, fault, attempts)?;
         }
         // The service is down and the row happened to be its probe: that is not held against the row.
         if is_probe && fault.class != Class::OutcomeUnknown {
             match fault.health {
-                Health::Gone | Health::BusyOrAway => return AfterFailure::BackOff(Duration::ZERO),
+                Health::Gone | Health::BusyOrAway => return Ok(Next::Again(Duration::ZERO)),
                 // It may be the row after all, so a further failure of it shows nothing new.
                 Health::Failed => {
                     attempts.forgive();
-                    return AfterFailure::BackOff(Duration::ZERO);
+                    return Ok(Next::Again(Duration::ZERO));
                 }
                 Health::AtWork | Health::Slow => {}
             }
@@ -216,11 +207,11 @@ impl<S: Service> Engine<S> {
         row: RowNumber,
         fault: &Fault,
         attempts: &mut Attempts,
-    ) -> AfterFailure {
+    ) -> Result<Next, Stop> {
         let give_up = &mut self.seen.borrow_mut().give_up;
         let stop = |trouble, rows| {
             let last = (row, &fault.failure);
-            AfterFailure::Stop(stop::for_trouble(&self.limits.host, trouble, rows, last))
+            Err(stop::for_trouble(&self.limits.host, trouble, rows, last))
         };
         if fault.class == Class::HostNotFound
             && let Reaction::Stop(_) = give_up.react(Trouble::HostNotFound)
@@ -229,12 +220,12 @@ impl<S: Service> Engine<S> {
         }
         // Nothing was ever sent: the service is waited for as one that goes down later, and the row has not been tried.
         if fault.class == Class::NotConnected && !give_up.has_verdicts() {
-            return AfterFailure::BackOff(STARTS_AGAIN);
+            return Ok(Next::Again(STARTS_AGAIN));
         }
         let (failed, trouble) = consequences(fault);
         let fraction = self.gate.fraction();
         if let Some(back_off) = self.limits.retries.next(failed, attempts, fraction) {
-            return AfterFailure::BackOff(back_off);
+            return Ok(Next::Again(back_off));
         }
         let reaction = give_up.react(trouble);
         if give_up.works() {
@@ -245,17 +236,20 @@ impl<S: Service> Engine<S> {
             Reaction::Warn(rows) => self.events.emit(Event::ManyRefused { rows }),
             Reaction::Continue => {}
         }
-        AfterFailure::GiveUp
+        Ok(Next::GiveUp)
     }
 
-    /// A call failed after the service had been taken to be down for `lasted`. Why the run must stop, if it must.
+    /// A call failed after the service had been taken to be down for `lasted`.
+    ///
+    /// # Errors
+    /// The run must stop.
     fn outage_continues(
         &self,
         row: RowNumber,
         lasted: Duration,
         fault: &Fault,
         attempts: &Attempts,
-    ) -> Option<Stop> {
+    ) -> Result<(), Stop> {
         let by = if fault.health != Health::Failed {
             FailedBy::NoRow
         } else if attempts.is_first() {
@@ -268,22 +262,24 @@ impl<S: Service> Engine<S> {
         let patience = self.limits.patience.outage;
         let outage = &mut self.seen.borrow_mut().outage;
         match outage.continues(lasted, patience, by) {
-            OutageVerdict::Wait => None,
-            OutageVerdict::Down => Some(stop::down_for(&self.limits.host, lasted, row, fault)),
+            OutageVerdict::Wait => {}
+            OutageVerdict::Down => {
+                return Err(stop::down_for(&self.limits.host, lasted, row, fault));
+            }
             OutageVerdict::Rows => {
                 if let Some(lasted) = self.gate.dismiss_outage() {
                     self.events.emit(Event::OutageDismissed { lasted });
                 }
-                None
             }
         }
+        Ok(())
     }
 
     /// Reports a failed call and what follows it.
     fn failed(
         &self,
         fault: Fault,
-        after: AfterFailure,
+        after: Result<Next, Stop>,
         call: CallEnd,
         history: &mut RowHistory,
     ) -> NextStep {
@@ -299,23 +295,19 @@ impl<S: Service> Engine<S> {
                 Class::Useless => FailureClass::Useless,
                 Class::RowsFault | Class::Forbidden => FailureClass::RowRefused,
             },
-            next: match &after {
-                AfterFailure::BackOff(back_off) => Next::Again(*back_off),
-                AfterFailure::GiveUp => Next::GiveUp,
-                AfterFailure::Stop(_) => Next::Stop,
-            },
+            next: *after.as_ref().unwrap_or(&Next::Stop),
         });
         match after {
-            AfterFailure::BackOff(back_off) => {
+            Ok(Next::Again(back_off)) => {
                 history.repeats(fault.class);
                 NextStep::BackOff(back_off)
             }
-            AfterFailure::GiveUp => NextStep::Fail(fault, None),
+            Ok(Next::GiveUp | Next::Stop) => NextStep::Fail(fault, None),
             // It is this answer that ends the run: the row has its verdict, and the rejects say why.
-            AfterFailure::Stop(stop) if stop.reason == CancelReason::NoVerdicts => {
+            Err(stop) if stop.reason == CancelReason::NoVerdicts => {
                 NextStep::Fail(fault, Some(stop))
             }
-            AfterFailure::Stop(stop) => NextStep::End(RowOutcome::stopped(call.row, stop)),
+            Err(stop) => NextStep::End(RowOutcome::stopped(call.row, stop)),
         }
     }
 

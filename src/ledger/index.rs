@@ -95,9 +95,14 @@ impl Index {
         }
     }
 
-    /// This process has written the answers at these places.
-    pub(super) fn add_own(&mut self, first: i64, last: i64) {
-        self.own.add(first, last);
+    /// This process has written these answers, one behind the other.
+    pub(super) fn add_own(&mut self, entries: &[Entry]) {
+        if let (Some((_, first)), Some((_, last))) = (entries.first(), entries.last()) {
+            self.own.add(*first, *last);
+        }
+        for entry in entries {
+            self.add(*entry);
+        }
     }
 
     /// Whether this process has written the answer at this place.
@@ -230,7 +235,8 @@ mod tests {
     fn a_process_knows_what_it_has_written_itself() {
         let mut index = Index::new(0, 0);
         for (first, last) in [(1, 3), (4, 4), (9, 12)] {
-            index.add_own(first, last);
+            let entries: Vec<_> = (first..=last).map(|seq| (-seq, seq)).collect();
+            index.add_own(&entries);
         }
         assert_eq!(index.own.0, [(1, 4), (9, 12)]);
         let own: Vec<_> = (0..14).filter(|seq| index.is_own(*seq)).collect();

@@ -62,8 +62,13 @@ impl SqliteStore {
         let transaction = writing(&self.connection)?;
         self.finder.index.catch_up(&self.connection)?;
         let entries = put(&self.connection, self.account, work.records)?;
+        // Nobody waits for an answer that is not kept: with the same group it may be asked for.
+        let is_kept = self.path.is_some();
+        if !is_kept {
+            self.finder.index.lock().add_own(&entries);
+        }
         // Nobody else can claim anything in a database that has no file.
-        let claimant = self.path.is_some().then_some(self.us);
+        let claimant = is_kept.then_some(self.us);
         if let Some(us) = claimant {
             let recorded = work.records.iter().map(|record| &record.key);
             claims::end(&self.connection, us, recorded.chain(work.releases))?;
@@ -95,11 +100,8 @@ impl SqliteStore {
         transaction.commit().inspect_err(|_| self.limits = before)?;
 
         let mut index = self.finder.index.lock();
-        if let (Some(first), Some(last)) = (entries.first(), entries.last()) {
-            index.add_own(first.1, last.1);
-        }
-        for entry in entries {
-            index.add(entry);
+        if is_kept {
+            index.add_own(&entries);
         }
         if let Some(slice) = &slice {
             index.merged_slice(slice);
