@@ -37,16 +37,6 @@ impl VerdictCounts {
         }
     }
 
-    /// What is left after subtracting `part`.
-    #[must_use]
-    pub(crate) fn without(&self, part: &Self) -> Self {
-        let mut left = *self;
-        for (mine, taken) in left.0.iter_mut().zip(part.0) {
-            *mine = mine.saturating_sub(taken);
-        }
-        left
-    }
-
     /// Rows with this decision, or without any.
     #[must_use]
     pub(crate) fn of(&self, decision: Option<Decision>) -> u64 {
@@ -79,9 +69,7 @@ mod tests {
         assert_eq!(counts, VerdictCounts::from([0, 0, 2, 1]));
         assert_eq!((counts.of(Some(Decision::Block)), counts.of(None)), (2, 1));
         assert_eq!(counts.rows(), 3);
-        let part = VerdictCounts::from([0, 0, 1, 0]);
-        assert_eq!(counts.without(&part), VerdictCounts::from([0, 0, 1, 1]));
-        counts.add(&part);
+        counts.add(&VerdictCounts::from([0, 0, 1, 0]));
         assert_eq!(counts.rows(), 4);
     }
 }

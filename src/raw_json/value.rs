@@ -20,7 +20,7 @@ pub struct JsonValue<'a> {
 
 impl<'a> JsonValue<'a> {
     /// A value that was read.
-    pub(super) const fn of(text: &'a str) -> Self {
+    pub(crate) const fn of(text: &'a str) -> Self {
         Self { text, plain: false }
     }
 

@@ -69,9 +69,7 @@ fn pairs(pairing: &PairingCounts) -> Markup {
     } = pairing;
     html! {
         p.note {
-            "Rows are paired by "
-            @if let Some(key) = key { "the column " i { (column(key)) } } @else { "all of their own columns" }
-            ": " (rows(*paired)) " in both files, " (count(*new)) " only in this one, " (count(*gone)) " only in the earlier one."
+            "Rows are paired by the column " i { (column(key)) } ": " (rows(*paired)) " in both files, " (count(*new)) " only in this one, " (count(*gone)) " only in the earlier one."
             @if *ambiguous > 0 {
                 " " (rows(*ambiguous)) " not compared: several rows of the earlier file match, with different verdicts."
             }

@@ -61,7 +61,7 @@ pub(super) fn everything() -> PageContent {
         comparison: Some(Comparison::File {
             name: "last-month.csv".to_owned(),
             pairing: PairingCounts {
-                key: Some("id".to_owned()),
+                key: "id".to_owned(),
                 paired: 666,
                 new: 334,
                 gone: 12,

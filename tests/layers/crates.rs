@@ -33,9 +33,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     (
         "foldhash",
         &[
-            "analysis/groups.rs",
-            "commands/report/past.rs",
-            "input/jsonl/member_uses.rs",
+            "input/members.rs",
             "ledger/key.rs",
             "scorer/transactions.rs",
         ],
@@ -68,7 +66,10 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
     ("jiff", &["observe/numbers.rs"]),
     ("maud", &["report/"]),
-    ("memchr", &["fields/sanitise.rs", "input/", "raw_json/"]),
+    (
+        "memchr",
+        &["fields/sanitise.rs", "input/", "layout.rs", "raw_json/"],
+    ),
     ("mimalloc", &["main.rs"]),
     ("reqwest", &["service/http/client.rs", "service/http/"]),
     ("ring", &["ledger/key.rs"]),

@@ -1,14 +1,19 @@
-//! What the members of a file's objects are used for, by key.
+//! The members of JSON objects: what each key is used for, and what one object has for us.
 //!
-//! This file must not know what happens to a member's value.
+//! Keys repeat in every row, so each is looked up once for a whole file. This file must not know what becomes of a value.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
+use super::existing::{self, Conflict, OurColumn};
+use crate::base::error::quoted;
 use crate::fields::{self, Field};
-use crate::layout::{AddedColumns, ColumnContent, PREVIOUS};
-use crate::raw_json::{self, JsonValue, KnownKey, ObjectMember, Pointer};
+use crate::layout::{AddedColumns, ColumnContent, Existing, PREVIOUS};
+use crate::raw_json::{self, JsonValue, KnownKey, ObjectMember, Pointer, TakeMembers};
+use crate::row::{Earlier, Span};
+use crate::verdict::{Failure, Reason};
 
 /// One value that is looked up in every object.
 pub(super) enum MemberLookup {
@@ -174,11 +179,182 @@ impl MemberUses {
     }
 }
 
+/// Whether we could have written this value: our scores are numbers, and all other values are
+/// strings or null.
+fn value_fits(content: ColumnContent, value: JsonValue<'_>) -> bool {
+    let text = match value.get() {
+        "null" => Some(Cow::Borrowed("")),
+        number if content == ColumnContent::Score => Some(Cow::Borrowed(number)),
+        _ => raw_json::string(value),
+    };
+    existing::fits(content, text.as_deref())
+}
+
+/// Where the text of an object is in its row.
+#[derive(Clone, Copy)]
+pub(super) struct TextPlace<'a> {
+    /// The text. It has the same positions as the row's content.
+    pub(super) text: &'a str,
+    /// How many bytes of the row are before it.
+    pub(super) before: usize,
+}
+
+impl TextPlace<'_> {
+    /// The offset of a part of the text in it.
+    pub(super) fn offset(self, part: JsonValue<'_>) -> usize {
+        part.get().as_ptr().addr() - self.text.as_ptr().addr()
+    }
+
+    /// The span of a part of the text in the row.
+    pub(super) fn span(self, part: JsonValue<'_>) -> Span {
+        let start = self.before + self.offset(part);
+        Span::new(start, start + part.get().len())
+    }
+}
+
+/// Takes from one object what is needed.
+pub(super) struct ObjectMembers<'a, 'u> {
+    uses: &'u mut MemberUses,
+    place: TextPlace<'a>,
+    policy: Existing,
+    /// What was found.
+    pub(super) found: FoundMembers<'a>,
+}
+
+/// The values of one object that are needed.
+pub(super) struct FoundMembers<'a> {
+    pub(super) values: Vec<Option<(usize, JsonValue<'a>)>>,
+    /// What it has under our columns' names.
+    pub(super) ours: Vec<OurColumn>,
+    /// Our columns whose `previous_` names it has.
+    previous: Vec<usize>,
+    /// The spans of what is replaced for our columns.
+    pub(super) existing: Vec<(Span, usize)>,
+    pub(super) earlier: Earlier,
+    pub(super) failure: Option<Failure>,
+}
+
+impl<'a, 'u> ObjectMembers<'a, 'u> {
+    pub(super) fn new(uses: &'u mut MemberUses, place: TextPlace<'a>, policy: Existing) -> Self {
+        uses.begin_object();
+        let found = FoundMembers {
+            values: vec![None; uses.lookups().len()],
+            ours: Vec::new(),
+            previous: Vec::new(),
+            existing: Vec::new(),
+            earlier: Earlier::default(),
+            failure: None,
+        };
+        Self {
+            uses,
+            place,
+            policy,
+            found,
+        }
+    }
+}
+
+impl<'a> TakeMembers<'a> for ObjectMembers<'a, '_> {
+    #[inline]
+    fn expected(&self) -> Option<&KnownKey> {
+        self.uses.expected()
+    }
+
+    #[inline]
+    fn take(&mut self, member: ObjectMember<'a>) {
+        let uses = self.uses.uses(&member);
+        if raw_json::too_deep(member.value) {
+            self.found.refuse_depth(member.key);
+        }
+        for (lookup, rank) in &uses.lookups {
+            if !self.found.note(*lookup, *rank, member) {
+                return;
+            }
+        }
+        if uses.ours.is_some() || uses.previous.is_some() {
+            self.found.take_ours(uses, member, self.place, self.policy);
+        }
+    }
+}
+
+impl<'a> FoundMembers<'a> {
+    /// Notes the value of a lookup, unless there is one under a better name. Whether it is the only one of its rank.
+    #[inline]
+    fn note(&mut self, lookup: usize, rank: usize, member: ObjectMember<'a>) -> bool {
+        let Some(slot) = self.values.get_mut(lookup) else {
+            return true;
+        };
+        match slot {
+            Some((held, _)) if *held < rank => {}
+            Some((held, _)) if *held == rank => {
+                let name = quoted_key(member.key);
+                let message = format!("{name} or an equivalent name appears twice");
+                self.fail(Reason::DuplicateKey, message);
+                return false;
+            }
+            _ => *slot = Some((rank, member.value)),
+        }
+        true
+    }
+
+    /// Takes a member with one of our columns' names. On its own, so that the loop over members stays small.
+    #[cold]
+    fn take_ours(
+        &mut self,
+        uses: &KeyUses,
+        ObjectMember { key, value, .. }: ObjectMember<'a>,
+        place: TextPlace<'_>,
+        policy: Existing,
+    ) {
+        if let Some(OurMember { column, content }) = uses.ours {
+            if self.existing.iter().any(|(_, there)| *there == column) {
+                let message = format!("{} appears twice", quoted_key(key));
+                self.fail(Reason::DuplicateKey, message);
+            }
+            let part = if policy == Existing::Keep { key } else { value };
+            self.existing.push((place.span(part), column));
+            match content {
+                ColumnContent::Score => self.earlier.score = place.span(value),
+                ColumnContent::Decision => self.earlier.decision = place.span(value),
+                _ => {}
+            }
+            let fits = value_fits(content, value);
+            self.ours.push(OurColumn { column, fits });
+        }
+        self.previous.extend(uses.previous);
+    }
+
+    /// Why the object must not be changed.
+    pub(super) fn conflict(&self, existing: Existing) -> Option<Conflict> {
+        Conflict::of(existing, &self.ours, &self.previous)
+    }
+
+    #[cold]
+    fn refuse_depth(&mut self, key: JsonValue<'_>) {
+        let message = format!(
+            "{} is nested deeper than {} levels",
+            quoted_key(key),
+            raw_json::MAX_DEPTH
+        );
+        self.fail(Reason::TooDeep, message);
+    }
+
+    #[cold]
+    fn fail(&mut self, reason: Reason, message: String) {
+        self.failure
+            .get_or_insert_with(|| Failure::new(reason, message));
+    }
+}
+
+/// A key's name, for messages.
+fn quoted_key(key: JsonValue<'_>) -> String {
+    quoted(&raw_json::string(key).unwrap_or_default())
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::raw_json::TakeMembers;
 
     fn members_of_two() -> MemberUses {
         let lookups = vec![MemberLookup::Named(Field::Email)];
