@@ -3,7 +3,7 @@
 use crate::verdict::Decision;
 
 /// What a row can have.
-pub(crate) const KINDS: usize = 4;
+const KINDS: usize = 4;
 /// The place of rows without a decision, behind the three decisions.
 const NONE: usize = 3;
 
@@ -13,8 +13,7 @@ pub(crate) struct VerdictCounts([u64; KINDS]);
 
 impl VerdictCounts {
     /// The place of rows with this decision among the counters.
-    #[must_use]
-    pub(crate) const fn place(decision: Option<Decision>) -> usize {
+    const fn place(decision: Option<Decision>) -> usize {
         match decision {
             Some(Decision::Approve) => 0,
             Some(Decision::Review) => 1,

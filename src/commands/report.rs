@@ -138,7 +138,7 @@ fn content(
     Ok(PageContent {
         file: name_of(&config.scored.input),
         made: stamp(SystemTime::now()),
-        sandbox: sandbox || run.as_ref().is_some_and(|run| run.sandbox),
+        sandbox: sandbox || run.as_ref().is_some_and(RunFacts::is_sandbox),
         tally,
         comparison,
         groups: groups.collect(),
@@ -370,7 +370,7 @@ fn read_summary(path: &Path) -> Result<RunFacts> {
 /// # Errors
 /// Exit code 2: it is not the summary of the run that wrote the file, as it is about another number of rows.
 fn is_redecided(facts: &RunFacts, summary: &Path, tally: &RowTally, file: &str) -> Result<bool> {
-    let (written, rows) = (facts.rows.written, tally.rows());
+    let (written, rows) = (facts.rows(), tally.rows());
     if written != rows {
         return Err(Error::usage(format!(
             "`{}` is about {} rows, but {file} has {}",
@@ -380,11 +380,8 @@ fn is_redecided(facts: &RunFacts, summary: &Path, tally: &RowTally, file: &str) 
         ))
         .hint("give the summary of the run that wrote this file to `--run`"));
     }
-    let decisions = &facts.decisions;
-    let counted = |decision| tally.decisions.of(Some(decision));
-    Ok(decisions.approve != counted(Decision::Approve)
-        || decisions.review != counted(Decision::Review)
-        || decisions.block != counted(Decision::Block))
+    let differs = |decision| facts.decided(decision) != tally.decisions.of(Some(decision));
+    Ok(Decision::ALL.into_iter().any(differs))
 }
 
 #[cfg(test)]

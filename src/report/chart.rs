@@ -135,8 +135,6 @@ pub(super) struct BarChart<'a> {
     pub(super) bars: Vec<Vec<(u64, &'a str)>>,
     /// Values with a line and its words, from the top down.
     pub(super) lines: Vec<(f64, String)>,
-    /// What is counted, for the axis.
-    pub(super) unit: &'static str,
 }
 
 impl BarChart<'_> {
@@ -148,7 +146,7 @@ impl BarChart<'_> {
             svg.chart width="100%" role="img" aria-label=(self.label) {
                 (grid(most))
                 (self.bars(most))
-                (scale(most, self.unit))
+                (scale(most))
                 (self.lines())
                 (self.axis())
             }
@@ -228,13 +226,13 @@ fn grid(most: u64) -> Markup {
 }
 
 /// Their numbers at the right end, where there are few rows in most files.
-fn scale(most: u64, unit: &str) -> Markup {
+fn scale(most: u64) -> Markup {
     let steps: Vec<_> = steps(most).collect();
     let last = steps.len().saturating_sub(1);
     html! {
         @for (place, (tick, y)) in steps.iter().enumerate() {
             text.tick x="100%" y=(percent(*y)) dy="-4" text-anchor="end" {
-                (whole(*tick)) @if place == last { " " (unit) }
+                (whole(*tick)) @if place == last { " rows" }
             }
         }
     }
@@ -276,7 +274,6 @@ mod tests {
             range: (0.0, 2.0),
             bars: vec![vec![(1_000_000, "approve")], vec![(1, "block")]],
             lines: vec![(1.0, "half".to_owned())],
-            unit: "rows",
         };
         let drawn = chart.draw().into_string();
         assert!(

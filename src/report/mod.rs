@@ -9,9 +9,7 @@ mod drift_section;
 mod groups_section;
 mod model;
 mod page;
-mod rejects_section;
-mod run_facts;
-mod run_section;
+mod run;
 mod scores_section;
 mod section;
 mod verdicts_section;
@@ -23,4 +21,4 @@ mod example;
 
 pub(crate) use model::{ColumnGroups, Comparison, PageContent, PairingCounts};
 pub(crate) use page::page;
-pub(crate) use run_facts::RunFacts;
+pub(crate) use run::RunFacts;

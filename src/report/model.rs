@@ -1,6 +1,6 @@
 //! What a page shows.
 
-use super::run_facts::RunFacts;
+use super::run::RunFacts;
 use crate::analysis::{RowTally, TopValues};
 
 /// Everything that is on a page.
