@@ -7,11 +7,9 @@
 mod buffer;
 mod cells;
 mod csv;
-mod decompress;
 mod existing;
 mod first_rows;
 mod jsonl;
-mod magic;
 mod members;
 mod reader;
 mod scored;
@@ -22,10 +20,9 @@ mod source;
 mod tests;
 mod text;
 
-pub(crate) use decompress::TrailingGarbage;
 pub(crate) use first_rows::FirstRows;
 pub(crate) use reader::{Opened, RowBatch};
 pub use reader::{ReadRow, Reader};
 pub(crate) use scored::AskedColumns;
 pub use settings::{Compose, FileSettings, FormatChoice, Input, ReaderSettings};
-pub(crate) use source::{is_checked_for_long, stdin_file};
+pub(crate) use source::{TrailingGarbage, is_checked_for_long, stdin_file};

@@ -6,12 +6,11 @@ use bytes::Bytes;
 
 use super::buffer::Buffer;
 use super::csv::CsvParser;
-use super::decompress::TrailingGarbage;
 use super::first_rows::{self, FirstRows};
 use super::jsonl::{self, JsonlParser};
 use super::settings::{Compose, ReaderSettings};
 use super::sniff;
-use super::source::Source;
+use super::source::{Source, TrailingGarbage};
 use crate::base::error::{Error, Result};
 use crate::layout::{Format, Layout};
 use crate::row::{Row, RowNumber, Span};

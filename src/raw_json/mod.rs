@@ -7,13 +7,11 @@ mod object;
 mod pointer;
 #[cfg(test)]
 mod tests;
-mod text;
 mod value;
 
 pub use object::members;
 pub(crate) use object::{KnownKey, ObjectMember, TakeMembers, read_object};
 pub use pointer::Pointer;
 pub(crate) use pointer::{Ambiguous, follow};
-pub(crate) use text::{escape_unsafe, put_string};
 pub use value::string;
-pub(crate) use value::{JsonValue, MAX_DEPTH, on_one_line, too_deep};
+pub(crate) use value::{JsonValue, MAX_DEPTH, escape_unsafe, on_one_line, put_string, too_deep};

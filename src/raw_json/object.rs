@@ -4,10 +4,8 @@
 //! numbers) is passed over here; all other values, and the error for a text that is not an object, are left to
 //! `serde_json`.
 
-use std::fmt;
-
 use memchr::memchr2;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserialize, Error};
 use serde_json::value::RawValue;
 
 use super::value::JsonValue;
@@ -255,24 +253,7 @@ fn number_length(text: &[u8]) -> Option<usize> {
 /// What is wrong with a text that is not an object.
 #[cold]
 fn fault(text: &str) -> serde_json::Result<()> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    deserializer.deserialize_map(WholeObject)?;
-    deserializer.end()?;
+    let _: &RawValue = serde_json::from_str(text)?;
     // What has not been read must not pass for an object without it.
-    Err(Error::custom("an object with members that were not read"))
-}
-
-struct WholeObject;
-
-impl<'de> Visitor<'de> for WholeObject {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while map.next_entry::<&RawValue, &RawValue>()?.is_some() {}
-        Ok(())
-    }
+    Err(Error::custom("not a JSON object"))
 }

@@ -10,8 +10,13 @@ use serde_json::value::RawValue;
 
 use super::{KnownKey, ObjectMember, TakeMembers, read_object};
 
-/// The keys and values of an object, or the error in words.
-type Read = Result<Vec<(String, String)>, String>;
+/// The keys and values of an object, or what is wrong: whether it is JSON, and where it is not.
+type Read = Result<Vec<(String, String)>, (bool, usize)>;
+
+fn fault(error: &serde_json::Error) -> (bool, usize) {
+    let is_json = error.is_data();
+    (is_json, if is_json { 0 } else { error.column() })
+}
 
 fn by_serde(text: &str) -> Read {
     struct Entries;
@@ -33,7 +38,7 @@ fn by_serde(text: &str) -> Read {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let entries = deserializer.deserialize_map(Entries);
     let ended = entries.and_then(|entries| deserializer.end().map(|()| entries));
-    ended.map_err(|error| error.to_string())
+    ended.map_err(|error| fault(&error))
 }
 
 /// Takes copies of members, and expects the keys of another object.
@@ -69,8 +74,7 @@ fn ours(text: &str, expected: &[KnownKey]) -> Read {
         entries: Vec::new(),
     };
     let read = read_object(text, &mut copies);
-    read.map_err(|error| error.to_string())
-        .map(|()| copies.entries)
+    read.map_err(|error| fault(&error)).map(|()| copies.entries)
 }
 
 /// The keys of an object that was read before.

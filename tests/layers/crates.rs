@@ -29,7 +29,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "sandbox/",
         ],
     ),
-    ("flate2", &["input/decompress.rs", "output/encoder.rs"]),
+    ("flate2", &["input/source.rs", "output/encoder.rs"]),
     (
         "foldhash",
         &[
@@ -113,7 +113,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("tracing", &["observe/log/encoder.rs"]),
     ("tracing_subscriber", &["observe/log/encoder.rs"]),
     ("url", &["service/endpoint.rs", "service/proxy.rs"]),
-    ("zstd", &["input/decompress.rs", "output/encoder.rs"]),
+    ("zstd", &["input/source.rs", "output/encoder.rs"]),
 ];
 
 /// Crates that any file may name, and why.
