@@ -1,6 +1,6 @@
-//! The building blocks of the pictures.
+//! The building blocks of the page: its sections and their pictures.
 //!
-//! They are drawn here and not by a plotting library, because they must be readable at any size without a script, on a
+//! Pictures are drawn here and not by a plotting library, because they must be readable at any size without a script, on a
 //! phone and on paper: everything is placed in percent, so that bars stretch and text does not. Libraries draw for one
 //! size, which makes the text of a phone's picture too small; and they bring their own colours, where these follow the
 //! reader's colour scheme.
@@ -10,6 +10,40 @@ use maud::{Markup, html};
 use super::words::{count, score, share};
 use crate::analysis::VerdictCounts;
 use crate::verdict::Decision;
+
+/// A section of the page. Those of a rehearsal say that their scores are made up.
+pub(super) struct Section {
+    /// Its place in the page, for the heading.
+    pub(super) id: &'static str,
+    /// Its heading.
+    pub(super) title: String,
+    /// The stand-in made the scores up.
+    pub(super) sandbox: bool,
+    /// Whether it takes the whole width where others stand side by side.
+    pub(super) is_wide: bool,
+}
+
+impl Section {
+    /// The section with its content.
+    pub(super) fn with(&self, content: &Markup) -> Markup {
+        html! {
+            section class=(format!("{} {}", if self.is_wide { "wide" } else { "half" }, self.id)) aria-labelledby=(self.id) {
+                h2 #(self.id) { (self.title) @if self.sandbox { " " (badge()) } }
+                (content)
+            }
+        }
+    }
+}
+
+/// The mark in every section of a rehearsal.
+pub(super) fn badge() -> Markup {
+    html! { span.badge { "sandbox: made-up scores" } }
+}
+
+/// The numbers of a picture as a table that opens.
+pub(super) fn numbers(summary: &str, table: &Markup) -> Markup {
+    html! { details { summary { (summary) } div.scroll tabindex="0" { (table) } } }
+}
 
 /// The decisions with the names of their colours and patterns, in the order in which they are stacked.
 pub(super) const STACK: [(Option<Decision>, &str); 4] = [

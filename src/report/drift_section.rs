@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
+use super::chart::Section;
 use super::model::{Comparison, PageContent, PairingCounts};
-use super::section::Section;
 use super::words::{count, rows, share, signed, two_decimals};
 use crate::analysis::{DriftTally, Mover};
 use crate::base::error::column;

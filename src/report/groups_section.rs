@@ -5,9 +5,8 @@
 
 use maud::{Markup, html};
 
-use super::chart::{legend, share_cells, shares};
+use super::chart::{Section, legend, share_cells, shares};
 use super::model::{ColumnGroups, PageContent};
-use super::section::Section;
 use super::words::{count, rows};
 use crate::analysis::VerdictCounts;
 use crate::base::error::column;

@@ -11,7 +11,6 @@ mod model;
 mod page;
 mod run;
 mod scores_section;
-mod section;
 mod verdicts_section;
 mod what_if_section;
 mod words;

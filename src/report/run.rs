@@ -9,8 +9,8 @@ use std::time::Duration;
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::chart::Section;
 use super::model::PageContent;
-use super::section::Section;
 use super::words::{count, score};
 use crate::base::elapsed::time;
 use crate::base::error::{column, quoted};

@@ -2,9 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::chart::{BarChart, STACK, legend};
+use super::chart::{BarChart, STACK, Section, legend, numbers};
 use super::model::PageContent;
-use super::section::{Section, numbers};
 use super::words::{count, rows, score};
 use crate::analysis::{Bars, RowTally, VerdictCounts};
 use crate::base::decimal::Decimal;

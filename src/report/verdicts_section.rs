@@ -2,10 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::chart::{STACK, shares, swatch};
+use super::chart::{STACK, Section, shares, swatch};
 use super::model::PageContent;
 use super::run::RunFacts;
-use super::section::Section;
 use super::words::{count, done, rows, share};
 use crate::analysis::RowTally;
 use crate::verdict::Decision;

@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
+use super::chart::Section;
 use super::model::PageContent;
-use super::section::Section;
 use super::words::{count, rows, share};
 use crate::analysis::{ThresholdStep, WhatIf};
 
