@@ -53,7 +53,9 @@ impl GroupTally {
         values.sort_by_key(|(value, counts)| (std::cmp::Reverse(counts.rows()), *value));
         let (top, others) = values.split_at(most.min(values.len()));
         let mut other = self.other;
-        others.iter().for_each(|(_, counts)| other.add(counts));
+        for (_, counts) in others {
+            other.add(counts);
+        }
         TopValues {
             top: { top.iter() }
                 .map(|(value, counts)| ((*value).clone(), **counts))

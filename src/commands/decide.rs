@@ -62,25 +62,20 @@ fn rewrite(
         interrupts.opening(files.partial(), || files.open(&opened.layout, opened.mode))?;
     let mut layout = opened.layout.clone();
     layout.columns = layout.columns.decided_again();
-    let mut decider = Decider {
+    let mut stage = Decider {
         writer: Writer::new(layout, policy.clone(), sink, sides),
         policy,
         layout: &opened.layout,
         stats: DecideStats::default(),
     };
-    let mut decided = Ok(());
-    for batch in read_ahead(reader)? {
-        let batch = batch.map_err(WriteError::Failed);
-        decided = batch.and_then(|batch| decider.batch(batch));
-        if decided.is_err() {
-            break;
-        }
-    }
-    let (stats, files) = decider.end();
-    let broken = stats.check_invariants().err();
-    let broken = broken.map(|broken| Error::internal(broken).hint("this is a bug in rescore"));
-    let decided = decided.and_then(|()| broken.map_or(Ok(()), |e| Err(WriteError::Failed(e))));
-    let written = match decided {
+    let mut batches = read_ahead(reader)?.into_iter();
+    let passed = batches.try_for_each(|batch| stage.batch(batch.map_err(WriteError::Failed)?));
+    let (stats, files) = stage.end();
+    let passed = passed.and_then(|()| {
+        let broken = |numbers| Error::internal(numbers).hint("this is a bug in rescore");
+        { stats.check_invariants() }.map_err(|numbers| WriteError::Failed(broken(numbers)))
+    });
+    let written = match passed {
         Ok(()) => files.commit(|_| {}).map_err(|unfinished| unfinished.error),
         Err(error) => {
             files.discard();
@@ -93,19 +88,21 @@ fn rewrite(
         Err(WriteError::Closed) => return Ok(Exit::Stopped),
         Err(WriteError::Failed(error)) => return Err(error),
     };
-    let decided = DecideSummary {
+    let summary_of_rows = DecideSummary {
         stats: &stats,
         elapsed: started.elapsed(),
         output: written.output,
         changes: written.changes,
     };
     if quiet {
-        decided.warnings().for_each(|warning| warn(&warning));
+        summary_of_rows
+            .warnings()
+            .for_each(|warning| warn(&warning));
     } else {
-        observe::tell(&decided.text());
+        observe::tell(&summary_of_rows.text());
     }
     if let Some(file) = summary {
-        file.write(|file| decided.write_json(file));
+        file.write(|file| summary_of_rows.write_json(file));
     }
     warn_of_input(stats.rows.read, &opened);
     Ok(stats.exit())

@@ -114,7 +114,7 @@ fn content(
         ..
     } = count;
     let comparison = match (config.against, past) {
-        (Some(against), Some(past)) => Some(against_file(against, pairing, &past, &opened.name)?),
+        (Some(against), Some(past)) => Some(against_file(against, &pairing, &past, &opened.name)?),
         _ => (tally.drift.decisions.compared() > 0).then_some(Comparison::Own),
     };
     let redecided = match (&run, &config.summary) {
@@ -167,12 +167,11 @@ impl FileCount<'_> {
         let written = |span: Span| read.row.slice(span);
         let asked = |place: usize| read.asked.get(place).copied().unwrap_or_default();
         let by = self.groups.len();
-        let before = match past {
-            Some(past) => past.find(&layout.value(written(asked(by))), &mut self.pairing),
-            None => {
-                let (score, decision) = verdict_at(read, layout, (asked(by), asked(by + 1)));
-                past_verdict(score.as_ref(), decision, self.thresholds)
-            }
+        let before = if let Some(past) = past {
+            past.find(&layout.value(written(asked(by))), &mut self.pairing)
+        } else {
+            let (score, decision) = verdict_at(read, layout, (asked(by), asked(by + 1)));
+            past_verdict(score.as_ref(), decision, self.thresholds)
         };
         let earlier = read.row.earlier;
         let (score, decision) = verdict_at(read, layout, (earlier.score, earlier.decision));
@@ -313,7 +312,7 @@ impl PastRow {
 /// Exit code 2: it has no rows, or none of the other file's.
 fn against_file(
     against: EarlierFile,
-    pairing: PairingCounts,
+    pairing: &PairingCounts,
     past: &PastVerdicts,
     file: &str,
 ) -> Result<Comparison> {
@@ -333,7 +332,7 @@ fn against_file(
         pairing: PairingCounts {
             key: against.key,
             gone: gone.count() as u64,
-            ..pairing
+            ..*pairing
         },
     })
 }

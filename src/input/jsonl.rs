@@ -12,7 +12,7 @@ use memchr::memchr2;
 use super::buffer::{Buffer, Extent, line_end};
 use super::existing::{self, Conflict};
 use super::members::{FoundMembers, MemberLookup, MemberUses, ObjectMembers, TextPlace};
-use super::scored;
+use super::scored::{self, AskedColumns};
 use super::settings::{Compose, ReaderSettings};
 use super::sniff;
 use crate::base::error::{Result, quoted};
@@ -46,6 +46,18 @@ const SAMPLE_ROWS: usize = 100;
 /// rows.
 const FEW_ROWS: usize = 10;
 
+/// What the first objects have.
+#[derive(Default)]
+struct FirstObjects {
+    /// How many there are.
+    number: usize,
+    /// The names of their members, in order.
+    names: Vec<String>,
+    seen: HashSet<String>,
+    /// Whether one has a value for each of the columns that are asked for.
+    asked: Vec<bool>,
+}
+
 impl JsonlParser {
     /// Reads the first objects and maps their members.
     pub(super) fn open(settings: &ReaderSettings, buffer: &mut Buffer) -> Result<Self> {
@@ -58,69 +70,92 @@ impl JsonlParser {
         let (file, at_end) = (buffer.source.name(), buffer.at_end);
         let mut parser = Self::new(settings);
         parser.refuse_sources(file)?;
-        let (mut members, mut seen, mut objects) = (Vec::new(), HashSet::new(), 0);
-        let mut asked_there = vec![false; parser.members.lookups().len()];
-        let mut lines = lines_of(&buffer.bytes);
-        for (row, line) in (1..).zip(lines.by_ref().take(SAMPLE_ROWS)) {
-            let line = readable(line);
-            let Ok(found) = parser.read(&line, 0) else {
-                continue;
-            };
-            let _ = raw_json::members(&line, |key, _| {
-                let name = raw_json::string(key).unwrap_or_default();
-                if !seen.contains(&*name) {
-                    seen.insert(name.clone().into_owned());
-                    members.push(name.into_owned());
-                }
-            });
-            objects += 1;
-            match (found.conflict(settings.existing), &settings.scored) {
-                (Some(Conflict::Foreign(column)), Some(_)) => {
-                    return Err(scored::has_foreign(&settings.columns, column, row, file));
-                }
-                (Some(conflict), None) => {
-                    return Err(conflict.refuses(&settings.columns, "member", file, row));
-                }
-                _ => {}
-            }
-            let ours = found.ours.iter().map(|ours| ours.column);
-            parser.seen.extend(ours);
-            for (place, there) in asked_there.iter_mut().enumerate() {
-                *there |= parser
-                    .asked(&found, place)
-                    .is_ok_and(|value| value.is_some());
-            }
+        let lines: Vec<_> = lines_of(&buffer.bytes).take(SAMPLE_ROWS + 1).collect();
+        let sample = lines.get(..SAMPLE_ROWS).unwrap_or(&lines);
+        let whole = at_end && sample.len() == lines.len();
+        let mut first = FirstObjects::default();
+        first.asked.resize(parser.members.lookups().len(), false);
+        for (row, line) in (1..).zip(sample) {
+            parser.look_at(&readable(line), row, settings, file, &mut first)?;
         }
-        let rest = lines.next();
-        if objects == 0 && (at_end || rest.is_some()) {
-            sniff::refuse_other_text(lines_of(&buffer.bytes).next(), file)?;
-        }
-        let whole = at_end && rest.is_none();
         // Without objects there is nothing to check: the file is empty, or its rows will fail with their own reasons.
-        if objects == 0 {
+        if first.number == 0 {
+            if whole || sample.len() < lines.len() {
+                sniff::refuse_other_text(lines.first().copied(), file)?;
+            }
             return Ok(parser);
         }
         if let Some(asked) = &settings.scored {
-            let there = ("member", &*members);
-            let mut ours = settings.columns.iter().enumerate();
-            if let Some((_, lacks)) = ours.find(|(column, _)| !parser.seen.contains(column)) {
-                return Err(scored::lacks_ours(lacks, there, file));
-            }
-            let mut names = asked.names().zip(&asked_there);
-            match names.find(|((_, may_lack), there)| !may_lack && !**there) {
-                Some(((lacks, _), _)) => return Err(scored::lacks(lacks, there, file)),
-                None => return Ok(parser),
-            }
+            parser.refuse_unscored(asked, &first, file)?;
+            return Ok(parser);
         }
-        let sample = match (whole, objects) {
+        let part = match (whole, first.number) {
             (true, _) => MemberSample::Whole,
             (false, FEW_ROWS..) => MemberSample::Part,
             (false, _) => MemberSample::Few,
         };
-        let nested = || nested_pointers(lines_of(&buffer.bytes).take(SAMPLE_ROWS));
-        let mapping = Mapping::of_members(&members, nested, sample, &settings.assignments, file)?;
+        let nested = || nested_pointers(sample.iter().copied());
+        let mapping = Mapping::of_members(&first.names, nested, part, &settings.assignments, file)?;
         parser.described = mapping.described;
         Ok(parser)
+    }
+
+    /// Notes what one of the first lines has, if it is an object.
+    ///
+    /// # Errors
+    /// It has members with our names that must not be changed.
+    fn look_at(
+        &mut self,
+        line: &str,
+        row: usize,
+        settings: &ReaderSettings,
+        file: &str,
+        first: &mut FirstObjects,
+    ) -> Result<()> {
+        let Ok(found) = self.read(line, 0) else {
+            return Ok(());
+        };
+        first.number += 1;
+        let _ = raw_json::members(line, |key, _| {
+            let name = raw_json::string(key).unwrap_or_default();
+            if !first.seen.contains(&*name) {
+                first.seen.insert(name.clone().into_owned());
+                first.names.push(name.into_owned());
+            }
+        });
+        match (found.conflict(self.existing), &settings.scored) {
+            (Some(Conflict::Foreign(column)), Some(_)) => {
+                return Err(scored::has_foreign(&self.columns, column, row, file));
+            }
+            (Some(conflict), None) => {
+                return Err(conflict.refuses(&self.columns, "member", file, row));
+            }
+            _ => {}
+        }
+        self.seen.extend(found.ours.iter().map(|ours| ours.column));
+        for (place, there) in first.asked.iter_mut().enumerate() {
+            *there |= self.asked(&found, place).is_ok_and(|value| value.is_some());
+        }
+        Ok(())
+    }
+
+    /// Fails if none of the first objects of a scored file has one of our columns, or one that is asked for.
+    fn refuse_unscored(
+        &self,
+        asked: &AskedColumns,
+        first: &FirstObjects,
+        file: &str,
+    ) -> Result<()> {
+        let there = ("member", &*first.names);
+        let mut ours = self.columns.iter().enumerate();
+        if let Some((_, lacks)) = ours.find(|(column, _)| !self.seen.contains(column)) {
+            return Err(scored::lacks_ours(lacks, there, file));
+        }
+        let mut names = asked.names().zip(&first.asked);
+        match names.find(|((_, may_lack), is_there)| !may_lack && !**is_there) {
+            Some(((lacks, _), _)) => Err(scored::lacks(lacks, there, file)),
+            None => Ok(()),
+        }
     }
 
     /// Reads an object, which has so many bytes of its row before it.

@@ -1,6 +1,7 @@
 //! The reader: opens a source and returns its rows in batches.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
 use bytes::Bytes;
 
@@ -170,7 +171,7 @@ impl Reader {
             buffer,
             parser,
             first_rows: FirstRows::new(settings.judges_first_rows),
-            left: { settings.selection.limit }.map_or(u64::MAX, |limit| limit.get()),
+            left: { settings.selection.limit }.map_or(u64::MAX, NonZeroU64::get),
             passed_over: false,
             settings,
             compose,
