@@ -11,7 +11,7 @@ use memchr::memchr2;
 
 use super::buffer::{Buffer, Extent, line_end};
 use super::existing::{self, Conflict};
-use super::members::{FoundMembers, MemberLookup, MemberUses, ObjectMembers, TextPlace};
+use super::members::{FoundMembers, MemberLookup, MemberUses, TextPlace};
 use super::scored::{self, AskedColumns};
 use super::settings::{Compose, ReaderSettings};
 use super::sniff;
@@ -162,9 +162,7 @@ impl JsonlParser {
     #[inline]
     fn read<'a>(&mut self, text: &'a str, before: usize) -> serde_json::Result<FoundMembers<'a>> {
         let place = TextPlace { text, before };
-        let mut object = ObjectMembers::new(&mut self.members, place, self.existing);
-        raw_json::read_object(text, &mut object)?;
-        Ok(object.found)
+        FoundMembers::read(&mut self.members, place, self.existing)
     }
 
     /// The value that one of the columns that are asked for in a scored file has in an object.

@@ -11,7 +11,7 @@ use super::existing::{self, Conflict, OurColumn};
 use crate::base::error::quoted;
 use crate::fields::{self, Field};
 use crate::layout::{AddedColumns, ColumnContent, Existing, PREVIOUS};
-use crate::raw_json::{self, JsonValue, KnownKey, ObjectMember, Pointer, TakeMembers};
+use crate::raw_json::{self, JsonValue, Pointer};
 use crate::row::{Earlier, Span};
 use crate::verdict::{Failure, Reason};
 
@@ -25,21 +25,21 @@ pub(super) enum MemberLookup {
 
 /// A member with the name of one of our columns.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OurMember {
+struct OurMember {
     /// The column's index.
-    pub(super) column: usize,
-    pub(super) content: ColumnContent,
+    column: usize,
+    content: ColumnContent,
 }
 
 /// What a member is used for.
 #[derive(Debug, Default)]
-pub(super) struct KeyUses {
+struct KeyUses {
     /// The lookups that it matches, with their rank (0 is best).
-    pub(super) lookups: Vec<(usize, usize)>,
+    lookups: Vec<(usize, usize)>,
     /// Our column with the same name.
-    pub(super) ours: Option<OurMember>,
+    ours: Option<OurMember>,
     /// Our column whose name it has with `previous_` in front.
-    pub(super) previous: Option<usize>,
+    previous: Option<usize>,
 }
 
 /// How many different keys are remembered: more than a record has. A file with new keys in every
@@ -48,27 +48,15 @@ const REMEMBERED_KEYS: usize = 1_024;
 /// The longest key that is remembered: longer than any usual name.
 const REMEMBERED_BYTES: usize = 256;
 
-/// A key that was seen.
-struct SeenKey {
-    key: KnownKey,
-    uses: KeyUses,
-    /// The place of the key that followed it last.
-    next: usize,
-}
-
 /// What the keys of a file's objects are used for.
 pub(super) struct MemberUses {
     lookups: Vec<MemberLookup>,
     /// The columns that we write.
     columns: AddedColumns,
-    /// Keys repeat in every row, nearly always in the same order, so each is looked up once.
-    seen: Vec<SeenKey>,
+    /// Keys repeat in every row, so each is judged once.
+    seen: Vec<KeyUses>,
     /// The place in `seen` of each key as written.
     places: HashMap<Box<str>, usize, RandomState>,
-    /// The place of the key that came first in the last object.
-    first: usize,
-    /// The place of the last key; `None` before the first one of an object.
-    last: Option<usize>,
     /// The uses of the last key that is not remembered.
     unknown: KeyUses,
 }
@@ -80,8 +68,6 @@ impl MemberUses {
             columns: columns.clone(),
             seen: Vec::new(),
             places: HashMap::default(),
-            first: 0,
-            last: None,
             unknown: KeyUses::default(),
         }
     }
@@ -90,66 +76,28 @@ impl MemberUses {
         &self.lookups
     }
 
-    /// The next key is the first one of an object.
+    /// What members with this key are used for.
     #[inline]
-    pub(super) const fn begin_object(&mut self) {
-        self.last = None;
-    }
-
-    /// The place of the key that will come next, if this object is like those before.
-    #[inline]
-    fn next_place(&self) -> usize {
-        let last = self.last.and_then(|last| self.seen.get(last));
-        last.map_or(self.first, |last| last.next)
-    }
-
-    /// The key that will come next, if this object is like those before.
-    #[inline]
-    pub(super) fn expected(&self) -> Option<&KnownKey> {
-        self.seen.get(self.next_place()).map(|seen| &seen.key)
-    }
-
-    /// What the next member of the object is used for.
-    #[inline]
-    pub(super) fn uses(&mut self, member: &ObjectMember<'_>) -> &KeyUses {
-        let place = if member.is_expected {
-            Some(self.next_place())
-        } else {
-            self.find(member)
+    fn uses(&mut self, key: JsonValue<'_>) -> &KeyUses {
+        let place = match self.places.get(key.get()) {
+            Some(place) => *place,
+            None => self.judge(key),
         };
-        if place.is_some() {
-            self.last = place;
-        }
-        let seen = place.and_then(|place| self.seen.get(place));
-        seen.map_or(&self.unknown, |seen| &seen.uses)
+        self.seen.get(place).unwrap_or(&self.unknown)
     }
 
-    /// The place of a key that was not expected; `None` if it is not remembered.
+    /// The place of a new key, if it is to be remembered.
     #[cold]
-    fn find(&mut self, member: &ObjectMember<'_>) -> Option<usize> {
-        let text = member.key.get();
-        let place = if let Some(place) = self.places.get(text) {
-            *place
-        } else {
-            let uses = self.uses_of(member.key);
-            let place = self.seen.len();
-            if place >= REMEMBERED_KEYS || text.len() > REMEMBERED_BYTES {
-                self.unknown = uses;
-                return None;
-            }
-            self.places.insert(text.into(), place);
-            self.seen.push(SeenKey {
-                key: KnownKey::of(member),
-                uses,
-                next: place + 1,
-            });
-            place
-        };
-        match self.last.and_then(|last| self.seen.get_mut(last)) {
-            Some(before) => before.next = place,
-            None => self.first = place,
+    fn judge(&mut self, key: JsonValue<'_>) -> usize {
+        let uses = self.uses_of(key);
+        let place = self.seen.len();
+        if place >= REMEMBERED_KEYS || key.get().len() > REMEMBERED_BYTES {
+            self.unknown = uses;
+            return usize::MAX;
         }
-        Some(place)
+        self.places.insert(key.get().into(), place);
+        self.seen.push(uses);
+        place
     }
 
     fn uses_of(&self, key: JsonValue<'_>) -> KeyUses {
@@ -212,17 +160,9 @@ impl TextPlace<'_> {
     }
 }
 
-/// Takes from one object what is needed.
-pub(super) struct ObjectMembers<'a, 'u> {
-    uses: &'u mut MemberUses,
-    place: TextPlace<'a>,
-    policy: Existing,
-    /// What was found.
-    pub(super) found: FoundMembers<'a>,
-}
-
 /// The values of one object that are needed.
 pub(super) struct FoundMembers<'a> {
+    /// The value of each lookup, with the rank of its name.
     pub(super) values: Vec<Option<(usize, JsonValue<'a>)>>,
     /// What it has under our columns' names.
     pub(super) ours: Vec<OurColumn>,
@@ -234,65 +174,62 @@ pub(super) struct FoundMembers<'a> {
     pub(super) failure: Option<Failure>,
 }
 
-impl<'a, 'u> ObjectMembers<'a, 'u> {
-    pub(super) fn new(uses: &'u mut MemberUses, place: TextPlace<'a>, policy: Existing) -> Self {
-        uses.begin_object();
-        let found = FoundMembers {
-            values: vec![None; uses.lookups().len()],
+impl<'a> FoundMembers<'a> {
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// The text is not an object.
+    #[inline]
+    pub(super) fn read(
+        members: &mut MemberUses,
+        place: TextPlace<'a>,
+        policy: Existing,
+    ) -> serde_json::Result<Self> {
+        let mut found = Self {
+            values: vec![None; members.lookups.len()],
             ours: Vec::new(),
             previous: Vec::new(),
             existing: Vec::new(),
             earlier: Earlier::default(),
             failure: None,
         };
-        Self {
-            uses,
-            place,
-            policy,
-            found,
-        }
-    }
-}
-
-impl<'a> TakeMembers<'a> for ObjectMembers<'a, '_> {
-    #[inline]
-    fn expected(&self) -> Option<&KnownKey> {
-        self.uses.expected()
-    }
-
-    #[inline]
-    fn take(&mut self, member: ObjectMember<'a>) {
-        let uses = self.uses.uses(&member);
-        if raw_json::too_deep(member.value) {
-            self.found.refuse_depth(member.key);
-        }
-        for (lookup, rank) in &uses.lookups {
-            if !self.found.note(*lookup, *rank, member) {
+        raw_json::members(place.text, |key, value| {
+            let uses = members.uses(key);
+            if raw_json::too_deep(value) {
+                found.refuse_depth(key);
+            }
+            let mut lookups = uses.lookups.iter();
+            if !lookups.all(|(lookup, rank)| found.note(*lookup, *rank, key, value)) {
                 return;
             }
-        }
-        if uses.ours.is_some() || uses.previous.is_some() {
-            self.found.take_ours(uses, member, self.place, self.policy);
-        }
+            if uses.ours.is_some() || uses.previous.is_some() {
+                found.take_ours(uses, key, value, place, policy);
+            }
+        })?;
+        Ok(found)
     }
-}
 
-impl<'a> FoundMembers<'a> {
     /// Notes the value of a lookup, unless there is one under a better name. Whether it is the only one of its rank.
     #[inline]
-    fn note(&mut self, lookup: usize, rank: usize, member: ObjectMember<'a>) -> bool {
+    fn note(
+        &mut self,
+        lookup: usize,
+        rank: usize,
+        key: JsonValue<'_>,
+        value: JsonValue<'a>,
+    ) -> bool {
         let Some(slot) = self.values.get_mut(lookup) else {
             return true;
         };
         match slot {
             Some((held, _)) if *held < rank => {}
             Some((held, _)) if *held == rank => {
-                let name = quoted_key(member.key);
+                let name = quoted_key(key);
                 let message = format!("{name} or an equivalent name appears twice");
                 self.fail(Reason::DuplicateKey, message);
                 return false;
             }
-            _ => *slot = Some((rank, member.value)),
+            _ => *slot = Some((rank, value)),
         }
         true
     }
@@ -302,7 +239,8 @@ impl<'a> FoundMembers<'a> {
     fn take_ours(
         &mut self,
         uses: &KeyUses,
-        ObjectMember { key, value, .. }: ObjectMember<'a>,
+        key: JsonValue<'_>,
+        value: JsonValue<'_>,
         place: TextPlace<'_>,
         policy: Existing,
     ) {
@@ -352,87 +290,31 @@ fn quoted_key(key: JsonValue<'_>) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
-    fn members_of_two() -> MemberUses {
-        let lookups = vec![MemberLookup::Named(Field::Email)];
-        MemberUses::new(lookups, &AddedColumns::new("", [], None))
-    }
-
-    /// Takes members, and checks what the last one is used for.
-    struct LastUses<'m, F> {
-        members: &'m mut MemberUses,
-        check: F,
-        holds: bool,
-        expected: Vec<bool>,
-    }
-
-    impl<'a, F: Fn(&KeyUses) -> bool> TakeMembers<'a> for LastUses<'_, F> {
-        fn expected(&self) -> Option<&KnownKey> {
-            self.members.expected()
-        }
-
-        fn take(&mut self, member: ObjectMember<'a>) {
-            self.holds = (self.check)(self.members.uses(&member));
-            self.expected.push(member.is_expected);
-        }
-    }
-
-    /// Reads an object with these keys, and calls `check` with the uses of the last one. Returns which were expected.
-    fn read(
-        members: &mut MemberUses,
-        names: &[&str],
-        check: impl Fn(&KeyUses) -> bool,
-    ) -> Vec<bool> {
-        let keys: Vec<_> = names.iter().map(|name| format!("\"{name}\":0")).collect();
-        let text = format!("{{{}}}", keys.join(","));
-        members.begin_object();
-        let mut last = LastUses {
-            members,
-            check,
-            holds: false,
-            expected: Vec::new(),
-        };
-        raw_json::read_object(&text, &mut last).unwrap();
-        assert!(last.holds, "{text}");
-        last.expected
-    }
-
     #[test]
     fn endless_new_keys_do_not_fill_the_memory_and_still_work() {
-        let mut members = members_of_two();
-        let long = "x".repeat(REMEMBERED_BYTES);
-        read(&mut members, &[&long], |uses| uses.lookups.is_empty());
+        let lookups = vec![MemberLookup::Named(Field::Email)];
+        let mut members = MemberUses::new(lookups, &AddedColumns::new("", [], None));
+        let key = |name: &str| format!("\"{name}\"");
+        let long = key(&"x".repeat(REMEMBERED_BYTES));
+        assert!(members.uses(JsonValue::of(&long)).lookups.is_empty());
         assert_eq!(members.seen.len(), 0);
         for number in 0..3 * REMEMBERED_KEYS {
-            let name = format!("k{number}");
-            read(&mut members, &[&name], |uses| uses.ours.is_none());
+            let name = key(&format!("k{number}"));
+            assert!(members.uses(JsonValue::of(&name)).ours.is_none());
         }
         // The first keys stay, so that keys that are in every row are found again.
         assert_eq!(members.seen.len(), REMEMBERED_KEYS);
         assert!(members.places.contains_key("\"k0\""));
-        let (ours, previous) = ("decision", "previous_decision");
-        read(&mut members, &[ours], |uses| {
-            uses.ours
-                .is_some_and(|ours| ours.content == ColumnContent::Decision)
-        });
-        read(&mut members, &[previous], |uses| uses.previous == Some(2));
-        read(&mut members, &["k0", "email"], |uses| {
-            uses.lookups == [(0, 0)]
-        });
-    }
-
-    #[test]
-    fn the_order_of_keys_is_learnt_and_another_order_means_the_same() {
-        let mut members = members_of_two();
-        let is_email = |uses: &KeyUses| uses.lookups == [(0, 0)];
-        let mut expected = |names: &[&str]| read(&mut members, names, is_email);
-        assert_eq!(expected(&["a", "b", "email"]), [false; 3]);
-        assert_eq!(expected(&["a", "b", "email"]), [true; 3]);
-        assert_eq!(expected(&["b", "a", "email"]), [false; 3]);
-        assert_eq!(expected(&["b", "a", "email"]), [true; 3]);
-        assert_eq!(expected(&["email"]), [false]);
+        let ours = members.uses(JsonValue::of("\"decision\"")).ours;
+        assert!(ours.is_some_and(|ours| ours.content == ColumnContent::Decision));
+        let previous = members
+            .uses(JsonValue::of("\"previous_decision\""))
+            .previous;
+        assert_eq!(previous, Some(2));
+        let email = members.uses(JsonValue::of("\"email\""));
+        assert_eq!(email.lookups, [(0, 0)]);
     }
 }

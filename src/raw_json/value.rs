@@ -14,28 +14,19 @@ pub(crate) const MAX_DEPTH: usize = 128;
 
 /// A JSON value as it is written: a slice of a text that was read without a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JsonValue<'a> {
-    text: &'a str,
-    /// Whether it is known to be a string without escapes.
-    plain: bool,
-}
+pub struct JsonValue<'a>(&'a str);
 
 impl<'a> JsonValue<'a> {
     /// A value that was read.
     pub(crate) const fn of(text: &'a str) -> Self {
-        Self { text, plain: false }
-    }
-
-    /// A string without escapes, with its quotes.
-    pub(super) const fn plain_string(text: &'a str) -> Self {
-        Self { text, plain: true }
+        Self(text)
     }
 
     /// Its text, with the quotes of a string.
     #[must_use]
     #[inline]
     pub const fn get(self) -> &'a str {
-        self.text
+        self.0
     }
 }
 
@@ -49,9 +40,9 @@ impl<'a> From<&'a RawValue> for JsonValue<'a> {
 #[must_use]
 #[inline]
 pub fn string<'a>(value: impl Into<JsonValue<'a>>) -> Option<Cow<'a, str>> {
-    let JsonValue { text, plain } = value.into();
+    let text = value.into().get();
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
-    if plain || memchr(b'\\', inner.as_bytes()).is_none() {
+    if memchr(b'\\', inner.as_bytes()).is_none() {
         Some(Cow::Borrowed(inner))
     } else {
         serde_json::from_str(text).ok().map(Cow::Owned)
