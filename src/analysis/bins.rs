@@ -50,7 +50,7 @@ impl Bins {
     /// Counts a finite score. One between two bins belongs to the lower one, like a score that is equal to a threshold.
     pub(crate) fn count(&mut self, score: f64, decision: Option<Decision>) {
         let mut at = self.bin(score);
-        while at.abs() > FARTHEST {
+        while at.unsigned_abs() > FARTHEST.unsigned_abs() {
             self.width *= 10.0;
             for (at, counts) in std::mem::take(&mut self.counts) {
                 self.counts
@@ -76,7 +76,9 @@ impl Bins {
     /// power of ten.
     #[must_use]
     pub(crate) fn bars(&self, most: i64, least: f64, greatest: f64) -> Bars {
-        let (least, greatest) = (self.bin(least), self.bin(greatest));
+        // A threshold that lies out so far is not worth a picture of single bars.
+        let bin = |score| self.bin(score).clamp(-FARTHEST, FARTHEST);
+        let (least, greatest) = (bin(least), bin(greatest));
         let left = { self.counts.keys().next() }.map_or(least, |at| least.min(*at));
         let right = { self.counts.keys().last() }.map_or(greatest, |at| greatest.max(*at));
         let mut steps = (0..12).flat_map(|power| [1, 2, 5].map(|step| step * 10_i64.pow(power)));
@@ -165,6 +167,8 @@ mod tests {
         let bars = bins.bars(50, 0.0, 1.0);
         assert_eq!(rows(&bars), 7);
         assert!(bars.counts.len() <= 50);
+        let far = counted(&[1.0]).bars(50, -1e300, 1e300);
+        assert!(far.counts.len() <= 50);
     }
 
     proptest! {
