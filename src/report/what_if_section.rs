@@ -36,10 +36,7 @@ fn explanation(all: u64) -> Markup {
             "Each cell is the share of rows that a person would have to review. On the left is what would be approved, on top "
             "what would be blocked. As at the top of the page, shares are of all " (rows(all)) "."
         }
-        p.note {
-            "The share to approve depends only on the first threshold, the share to block only on the second. "
-            code { "rescore decide --what-if" } " shows all thresholds in steps of 0.5."
-        }
+        p.note { "The share to approve depends only on the first threshold, the share to block only on the second." }
     }
 }
 
