@@ -43,7 +43,7 @@ pub(crate) fn page(report: &PageContent) -> String {
                     @if let Some(section) = verdicts_section::rejects(report) { (section) }
                     @if let Some(section) = drift_section::section(report) { (section) }
                     (groups_section::sections(report))
-                    @if let Some(section) = run::section(report) { (section) }
+                    @if let Some(run) = &report.run { (run::section(run, report.sandbox)) }
                 }
                 footer {
                     "Made by rescore " (env!("CARGO_PKG_VERSION")) " on " (report.made) ". "

@@ -10,7 +10,6 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::chart::Section;
-use super::model::PageContent;
 use super::words::{count, score};
 use crate::base::elapsed::time;
 use crate::base::error::{column, quoted};
@@ -172,15 +171,15 @@ impl RunFacts {
     }
 }
 
-pub(super) fn section(report: &PageContent) -> Option<Markup> {
-    let run = report.run.as_ref()?;
+/// The section about the run; `sandbox` says that a stand-in answered.
+pub(super) fn section(run: &RunFacts, sandbox: bool) -> Markup {
     let place = Section {
         id: "run",
         title: "The run".to_owned(),
-        sandbox: report.sandbox,
+        sandbox,
         is_wide: true,
     };
-    Some(place.with(&html! {
+    place.with(&html! {
         @if let Some(stopped) = run.stopped() {
             p.lead { "The run was stopped before its end (" (column(stopped)) ")." }
         }
@@ -189,7 +188,7 @@ pub(super) fn section(report: &PageContent) -> Option<Markup> {
                 div { dt { (name) } dd { (value) } }
             }
         }
-    }))
+    })
 }
 
 fn seconds(seconds: f64) -> String {
