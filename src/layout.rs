@@ -3,11 +3,14 @@
 //! `input` detects it before the first row, `output` writes accordingly. It must not know how
 //! either of them works.
 
+use std::borrow::Cow;
 use std::ops::Deref;
 
 use bytes::Bytes;
+use memchr::memchr;
 
 use crate::base::encoding::TextEncoding;
+use crate::raw_json::{self, JsonValue};
 use crate::row::Row;
 
 /// The format of the file's records.
@@ -91,6 +94,8 @@ pub(crate) const DECISION_COLUMN: usize = 2;
 pub struct AddedColumns {
     names: Vec<String>,
     has_reason: bool,
+    /// Whether only decisions are written, and the other columns stay as they are.
+    only_decisions: bool,
 }
 
 impl AddedColumns {
@@ -105,6 +110,7 @@ impl AddedColumns {
         Self {
             names: names.map(|name| format!("{prefix}{name}")).collect(),
             has_reason: reason.is_some(),
+            only_decisions: false,
         }
     }
 
@@ -114,7 +120,24 @@ impl AddedColumns {
         Self {
             names: Vec::new(),
             has_reason: false,
+            only_decisions: false,
         }
+    }
+
+    /// These columns in a file whose rows are decided again.
+    #[must_use]
+    pub(crate) fn decided_again(self) -> Self {
+        Self {
+            only_decisions: true,
+            ..self
+        }
+    }
+
+    /// Whether only decisions are written.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn only_decisions(&self) -> bool {
+        self.only_decisions
     }
 
     /// What is in the column with this index.
@@ -122,9 +145,13 @@ impl AddedColumns {
     #[must_use]
     pub fn content(&self, column: usize) -> ColumnContent {
         if self.has_reason && column + 1 == self.names.len() {
-            ColumnContent::Reason
-        } else {
-            ColumnContent::of_answer(column)
+            return ColumnContent::Reason;
+        }
+        match column {
+            0 => ColumnContent::TransactionId,
+            SCORE_COLUMN => ColumnContent::Score,
+            DECISION_COLUMN => ColumnContent::Decision,
+            _ => ColumnContent::Captured(column - VERDICT_COLUMNS.len()),
         }
     }
 }
@@ -152,20 +179,6 @@ pub enum ColumnContent {
     Reason,
 }
 
-impl ColumnContent {
-    /// What is in the column with this index, where there is none for reasons.
-    #[inline]
-    #[must_use]
-    pub(crate) const fn of_answer(column: usize) -> Self {
-        match column {
-            0 => Self::TransactionId,
-            SCORE_COLUMN => Self::Score,
-            DECISION_COLUMN => Self::Decision,
-            _ => Self::Captured(column - VERDICT_COLUMNS.len()),
-        }
-    }
-}
-
 /// Everything about a file that is known before its first row.
 #[derive(Debug, Clone)]
 pub struct Layout {
@@ -182,4 +195,55 @@ pub struct Layout {
     pub columns: AddedColumns,
     /// What happens to existing columns with these names.
     pub existing: Existing,
+}
+
+impl Layout {
+    /// The value of a column as it is written in a row: a cell without its quotes, a JSON string's text, or another JSON value
+    /// as it is, and nothing for null. Bytes that are not text are replaced: this is for comparing and for showing.
+    #[must_use]
+    pub(crate) fn value<'a>(&self, written: &'a [u8]) -> Cow<'a, str> {
+        let written = match self.format {
+            Format::Delimited { .. } => unquote(written),
+            Format::Jsonl => Cow::Borrowed(written),
+        };
+        let text = match written {
+            Cow::Borrowed(bytes) => self.encoding.decode_lossy(bytes),
+            Cow::Owned(bytes) => Cow::Owned(self.encoding.decode_lossy(&bytes).into_owned()),
+        };
+        match (self.format, text) {
+            (Format::Delimited { .. }, text) => text,
+            (Format::Jsonl, Cow::Borrowed(json)) => json_text(json),
+            (Format::Jsonl, Cow::Owned(json)) => Cow::Owned(json_text(&json).into_owned()),
+        }
+    }
+}
+
+fn json_text(json: &str) -> Cow<'_, str> {
+    match raw_json::string(JsonValue::of(json)) {
+        Some(text) => text,
+        None if json == "null" => Cow::Borrowed(""),
+        None => Cow::Borrowed(json),
+    }
+}
+
+/// The value of a cell: without its quotes, and with doubled quotes made single.
+pub(crate) fn unquote(cell: &[u8]) -> Cow<'_, [u8]> {
+    let Some(inner) = cell
+        .strip_prefix(b"\"")
+        .and_then(|rest| rest.strip_suffix(b"\""))
+    else {
+        return Cow::Borrowed(cell);
+    };
+    if memchr(b'"', inner).is_none() {
+        return Cow::Borrowed(inner);
+    }
+    let mut value = Vec::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(quote) = memchr(b'"', rest) {
+        let (before, after) = rest.split_at(quote + 1);
+        value.extend_from_slice(before);
+        rest = after.strip_prefix(b"\"").unwrap_or(after);
+    }
+    value.extend_from_slice(rest);
+    Cow::Owned(value)
 }

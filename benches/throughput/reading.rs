@@ -31,6 +31,7 @@ pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
         },
         judges_first_rows: true,
         selection: Selection::default(),
+        scored: None,
         assignments: Assignments::default(),
         phones: PhoneRules::default(),
         existing: Existing::Replace,

@@ -1,19 +1,20 @@
-//! Numbers counted in bins of equal width: a histogram whose range need not be known in advance.
+//! Scores counted in bins of equal width: a histogram whose range need not be known in advance.
 //!
-//! Bins are 0.1 wide at first; when a number lies too far out, they become ten times as wide. So memory is bounded for
-//! any numbers. Numbers come from scores; this file must not know what they mean.
+//! Bins are 0.1 wide at first; when a score lies too far out, they become ten times as wide. So memory is bounded for any
+//! scores. This file must not know how they are drawn.
 
 use std::collections::BTreeMap;
 
-/// Numbers in bins, each counted as one of `KINDS` kinds.
+use super::verdict_counts::VerdictCounts;
+use crate::verdict::Decision;
+
+/// Scores in bins, by their decisions.
 #[derive(Debug, Clone)]
-pub(crate) struct Bins<const KINDS: usize> {
+pub(crate) struct Bins {
     /// The width of a bin.
     width: f64,
-    /// By their distance from 0: bin 1 is above 0 and up to `width`, bin -1 is its mirror image.
-    counts: BTreeMap<i64, [u64; KINDS]>,
-    /// Numbers that are 0.
-    zeros: [u64; KINDS],
+    /// By their place: bin 1 is above 0 and up to `width`, and has 0 as well; bin 0 is the one before it.
+    counts: BTreeMap<i64, VerdictCounts>,
 }
 
 /// The width at first: finer than any bar that is drawn for scores from 0 to 10.
@@ -25,102 +26,83 @@ const MERGED: i64 = 10;
 /// By what share of a bin a quotient such as 1.1 / 0.1 may be off before it belongs to the next bin.
 const ROUNDING: f64 = 1e-9;
 
-impl<const KINDS: usize> Default for Bins<KINDS> {
+impl Default for Bins {
     fn default() -> Self {
         Self {
             width: FINEST,
             counts: BTreeMap::new(),
-            zeros: [0; KINDS],
         }
     }
 }
 
 /// Neighbouring bars of equal width.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Bars<const KINDS: usize> {
+pub(crate) struct Bars {
     /// The width of a bar.
     pub(crate) width: f64,
     /// Where the first bar starts, in bars from 0: negative on the left of it.
-    pub(crate) first: i64,
-    /// The numbers in each bar.
-    pub(crate) counts: Vec<[u64; KINDS]>,
+    first: i64,
+    /// The scores in each bar.
+    pub(crate) counts: Vec<VerdictCounts>,
 }
 
-impl<const KINDS: usize> Bins<KINDS> {
-    /// Counts a finite number. One between two bins belongs to that nearer to 0, as a score that is equal to a threshold
-    /// belongs to the lower side.
-    pub(crate) fn count(&mut self, number: f64, kind: usize) {
-        let mut at = self.bin(number);
-        while at.abs() > FARTHEST {
-            self.widen();
-            at = self.bin(number);
+impl Bins {
+    /// Counts a finite score. One between two bins belongs to the lower one, like a score that is equal to a threshold.
+    pub(crate) fn count(&mut self, score: f64, decision: Option<Decision>) {
+        let mut at = self.bin(score);
+        while at.unsigned_abs() > FARTHEST.unsigned_abs() {
+            self.width *= 10.0;
+            for (at, counts) in std::mem::take(&mut self.counts) {
+                self.counts
+                    .entry(merged(at, MERGED))
+                    .or_default()
+                    .add(&counts);
+            }
+            at = self.bin(score);
         }
-        let bin = match at {
-            0 => &mut self.zeros,
-            at => self.counts.entry(at).or_insert([0; KINDS]),
-        };
-        if let Some(counter) = bin.get_mut(kind) {
-            *counter += 1;
-        }
+        self.counts.entry(at).or_default().count(decision);
     }
 
-    fn bin(&self, number: f64) -> i64 {
+    fn bin(&self, score: f64) -> i64 {
         #[allow(
             clippy::cast_possible_truncation,
             reason = "it saturates, which is far enough"
         )]
-        let distance = (number.abs() / self.width - ROUNDING).ceil() as i64;
-        if number < 0.0 { -distance } else { distance }
+        let place = (score / self.width - ROUNDING).ceil() as i64;
+        if score == 0.0 { 1 } else { place }
     }
 
-    fn widen(&mut self) {
-        self.width *= 10.0;
-        for (at, counts) in std::mem::take(&mut self.counts) {
-            let merged = self.counts.entry(merged(at, MERGED)).or_insert([0; KINDS]);
-            add(merged, &counts);
-        }
-    }
-
-    /// Numbers that are exactly 0, which no bar has.
+    /// The scores in at most `most` bars, which span at least from `least` to `greatest`. Their width is 1, 2 or 5 times a
+    /// power of ten.
     #[must_use]
-    pub(crate) const fn zeros(&self) -> &[u64; KINDS] {
-        &self.zeros
-    }
-
-    /// The numbers in at most `most` bars, which span at least from `least` to `greatest` and include 0. Their width is 1,
-    /// 2 or 5 times a power of ten.
-    #[must_use]
-    pub(crate) fn bars(&self, most: i64, least: f64, greatest: f64) -> Bars<KINDS> {
-        let ends = [self.counts.first_key_value(), self.counts.last_key_value()];
-        let ends = ends.map(|bin| bin.map_or(0, |(at, _)| *at));
-        let left = ends[0].min(self.bin(least)).min(0);
-        let right = ends[1].max(self.bin(greatest)).max(1);
-        let steps = (0..12).flat_map(|power| [1, 2, 5].map(|step| step * 10_i64.pow(power)));
-        let span = |step: i64| merged(right, step) - merged(left, step);
-        let step = steps.clone().find(|step| span(*step) <= most).unwrap_or(1);
+    pub(crate) fn bars(&self, most: i64, least: f64, greatest: f64) -> Bars {
+        // A threshold that lies out so far is not worth a picture of single bars.
+        let bin = |score| self.bin(score).clamp(-FARTHEST, FARTHEST);
+        let (least, greatest) = (bin(least), bin(greatest));
+        let left = { self.counts.keys().next() }.map_or(least, |at| least.min(*at));
+        let right = { self.counts.keys().last() }.map_or(greatest, |at| greatest.max(*at));
+        let mut steps = (0..12).flat_map(|power| [1, 2, 5].map(|step| step * 10_i64.pow(power)));
+        let span = |step: i64| merged(right, step) - merged(left, step) + 1;
+        let step = steps.find(|step| span(*step) <= most).unwrap_or(1);
         let first = merged(left, step);
-        let length = usize::try_from(span(step)).unwrap_or(1);
-        let mut bars = vec![[0; KINDS]; length];
+        let mut bars = vec![VerdictCounts::default(); usize::try_from(span(step)).unwrap_or(1)];
         for (at, counts) in &self.counts {
-            let bar = merged(*at, step);
-            // On the right of 0, bar 1 is the first one.
-            let place = if bar > 0 { bar - 1 } else { bar } - first;
-            let bar = usize::try_from(place).ok().and_then(|at| bars.get_mut(at));
-            if let Some(bar) = bar {
-                add(bar, counts);
+            let place = usize::try_from(merged(*at, step) - first).ok();
+            if let Some(bar) = place.and_then(|place| bars.get_mut(place)) {
+                bar.add(counts);
             }
         }
         #[allow(clippy::cast_precision_loss, reason = "a small number")]
         let width = self.width * step as f64;
         Bars {
             width,
-            first,
+            first: first - 1,
             counts: bars,
         }
     }
 }
 
-impl<const KINDS: usize> Bars<KINDS> {
+impl Bars {
     /// Where a bar starts, or where the one before it ends.
     #[must_use]
     pub(crate) fn edge(&self, bar: usize) -> f64 {
@@ -129,26 +111,11 @@ impl<const KINDS: usize> Bars<KINDS> {
         let bars = bars as f64;
         bars * self.width
     }
-
-    /// Adds to the bar on the right of 0.
-    pub(crate) fn add_zeros(&mut self, zeros: &[u64; KINDS]) {
-        let bar = usize::try_from(-self.first).ok();
-        if let Some(bar) = bar.and_then(|at| self.counts.get_mut(at)) {
-            add(bar, zeros);
-        }
-    }
 }
 
 /// The bin that this one becomes a part of when so many become one.
 const fn merged(at: i64, bins: i64) -> i64 {
-    // Away from 0.
-    (at + (bins - 1) * at.signum()) / bins
-}
-
-fn add<const KINDS: usize>(to: &mut [u64; KINDS], counts: &[u64; KINDS]) {
-    for (sum, count) in to.iter_mut().zip(counts) {
-        *sum += count;
-    }
+    (at + bins - 1).div_euclid(bins)
 }
 
 #[cfg(test)]
@@ -157,30 +124,30 @@ mod tests {
 
     use super::*;
 
-    fn counted(numbers: &[f64]) -> Bins<1> {
+    fn counted(scores: &[f64]) -> Bins {
         let mut bins = Bins::default();
-        for number in numbers {
-            bins.count(*number, 0);
+        for score in scores {
+            bins.count(*score, None);
         }
         bins
     }
 
-    #[test]
-    fn a_number_on_an_edge_is_on_the_side_of_zero() {
-        // As doubles, 1.1 / 0.1 is above 11, and 0.3 / 0.1 below 3.
-        let bins = counted(&[0.3, 1.1, 2.0, 2.01, -0.3, 0.0]);
-        let bars = bins.bars(50, 0.0, 3.0);
-        assert_eq!((bars.width, bars.first, bars.counts.len()), (0.1, -3, 33));
-        let at = |from: f64| {
-            let mut bars = bars.counts.iter().enumerate();
-            bars.any(|(at, count)| *count == [1] && (bars_edge(&bins, at) - from).abs() < 1e-9)
-        };
-        assert!(at(0.2) && at(1.0) && at(1.9) && at(2.0) && at(-0.3));
-        assert_eq!(bins.zeros(), &[1]);
+    fn rows(bars: &Bars) -> u64 {
+        bars.counts.iter().map(VerdictCounts::rows).sum()
     }
 
-    fn bars_edge(bins: &Bins<1>, at: usize) -> f64 {
-        bins.bars(50, 0.0, 3.0).edge(at)
+    #[test]
+    fn a_score_on_an_edge_is_on_the_lower_side() {
+        // As doubles, 1.1 / 0.1 is above 11, and 0.3 / 0.1 below 3.
+        let bars = counted(&[0.3, 1.1, 2.0, 2.01, -0.3, 0.0]).bars(50, -0.3, 3.0);
+        assert_eq!((bars.width, bars.first, bars.counts.len()), (0.1, -4, 34));
+        for from in [0.2, 1.0, 1.9, 2.0, -0.4, 0.0] {
+            let mut there = bars.counts.iter().enumerate();
+            let is_there = |(at, counts): (usize, &VerdictCounts)| {
+                counts.rows() == 1 && (bars.edge(at) - from).abs() < 1e-9
+            };
+            assert!(there.any(is_there), "{from}");
+        }
     }
 
     #[test]
@@ -189,33 +156,29 @@ mod tests {
         assert_eq!((bars.width, bars.first, bars.counts.len()), (0.2, 0, 49));
         let bars = counted(&[]).bars(50, 0.0, 6.0);
         assert_eq!((bars.width, bars.first, bars.counts.len()), (0.2, 0, 30));
-        let bars = counted(&[-1.0, 2.5]).bars(40, -2.5, 2.5);
-        assert_eq!((bars.first, bars.counts.len()), (-13, 26));
-        let mut bars = counted(&[0.0, 0.1]).bars(50, 0.0, 1.0);
-        bars.add_zeros(&[1]);
-        assert_eq!(bars.counts.first(), Some(&[2]));
+        let bars = counted(&[0.0, 0.1]).bars(50, 0.0, 1.0);
+        assert_eq!(bars.counts.first().map(VerdictCounts::rows), Some(2));
     }
 
     #[test]
-    fn far_numbers_make_bins_wider_and_none_is_lost() {
+    fn far_scores_make_bins_wider_and_none_is_lost() {
         let bins = counted(&[0.05, 1.0, -7.0, 99.0, 12_345.0, -1e300, 1e308]);
         assert!(bins.counts.len() <= 7);
         let bars = bins.bars(50, 0.0, 1.0);
-        let sum: u64 = bars.counts.iter().flatten().sum();
-        assert_eq!(sum, 7);
+        assert_eq!(rows(&bars), 7);
         assert!(bars.counts.len() <= 50);
+        let far = counted(&[1.0]).bars(50, -1e300, 1e300);
+        assert!(far.counts.len() <= 50);
     }
 
     proptest! {
         #[test]
-        fn any_numbers_are_all_in_few_bars(
-            numbers in prop::collection::vec(-1e6..1e6_f64, 0..60), most in 10..60_i64,
+        fn any_scores_are_all_in_few_bars(
+            scores in prop::collection::vec(-1e6..1e6_f64, 0..60), most in 10..60_i64,
         ) {
-            let bins = counted(&numbers);
-            let mut bars = bins.bars(most, -1.0, 5.0);
-            bars.add_zeros(bins.zeros());
+            let bars = counted(&scores).bars(most, -1.0, 5.0);
             prop_assert!(i64::try_from(bars.counts.len()).is_ok_and(|length| length <= most));
-            prop_assert_eq!(bars.counts.iter().flatten().sum::<u64>(), numbers.len() as u64);
+            prop_assert_eq!(rows(&bars), scores.len() as u64);
             prop_assert!(bars.edge(0) <= -1.0 && bars.edge(bars.counts.len()) >= 5.0);
         }
     }

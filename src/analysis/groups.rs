@@ -1,64 +1,33 @@
-//! Decisions by the values of a column: exact for up to 32,768 different values, the frequent ones of any number.
+//! Decisions by the values of a column: the first 10,000 different values are told apart, and all others are counted together.
 //!
-//! It is Space-Saving in batches (Metwally et al., 2005): when there is no room, the rarer half of the values is dropped,
-//! and from then on `missed` says how many rows of a value may have been dropped with it. So each count is at most that
-//! much too low, and a value with more rows than that cannot be overlooked. Values come from a column that the user named;
-//! this file must not know how they are written or shown.
+//! Values come from a column that the user named; this file must not know how they are written or shown.
 
 use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
 
 use super::verdict_counts::VerdictCounts;
 use crate::verdict::Decision;
 
-/// How many values stay when there is no more room. With room for twice as many, a column takes 5 to 10 MB at most.
-const KEPT: usize = 16_384;
+/// How many values are told apart. A column with more is an identifier, not a category.
+const MOST_VALUES: usize = 10_000;
 /// Bytes by which values are told apart: longer ones are texts, not categories.
 const LONGEST: usize = 256;
 
 /// Decisions by the values of a column.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GroupTally {
-    values: HashMap<Box<[u8]>, CountedValue, RandomState>,
-    all: VerdictCounts,
-    /// The most rows that a value which is not in the map can have had.
-    dropped: u64,
-}
-
-/// What is known of a value.
-#[derive(Debug, Clone, Copy, Default)]
-struct CountedValue {
-    counts: VerdictCounts,
-    /// The most rows that it can have had before it was counted (again).
-    missed: u64,
-}
-
-impl CountedValue {
-    fn at_most(&self) -> u64 {
-        self.counts.rows() + self.missed
-    }
-}
-
-/// A value and its decisions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ValueGroup {
-    /// The value, cut at 256 bytes.
-    pub(crate) value: Box<[u8]>,
-    /// Its rows.
-    pub(crate) counts: VerdictCounts,
-    /// How many more rows it may have; 0 if its counts are exact.
-    pub(crate) missed: u64,
+    values: HashMap<Box<[u8]>, VerdictCounts>,
+    /// The rows with other values.
+    other: VerdictCounts,
 }
 
 /// The most frequent values of a column, and the others together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TopValues {
-    /// The values, the most frequent first.
-    pub(crate) top: Vec<ValueGroup>,
+    /// The values, cut at 256 bytes, with their decisions; the most frequent first.
+    pub(crate) top: Vec<(Box<[u8]>, VerdictCounts)>,
     /// All other rows.
     pub(crate) other: VerdictCounts,
-    /// The number of other values, if it is known.
+    /// The number of other values, if not too many to be counted.
     pub(crate) other_values: Option<usize>,
 }
 
@@ -66,77 +35,38 @@ impl GroupTally {
     /// Counts a row.
     pub(crate) fn count(&mut self, value: &[u8], decision: Option<Decision>) {
         let value = value.get(..LONGEST).unwrap_or(value);
-        self.all.count(decision);
-        if let Some(known) = self.values.get_mut(value) {
-            known.counts.count(decision);
-            return;
+        if let Some(counts) = self.values.get_mut(value) {
+            counts.count(decision);
+        } else if self.values.len() < MOST_VALUES {
+            let counts = self.values.entry(value.into()).or_default();
+            counts.count(decision);
+        } else {
+            self.other.count(decision);
         }
-        if self.values.len() >= 2 * KEPT {
-            self.drop_rare();
-        }
-        let mut new = CountedValue {
-            missed: self.dropped,
-            ..CountedValue::default()
-        };
-        new.counts.count(decision);
-        self.values.insert(value.into(), new);
     }
 
-    fn drop_rare(&mut self) {
-        let mut sizes: Vec<_> = self.values.values().map(CountedValue::at_most).collect();
-        let (_, limit, _) = sizes.select_nth_unstable(KEPT);
-        let limit = *limit;
-        // Those above the limit are at most half. Of those at the limit, as many stay as there is room for.
-        let above = { self.values.values() }
-            .filter(|value| value.at_most() > limit)
-            .count();
-        let mut room = KEPT.saturating_sub(above);
-        let mut dropped = self.dropped;
-        self.values.retain(|_, value| {
-            let size = value.at_most();
-            let stays = size > limit || (size == limit && room > 0);
-            if !stays {
-                dropped = dropped.max(size);
-            } else if size == limit {
-                room -= 1;
-            }
-            stays
-        });
-        self.dropped = dropped;
-    }
-
-    /// The `most` most frequent values. Once values have been dropped, a value is shown only if at least half of the rows that
-    /// it can have were counted.
+    /// The `most` most frequent values.
     #[must_use]
     pub(crate) fn top(&self, most: usize) -> TopValues {
-        let mut top: Vec<_> = { self.values.iter() }
-            .filter(|(_, value)| value.counts.rows() >= value.missed)
-            .collect();
+        let mut values: Vec<_> = self.values.iter().collect();
         // Equal ones in the order of their values, so that a report is always the same.
-        top.sort_by_key(|(text, value)| (std::cmp::Reverse(value.counts.rows()), *text));
-        let exact = self.dropped == 0;
-        top.truncate(most);
-        let mut shown = VerdictCounts::default();
-        for (_, value) in &top {
-            shown.add(&value.counts);
+        values.sort_by_key(|(value, counts)| (std::cmp::Reverse(counts.rows()), *value));
+        let (top, others) = values.split_at(most.min(values.len()));
+        let mut other = self.other;
+        for (_, counts) in others {
+            other.add(counts);
         }
         TopValues {
-            other: self.all.without(&shown),
-            other_values: exact.then(|| self.values.len() - top.len()),
-            top: top
-                .into_iter()
-                .map(|(value, known)| ValueGroup {
-                    value: value.clone(),
-                    counts: known.counts,
-                    missed: known.missed,
-                })
+            top: { top.iter() }
+                .map(|(value, counts)| ((*value).clone(), **counts))
                 .collect(),
+            other,
+            other_values: (self.other.rows() == 0).then_some(others.len()),
         }
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
@@ -155,69 +85,40 @@ mod tests {
             }
         }
         let top = groups.top(3);
-        let shown: Vec<_> = top
-            .top
-            .iter()
-            .map(|group| (&*group.value, group.counts, group.missed))
-            .collect();
-        let expected: [(&[u8], _, _); 3] = [
-            (b"US", [0, 0, 7, 0].into(), 0),
-            (b"DE", [5, 0, 0, 1].into(), 0),
-            (b"", [0, 2, 0, 0].into(), 0),
+        let expected: [(&[u8], [u64; 4]); 3] = [
+            (b"US", [0, 0, 7, 0]),
+            (b"DE", [5, 0, 0, 1]),
+            (b"", [0, 2, 0, 0]),
         ];
-        assert_eq!(shown, expected);
+        let expected = expected.map(|(value, counts)| (value.into(), counts.into()));
+        assert_eq!(top.top, expected);
         assert_eq!(top.other, [0, 2, 0, 0].into());
         assert_eq!(top.other_values, Some(1));
     }
 
     #[test]
-    fn frequent_values_are_found_among_very_many() {
+    fn of_too_many_values_the_first_are_told_apart_and_no_row_is_lost() {
         let mut groups = GroupTally::default();
-        let rows = 400_000_u64;
-        // Every tenth row is "often", every hundredth "at times"; the others are all different.
-        for row in 0..rows {
-            let decision = Some(if row % 20 == 0 {
-                Decision::Block
-            } else {
-                Decision::Approve
-            });
-            match row {
-                row if row % 10 == 0 => groups.count(b"often", decision),
-                row if row % 100 == 1 => groups.count(b"at times", decision),
-                row => groups.count(row.to_string().as_bytes(), decision),
+        for row in 0..100_000_u32 {
+            match row % 10 {
+                0 => groups.count(b"often", Some(Decision::Block)),
+                _ => groups.count(row.to_string().as_bytes(), None),
             }
         }
-        assert!(groups.values.len() <= 2 * KEPT);
         let top = groups.top(20);
-        let names: Vec<_> = top.top.iter().map(|group| &*group.value).collect();
-        assert_eq!(&names[..2], [&b"often"[..], b"at times"]);
-        for (group, truth) in top.top.iter().zip([rows / 10, rows / 100]) {
-            let counted = group.counts.rows();
-            assert!(
-                counted <= truth && truth <= counted + group.missed,
-                "{group:?}"
-            );
-        }
-        assert_eq!(top.top[0].counts, [rows / 20, 0, rows / 20, 0].into());
-        assert_eq!(top.other_values, None);
-        let sum: u64 = top.top.iter().map(|group| group.counts.rows()).sum();
-        assert_eq!(sum + top.other.rows(), rows);
-    }
-
-    #[test]
-    fn values_that_occur_once_are_no_trend() {
-        let mut groups = GroupTally::default();
-        for row in 0..500_000 {
-            groups.count(format!("user {row}").as_bytes(), None);
-        }
-        assert!(groups.dropped > 1);
-        assert_eq!(groups.top(20).top, []);
+        assert_eq!(groups.values.len(), MOST_VALUES);
+        assert_eq!((top.top.len(), top.other_values), (20, None));
+        let often = (b"often"[..].into(), [0, 0, 10_000, 0].into());
+        assert_eq!(top.top.first(), Some(&often));
+        let shown: u64 = top.top.iter().map(|(_, counts)| counts.rows()).sum();
+        assert_eq!(shown + top.other.rows(), 100_000);
     }
 
     #[test]
     fn a_long_value_is_cut() {
         let mut groups = GroupTally::default();
         groups.count(&[b'x'; 10_000], None);
-        assert_eq!(groups.top(1).top[0].value.len(), LONGEST);
+        let top = groups.top(1).top;
+        assert_eq!(top.first().map(|(value, _)| value.len()), Some(LONGEST));
     }
 }

@@ -4,8 +4,6 @@
 
 mod bins;
 mod groups;
-mod movers;
-mod outcomes;
 mod tally;
 mod unknown_levels;
 mod verdict_counts;
@@ -13,9 +11,7 @@ mod what_if;
 
 pub(crate) use bins::Bars;
 pub(crate) use groups::{GroupTally, TopValues};
-pub(crate) use movers::Mover;
-pub(crate) use outcomes::Outcomes;
-pub(crate) use tally::{DriftTally, PastVerdict, RowTally, TalliedRow, number_of};
+pub(crate) use tally::{DriftTally, Mover, PastVerdict, RowTally, TalliedRow, number_of};
 pub(crate) use unknown_levels::UnknownLevels;
-pub(crate) use verdict_counts::{KINDS, VerdictCounts};
+pub(crate) use verdict_counts::{Outcomes, VerdictCounts};
 pub(crate) use what_if::{ThresholdStep, WhatIf};

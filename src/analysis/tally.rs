@@ -3,8 +3,7 @@
 //! Rows come from a scored file (`commands`) or from a run's writer (`output`); the numbers go to `report`.
 
 use super::bins::Bins;
-use super::movers::{Mover, Movers};
-use super::verdict_counts::{KINDS, VerdictCounts};
+use super::verdict_counts::VerdictCounts;
 use super::what_if::WhatIf;
 use crate::drift::Drift;
 use crate::row::RowNumber;
@@ -42,7 +41,7 @@ pub(crate) struct RowTally {
     /// Rows whose decision is not the one that the thresholds make of their score.
     pub(crate) decided_otherwise: u64,
     /// The scores, by decision.
-    pub(crate) scores: Bins<KINDS>,
+    pub(crate) scores: Bins,
     /// Rows that have a score.
     pub(crate) scored: u64,
     /// What other thresholds would do, if they decide.
@@ -56,16 +55,41 @@ pub(crate) struct RowTally {
 pub(crate) struct DriftTally {
     /// Decisions before and now.
     pub(crate) decisions: Drift,
-    /// By how much scores changed.
-    pub(crate) changes: Bins<1>,
     /// Rows whose score is known before and now.
     pub(crate) scores: u64,
     /// Of these, those whose score rose.
     pub(crate) rose: u64,
     /// Of these, those whose score fell.
     pub(crate) fell: u64,
-    /// The rows whose score changed most.
-    pub(crate) movers: Movers,
+    /// The rows whose score changed most, the largest change first. A person can look them up by number, and the list names
+    /// nobody.
+    pub(crate) movers: Vec<Mover>,
+}
+
+/// As many movers as a person will look at.
+const MOVERS: usize = 10;
+
+/// A row whose score changed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Mover {
+    /// The row.
+    pub(crate) row: RowNumber,
+    /// The score before.
+    pub(crate) score_before: f64,
+    /// The score now.
+    pub(crate) score_now: f64,
+    /// The decision before.
+    pub(crate) decision_before: Decision,
+    /// The decision now.
+    pub(crate) decision_now: Decision,
+}
+
+impl Mover {
+    /// By how much the score changed.
+    #[must_use]
+    pub(crate) fn change(&self) -> f64 {
+        self.score_now - self.score_before
+    }
 }
 
 impl RowTally {
@@ -112,7 +136,7 @@ impl RowTally {
                 what_if.count(score);
             }
             let by_score = self.thresholds.as_ref().map(|today| today.decide(score));
-            self.scores.count(value, VerdictCounts::place(decision));
+            self.scores.count(value, decision);
             match decision {
                 None => self.undecided += 1,
                 Some(decision) => {
@@ -160,8 +184,14 @@ impl DriftTally {
         self.scores += 1;
         self.rose += u64::from(score_now > score_before);
         self.fell += u64::from(score_now < score_before);
-        self.changes.count(mover.change(), 0);
-        self.movers.note(mover);
+        // Among equal changes, the earlier rows stay.
+        let size = mover.change().abs();
+        let larger = |other: &Mover| other.change().abs() >= size;
+        let at = self.movers.partition_point(larger);
+        if size > 0.0 && at < MOVERS {
+            self.movers.insert(at, mover);
+            self.movers.truncate(MOVERS);
+        }
     }
 }
 
@@ -214,13 +244,24 @@ mod tests {
             (3, 2)
         );
         assert_eq!((drift.scores, drift.rose, drift.fell), (2, 1, 0));
-        let movers = drift.movers.rows();
-        assert_eq!(
-            movers
-                .iter()
-                .map(|mover| mover.row.get())
-                .collect::<Vec<_>>(),
-            [1]
-        );
+        let movers: Vec<_> = drift.movers.iter().map(|mover| mover.row.get()).collect();
+        assert_eq!(movers, [1]);
+    }
+
+    #[test]
+    fn the_largest_changes_stay_whatever_their_direction() {
+        let (mut drift, mut row) = (DriftTally::default(), RowNumber::FIRST);
+        for change in 0..100_u32 {
+            let sign = if change % 2 == 0 { 1.0 } else { -1.0 };
+            let past = PastVerdict {
+                decision: Decision::Approve,
+                score: Some(100.0),
+            };
+            let now = 100.0 + sign * f64::from(change / 2);
+            drift.count(row, past, (Decision::Review, Some(now)));
+            row = row.next();
+        }
+        let rows: Vec<_> = drift.movers.iter().map(|mover| mover.row.get()).collect();
+        assert_eq!(rows, [99, 100, 97, 98, 95, 96, 93, 94, 91, 92]);
     }
 }

@@ -3,7 +3,7 @@
 use crate::verdict::Decision;
 
 /// What a row can have.
-pub(crate) const KINDS: usize = 4;
+const KINDS: usize = 4;
 /// The place of rows without a decision, behind the three decisions.
 const NONE: usize = 3;
 
@@ -13,8 +13,7 @@ pub(crate) struct VerdictCounts([u64; KINDS]);
 
 impl VerdictCounts {
     /// The place of rows with this decision among the counters.
-    #[must_use]
-    pub(crate) const fn place(decision: Option<Decision>) -> usize {
+    const fn place(decision: Option<Decision>) -> usize {
         match decision {
             Some(Decision::Approve) => 0,
             Some(Decision::Review) => 1,
@@ -37,16 +36,6 @@ impl VerdictCounts {
         }
     }
 
-    /// What is left after subtracting `part`.
-    #[must_use]
-    pub(crate) fn without(&self, part: &Self) -> Self {
-        let mut left = *self;
-        for (mine, taken) in left.0.iter_mut().zip(part.0) {
-            *mine = mine.saturating_sub(taken);
-        }
-        left
-    }
-
     /// Rows with this decision, or without any.
     #[must_use]
     pub(crate) fn of(&self, decision: Option<Decision>) -> u64 {
@@ -66,6 +55,34 @@ impl From<[u64; KINDS]> for VerdictCounts {
     }
 }
 
+/// Numbers of rows by decision, where each has one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Outcomes {
+    /// Rows to approve.
+    pub(crate) approve: u64,
+    /// Rows to review.
+    pub(crate) review: u64,
+    /// Rows to block.
+    pub(crate) block: u64,
+}
+
+impl Outcomes {
+    /// Counts a row.
+    pub(crate) const fn count(&mut self, decision: Decision) {
+        match decision {
+            Decision::Approve => self.approve += 1,
+            Decision::Review => self.review += 1,
+            Decision::Block => self.block += 1,
+        }
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub(crate) const fn rows(&self) -> u64 {
+        self.approve + self.review + self.block
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,9 +96,7 @@ mod tests {
         assert_eq!(counts, VerdictCounts::from([0, 0, 2, 1]));
         assert_eq!((counts.of(Some(Decision::Block)), counts.of(None)), (2, 1));
         assert_eq!(counts.rows(), 3);
-        let part = VerdictCounts::from([0, 0, 1, 0]);
-        assert_eq!(counts.without(&part), VerdictCounts::from([0, 0, 1, 1]));
-        counts.add(&part);
+        counts.add(&VerdictCounts::from([0, 0, 1, 0]));
         assert_eq!(counts.rows(), 4);
     }
 }

@@ -4,7 +4,7 @@
 //! Scores are only counted between neighbouring thresholds, so memory does not grow. Scores come from `commands`; the
 //! numbers go to a table, JSON or a report. This file must not know how they are shown.
 
-use super::outcomes::Outcomes;
+use super::verdict_counts::Outcomes;
 use crate::base::decimal::Decimal;
 use crate::verdict::{Score, Thresholds};
 

@@ -134,6 +134,7 @@ impl CheckArgs {
                 // A run would refuse such a file; here its rows are counted all the same.
                 judges_first_rows: false,
                 selection: self.selection.selection(),
+                scored: None,
             })
         };
         let named: Vec<_> = match self.input.as_slice() {

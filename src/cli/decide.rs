@@ -10,7 +10,8 @@ use super::settings::SettingsArgs;
 use super::sources::Sources;
 use super::values;
 use crate::base::error::{Error, Result};
-use crate::config::{ColumnPolicy, DecideConfig, DecideOutput, DecideTask, RewriteTask};
+use crate::config::{DecideConfig, DecideOutput, DecideTask, RewriteTask};
+use crate::verdict::DecisionPolicy;
 
 const WHAT_IF: &str = "What other thresholds would do";
 const SUMMARY: &str = "Summary";
@@ -107,14 +108,15 @@ impl DecideArgs {
                 json: self.json,
             }
         } else {
+            let (policy, level) = match choice {
+                PolicyChoice::Score(thresholds) => (DecisionPolicy::Score(thresholds), None),
+                PolicyChoice::Level { place, levels } => {
+                    (DecisionPolicy::Level { levels, field: 0 }, Some(place))
+                }
+            };
             DecideTask::Rewrite(Box::new(RewriteTask {
-                policy: match choice {
-                    PolicyChoice::Score(thresholds) => ColumnPolicy::Score(thresholds),
-                    PolicyChoice::Level { place, levels } => ColumnPolicy::Level {
-                        column: place,
-                        levels,
-                    },
-                },
+                policy,
+                level,
                 output: DecideOutput {
                     path: self.output.filter(|path| path != Path::new("-")),
                     changes: self.changes,

@@ -25,12 +25,12 @@ pub(super) struct ReportArgs {
     output: Option<PathBuf>,
     /// Show what has changed since this scored file, such as last month's
     ///
-    /// Rows are paired by `--key`, or else by all columns but the verdict's. The verdicts of the earlier file are kept in
-    /// memory: up to 32 MB for a million rows. Without this option, a file with the columns of `--existing keep` is compared
+    /// Rows are paired by `--key`. The verdicts of the earlier file are kept in memory: up to 60 MB for a million rows.
+    /// Without this option, a file with the columns of `--existing keep` is compared
     /// with these.
     #[arg(long, value_name = "EARLIER", value_parser = values::file())]
     against: Option<PathBuf>,
-    /// Pair the rows of both files by this column, such as an id [default: all columns but the verdict's]
+    /// Pair the rows of both files by this column, such as an id
     #[arg(long, value_name = "COLUMN", requires = "against")]
     key: Option<String>,
     /// Show decisions by the values of this column, which then appear in the page (repeatable, up to 8 times)
@@ -58,7 +58,7 @@ pub(super) struct ReportArgs {
     settings: SettingsArgs,
 }
 
-/// More columns than a page should have; each takes up to 10 MB of memory.
+/// More columns than a page should have; each takes up to 4 MB of memory.
 const MOST_COLUMNS: usize = 8;
 
 /// What shared options mean here.
@@ -98,15 +98,22 @@ impl ReportArgs {
                 )));
             }
         }
-        let against = self.against.map(|path| -> Result<_> {
-            Ok(EarlierFile {
+        let against = match (self.against, self.key) {
+            (None, _) => None,
+            (Some(path), Some(key)) => Some(EarlierFile {
                 file: self.format.file(Input::File(path))?,
-                key: self.key,
-            })
-        });
+                key,
+            }),
+            (Some(_), None) => {
+                return Err(Error::usage(
+                    "`--against` needs `--key`, the column that pairs the rows of both files",
+                )
+                .hint("add `--key COLUMN`, such as `--key id`"));
+            }
+        };
         Ok(ReportConfig {
             scored: self.format.file(source(self.scored.as_deref(), EXAMPLE)?)?,
-            against: against.transpose()?,
+            against,
             prefix: self.prefix,
             by: self.by,
             summary: self.run,

@@ -420,6 +420,7 @@ impl RunArgs {
             columns,
             judges_first_rows: self.judges_first_rows(),
             selection: self.selection.selection(),
+            scored: None,
         })
     }
 

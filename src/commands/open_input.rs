@@ -1,7 +1,10 @@
 //! The input of a command, opened, and what was found out about it.
 
 use crate::base::error::Result;
-use crate::input::{self, Compose, Input, Opened, Reader, TrailingGarbage};
+use crate::input::{
+    self, AskedColumns, Compose, FileSettings, Input, Opened, Reader, ReaderSettings,
+    TrailingGarbage,
+};
 use crate::layout::Layout;
 use crate::observe::tell;
 use crate::selection::Selection;
@@ -9,6 +12,19 @@ use crate::selection::Selection;
 /// A warning that bytes behind the compressed data of this input are ignored; gzip says the same.
 pub(in crate::commands) fn bytes_ignored(input: &str) -> String {
     format!("the compressed data of {input} is followed by other bytes, which are ignored")
+}
+
+/// Opens a file that an earlier run wrote, with these columns besides ours.
+///
+/// # Errors
+/// Exit code 2: it cannot be read, or is not a scored file with these columns.
+pub(in crate::commands) fn open_scored(
+    file: &FileSettings,
+    prefix: &str,
+    asked: AskedColumns,
+) -> Result<(Reader, Opened)> {
+    let settings = ReaderSettings::of_scored(file, prefix, asked);
+    Reader::open(settings, Compose::new(|_, _| {}))
 }
 
 /// What opening the input found out.
@@ -55,7 +71,7 @@ impl OpenInput {
     /// # Errors
     /// Exit code 2: it cannot be read, or is not a file of users.
     pub(in crate::commands) fn open(
-        settings: input::ReaderSettings,
+        settings: ReaderSettings,
         compose: Compose,
         shows_text: bool,
     ) -> Result<Self> {
@@ -71,6 +87,7 @@ impl OpenInput {
             size,
             mode,
             ignored,
+            name: _,
         } = opened;
         Ok(Self {
             reader,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::input;
-use crate::verdict::{Levels, Thresholds};
+use crate::verdict::{DecisionPolicy, Thresholds};
 
 /// `rescore decide`.
 #[derive(Debug)]
@@ -34,25 +34,13 @@ pub(crate) enum DecideTask {
 #[derive(Debug)]
 pub(crate) struct RewriteTask {
     /// How decisions are made.
-    pub(crate) policy: ColumnPolicy,
+    pub(crate) policy: DecisionPolicy,
+    /// The column with the level, if levels decide: its name, or a JSON pointer.
+    pub(crate) level: Option<String>,
     /// Where rows go.
     pub(crate) output: DecideOutput,
     /// Nothing but warnings and errors is shown.
     pub(crate) quiet: bool,
-}
-
-/// How decisions about the rows of a scored file are made.
-#[derive(Debug)]
-pub(crate) enum ColumnPolicy {
-    /// By the score.
-    Score(Thresholds),
-    /// By the level in a column.
-    Level {
-        /// The column's name, or a JSON pointer.
-        column: String,
-        /// What each level means.
-        levels: Levels,
-    },
 }
 
 /// Where the rows of a scored file go.

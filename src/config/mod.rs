@@ -12,7 +12,7 @@ mod report;
 mod run;
 
 pub(crate) use check::{CheckConfig, CheckLedger, OutputToCome, RunToCome};
-pub(crate) use decide::{ColumnPolicy, DecideConfig, DecideOutput, DecideTask, RewriteTask};
+pub(crate) use decide::{DecideConfig, DecideOutput, DecideTask, RewriteTask};
 pub(crate) use ledger::{AdminConfig, AdminTask};
 pub(crate) use man::{ManConfig, ManPage};
 pub(crate) use report::{EarlierFile, ReportConfig};

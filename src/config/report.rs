@@ -31,6 +31,6 @@ pub(crate) struct ReportConfig {
 pub(crate) struct EarlierFile {
     /// The file.
     pub(crate) file: input::FileSettings,
-    /// The column by which rows are paired; `None` for all columns but the verdict's.
-    pub(crate) key: Option<String>,
+    /// The column by which rows are paired.
+    pub(crate) key: String,
 }

@@ -1,33 +1,64 @@
 //! The reader: opens a source and returns its rows in batches.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
-use super::batch::{ReadRow, RowBatch};
-use super::bodies::{Bodies, Compose};
+use bytes::Bytes;
+
 use super::buffer::Buffer;
 use super::csv::CsvParser;
-use super::decompress::TrailingGarbage;
 use super::first_rows::{self, FirstRows};
-use super::gather::{Records, gather};
 use super::jsonl::{self, JsonlParser};
-use super::selector::Selector;
-use super::settings::ReaderSettings;
+use super::settings::{Compose, ReaderSettings};
 use super::sniff;
-use super::source::Source;
+use super::source::{Source, TrailingGarbage};
 use crate::base::error::{Error, Result};
 use crate::layout::{Format, Layout};
-use crate::row::{Row, RowNumber};
+use crate::row::{Row, RowNumber, Span};
 use crate::telemetry::event::InputEnd;
+use crate::verdict::Failure;
+
+/// A row and its request, or why it has none.
+#[derive(Debug)]
+pub struct ReadRow {
+    /// The row.
+    pub row: Row,
+    /// The request's body, or the rule that the row breaks. In a scored file, requests are empty.
+    pub request: Result<Bytes, Failure>,
+    /// Where the row has the columns that are asked for in a scored file; an empty span where it has none.
+    pub(crate) asked: Box<[Span]>,
+}
+
+/// Some consecutive rows.
+#[derive(Debug)]
+pub struct RowBatch {
+    /// The rows.
+    pub rows: Vec<ReadRow>,
+    /// The position in the source after these rows, in bytes, for the progress.
+    pub(crate) position: u64,
+    /// Blank lines after the last row; empty except in the last batch.
+    pub trailer: Bytes,
+}
+
+/// A batch is complete with this many rows, so that the first rows do not have to wait for a whole block …
+const BATCH_ROWS: usize = 512;
+/// … or with this many bytes, so that large records do not pile up before the calls.
+const BATCH_BYTES: usize = 1024 * 1024;
+/// The least that a usual row has, in bytes.
+const SMALL_ROW: usize = 128;
 
 /// Reads rows from a source.
 pub struct Reader {
     buffer: Buffer,
     parser: FormatParser,
     settings: ReaderSettings,
-    bodies: Bodies,
+    compose: Compose,
     number: RowNumber,
     first_rows: FirstRows,
-    selector: Selector,
+    /// How many more rows are taken.
+    left: u64,
+    /// Whether a row was left out of a sample.
+    passed_over: bool,
     /// The rows that were read to check the source: the next ones.
     early: VecDeque<RowBatch>,
 }
@@ -38,39 +69,11 @@ enum FormatParser {
 }
 
 impl FormatParser {
-    /// The parser for a format, and the header if there is one.
-    fn open(
-        format: Format,
-        settings: &ReaderSettings,
-        buffer: &mut Buffer,
-    ) -> Result<(Self, Option<Row>)> {
-        match format {
-            Format::Delimited { delimiter } => {
-                let (parser, header) = CsvParser::open(delimiter, settings, buffer)?;
-                Ok((Self::Csv(parser), header))
-            }
-            Format::Jsonl if settings.file.no_header => Err(Error::usage(format!(
-                "`--no-header` is for CSV and TSV, but {} is JSONL",
-                buffer.source.name()
-            ))
-            .hint("leave it out")),
-            Format::Jsonl => Ok((Self::Jsonl(JsonlParser::open(settings, buffer)?), None)),
-        }
-    }
-
     /// Which column is which field, as one line for people.
     fn mapping(&self) -> &str {
         match self {
             Self::Csv(parser) => parser.mapping(),
             Self::Jsonl(parser) => parser.mapping(),
-        }
-    }
-
-    /// The names of the columns that are replaced.
-    fn replaced(&self) -> Vec<String> {
-        match self {
-            Self::Csv(parser) => parser.replaced(),
-            Self::Jsonl(parser) => parser.replaced(),
         }
     }
 }
@@ -80,6 +83,8 @@ impl FormatParser {
 pub struct Opened {
     /// The file's layout.
     pub layout: Layout,
+    /// The source's name in messages: its path in backticks, or standard input.
+    pub(crate) name: String,
     /// Which column is which field, as one line for people.
     pub(crate) mapping: String,
     /// Our columns from an earlier run that are replaced.
@@ -122,50 +127,71 @@ impl Reader {
         settings: ReaderSettings,
         compose: Compose,
     ) -> Result<(Self, Opened)> {
-        let (size, mode, ignored) = (source.size(), source.mode(), source.ignored());
+        let (name, size, mode) = (source.name().to_owned(), source.size(), source.mode());
+        let ignored = source.ignored();
         let mut buffer = Buffer::new(source, settings.file.encoding);
         buffer.fill_first_line(settings.file.max_record)?;
         buffer.fill_head()?;
-        let (detected, preamble) = sniff::detect(&settings.file, &mut buffer)?;
-        let (parser, header) = FormatParser::open(detected, &settings, &mut buffer)?;
-        let layout = Layout {
-            format: detected,
-            encoding: settings.file.encoding,
-            preamble,
-            header,
-            columns: settings.columns.clone(),
-            existing: settings.existing,
+        let (format, preamble) = sniff::detect(&settings.file, &mut buffer)?;
+        let (parser, header, replaced) = match format {
+            Format::Delimited { delimiter } => {
+                let (parser, header) = CsvParser::open(delimiter, &settings, &mut buffer)?;
+                let replaced = parser.replaced();
+                (FormatParser::Csv(parser), header, replaced)
+            }
+            Format::Jsonl if settings.file.no_header => {
+                return Err(Error::usage(format!(
+                    "`--no-header` is for CSV and TSV, but {name} is JSONL"
+                ))
+                .hint("leave it out"));
+            }
+            Format::Jsonl => {
+                let parser = JsonlParser::open(&settings, &mut buffer)?;
+                let replaced = parser.replaced();
+                (FormatParser::Jsonl(parser), None, replaced)
+            }
         };
-        let (mapping, replaced) = (parser.mapping().to_owned(), parser.replaced());
+        let opened = Opened {
+            layout: Layout {
+                format,
+                encoding: settings.file.encoding,
+                preamble,
+                header,
+                columns: settings.columns.clone(),
+                existing: settings.existing,
+            },
+            name,
+            mapping: parser.mapping().to_owned(),
+            replaced,
+            size,
+            mode,
+            ignored,
+        };
         let mut reader = Self {
             buffer,
             parser,
             first_rows: FirstRows::new(settings.judges_first_rows),
-            selector: Selector::new(settings.selection, compose.marks()),
+            left: { settings.selection.limit }.map_or(u64::MAX, NonZeroU64::get),
+            passed_over: false,
             settings,
-            bodies: Bodies::new(compose),
+            compose,
             number: RowNumber::FIRST,
             early: VecDeque::new(),
         };
         // What is wrong with all of them is found before any file is touched.
-        reader.early = gather(&mut reader, false)?.into_iter().collect();
-        Ok((
-            reader,
-            Opened {
-                layout,
-                mapping,
-                replaced,
-                size,
-                mode,
-                ignored,
-            },
-        ))
+        reader.early = reader.gather(false)?.into_iter().collect();
+        Ok((reader, opened))
     }
 
-    /// What was read of the source. Known when there are no more rows.
+    /// What was read of the source. Known when there are no more rows. After a limit, no further row is read to find out
+    /// whether there is one.
     #[must_use]
     pub(crate) const fn end(&self) -> InputEnd {
-        self.selector.end()
+        if self.passed_over || self.left == 0 {
+            InputEnd::Part
+        } else {
+            InputEnd::Whole
+        }
     }
 
     /// Reads ahead, from the next rows on, until `is_enough`; the rows that it has seen are still the next ones. Whether
@@ -179,7 +205,7 @@ impl Reader {
     ) -> Result<bool> {
         for seen in 0.. {
             if seen == self.early.len() {
-                match gather(self, true)? {
+                match self.gather(true)? {
                     Some(batch) => self.early.push_back(batch),
                     None => break,
                 }
@@ -201,68 +227,91 @@ impl Reader {
     pub fn next_batch(&mut self) -> Result<Option<RowBatch>> {
         match self.early.pop_front() {
             Some(early) => Ok(Some(early)),
-            None => gather(self, true),
+            None => self.gather(true),
         }
     }
-}
 
-impl Records for Reader {
-    type Record = ReadRow;
-
-    #[inline]
-    fn next_record(&mut self) -> Result<Option<ReadRow>> {
-        loop {
-            let row = self.next_row()?;
-            match &row {
-                Some(taken) if !self.selector.takes(taken) => {}
-                _ => return Ok(row),
+    /// Some rows; `None` at the end, and if there are none yet and `waits` is false.
+    fn gather(&mut self, waits: bool) -> Result<Option<RowBatch>> {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let end = loop {
+            if rows.len() >= BATCH_ROWS || bytes >= BATCH_BYTES || self.left == 0 {
+                break false;
             }
+            match self.next_row()? {
+                Some(row) if !self.takes(&row) => {}
+                Some(row) => {
+                    let length = row.row.raw.len();
+                    if rows.is_empty() {
+                        // A batch that grows step by step moves each of its rows twice. A slow pipe has few bytes at a
+                        // time, and its batches must not take much more memory than their rows.
+                        let room = (length + self.buffer.bytes.len()).div_ceil(SMALL_ROW);
+                        rows.reserve_exact(room.min(BATCH_ROWS));
+                    }
+                    bytes += length;
+                    rows.push(row);
+                }
+                None if self.buffer.at_end => break true,
+                // Existing rows are passed on before waiting for more: a pipe may be slow.
+                None if !rows.is_empty() => break false,
+                None if !waits => return Ok(None),
+                None => self.buffer.fill()?,
+            }
+        };
+        let trailer = if end {
+            self.buffer.bytes.split().freeze()
+        } else {
+            Bytes::new()
+        };
+        if rows.is_empty() && trailer.is_empty() {
+            return Ok(None);
         }
+        let position = self.buffer.source.position(self.buffer.bytes.len());
+        Ok(Some(RowBatch {
+            rows,
+            position,
+            trailer,
+        }))
     }
 
+    /// Whether the row is one of those that are selected.
     #[inline]
-    fn length(record: &ReadRow) -> usize {
-        record.row.raw.len()
+    fn takes(&mut self, row: &ReadRow) -> bool {
+        let is_in = self.settings.selection.sample.is_none_or(|sample| {
+            sample.has(match &row.request {
+                Ok(request) => self.compose.sent(request),
+                Err(_) => row.row.content(),
+            })
+        });
+        self.left -= u64::from(is_in);
+        self.passed_over |= !is_in;
+        is_in
     }
 
-    fn is_full(&self) -> bool {
-        self.selector.is_full()
-    }
-
-    fn buffer(&mut self) -> &mut Buffer {
-        &mut self.buffer
-    }
-}
-
-impl Reader {
     /// The row of the next complete record in the buffer, selected or not.
     #[inline]
     fn next_row(&mut self) -> Result<Option<ReadRow>> {
+        let most = self.settings.file.max_record;
         let extent = match &mut self.parser {
-            FormatParser::Csv(parser) => {
-                parser.scan(&self.buffer, self.settings.file.max_record)?
-            }
-            FormatParser::Jsonl(_) => jsonl::scan(&self.buffer, self.settings.file.max_record)?,
+            FormatParser::Csv(parser) => parser.scan(&self.buffer, most)?,
+            FormatParser::Jsonl(_) => jsonl::scan(&self.buffer, most)?,
         };
         let Some(extent) = extent else {
             return Ok(None);
         };
         let start = self.buffer.line;
         let line = start + extent.lines_before;
-        self.buffer.check_size(
-            extent.content.range().len(),
-            self.settings.file.max_record,
-            line,
-        )?;
+        self.buffer
+            .check_size(extent.content.range().len(), most, line)?;
         let mut row = self.buffer.take(&extent, self.number);
         self.number = self.number.next();
+        let (phones, compose) = (self.settings.phones, &mut self.compose);
+        let mut asked = Box::default();
         let mut request = match &mut self.parser {
             FormatParser::Csv(parser) => {
-                parser.request(&mut row, &extent, self.settings.phones, &mut self.bodies)
+                parser.request(&mut row, &mut asked, &extent, phones, compose)
             }
-            FormatParser::Jsonl(parser) => {
-                parser.request(&mut row, self.settings.phones, &mut self.bodies)
-            }
+            FormatParser::Jsonl(parser) => parser.request(&mut row, &mut asked, phones, compose),
         };
         if let Some(reason) = self.first_rows.take(&request) {
             let name = self.buffer.source.name();
@@ -272,6 +321,10 @@ impl Reader {
         if let Err(failure) = &mut request {
             failure.message = format!("{}: {}", extent.lines(start), failure.message).into();
         }
-        Ok(Some(ReadRow { row, request }))
+        Ok(Some(ReadRow {
+            row,
+            request,
+            asked,
+        }))
     }
 }

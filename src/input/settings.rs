@@ -1,10 +1,13 @@
-//! The settings of a reader.
+//! What a command asks of a reader: which file, which columns, and how requests are made of its rows.
 
 use std::path::PathBuf;
 
+use bytes::{Bytes, BytesMut};
+
+use super::scored::AskedColumns;
 use crate::base::encoding::TextEncoding;
 use crate::base::error::shown;
-use crate::fields::{Assignments, PhoneRules};
+use crate::fields::{Assignments, PhoneRules, UserRequest};
 use crate::layout::{AddedColumns, Existing};
 use crate::selection::Selection;
 
@@ -59,7 +62,7 @@ pub struct FileSettings {
     pub max_record: usize,
 }
 
-/// The settings of a reader of users.
+/// The settings of a reader.
 #[derive(Debug, Clone)]
 pub struct ReaderSettings {
     /// The file.
@@ -76,11 +79,29 @@ pub struct ReaderSettings {
     pub judges_first_rows: bool,
     /// Which rows are read.
     pub selection: Selection,
+    /// An earlier run wrote the file: it must have our columns, no requests are made of its rows, and these columns are
+    /// found besides ours.
+    pub scored: Option<AskedColumns>,
 }
 
-#[cfg(test)]
 impl ReaderSettings {
+    /// The settings for a file that an earlier run wrote, with this prefix of its columns' names.
+    #[must_use]
+    pub(crate) fn of_scored(file: &FileSettings, prefix: &str, asked: AskedColumns) -> Self {
+        Self {
+            file: file.clone(),
+            assignments: Assignments::default(),
+            phones: PhoneRules::default(),
+            existing: Existing::Replace,
+            columns: AddedColumns::new(prefix, [], None),
+            judges_first_rows: false,
+            selection: Selection::default(),
+            scored: Some(asked),
+        }
+    }
+
     /// The settings of a run without options over this input.
+    #[cfg(test)]
     pub(crate) fn without_options(input: Input) -> Self {
         Self {
             file: FileSettings {
@@ -97,6 +118,51 @@ impl ReaderSettings {
             columns: AddedColumns::new("", [], None),
             judges_first_rows: true,
             selection: Selection::default(),
+            scored: None,
         }
+    }
+}
+
+/// A function that writes the body of a valid request.
+type WriteBody = dyn Fn(&UserRequest<'_>, &mut BytesMut) + Send;
+
+/// The size of a block, for about 250 bodies. A body that waits keeps its whole block in memory.
+const BODIES: usize = 64 * 1024;
+
+/// Writes the bodies of valid requests, many in one block: an allocation for each would be freed by another thread, which
+/// is the most expensive way. It runs on the reader's thread to save the thread that makes the calls from it.
+pub struct Compose {
+    write: Box<WriteBody>,
+    marks: usize,
+    block: BytesMut,
+}
+
+impl Compose {
+    /// Writes bodies as this function does.
+    pub fn new(write: impl Fn(&UserRequest<'_>, &mut BytesMut) + Send + 'static) -> Self {
+        Self {
+            write: Box::new(write),
+            marks: 0,
+            block: BytesMut::with_capacity(BODIES),
+        }
+    }
+
+    /// The same, where the function writes so many bytes before the body that are not sent. A sample must not depend on them.
+    #[must_use]
+    pub(crate) fn behind_marks(self, marks: usize) -> Self {
+        Self { marks, ..self }
+    }
+
+    /// What stands for a request.
+    #[inline]
+    pub(crate) fn body(&mut self, request: &UserRequest<'_>) -> Bytes {
+        (self.write)(request, &mut self.block);
+        self.block.split().freeze()
+    }
+
+    /// What is sent of it.
+    #[inline]
+    pub(super) fn sent<'a>(&self, body: &'a [u8]) -> &'a [u8] {
+        body.get(self.marks..).unwrap_or_default()
     }
 }

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
 
 use super::buffer::{Buffer, line_end};
-use super::csv::{RecordScan, find_record};
+use super::cells::{RecordScan, find_record};
 use super::settings::{FileSettings, FormatChoice, Input};
 use super::text::{BYTE_ORDER_MARK, HEAD, convert};
 use crate::base::encoding::TextEncoding;

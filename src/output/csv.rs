@@ -133,9 +133,18 @@ pub(super) fn write_row(
     cells: &mut CellEncoder,
 ) {
     out.extend_from_slice(row.before());
-    splice(out, row, |out, column, _| {
-        put_cell(out, verdict, layout.columns.content(column), cells);
+    splice(out, row, |out, column, old| {
+        let content = layout.columns.content(column);
+        if layout.columns.only_decisions() && content != ColumnContent::Decision {
+            out.extend_from_slice(old);
+        } else {
+            put_cell(out, verdict, content, cells);
+        }
     });
+    if layout.columns.only_decisions() {
+        out.extend_from_slice(row.line_end());
+        return;
+    }
     let header = layout.header.as_ref();
     for column in 0..layout.columns.len() {
         // A column that the header does not have is appended, also to a row with too few cells.

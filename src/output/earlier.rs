@@ -23,8 +23,13 @@ pub(super) struct EarlierVerdict {
 }
 
 impl EarlierVerdict {
-    /// The earlier verdict on this row's user; the row takes precedence over the ledger.
-    pub(super) fn of(finished: &DoneRow, format: Format, policy: &DecisionPolicy) -> Option<Self> {
+    /// The earlier verdict on this row's user; the row takes precedence over the ledger. `policy` decides about a score
+    /// without a decision.
+    pub(super) fn of(
+        finished: &DoneRow,
+        format: Format,
+        policy: Option<&DecisionPolicy>,
+    ) -> Option<Self> {
         let DoneRow { row, old, .. } = finished;
         // Most files have no earlier verdicts, and must not be slowed down by those that do.
         if row.earlier == Earlier::default() && old.is_none() {
@@ -34,13 +39,13 @@ impl EarlierVerdict {
         let decision = text(row.earlier.decision).and_then(|word| decision(&word));
         let score = text(row.earlier.score).and_then(|number| score(&number));
         // The earlier decision counts, whatever the thresholds were then: their change should show.
-        let decision = decision.or_else(|| policy.decide_score(score.as_ref()?));
+        let decision = decision.or_else(|| policy?.decide_score(score.as_ref()?));
         if let Some(decision) = decision {
             return Some(Self { decision, score });
         }
         let score = old.as_ref()?;
         Some(Self {
-            decision: policy.decide_score(score)?,
+            decision: policy?.decide_score(score)?,
             score: Some(score.clone()),
         })
     }
@@ -136,7 +141,7 @@ mod tests {
             verdict: Verdict::Failed(Failure::new(Reason::Refused, "not used here")),
             old: old.map(|digits| Score::from_json_number(digits).unwrap()),
         };
-        let previous = EarlierVerdict::of(&finished, format, &DecisionPolicy::default())?;
+        let previous = EarlierVerdict::of(&finished, format, Some(&DecisionPolicy::default()))?;
         let digits = previous.score.map(|score| score.digits().to_owned());
         Some((previous.decision.word(), digits))
     }

@@ -73,6 +73,10 @@ fn with_members(
     let keep = layout.existing == Existing::Keep;
     let mut copied = row.content.start;
     for (span, column) in &row.existing {
+        let content = layout.columns.content(*column);
+        if layout.columns.only_decisions() && content != ColumnContent::Decision {
+            continue;
+        }
         out.extend_from_slice(row.slice(Span {
             start: copied,
             end: span.start,
@@ -81,7 +85,7 @@ fn with_members(
             let name = layout.columns.get(*column).map_or("", String::as_str);
             put_string(&format!("{PREVIOUS}{name}"), out);
         } else {
-            put_value(out, verdict, layout.columns.content(*column));
+            put_value(out, verdict, content);
         }
         copied = span.end;
     }

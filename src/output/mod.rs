@@ -2,8 +2,7 @@
 //!
 //! A [`Writer`] gets rows in input order and writes the bytes of each with our cells added. Rows
 //! without a verdict are also written to the rejects, and rows that had another decision before to
-//! the changes. The writer runs on its own thread and must not know where verdicts come from. A
-//! [`Rewriter`] writes the rows of a scored file again, with other decisions.
+//! the changes. The writer runs on its own thread and must not know where verdicts come from.
 
 mod columns;
 mod csv;
@@ -16,7 +15,6 @@ mod name;
 mod outcome;
 mod paths;
 mod rejects;
-mod rewriter;
 mod row_files;
 mod side;
 mod sink;
@@ -30,7 +28,7 @@ pub use done_row::DoneRow;
 pub(crate) use outcome::{Unfinished, WriteError, Written};
 pub(crate) use paths::{PARTIAL, is_same_file, partial_of};
 pub(crate) use rejects::RejectsWriter;
-pub(crate) use rewriter::{DecidedRow, OldVerdict, Rewriter};
+pub(crate) use row_files::RowFiles;
 pub use side::Sides;
 pub(crate) use sink::Sealed;
 pub use sink::Sink;

@@ -37,6 +37,17 @@ pub enum Replace {
     Whole,
 }
 
+impl Replace {
+    /// What a command without a ledger may replace: everything with `--overwrite`.
+    pub(crate) const fn by(overwrite: bool) -> Self {
+        if overwrite {
+            Self::Whole
+        } else {
+            Self::Nothing
+        }
+    }
+}
+
 impl Target {
     /// Checks the path, so that a run fails before its first call and not after its last. `replace`
     /// says what may be overwritten, given the path with links followed.

@@ -87,46 +87,47 @@ impl Writer {
     /// The output, the rejects or the changes cannot be written.
     pub fn write(&mut self, rows: &[DoneRow]) -> Result<(), WriteError> {
         let mut drift = Drift::default();
+        // A row that is decided again and has no decision has none that could be guessed of its score.
+        let only_decisions = self.layout.columns.only_decisions();
         for finished in rows {
             let DoneRow { row, verdict, .. } = finished;
-            match self.layout.format {
-                Format::Delimited { .. } => csv::write_row(
-                    &mut self.files.buffer,
-                    row,
-                    verdict,
-                    &self.layout,
-                    &mut self.cells,
-                ),
-                Format::Jsonl => {
-                    jsonl::write_row(
-                        &mut self.files.buffer,
-                        row,
-                        verdict,
-                        &self.layout,
-                        &self.heads,
-                    );
+            let policy = (!only_decisions).then_some(&self.policy);
+            let mut past = match verdict {
+                Verdict::Failed(_) => None,
+                Verdict::Scored(..) => EarlierVerdict::of(finished, self.layout.format, policy),
+            };
+            let before = past.as_ref().map(|past| past.decision);
+            let out = &mut self.files.buffer;
+            match (verdict, self.layout.format) {
+                (Verdict::Failed(_), _) if only_decisions => out.extend_from_slice(&row.raw),
+                (Verdict::Scored(_, now), _) if only_decisions && *now == before => {
+                    out.extend_from_slice(&row.raw);
+                }
+                (_, Format::Delimited { .. }) => {
+                    csv::write_row(out, row, verdict, &self.layout, &mut self.cells);
+                }
+                (_, Format::Jsonl) => {
+                    jsonl::write_row(out, row, verdict, &self.layout, &self.heads);
                 }
             }
-            let mut past = None;
             match verdict {
                 Verdict::Failed(failure) => self.reject(row, failure),
                 Verdict::Scored(answer, None) => {
-                    self.unknown_levels
-                        .count(self.policy.level(answer).as_deref());
+                    let level = self.policy.level(answer);
+                    self.unknown_levels.count(level.as_deref());
+                    past = None;
                 }
                 Verdict::Scored(answer, Some(now)) => {
-                    let before = EarlierVerdict::of(finished, self.layout.format, &self.policy);
-                    if let Some(before) = before {
+                    if let Some(before) = &past {
                         drift.count(before.decision, *now);
                         if before.decision != *now {
                             let change = DecisionChange {
-                                before: &before,
+                                before,
                                 decision: *now,
                                 score: &answer.score,
                             };
                             self.change(row, &change);
                         }
-                        past = Some(before);
                     }
                 }
             }

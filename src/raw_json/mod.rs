@@ -1,19 +1,14 @@
 //! JSON that is read but never printed again: members, pointers and numbers as slices of the text.
 //!
 //! A number beyond 2^53 or a score of 17 digits must come out as it went in, so nothing here builds a tree of values:
-//! everything is a slice of the text. What is valid is decided by `serde_json` (a property test compares the two).
+//! everything is a slice of the text. What is valid is decided by `serde_json`.
 
 mod object;
 mod pointer;
-#[cfg(test)]
-mod tests;
-mod text;
 mod value;
 
 pub use object::members;
-pub(crate) use object::{KnownKey, ObjectMember, TakeMembers, read_object};
 pub use pointer::Pointer;
 pub(crate) use pointer::{Ambiguous, follow};
-pub(crate) use text::{escape_unsafe, put_string};
 pub use value::string;
-pub(crate) use value::{JsonValue, MAX_DEPTH, on_one_line, too_deep};
+pub(crate) use value::{JsonValue, MAX_DEPTH, escape_unsafe, on_one_line, put_string, too_deep};

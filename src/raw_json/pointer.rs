@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::object::members;
@@ -85,12 +84,11 @@ pub(crate) fn follow<'a>(
     for token in tokens {
         let text = at.get();
         let found = if text.starts_with('[') {
-            let Ok(index) = token.parse() else {
-                return Ok(None);
-            };
-            let mut deserializer = serde_json::Deserializer::from_str(text);
-            let found = Element(index).deserialize(&mut deserializer);
-            found.ok().flatten().map(JsonValue::from)
+            // Nearly nobody looks into arrays: this need not be fast.
+            let elements: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
+            let index: Option<usize> = token.parse().ok();
+            let found = index.and_then(|index| elements.get(index).copied());
+            found.map(JsonValue::from)
         } else {
             let (mut found, mut twice) = (None, false);
             let read = members(text, |key, value| {
@@ -108,35 +106,6 @@ pub(crate) fn follow<'a>(
         at = value;
     }
     Ok(Some(at))
-}
-
-struct Element(usize);
-
-impl<'de> DeserializeSeed<'de> for Element {
-    type Value = Option<&'de RawValue>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Element {
-    type Value = Option<&'de RawValue>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
-        let (mut index, mut found) = (0, None);
-        while let Some(value) = sequence.next_element::<&RawValue>()? {
-            if index == self.0 {
-                found = Some(value);
-            }
-            index += 1;
-        }
-        Ok(found)
-    }
 }
 
 #[cfg(test)]

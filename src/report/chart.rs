@@ -1,6 +1,6 @@
-//! The building blocks of the pictures.
+//! The building blocks of the page: its sections and their pictures.
 //!
-//! They are drawn here and not by a plotting library, because they must be readable at any size without a script, on a
+//! Pictures are drawn here and not by a plotting library, because they must be readable at any size without a script, on a
 //! phone and on paper: everything is placed in percent, so that bars stretch and text does not. Libraries draw for one
 //! size, which makes the text of a phone's picture too small; and they bring their own colours, where these follow the
 //! reader's colour scheme.
@@ -10,6 +10,40 @@ use maud::{Markup, html};
 use super::words::{count, score, share};
 use crate::analysis::VerdictCounts;
 use crate::verdict::Decision;
+
+/// A section of the page. Those of a rehearsal say that their scores are made up.
+pub(super) struct Section {
+    /// Its place in the page, for the heading.
+    pub(super) id: &'static str,
+    /// Its heading.
+    pub(super) title: String,
+    /// The stand-in made the scores up.
+    pub(super) sandbox: bool,
+    /// Whether it takes the whole width where others stand side by side.
+    pub(super) is_wide: bool,
+}
+
+impl Section {
+    /// The section with its content.
+    pub(super) fn with(&self, content: &Markup) -> Markup {
+        html! {
+            section class=(format!("{} {}", if self.is_wide { "wide" } else { "half" }, self.id)) aria-labelledby=(self.id) {
+                h2 #(self.id) { (self.title) @if self.sandbox { " " (badge()) } }
+                (content)
+            }
+        }
+    }
+}
+
+/// The mark in every section of a rehearsal.
+pub(super) fn badge() -> Markup {
+    html! { span.badge { "sandbox: made-up scores" } }
+}
+
+/// The numbers of a picture as a table that opens.
+pub(super) fn numbers(summary: &str, table: &Markup) -> Markup {
+    html! { details { summary { (summary) } div.scroll tabindex="0" { (table) } } }
+}
 
 /// The decisions with the names of their colours and patterns, in the order in which they are stacked.
 pub(super) const STACK: [(Option<Decision>, &str); 4] = [
@@ -135,8 +169,6 @@ pub(super) struct BarChart<'a> {
     pub(super) bars: Vec<Vec<(u64, &'a str)>>,
     /// Values with a line and its words, from the top down.
     pub(super) lines: Vec<(f64, String)>,
-    /// What is counted, for the axis.
-    pub(super) unit: &'static str,
 }
 
 impl BarChart<'_> {
@@ -148,7 +180,7 @@ impl BarChart<'_> {
             svg.chart width="100%" role="img" aria-label=(self.label) {
                 (grid(most))
                 (self.bars(most))
-                (scale(most, self.unit))
+                (scale(most))
                 (self.lines())
                 (self.axis())
             }
@@ -228,13 +260,13 @@ fn grid(most: u64) -> Markup {
 }
 
 /// Their numbers at the right end, where there are few rows in most files.
-fn scale(most: u64, unit: &str) -> Markup {
+fn scale(most: u64) -> Markup {
     let steps: Vec<_> = steps(most).collect();
     let last = steps.len().saturating_sub(1);
     html! {
         @for (place, (tick, y)) in steps.iter().enumerate() {
             text.tick x="100%" y=(percent(*y)) dy="-4" text-anchor="end" {
-                (whole(*tick)) @if place == last { " " (unit) }
+                (whole(*tick)) @if place == last { " rows" }
             }
         }
     }
@@ -276,7 +308,6 @@ mod tests {
             range: (0.0, 2.0),
             bars: vec![vec![(1_000_000, "approve")], vec![(1, "block")]],
             lines: vec![(1.0, "half".to_owned())],
-            unit: "rows",
         };
         let drawn = chart.draw().into_string();
         assert!(

@@ -2,19 +2,13 @@
 
 use maud::{Markup, html};
 
-use super::chart::BarChart;
+use super::chart::Section;
 use super::model::{Comparison, PageContent, PairingCounts};
-use super::section::{Section, numbers};
-use super::words::{change, count, rows, share, signed, two_decimals};
-use crate::analysis::{Bars, DriftTally, Mover};
+use super::words::{count, rows, share, signed, two_decimals};
+use crate::analysis::{DriftTally, Mover};
 use crate::base::error::column;
 use crate::drift::Drift;
 use crate::verdict::Decision;
-
-/// As many bars as can be told apart on a phone, an equal number on either side of 0.
-const MOST_BARS: i64 = 40;
-/// A score that changes by less is not worth a wider picture.
-const LEAST_RANGE: f64 = 1.0;
 
 pub(super) fn section(report: &PageContent) -> Option<Markup> {
     let comparison = report.comparison.as_ref()?;
@@ -36,7 +30,7 @@ pub(super) fn section(report: &PageContent) -> Option<Markup> {
                     (matrix(&drift.decisions))
                     @if drift.rose + drift.fell > 0 { (changes(drift)) }
                 }
-                @if drift.scores > 0 { div { (movers(drift.movers.rows())) } }
+                @if drift.scores > 0 { div { (movers(&drift.movers)) } }
             }
         }
     }))
@@ -69,9 +63,7 @@ fn pairs(pairing: &PairingCounts) -> Markup {
     } = pairing;
     html! {
         p.note {
-            "Rows are paired by "
-            @if let Some(key) = key { "the column " i { (column(key)) } } @else { "all of their own columns" }
-            ": " (rows(*paired)) " in both files, " (count(*new)) " only in this one, " (count(*gone)) " only in the earlier one."
+            "Rows are paired by the column " i { (column(key)) } ": " (rows(*paired)) " in both files, " (count(*new)) " only in this one, " (count(*gone)) " only in the earlier one."
             @if *ambiguous > 0 {
                 " " (rows(*ambiguous)) " not compared: several rows of the earlier file match, with different verdicts."
             }
@@ -124,54 +116,13 @@ fn movers(movers: &[Mover]) -> Markup {
     }
 }
 
-/// The histogram of changes. Scores that stayed are only counted: their bar would dwarf all others.
 fn changes(drift: &DriftTally) -> Markup {
-    let widest = { drift.movers.rows().first() }.map_or(LEAST_RANGE, |mover| mover.change().abs());
-    let range = widest.max(LEAST_RANGE);
-    let bars = drift.changes.bars(MOST_BARS, -range, range);
     let same = drift.scores - drift.rose - drift.fell;
-    let is_risk = |place: usize| bars.edge(place) >= -bars.width / 2.0;
-    let class = |place| if is_risk(place) { "block" } else { "approve" };
-    let chart = BarChart {
-        label: format!(
-            "Histogram of changes of scores: {} rose, {} fell; the numbers are in the table below",
-            count(drift.rose),
-            count(drift.fell)
-        ),
-        range: (bars.edge(0), bars.edge(bars.counts.len())),
-        bars: { bars.counts.iter().enumerate() }
-            .map(|(place, [number])| vec![(*number, class(place))])
-            .collect(),
-        lines: vec![(
-            0.0,
-            format!("unchanged: {} ({})", count(same), share(same, drift.scores)),
-        )],
-        unit: "rows",
-    };
     html! {
         h3 { "Changes of score" }
         p {
-            "Of " (count(drift.scores)) " scores, " (count(drift.rose)) " rose (riskier, on the right) and "
-            (count(drift.fell)) " fell (on the left)."
-        }
-        (chart.draw())
-        (numbers("The numbers as a table", &table(&bars, same)))
-    }
-}
-
-fn table(bars: &Bars<1>, same: u64) -> Markup {
-    html! {
-        table.numbers {
-            thead { tr { th scope="col" { "Change" } th scope="col" { "Rows" } } }
-            tbody {
-                tr { th scope="row" { "unchanged" } td { (count(same)) } }
-                @for (place, [number]) in bars.counts.iter().enumerate().filter(|(_, [number])| *number > 0) {
-                    tr {
-                        th scope="row" { (change(bars.edge(place))) " to " (change(bars.edge(place + 1))) }
-                        td { (count(*number)) }
-                    }
-                }
-            }
+            "Of " (count(drift.scores)) " scores, " (count(drift.rose)) " rose (riskier), " (count(drift.fell)) " fell, and "
+            (count(same)) " (" (share(same, drift.scores)) ") stayed."
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A report for the tests: rows with all kinds of verdicts, and a value that would break out of the page.
 
 use super::model::{ColumnGroups, Comparison, PageContent, PairingCounts};
-use super::run_facts::RunFacts;
+use super::run::RunFacts;
 use crate::analysis::{GroupTally, PastVerdict, RowTally, TalliedRow};
 use crate::row::RowNumber;
 use crate::verdict::{Score, Thresholds};
@@ -61,7 +61,7 @@ pub(super) fn everything() -> PageContent {
         comparison: Some(Comparison::File {
             name: "last-month.csv".to_owned(),
             pairing: PairingCounts {
-                key: Some("id".to_owned()),
+                key: "id".to_owned(),
                 paired: 666,
                 new: 334,
                 gone: 12,

@@ -5,9 +5,8 @@
 
 use maud::{Markup, html};
 
-use super::chart::{legend, share_cells, shares};
+use super::chart::{Section, legend, share_cells, shares};
 use super::model::{ColumnGroups, PageContent};
-use super::section::Section;
 use super::words::{count, rows};
 use crate::analysis::VerdictCounts;
 use crate::base::error::column;
@@ -22,14 +21,8 @@ pub(super) fn sections(report: &PageContent) -> Markup {
 fn section(report: &PageContent, groups: &ColumnGroups, place: usize) -> Markup {
     let values = &groups.values;
     let has_none = report.tally.decisions.of(None) > 0;
-    let most = values
-        .top
-        .iter()
-        .map(|group| group.missed)
-        .max()
-        .unwrap_or(0);
     let is_few = |counts: &VerdictCounts| counts.rows() < FEW;
-    let any_few = values.top.iter().any(|group| is_few(&group.counts));
+    let any_few = values.top.iter().any(|(_, counts)| is_few(counts));
     let place = Section {
         id: IDS.get(place).copied().unwrap_or("by-more"),
         title: format!("Decisions by {}", column(&groups.column)),
@@ -38,11 +31,7 @@ fn section(report: &PageContent, groups: &ColumnGroups, place: usize) -> Markup 
     };
     place.with(&html! {
         @if values.other_values.is_none() {
-            p.note {
-                "Approximate: the column has too many different values to count all of them. "
-                @if values.top.is_empty() { "None of them is frequent." }
-                @else { "Each number is at most " (count(most)) " too low, and every value with more rows than that and the last one shown is here." }
-            }
+            p.note { "The column has more than 10,000 different values: those that come first in the file are told apart, and all later ones are counted as other values." }
         }
         (legend(has_none))
         div.scroll tabindex="0" {
@@ -55,8 +44,8 @@ fn section(report: &PageContent, groups: &ColumnGroups, place: usize) -> Markup 
                     }
                 }
                 tbody {
-                    @for group in &values.top {
-                        (line(&value(&group.value), &group.counts, has_none, is_few(&group.counts)))
+                    @for (text, counts) in &values.top {
+                        (line(&value(text), counts, has_none, is_few(counts)))
                     }
                     @if values.other.rows() > 0 {
                         (line(&other(values.other_values), &values.other, has_none, is_few(&values.other)))

@@ -9,11 +9,8 @@ mod drift_section;
 mod groups_section;
 mod model;
 mod page;
-mod rejects_section;
-mod run_facts;
-mod run_section;
+mod run;
 mod scores_section;
-mod section;
 mod verdicts_section;
 mod what_if_section;
 mod words;
@@ -23,4 +20,4 @@ mod example;
 
 pub(crate) use model::{ColumnGroups, Comparison, PageContent, PairingCounts};
 pub(crate) use page::page;
-pub(crate) use run_facts::RunFacts;
+pub(crate) use run::RunFacts;

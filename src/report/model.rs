@@ -1,6 +1,6 @@
 //! What a page shows.
 
-use super::run_facts::RunFacts;
+use super::run::RunFacts;
 use crate::analysis::{RowTally, TopValues};
 
 /// Everything that is on a page.
@@ -41,8 +41,8 @@ pub(crate) enum Comparison {
 /// How rows were paired with those of an earlier file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PairingCounts {
-    /// The column by which rows are paired; `None` for all columns but the verdict's.
-    pub(crate) key: Option<String>,
+    /// The column by which rows are paired.
+    pub(crate) key: String,
     /// Rows that were paired.
     pub(crate) paired: u64,
     /// Rows that the earlier file does not have.

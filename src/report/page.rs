@@ -4,11 +4,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::patterns;
 use super::model::PageContent;
-use super::run_facts::RunFacts;
-use super::{
-    drift_section, groups_section, rejects_section, run_section, scores_section, verdicts_section,
-    what_if_section,
-};
+use super::run::{self, RunFacts};
+use super::{drift_section, groups_section, scores_section, verdicts_section, what_if_section};
 use crate::base::error::printable;
 
 /// Nothing may be loaded, sent or run: the styles in the file are all that there is.
@@ -40,13 +37,13 @@ pub(crate) fn page(report: &PageContent) -> String {
                 (patterns())
                 (header(report, &file))
                 main {
-                    (verdicts_section::section(report))
+                    (verdicts_section::verdicts(report))
                     @if let Some(section) = scores_section::section(report) { (section) }
                     @if let Some(section) = what_if_section::section(report) { (section) }
-                    @if let Some(section) = rejects_section::section(report) { (section) }
+                    @if let Some(section) = verdicts_section::rejects(report) { (section) }
                     @if let Some(section) = drift_section::section(report) { (section) }
                     (groups_section::sections(report))
-                    @if let Some(section) = run_section::section(report) { (section) }
+                    @if let Some(run) = &report.run { (run::section(run, report.sandbox)) }
                 }
                 footer {
                     "Made by rescore " (env!("CARGO_PKG_VERSION")) " on " (report.made) ". "
@@ -159,8 +156,7 @@ mod tests {
             "<dt>Calls</dt><dd>990</dd>",
             "<dt>Spent</dt><dd>3.96 EUR</dd>",
             "<dt>Retries</dt><dd>4</dd>",
-            "<dt>Latency, 99th percentile</dt><dd>2.1 s</dd>",
-            "<dt>Limit found</dt><dd>48.5/s</dd>",
+            "<dt>Limit found, calls per second</dt><dd>48.5</dd>",
         ] {
             assert!(run.contains(fact), "{fact} {run}");
         }

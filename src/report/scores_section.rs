@@ -2,11 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::chart::{BarChart, STACK, legend};
+use super::chart::{BarChart, STACK, Section, legend, numbers};
 use super::model::PageContent;
-use super::section::{Section, numbers};
 use super::words::{count, rows, score};
-use crate::analysis::{Bars, KINDS, RowTally, VerdictCounts};
+use crate::analysis::{Bars, RowTally, VerdictCounts};
 use crate::base::decimal::Decimal;
 
 /// As many bars as can be told apart on a phone.
@@ -21,8 +20,7 @@ pub(super) fn section(report: &PageContent) -> Option<Markup> {
     // All thresholds are in the picture, with some room on the right of them.
     let least = lines.iter().map(|(at, _)| *at).fold(0.0, f64::min);
     let greatest = lines.iter().map(|(at, _)| at * 1.1).fold(1.0, f64::max);
-    let mut bars = tally.scores.bars(MOST_BARS, least, greatest);
-    bars.add_zeros(tally.scores.zeros());
+    let bars = tally.scores.bars(MOST_BARS, least, greatest);
     let has_none = tally.undecided > 0;
     let words: Vec<_> = lines.iter().map(|(_, words)| words.as_str()).collect();
     let words = words.join(", ");
@@ -37,7 +35,6 @@ pub(super) fn section(report: &PageContent) -> Option<Markup> {
             .map(|bar| stacked(bar).collect())
             .collect(),
         lines,
-        unit: "rows",
     };
     let place = Section {
         id: "scores",
@@ -75,14 +72,13 @@ fn thresholds(tally: &RowTally) -> Vec<(f64, String)> {
     ]
 }
 
-fn stacked(bar: &[u64; KINDS]) -> impl Iterator<Item = (u64, &'static str)> {
-    let counts = VerdictCounts::from(*bar);
+fn stacked(counts: &VerdictCounts) -> impl Iterator<Item = (u64, &'static str)> {
     STACK
         .into_iter()
-        .map(move |(decision, class)| (counts.of(decision), class))
+        .map(|(decision, class)| (counts.of(decision), class))
 }
 
-fn table(bars: &Bars<KINDS>, has_none: bool) -> Markup {
+fn table(bars: &Bars, has_none: bool) -> Markup {
     html! {
         table.numbers {
             thead {
@@ -92,8 +88,7 @@ fn table(bars: &Bars<KINDS>, has_none: bool) -> Markup {
                 }
             }
             tbody {
-                @for (place, bar) in bars.counts.iter().enumerate() {
-                    @let counts = VerdictCounts::from(*bar);
+                @for (place, counts) in bars.counts.iter().enumerate() {
                     @if counts.rows() > 0 {
                         tr {
                             th scope="row" { (score(bars.edge(place))) " to " (score(bars.edge(place + 1))) }

@@ -1,15 +1,15 @@
-//! What a reader sees first: the verdicts in one sentence and three numbers.
+//! What a reader sees first, the verdicts in one sentence and three numbers, and why rows have none.
 
 use maud::{Markup, html};
 
-use super::chart::{STACK, shares, swatch};
+use super::chart::{STACK, Section, shares, swatch};
 use super::model::PageContent;
-use super::section::Section;
+use super::run::RunFacts;
 use super::words::{count, done, rows, share};
 use crate::analysis::RowTally;
 use crate::verdict::Decision;
 
-pub(super) fn section(report: &PageContent) -> Markup {
+pub(super) fn verdicts(report: &PageContent) -> Markup {
     let tally = &report.tally;
     let all = tally.rows();
     let place = Section {
@@ -40,6 +40,37 @@ pub(super) fn section(report: &PageContent) -> Markup {
             p.note { (rows(tally.undecided)) " " (has(tally.undecided)) " a score and no decision." }
         }
     })
+}
+
+/// Rows without a verdict, by reason.
+pub(super) fn rejects(report: &PageContent) -> Option<Markup> {
+    let (all, without) = (report.tally.rows(), report.tally.without_verdict());
+    let failed = report.run.as_ref().map(RunFacts::failed);
+    if without == 0 && failed.as_ref().is_none_or(Vec::is_empty) {
+        return None;
+    }
+    let place = Section {
+        id: "rejects",
+        title: "Rows without a verdict".to_owned(),
+        sandbox: report.sandbox,
+        is_wide: false,
+    };
+    Some(place.with(&html! {
+        p { (rows(without)) " of " (count(all)) " (" (share(without, all)) ") " (if without == 1 { "has" } else { "have" }) " no verdict." }
+        @match failed {
+            Some(failed) => {
+                table.numbers {
+                    thead { tr { th scope="col" { "Reason" } th scope="col" { "Rows" } th scope="col" { "Of all" } } }
+                    tbody {
+                        @for (reason, number) in failed {
+                            tr { th scope="row" { (reason) } td { (count(number)) } td { (share(number, all)) } }
+                        }
+                    }
+                }
+            }
+            None => { p.note { "The reasons are in the rejects file of the run and in its summary: " code { "--run summary.json" } " shows them here." } }
+        }
+    }))
 }
 
 /// The verdicts in one sentence.

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
+use super::chart::Section;
 use super::model::PageContent;
-use super::section::{Section, numbers};
-use super::words::{count, share};
+use super::words::{count, rows, share};
 use crate::analysis::{ThresholdStep, WhatIf};
 
 /// How many thresholds below and above today's the table has: five columns fit on a phone.
@@ -12,8 +12,8 @@ const AROUND: usize = 2;
 
 pub(super) fn section(report: &PageContent) -> Option<Markup> {
     let what_if = report.tally.what_if.as_ref()?;
-    let scored = what_if.scores();
-    if scored == 0 {
+    let all = report.tally.rows();
+    if what_if.scores() == 0 {
         return None;
     }
     let place = Section {
@@ -24,21 +24,17 @@ pub(super) fn section(report: &PageContent) -> Option<Markup> {
     };
     Some(place.with(&html! {
         div.columns {
-            div { (table(what_if)) }
-            div {
-                (explanation(scored, report.tally.rows()))
-                (numbers("Every threshold in steps of 0.5", &steps(what_if)))
-            }
+            div { (table(what_if, all)) }
+            div { (explanation(all)) }
         }
     }))
 }
 
-fn explanation(scored: u64, all: u64) -> Markup {
+fn explanation(all: u64) -> Markup {
     html! {
         p {
-            "Each cell is the share of the " (count(scored)) " scored rows that a person would have to review. "
-            "On the left is what would be approved, on top what would be blocked."
-            @if scored < all { " The shares at the top of the page are of all " (count(all)) " rows." }
+            "Each cell is the share of rows that a person would have to review. On the left is what would be approved, on top "
+            "what would be blocked. As at the top of the page, shares are of all " (rows(all)) "."
         }
         p.note { "The share to approve depends only on the first threshold, the share to block only on the second." }
     }
@@ -59,8 +55,7 @@ fn around<'a>(
     steps.into_iter().skip(first).take(shown).collect()
 }
 
-fn table(what_if: &WhatIf) -> Markup {
-    let scored = what_if.scores();
+fn table(what_if: &WhatIf, all: u64) -> Markup {
     let approve = around(what_if, |step| step.is_approve_max);
     let review = around(what_if, |step| step.is_review_max);
     html! {
@@ -71,7 +66,7 @@ fn table(what_if: &WhatIf) -> Markup {
                         th scope="col" { "approve up to" }
                         @for step in &review {
                             th.now[step.is_review_max] scope="col" {
-                                span { "review to" } b { (step.threshold) } small { (share(step.above, scored)) " blocked" }
+                                span { "review to" } b { (step.threshold) } small { (share(step.above, all)) " blocked" }
                             }
                         }
                     }
@@ -79,9 +74,9 @@ fn table(what_if: &WhatIf) -> Markup {
                 tbody {
                     @for first in &approve {
                         tr {
-                            th.now[first.is_approve_max] scope="row" { b { (first.threshold) } small { (share(first.up_to, scored)) " approved" } }
+                            th.now[first.is_approve_max] scope="row" { b { (first.threshold) } small { (share(first.up_to, all)) " approved" } }
                             @for second in &review {
-                                (cell(*first, *second, scored))
+                                (cell(*first, *second, all))
                             }
                         }
                     }
@@ -91,57 +86,27 @@ fn table(what_if: &WhatIf) -> Markup {
     }
 }
 
-fn cell(first: ThresholdStep<'_>, second: ThresholdStep<'_>, scored: u64) -> Markup {
+fn cell(first: ThresholdStep<'_>, second: ThresholdStep<'_>, all: u64) -> Markup {
     if first.threshold > second.threshold {
         return html! { td.never { "–" } };
     }
     let reviewed = second.up_to - first.up_to;
     let is_today = first.is_approve_max && second.is_review_max;
     html! {
-        td class=(heat(reviewed, scored)) {
+        td class=(heat(reviewed, all)) {
             @if is_today { span.today { "today" } }
-            (share(reviewed, scored)) small { (count(reviewed)) }
+            (share(reviewed, all)) small { (count(reviewed)) }
         }
     }
 }
 
 /// The darker, the more there is to review.
-const fn heat(reviewed: u64, scored: u64) -> &'static str {
-    match reviewed.saturating_mul(100) / scored {
+const fn heat(reviewed: u64, all: u64) -> &'static str {
+    match reviewed.saturating_mul(100) / all {
         0..5 => "heat0",
         5..15 => "heat1",
         15..30 => "heat2",
         30..50 => "heat3",
         _ => "heat4",
-    }
-}
-
-fn steps(what_if: &WhatIf) -> Markup {
-    let scored = what_if.scores();
-    html! {
-        table.numbers {
-            thead {
-                tr {
-                    th scope="col" { "Threshold" }
-                    th scope="col" colspan="2" { "Approved up to it" }
-                    th scope="col" colspan="2" { "Blocked above it" }
-                    th scope="col" { "Today" }
-                }
-            }
-            tbody {
-                @for step in what_if.steps() {
-                    tr.now[step.is_approve_max || step.is_review_max] {
-                        th scope="row" { (step.threshold) }
-                        td { (count(step.up_to)) } td { (share(step.up_to, scored)) }
-                        td { (count(step.above)) } td { (share(step.above, scored)) }
-                        td {
-                            @if step.is_approve_max { "approve" }
-                            @if step.is_approve_max && step.is_review_max { ", " }
-                            @if step.is_review_max { "review" }
-                        }
-                    }
-                }
-            }
-        }
     }
 }

@@ -34,12 +34,6 @@ pub(super) fn score(score: f64) -> String {
     text.replace('-', "\u{2212}")
 }
 
-/// A change of a score, with its sign.
-pub(super) fn change(change: f64) -> String {
-    let sign = if change > 0.0 { "+" } else { "" };
-    format!("{sign}{}", score(change))
-}
-
 /// A score with two decimals, for a column of scores.
 pub(super) fn two_decimals(score: f64) -> String {
     let text = format!("{score:.2}");
@@ -86,7 +80,5 @@ mod tests {
         }
         assert_eq!(signed(4.6 - 4.47), "+0.13");
         assert_eq!(signed(-4.0), "\u{2212}4.00");
-        assert_eq!(change(0.5), "+0.5");
-        assert_eq!(change(-0.5), "\u{2212}0.5");
     }
 }

@@ -19,7 +19,7 @@ pub struct Answer {
 /// An identifier that is safe to write into any file: not empty, at most
 /// [`TransactionId::MAX_BYTES`] long, without characters that are unsafe to print
 /// ([`any_unsafe_to_print`]), and not a formula to a spreadsheet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TransactionId(Box<str>);
 
 impl TransactionId {

@@ -123,6 +123,7 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
         columns,
         judges_first_rows: true,
         selection: rescore::internals::selection::Selection::default(),
+        scored: None,
     }
 }
 

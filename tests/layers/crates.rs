@@ -29,14 +29,12 @@ const OWNERS: &[(&str, &[&str])] = &[
             "sandbox/",
         ],
     ),
-    ("flate2", &["input/decompress.rs", "output/encoder.rs"]),
+    ("flate2", &["input/source.rs", "output/encoder.rs"]),
     (
         "foldhash",
         &[
-            "analysis/groups.rs",
-            "commands/report/past.rs",
             "engine/checks.rs",
-            "input/jsonl/member_uses.rs",
+            "input/members.rs",
             "ledger/index.rs",
             "ledger/key.rs",
         ],
@@ -65,7 +63,10 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
     ("jiff", &["observe/numbers.rs"]),
     ("maud", &["report/"]),
-    ("memchr", &["fields/sanitise.rs", "input/", "raw_json/"]),
+    (
+        "memchr",
+        &["fields/sanitise.rs", "input/", "layout.rs", "raw_json/"],
+    ),
     ("mimalloc", &["main.rs"]),
     ("reqwest", &["service/http/client.rs", "service/http/"]),
     ("ring", &["ledger/key.rs"]),
@@ -109,7 +110,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("tracing", &["observe/log/encoder.rs"]),
     ("tracing_subscriber", &["observe/log/encoder.rs"]),
     ("url", &["service/endpoint.rs", "service/proxy.rs"]),
-    ("zstd", &["input/decompress.rs", "output/encoder.rs"]),
+    ("zstd", &["input/source.rs", "output/encoder.rs"]),
 ];
 
 /// Crates that any file may name, and why.

@@ -48,13 +48,13 @@ impl Pass {
     /// The ledger cannot be read, or a file cannot be written. Nothing is left then.
     pub(super) fn file(
         &mut self,
-        mut reader: Reader,
+        reader: Reader,
         mut rejects: Option<RejectsWriter>,
     ) -> Result<PassedFile> {
         let mut rows = CheckedRows::default();
         let mut first = FirstRows::new(self.judges_first_rows);
         let (mut broken, mut position) = (None, 0);
-        for batch in read_ahead(move || reader.next_batch())? {
+        for batch in read_ahead(reader)? {
             let batch = match batch {
                 Ok(batch) => batch,
                 Err(error) => {
@@ -89,7 +89,7 @@ impl Pass {
         let bodies = { batch.rows.iter() }.filter_map(|row| row.request.as_ref().ok());
         let bodies = bodies.map(|request| requests::split(request).1);
         let mut found = self.requests.find(bodies)?.into_iter();
-        for ReadRow { row, request } in batch.rows {
+        for ReadRow { row, request, .. } in batch.rows {
             rows.read += 1;
             if let Some(reason) = first.take(&request) {
                 rows.refused = Some(reason);

@@ -63,8 +63,8 @@ mod tests {
             ip: Cow::Borrowed("::1"),
             user_agent: Cow::Borrowed("curl"),
         };
-        let (mut request, mut body) = (BytesMut::new(), BytesMut::new());
-        marked(Plan::Free).write(&user, &mut request);
+        let request = marked(Plan::Free).body(&user);
+        let mut body = BytesMut::new();
         service::write_body(&user, Plan::Free, &mut body);
         let (marks, rest) = split(&request);
         assert_eq!(rest, body);

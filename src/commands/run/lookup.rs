@@ -51,7 +51,7 @@ impl LookupStage {
         let keys: Vec<RequestKey> = bodies.map(|body| self.hasher.key(body)).collect();
         let found = self.lookup.look_up(&keys)?;
         let mut known = keys.into_iter().zip(found);
-        let ask = |ReadRow { row, request }| {
+        let ask = |ReadRow { row, request, .. }| {
             let request = match request {
                 Ok(body) => {
                     let (key, found) = known.next().ok_or_else(unanswered)?;

@@ -65,7 +65,7 @@ fn complete(
     let content = PageContent {
         file: name.to_owned(),
         made: stamp(SystemTime::now()),
-        sandbox: run.sandbox,
+        sandbox: run.is_sandbox(),
         comparison: (tally.drift.decisions.compared() > 0).then_some(Comparison::Own),
         tally,
         groups: Vec::new(),

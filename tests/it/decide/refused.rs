@@ -31,7 +31,7 @@ fn the_first_row_of_a_scored_file_without_a_header_is_never_printed() {
             "decide scored.csv --what-if",
             "decide scored.csv -o out.csv",
             "report scored.csv -o out.html",
-            "report header.csv --against scored.csv -o out.html",
+            "report header.csv --against scored.csv --key decision -o out.html",
         ] {
             let done = place.rescore(arguments).done();
             done.exits(2)

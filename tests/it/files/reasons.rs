@@ -289,10 +289,9 @@ fn decide_and_report_read_such_files() {
         .replace("review", "approve")
         .replace("block", "approve");
     assert_eq!(place.text("decided.csv"), expected);
-    // Rows that have a verdict in both files are pairs, also without a key.
     place.write("earlier.csv", &before);
     run(&place, &server, &["--retry-failed"]).exits(0);
-    let report = "report scored.csv -o page.html --against earlier.csv";
+    let report = "report scored.csv -o page.html --against earlier.csv --key email";
     place
         .rescore(report)
         .done()

@@ -75,8 +75,7 @@ fn the_page_has_the_verdicts_of_the_file_and_the_numbers_of_the_summary() {
     has(
         &words(&page, "what-if"),
         &[
-            "of the 41 scored rows",
-            "The shares at the top of the page are of all 45 rows.",
+            "As at the top of the page, shares are of all 45 rows.",
             "today",
         ],
     );

@@ -34,11 +34,11 @@ fn files_that_are_not_what_was_expected_are_refused_with_a_hint() {
             "hint: did you mean `email`?",
         ),
         (
-            &["scored.csv", "--against", "users.csv"],
+            &["scored.csv", "--against", "users.csv", "--key", "id"],
             "`users.csv` is not a scored file",
         ),
         (
-            &["scored.csv", "--against", "empty.csv"],
+            &["scored.csv", "--against", "empty.csv", "--key", "id"],
             "`empty.csv` has no rows to compare with",
         ),
         (
@@ -76,8 +76,9 @@ fn arguments_that_make_no_sense_are_refused() {
         .flat_map(|number| ["--by".to_owned(), number.to_string()])
         .collect();
     let many: Vec<_> = many.iter().map(String::as_str).collect();
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 6] = [
         (&["--key", "id"], "--against"),
+        (&["--against", "scored.csv"], "hint: add `--key COLUMN`"),
         (&["--by", "id", "--by", "id"], "`--by id` was given twice"),
         (&many, "`--by` was given 9 times, and 8 are allowed"),
         (&["--against", "-"], "this must be a file and not a stream"),

@@ -1,0 +1,436 @@
+//! Delimited records to rows: which columns are fields, which are ours, and the request that a record makes.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::buffer::{Buffer, Extent};
+use super::cells::{RecordScan, find_record, scan, unquoted};
+use super::existing::{self, Conflict, OurColumn};
+use super::scored::{self, AskedColumns};
+use super::settings::{Compose, ReaderSettings};
+use crate::base::encoding::TextEncoding;
+use crate::base::error::{Error, Result, quoted};
+use crate::fields::{self, ColumnSource, Field, Mapping, PhoneRules, UserRequest};
+use crate::layout::{
+    AddedColumns, DECISION_COLUMN, Existing, PREVIOUS, SCORE_COLUMN, VERDICT_COLUMNS, unquote,
+};
+use crate::row::{Earlier, Row, RowNumber, Span};
+use crate::verdict::{Failure, Reason};
+
+/// Finds records and makes requests of them.
+pub(super) struct CsvParser {
+    delimiter: u8,
+    encoding: TextEncoding,
+    /// The cells of the last record that was scanned, relative to its first byte.
+    cells: Vec<Span>,
+    /// The number of cells in the header, or without a header in the first row.
+    width: usize,
+    no_header: bool,
+    /// `None` for a scored file, of whose rows no requests are made.
+    mapping: Option<Mapping<usize>>,
+    /// The names of the columns that we write.
+    columns: AddedColumns,
+    /// The place of each of our columns in the header; empty if it has none.
+    ours: Box<[Option<usize>]>,
+    /// Whether old values in our columns are replaced.
+    replaces: bool,
+    /// The places of the columns that are asked for in a scored file.
+    asked: Box<[Option<usize>]>,
+}
+
+impl CsvParser {
+    /// Reads the header and maps the columns. Without a header, the first row tells how many columns there are.
+    ///
+    /// # Errors
+    /// Exit code 2: a column is missing, is there twice, or must not be replaced.
+    pub(super) fn open(
+        delimiter: u8,
+        settings: &ReaderSettings,
+        buffer: &mut Buffer,
+    ) -> Result<(Self, Option<Row>)> {
+        let mut parser = Self {
+            delimiter,
+            encoding: settings.file.encoding,
+            cells: Vec::new(),
+            width: 0,
+            no_header: true,
+            mapping: settings.scored.is_none().then(Mapping::nothing),
+            columns: settings.columns.clone(),
+            ours: Box::default(),
+            replaces: settings.existing == Existing::Replace,
+            asked: Box::default(),
+        };
+        let extent = loop {
+            match parser.scan(buffer, settings.file.max_record)? {
+                Some(extent) => break extent,
+                // An empty file, such as a nightly export without news.
+                None if buffer.at_end => return Ok((parser, None)),
+                None => buffer.fill()?,
+            }
+        };
+        parser.width = parser.cells.len();
+        parser.no_header = settings.file.no_header;
+        let (names, mut header) = parser.header(&extent, buffer)?;
+        let file = buffer.source.name();
+        if let Some(asked) = &settings.scored {
+            parser
+                .find_in_scored(asked, &names, file)
+                .map_err(|error| match header {
+                    Some(_) => fields::without_user(
+                        error,
+                        &names,
+                        file,
+                        |_, _| String::new(),
+                        scored::PREFIX,
+                    ),
+                    None => error,
+                })?;
+        } else {
+            let mapping = mapped(&names, header.is_some(), settings, file).map_err(|error| {
+                match settings.file.delimiter {
+                    // With a wrong delimiter, values are cut anywhere.
+                    Some(_) => error,
+                    None => hint_at_title(error, &names, delimiter, buffer),
+                }
+            })?;
+            parser.ours = ours(&names, &mapping, settings, file)?;
+            parser.mapping = Some(mapping);
+        }
+        if let Some(header) = &mut header {
+            header.existing = spans(&parser.ours, &parser.cells);
+        }
+        parser.judge_first_rows(buffer)?;
+        Ok((parser, header))
+    }
+
+    /// The names of the columns, or their numbers, and the header if there is one.
+    fn header(&self, extent: &Extent, buffer: &mut Buffer) -> Result<(Vec<String>, Option<Row>)> {
+        if self.no_header {
+            let numbers = (1..=self.width).map(|number| number.to_string());
+            return Ok((numbers.collect(), None));
+        }
+        if extent.malformed {
+            return Err(Error::usage(format!(
+                "the header of {} has text after a closing quote",
+                buffer.source.name()
+            )));
+        }
+        let header = buffer.take(extent, RowNumber::FIRST);
+        let name = |cell: &Span| {
+            let name = unquote(header.slice(*cell));
+            self.encoding.decode_lossy(&name).into_owned()
+        };
+        Ok((self.cells.iter().map(name).collect(), Some(header)))
+    }
+
+    /// Finds our columns and those that are asked for in a scored file. Without a header, ours are the last three, as a run
+    /// writes them.
+    fn find_in_scored(&mut self, asked: &AskedColumns, names: &[String], file: &str) -> Result<()> {
+        let columns = ("column", names);
+        self.ours = if self.no_header {
+            let first = { names.len() }
+                .checked_sub(VERDICT_COLUMNS.len())
+                .ok_or_else(|| {
+                    Error::usage(format!(
+                        "{file} is not a scored file: its first row has fewer than three cells"
+                    ))
+                })?;
+            (first..names.len()).map(Some).collect()
+        } else {
+            let place = |name: &String| match place_of(name, names, file)? {
+                None => Err(scored::lacks_ours(name, columns, file)),
+                place => Ok(place),
+            };
+            self.columns.iter().map(place).collect::<Result<_>>()?
+        };
+        let place = |(name, may_lack): (&str, bool)| match place_of(name, names, file)? {
+            None if !may_lack => Err(scored::lacks(name, columns, file)),
+            place => Ok(place),
+        };
+        self.asked = asked.names().map(place).collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    /// Which column is which field, as one line for people.
+    pub(super) fn mapping(&self) -> &str {
+        { self.mapping.as_ref() }.map_or("", |mapping| &mapping.described)
+    }
+
+    /// The names of the columns that are replaced.
+    pub(super) fn replaced(&self) -> Vec<String> {
+        let places = self.columns.iter().zip(&self.ours);
+        let there = places.filter(|(_, place)| place.is_some() && self.replaces);
+        there.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Fails if a row in the buffer has a value in our columns that is not ours.
+    fn judge_first_rows(&mut self, buffer: &Buffer) -> Result<()> {
+        let (mut rest, file) = (buffer.bytes.as_ref(), buffer.source.name());
+        for row in 1.. {
+            if self.ours.is_empty() || !self.replaces {
+                break;
+            }
+            let found = find_record(rest, self.delimiter, buffer.at_end, &mut self.cells);
+            let RecordScan::Record(extent) = found else {
+                break;
+            };
+            if let Some(column) = self.foreign(|cell| rest.get(cell.range())) {
+                return Err(match self.mapping {
+                    None => scored::has_foreign(&self.columns, column, row, file),
+                    Some(_) => {
+                        Conflict::Foreign(column).refuses(&self.columns, "column", file, row)
+                    }
+                });
+            }
+            rest = rest.get(extent.end..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// The first of the columns to replace in which the record has a value that we never write. In a ragged record, nobody
+    /// knows which cells are ours.
+    fn foreign<'a>(&self, bytes: impl Fn(Span) -> Option<&'a [u8]>) -> Option<usize> {
+        if self.cells.len() != self.width || !self.replaces {
+            return None;
+        }
+        let fits = |column: usize, place: usize| {
+            let cell = self.cells.get(place).copied().and_then(&bytes);
+            let text = unquote(cell.unwrap_or_default());
+            existing::fits(
+                self.columns.content(column),
+                self.encoding.decode(text).as_deref(),
+            )
+        };
+        let mut places = self.ours.iter().enumerate();
+        places.find_map(|(column, place)| (!fits(column, (*place)?)).then_some(column))
+    }
+
+    /// Finds the record at the front of the buffer; `None` if it is not complete yet.
+    #[inline]
+    pub(super) fn scan(&mut self, buffer: &Buffer, max_record: usize) -> Result<Option<Extent>> {
+        scan(buffer, self.delimiter, max_record, &mut self.cells)
+    }
+
+    /// The cell at this place of the header in the record that was scanned last; empty if there is none.
+    fn cell(&self, place: Option<usize>) -> Span {
+        let cell = place.and_then(|place| self.cells.get(place));
+        cell.copied().unwrap_or_default()
+    }
+
+    /// The text of a cell of the record that was scanned last; `None` if there is no such cell. `whole` is the row as text,
+    /// if all of it is UTF-8: that is checked sooner for a row than cell by cell.
+    #[inline]
+    fn text<'r>(
+        &self,
+        row: &'r Row,
+        whole: Option<&'r str>,
+        index: usize,
+        field: Field,
+    ) -> Result<Option<Cow<'r, str>>, Failure> {
+        let Some(cell) = self.cells.get(index) else {
+            return Ok(None);
+        };
+        match whole.and_then(|text| unquoted(text.get(cell.range())?)) {
+            Some(text) => Ok(Some(Cow::Borrowed(text))),
+            None => fields::text(unquote(row.slice(*cell)), self.encoding, field).map(Some),
+        }
+    }
+
+    /// The record's request, which is empty in a scored file. It also notes where the row has our columns, and in `asked`
+    /// where it has those that are asked for.
+    #[inline]
+    pub(super) fn request(
+        &self,
+        row: &mut Row,
+        asked: &mut Box<[Span]>,
+        extent: &Extent,
+        phones: PhoneRules,
+        compose: &mut Compose,
+    ) -> Result<Bytes, Failure> {
+        let is_whole = self.cells.len() == self.width;
+        if !self.ours.is_empty() && is_whole {
+            if let Some(column) = self.foreign(|cell| Some(row.slice(cell))) {
+                return Err(Conflict::Foreign(column).fails(&self.columns));
+            }
+            // Also for a row that fails: it must not keep last night's verdict. A ragged row stays as it is, as nobody
+            // knows which of its cells are ours.
+            if self.replaces {
+                row.existing = spans(&self.ours, &self.cells);
+            }
+            let ours = |column: usize| self.cell(self.ours.get(column).copied().flatten());
+            row.earlier = Earlier {
+                score: ours(SCORE_COLUMN),
+                decision: ours(DECISION_COLUMN),
+            };
+        }
+        if extent.malformed {
+            return Err(Failure::new(
+                Reason::TextAfterQuote,
+                "text after a closing quote",
+            ));
+        }
+        if !is_whole {
+            let first = if self.no_header {
+                "first row"
+            } else {
+                "header"
+            };
+            let (cells, width) = (self.cells.len(), self.width);
+            let s = if cells == 1 { "" } else { "s" };
+            let message = format!("{cells} cell{s} where the {first} has {width}");
+            return Err(Failure::new(Reason::Ragged, message));
+        }
+        let Some(mapping) = &self.mapping else {
+            *asked = self.asked.iter().map(|place| self.cell(*place)).collect();
+            return Ok(Bytes::new());
+        };
+        let whole = { self.encoding.is_utf8() }
+            .then(|| std::str::from_utf8(&row.raw).ok())
+            .flatten();
+        let find = |field| match mapping.sources.get(field) {
+            ColumnSource::Absent => Ok(None),
+            ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
+            // Nearly every field has one column: this is the path that must be short.
+            ColumnSource::Columns(template) => match template.column() {
+                Some(index) => self.text(row, whole, *index, field),
+                None => template.text(|index| self.text(row, whole, *index, field)),
+            },
+        };
+        let region = || {
+            let code = unquote(row.slice(self.cell(Some(mapping.region?))));
+            // What is not text names no region.
+            Some(self.encoding.decode(code).unwrap_or_default())
+        };
+        UserRequest::new(find, phones, region).map(|request| compose.body(&request))
+    }
+}
+
+/// Maps the columns. `names` are those of a header, or else numbers.
+///
+/// # Errors
+/// A column is missing or ambiguous. What may be a user is not shown.
+fn mapped(
+    names: &[String],
+    is_header: bool,
+    settings: &ReaderSettings,
+    file: &str,
+) -> Result<Mapping<usize>> {
+    Mapping::of_header(names, &settings.assignments, file).map_err(|error| {
+        let error = match (names, settings.file.delimiter) {
+            ([_], None) => error.hint(
+                "only one column was found; if there are more, `--delimiter` says what is between them",
+            ),
+            ([_], Some(_)) => error.hint(
+                "only one column was found; without `--delimiter`, it is found automatically",
+            ),
+            _ => error,
+        };
+        if !is_header {
+            return error;
+        }
+        let by_number =
+            |field, number| format!(" and give columns by number, as in `--map {field}={number}`");
+        let otherwise = "name the columns with `--map FIELD=COLUMN`: `head -1` shows them";
+        fields::without_user(error, names, file, by_number, otherwise)
+    })
+}
+
+/// The place of the column with this name; `None` if there is none.
+///
+/// # Errors
+/// There are two.
+fn place_of(name: &str, names: &[String], file: &str) -> Result<Option<usize>> {
+    let places = names.iter().enumerate();
+    let mut places = places.filter(|(_, there)| there.trim() == name);
+    match (places.next(), places.next()) {
+        (Some((first, _)), Some((second, _))) => Err(Error::usage(format!(
+            "{file} has {} twice: columns {} and {}",
+            quoted(name),
+            first + 1,
+            second + 1
+        ))),
+        (first, _) => Ok(first.map(|(place, _)| place)),
+    }
+}
+
+/// The header's cells with our columns' names; empty if there are none.
+///
+/// # Errors
+/// A column that must not be changed.
+fn ours(
+    names: &[String],
+    mapping: &Mapping<usize>,
+    settings: &ReaderSettings,
+    file: &str,
+) -> Result<Box<[Option<usize>]>> {
+    let encoding = settings.file.encoding;
+    let unfit = |name: &&String| !encoding.has_all_of(name);
+    if let Some(name) = settings.columns.iter().find(unfit) {
+        return Err(Error::usage(format!(
+            "a new column cannot be named {} in {file}: {encoding} does not have all of its characters",
+            quoted(name)
+        ))
+        .hint("give the column another name with `--column`, `--reason-column` or `--prefix`"));
+    }
+    let (mut ours, mut found, mut previous) = (Vec::new(), Vec::new(), Vec::new());
+    for (column, name) in settings.columns.iter().enumerate() {
+        let place = place_of(name, names, file)?;
+        ours.push(place);
+        let Some(place) = place else {
+            continue;
+        };
+        if let Some(field) = existing::field_of(&mapping.sources, &place) {
+            return Err(existing::is_source(name, field, "column", file));
+        }
+        found.push(OurColumn { column, fits: true });
+        if names
+            .iter()
+            .any(|kept| kept.trim() == format!("{PREVIOUS}{name}"))
+        {
+            previous.push(column);
+        }
+    }
+    if let Some(conflict) = Conflict::of(settings.existing, &found, &previous) {
+        return Err(conflict.refuses(&settings.columns, "column", file, 0));
+    }
+    Ok(if found.is_empty() {
+        Box::default()
+    } else {
+        ours.into()
+    })
+}
+
+/// The cells with our columns, in the order in which they are written.
+fn spans(columns: &[Option<usize>], cells: &[Span]) -> Box<[(Span, usize)]> {
+    let cell = |index: &Option<usize>| index.and_then(|index| cells.get(index).copied());
+    let mut spans: Vec<_> = columns
+        .iter()
+        .enumerate()
+        .filter_map(|(column, index)| Some((cell(index)?, column)))
+        .collect();
+    spans.sort_unstable_by_key(|(span, _)| span.start);
+    spans.into()
+}
+
+/// Adds to an error about the header that it is perhaps a title, if the next record has far more values: spreadsheets have
+/// titles, and pad them with empty cells.
+fn hint_at_title(error: Error, names: &[String], delimiter: u8, buffer: &Buffer) -> Error {
+    let mut cells = Vec::new();
+    let RecordScan::Record(_) = find_record(&buffer.bytes, delimiter, buffer.at_end, &mut cells)
+    else {
+        return error;
+    };
+    let has_value = |cell: &&Span| {
+        let value = buffer.bytes.get(cell.range());
+        value.is_some_and(|value| !unquote(value).trim_ascii().is_empty())
+    };
+    let in_first = names.iter().filter(|name| !name.trim().is_empty()).count();
+    if cells.iter().filter(has_value).count() < 2 * in_first.max(1) {
+        return error;
+    }
+    error.hint(
+        "the first line has far fewer values than the next: \
+         if it is a title, remove all lines above the header",
+    )
+}

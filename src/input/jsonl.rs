@@ -1,0 +1,537 @@
+//! Lines of JSON to rows: which members are fields, which are ours, and the request that an object makes.
+//!
+//! Every byte is kept. A line that is not a JSON object stays in its place as it is; only its row fails. Values that are not
+//! sent are never read, let alone printed again.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use memchr::memchr2;
+
+use super::buffer::{Buffer, Extent, line_end};
+use super::existing::{self, Conflict};
+use super::members::{FoundMembers, MemberLookup, MemberUses, TextPlace};
+use super::scored::{self, AskedColumns};
+use super::settings::{Compose, ReaderSettings};
+use super::sniff;
+use crate::base::error::{Result, quoted};
+use crate::fields::{
+    self, ColumnSource, Field, Mapping, MemberSample, PerField, PhoneRules, Template, UserRequest,
+};
+use crate::layout::{AddedColumns, Existing};
+use crate::raw_json::{self, JsonValue, Pointer};
+use crate::row::{Row, Span};
+use crate::verdict::{Failure, Reason};
+
+/// Makes requests of records.
+pub(super) struct JsonlParser {
+    members: MemberUses,
+    sources: PerField<ColumnSource<usize>>,
+    /// Whether the file is one that an earlier run wrote, of whose rows no requests are made.
+    is_scored: bool,
+    /// Where the region of national phone numbers is looked up, if the file has it.
+    region: Option<usize>,
+    columns: AddedColumns,
+    existing: Existing,
+    /// Our columns that the first objects have.
+    seen: Vec<usize>,
+    /// Which member is which field, as one line for people.
+    described: String,
+}
+
+/// How many rows are used for the mapping: those in the first block, but at most this many.
+const SAMPLE_ROWS: usize = 100;
+/// If at least this many objects lack a required field, the file is rejected, and not each of its
+/// rows.
+const FEW_ROWS: usize = 10;
+
+/// What the first objects have.
+#[derive(Default)]
+struct FirstObjects {
+    /// How many there are.
+    number: usize,
+    /// The names of their members, in order.
+    names: Vec<String>,
+    seen: HashSet<String>,
+    /// Whether one has a value for each of the columns that are asked for.
+    asked: Vec<bool>,
+}
+
+impl JsonlParser {
+    /// Reads the first objects and maps their members.
+    pub(super) fn open(settings: &ReaderSettings, buffer: &mut Buffer) -> Result<Self> {
+        while !buffer.at_end
+            && memchr::memchr(b'}', &buffer.bytes).is_none()
+            && buffer.bytes.len() <= settings.file.max_record
+        {
+            buffer.fill()?;
+        }
+        let (file, at_end) = (buffer.source.name(), buffer.at_end);
+        let mut parser = Self::new(settings);
+        parser.refuse_sources(file)?;
+        let lines: Vec<_> = lines_of(&buffer.bytes).take(SAMPLE_ROWS + 1).collect();
+        let sample = lines.get(..SAMPLE_ROWS).unwrap_or(&lines);
+        let whole = at_end && sample.len() == lines.len();
+        let mut first = FirstObjects::default();
+        first.asked.resize(parser.members.lookups().len(), false);
+        for (row, line) in (1..).zip(sample) {
+            parser.look_at(&readable(line), row, settings, file, &mut first)?;
+        }
+        // Without objects there is nothing to check: the file is empty, or its rows will fail with their own reasons.
+        if first.number == 0 {
+            if whole || sample.len() < lines.len() {
+                sniff::refuse_other_text(lines.first().copied(), file)?;
+            }
+            return Ok(parser);
+        }
+        if let Some(asked) = &settings.scored {
+            parser.refuse_unscored(asked, &first, file)?;
+            return Ok(parser);
+        }
+        let part = match (whole, first.number) {
+            (true, _) => MemberSample::Whole,
+            (false, FEW_ROWS..) => MemberSample::Part,
+            (false, _) => MemberSample::Few,
+        };
+        let nested = || nested_pointers(sample.iter().copied());
+        let mapping = Mapping::of_members(&first.names, nested, part, &settings.assignments, file)?;
+        parser.described = mapping.described;
+        Ok(parser)
+    }
+
+    /// Notes what one of the first lines has, if it is an object.
+    ///
+    /// # Errors
+    /// It has members with our names that must not be changed.
+    fn look_at(
+        &mut self,
+        line: &str,
+        row: usize,
+        settings: &ReaderSettings,
+        file: &str,
+        first: &mut FirstObjects,
+    ) -> Result<()> {
+        let Ok(found) = self.read(line, 0) else {
+            return Ok(());
+        };
+        first.number += 1;
+        let _ = raw_json::members(line, |key, _| {
+            let name = raw_json::string(key).unwrap_or_default();
+            if !first.seen.contains(&*name) {
+                first.seen.insert(name.clone().into_owned());
+                first.names.push(name.into_owned());
+            }
+        });
+        match (found.conflict(self.existing), &settings.scored) {
+            (Some(Conflict::Foreign(column)), Some(_)) => {
+                return Err(scored::has_foreign(&self.columns, column, row, file));
+            }
+            (Some(conflict), None) => {
+                return Err(conflict.refuses(&self.columns, "member", file, row));
+            }
+            _ => {}
+        }
+        self.seen.extend(found.ours.iter().map(|ours| ours.column));
+        for (place, there) in first.asked.iter_mut().enumerate() {
+            *there |= self.asked(&found, place).is_ok_and(|value| value.is_some());
+        }
+        Ok(())
+    }
+
+    /// Fails if none of the first objects of a scored file has one of our columns, or one that is asked for.
+    fn refuse_unscored(
+        &self,
+        asked: &AskedColumns,
+        first: &FirstObjects,
+        file: &str,
+    ) -> Result<()> {
+        let there = ("member", &*first.names);
+        let mut ours = self.columns.iter().enumerate();
+        if let Some((_, lacks)) = ours.find(|(column, _)| !self.seen.contains(column)) {
+            return Err(scored::lacks_ours(lacks, there, file));
+        }
+        let mut names = asked.names().zip(&first.asked);
+        match names.find(|((_, may_lack), is_there)| !may_lack && !**is_there) {
+            Some(((lacks, _), _)) => Err(scored::lacks(lacks, there, file)),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads an object, which has so many bytes of its row before it.
+    #[inline]
+    fn read<'a>(&mut self, text: &'a str, before: usize) -> serde_json::Result<FoundMembers<'a>> {
+        let place = TextPlace { text, before };
+        FoundMembers::read(&mut self.members, place, self.existing)
+    }
+
+    /// The value that one of the columns that are asked for in a scored file has in an object.
+    fn asked<'a>(
+        &self,
+        found: &FoundMembers<'a>,
+        place: usize,
+    ) -> Result<Option<JsonValue<'a>>, raw_json::Ambiguous> {
+        let value = found.values.get(place).copied().flatten();
+        match (value, self.members.lookups().get(place)) {
+            (Some((_, value)), Some(MemberLookup::At(pointer))) => {
+                raw_json::follow(value, pointer.split_first().1)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Which member is which field, as one line for people.
+    pub(super) fn mapping(&self) -> &str {
+        &self.described
+    }
+
+    /// The names of our columns that the first objects have and that are replaced.
+    pub(super) fn replaced(&self) -> Vec<String> {
+        if self.existing != Existing::Replace {
+            return Vec::new();
+        }
+        let columns = self.columns.iter().enumerate();
+        let seen = columns.filter(|(column, _)| self.seen.contains(column));
+        seen.map(|(_, name)| name.clone()).collect()
+    }
+
+    /// Fails if a field is looked up under a name that we write. It does not matter whether the
+    /// first objects have it, as others may.
+    fn refuse_sources(&self, file: &str) -> Result<()> {
+        for column in self.columns.iter() {
+            let mut lookups = self.members.lookups_of(column);
+            let field = lookups.find_map(|(lookup, _)| existing::field_of(&self.sources, &lookup));
+            if let Some(field) = field {
+                return Err(existing::is_source(column, field, "member", file));
+            }
+        }
+        Ok(())
+    }
+
+    fn new(settings: &ReaderSettings) -> Self {
+        let mut lookups = Vec::new();
+        let mut add = |lookup| {
+            lookups.push(lookup);
+            lookups.len() - 1
+        };
+        let at = |name: &str| {
+            MemberLookup::At(Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name)))
+        };
+        if let Some(asked) = &settings.scored {
+            asked.names().for_each(|(name, _)| {
+                add(at(name));
+            });
+        }
+        let is_scored = settings.scored.is_some();
+        let sources = PerField::from_fn(|field| match settings.assignments.get(field) {
+            _ if is_scored => ColumnSource::Absent,
+            Some(fields::Assigned::Constant(value)) => ColumnSource::Constant(value.clone()),
+            Some(fields::Assigned::Columns(template)) => {
+                let place = |name: &String| Ok::<_, std::convert::Infallible>(add(at(name)));
+                let Ok(template) = template.try_map(place);
+                ColumnSource::Columns(template)
+            }
+            None => ColumnSource::Columns(Template(vec![fields::Part::Column(add(
+                MemberLookup::Named(field),
+            ))])),
+        });
+        let region = { settings.assignments.region_column() }.map(|name| add(at(name)));
+        Self {
+            members: MemberUses::new(lookups, &settings.columns),
+            sources,
+            is_scored,
+            region,
+            columns: settings.columns.clone(),
+            existing: settings.existing,
+            seen: Vec::new(),
+            described: String::new(),
+        }
+    }
+
+    /// Where a row of a scored file has the columns that are asked for; a member that it lacks has an empty span.
+    fn spans_of_asked(
+        &self,
+        found: &FoundMembers<'_>,
+        place: TextPlace<'_>,
+    ) -> Result<Box<[Span]>, Failure> {
+        if let (true, Some(name)) = (found.ours.is_empty(), self.columns.first()) {
+            let message = format!("the row has no {}", quoted(name));
+            return Err(Failure::new(Reason::ExistingColumns, message));
+        }
+        let span = |lookup| match self.asked(found, lookup) {
+            Ok(value) => Ok(value.map_or_else(Span::default, |value| place.span(value))),
+            Err(raw_json::Ambiguous) => Err(Failure::new(
+                Reason::DuplicateKey,
+                "a member that is asked for appears twice",
+            )),
+        };
+        (0..self.members.lookups().len()).map(span).collect()
+    }
+
+    /// The record's request, which is empty in a scored file. It also notes where the row has our columns, and in `asked`
+    /// where it has those that are asked for.
+    #[inline]
+    pub(super) fn request(
+        &mut self,
+        row: &mut Row,
+        asked: &mut Box<[Span]>,
+        phones: PhoneRules,
+        compose: &mut Compose,
+    ) -> Result<Bytes, Failure> {
+        let before = row.before().len();
+        let bytes = row.raw.get(row.content.range()).unwrap_or_default();
+        let content = readable(bytes);
+        let found = self
+            .read(&content, before)
+            .map_err(|error| not_an_object(&content, &error))?;
+        if let Some(conflict) = found.conflict(self.existing) {
+            return Err(conflict.fails(&self.columns));
+        }
+        let place = TextPlace {
+            text: &content,
+            before,
+        };
+        if self.is_scored {
+            *asked = self.spans_of_asked(&found, place)?;
+        }
+        // Also for a row that fails: its old values must not be mistaken for new ones.
+        row.existing = found.existing.into();
+        row.earlier = found.earlier;
+        if let Some(failure) = found.failure {
+            return Err(failure);
+        }
+        if self.is_scored {
+            return Ok(Bytes::new());
+        }
+        let damaged = matches!(content, Cow::Owned(_));
+        let intact = |part: JsonValue<'_>| {
+            if !damaged {
+                return true;
+            }
+            let start = place.offset(part);
+            bytes.get(start..start + part.get().len()) == Some(part.get().as_bytes())
+        };
+        let values = found.values;
+        let find = |field, lookup: &usize| match values.get(*lookup) {
+            Some(Some((_, value))) => {
+                let pointer = match self.members.lookups().get(*lookup) {
+                    Some(MemberLookup::At(pointer)) => Some(pointer),
+                    _ => None,
+                };
+                text(*value, pointer, field, intact)
+            }
+            _ => Ok(None),
+        };
+        let mut found = PerField::try_from_fn(|field| match self.sources.get(field) {
+            ColumnSource::Absent => Ok(None),
+            ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
+            ColumnSource::Columns(template) => template.text(|lookup| find(field, lookup)),
+        })?;
+        let take = |field| Ok(found.get_mut(field).take());
+        // A value that is not a string names no region.
+        let region = || {
+            let found = find(Field::Phone, &self.region?);
+            Some(found.ok().flatten().unwrap_or_default())
+        };
+        UserRequest::new(take, phones, region).map(|request| compose.body(&request))
+    }
+}
+
+/// The failure of a line that is not a JSON object.
+fn not_an_object(content: &str, error: &serde_json::Error) -> Failure {
+    if error.is_data() {
+        let kind = if content.trim_start().starts_with('[') {
+            "an array"
+        } else {
+            "a single value"
+        };
+        return Failure::new(Reason::NotAnObject, format!("{kind}, not an object"));
+    }
+    Failure::new(
+        Reason::NotJson,
+        format!("invalid JSON at column {}", error.column()),
+    )
+}
+
+/// The text of a member that is sent, or of a value in it at this pointer. Null counts as absent.
+fn text<'a>(
+    value: JsonValue<'a>,
+    pointer: Option<&Pointer>,
+    field: Field,
+    intact: impl Fn(JsonValue<'_>) -> bool,
+) -> Result<Option<Cow<'a, str>>, Failure> {
+    let value = match pointer {
+        Some(pointer) => match raw_json::follow(value, pointer.split_first().1) {
+            Ok(Some(value)) => value,
+            Ok(None) => return Ok(None),
+            Err(raw_json::Ambiguous) => {
+                return Err(Failure::new(
+                    Reason::DuplicateKey,
+                    format!("a member on the path to {field} appears twice"),
+                ));
+            }
+        },
+        None => value,
+    };
+    if !intact(value) {
+        return Err(Failure::new(
+            Reason::NotUtf8,
+            format!("{field} is not UTF-8"),
+        ));
+    }
+    match raw_json::string(value) {
+        Some(text) => Ok(Some(text)),
+        None if value.get() == "null" => Ok(None),
+        None => {
+            let wrong = match value.get().as_bytes().first() {
+                Some(b'{') => "is an object, not a string",
+                Some(b'[') => "is an array, not a string",
+                Some(b't' | b'f') => "is a boolean, not a string",
+                Some(b'"') => "has broken escapes",
+                _ => "is a number, not a string",
+            };
+            Err(Failure::new(Reason::WrongType, format!("{field} {wrong}")))
+        }
+    }
+}
+
+/// Lines that are not blank.
+pub(super) fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'\n' || *byte == b'\r')
+        .filter(|line| !line.trim_ascii().is_empty())
+}
+
+/// The bytes as text in which every byte keeps its position. Bytes that are not UTF-8 become
+/// question marks: a member that is not sent may have any bytes, and one that is sent is compared
+/// with the original bytes.
+pub(super) fn readable(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| '?'));
+    }
+    Cow::Owned(text)
+}
+
+/// Finds the line at the front of the buffer; `None` if it is not complete yet.
+pub(super) fn scan(buffer: &Buffer, max_record: usize) -> Result<Option<Extent>> {
+    let bytes = &buffer.bytes;
+    let (mut start, mut lines_before) = (0, 0);
+    loop {
+        let rest = bytes.get(start..).unwrap_or_default();
+        let (end, after) = match memchr2(b'\n', b'\r', rest) {
+            Some(offset) => match line_end(bytes, start + offset, buffer.at_end) {
+                Some(length) => (start + offset, length),
+                None => return Ok(None),
+            },
+            None if buffer.at_end && !rest.is_empty() => (bytes.len(), 0),
+            None if rest.trim_ascii().is_empty() => {
+                return buffer.check_blank_lines(max_record).map(|()| None);
+            }
+            None => {
+                return buffer
+                    .check_size(rest.len(), max_record, buffer.line + lines_before)
+                    .map(|()| None);
+            }
+        };
+        if bytes
+            .get(start..end)
+            .unwrap_or_default()
+            .trim_ascii()
+            .is_empty()
+        {
+            if after == 0 {
+                return Ok(None);
+            }
+            start = end + after;
+            lines_before += 1;
+            continue;
+        }
+        let lines = u64::from(after > 0);
+        return Ok(Some(Extent {
+            content: Span::new(start, end),
+            end: end + after,
+            lines_before,
+            lines,
+            malformed: false,
+        }));
+    }
+}
+
+/// How deep members whose names mean a field are searched for, which `--map` may be meant to take: exports of events have a user at this depth at most.
+const NESTED_DEPTH: usize = 4;
+
+/// The fewest lines that must have one. A name that only few lines have may be a user's: in a file that is one object with all
+/// users, each user's name or address leads to the members.
+const FEWEST_LINES: usize = 3;
+/// The most that are kept. More are not the members of one user, and each is compared with all.
+const MOST_POINTERS: usize = 64;
+
+/// The pointers to those that at least half of these lines have.
+fn nested_pointers<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+    let (mut found, mut all) = (Vec::new(), 0);
+    for line in lines {
+        all += 1;
+        search_nested(&readable(line), "", NESTED_DEPTH, &mut found);
+    }
+    found.retain(|(_, times)| *times >= FEWEST_LINES && times * 2 >= all);
+    found.into_iter().map(|(pointer, _)| pointer).collect()
+}
+
+/// Counts those in this value, if it is an object; `path` leads there.
+fn search_nested(value: &str, path: &str, depth: usize, found: &mut Vec<(String, usize)>) {
+    let visit = |key: JsonValue<'_>, value: JsonValue<'_>| {
+        let name = raw_json::string(key).unwrap_or_default();
+        let pointer = format!("{path}{}", Pointer::of_member(&name));
+        if value.get().starts_with('{') {
+            if depth > 1 && !fields::is_value(&name) {
+                search_nested(value.get(), &pointer, depth - 1, found);
+            }
+        } else if !path.is_empty() && fields::rank(&name).is_some() {
+            let has_room = found.len() < MOST_POINTERS;
+            match found.iter_mut().find(|(known, _)| *known == pointer) {
+                Some((_, times)) => *times += 1,
+                None if has_room => found.push((pointer, 1)),
+                None => {}
+            }
+        }
+    };
+    // A broken line fails later, with its own reason.
+    let _ = raw_json::members(value, visit);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nested_pointers as pointers;
+
+    #[test]
+    fn members_with_known_names_are_found_unless_their_path_may_be_a_user() {
+        let lines = [
+            r#"{"id":1,"ip":"::1","device":{"ip":"::1","os":"x","browser":{"user_agent":"M"}},"a@b.example":{"ip":"::1"}}"#,
+            r#"{"id":2,"device":{"ip":null,"browser":{"user_agent":"M"}},"Ann":{"e-mail":"a@b.example"},"a/b":{"name":"Ann"}}"#,
+            r#"{"id":3,"device":{"browser":{"user_agent":"M"}},"a/b":{"name":"Bob"}}"#,
+            r#"{"id":4,"device":{"ip":"::1"},"Ann":{"e-mail":"a@b.example"},"a/b":{"name":"Eve"}}"#,
+            "{",
+        ];
+        assert_eq!(
+            pointers(lines.iter().map(|line| line.as_bytes())),
+            ["/device/ip", "/device/browser/user_agent", "/a~1b/name"]
+        );
+    }
+
+    #[test]
+    fn one_object_with_all_users_leads_to_nobody() {
+        let users = |from: usize| {
+            let user = |number| format!(r#""User {number}":{{"name":"User {number}","ip":"::1"}}"#);
+            let users: Vec<String> = (from..from + 5_000).map(user).collect();
+            format!(r#"{{"users":{{{}}}}}"#, users.join(","))
+        };
+        let lines = [users(0), users(5_000)];
+        let lines = || lines.iter().map(String::as_bytes);
+        assert!(pointers(lines()).is_empty());
+        assert!(pointers(lines().take(1)).is_empty());
+    }
+}
