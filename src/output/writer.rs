@@ -110,9 +110,8 @@ impl Writer {
             let mut past = None;
             match verdict {
                 Verdict::Failed(failure) => self.reject(row, failure),
-                Verdict::Scored(answer, None) => {
-                    self.unknown_levels
-                        .count(self.policy.level(answer).as_deref());
+                Verdict::Scored(_, None) => {
+                    self.unknown_levels.count(row.number);
                 }
                 Verdict::Scored(answer, Some(now)) => {
                     let before = EarlierVerdict::of(finished, self.layout.format, &self.policy);

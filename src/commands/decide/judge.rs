@@ -43,18 +43,15 @@ pub(super) fn judge(scored: &ScoredRow, format: Format) -> Result<Judged, Reason
     Ok(Judged::Scored(score, decision))
 }
 
-/// The decision about a row with this score.
-///
-/// # Errors
-/// The row's level, if it is in no list.
+/// The decision about a row with this score; `None` if its level is in no list.
 pub(super) fn decide(
     policy: &ColumnPolicy,
     score: &Score,
     scored: &ScoredRow,
     format: Format,
-) -> Result<Decision, Option<String>> {
+) -> Option<Decision> {
     match policy {
-        ColumnPolicy::Score(thresholds) => Ok(thresholds.decide(score)),
+        ColumnPolicy::Score(thresholds) => Some(thresholds.decide(score)),
         ColumnPolicy::Level { levels, .. } => {
             let level = scored.value(ScoredColumns::first_further(), format);
             decide_level(levels, &level, format)
@@ -62,21 +59,13 @@ pub(super) fn decide(
     }
 }
 
-/// The decision that a level stands for, as it is written or as the service gave it.
-///
-/// # Errors
-/// The level, if it is in no list.
-fn decide_level(
-    levels: &Levels,
-    written: &str,
-    format: Format,
-) -> Result<Decision, Option<String>> {
+/// The decision that a level stands for, as it is written or as the service gave it; `None` if it is in no list.
+fn decide_level(levels: &Levels, written: &str, format: Format) -> Option<Decision> {
     let level = match format {
         Format::Delimited { .. } => as_given(written),
         Format::Jsonl => written,
     };
-    let decision = levels.decide(written).or_else(|| levels.decide(level));
-    decision.ok_or_else(|| (!level.trim().is_empty()).then(|| level.to_owned()))
+    levels.decide(written).or_else(|| levels.decide(level))
 }
 
 /// A cell's text without the quote that a run puts before what a spreadsheet would take for a formula.

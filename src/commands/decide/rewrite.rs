@@ -66,6 +66,7 @@ pub(super) fn rewrite(
         elapsed: started.elapsed(),
         output: written.output,
         changes: written.changes,
+        level: level.as_deref(),
     };
     tell(&decided, task.quiet, summary);
     warn_if_empty(stats.rows.read, &opened);
@@ -133,16 +134,11 @@ impl Rewriting {
             Err(reason) => stats.rows.unreadable(row.number, reason),
             Ok(Judged::WithoutVerdict) => stats.rows.without_verdict += 1,
             Ok(Judged::Scored(score, before)) => {
-                let now = match decide(&self.policy, &score, scored, self.format) {
-                    Ok(now) => {
-                        stats.decisions.count(now);
-                        Some(now)
-                    }
-                    Err(level) => {
-                        stats.unknown_levels.count(level.as_deref());
-                        None
-                    }
-                };
+                let now = decide(&self.policy, &score, scored, self.format);
+                match now {
+                    Some(now) => stats.decisions.count(now),
+                    None => stats.unknown_levels.count(row.number),
+                }
                 if let (Some(before), Some(now)) = (before, now) {
                     stats.drift.count(before, now);
                 }
