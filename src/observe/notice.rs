@@ -45,8 +45,6 @@ pub(super) enum Notice {
 pub(super) enum Warning {
     /// Two different users got the same transaction id, in these rows.
     TransactionRepeated(NamedRow, NamedRow),
-    /// Connections to the service are no longer reused.
-    ReuseEnded,
     /// The service has refused this many rows in a row.
     ManyRefused(u32),
     /// A row was not tried again because the run has used up its retries.
@@ -154,7 +152,6 @@ fn warning_of(event: &Event, stats: &Stats, files: &[Arc<str>]) -> Option<Warnin
             );
             Warning::TransactionRepeated(one.clone().min(other.clone()), one.max(other))
         }
-        Event::ReuseEnded => Warning::ReuseEnded,
         Event::ManyRefused { rows } => Warning::ManyRefused(*rows),
         Event::RetriesUsedUp => Warning::RetriesUsedUp,
         Event::ScoreBelowZero { row } => {

@@ -39,14 +39,6 @@ struct AnswerChecks {
     below_zero: bool,
 }
 
-/// What was seen of an answer beside those before it.
-pub(super) struct AnswerCheck {
-    /// Its transaction id came with the answer to another request before.
-    pub(super) is_another_users: bool,
-    /// The fields that the first answers lacked, once.
-    pub(super) missing: Option<FieldsMissing>,
-}
-
 impl RowRecorder {
     /// A recorder that watches the answers for these fields.
     #[must_use]
@@ -102,7 +94,7 @@ impl RowRecorder {
         row: RowNumber,
         request: RequestHash,
         answer: &Answer,
-    ) -> AnswerCheck {
+    ) -> Option<FieldsMissing> {
         let mut checks = self.checks.borrow_mut();
         let id = &answer.transaction_id;
         let here = RowOfFile {
@@ -124,10 +116,7 @@ impl RowRecorder {
         {
             self.events.emit(Event::ScoreBelowZero { row });
         }
-        AnswerCheck {
-            is_another_users: repeated.is_some(),
-            missing: checks.missing.note(answer),
-        }
+        checks.missing.note(answer)
     }
 
     /// From now on the answers are to rows of this file.

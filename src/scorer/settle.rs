@@ -111,12 +111,7 @@ impl<S: Service> Scorer<S> {
         self.caller.key.borrow_mut().verdict(key);
         self.caller.gate.service_works();
         self.policies.borrow_mut().answered();
-        let check = self.recorder.check(call.row, request, answer);
-        // If an answer came twice, each later one on its connection would be taken for that of the next request.
-        if check.is_another_users && self.caller.service.leave_connections() {
-            self.recorder.events.emit(Event::ReuseEnded);
-        }
-        let missing = check.missing?;
+        let missing = self.recorder.check(call.row, request, answer)?;
         if missing.level && self.policies.borrow().give_up.stops_without_decisions() {
             return Some(stop_reasons::no_level(&missing));
         }

@@ -15,7 +15,7 @@ use super::page;
 use super::quota::Quota;
 use super::retry_after::wait;
 use super::words::said;
-use crate::base::error::{Error, quoted};
+use crate::base::error::Error;
 use crate::verdict::{Failure, Reason};
 
 /// Classifies the result of a call.
@@ -76,7 +76,7 @@ fn of_refusal(reply: &Reply) -> Classified {
             return refused(
                 reply,
                 "the proxy requires a login",
-                &proxy_login_hint("HTTP_PROXY"),
+                "give it in `HTTP_PROXY`, such as `http://user:password@proxy:3128`",
             );
         }
         511 => (
@@ -93,46 +93,21 @@ fn of_refusal(reply: &Reply) -> Classified {
 }
 
 fn of_transport(fault: TransportFault) -> Classified {
-    let not_processed = |words: String| failed(Class::NotProcessed, Reason::Unreachable, words);
     match fault {
         TransportFault::HostNotFound(host) => failed(
             Class::HostNotFound,
             Reason::Unreachable,
-            format!("cannot resolve the host name {}", quoted(&host)),
+            format!("cannot resolve the host name {host}"),
         ),
-        TransportFault::ProxyNotFound(proxy) => failed(
-            Class::HostNotFound,
+        TransportFault::Unreachable(words) => {
+            failed(Class::NotProcessed, Reason::Unreachable, words)
+        }
+        TransportFault::Refused(what, hint) => Classified::Refused(Error::refused(what).hint(hint)),
+        TransportFault::Unprocessed(words) => failed(
+            Class::NotProcessed,
             Reason::Unreachable,
-            format!("cannot resolve the host name of {proxy}"),
+            format!("the service did not process the request: {words}"),
         ),
-        TransportFault::Unreachable(words) => not_processed(format!("cannot connect: {words}")),
-        TransportFault::Handshake(words) => {
-            not_processed(format!("the TLS handshake failed: {words}"))
-        }
-        TransportFault::NotTls => Classified::Refused(
-            Error::refused("the service does not speak TLS at this address")
-                .hint("check scheme and port of the base address"),
-        ),
-        TransportFault::Certificate(distrust) => {
-            let error = Error::refused(format!(
-                "the service's certificate is not trusted: {}",
-                distrust.why
-            ));
-            Classified::Refused(match distrust.hint {
-                Some(hint) => error.hint(hint),
-                None => error,
-            })
-        }
-        TransportFault::Proxy(proxy, words) => {
-            not_processed(format!("cannot connect through {proxy}: {words}"))
-        }
-        TransportFault::ProxyLogin(proxy) => Classified::Refused(
-            Error::refused(format!("{proxy} requires a login"))
-                .hint(proxy_login_hint(proxy.variable())),
-        ),
-        TransportFault::Unprocessed(words) => {
-            not_processed(format!("the service did not process the request: {words}"))
-        }
         TransportFault::TimedOut => failed(
             Class::OutcomeUnknown,
             Reason::NoAnswer,
@@ -145,10 +120,6 @@ fn of_transport(fault: TransportFault) -> Classified {
             format!("the connection broke: {words}"),
         ),
     }
-}
-
-fn proxy_login_hint(variable: &str) -> String {
-    format!("give it in `{variable}`, such as `http://user:password@proxy:3128`")
 }
 
 fn failed(class: Class, reason: Reason, message: String) -> Classified {
@@ -237,8 +208,6 @@ mod tests {
     use bytes::Bytes;
     use http::header::{HeaderName, HeaderValue};
 
-    use super::super::certificate::Distrust;
-    use super::super::proxy::ProxyName;
     use super::super::redact::SentRequest;
     use super::*;
 
@@ -324,13 +293,8 @@ mod tests {
         let words = String::new;
         for (fault, expected) in [
             (TransportFault::HostNotFound(words()), 'A'),
-            (TransportFault::ProxyNotFound(ProxyName::any()), 'A'),
             (TransportFault::Unreachable(words()), 'A'),
-            (TransportFault::Handshake(words()), 'A'),
-            (TransportFault::NotTls, 'F'),
-            (TransportFault::Certificate(Distrust::default()), 'F'),
-            (TransportFault::Proxy(ProxyName::any(), words()), 'A'),
-            (TransportFault::ProxyLogin(ProxyName::any()), 'F'),
+            (TransportFault::Refused(words(), ""), 'F'),
             (TransportFault::Unprocessed(words()), 'A'),
             (TransportFault::TimedOut, 'B'),
             (TransportFault::Broken(words()), 'B'),

@@ -7,8 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::certificate::Distrust;
-use super::proxy::ProxyName;
 use super::redact::SentRequest;
 
 /// The service: the HTTP client, or a script in tests.
@@ -19,10 +17,6 @@ pub(crate) trait Service {
     /// Reads the API key again from where it came from. A new key is used for all requests that
     /// start afterwards.
     fn renew_key(&self) -> KeyRenewal;
-
-    /// Gives up all connections, as answers on one of them may belong to other requests. Calls in flight keep theirs.
-    /// Whether, because it was not the first time, each call has a connection of its own from this moment on.
-    fn leave_connections(&self) -> bool;
 
     /// The time limit for a call: after this it has ended, one way or the other.
     fn longest_call(&self) -> Duration;
@@ -78,22 +72,12 @@ impl Reply {
 /// Why no answer came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportFault {
-    /// The service's host name cannot be resolved.
+    /// The service's host name, or that "of the proxy …", cannot be resolved.
     HostNotFound(String),
-    /// The proxy's host name cannot be resolved.
-    ProxyNotFound(ProxyName),
-    /// No connection: refused, no route or timed out, in the system's words.
+    /// No connection, or no TLS handshake, for this reason: nothing was sent.
     Unreachable(String),
-    /// The server does not speak TLS.
-    NotTls,
-    /// The TLS handshake failed, for another reason than the certificate.
-    Handshake(String),
-    /// The certificate is not trusted.
-    Certificate(Distrust),
-    /// The proxy cannot be reached or did not connect to the service, so nothing was sent.
-    Proxy(ProxyName, String),
-    /// The proxy requires a login.
-    ProxyLogin(ProxyName),
+    /// Nothing was sent, and no further call would be: why, and what the user can do.
+    Refused(String, &'static str),
     /// The request was sent, and the server says that it did not process it.
     Unprocessed(String),
     /// The request was sent, and the complete answer did not come in time.

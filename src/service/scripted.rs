@@ -206,7 +206,7 @@ impl Service for Scripted {
             }
             ScriptedResult::TimedOut => Err(TransportFault::TimedOut),
             ScriptedResult::HostNotFound => {
-                Err(TransportFault::HostNotFound("scripted.test".to_owned()))
+                Err(TransportFault::HostNotFound("`scripted.test`".to_owned()))
             }
             ScriptedResult::Stall => pending().await,
         };
@@ -229,10 +229,6 @@ impl Service for Scripted {
         self.key
             .set(self.key.get() + usize::from(renewal == KeyRenewal::Renewed));
         renewal
-    }
-
-    fn leave_connections(&self) -> bool {
-        false
     }
 
     fn longest_call(&self) -> Duration {

@@ -187,7 +187,6 @@ impl Stats {
             Event::KeyRenewed => self.keys_renewed += 1,
             Event::ManyRefused { .. }
             | Event::RetriesUsedUp
-            | Event::ReuseEnded
             | Event::ScoreBelowZero { .. }
             | Event::FieldsAbsent { .. } => {}
             Event::AgedAnswerUsed { at } => {
