@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::redact::SentRequest;
+use super::words::SentRequest;
 
 /// The service: the HTTP client, or a script in tests.
 pub(crate) trait Service {

@@ -16,7 +16,7 @@ use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use tokio::time::{Instant, sleep};
 
 use super::exchange::{Exchange, KeyRenewal, Reply, Service, TransportFault};
-use super::redact::SentRequest;
+use super::words::SentRequest;
 
 /// What a call brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

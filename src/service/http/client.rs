@@ -4,19 +4,17 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT,
 };
 use reqwest::{Method, Request};
 
 use super::super::api_key_file::KeyFile;
-use super::super::endpoint::Endpoint;
+use super::super::endpoint::{Endpoint, ServiceId};
 use super::super::exchange::{Exchange, KeyRenewal, Reply, Service, TransportFault};
 use super::super::proxy::proxy_for;
-use super::super::redact::{ApiKeys, SentRequest};
-use super::super::service_id::ServiceId;
-use super::body::Body;
+use super::super::words::{ApiKeys, SentRequest};
 use super::connections::{self, ClientOptions, Connections};
 use super::fault;
 use super::tls;
@@ -190,6 +188,36 @@ impl Service for Client {
 
     fn longest_call(&self) -> Duration {
         self.timeout
+    }
+}
+
+/// A body as it arrives. Nearly every body is a single chunk, which is not copied.
+#[derive(Default)]
+struct Body {
+    first: Bytes,
+    all: BytesMut,
+}
+
+impl Body {
+    fn len(&self) -> usize {
+        self.first.len().max(self.all.len())
+    }
+
+    fn push(&mut self, chunk: Bytes) {
+        if self.first.is_empty() && self.all.is_empty() {
+            self.first = chunk;
+            return;
+        }
+        self.all.extend_from_slice(&std::mem::take(&mut self.first));
+        self.all.extend_from_slice(&chunk);
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.all.is_empty() {
+            self.first
+        } else {
+            self.all.freeze()
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 //! It sends a body and returns what came back, or why nothing did, as plain data. It sends nothing twice that may
 //! have been processed, never follows a redirect, and never puts a key or a URL into a message.
 
-mod body;
 mod client;
 mod connections;
 mod fault;

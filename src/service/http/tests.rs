@@ -12,9 +12,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
-use super::super::endpoint::Endpoint;
+use super::super::endpoint::{Endpoint, ServiceId};
 use super::super::exchange::Service;
-use super::super::service_id::ServiceId;
 use super::connections::POOL_IDLE;
 use super::{Client, ClientSettings};
 use crate::base::secret::Secret;
