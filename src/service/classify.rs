@@ -210,12 +210,14 @@ fn of_transport(fault: TransportFault) -> Classified {
             "no complete answer in time".to_owned(),
         )
         .with_health(Health::Slow),
-        TransportFault::Broken(words) => failed(
-            Class::OutcomeUnknown,
-            Reason::NoAnswer,
-            format!("the connection broke: {words}"),
-        ),
+        TransportFault::Stale(words) => broken(&words).with_health(Health::AtWork),
+        TransportFault::Broken(words) => broken(&words),
     }
+}
+
+fn broken(words: &str) -> Classified {
+    let message = format!("the connection broke: {words}");
+    failed(Class::OutcomeUnknown, Reason::NoAnswer, message)
 }
 
 fn failed(class: Class, reason: Reason, message: String) -> Classified {
@@ -404,6 +406,7 @@ mod tests {
             (TransportFault::Refused(words(), ""), 'F'),
             (TransportFault::Unprocessed(words()), 'A'),
             (TransportFault::TimedOut, 'B'),
+            (TransportFault::Stale(words()), 'B'),
             (TransportFault::Broken(words()), 'B'),
         ] {
             assert_eq!(
@@ -420,8 +423,8 @@ mod tests {
             letter(&classify(Ok(received(200, &[], body)), columns))
         };
         let level = [Pointer::parse("/level").unwrap()];
-        let in_id = GOOD.replace("\"a\"", "\"for test-key\"");
-        let in_field = GOOD.replacen('{', "{\"level\":\"test\\u002dkey\",", 1);
+        let in_id = GOOD.replace("\"a\"", "\"for test-key-0123\"");
+        let in_field = GOOD.replacen('{', "{\"level\":\"test\\u002dkey-0123\",", 1);
         assert_eq!((at(&in_id, &[]), at(GOOD, &level)), ('D', '+'));
         assert_eq!((at(&in_field, &[]), at(&in_field, &level)), ('+', 'D'));
     }

@@ -82,6 +82,8 @@ pub enum TransportFault {
     Unprocessed(String),
     /// The request was sent, and the complete answer did not come in time.
     TimedOut,
+    /// The connection broke as the request was sent, probably because it had been used before.
+    Stale(String),
     /// The connection broke after the request was sent: reset, end of file, a short body, or
     /// garbage.
     Broken(String),

@@ -35,6 +35,9 @@ const LONGEST: usize = 500;
 /// How many characters of them are shown.
 const SHOWN: usize = 200;
 
+/// A shorter key is one of a test, such as `sandbox`, and may be a part of any id.
+const SHORTEST_KEY: usize = 12;
+
 /// A shorter base64 text could be an ordinary word.
 const SHORTEST_ENCODED: usize = 8;
 
@@ -52,11 +55,14 @@ impl ApiKeys {
         Self(others.chain([key]).cloned().collect())
     }
 
-    /// Whether a text that would be written contains a key.
+    /// Whether a text that would be written contains a key that is long enough not to be there by chance.
     pub(super) fn are_in(&self, text: &str) -> bool {
-        let plain = self.0.iter().any(|key| text.contains(key.expose()));
+        let mut keys = self.0.iter().map(Secret::expose);
         // This is asked for each row, and only escapes can hide a key in a cell.
-        plain || (text.contains('\\') && self.show_in(text))
+        let escaped = text.contains('\\');
+        keys.any(|key| {
+            key.len() >= SHORTEST_KEY && (text.contains(key) || (escaped && self.show_in(text)))
+        })
     }
 
     /// Whether any form of a key is in the words, or half of one.
@@ -84,21 +90,25 @@ impl ApiKeys {
 }
 
 impl SentRequest {
-    /// The service's `words`, already decoded, without the row's values. `None` if they are too long,
-    /// or if a key shows in them: then they must not be shown at all.
+    /// The service's `words`, already decoded, without keys and the row's values. `None` if they are
+    /// too long, or if a key still shows in them: then they must not be shown at all.
     fn redact(&self, words: &str) -> Option<String> {
         let words = words.trim();
-        if words.is_empty() || words.len() > LONGEST || self.api_keys.show_in(words) {
+        if words.is_empty() || words.len() > LONGEST {
             return None;
         }
-        let mut words = words.to_owned();
-        if let Ok(Value::Object(fields)) = serde_json::from_slice(&self.body) {
-            let mut values: Vec<_> = fields.values().filter_map(Value::as_str).collect();
-            // One value may be a part of another, and would leave the rest of it.
-            values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-            for value in values.into_iter().filter(|value| !value.is_empty()) {
-                words = words.replace(value, "…");
-            }
+        let fields = serde_json::from_slice::<Value>(&self.body).unwrap_or_default();
+        let fields = { fields.as_object() }
+            .into_iter()
+            .flat_map(serde_json::Map::values);
+        let keys = self.api_keys.0.iter().map(Secret::expose);
+        let mut secrets: Vec<_> = fields.filter_map(Value::as_str).chain(keys).collect();
+        // One may be a part of another, and would leave the rest of it.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        let secrets = secrets.into_iter().filter(|secret| !secret.is_empty());
+        let words = secrets.fold(words.to_owned(), |words, secret| words.replace(secret, "…"));
+        if self.api_keys.show_in(&words) {
+            return None;
         }
         Some(match words.char_indices().nth(SHOWN) {
             Some((end, _)) => words.get(..end).unwrap_or_default().to_owned() + "…",
@@ -110,7 +120,7 @@ impl SentRequest {
     #[cfg(test)]
     pub(crate) fn nothing() -> Self {
         Self {
-            api_keys: ApiKeys::new(Secret::new("test-key")),
+            api_keys: ApiKeys::new(Secret::new("test-key-0123")),
             body: Bytes::new(),
         }
     }
@@ -399,7 +409,10 @@ mod tests {
 
     #[test]
     fn a_body_without_a_message_is_named_with_its_length() {
-        let (long, secret) = ("x".repeat(LONGEST + 1), format!("no key {KEY}"));
+        let (long, secret) = (
+            "x".repeat(LONGEST + 1),
+            format!("no key {}", KEY.to_uppercase()),
+        );
         for (body, kind) in [
             (&b"<html>nginx</html>"[..], "HTML, 18 bytes"),
             (b" \n<!DOCTYPE html>", "HTML, 17 bytes"),

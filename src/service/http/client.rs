@@ -106,10 +106,11 @@ impl Client {
             let mut response = match client.client.execute(request).await {
                 Ok(response) => response,
                 Err(error) => {
-                    if fault::is_unanswered(&error) {
-                        self.connections.broke();
-                    }
-                    return Err(self.fault(error));
+                    let by_reuse = fault::is_unanswered(&error) && self.connections.broke();
+                    return Err(match self.fault(error) {
+                        TransportFault::Broken(words) if by_reuse => TransportFault::Stale(words),
+                        fault => fault,
+                    });
                 }
             };
             self.connections.answered(&client, &response);

@@ -48,6 +48,9 @@ pub(super) struct Connections {
     answered: Cell<bool>,
     /// Breaks since a connection brought a second answer.
     breaks: Cell<u32>,
+    /// Connections that have brought one answer since then, each of which may break when it is used
+    /// again.
+    used_once: Cell<usize>,
 }
 
 /// A client of the library, and what is known of its connections.
@@ -79,6 +82,7 @@ impl Connections {
             used: Cell::new(SystemTime::now()),
             answered: Cell::new(false),
             breaks: Cell::new(0),
+            used_once: Cell::new(0),
         })
     }
 
@@ -112,9 +116,15 @@ impl Connections {
         let Some(way) = answer.extensions().get::<HttpInfo>() else {
             return;
         };
-        let is_reused = !by.ports.borrow_mut().insert(way.local_addr().port());
-        if is_reused && self.breaks.get() < MOST_BREAKS {
+        let is_first = by.ports.borrow_mut().insert(way.local_addr().port());
+        if self.breaks.get() == MOST_BREAKS {
+            return;
+        }
+        if is_first {
+            self.used_once.set(self.used_once.get() + 1);
+        } else {
             self.breaks.set(0);
+            self.used_once.set(0);
         }
     }
 
@@ -122,14 +132,17 @@ impl Connections {
     /// connection after each answer without saying so, just when the next call is sent on it. It
     /// counts if an answer came since the last one: if a server breaks all connections together, it
     /// is not their reuse. If no connection brings a second answer in between, no call loses
-    /// anything when they are no longer reused.
-    pub(super) fn broke(&self) {
+    /// anything when they are no longer reused. Returns whether it was probably the reuse, and so says
+    /// nothing about the service.
+    pub(super) fn broke(&self) -> bool {
         if self.breaks.get() < MOST_BREAKS && self.answered.replace(false) {
             self.breaks.set(self.breaks.get() + 1);
             if self.breaks.get() == MOST_BREAKS {
                 self.clients.borrow_mut().clear();
             }
         }
+        let others = self.used_once.get().checked_sub(1);
+        others.map(|others| self.used_once.set(others)).is_some()
     }
 }
 
