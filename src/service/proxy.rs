@@ -51,9 +51,10 @@ fn is_http_proxy(value: &OsStr) -> bool {
     let Some(value) = value.to_str().filter(|value| !value.contains(unclean)) else {
         return false;
     };
-    let url = match value.contains("://") {
-        true => Url::parse(value),
-        false => Url::parse(&format!("http://{value}")),
+    let url = if value.contains("://") {
+        Url::parse(value)
+    } else {
+        Url::parse(&format!("http://{value}"))
     };
     url.is_ok_and(|url| {
         matches!(url.scheme(), "http" | "https")

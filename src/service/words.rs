@@ -263,25 +263,14 @@ fn folded(text: &str) -> String {
 
 /// The text with escapes of URLs (`%2F`), JSON (`\u002f`, `\x2f`) and HTML (`&#47;`, `&#x2f;`) undone once.
 fn unescaped(text: &str) -> String {
-    let (mut plain, mut rest) = (Vec::with_capacity(text.len()), text);
+    let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(first) = rest.chars().next() {
-        let length = match escape(rest) {
-            Some((code, length)) => {
-                match u8::try_from(code) {
-                    // A URL's escapes are bytes, of which several may make a character.
-                    Ok(byte) => plain.push(byte),
-                    Err(_) => plain.extend(char::from_u32(code).unwrap_or('?').to_string().bytes()),
-                }
-                length
-            }
-            None => {
-                plain.extend(first.to_string().bytes());
-                first.len_utf8()
-            }
-        };
+        let (code, length) = escape(rest).unwrap_or((first.into(), first.len_utf8()));
+        // Keys are ASCII, where a code, a byte and a character are one.
+        plain.push(char::from_u32(code).unwrap_or(first));
         rest = rest.get(length..).unwrap_or_default();
     }
-    String::from_utf8_lossy(&plain).into_owned()
+    plain
 }
 
 /// The code that the escape at the start of the text stands for, and its length.

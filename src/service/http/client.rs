@@ -2,13 +2,14 @@
 
 use std::cell::RefCell;
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT,
 };
 use reqwest::{Method, Request};
+use tokio::time::Instant;
 
 use super::super::api_key_file::KeyFile;
 use super::super::endpoint::{Endpoint, ServiceId};
