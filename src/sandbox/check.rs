@@ -8,8 +8,17 @@ use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use serde::Deserialize;
 
-use super::stand_in::SandboxPlan;
 use crate::base::secret::Secret;
+
+/// The plan that the stand-in simulates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SandboxPlan {
+    /// `vpn_check` and `advanced` are allowed.
+    #[default]
+    Paid,
+    /// They are rejected.
+    Free,
+}
 
 /// A user with valid fields.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,8 @@ mod score;
 mod server;
 mod stand_in;
 
+pub(crate) use check::SandboxPlan;
 pub use server::Sandbox;
 pub(crate) use server::{listen, serve};
-pub(crate) use stand_in::{FaultKind, Faults, ID_PREFIX, SandboxPlan, parse_fault};
+pub(crate) use stand_in::{FaultKind, Faults, ID_PREFIX, parse_fault};
 pub use stand_in::{RateLimit, SandboxSettings};

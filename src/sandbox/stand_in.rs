@@ -18,22 +18,12 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::check::{self, Rejection};
+use super::check::{self, Rejection, SandboxPlan};
 use super::score;
 use crate::base::secret::Secret;
 
 /// What its transaction ids start with, so that nobody takes them for the service's.
 pub(crate) const ID_PREFIX: &str = "sandbox-";
-
-/// The plan that the stand-in simulates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SandboxPlan {
-    /// `vpn_check` and `advanced` are allowed.
-    #[default]
-    Paid,
-    /// They are rejected.
-    Free,
-}
 
 /// A rate limit, as services have it.
 #[derive(Debug, Clone, Copy, PartialEq)]

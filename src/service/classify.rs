@@ -316,7 +316,7 @@ fn carries_rate_limit(headers: &HeaderMap) -> bool {
 mod tests {
     use http::header::{HeaderName, HeaderValue};
 
-    use super::super::words::SentRequest;
+    use super::super::exchange::SentRequest;
     use super::*;
     use crate::raw_json::Pointer;
 

@@ -2,12 +2,13 @@
 //! there is none.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::words::SentRequest;
+use crate::base::secret::Secret;
 
 /// The service: the HTTP client, or a script in tests.
 pub(crate) trait Service {
@@ -65,6 +66,46 @@ impl Reply {
             body: Bytes::copy_from_slice(body.as_bytes()),
             cut: false,
             sent: SentRequest::nothing(),
+        }
+    }
+}
+
+/// Every API key that a run has used. After a rotation, any answer may repeat the old or the new
+/// key. Clones share the keys.
+#[derive(Debug, Clone)]
+pub struct ApiKeys(pub(super) Arc<[Secret]>);
+
+/// What a request contained.
+#[derive(Debug, Clone)]
+pub struct SentRequest {
+    /// Its key, and all other keys that the run had used when the answer came.
+    pub api_keys: ApiKeys,
+    /// Its body: personal data.
+    pub body: Bytes,
+}
+
+impl ApiKeys {
+    /// The key that a run starts with.
+    #[must_use]
+    pub fn new(key: Secret) -> Self {
+        Self(Arc::new([key]))
+    }
+
+    /// These keys and one more.
+    #[must_use]
+    pub(crate) fn and(&self, key: &Secret) -> Self {
+        let others = self.0.iter().filter(|known| known.expose() != key.expose());
+        Self(others.chain([key]).cloned().collect())
+    }
+}
+
+impl SentRequest {
+    /// A request without content, for tests.
+    #[cfg(test)]
+    pub(crate) fn nothing() -> Self {
+        Self {
+            api_keys: ApiKeys::new(Secret::new("test-key-0123")),
+            body: Bytes::new(),
         }
     }
 }

@@ -15,8 +15,8 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use tokio::time::{Instant, sleep};
 
+use super::exchange::SentRequest;
 use super::exchange::{Exchange, KeyRenewal, Reply, Service, TransportFault};
-use super::words::SentRequest;
 
 /// What a call brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

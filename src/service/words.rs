@@ -4,30 +4,13 @@
 //! Servers like to quote what they refuse, and their words end up on terminals and in files. It must
 //! not know what an answer means.
 
-use std::sync::Arc;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use bytes::Bytes;
 use serde_json::Value;
 
-use super::exchange::Reply;
+use super::exchange::{ApiKeys, Reply, SentRequest};
 use crate::base::error::printable;
 use crate::base::secret::Secret;
-
-/// Every API key that a run has used. After a rotation, any answer may repeat the old or the new
-/// key. Clones share the keys.
-#[derive(Debug, Clone)]
-pub struct ApiKeys(Arc<[Secret]>);
-
-/// What a request contained.
-#[derive(Debug, Clone)]
-pub struct SentRequest {
-    /// Its key, and all other keys that the run had used when the answer came.
-    pub api_keys: ApiKeys,
-    /// Its body: personal data.
-    pub body: Bytes,
-}
 
 /// Longer words are a web page or a stack trace, and not a message for a person.
 const LONGEST: usize = 500;
@@ -42,19 +25,6 @@ const SHORTEST_KEY: usize = 12;
 const SHORTEST_ENCODED: usize = 8;
 
 impl ApiKeys {
-    /// The key that a run starts with.
-    #[must_use]
-    pub fn new(key: Secret) -> Self {
-        Self(Arc::new([key]))
-    }
-
-    /// These keys and one more.
-    #[must_use]
-    pub(crate) fn and(&self, key: &Secret) -> Self {
-        let others = self.0.iter().filter(|known| known.expose() != key.expose());
-        Self(others.chain([key]).cloned().collect())
-    }
-
     /// Whether a text that would be written contains a key that is long enough not to be there by chance.
     pub(super) fn are_in(&self, text: &str) -> bool {
         let mut keys = self.0.iter().map(Secret::expose);
@@ -114,15 +84,6 @@ impl SentRequest {
             Some((end, _)) => words.get(..end).unwrap_or_default().to_owned() + "…",
             None => words,
         })
-    }
-
-    /// A request without content, for tests.
-    #[cfg(test)]
-    pub(crate) fn nothing() -> Self {
-        Self {
-            api_keys: ApiKeys::new(Secret::new("test-key-0123")),
-            body: Bytes::new(),
-        }
     }
 }
 
@@ -301,6 +262,7 @@ fn escape(text: &str) -> Option<(u32, usize)> {
 #[allow(clippy::unwrap_used, clippy::string_slice)]
 mod tests {
     use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+    use bytes::Bytes;
 
     use super::*;
 

@@ -10,7 +10,7 @@ use crate::tree::Tree;
 
 /// The only files that may name a crate, or the folders if they end in `/`.
 const OWNERS: &[(&str, &[&str])] = &[
-    ("base64", &["service/traces.rs"]),
+    ("base64", &["service/words.rs"]),
     ("blake3", &["ledger/", "selection.rs"]),
     ("chardetng", &["input/text.rs"]),
     ("clap", &["cli/"]),
@@ -40,14 +40,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "scorer/transactions.rs",
         ],
     ),
-    (
-        "futures",
-        &[
-            "pace/gate/permits.rs",
-            "pipeline/",
-            "service/http/client.rs",
-        ],
-    ),
+    ("futures", &["pace/gate/permits.rs", "pipeline/"]),
     ("glob", &["commands/files/inputs.rs"]),
     ("governor", &["pace/limiter.rs"]),
     ("h2", &["service/http/fault.rs"]),
@@ -57,14 +50,17 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("httpdate", &["scorer/stop_reasons.rs", "service/"]),
     (
         "humantime",
+        &["cli/values.rs", "ledger/holder.rs", "sandbox/stand_in.rs"],
+    ),
+    ("hyper", &["sandbox/", "service/http/fault.rs"]),
+    (
+        "hyper_util",
         &[
-            "cli/values.rs",
-            "ledger/holder.rs",
-            "sandbox/server/stand_in.rs",
+            "sandbox/",
+            "service/http/connections.rs",
+            "service/proxy.rs",
         ],
     ),
-    ("hyper", &["sandbox/"]),
-    ("hyper_util", &["sandbox/", "service/proxy.rs"]),
     ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
     ("jiff", &["observe/numbers.rs"]),
     ("maud", &["report/"]),
@@ -95,9 +91,9 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rustls", &["ledger/postgres/server.rs", "service/"]),
     (
         "rustls_platform_verifier",
-        &["ledger/postgres/server.rs", "service/pinned.rs"],
+        &["ledger/postgres/server.rs", "service/http/tls.rs"],
     ),
-    ("socket2", &["sandbox/server/hang_up.rs"]),
+    ("socket2", &["sandbox/server.rs"]),
     ("strsim", &["cli/", "fields/"]),
     (
         "tempfile",

@@ -13,9 +13,9 @@ use tokio::time::Instant;
 
 use super::super::api_key_file::KeyFile;
 use super::super::endpoint::{Endpoint, ServiceId};
+use super::super::exchange::{ApiKeys, SentRequest};
 use super::super::exchange::{Exchange, KeyRenewal, Reply, Service, TransportFault};
 use super::super::proxy::proxy_for;
-use super::super::words::{ApiKeys, SentRequest};
 use super::connections::{self, ClientOptions, Connections};
 use super::fault;
 use super::tls;
