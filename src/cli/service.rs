@@ -9,7 +9,7 @@ use super::key;
 use super::sources::Sources;
 use crate::base::error::Result;
 use crate::config::{KeySource, RealService, ServiceConfig};
-use crate::service::{Plan, Proxy};
+use crate::service::{Plan, check_proxies};
 
 // A doc comment would be taken for the help of `run`.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub(super) struct ServiceArgs {
     /// Allow an address without HTTPS: keys and personal data are sent unencrypted
     #[arg(long, help_heading = SERVICE)]
     allow_http: bool,
-    /// Trust one more certificate (PEM): a company's own authority, or the service's own certificate
+    /// Trust one more certificate (PEM): a company's own authority, or a server that signed its own
     #[arg(long, value_name = "FILE", help_heading = SERVICE)]
     ca_file: Option<PathBuf>,
 }
@@ -61,12 +61,11 @@ impl ServiceArgs {
             return Err(MissingSetting::error(&missing)
                 .hint("`--sandbox` uses a built-in stand-in, which needs no address, id or key"));
         };
-        let proxy = Proxy::of(&endpoint, std::env::var_os)?;
+        check_proxies(&endpoint, std::env::var_os)?;
         Ok(ServiceConfig::Real(Box::new(RealService {
             endpoint,
             key: key.unwrap_or(KeySource::Nowhere),
             service_id,
-            proxy,
             ca_file: self.ca_file.clone(),
         })))
     }

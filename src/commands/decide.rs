@@ -93,6 +93,7 @@ fn rewrite(
         elapsed: started.elapsed(),
         output: written.output,
         changes: written.changes,
+        level: level.as_deref(),
     };
     if quiet {
         summary_of_rows

@@ -13,7 +13,7 @@ use crate::ledger::{LedgerLocation, Reuse};
 use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
-use crate::service::{Endpoint, KeyFile, Plan, Proxy, ServiceId};
+use crate::service::{Endpoint, KeyFile, Plan, ServiceId};
 use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::verdict::DecisionPolicy;
 
@@ -183,9 +183,7 @@ pub(crate) struct RealService {
     pub(crate) key: KeySource,
     /// The calling application's identifier.
     pub(crate) service_id: ServiceId,
-    /// The proxy that a variable names for the endpoint.
-    pub(crate) proxy: Option<Proxy>,
-    /// A further certificate authority, or the service's own certificate, PEM.
+    /// A further certificate authority, or a server's certificate that signed itself, PEM.
     pub(crate) ca_file: Option<PathBuf>,
 }
 

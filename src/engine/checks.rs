@@ -105,14 +105,13 @@ impl AnswerChecks {
         RequestHash(self.transactions.hashes.hash_one(request))
     }
 
-    /// Checks an answer to this request against those before it. If its id came with the answer to another request before, whether
-    /// so many have it now that the answers are mixed up.
+    /// Checks an answer to this request against those before it. Whether so many have its id now that the answers are mixed up.
     pub(super) fn check(
         &mut self,
         (row, request): (RowNumber, RequestHash),
         answer: &Answer,
         events: &Events,
-    ) -> Option<bool> {
+    ) -> bool {
         let first_use = FirstUse {
             file: self.file,
             row,
@@ -131,7 +130,7 @@ impl AnswerChecks {
         if is_below && !mem::replace(&mut self.below_zero, true) {
             events.emit(Event::ScoreBelowZero { row });
         }
-        repeated.map(|first| first.others + 1 == MIXED_UP)
+        repeated.is_some_and(|first| first.others + 1 == MIXED_UP)
     }
 
     /// The fields that the first answers lacked, once; this answer is one of them.

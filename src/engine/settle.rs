@@ -113,12 +113,8 @@ impl<S: Service> Engine<S> {
         keys.verdict(key);
         give_up.verdict();
         let asked = (call.row, history.request);
-        let repeated = answers.check(asked, answer, &self.events);
-        // If an answer came twice, each later one on its connection would be taken for that of the next request.
-        if repeated.is_some() && self.service.leave_connections() {
-            self.events.emit(Event::ReuseEnded);
-        }
-        if repeated == Some(true) && give_up.stops_without_decisions() {
+        let is_mixed_up = answers.check(asked, answer, &self.events);
+        if is_mixed_up && give_up.stops_without_decisions() {
             return Some(stop::mixed_up(&self.limits.host));
         }
         let missing = answers.missing_fields(answer)?;

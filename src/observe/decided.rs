@@ -28,6 +28,8 @@ pub(crate) struct DecideSummary<'a> {
     pub(crate) output: Option<PathBuf>,
     /// The rows whose decision changed, if they were asked for.
     pub(crate) changes: Option<PathBuf>,
+    /// The column of the level that decides, if one does.
+    pub(crate) level: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -112,7 +114,7 @@ impl DecideSummary<'_> {
             ("review", decisions.review),
             ("block", decisions.block),
         ]));
-        let why = undecided(unknown_levels);
+        let why = undecided(unknown_levels, self.level);
         lines.extend(why.map(|why| format!("undecided {}: {why}", count(unknown_levels.rows()))));
         if rows.without_verdict > 0 {
             let failed = counted(rows.without_verdict, "row");
@@ -137,7 +139,7 @@ impl DecideSummary<'_> {
             ..
         } = self.stats;
         let all = counted(rows.read, "row");
-        let undecided = undecided(unknown_levels).map(|why| {
+        let undecided = undecided(unknown_levels, self.level).map(|why| {
             let number = count(unknown_levels.rows());
             format!("{number} of {all} have no decision: {why}")
         });

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::undecided::NAMED;
 use crate::analysis::{Outcomes, UnknownLevels};
 use crate::drift::Drift;
 use crate::verdict::Decision;
@@ -15,18 +14,11 @@ pub(super) struct DecisionsJson {
     pub(super) block: u64,
 }
 
-/// Rows without a decision, and the most frequent of their levels.
+/// Rows without a decision, and the numbers of the first ones that are written.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct UndecidedJson {
     pub(super) rows: u64,
-    levels: Vec<LevelJson>,
-}
-
-/// A level that is in no list.
-#[derive(Debug, Clone, Serialize)]
-struct LevelJson {
-    level: Option<String>,
-    rows: u64,
+    first: Vec<u64>,
 }
 
 /// The rows of each earlier decision, by their decision now.
@@ -50,16 +42,11 @@ impl From<[u64; 3]> for DecisionsJson {
 }
 
 impl UndecidedJson {
-    /// For this many rows, of which those that are written have these levels.
+    /// For this many rows, of which these are written.
     pub(super) fn new(rows: u64, levels: &UnknownLevels) -> Self {
-        let frequent = levels.most_frequent(NAMED).into_iter();
-        let level = |(level, rows): (Option<&str>, u64)| LevelJson {
-            level: level.map(str::to_owned),
-            rows,
-        };
         Self {
             rows,
-            levels: frequent.map(level).collect(),
+            first: levels.first().collect(),
         }
     }
 }

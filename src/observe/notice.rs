@@ -45,8 +45,6 @@ pub(super) enum Notice {
 pub(super) enum Warning {
     /// Two different users got the same transaction id, in these rows.
     TransactionRepeated(NamedRow, NamedRow),
-    /// Connections to the service are no longer reused.
-    ReuseEnded,
     /// The service has refused this many rows in a row.
     ManyRefused(u32),
     /// An answer has a score below zero, in this row.
@@ -152,7 +150,6 @@ fn warning_of(event: &Event, stats: &Stats, files: &[Arc<str>]) -> Option<Warnin
             );
             Warning::TransactionRepeated(one.clone().min(other.clone()), one.max(other))
         }
-        Event::ReuseEnded => Warning::ReuseEnded,
         Event::ManyRefused { rows } => Warning::ManyRefused(*rows),
         Event::ScoreBelowZero { row } => {
             Warning::ScoreBelowZero(named_row(*row, stats.file, files))

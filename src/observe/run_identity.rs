@@ -88,6 +88,11 @@ impl DecisionRule {
             },
         }
     }
+
+    /// Where in an answer the level is, if levels decide.
+    pub(super) fn level_place(&self) -> Option<&str> {
+        self.levels.as_ref()?.place.as_deref()
+    }
 }
 
 impl ThresholdsJson {

@@ -1,50 +1,46 @@
-//! Rows without a decision, for people: how many, and which levels are in no list.
+//! Rows without a decision, for people: where their level should be, how many they are, and which are the first.
 
 use super::numbers::count;
 use crate::analysis::UnknownLevels;
 
-/// How many levels are named.
-pub(super) const NAMED: usize = 5;
-
-/// `unknown level `3` 10, no level 2`; `None` if every row has a decision.
-pub(super) fn undecided(levels: &UnknownLevels) -> Option<String> {
-    let frequent = levels.most_frequent(NAMED);
-    let named: u64 = frequent.iter().map(|(_, rows)| rows).sum();
-    let mut words: Vec<_> = frequent
-        .into_iter()
-        .map(|(level, rows)| match level {
-            Some(level) => format!("unknown level `{level}` {}", count(rows)),
-            None => format!("no level {}", count(rows)),
-        })
-        .collect();
-    let others = levels.rows() - named;
-    if others > 0 {
-        words.push(format!("other levels {}", count(others)));
-    }
-    (!words.is_empty()).then(|| words.join(", "))
+/// `the level at `/a` is in no list in rows 3, 4, 5, 6, 7 and 2 more`; `None` if every row has a decision.
+pub(super) fn undecided(levels: &UnknownLevels, place: Option<&str>) -> Option<String> {
+    let first: Vec<_> = levels.first().map(count).collect();
+    let more = levels.rows() - first.len() as u64;
+    let place = place.map(|place| format!(" at `{place}`"));
+    let rows = match (first.as_slice(), more) {
+        ([], _) => return None,
+        ([row], 0) => format!("row {row}"),
+        (rows, 0) => format!("rows {}", rows.join(", ")),
+        (rows, more) => format!("rows {} and {} more", rows.join(", "), count(more)),
+    };
+    let place = place.unwrap_or_default();
+    Some(format!("the level{place} is in no list in {rows}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::RowNumber;
 
     #[test]
-    fn the_most_frequent_levels_are_named() {
-        let mut levels = UnknownLevels::default();
-        assert_eq!(undecided(&levels), None);
-        for level in [Some("3"), None, Some("3"), Some("\u{1b}[2J")] {
-            levels.count(level);
-        }
+    fn the_place_and_the_first_rows_are_named() {
+        let (mut levels, mut more) = (UnknownLevels::default(), UnknownLevels::default());
+        let mut row = RowNumber::FIRST;
+        assert_eq!(undecided(&levels, None), None);
+        levels.count(row);
         assert_eq!(
-            undecided(&levels).as_deref(),
-            Some("unknown level `3` 2, no level 1, unknown level `\\u{1b}[2J` 1")
+            undecided(&levels, None).as_deref(),
+            Some("the level is in no list in row 1")
         );
-        for level in ["a", "b", "c", "d"] {
-            (0..5).for_each(|_| levels.count(Some(level)));
+        for _ in 0..8 {
+            row = row.next();
+            more.count(row);
         }
-        assert!(
-            undecided(&levels)
-                .is_some_and(|words| { words.ends_with("unknown level `3` 2, other levels 2") })
+        levels.add(&more);
+        assert_eq!(
+            undecided(&levels, Some("/a")).as_deref(),
+            Some("the level at `/a` is in no list in rows 1, 2, 3, 4, 5 and 4 more")
         );
     }
 }

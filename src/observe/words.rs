@@ -212,10 +212,6 @@ pub(super) fn warning(warning: &Warning) -> String {
             "two different users got the same transaction id, in {}: {MIXED_UP}",
             rows(one, other)
         ),
-        Warning::ReuseEnded => {
-            "answers were mixed up several times: from now on each call has a new connection, so that no answer on an old one can be taken for another row's; calls take longer"
-                .to_owned()
-        }
         Warning::ManyRefused(rows) => {
             format!("the service has rejected {rows} consecutive rows; the rejects file says why")
         }

@@ -112,9 +112,8 @@ impl Writer {
             }
             match verdict {
                 Verdict::Failed(failure) => self.reject(row, failure),
-                Verdict::Scored(answer, None) => {
-                    let level = self.policy.level(answer);
-                    self.unknown_levels.count(level.as_deref());
+                Verdict::Scored(_, None) => {
+                    self.unknown_levels.count(row.number);
                     past = None;
                 }
                 Verdict::Scored(answer, Some(now)) => {

@@ -8,8 +8,17 @@ use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use serde::Deserialize;
 
-use super::settings::SandboxPlan;
 use crate::base::secret::Secret;
+
+/// The plan that the stand-in simulates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SandboxPlan {
+    /// `vpn_check` and `advanced` are allowed.
+    #[default]
+    Paid,
+    /// They are rejected.
+    Free,
+}
 
 /// A user with valid fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,72 +34,55 @@ pub(super) struct User {
     pub(super) user_agent: String,
 }
 
-/// A request that is rejected.
+/// A request that is rejected: with which status, code and message.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rejection {
-    pub(super) status: StatusCode,
-    pub(super) code: &'static str,
-    pub(super) message: &'static str,
-}
+pub(super) struct Rejection(
+    pub(super) StatusCode,
+    pub(super) &'static str,
+    pub(super) &'static str,
+);
 
-impl Rejection {
-    pub(super) const fn new(status: StatusCode, code: &'static str, message: &'static str) -> Self {
-        Self {
-            status,
-            code,
-            message,
-        }
-    }
-}
+/// A rule that does not hold: with which code and message a request is rejected.
+type Broken = (bool, &'static str, &'static str);
 
-/// A rejection for the body.
-const fn wrong(code: &'static str, message: &'static str) -> Rejection {
-    Rejection::new(StatusCode::BAD_REQUEST, code, message)
+/// Rejects with this status by the first rule that is broken.
+fn check(status: StatusCode, rules: &[Broken]) -> Result<(), Rejection> {
+    let broken = rules.iter().find(|(is_broken, ..)| *is_broken);
+    broken.map_or(Ok(()), |(_, code, message)| {
+        Err(Rejection(status, code, message))
+    })
 }
 
 /// Checks the headers that every request must have. If any keys are `accepted`, only these are.
 pub(super) fn headers(headers: &HeaderMap, accepted: &[Secret]) -> Result<(), Rejection> {
     let text = |name: &str| {
-        headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .map(str::trim)
+        let value = headers.get(name).and_then(|value| value.to_str().ok());
+        value.map(str::trim).unwrap_or_default()
     };
-    let key = text(AUTHORIZATION.as_str())
-        .and_then(|value| value.strip_prefix("Bearer "))
-        .unwrap_or_default();
-    let key = key.trim();
-    if key.is_empty() {
-        return Err(Rejection::new(
-            StatusCode::UNAUTHORIZED,
+    let key = { text(AUTHORIZATION.as_str()).strip_prefix("Bearer ") }.map_or("", str::trim);
+    let unknown = !accepted.is_empty() && accepted.iter().all(|accepted| accepted.expose() != key);
+    let of_caller = [
+        (
+            key.is_empty(),
             "no_key",
             "the Authorization header has no bearer token",
-        ));
-    }
-    if !accepted.is_empty() && accepted.iter().all(|accepted| accepted.expose() != key) {
-        return Err(Rejection::new(
-            StatusCode::UNAUTHORIZED,
-            "bad_key",
-            "the stand-in does not accept this key",
-        ));
-    }
-    if text("x-service-id").unwrap_or_default().is_empty() {
-        return Err(Rejection::new(
-            StatusCode::UNAUTHORIZED,
+        ),
+        (unknown, "bad_key", "the stand-in does not accept this key"),
+        (
+            text("x-service-id").is_empty(),
             "no_service_id",
             "the X-Service-ID header is missing",
-        ));
-    }
-    if text(CONTENT_TYPE.as_str()).and_then(|value| value.split(';').next())
-        != Some("application/json")
-    {
-        return Err(Rejection::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "not_json",
-            "the Content-Type is not application/json",
-        ));
-    }
-    Ok(())
+        ),
+    ];
+    check(StatusCode::UNAUTHORIZED, &of_caller)?;
+    let kind = text(CONTENT_TYPE.as_str()).split(';').next();
+    let not_json = kind != Some("application/json");
+    let of_body = (
+        not_json,
+        "not_json",
+        "the Content-Type is not application/json",
+    );
+    check(StatusCode::UNSUPPORTED_MEDIA_TYPE, &[of_body])
 }
 
 #[derive(Deserialize)]
@@ -106,19 +98,16 @@ struct RequestBody {
 
 /// The user in a request's body.
 pub(super) fn body(bytes: &[u8], plan: SandboxPlan) -> Result<User, Rejection> {
-    let body: RequestBody = serde_json::from_slice(bytes).map_err(|_| {
-        wrong(
-            "bad_body",
-            "the body is not a JSON object of the right types",
-        )
-    })?;
-    if plan == SandboxPlan::Free && (body.vpn_check.is_some() || body.advanced.is_some()) {
-        return Err(Rejection::new(
-            StatusCode::FORBIDDEN,
-            "paid_only",
-            "vpn_check and advanced are for paid users only",
-        ));
-    }
+    let wrong = "the body is not a JSON object of the right types";
+    let body: RequestBody = serde_json::from_slice(bytes)
+        .map_err(|_| Rejection(StatusCode::BAD_REQUEST, "bad_body", wrong))?;
+    let flagged = body.vpn_check.is_some() || body.advanced.is_some();
+    let of_plan = (
+        plan == SandboxPlan::Free && flagged,
+        "paid_only",
+        "vpn_check and advanced are for paid users only",
+    );
+    check(StatusCode::FORBIDDEN, &[of_plan])?;
     let user = User {
         name: body.name.unwrap_or_default(),
         email: body.email,
@@ -126,52 +115,46 @@ pub(super) fn body(bytes: &[u8], plan: SandboxPlan) -> Result<User, Rejection> {
         ip: body.ip.unwrap_or_default(),
         user_agent: body.user_agent.unwrap_or_default(),
     };
-    check_all(&user)?;
-    check_each(&user)?;
-    Ok(user)
-}
-
-/// The rules for all fields.
-fn check_all(user: &User) -> Result<(), Rejection> {
     let required = [&user.name, &user.ip, &user.user_agent];
-    let values = || {
-        { required.into_iter() }
-            .chain(&user.email)
-            .chain(&user.phone)
-    };
-    if values().any(String::is_empty) {
-        return Err(wrong(
+    let values: Vec<_> = { required.into_iter() }
+        .chain(&user.email)
+        .chain(&user.phone)
+        .collect();
+    let unclean = |value: &&String| value.trim() != **value || value.contains(char::is_control);
+    let rules = [
+        (
+            values.iter().any(|value| value.is_empty()),
             "missing_field",
             "name, ip and user_agent are required, and no field may be empty",
-        ));
-    }
-    if values().any(|value| value.trim() != value || value.contains(char::is_control)) {
-        return Err(wrong(
+        ),
+        (
+            values.iter().any(unclean),
             "not_sanitised",
             "a field has white space around it or a control character in it",
-        ));
-    }
-    if user.email.is_none() && user.phone.is_none() {
-        return Err(wrong("no_contact", "email or phone is required"));
-    }
-    Ok(())
-}
-
-/// The forms of single fields.
-fn check_each(user: &User) -> Result<(), Rejection> {
-    if user.ip.parse::<IpAddr>().is_err() {
-        return Err(wrong("bad_ip", "ip is not an IP address"));
-    }
-    if !user.email.as_deref().is_none_or(is_email) {
-        return Err(wrong("bad_email", "email is not an email address"));
-    }
-    if !user.phone.as_deref().is_none_or(is_phone) {
-        return Err(wrong(
+        ),
+        (
+            user.email.is_none() && user.phone.is_none(),
+            "no_contact",
+            "email or phone is required",
+        ),
+        (
+            user.ip.parse::<IpAddr>().is_err(),
+            "bad_ip",
+            "ip is not an IP address",
+        ),
+        (
+            !user.email.as_deref().is_none_or(is_email),
+            "bad_email",
+            "email is not an email address",
+        ),
+        (
+            !user.phone.as_deref().is_none_or(is_phone),
             "bad_phone",
             "phone is not + and 7 to 15 digits, the first not 0",
-        ));
-    }
-    Ok(())
+        ),
+    ];
+    check(StatusCode::BAD_REQUEST, &rules)?;
+    Ok(user)
 }
 
 fn is_email(text: &str) -> bool {
@@ -195,7 +178,7 @@ mod tests {
         r#"{"name":"Jane","email":"j@example.com","ip":"::1","user_agent":"x","extra":[1]}"#;
 
     fn code(text: &str, plan: SandboxPlan) -> &'static str {
-        body(text.as_bytes(), plan).map_or_else(|rejection| rejection.code, |_| "good")
+        body(text.as_bytes(), plan).map_or_else(|rejection| rejection.1, |_| "good")
     }
 
     #[test]

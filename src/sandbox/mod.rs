@@ -4,15 +4,12 @@
 //! mistake in one shows in the other. Its scores mean nothing, and its transaction ids start with `sandbox-`.
 
 mod check;
-mod deadline;
-mod faults;
 mod score;
 mod server;
-mod settings;
-mod thread;
+mod stand_in;
 
-pub(crate) use faults::{FaultKind, Faults, parse as parse_fault};
+pub(crate) use check::SandboxPlan;
+pub use server::Sandbox;
 pub(crate) use server::{listen, serve};
-pub(crate) use settings::{ID_PREFIX, SandboxPlan};
-pub use settings::{RateLimit, SandboxSettings};
-pub use thread::Sandbox;
+pub(crate) use stand_in::{FaultKind, Faults, ID_PREFIX, parse_fault};
+pub use stand_in::{RateLimit, SandboxSettings};

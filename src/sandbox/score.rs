@@ -5,58 +5,24 @@
 
 use super::check::User;
 
-/// A pattern that adds to a score.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pattern {
-    /// Its name in `risk_patterns`.
-    pub(crate) name: &'static str,
-    /// How many hundredths it adds.
-    pub(crate) points: u32,
-    shown: fn(&User) -> bool,
-}
+/// A pattern that adds to a score: its name in `risk_patterns`, how many hundredths it adds, and who shows it.
+type Pattern = (&'static str, u32, fn(&User) -> bool);
 
-/// Every pattern.
-pub(crate) const PATTERNS: [Pattern; 8] = [
-    Pattern {
-        name: "disposable_mail_domain",
-        points: 350,
-        shown: disposable_domain,
-    },
-    Pattern {
-        name: "private_ip",
-        points: 250,
-        shown: private_ip,
-    },
-    Pattern {
-        name: "bot_like_agent",
-        points: 250,
-        shown: bot_like_agent,
-    },
-    Pattern {
-        name: "digits_in_name",
-        points: 150,
-        shown: digits_in_name,
-    },
-    Pattern {
-        name: "mail_unlike_name",
-        points: 120,
-        shown: mail_unlike_name,
-    },
-    Pattern {
-        name: "no_email",
-        points: 80,
-        shown: |user| user.email.is_none(),
-    },
-    Pattern {
-        name: "no_phone",
-        points: 40,
-        shown: |user| user.phone.is_none(),
-    },
-    Pattern {
-        name: "single_word_name",
-        points: 60,
-        shown: |user| user.name.split_whitespace().nth(1).is_none(),
-    },
+const PATTERNS: [Pattern; 8] = [
+    ("disposable_mail_domain", 350, disposable_domain),
+    ("private_ip", 250, private_ip),
+    ("bot_like_agent", 250, |user| {
+        contains_any(&user.user_agent, BOTS)
+    }),
+    ("digits_in_name", 150, |user| {
+        user.name.contains(|c: char| c.is_ascii_digit())
+    }),
+    ("mail_unlike_name", 120, mail_unlike_name),
+    ("no_email", 80, |user| user.email.is_none()),
+    ("no_phone", 40, |user| user.phone.is_none()),
+    ("single_word_name", 60, |user| {
+        user.name.split_whitespace().nth(1).is_none()
+    }),
 ];
 
 const BASE: u32 = 20;
@@ -65,16 +31,11 @@ const MOST: u32 = 1000;
 
 /// The score in hundredths, and the names of the user's patterns.
 pub(super) fn of(user: &User) -> (u32, Vec<&'static str>) {
-    let shown: Vec<_> = PATTERNS
-        .iter()
-        .filter(|pattern| (pattern.shown)(user))
-        .collect();
-    let points: u32 = shown.iter().map(|pattern| pattern.points).sum();
+    let shown = || PATTERNS.iter().filter(|(_, _, shown)| shown(user));
+    let points: u32 = shown().map(|(_, points, _)| points).sum();
     let spread = u32::try_from(hash(user) % SPREAD).unwrap_or(0);
-    (
-        (BASE + points + spread).min(MOST),
-        shown.into_iter().map(|pattern| pattern.name).collect(),
-    )
+    let names = shown().map(|(name, ..)| *name).collect();
+    ((BASE + points + spread).min(MOST), names)
 }
 
 /// FNV-1a of the fields: the same on every machine and in every version.
@@ -86,7 +47,7 @@ pub(super) fn hash(user: &User) -> u64 {
         Some(&user.ip),
         Some(&user.user_agent),
     ];
-    let bytes = fields.into_iter().flat_map(|field| {
+    let bytes = { fields.into_iter() }.flat_map(|field| {
         field
             .map(String::as_bytes)
             .unwrap_or_default()
@@ -98,24 +59,12 @@ pub(super) fn hash(user: &User) -> u64 {
     })
 }
 
-const DISPOSABLE: [&str; 8] = [
-    "mailinator",
-    "trashmail",
-    "tempmail",
-    "guerrillamail",
-    "10minutemail",
-    "yopmail",
-    "disposable",
-    "throwaway",
-];
+const DISPOSABLE: &str =
+    "mailinator trashmail tempmail guerrillamail 10minutemail yopmail disposable throwaway";
 
 fn disposable_domain(user: &User) -> bool {
-    let domain = user
-        .email
-        .as_deref()
-        .and_then(|email| email.split_once('@'))
-        .map_or("", |(_, domain)| domain);
-    contains_any(domain, &DISPOSABLE)
+    let parts = { user.email.as_deref() }.and_then(|email| email.split_once('@'));
+    contains_any(parts.map_or("", |(_, domain)| domain), DISPOSABLE)
 }
 
 fn private_ip(user: &User) -> bool {
@@ -128,32 +77,12 @@ fn private_ip(user: &User) -> bool {
     }
 }
 
-const BOTS: [&str; 8] = [
-    "bot",
-    "crawler",
-    "spider",
-    "curl",
-    "wget",
-    "python",
-    "headless",
-    "go-http-client",
-];
-
-fn bot_like_agent(user: &User) -> bool {
-    contains_any(&user.user_agent, &BOTS)
-}
-
-fn digits_in_name(user: &User) -> bool {
-    user.name.contains(|c: char| c.is_ascii_digit())
-}
+const BOTS: &str = "bot crawler spider curl wget python headless go-http-client";
 
 /// Only if the name has a word that could be in an address at all.
 fn mail_unlike_name(user: &User) -> bool {
-    let Some((local, _)) = user
-        .email
-        .as_deref()
-        .and_then(|email| email.split_once('@'))
-    else {
+    let parts = { user.email.as_deref() }.and_then(|email| email.split_once('@'));
+    let Some((local, _)) = parts else {
         return false;
     };
     let local = local.to_ascii_lowercase();
@@ -165,9 +94,9 @@ fn mail_unlike_name(user: &User) -> bool {
     words.peek().is_some() && !words.any(|word| local.contains(word))
 }
 
-fn contains_any(text: &str, words: &[&str]) -> bool {
+fn contains_any(text: &str, words: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    words.iter().any(|word| text.contains(word))
+    words.split(' ').any(|word| text.contains(word))
 }
 
 #[cfg(test)]

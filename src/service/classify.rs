@@ -1,22 +1,121 @@
-//! What the outcome of a call means: could it have been billed, and may the row be sent again?
+//! The outcome of a call, and what it means: could it have been billed, and may the row be sent again?
 //!
 //! The interface does not define errors, so these classes are a matter of caution and not of a
 //! promise. The table in docs/reference.md describes this file.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 
 use super::answer::{self, Columns};
 use super::exchange::{Exchange, Reply, TransportFault};
-use super::outcome::{Class, Classified, Fault, Health};
-use super::page;
-use super::quota::Quota;
-use super::retry_after::wait;
-use super::words::said;
-use crate::base::error::{Error, quoted};
-use crate::verdict::{Failure, Reason};
+use super::quota::{Quota, wait};
+use super::words::{described, is_page, said};
+use crate::base::error::Error;
+use crate::verdict::{Answer, Failure, Reason};
+
+/// The outcome of one call.
+#[derive(Debug)]
+pub enum Classified {
+    /// A verdict, and the whole body that it was read from.
+    Answered(Answer, Bytes),
+    /// Class A, too many calls: all calls wait, and the row's attempts are not used up.
+    Throttled {
+        /// How long the service asks to wait, if it says so.
+        wait: Option<Duration>,
+        /// The status of the answer.
+        status: u16,
+    },
+    /// Classes A to E: this call brought no verdict.
+    Failed(Fault),
+    /// Class F: every further call would fail in the same way.
+    Refused(Error),
+    /// Class F for the key: every further call with this key would fail in the same way.
+    KeyRefused(Error),
+}
+
+/// A call that brought no verdict.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What it means for another attempt.
+    pub(crate) class: Class,
+    /// What it says about the service.
+    pub(crate) health: Health,
+    /// Whether the answer seems to come from something other than the service: its body is not
+    /// JSON.
+    pub(crate) from_other_program: bool,
+    /// The row's failure if there is no further attempt.
+    pub failure: Failure,
+}
+
+impl Fault {
+    /// The fault of a row whose calls were throttled so many times, the last time with this status,
+    /// while others were accepted. Nothing was processed, so a later run asks again.
+    #[must_use]
+    pub(crate) fn throttled(times: u32, status: u16) -> Self {
+        let message = format!(
+            "the service throttled this row {times} times ({status}) while it accepted others"
+        );
+        Self {
+            class: Class::NotProcessed,
+            health: Health::AtWork,
+            from_other_program: false,
+            failure: Failure::new(Reason::Throttled, message),
+        }
+    }
+}
+
+/// What a call without a verdict says about the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Health {
+    /// It works, whatever it thinks of this row.
+    AtWork,
+    /// It failed, perhaps because of this row.
+    Failed,
+    /// A bare 503: it gets too many calls, or it is away.
+    BusyOrAway,
+    /// It cannot be reached, or a gateway in front of it says so.
+    Gone,
+    /// It takes too long to answer.
+    Slow,
+}
+
+/// Could the call have been billed?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// A: it was not processed.
+    NotProcessed,
+    /// A, and the name of the host or its proxy cannot be resolved: before the first answer, this
+    /// means that the address is wrong.
+    HostNotFound,
+    /// A, and there is no connection: the service is waited for, also before the first answer.
+    NotConnected,
+    /// B: the request was sent, and no complete answer came back.
+    OutcomeUnknown,
+    /// C: refused for an unclear cause.
+    Unclear,
+    /// D: billed, but without a verdict.
+    Useless,
+    /// E: the row is at fault.
+    RowsFault,
+    /// A bare 403: the row's fault if it comes among good answers, the run's if it comes at the
+    /// start or several times in succession.
+    Forbidden,
+}
+
+impl Class {
+    /// Whether a request with this outcome must not be sent again in the same run: it was billed,
+    /// may have been billed, or would be refused again.
+    #[must_use]
+    pub(crate) const fn is_for_good(self) -> bool {
+        match self {
+            Self::OutcomeUnknown | Self::Useless | Self::RowsFault | Self::Forbidden => true,
+            Self::NotProcessed | Self::HostNotFound | Self::NotConnected | Self::Unclear => false,
+        }
+    }
+}
 
 /// Classifies the result of a call.
 #[must_use]
@@ -34,6 +133,9 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
         206 => useless("status 206, only a part of an answer".to_owned()),
         200..=299 if reply.cut => useless("the answer is longer than 1 MiB".to_owned()),
         200..=299 => match answer::read(reply, columns) {
+            Ok(answer) if repeats_a_key(&answer, reply) => {
+                useless("the answer repeats the API key where a cell is read".to_owned())
+            }
             Ok(answer) => Classified::Answered(answer, reply.body.clone()),
             Err(wrong) => useless(wrong).with_answered_by(reply),
         },
@@ -43,13 +145,9 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
         503 if reply.headers.contains_key(RETRY_AFTER) => throttled(reply),
         403 if carries_rate_limit(&reply.headers) => throttled(reply),
         403 => failed(Class::Forbidden, Reason::Forbidden, said(reply)),
-        503 => {
-            failed(Class::Unclear, Reason::ServerError, said(reply)).with_health(Health::BusyOrAway)
-        }
-        502 | 504 => {
-            failed(Class::Unclear, Reason::ServerError, said(reply)).with_health(Health::Gone)
-        }
-        408 | 500..=599 => failed(Class::Unclear, Reason::ServerError, said(reply)),
+        503 => unclear(reply).with_health(Health::BusyOrAway),
+        502 | 504 => unclear(reply).with_health(Health::Gone),
+        408 | 500..=599 => unclear(reply),
         400..=499 => failed(Class::RowsFault, Reason::Refused, said(reply)).with_answered_by(reply),
         // 1xx never ends a call, and statuses above 599 do not exist.
         _ => {
@@ -76,7 +174,7 @@ fn of_refusal(reply: &Reply) -> Classified {
             return refused(
                 reply,
                 "the proxy requires a login",
-                &proxy_login_hint("HTTP_PROXY"),
+                "give it in `HTTP_PROXY`, such as `http://user:password@proxy:3128`",
             );
         }
         511 => (
@@ -93,66 +191,38 @@ fn of_refusal(reply: &Reply) -> Classified {
 }
 
 fn of_transport(fault: TransportFault) -> Classified {
-    let not_processed = |words: String| failed(Class::NotProcessed, Reason::Unreachable, words);
     match fault {
         TransportFault::HostNotFound(host) => failed(
             Class::HostNotFound,
             Reason::Unreachable,
-            format!("cannot resolve the host name {}", quoted(&host)),
+            format!("cannot resolve the host name {host}"),
         ),
-        TransportFault::ProxyNotFound(proxy) => failed(
-            Class::HostNotFound,
+        TransportFault::NotConnected(words) => {
+            failed(Class::NotConnected, Reason::Unreachable, words)
+        }
+        TransportFault::Unreachable(words) => {
+            failed(Class::NotProcessed, Reason::Unreachable, words)
+        }
+        TransportFault::Refused(what, hint) => Classified::Refused(Error::refused(what).hint(hint)),
+        TransportFault::Unprocessed(words) => failed(
+            Class::NotProcessed,
             Reason::Unreachable,
-            format!("cannot resolve the host name of {proxy}"),
+            format!("the service did not process the request: {words}"),
         ),
-        TransportFault::Unreachable(words) => failed(
-            Class::NotConnected,
-            Reason::Unreachable,
-            format!("cannot connect: {words}"),
-        ),
-        TransportFault::Handshake(words) => {
-            not_processed(format!("the TLS handshake failed: {words}"))
-        }
-        TransportFault::NotTls => Classified::Refused(
-            Error::refused("the service does not speak TLS at this address")
-                .hint("check scheme and port of the base address"),
-        ),
-        TransportFault::Certificate(distrust) => {
-            let error = Error::refused(format!(
-                "the service's certificate is not trusted: {}",
-                distrust.why
-            ));
-            Classified::Refused(match distrust.hint {
-                Some(hint) => error.hint(hint),
-                None => error,
-            })
-        }
-        TransportFault::Proxy(proxy, words) => {
-            not_processed(format!("cannot connect through {proxy}: {words}"))
-        }
-        TransportFault::ProxyLogin(proxy) => Classified::Refused(
-            Error::refused(format!("{proxy} requires a login"))
-                .hint(proxy_login_hint(proxy.variable())),
-        ),
-        TransportFault::Unprocessed(words) => {
-            not_processed(format!("the service did not process the request: {words}"))
-        }
         TransportFault::TimedOut => failed(
             Class::OutcomeUnknown,
             Reason::NoAnswer,
             "no complete answer in time".to_owned(),
         )
         .with_health(Health::Slow),
-        TransportFault::Broken(words) => failed(
-            Class::OutcomeUnknown,
-            Reason::NoAnswer,
-            format!("the connection broke: {words}"),
-        ),
+        TransportFault::Stale(words) => broken(&words).with_health(Health::AtWork),
+        TransportFault::Broken(words) => broken(&words),
     }
 }
 
-fn proxy_login_hint(variable: &str) -> String {
-    format!("give it in `{variable}`, such as `http://user:password@proxy:3128`")
+fn broken(words: &str) -> Classified {
+    let message = format!("the connection broke: {words}");
+    failed(Class::OutcomeUnknown, Reason::NoAnswer, message)
 }
 
 fn failed(class: Class, reason: Reason, message: String) -> Classified {
@@ -182,6 +252,17 @@ fn refused(reply: &Reply, what: &str, hint: &str) -> Classified {
     Classified::Refused(refusal(reply, what).hint(hint))
 }
 
+fn unclear(reply: &Reply) -> Classified {
+    failed(Class::Unclear, Reason::ServerError, described(reply))
+}
+
+/// Whether the id or a cell that would be written has a key in it.
+fn repeats_a_key(answer: &Answer, reply: &Reply) -> bool {
+    let cells = answer.captured.iter().flatten().map(|cell| &**cell);
+    let mut written = cells.chain([answer.transaction_id.as_str()]);
+    written.any(|text| reply.sent.api_keys.are_in(text))
+}
+
 fn useless(wrong: String) -> Classified {
     failed(Class::Useless, Reason::BadAnswer, wrong)
 }
@@ -207,7 +288,7 @@ impl Classified {
     fn with_answered_by(self, reply: &Reply) -> Self {
         match self {
             Self::Failed(fault) => Self::Failed(Fault {
-                from_other_program: page::is_page(&reply.body),
+                from_other_program: is_page(&reply.body),
                 ..fault
             }),
             other => other,
@@ -240,13 +321,11 @@ fn carries_rate_limit(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
-    use bytes::Bytes;
     use http::header::{HeaderName, HeaderValue};
 
-    use super::super::certificate::Distrust;
-    use super::super::proxy::ProxyName;
-    use super::super::redact::SentRequest;
+    use super::super::exchange::SentRequest;
     use super::*;
+    use crate::raw_json::Pointer;
 
     impl Class {
         /// The letter in the table in docs/reference.md.
@@ -330,15 +409,11 @@ mod tests {
         let words = String::new;
         for (fault, expected) in [
             (TransportFault::HostNotFound(words()), 'A'),
-            (TransportFault::ProxyNotFound(ProxyName::any()), 'A'),
             (TransportFault::Unreachable(words()), 'A'),
-            (TransportFault::Handshake(words()), 'A'),
-            (TransportFault::NotTls, 'F'),
-            (TransportFault::Certificate(Distrust::default()), 'F'),
-            (TransportFault::Proxy(ProxyName::any(), words()), 'A'),
-            (TransportFault::ProxyLogin(ProxyName::any()), 'F'),
+            (TransportFault::Refused(words(), ""), 'F'),
             (TransportFault::Unprocessed(words()), 'A'),
             (TransportFault::TimedOut, 'B'),
+            (TransportFault::Stale(words()), 'B'),
             (TransportFault::Broken(words()), 'B'),
         ] {
             assert_eq!(
@@ -347,6 +422,18 @@ mod tests {
                 "{fault:?}"
             );
         }
+    }
+
+    #[test]
+    fn an_answer_with_the_key_in_an_id_or_a_cell_is_no_verdict() {
+        let at = |body: &str, columns: &Columns| {
+            letter(&classify(Ok(received(200, &[], body)), columns))
+        };
+        let level = [Pointer::parse("/level").unwrap()];
+        let in_id = GOOD.replace("\"a\"", "\"for test-key-0123\"");
+        let in_field = GOOD.replacen('{', "{\"level\":\"test\\u002dkey-0123\",", 1);
+        assert_eq!((at(&in_id, &[]), at(GOOD, &level)), ('D', '+'));
+        assert_eq!((at(&in_field, &[]), at(&in_field, &level)), ('+', 'D'));
     }
 
     #[test]

@@ -2,14 +2,13 @@
 //! there is none.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::certificate::Distrust;
-use super::proxy::ProxyName;
-use super::redact::SentRequest;
+use crate::base::secret::Secret;
 
 /// The service: the HTTP client, or a script in tests.
 pub(crate) trait Service {
@@ -19,10 +18,6 @@ pub(crate) trait Service {
     /// Reads the API key again from where it came from. A new key is used for all requests that
     /// start afterwards.
     fn renew_key(&self) -> KeyRenewal;
-
-    /// Gives up all connections, as answers on one of them may belong to other requests. Calls in flight keep theirs.
-    /// Whether, because it was not the first time, each call has a connection of its own from this moment on.
-    fn leave_connections(&self) -> bool;
 
     /// The time limit for a call: after this it has ended, one way or the other.
     fn longest_call(&self) -> Duration;
@@ -75,29 +70,63 @@ impl Reply {
     }
 }
 
+/// Every API key that a run has used. After a rotation, any answer may repeat the old or the new
+/// key. Clones share the keys.
+#[derive(Debug, Clone)]
+pub struct ApiKeys(pub(super) Arc<[Secret]>);
+
+/// What a request contained.
+#[derive(Debug, Clone)]
+pub struct SentRequest {
+    /// Its key, and all other keys that the run had used when the answer came.
+    pub api_keys: ApiKeys,
+    /// Its body: personal data.
+    pub body: Bytes,
+}
+
+impl ApiKeys {
+    /// The key that a run starts with.
+    #[must_use]
+    pub fn new(key: Secret) -> Self {
+        Self(Arc::new([key]))
+    }
+
+    /// These keys and one more.
+    #[must_use]
+    pub(crate) fn and(&self, key: &Secret) -> Self {
+        let others = self.0.iter().filter(|known| known.expose() != key.expose());
+        Self(others.chain([key]).cloned().collect())
+    }
+}
+
+impl SentRequest {
+    /// A request without content, for tests.
+    #[cfg(test)]
+    pub(crate) fn nothing() -> Self {
+        Self {
+            api_keys: ApiKeys::new(Secret::new("test-key-0123")),
+            body: Bytes::new(),
+        }
+    }
+}
+
 /// Why no answer came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportFault {
-    /// The service's host name cannot be resolved.
+    /// The service's host name, or that "of the proxy …", cannot be resolved.
     HostNotFound(String),
-    /// The proxy's host name cannot be resolved.
-    ProxyNotFound(ProxyName),
-    /// No connection: refused, no route or timed out, in the system's words.
+    /// No connection, or no TLS handshake, for this reason: nothing was sent.
     Unreachable(String),
-    /// The server does not speak TLS.
-    NotTls,
-    /// The TLS handshake failed, for another reason than the certificate.
-    Handshake(String),
-    /// The certificate is not trusted.
-    Certificate(Distrust),
-    /// The proxy cannot be reached or did not connect to the service, so nothing was sent.
-    Proxy(ProxyName, String),
-    /// The proxy requires a login.
-    ProxyLogin(ProxyName),
+    /// Nobody answers at the service's address, or the resolver does not: a service that is not up yet is one.
+    NotConnected(String),
+    /// Nothing was sent, and no further call would be: why, and what the user can do.
+    Refused(String, &'static str),
     /// The request was sent, and the server says that it did not process it.
     Unprocessed(String),
     /// The request was sent, and the complete answer did not come in time.
     TimedOut,
+    /// The connection broke as the request was sent, probably because it had been used before.
+    Stale(String),
     /// The connection broke after the request was sent: reset, end of file, a short body, or
     /// garbage.
     Broken(String),

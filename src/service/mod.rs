@@ -3,41 +3,28 @@
 //! A request's body comes in, a [`Classified`] outcome comes out. Only `http` names the HTTP library. Everything that makes
 //! decisions works on plain data and is tested with it. Nothing here knows about rows, files or pacing.
 
-mod account;
 mod answer;
 mod api_key_file;
-mod certificate;
 mod classify;
 mod endpoint;
 mod exchange;
 mod http;
-mod outcome;
-mod page;
-mod pinned;
 mod proxy;
 mod quota;
-mod redact;
 mod request;
-mod retry_after;
 #[cfg(test)]
 pub(crate) mod scripted;
-mod service_id;
-mod traces;
 mod words;
 
-pub(crate) use account::{Account, SANDBOX_ID};
 pub(crate) use answer::read_kept;
 pub(crate) use api_key_file::{KeyFile, check_key, unusable_key};
-pub use classify::classify;
-pub(crate) use endpoint::Endpoint;
+pub(crate) use classify::{Class, Fault, Health};
+pub use classify::{Classified, classify};
 pub use endpoint::Plan;
-pub use exchange::Reply;
+pub(crate) use endpoint::{Account, Endpoint, SANDBOX_ID, ServiceId};
+pub use exchange::{ApiKeys, Reply, SentRequest};
 pub(crate) use exchange::{Exchange, KeyRenewal, Service};
 pub(crate) use http::{Client, ClientSettings};
-pub use outcome::Classified;
-pub(crate) use outcome::{Class, Fault, Health};
-pub(crate) use proxy::Proxy;
+pub(crate) use proxy::{check_proxies, proxy_for};
 pub use quota::Quota;
-pub use redact::{ApiKeys, SentRequest};
 pub use request::write_body;
-pub(crate) use service_id::ServiceId;

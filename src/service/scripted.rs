@@ -15,8 +15,8 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use tokio::time::{Instant, sleep};
 
+use super::exchange::SentRequest;
 use super::exchange::{Exchange, KeyRenewal, Reply, Service, TransportFault};
-use super::redact::SentRequest;
 
 /// What a call brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,9 +207,9 @@ impl Service for Scripted {
                 Ok(reply)
             }
             ScriptedResult::TimedOut => Err(TransportFault::TimedOut),
-            ScriptedResult::NotConnected => Err(TransportFault::Unreachable("refused".to_owned())),
+            ScriptedResult::NotConnected => Err(TransportFault::NotConnected("refused".to_owned())),
             ScriptedResult::HostNotFound => {
-                Err(TransportFault::HostNotFound("scripted.test".to_owned()))
+                Err(TransportFault::HostNotFound("`scripted.test`".to_owned()))
             }
             ScriptedResult::Stall => pending().await,
         };
@@ -232,10 +232,6 @@ impl Service for Scripted {
         self.key
             .set(self.key.get() + usize::from(renewal == KeyRenewal::Renewed));
         renewal
-    }
-
-    fn leave_connections(&self) -> bool {
-        false
     }
 
     fn longest_call(&self) -> Duration {

@@ -71,8 +71,6 @@ pub(crate) enum Event {
         /// The number of the file that it is in; 0 for a run of one file.
         first_file: u64,
     },
-    /// So many answers were mixed up that connections to the service are no longer reused.
-    ReuseEnded,
     /// A call brought no verdict.
     AttemptFailed {
         /// The call.

@@ -10,7 +10,7 @@ use crate::tree::Tree;
 
 /// The only files that may name a crate, or the folders if they end in `/`.
 const OWNERS: &[(&str, &[&str])] = &[
-    ("base64", &["service/traces.rs"]),
+    ("base64", &["service/words.rs"]),
     ("blake3", &["ledger/", "selection.rs"]),
     ("chardetng", &["input/text.rs"]),
     ("clap", &["cli/"]),
@@ -39,10 +39,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "ledger/key.rs",
         ],
     ),
-    (
-        "futures",
-        &["engine/", "pace/gate/permits.rs", "service/http/client.rs"],
-    ),
+    ("futures", &["engine/", "pace/gate/permits.rs"]),
     ("glob", &["commands/files/inputs.rs"]),
     ("governor", &["pace/limiter.rs"]),
     ("h2", &["service/http/fault.rs"]),
@@ -52,14 +49,17 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("httpdate", &["engine/stop.rs", "service/"]),
     (
         "humantime",
+        &["cli/values.rs", "ledger/lock.rs", "sandbox/stand_in.rs"],
+    ),
+    ("hyper", &["sandbox/", "service/http/fault.rs"]),
+    (
+        "hyper_util",
         &[
-            "cli/values.rs",
-            "ledger/lock.rs",
-            "sandbox/server/stand_in.rs",
+            "sandbox/",
+            "service/http/connections.rs",
+            "service/proxy.rs",
         ],
     ),
-    ("hyper", &["sandbox/"]),
-    ("hyper_util", &["sandbox/", "service/proxy.rs"]),
     ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
     ("jiff", &["observe/numbers.rs"]),
     ("maud", &["report/"]),
@@ -93,9 +93,9 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rustls", &["ledger/postgres/server.rs", "service/"]),
     (
         "rustls_platform_verifier",
-        &["ledger/postgres/server.rs", "service/pinned.rs"],
+        &["ledger/postgres/server.rs", "service/http/tls.rs"],
     ),
-    ("socket2", &["sandbox/server/hang_up.rs"]),
+    ("socket2", &["sandbox/server.rs"]),
     ("strsim", &["cli/", "fields/"]),
     (
         "tempfile",

@@ -1,9 +1,8 @@
 //! A server that speaks TLS, with certificates of our own.
 //!
 //! `tls/` holds an authority of our own that signed three certificates for this purpose alone: a good one for
-//! 127.0.0.1, an expired one, and one for another host; one that signed itself; and three as `openssl req -x509` makes
-//! them, which call themselves an authority's: one for 127.0.0.1, one without names, one for another host. Their keys are
-//! public and protect nothing.
+//! 127.0.0.1, an expired one, and one for another host; one that signed itself; and one as `openssl req -x509` makes it,
+//! which calls itself an authority's. Their keys are public and protect nothing.
 
 use std::io::{BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -10,6 +10,7 @@ use crate::layout::Format;
 use crate::ledger::{KnownLimit, LedgerFacts, RunEnd};
 use crate::observe::{self, counted, day, most, only_of_others, tell};
 use crate::pace::Rate;
+use crate::service::proxy_for;
 use crate::telemetry::pace::Limit;
 
 /// Says what is read, who answers and what earlier runs left, then the warnings.
@@ -62,8 +63,11 @@ fn introduce(context: &Context, calls: &CallParts, files: &PreparedFiles) {
     } else {
         context.endpoint.to_string()
     };
+    let proxy =
+        proxy_for(&context.endpoint).map(|proxy| format!(" through the proxy {}", quoted(&proxy)));
     tell(&format!(
-        "rescore: sending {what} to {service}; up to {} at a time, {}",
+        "rescore: sending {what} to {service}{}; up to {} at a time, {}",
+        proxy.unwrap_or_default(),
         counted(calls.concurrency.get() as u64, "call"),
         pace(calls.pace.rate)
     ));

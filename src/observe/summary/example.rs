@@ -198,7 +198,7 @@ fn rows() -> Vec<Event> {
     let mut drift = Drift::default();
     drift.count(Decision::Approve, Decision::Block);
     let mut unknown = UnknownLevels::default();
-    unknown.count(Some("3"));
+    unknown.count(ROW);
     vec![
         Event::RowsRead {
             rows: 9,

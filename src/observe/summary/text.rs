@@ -28,7 +28,7 @@ impl RunSummary<'_> {
             ("review", stats.reviewed),
             ("block", stats.blocked),
         ]));
-        let words = undecided(&stats.unknown_levels);
+        let words = undecided(&stats.unknown_levels, self.identity.rule.level_place());
         lines.extend(words.map(|why| format!("undecided {}: {why}", count(stats.undecided))));
         lines.extend(drift_table(
             &stats.drift,
@@ -58,10 +58,11 @@ impl RunSummary<'_> {
             let failed = count(stats.failures());
             format!("{failed} of {rows} failed: {why}")
         });
-        let undecided = undecided(&stats.unknown_levels).map(|why| {
-            let undecided = count(stats.undecided);
-            format!("{undecided} of {rows} have no decision: {why}")
-        });
+        let undecided =
+            undecided(&stats.unknown_levels, self.identity.rule.level_place()).map(|why| {
+                let undecided = count(stats.undecided);
+                format!("{undecided} of {rows} have no decision: {why}")
+            });
         let skipped = (stats.skipped_with_rejects > 0).then(|| {
             let files = counted(stats.skipped_with_rejects, "file");
             format!("{files} with rows without a verdict, finished before this start")
@@ -296,7 +297,7 @@ mod tests {
         let expected = "\
 rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
          approve 1, review 1, block 1
-         undecided 1: unknown level `3` 1
+         undecided 1: the level is in no list in row 1
          before ↓ now →  approve  review  block
          approve               0       0      1
          review                0       0      0
@@ -343,7 +344,7 @@ rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
     #[test]
     fn a_quiet_run_has_one_line_if_something_needs_attention() {
         let stats = example::stats();
-        let expected = "1 of 5 rows failed: refused 1; see scored.rejects.csv.partial; 1 of 5 rows have no decision: unknown level `3` 1; 1 paid answer may be lost: not confirmed to be on disk";
+        let expected = "1 of 5 rows failed: refused 1; see scored.rejects.csv.partial; 1 of 5 rows have no decision: the level is in no list in row 1; 1 paid answer may be lost: not confirmed to be on disk";
         let mut run = example::everything(&stats);
         assert_eq!(run.warning().as_deref(), Some(expected));
         let mut finished = example::stats();

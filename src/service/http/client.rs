@@ -4,23 +4,21 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
-use futures::FutureExt;
+use bytes::{Bytes, BytesMut};
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT,
 };
 use reqwest::{Method, Request};
+use tokio::time::Instant;
 
 use super::super::api_key_file::KeyFile;
-use super::super::endpoint::Endpoint;
-use super::super::exchange::{Exchange, KeyRenewal, Reply, Service};
-use super::super::pinned;
-use super::super::proxy::{Proxy, ProxyName};
-use super::super::redact::{ApiKeys, SentRequest};
-use super::super::service_id::ServiceId;
-use super::body::Body;
+use super::super::endpoint::{Endpoint, ServiceId};
+use super::super::exchange::{ApiKeys, SentRequest};
+use super::super::exchange::{Exchange, KeyRenewal, Reply, Service, TransportFault};
+use super::super::proxy::proxy_for;
 use super::connections::{self, ClientOptions, Connections};
 use super::fault;
+use super::tls;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
 
@@ -36,13 +34,11 @@ pub(crate) struct ClientSettings {
     pub key_file: Option<KeyFile>,
     /// The calling application's identifier.
     pub service_id: ServiceId,
-    /// The proxy that an environment variable names for the endpoint.
-    pub proxy: Option<Proxy>,
     /// The time limit from the start of the request to the last byte of the answer.
     pub timeout: Duration,
     /// The time limit for connecting.
     pub connect_timeout: Duration,
-    /// A PEM file with a further certificate authority or the service's own certificate.
+    /// A PEM file with further certificate authorities.
     pub ca_file: Option<PathBuf>,
 }
 
@@ -50,7 +46,8 @@ pub(crate) struct ClientSettings {
 pub(crate) struct Client {
     pub(super) connections: Connections,
     endpoint: Endpoint,
-    proxy: Option<ProxyName>,
+    timeout: Duration,
+    proxy: Option<String>,
     key: RefCell<KeyInUse>,
     key_file: Option<KeyFile>,
 }
@@ -68,24 +65,22 @@ impl Client {
     /// Builds the client; sends nothing.
     ///
     /// # Errors
-    /// Exit code 2: a key that cannot be in a header, a proxy address that the library
-    /// does not accept, or certificates that cannot be read.
+    /// Exit code 2: a key that cannot be in a header, or certificates that cannot be read.
     pub(crate) fn new(settings: ClientSettings) -> Result<Self> {
         // If another part of the process has installed a provider, that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let named = settings.proxy.as_ref().map(Proxy::name).cloned();
+        let tls = (!settings.endpoint.is_plain())
+            .then(|| tls::client_config(settings.ca_file.as_deref()))
+            .transpose()?;
         Ok(Self {
             connections: Connections::new(ClientOptions {
                 connect_timeout: settings.connect_timeout,
                 timeout: settings.timeout,
                 loopback: settings.endpoint.is_loopback(),
-                plain: settings.endpoint.is_plain(),
-                proxy: settings.proxy.as_ref().map(proxy).transpose()?,
-                tls: { settings.ca_file.as_deref() }
-                    .map(|path| pinned::client_config(path, &settings.endpoint))
-                    .transpose()?,
+                tls,
             })?,
-            proxy: named.or_else(|| ProxyName::of_system(&settings.endpoint)),
+            timeout: settings.timeout,
+            proxy: proxy_for(&settings.endpoint),
             key: RefCell::new(KeyInUse {
                 headers: headers(&settings)?,
                 used: ApiKeys::new(settings.api_key.clone()),
@@ -100,18 +95,26 @@ impl Client {
         clippy::manual_async_fn,
         reason = "an `async fn` stores its arguments twice, and this future is allocated for each row"
     )]
-    fn exchange(
-        &self,
-        sent: Bytes,
-    ) -> impl Future<Output = std::result::Result<Reply, reqwest::Error>> {
+    fn exchange(&self, sent: Bytes, within: Duration) -> impl Future<Output = Exchange> {
         async move {
             let mut request = Request::new(Method::POST, self.endpoint.url().clone());
             request.headers_mut().clone_from(&self.key.borrow().headers);
             *request.body_mut() = Some(sent.clone().into());
-            // Held until the answer is complete: the calls of a client are counted by its
-            // references.
-            let client = self.connections.client();
-            let mut response = client.execute(request).await?;
+            *request.timeout_mut() = Some(within);
+            // The first client could be built, so each further one can be, too.
+            let client = { self.connections.client() }
+                .map_err(|error| TransportFault::Unreachable(error.to_string()))?;
+            let mut response = match client.client.execute(request).await {
+                Ok(response) => response,
+                Err(error) => {
+                    let by_reuse = fault::is_unanswered(&error) && self.connections.broke();
+                    return Err(match self.fault(error) {
+                        TransportFault::Broken(words) if by_reuse => TransportFault::Stale(words),
+                        fault => fault,
+                    });
+                }
+            };
+            self.connections.answered(&client, &response);
             let status = response.status().as_u16();
             let (mut body, mut cut) = (Body::default(), false);
             loop {
@@ -123,7 +126,7 @@ impl Client {
                     Ok(Some(chunk)) => body.push(chunk),
                     // A success that breaks off may have been billed. For anything else the status
                     // is enough.
-                    Err(error) if (200..300).contains(&status) => return Err(error),
+                    Err(error) if (200..300).contains(&status) => return Err(self.fault(error)),
                     Ok(None) | Err(_) => break,
                 }
             }
@@ -140,16 +143,29 @@ impl Client {
             })
         }
     }
+
+    fn fault(&self, error: reqwest::Error) -> TransportFault {
+        fault::fault(&error.without_url(), &self.endpoint, self.proxy.as_deref())
+    }
 }
 
 impl Service for Client {
+    #[expect(clippy::manual_async_fn, reason = "as above")]
     fn ask(&self, body: Bytes) -> impl Future<Output = Exchange> {
-        self.exchange(body).map(|exchange| {
-            self.connections.used.set(SystemTime::now());
-            exchange.map_err(|error| {
-                fault::fault(&error.without_url(), &self.endpoint, self.proxy.as_ref())
-            })
-        })
+        async move {
+            let (began, mut resends) = (Instant::now(), 0);
+            loop {
+                let left = self.timeout.saturating_sub(began.elapsed());
+                let exchange = self.exchange(body.clone(), left).await;
+                self.connections.used.set(SystemTime::now());
+                match exchange {
+                    // This is how a server closes a connection in order. It is not a failure, and
+                    // the next call is on another connection.
+                    Err(TransportFault::Unprocessed(_)) if resends < MOST_RESENDS => resends += 1,
+                    exchange => return exchange,
+                }
+            }
+        }
     }
 
     fn renew_key(&self) -> KeyRenewal {
@@ -172,21 +188,43 @@ impl Service for Client {
         }
     }
 
-    fn leave_connections(&self) -> bool {
-        self.connections.leave()
-    }
-
     fn longest_call(&self) -> Duration {
-        self.connections.options.timeout
+        self.timeout
     }
 }
 
-/// The proxy in the library's form. It is then used for every request.
-fn proxy(proxy: &Proxy) -> Result<reqwest::Proxy> {
-    // Without the cause: it may contain the address, and so a password.
-    reqwest::Proxy::all(proxy.url())
-        .map_err(|_| Error::usage(format!("{} cannot be used", proxy.name())))
+/// A body as it arrives. Nearly every body is a single chunk, which is not copied.
+#[derive(Default)]
+struct Body {
+    first: Bytes,
+    all: BytesMut,
 }
+
+impl Body {
+    fn len(&self) -> usize {
+        self.first.len().max(self.all.len())
+    }
+
+    fn push(&mut self, chunk: Bytes) {
+        if self.first.is_empty() && self.all.is_empty() {
+            self.first = chunk;
+            return;
+        }
+        self.all.extend_from_slice(&std::mem::take(&mut self.first));
+        self.all.extend_from_slice(&chunk);
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.all.is_empty() {
+            self.first
+        } else {
+            self.all.freeze()
+        }
+    }
+}
+
+/// How often a call is sent again immediately that the server has certainly not processed.
+const MOST_RESENDS: u32 = 16;
 
 /// Room for these headers and the length of the body, so that the table of a copy need not grow.
 const MOST_HEADERS: usize = 8;

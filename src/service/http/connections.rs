@@ -1,9 +1,14 @@
-//! The connections to the service, and when new ones are made.
+//! The connections to the service: when they are reused, and when new ones are made.
+//!
+//! It must not know what is sent on them.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
+
+use hyper_util::client::legacy::connect::HttpInfo;
 
 use super::super::endpoint::LOCALHOST;
 use crate::base::error::{Error, Result};
@@ -21,32 +26,40 @@ pub(super) const POOL_IDLE: Duration = Duration::from_secs(4);
 /// servers allow at least this many.
 const STREAMS: usize = 100;
 
-/// The connections, and how to make new ones. There are as many clients as the calls need, each
-/// with its own connections.
+/// Calls per HTTP/1.1 connection, on average, after which a client is replaced. HTTP/1.1 has no
+/// numbers that tell whose an answer is: if a server sends one twice, each later answer on that
+/// connection is taken for that of the next call. So this many rows can be wrong at most, and not
+/// all until the end of the run.
+const CALLS_PER_CONNECTION: usize = 100;
+
+/// After so many breaks, connections are no longer reused.
+const MOST_BREAKS: u32 = 3;
+
+/// The connections. There are as many clients as the calls need, each with connections of its own.
 ///
 /// The library does not reuse connections that were idle for long. But it uses a clock that stops
 /// while a laptop sleeps, and afterwards the first calls would be sent on connections that the
 /// server has long forgotten. So after a pause by the wall clock, all connections are made again.
 pub(super) struct Connections {
-    pub(super) options: ClientOptions,
-    first: RefCell<Rc<reqwest::Client>>,
-    further: RefCell<Vec<Rc<reqwest::Client>>>,
-    /// The client that reuses no connection, once there is one.
-    single_use: RefCell<Option<Rc<reqwest::Client>>>,
+    options: ClientOptions,
+    clients: RefCell<Vec<Rc<PooledClient>>>,
     pub(super) used: Cell<SystemTime>,
-    /// After so many more answers that were mixed up, connections are no longer reused.
-    leaves: Cell<u32>,
+    /// Whether an answer has come since the last break that was counted.
+    answered: Cell<bool>,
+    /// Breaks since a connection brought a second answer.
+    breaks: Cell<u32>,
+    /// Connections that have brought one answer since then, each of which may break when it is used
+    /// again.
+    used_once: Cell<usize>,
 }
 
-/// The mixed-up answer after which connections are no longer reused. Each of them is a wrong verdict, and so may be others
-/// that are on their way then; a new connection for each call only costs time. Once or twice may be an accident.
-const MOST_LEAVES: u32 = 3;
-
-/// Whether a client keeps its connections for further calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum KeepAlive {
-    Yes,
-    No,
+/// A client of the library, and what is known of its connections.
+pub(super) struct PooledClient {
+    pub(super) client: reqwest::Client,
+    /// Our ends of the connections that brought an answer.
+    ports: RefCell<HashSet<u16>>,
+    /// How many answers came over HTTP/1.1.
+    answers: Cell<usize>,
 }
 
 /// The settings of the library's clients.
@@ -54,89 +67,95 @@ pub(super) struct ClientOptions {
     pub(super) connect_timeout: Duration,
     pub(super) timeout: Duration,
     pub(super) loopback: bool,
-    pub(super) plain: bool,
-    pub(super) proxy: Option<reqwest::Proxy>,
-    /// The TLS configuration, if certificates were given.
+    /// The TLS configuration; `None` for plain HTTP.
     pub(super) tls: Option<rustls::ClientConfig>,
 }
 
 impl Connections {
     pub(super) fn new(options: ClientOptions) -> Result<Self> {
-        let client = options
-            .client(KeepAlive::Yes)
-            .map_err(|e| Error::usage("cannot set up the HTTP client").because(e))?;
+        let client = options.client(true);
+        let client =
+            client.map_err(|e| Error::usage("cannot set up the HTTP client").because(e))?;
         Ok(Self {
             options,
-            first: RefCell::new(Rc::new(client)),
-            further: RefCell::default(),
-            single_use: RefCell::default(),
+            clients: RefCell::new(vec![Rc::new(client)]),
             used: Cell::new(SystemTime::now()),
-            leaves: Cell::new(MOST_LEAVES),
+            answered: Cell::new(false),
+            breaks: Cell::new(0),
+            used_once: Cell::new(0),
         })
     }
 
-    /// The client for a call that starts now. The caller drops it when the call is over.
-    pub(super) fn client(&self) -> Rc<reqwest::Client> {
-        if self.leaves.get() == 0 {
-            return self.single_use();
-        }
+    /// The client for a call that starts now: the first one with a free stream. The caller drops it
+    /// when the call is over, as the calls of a client are counted by its references. Clients that
+    /// are no longer needed get no calls, and close their connections.
+    pub(super) fn client(&self) -> reqwest::Result<Rc<PooledClient>> {
         let now = SystemTime::now();
         // A clock that was set back says nothing.
-        let rest = now
-            .duration_since(self.used.replace(now))
-            .unwrap_or_default();
-        if rest > POOL_IDLE {
-            self.renew();
+        let rest = now.duration_since(self.used.replace(now));
+        let mut clients = self.clients.borrow_mut();
+        if rest.unwrap_or_default() > POOL_IDLE {
+            clients.clear();
         }
-        let (first, mut further) = (self.first.borrow(), self.further.borrow_mut());
-        // The first client with a free stream. Those that are no longer needed get no calls, and close their
-        // connections.
-        let has_room = |client: &&Rc<_>| Rc::strong_count(client) <= STREAMS;
-        if let Some(client) = std::iter::once(&*first).chain(&*further).find(has_room) {
-            return Rc::clone(client);
+        clients.retain(|client| !client.is_worn());
+        let free = { clients.iter() }.find(|client| Rc::strong_count(client) <= STREAMS);
+        if let Some(client) = free {
+            return Ok(Rc::clone(client));
         }
-        // The first client could be built, so this one can be, too. If not, the call waits within
-        // the library.
-        let client = self
-            .options
-            .client(KeepAlive::Yes)
-            .map_or_else(|_| Rc::clone(&first), Rc::new);
-        further.push(Rc::clone(&client));
-        client
+        let client = Rc::new(self.options.client(self.breaks.get() < MOST_BREAKS)?);
+        clients.push(Rc::clone(&client));
+        Ok(client)
     }
 
-    /// The client that makes a new connection for each call, so that any number of calls may use it.
-    fn single_use(&self) -> Rc<reqwest::Client> {
-        let mut client = self.single_use.borrow_mut();
-        let client = client.get_or_insert_with(|| {
-            // As above, it can be built.
-            let built = self.options.client(KeepAlive::No);
-            built.map_or_else(|_| Rc::clone(&self.first.borrow()), Rc::new)
-        });
-        Rc::clone(client)
-    }
-
-    /// Gives up all connections because answers were mixed up. Whether, from this moment on, none is reused any more.
-    pub(super) fn leave(&self) -> bool {
-        let Some(left) = self.leaves.get().checked_sub(1) else {
-            return false;
+    /// An answer came from this client.
+    pub(super) fn answered(&self, by: &PooledClient, answer: &reqwest::Response) {
+        self.answered.set(true);
+        if answer.version() < reqwest::Version::HTTP_2 {
+            by.answers.set(by.answers.get() + 1);
+        }
+        let Some(way) = answer.extensions().get::<HttpInfo>() else {
+            return;
         };
-        self.leaves.set(left);
-        self.renew();
-        left == 0
+        let is_first = by.ports.borrow_mut().insert(way.local_addr().port());
+        if self.breaks.get() == MOST_BREAKS {
+            return;
+        }
+        if is_first {
+            self.used_once.set(self.used_once.get() + 1);
+        } else {
+            self.breaks.set(0);
+            self.used_once.set(0);
+        }
     }
 
-    /// Calls that start from now on get new connections.
-    fn renew(&self) {
-        if let Ok(fresh) = self.options.client(KeepAlive::Yes) {
-            self.first.replace(Rc::new(fresh));
-            self.further.borrow_mut().clear();
+    /// A connection broke before a byte of the answer. That is how it looks if a server closes a
+    /// connection after each answer without saying so, just when the next call is sent on it. It
+    /// counts if an answer came since the last one: if a server breaks all connections together, it
+    /// is not their reuse. If no connection brings a second answer in between, no call loses
+    /// anything when they are no longer reused. Returns whether it was probably the reuse, and so says
+    /// nothing about the service.
+    pub(super) fn broke(&self) -> bool {
+        if self.breaks.get() < MOST_BREAKS && self.answered.replace(false) {
+            self.breaks.set(self.breaks.get() + 1);
+            if self.breaks.get() == MOST_BREAKS {
+                self.clients.borrow_mut().clear();
+            }
         }
+        let others = self.used_once.get().checked_sub(1);
+        others.map(|others| self.used_once.set(others)).is_some()
+    }
+}
+
+impl PooledClient {
+    /// Whether its connections have carried so many calls that they should be replaced.
+    fn is_worn(&self) -> bool {
+        let connections = self.ports.borrow().len().max(1);
+        self.answers.get() >= connections * CALLS_PER_CONNECTION
     }
 }
 
 impl ClientOptions {
-    fn client(&self, reuse: KeepAlive) -> reqwest::Result<reqwest::Client> {
+    fn client(&self, reuses: bool) -> reqwest::Result<PooledClient> {
         let mut builder = reqwest::Client::builder()
             // For proxies, when they are asked for a connection. Calls have headers of their own.
             .user_agent(USER_AGENT)
@@ -145,13 +164,11 @@ impl ClientOptions {
             .retry(reqwest::retry::never().max_retries_per_request(0))
             .referer(false)
             .pool_idle_timeout(POOL_IDLE)
+            .pool_max_idle_per_host(if reuses { usize::MAX } else { 0 })
             // If the total time ended first, a call that was never sent would count as possibly
             // billed.
             .connect_timeout(self.connect_timeout.min(self.timeout.mul_f64(0.8)))
             .timeout(self.timeout);
-        if reuse == KeepAlive::No {
-            builder = builder.pool_max_idle_per_host(0);
-        }
         if self.loopback {
             // Whatever the resolver or the hosts file says, key and data must not leave this
             // machine unencrypted. An address where nobody listens is skipped.
@@ -160,16 +177,16 @@ impl ClientOptions {
                 SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             ];
             builder = builder.no_proxy().resolve_to_addrs(LOCALHOST, &here);
-        } else if let Some(proxy) = &self.proxy {
-            builder = builder.proxy(proxy.clone());
         }
-        if self.plain {
-            // TLS is not used. A machine without certificates, such as a small container, is enough
-            // for the sandbox.
-            builder = builder.tls_certs_only([]);
-        } else if let Some(tls) = &self.tls {
-            builder = builder.tls_backend_preconfigured(tls.clone());
-        }
-        builder.build()
+        builder = match &self.tls {
+            Some(tls) => builder.tls_backend_preconfigured(tls.clone()),
+            // A machine without certificates, such as a small container, is enough for the sandbox.
+            None => builder.tls_certs_only([]),
+        };
+        Ok(PooledClient {
+            client: builder.build()?,
+            ports: RefCell::default(),
+            answers: Cell::new(0),
+        })
     }
 }

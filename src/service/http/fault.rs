@@ -6,86 +6,129 @@
 use std::error::Error as StdError;
 use std::io;
 
-use super::super::certificate;
 use super::super::endpoint::Endpoint;
 use super::super::exchange::TransportFault;
-use super::super::proxy::ProxyName;
-use crate::base::error::system_words;
+use crate::base::error::{quoted, system_words};
 
 const HUNG_UP: &str = "the other side closed the connection";
+const HANDSHAKE: &str = "the TLS handshake failed";
 
-/// What a reqwest error means. Causes are checked by type, outermost first; `is_connect` before
-/// `is_timeout`, as a connection that times out is both.
+/// What a reqwest error means. `is_connect` is checked before `is_timeout`, as a connection that
+/// times out is both. `proxy` is the host that calls go through, if they go through one.
 pub(super) fn fault(
     error: &reqwest::Error,
     endpoint: &Endpoint,
-    proxy: Option<&ProxyName>,
+    proxy: Option<&str>,
 ) -> TransportFault {
     if error.is_dns() {
         let words = innermost(error);
         // The resolver itself does not answer, such as on a machine whose network is not up yet.
         if words.contains("Temporary failure") {
-            return TransportFault::Unreachable(words);
+            return TransportFault::NotConnected(words);
         }
         // With a proxy, the proxy resolves the service's name.
-        return match proxy {
-            Some(proxy) => TransportFault::ProxyNotFound(proxy.clone()),
-            None => TransportFault::HostNotFound(endpoint.domain().to_owned()),
-        };
-    }
-    if error.is_connect()
-        && let Some(proxy) = proxy
-        // With plain HTTP, every connection is to the proxy.
-        && (endpoint.is_plain() || tunnel_error(error).is_some())
-    {
-        return of_proxy(error, proxy.clone());
-    }
-    if let Some(tls) = find::<rustls::Error>(error) {
-        return match tls {
-            rustls::Error::InvalidCertificate(reason) => {
-                TransportFault::Certificate(certificate::distrust(reason))
-            }
-            rustls::Error::InvalidMessage(_) if error.is_connect() => TransportFault::NotTls,
-            other if error.is_connect() => TransportFault::Handshake(other.to_string()),
-            other => TransportFault::Broken(other.to_string()),
-        };
+        return TransportFault::HostNotFound(match proxy {
+            Some(proxy) => format!("of the proxy {}", quoted(proxy)),
+            None => quoted(endpoint.domain()),
+        });
     }
     if error.is_connect() {
-        return match find::<io::Error>(error).map(unwrapped) {
-            // The system's own timeout has words of its own; ours is worded by a library.
-            Some(cause) if cause.raw_os_error().is_some() => {
-                TransportFault::Unreachable(system_words(cause))
-            }
-            _ if error.is_timeout() => match proxy {
-                // It is unknown which part of the way took too long.
-                Some(proxy) => TransportFault::Proxy(proxy.clone(), "timed out".to_owned()),
-                None => TransportFault::Unreachable("timed out".to_owned()),
-            },
-            Some(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => {
-                TransportFault::Handshake(HUNG_UP.to_owned())
-            }
-            Some(cause) => TransportFault::Unreachable(system_words(cause)),
-            None => TransportFault::Unreachable(innermost(error)),
-        };
+        return not_connected(error, endpoint, proxy);
     }
     if error.is_timeout() {
         return TransportFault::TimedOut;
     }
     // A server that has started to answer has processed the request, whatever it says afterwards.
-    if error.is_request()
-        && let Some(refused) = find::<h2::Error>(error).filter(|error| is_unprocessed(error))
-    {
-        return TransportFault::Unprocessed(of_h2(refused));
+    if error.is_request() && is_unprocessed(error) {
+        return TransportFault::Unprocessed(innermost(error));
     }
     TransportFault::Broken(innermost(error))
 }
 
-/// Whether an HTTP/2 server says that it did not process the request (RFC 9113, section 8.7): by
-/// refusing its stream, or by a GOAWAY with a last stream before it. Streams up to the last one do
-/// not end with this error.
-fn is_unprocessed(error: &h2::Error) -> bool {
-    let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-    error.is_remote() && (refused || error.is_go_away())
+/// Whether the request was certainly not processed: it was still queued when its connection ended,
+/// or an HTTP/2 server says so (RFC 9113, section 8.7), by refusing its stream or by a GOAWAY with a
+/// last stream before it. Streams up to the last one do not end with this error.
+fn is_unprocessed(error: &reqwest::Error) -> bool {
+    find::<hyper::Error>(error).is_some_and(hyper::Error::is_canceled)
+        || find::<h2::Error>(error).is_some_and(|error| {
+            let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            error.is_remote() && (refused || error.is_go_away())
+        })
+}
+
+/// Whether the connection ended after the request was sent, and before anything was answered.
+pub(super) fn is_unanswered(error: &reqwest::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+    let ended = find::<hyper::Error>(error).is_some_and(hyper::Error::is_incomplete_message);
+    let reset = || find::<io::Error>(error).map(|error| unwrapped(error).kind());
+    error.is_request()
+        && (ended || reset().is_some_and(|kind| [BrokenPipe, ConnectionReset].contains(&kind)))
+}
+
+/// Nothing was sent.
+fn not_connected(
+    error: &reqwest::Error,
+    endpoint: &Endpoint,
+    proxy: Option<&str>,
+) -> TransportFault {
+    let tunnel = tunnel_error(error);
+    // With plain HTTP, every connection is to the proxy; and it is unknown which part of the way
+    // takes too long.
+    let whole_way = || endpoint.is_plain() || error.is_timeout();
+    let proxy = proxy.filter(|_| tunnel.is_some() || whole_way());
+    let tls = find::<rustls::Error>(error);
+    let words = match (
+        find::<io::Error>(error).map(unwrapped),
+        tls,
+        tunnel.as_deref(),
+    ) {
+        (_, Some(rustls::Error::InvalidCertificate(_)), _) if proxy.is_none() => {
+            return TransportFault::Refused(
+                format!(
+                    "the service's certificate is not trusted: {}",
+                    innermost(error)
+                ),
+                "`--ca-file FILE` accepts the certificate of the authority that signed it; for a wrong name or date, \
+                 check the base address and this machine's clock",
+            );
+        }
+        (_, Some(rustls::Error::InvalidMessage(_)), _) if proxy.is_none() => {
+            return TransportFault::Refused(
+                "the service does not speak TLS at this address".to_owned(),
+                "check scheme and port of the base address",
+            );
+        }
+        (_, Some(tls), _) => format!("{HANDSHAKE}: {tls}"),
+        // The system's own timeout has words of its own; ours is worded by a library.
+        (Some(cause), ..) if cause.raw_os_error().is_some() => system_words(cause),
+        _ if error.is_timeout() => "timed out".to_owned(),
+        (Some(cause), ..) if cause.kind() == io::ErrorKind::UnexpectedEof => {
+            format!("{HANDSHAKE}: {HUNG_UP}")
+        }
+        (Some(cause), ..) => system_words(cause),
+        // If these words changed, the call would be retried like the others.
+        (None, _, Some("proxy authorization required")) => {
+            return TransportFault::Refused(
+                format!(
+                    "the proxy {} requires a login",
+                    quoted(proxy.unwrap_or_default())
+                ),
+                "give it in the variable that names the proxy, such as `http://user:password@proxy:3128`",
+            );
+        }
+        (None, _, Some("unsuccessful")) => "it refuses to connect to the service".to_owned(),
+        (None, _, Some("unexpected end of file")) => HUNG_UP.to_owned(),
+        _ => innermost(error),
+    };
+    let is_handshake = words.starts_with(HANDSHAKE);
+    match proxy {
+        Some(proxy) => TransportFault::Unreachable(format!(
+            "cannot connect through the proxy {}: {words}",
+            quoted(proxy)
+        )),
+        None if is_handshake => TransportFault::Unreachable(format!("cannot connect: {words}")),
+        None => TransportFault::NotConnected(format!("cannot connect: {words}")),
+    }
 }
 
 /// The library's words about a proxy tunnel to the service. Its error has no public type.
@@ -100,51 +143,16 @@ fn tunnel_error(error: &reqwest::Error) -> Option<String> {
     None
 }
 
-/// Why a proxy did not connect. A missing login is recognised by the library's words. If these
-/// changed, the call would be retried like the others.
-fn of_proxy(error: &reqwest::Error, proxy: ProxyName) -> TransportFault {
-    let words = match find::<rustls::Error>(error) {
-        Some(rustls::Error::InvalidCertificate(reason)) => {
-            format!(
-                "its certificate is not trusted: {}",
-                certificate::distrust(reason).why
-            )
-        }
-        Some(rustls::Error::InvalidMessage(_)) => "it does not speak TLS".to_owned(),
-        Some(other) => format!("the TLS handshake failed: {other}"),
-        None => match find::<io::Error>(error).map(unwrapped) {
-            Some(cause) if cause.raw_os_error().is_some() => system_words(cause),
-            _ if error.is_timeout() => "timed out".to_owned(),
-            Some(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => HUNG_UP.to_owned(),
-            Some(cause) => system_words(cause),
-            None => match tunnel_error(error).as_deref() {
-                Some("proxy authorization required") => return TransportFault::ProxyLogin(proxy),
-                Some("unsuccessful") => "it refuses to connect to the service".to_owned(),
-                Some("unexpected end of file") => HUNG_UP.to_owned(),
-                Some(words) => words.to_owned(),
-                None => innermost(error),
-            },
-        },
-    };
-    TransportFault::Proxy(proxy, words)
-}
-
-/// The kind of an HTTP/2 error, without the words that the server may add: they may be anything,
-/// even what we sent.
-fn of_h2(error: &h2::Error) -> String {
-    match error.reason() {
-        Some(reason) => reason.description().to_owned(),
-        None => error.to_string(),
+/// The words of the innermost cause. An HTTP/2 error has only its kind, without the words that the
+/// server may add: they may be anything, even what we sent.
+fn innermost(error: &reqwest::Error) -> String {
+    if let Some(error) = find::<h2::Error>(error) {
+        let kind = error.reason().map(|reason| reason.description().to_owned());
+        return kind.unwrap_or_else(|| error.to_string());
     }
-}
-
-fn innermost(error: &(dyn StdError + 'static)) -> String {
-    let mut error = error;
+    let mut error: &(dyn StdError + 'static) = error;
     while let Some(source) = error.source() {
         error = source;
-    }
-    if let Some(error) = error.downcast_ref::<h2::Error>() {
-        return of_h2(error);
     }
     match error.downcast_ref::<io::Error>() {
         // The TLS layer has a whole paragraph about it, with a link.
@@ -171,11 +179,10 @@ fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
         if let Some(found) = error.downcast_ref::<T>() {
             return Some(found);
         }
-        if let Some(found) = error
+        let inner = error
             .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref)
-            .and_then(|inner| find::<T>(inner))
-        {
+            .and_then(io::Error::get_ref);
+        if let Some(found) = inner.and_then(|inner| find::<T>(inner)) {
             return Some(found);
         }
         next = error.source();

@@ -12,9 +12,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
-use super::super::endpoint::Endpoint;
+use super::super::endpoint::{Endpoint, ServiceId};
 use super::super::exchange::Service;
-use super::super::service_id::ServiceId;
 use super::connections::POOL_IDLE;
 use super::{Client, ClientSettings};
 use crate::base::secret::Secret;
@@ -49,7 +48,6 @@ async fn after_a_pause_by_the_wall_clock_new_connections_are_made() {
         api_key: Secret::new("key"),
         key_file: None,
         service_id: ServiceId::new("test").unwrap(),
-        proxy: None,
         timeout: Duration::from_secs(30),
         connect_timeout: Duration::from_secs(5),
         ca_file: None,

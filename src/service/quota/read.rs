@@ -1,4 +1,4 @@
-//! What an answer's headers say about the service's rate limit.
+//! What an answer's headers say about the service's rate limit, and when it asks to be called again.
 //!
 //! They are hints: a part that makes no sense is ignored and never an error. It knows the IETF's
 //! drafts, old and new, and the `X-` headers that came before them. It must not know what the quota
@@ -7,10 +7,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
-use http::header::DATE;
-use http::header::HeaderName;
-
-use super::structured_fields::{MOST_MEMBERS, find, head, is_one_of, lines, members, split};
+use http::header::{DATE, HeaderName, RETRY_AFTER};
 
 /// What an answer's headers say about the quota. They are only hints: they may slow us down, but
 /// never speed us up.
@@ -149,6 +146,29 @@ impl Quota {
     }
 }
 
+/// How long to wait: as `Retry-After` says, or else until a used-up quota resets; `None` if the
+/// answer says neither in a way that makes sense.
+pub(in super::super) fn wait(headers: &HeaderMap) -> Option<Duration> {
+    retry_after(headers).or_else(|| {
+        let quota = Quota::of(headers, SystemTime::now);
+        quota.reset.filter(|_| quota.is_used_up())
+    })
+}
+
+/// How long `Retry-After` asks to wait; `None` if it is absent or makes no sense.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More digits than fit mean the same as the largest number: forever.
+        return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
+    }
+    let until = httpdate::parse_http_date(value).ok()?;
+    // Measured by the server's clock: ours may be wrong, but the difference between two of its
+    // times is right.
+    let now = date(headers).unwrap_or_else(SystemTime::now);
+    Some(until.duration_since(now).unwrap_or_default())
+}
+
 /// When the answer was sent, by the server's clock.
 fn date(headers: &HeaderMap) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()
@@ -182,4 +202,70 @@ fn until(value: &[u8], now: SystemTime) -> Option<Duration> {
 /// A number, which may still be negative, infinite or NaN.
 fn number(value: &[u8]) -> Option<f64> {
     std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+// The part of RFC 9651 (structured fields) that these headers use. It accepts more than the RFC does, as much of what
+// services send is almost a structured field.
+
+/// Real lines have one or two hundred bytes. A longer line is ignored as a whole: if it were cut,
+/// its last number would be wrong.
+const LONGEST_LINE: usize = 4096;
+/// Lines of one header that are read …
+const MOST_LINES: usize = 16;
+/// … and policies of one line.
+const MOST_MEMBERS: usize = 32;
+
+/// The lines of a header.
+fn lines<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a [u8]> {
+    headers
+        .get_all(name)
+        .into_iter()
+        .take(MOST_LINES)
+        .map(http::HeaderValue::as_bytes)
+        .filter(|line| line.len() <= LONGEST_LINE)
+}
+
+/// The members of a header that is a list.
+fn members<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a [u8]> {
+    lines(headers, name).flat_map(|line| split(line, b',').take(MOST_MEMBERS))
+}
+
+/// A member's name or value, before its parameters.
+fn head(member: &[u8]) -> &[u8] {
+    split(member, b';').next().map_or(&[], unquoted)
+}
+
+/// The value of the first `key=value` with one of these keys.
+fn find<'a>(text: &'a [u8], separator: u8, keys: &[&str]) -> Option<&'a [u8]> {
+    split(text, separator).find_map(|part| {
+        let (key, value) = part.split_at_checked(part.iter().position(|byte| *byte == b'=')?)?;
+        is_one_of(key.trim_ascii(), keys).then(|| unquoted(value.get(1..).unwrap_or_default()))
+    })
+}
+
+/// Splits at separators outside of quotes.
+fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let (mut quoted, mut after_backslash) = (false, false);
+    text.split(move |byte| {
+        if *byte == b'"' && !after_backslash {
+            quoted = !quoted;
+        }
+        after_backslash = quoted && *byte == b'\\' && !after_backslash;
+        !quoted && *byte == separator
+    })
+}
+
+/// Without surrounding quotes and blanks.
+fn unquoted(value: &[u8]) -> &[u8] {
+    let value = value.trim_ascii();
+    value
+        .strip_prefix(b"\"")
+        .and_then(|value| value.strip_suffix(b"\""))
+        .unwrap_or(value)
+}
+
+fn is_one_of(text: &[u8], words: &[&str]) -> bool {
+    words
+        .iter()
+        .any(|word| text.eq_ignore_ascii_case(word.as_bytes()))
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use http::HeaderMap;
 
-use super::read::{LONGEST, Quota};
+use super::read::{LONGEST, Quota, wait};
 
 const ALL: [&str; 15] = [
     "ratelimit-policy",
@@ -300,4 +300,31 @@ proptest! {
             before = after;
         }
     }
+}
+
+fn wait_of(lines: &[(&str, &str)]) -> Option<u64> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        let name: HeaderName = name.parse().unwrap();
+        headers.append(name, HeaderValue::from_str(value).unwrap());
+    }
+    wait(&headers).map(|wait| wait.as_secs())
+}
+
+#[test]
+fn without_retry_after_a_used_up_quota_says_when() {
+    let used_up = ("x-ratelimit-remaining", "0");
+    let reset = ("x-ratelimit-reset", "90");
+    assert_eq!(wait_of(&[used_up, reset]), Some(90));
+    assert_eq!(wait_of(&[used_up, reset, ("retry-after", "7")]), Some(7));
+    assert_eq!(
+        wait_of(&[used_up, reset, ("retry-after", "soon")]),
+        Some(90)
+    );
+    assert_eq!(wait_of(&[("x-ratelimit-remaining", "5"), reset]), None);
+    assert_eq!(wait_of(&[used_up]), None);
+    assert_eq!(
+        wait_of(&[("ratelimit", r#""day";r=0;t=3600"#)]),
+        Some(3_600)
+    );
 }

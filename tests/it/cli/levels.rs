@@ -79,7 +79,7 @@ fn levels_are_decided_by_their_text_and_the_score_does_not_matter() {
 }
 
 #[test]
-fn a_level_in_no_list_has_no_decision_and_is_counted_and_named() {
+fn a_level_in_no_list_has_no_decision_and_is_counted_and_never_shown() {
     let names = ["0", "3", "3", "absent", "null", "0.0", "steers"];
     let server = Server::start(level_as_named);
     let place = Place::with("users.csv", users::named(names));
@@ -89,8 +89,8 @@ fn a_level_in_no_list_has_no_decision_and_is_counted_and_named() {
         .args("--summary summary.json")
         .done();
     done.exits(1)
-        .says("approve 1\n         undecided 6: no level 2, unknown level `3` 2, ")
-        .says("unknown level `\\u{1b}[2J` 1")
+        .says("approve 1\n         undecided 6: the level at `/summary/risk_level` is in no list in rows 2, 3, 4, 5, 6 and 1 more\n")
+        .silent_about("[2J")
         .says(
             "`--retry-failed` with all levels listed, or another pointer, decides without a call",
         );
@@ -99,11 +99,10 @@ fn a_level_in_no_list_has_no_decision_and_is_counted_and_named() {
         summary["decisions"],
         json!({"approve": 1, "review": 0, "block": 0})
     );
-    assert_eq!(summary["undecided"]["rows"], 6);
-    let levels = summary["undecided"]["levels"].as_array().unwrap();
-    assert_eq!(levels.len(), 4);
-    assert!(levels.contains(&json!({"level": "3", "rows": 2})));
-    assert!(levels.contains(&json!({"level": null, "rows": 2})));
+    assert_eq!(
+        summary["undecided"],
+        json!({"rows": 6, "first": [2, 3, 4, 5, 6]})
+    );
     assert_eq!(
         (&summary["failed"]["rows"], &summary["exit_code"]),
         (&json!(0), &json!(1))
@@ -122,8 +121,30 @@ fn a_level_in_no_list_has_no_decision_and_is_counted_and_named() {
         .done();
     done.exits(1)
         .says("block 4")
-        .says("undecided 2: no level 2");
+        .says("undecided 2: the level at `/summary/risk_level` is in no list in rows 4, 5\n");
     assert_eq!(server.calls(), calls);
+}
+
+#[test]
+fn a_pointer_that_leads_to_personal_data_shows_none() {
+    let server = Server::start(|request| {
+        ok(&format!(
+            r#"{{"transaction_id":"t-{0}","summary":{{"risk_score":1}},"user":{{"email":"{0}@mail.example"}}}}"#,
+            request.name()
+        ))
+    });
+    let place = Place::with("users.csv", users::named(["ann", "bob"]));
+    let done = place
+        .scoring(&server)
+        .args("--decide-by level=/user/email --approve-levels 0")
+        .args("--summary summary.json --log run.log")
+        .done();
+    done.exits(1)
+        .says("undecided 2: the level at `/user/email` is in no list in rows 1, 2\n")
+        .silent_about("mail.example");
+    for name in ["summary.json", "run.log"] {
+        assert!(!place.text(name).contains("mail.example"), "{name}");
+    }
 }
 
 #[test]
@@ -137,7 +158,7 @@ fn quiet_runs_and_progress_lines_say_which_rows_have_no_decision() {
     };
     let done = run().arg("-q").done();
     done.exits(1)
-        .says("warning: 2 of 3 rows have no decision: unknown level `3` 1, unknown level `7` 1 (finished with exit code 1)\n");
+        .says("warning: 2 of 3 rows have no decision: the level at `/summary/risk_level` is in no list in rows 2, 3 (finished with exit code 1)\n");
     let done = run().args("--progress json").done();
     let last: Value = serde_json::from_str(done.stderr.lines().last().unwrap()).unwrap();
     assert_eq!(last["undecided"]["rows"], 2);

@@ -115,7 +115,7 @@ fn neither_a_stopped_run_nor_rows_without_a_decision_are_accepted() {
     done.exits(1);
     assert_eq!(
         done.stderr,
-        "warning: 1 of 20 rows failed: refused 1; see scored.rejects.csv; 1 of 20 rows have no decision: unknown level `9` 1 (finished with exit code 1)\n"
+        "warning: 1 of 20 rows failed: refused 1; see scored.rejects.csv; 1 of 20 rows have no decision: the level at `/summary/level` is in no list in row 5 (finished with exit code 1)\n"
     );
 }
 

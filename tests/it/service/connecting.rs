@@ -131,11 +131,11 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
     for (way, why) in [
         (
             "close",
-            "the TLS handshake failed: the other side closed the connection\n",
+            "cannot connect: the TLS handshake failed: the other side closed the connection\n",
         ),
         ("reset", "cannot connect: connection reset by peer"),
         ("silence", "cannot connect: timed out"),
-        ("alert", "the TLS handshake failed: "),
+        ("alert", "cannot connect: the TLS handshake failed: "),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -296,3 +296,22 @@ fn a_proxy_serves_addresses_beyond_this_machine_and_none_on_it() {
         .says("HTTP_PROXY");
     assert_eq!(proxy.calls(), 1);
 }
+
+#[test]
+fn a_server_that_closes_after_each_answer_without_saying_so_costs_no_row() {
+    // Sooner or later than the next call is sent on the connection.
+    for later in [0, 1] {
+        let csv = users::csv(3_000);
+        let place = Place::with("users.csv", &csv);
+        let server = Server::start(move |request| {
+            let answer = good(request);
+            match later {
+                0 => answer.then_close(),
+                wait => answer.then_wait(Duration::from_millis(wait)).then_close(),
+            }
+        });
+        let done = place.score(&server, "-c 16");
+        done.exits(0).silent_about("down").silent_about("failed");
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    }
+}

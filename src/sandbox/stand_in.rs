@@ -1,0 +1,422 @@
+//! What the stand-in does with a request, as it was told: it answers, refuses, fails, and counts.
+//!
+//! It must not know connections.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::check::{self, Rejection, SandboxPlan};
+use super::score;
+use crate::base::secret::Secret;
+
+/// What its transaction ids start with, so that nobody takes them for the service's.
+pub(crate) const ID_PREFIX: &str = "sandbox-";
+
+/// A rate limit, as services have it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateLimit {
+    /// Requests per second; finite and above 0.
+    pub per_second: f64,
+    /// How many requests may come at the same moment.
+    pub burst: NonZeroU32,
+    /// The seconds in `Retry-After`; `None` sends no such header.
+    pub retry_after: Option<u64>,
+}
+
+/// How the stand-in behaves.
+#[derive(Debug, Clone)]
+pub struct SandboxSettings {
+    /// The address to listen on; loopback only.
+    pub listen: SocketAddr,
+    /// The plan that it simulates.
+    pub plan: SandboxPlan,
+    /// The keys that it accepts; if empty, any key.
+    pub accepted_keys: Vec<Secret>,
+    /// How long it takes to answer …
+    pub latency: Duration,
+    /// … and a random additional time of up to this.
+    pub jitter: Duration,
+    /// What goes wrong, and how often.
+    pub faults: Faults,
+    /// The rate limit.
+    pub rate_limit: Option<RateLimit>,
+    /// The seed of its random numbers: with one call at a time, a run repeats exactly.
+    pub seed: u64,
+}
+
+impl Default for SandboxSettings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            plan: SandboxPlan::Paid,
+            accepted_keys: Vec::new(),
+            latency: Duration::ZERO,
+            jitter: Duration::ZERO,
+            faults: Faults::default(),
+            rate_limit: None,
+            seed: 0,
+        }
+    }
+}
+
+/// A kind of fault: what comes instead of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    /// This status: 402 for an account out of credit, 403 without a reason, 500, 503.
+    Status(u16),
+    /// The connection is reset before the answer.
+    Reset,
+    /// No answer ever comes.
+    Stall,
+    /// Status 200 with broken JSON: billed.
+    BadJson,
+    /// The connection is reset instead of the answer: billed.
+    Lost,
+}
+
+/// Every kind with its name on the command line and in the report, in the order in which probabilities are added up.
+const KINDS: [(&str, FaultKind); 8] = [
+    ("402", FaultKind::Status(402)),
+    ("403", FaultKind::Status(403)),
+    ("500", FaultKind::Status(500)),
+    ("503", FaultKind::Status(503)),
+    ("reset", FaultKind::Reset),
+    ("stall", FaultKind::Stall),
+    ("bad-json", FaultKind::BadJson),
+    ("lost", FaultKind::Lost),
+];
+
+/// The probability of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Faults([f64; KINDS.len()]);
+
+impl Faults {
+    /// Sets the probability of one kind.
+    ///
+    /// # Errors
+    /// The probabilities of all kinds add up to more than 1.
+    pub(crate) fn add(&mut self, kind: FaultKind, probability: f64) -> Result<(), String> {
+        let slots = self.0.iter_mut().zip(KINDS);
+        for (slot, _) in slots.filter(|(_, (_, other))| *other == kind) {
+            *slot = probability;
+        }
+        // Tenths have no exact binary form: 0.7 + 0.2 + 0.1 may result in more than 1.
+        if self.0.iter().sum::<f64>() > 1.0 + 1e-9 {
+            return Err("the probabilities add up to more than 1".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The fault for a random number between 0 and 1, if any.
+    fn pick(&self, chance: f64) -> Option<(&'static str, FaultKind)> {
+        let mut up_to = 0.0;
+        let mut kinds = self.0.iter().zip(KINDS);
+        let picked = kinds.find(|(probability, _)| {
+            up_to += *probability;
+            chance < up_to
+        });
+        picked.map(|(_, kind)| kind)
+    }
+}
+
+/// Parses `KIND=PROBABILITY`.
+///
+/// # Errors
+/// What is wrong with it, and what is allowed.
+pub(crate) fn parse_fault(text: &str) -> Result<(FaultKind, f64), String> {
+    const ALLOWED: &str = "allowed are 402, 403, 500, 503, reset, stall, bad-json and lost with a probability, such as `500=0.01`";
+    let (name, probability) = text.split_once('=').ok_or(ALLOWED)?;
+    let (_, kind) = KINDS
+        .into_iter()
+        .find(|(known, _)| *known == name)
+        .ok_or(ALLOWED)?;
+    let probability: f64 = probability.parse().map_err(|_| ALLOWED)?;
+    if (0.0..=1.0).contains(&probability) {
+        Ok((kind, probability))
+    } else {
+        Err("a probability must be between 0 and 1".to_owned())
+    }
+}
+
+/// What a stand-in has counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// All requests, except those that asked for these counts.
+    pub(crate) requests: u64,
+    /// Successful answers: what the service would have charged.
+    pub(crate) billed: u64,
+    /// Requests above the rate limit.
+    pub(crate) throttled: u64,
+    /// Requests that violate the interface.
+    pub(crate) refused: u64,
+    /// Faults by name.
+    pub(crate) faults: BTreeMap<&'static str, u64>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "requests {}, billed {}, throttled {}, refused {}",
+            self.requests, self.billed, self.throttled, self.refused
+        )?;
+        let mut before = "; faults: ";
+        for (name, count) in self.faults.iter().filter(|(_, count)| **count > 0) {
+            write!(f, "{before}{count} × {name}")?;
+            before = ", ";
+        }
+        Ok(())
+    }
+}
+
+/// A complete response.
+pub(super) type HttpResponse = Response<Full<Bytes>>;
+
+/// The connection is reset without an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct HangUp;
+
+/// The stand-in.
+pub(super) struct StandIn {
+    settings: SandboxSettings,
+    state: Mutex<State>,
+}
+
+/// What changes with each request.
+struct State {
+    random: fastrand::Rng,
+    report: Report,
+    /// Requests that may come now under the rate limit, as of this moment.
+    tokens: (f64, Instant),
+}
+
+impl StandIn {
+    pub(super) fn new(settings: SandboxSettings) -> Self {
+        let burst = settings
+            .rate_limit
+            .map_or(0.0, |limit| limit.burst.get().into());
+        let faults = KINDS.into_iter().map(|(name, _)| (name, 0)).collect();
+        Self {
+            state: Mutex::new(State {
+                random: fastrand::Rng::with_seed(settings.seed),
+                report: Report {
+                    faults,
+                    ..Report::default()
+                },
+                tokens: (burst, Instant::now()),
+            }),
+            settings,
+        }
+    }
+
+    pub(super) fn report(&self) -> Report {
+        self.state().report.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) async fn answer(
+        &self,
+        head: &Parts,
+        body: Result<Bytes, Rejection>,
+    ) -> Result<HttpResponse, HangUp> {
+        if head.method == Method::GET && head.uri.path() == "/billed" {
+            return Ok(with_json(StatusCode::OK, json!(self.report()).to_string()));
+        }
+        // Calls count when they arrive, as at a gateway, and not when they are answered.
+        let (above, wait) = self.arrived();
+        if !wait.is_zero() {
+            sleep(wait).await;
+        }
+        if let Some(limit) = above {
+            self.state().report.throttled += 1;
+            return Ok(too_many(&limit));
+        }
+        let fault = self.pick_fault();
+        match fault {
+            Some(FaultKind::Status(status)) => {
+                let status = StatusCode::from_u16(status).unwrap_or_default();
+                return Ok(error(Rejection(status, "rehearsed", "a rehearsed failure")));
+            }
+            Some(FaultKind::Reset) => return Err(HangUp),
+            Some(FaultKind::Stall) => std::future::pending().await,
+            None | Some(FaultKind::BadJson | FaultKind::Lost) => {}
+        }
+        match (self.verdict(head, body), fault) {
+            (Ok(_), Some(FaultKind::BadJson)) => {
+                let cut = r#"{"status":true,"summary":{"risk_sc"#;
+                Ok(with_json(StatusCode::OK, cut.to_owned()))
+            }
+            (Ok(_), Some(FaultKind::Lost)) => Err(HangUp),
+            (Ok(answer), _) => Ok(with_json(StatusCode::OK, answer)),
+            (Err(rejection), _) => {
+                self.state().report.refused += 1;
+                Ok(error(rejection))
+            }
+        }
+    }
+
+    /// Counts a request. Returns the limit that it is above, and how long its answer takes.
+    fn arrived(&self) -> (Option<RateLimit>, Duration) {
+        let mut state = self.state();
+        state.report.requests += 1;
+        let above = self.settings.rate_limit.filter(|limit| {
+            let (tokens, filled) = state.tokens;
+            let now = Instant::now();
+            let grown = (now - filled).as_secs_f64() * limit.per_second;
+            let tokens = (tokens + grown).min(limit.burst.get().into());
+            let allowed = tokens >= 1.0;
+            state.tokens = (if allowed { tokens - 1.0 } else { tokens }, now);
+            !allowed
+        });
+        let jitter = self.settings.jitter;
+        let more = if jitter.is_zero() {
+            0.0
+        } else {
+            state.random.f64()
+        };
+        (above, self.settings.latency + jitter.mul_f64(more))
+    }
+
+    /// What goes wrong with a request, if anything.
+    fn pick_fault(&self) -> Option<FaultKind> {
+        if self.settings.faults == Faults::default() {
+            return None;
+        }
+        let mut state = self.state();
+        let (name, kind) = self.settings.faults.pick(state.random.f64())?;
+        *state.report.faults.entry(name).or_default() += 1;
+        Some(kind)
+    }
+
+    /// The body of a good answer.
+    fn verdict(&self, head: &Parts, body: Result<Bytes, Rejection>) -> Result<String, Rejection> {
+        if head.uri.path() != "/v1/validate/user" {
+            let message = "the only path is /v1/validate/user";
+            return Err(Rejection(StatusCode::NOT_FOUND, "not_found", message));
+        }
+        if head.method != Method::POST {
+            let (status, message) = (StatusCode::METHOD_NOT_ALLOWED, "the only method is POST");
+            return Err(Rejection(status, "not_allowed", message));
+        }
+        check::headers(&head.headers, &self.settings.accepted_keys)?;
+        let user = check::body(&body?, self.settings.plan)?;
+        let (hundredths, patterns) = score::of(&user);
+        let number = {
+            let mut state = self.state();
+            state.report.billed += 1;
+            state.report.billed
+        };
+        let (level, label) = match hundredths {
+            ..=200 => (0, "Legit"),
+            201..=500 => (1, "Suspicious"),
+            _ => (2, "Risky"),
+        };
+        Ok(format!(
+            concat!(
+                r#"{{"status":true,"summary":{{"risk_level":{level},"verify_label":"{label}","#,
+                r#""risk_score":{whole}.{rest:02},"score_confidence":"0%","#,
+                r#""engine":"rescore sandbox"}},"risk_patterns":{patterns},"parameters":{{}},"#,
+                r#""transaction_id":"{prefix}{number:08}-{hash:08x}","timestamp":"{time}"}}"#
+            ),
+            level = level,
+            label = label,
+            whole = hundredths / 100,
+            rest = hundredths % 100,
+            patterns = json!(patterns),
+            prefix = ID_PREFIX,
+            number = number,
+            hash = score::hash(&user) >> 32,
+            time = humantime::format_rfc3339_seconds(SystemTime::now()),
+        ))
+    }
+}
+
+fn too_many(limit: &RateLimit) -> HttpResponse {
+    let status = StatusCode::TOO_MANY_REQUESTS;
+    let mut answer = error(Rejection(status, "rate_limited", "too many requests"));
+    if let Some(seconds) = limit.retry_after {
+        answer.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    answer
+}
+
+fn error(Rejection(status, code, message): Rejection) -> HttpResponse {
+    let body = json!({ "error": { "code": code, "message": message } });
+    let mut answer = with_json(status, body.to_string());
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        answer
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("POST"));
+    }
+    answer
+}
+
+fn with_json(status: StatusCode, body: String) -> HttpResponse {
+    let mut answer = Response::new(Full::new(Bytes::from(body)));
+    *answer.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(CONTENT_TYPE, json);
+    answer
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probabilities_add_up() {
+        let mut faults = Faults::default();
+        for text in ["500=0.1", "stall=0.2"] {
+            let (kind, probability) = parse_fault(text).unwrap();
+            faults.add(kind, probability).unwrap();
+        }
+        assert_eq!(faults.pick(0.05), Some(("500", FaultKind::Status(500))));
+        assert_eq!(faults.pick(0.15), Some(("stall", FaultKind::Stall)));
+        assert_eq!(faults.pick(0.31), None);
+        assert!(faults.add(FaultKind::Reset, 0.9).is_err());
+        for bad in ["404=1", "500", "500=2", "500=x"] {
+            assert!(parse_fault(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_count_against_the_limit_when_they_arrive_and_not_when_they_are_answered() {
+        let stand_in = StandIn::new(SandboxSettings {
+            jitter: Duration::from_millis(40),
+            rate_limit: Some(RateLimit {
+                per_second: 100.0,
+                burst: NonZeroU32::MIN,
+                retry_after: None,
+            }),
+            ..SandboxSettings::default()
+        });
+        let (head, ()) = hyper::Request::new(()).into_parts();
+        // At 40 % of the limit, although many are answered within 10 ms of each other.
+        let calls = (0..100).map(async |nth| {
+            sleep(Duration::from_millis(25) * nth).await;
+            let answer = stand_in.answer(&head, Ok(Bytes::new())).await;
+            answer.unwrap().status()
+        });
+        let answers = futures::future::join_all(calls).await;
+        assert_eq!(answers, [StatusCode::NOT_FOUND; 100]);
+        let report = stand_in.report();
+        assert_eq!((report.requests, report.throttled), (100, 0));
+    }
+}
