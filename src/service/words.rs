@@ -18,6 +18,9 @@ const LONGEST: usize = 500;
 /// How many characters of them are shown.
 const SHOWN: usize = 200;
 
+/// A shorter value of a row says nothing of anybody, and is a part of many words.
+const SHORTEST_VALUE: usize = 3;
+
 /// A shorter key is one of a test, such as `sandbox`, and may be a part of any id.
 const SHORTEST_KEY: usize = 12;
 
@@ -75,7 +78,9 @@ impl SentRequest {
         let mut secrets: Vec<_> = fields.filter_map(Value::as_str).chain(keys).collect();
         // One may be a part of another, and would leave the rest of it.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        let secrets = secrets.into_iter().filter(|secret| !secret.is_empty());
+        let secrets = secrets
+            .into_iter()
+            .filter(|secret| secret.len() >= SHORTEST_VALUE);
         let words = secrets.fold(words.to_owned(), |words, secret| words.replace(secret, "…"));
         if self.api_keys.show_in(&words) {
             return None;

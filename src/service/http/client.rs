@@ -69,15 +69,16 @@ impl Client {
     pub(crate) fn new(settings: ClientSettings) -> Result<Self> {
         // If another part of the process has installed a provider, that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let tls = (!settings.endpoint.is_plain())
-            .then(|| tls::client_config(settings.ca_file.as_deref()))
-            .transpose()?;
+        let (ca_file, plain) = (settings.ca_file.as_deref(), settings.endpoint.is_plain());
+        // A file that makes no sense is refused also where it is not needed.
+        let is_needed = ca_file.is_some() || !plain;
+        let tls = is_needed.then(|| tls::client_config(ca_file)).transpose()?;
         Ok(Self {
             connections: Connections::new(ClientOptions {
                 connect_timeout: settings.connect_timeout,
                 timeout: settings.timeout,
                 loopback: settings.endpoint.is_loopback(),
-                tls,
+                tls: tls.filter(|_| !plain),
             })?,
             timeout: settings.timeout,
             proxy: proxy_for(&settings.endpoint),
