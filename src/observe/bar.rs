@@ -95,6 +95,7 @@ impl View for Bar {
                 longest,
             } => line(&words::stopping(reason, in_flight, longest)),
             Notice::Up(lasted) => line(&words::up(lasted)),
+            Notice::NotUp => line(words::NOT_UP),
             Notice::OutageDismissed => line(words::OUTAGE_DISMISSED),
             // The bar itself counts down.
             Notice::Paused(_) | Notice::Down(_) | Notice::End => {}

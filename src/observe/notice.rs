@@ -19,6 +19,8 @@ pub(super) enum Notice {
     Paused(Pause),
     /// The service is down: time until the next try.
     Down(Duration),
+    /// There was no answer yet, and the service is waited for.
+    NotUp,
     /// The service is back, after this long.
     Up(Duration),
     /// The service was not down after all.
@@ -118,6 +120,9 @@ fn notice_of(event: &Event, stats: &Stats, files: &[Arc<str>]) -> Option<Notice>
     Some(match event {
         Event::CallsPaused(pause) => Notice::Paused(*pause),
         // Only once for each outage; later tries appear in the next line.
+        Event::ServiceDown { lasted, .. } if lasted.is_zero() && stats.answered == 0 => {
+            Notice::NotUp
+        }
         Event::ServiceDown { lasted, next, .. } if lasted.is_zero() => Notice::Down(*next),
         Event::ServiceUp { lasted } => Notice::Up(*lasted),
         Event::OutageDismissed { .. } => Notice::OutageDismissed,

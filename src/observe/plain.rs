@@ -82,6 +82,7 @@ impl View for Plain {
                 };
                 words::down(outage, now.at)
             }
+            Notice::NotUp => words::NOT_UP.to_owned(),
             Notice::Up(lasted) => words::up(lasted),
             Notice::OutageDismissed => words::OUTAGE_DISMISSED.to_owned(),
             Notice::KeyRenewed => words::KEY_RENEWED.to_owned(),

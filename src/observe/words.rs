@@ -137,6 +137,10 @@ pub(super) fn taken(rows: u64) -> String {
 /// Fewer calls a second would not be throttled less. How many are is counted elsewhere.
 pub(super) const REFUSED_AT_ANY: &str = "the service throttles some calls at any pace";
 
+/// The service is waited for at the start.
+pub(super) const NOT_UP: &str = "the service cannot be reached: it is tried again, at first every few seconds, for as long as \
+    `--max-outage` says; Ctrl-C stops";
+
 /// The service is down.
 pub(super) fn down(outage: OngoingOutage, now: Duration) -> String {
     let next = outage.next.saturating_sub(now);

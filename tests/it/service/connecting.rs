@@ -39,6 +39,7 @@ fn a_service_that_nobody_can_reach_is_waited_for_and_then_stops_the_run() {
         .args("--retries 1 --max-outage 1s")
         .done();
     done.exits(3)
+        .says("the service cannot be reached: it is tried again")
         .says(&format!("error: `{address}` has been down for "))
         .says("\n  the last call: cannot connect: connection refused");
     assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
