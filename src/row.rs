@@ -1,6 +1,6 @@
 //! A row as it was read: its number and its raw bytes.
 //!
-//! Rows are made by `input` and travel unchanged through the pipeline to `output`, so nothing has
+//! Rows are made by `input` and travel unchanged through the engine to `output`, so nothing has
 //! to look up their order, messages or bytes. This file knows nothing about formats: `input` finds
 //! out which bytes of a record are its content.
 

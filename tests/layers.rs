@@ -35,8 +35,7 @@ const LAYERS: &[&[&str]] = &[
     &[
         "input", "output", "service", "pace", "ledger", "observe", "report", "sandbox",
     ],
-    &["scorer"],
-    &["pipeline"],
+    &["engine"],
     &["config"],
     &["commands", "cli"],
     &["program"],
@@ -275,12 +274,12 @@ fn what_stands_below_a_test_item_is_seen() {
 #[test]
 fn a_module_may_be_called_like_a_crate() {
     let tree = planted(&[
-        ("scorer/mod.rs", "mod reqwest;\nfn f() { reqwest::get() }"),
+        ("engine/mod.rs", "mod reqwest;\nfn f() { reqwest::get() }"),
         (
-            "scorer/call.rs",
+            "engine/call.rs",
             "use super::reqwest;\nfn f() { reqwest::get() }",
         ),
-        ("scorer/reqwest.rs", "fn f() { ::reqwest::get() }"),
+        ("engine/reqwest.rs", "fn f() { ::reqwest::get() }"),
     ]);
     let found: Vec<_> = tree
         .files()

@@ -28,12 +28,12 @@ use crate::config::{
     OutputToCome, PaceConfig, PartsConfig, RunConfig, RunToCome, ServiceConfig, TimeoutConfig,
     WatchConfig,
 };
+use crate::engine::Patience;
 use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
 use crate::ledger::{LedgerLocation, Reuse};
 use crate::observe::{LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
-use crate::scorer::Patience;
 use crate::telemetry::accepted_failures::AcceptedFailures;
 
 const LEDGER: &str = "Ledger";

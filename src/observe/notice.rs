@@ -49,8 +49,6 @@ pub(super) enum Warning {
     ReuseEnded,
     /// The service has refused this many rows in a row.
     ManyRefused(u32),
-    /// A row was not tried again because the run has used up its retries.
-    RetriesUsedUp,
     /// An answer has a score below zero, in this row.
     ScoreBelowZero(NamedRow),
     /// None of this many answers has these fields.
@@ -156,7 +154,6 @@ fn warning_of(event: &Event, stats: &Stats, files: &[Arc<str>]) -> Option<Warnin
         }
         Event::ReuseEnded => Warning::ReuseEnded,
         Event::ManyRefused { rows } => Warning::ManyRefused(*rows),
-        Event::RetriesUsedUp => Warning::RetriesUsedUp,
         Event::ScoreBelowZero { row } => {
             Warning::ScoreBelowZero(named_row(*row, stats.file, files))
         }

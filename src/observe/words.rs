@@ -219,10 +219,6 @@ pub(super) fn warning(warning: &Warning) -> String {
         Warning::ManyRefused(rows) => {
             format!("the service has rejected {rows} consecutive rows; the rejects file says why")
         }
-        Warning::RetriesUsedUp => {
-            "the service fails on so many calls that the run has used up its retries: most rows that fail from now on are not tried again"
-                .to_owned()
-        }
         Warning::ScoreBelowZero(row) => format!(
             "{} got a score below 0, which is decided like any low score: check that the service does not mean \"no score\" by it",
             row_of(row)

@@ -1,6 +1,5 @@
 //! Whether a row is tried again, and when.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 /// The kinds of failed attempts that the policy tells apart.
@@ -40,30 +39,17 @@ impl Attempts {
     }
 }
 
-/// The limits of each row, and the retry budget of the run.
+/// The limits of each row. How often all rows are tried is bounded by the gate and the breaker.
 #[derive(Debug)]
 pub(crate) struct RetryPolicy {
     retries: u32,
     resends: Resends,
-    budget: Cell<f64>,
-    /// Whether a row was not tried again because the budget was used up, and whether that was said.
-    denied: Cell<bool>,
-    told: Cell<bool>,
 }
 
 /// The upper bound of the first back-off: many failures are over after that …
 pub(super) const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
 /// … doubling up to this: a restart takes as long.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
-/// Retries that a run has at the start: enough for a hiccup while few calls are in flight. By the time hundreds are in
-/// flight, successes have paid for more.
-const RESERVE: f64 = 50.0;
-/// Retries that each success pays for: a service in trouble gets at most a tenth more calls.
-const PER_SUCCESS: f64 = 0.1;
-/// The most retries that can be saved up: enough for two hiccups with as many calls in flight as there are by default.
-/// Without a ceiling, a good night would pay for hours of hammering.
-const MOST_SAVED: f64 = 1_000.0;
-
 /// A back-off that doubles each time, up to the longest.
 pub(super) fn doubled(first: Duration, times: u32) -> Duration {
     first
@@ -75,24 +61,7 @@ impl RetryPolicy {
     /// A policy with these limits for each row.
     #[must_use]
     pub(crate) const fn new(retries: u32, resends: Resends) -> Self {
-        Self {
-            retries,
-            resends,
-            budget: Cell::new(RESERVE),
-            denied: Cell::new(false),
-            told: Cell::new(false),
-        }
-    }
-
-    /// Whether the budget was used up when a row should have been tried again. It is true only the first time.
-    pub(crate) fn newly_used_up(&self) -> bool {
-        self.denied.get() && !self.told.replace(true)
-    }
-
-    /// A call succeeded.
-    pub(crate) fn success(&self) {
-        self.budget
-            .set((self.budget.get() + PER_SUCCESS).min(MOST_SAVED));
+        Self { retries, resends }
     }
 
     /// The back-off before the row's next attempt; `None` if there is to be none. `fraction` is random, from 0 up to 1: full
@@ -112,14 +81,6 @@ impl RetryPolicy {
         };
         if !allowed {
             return None;
-        }
-        // A call that never arrived costs the service nothing: an outage must not use up the budget.
-        if failed != FailedAttempt::NotProcessed {
-            if self.budget.get() < 1.0 {
-                self.denied.set(true);
-                return None;
-            }
-            self.budget.set(self.budget.get() - 1.0);
         }
         let ceiling = doubled(FIRST_BACK_OFF, attempts.retries);
         attempts.retries += 1;
@@ -175,48 +136,5 @@ mod tests {
                 .next(FailedAttempt::ForGood, &mut Attempts::default(), 0.0)
                 .is_none()
         );
-    }
-
-    #[test]
-    fn calls_that_never_arrived_cost_no_budget() {
-        let policy = RetryPolicy::new(1, 1);
-        for _ in 0..1_000 {
-            assert!(
-                policy
-                    .next(FailedAttempt::NotProcessed, &mut Attempts::default(), 0.0)
-                    .is_some()
-            );
-        }
-        assert!(
-            policy
-                .next(FailedAttempt::Refused, &mut Attempts::default(), 0.0)
-                .is_some()
-        );
-    }
-
-    #[test]
-    fn an_empty_budget_ends_retries_and_successes_refill_it() {
-        let policy = RetryPolicy::new(4, 1);
-        let retries = |policy: &RetryPolicy| {
-            (0..10_000)
-                .take_while(|_| {
-                    policy
-                        .next(FailedAttempt::Refused, &mut Attempts::default(), 0.0)
-                        .is_some()
-                })
-                .count()
-        };
-        assert!(!policy.newly_used_up());
-        assert_eq!(retries(&policy), 50);
-        assert!(policy.newly_used_up());
-        for _ in 0..101 {
-            policy.success();
-        }
-        assert_eq!(retries(&policy), 10);
-        assert!(!policy.newly_used_up(), "that was said");
-        for _ in 0..100_000 {
-            policy.success();
-        }
-        assert_eq!(retries(&policy), 1_000);
     }
 }

@@ -121,8 +121,6 @@ pub(crate) enum Event {
         /// How many.
         rows: u32,
     },
-    /// A row was not tried again because the run has used up its retries; only the first time.
-    RetriesUsedUp,
     /// An answer has a score below zero; only the first time.
     ScoreBelowZero {
         /// The row.

@@ -186,7 +186,6 @@ impl Stats {
             Event::PaceChanged(change) => self.pace = Some(change.pace),
             Event::KeyRenewed => self.keys_renewed += 1,
             Event::ManyRefused { .. }
-            | Event::RetriesUsedUp
             | Event::ReuseEnded
             | Event::ScoreBelowZero { .. }
             | Event::FieldsAbsent { .. } => {}

@@ -35,19 +35,15 @@ const OWNERS: &[(&str, &[&str])] = &[
         &[
             "analysis/groups.rs",
             "commands/report/past.rs",
+            "engine/checks.rs",
             "input/jsonl/member_uses.rs",
             "ledger/index.rs",
             "ledger/key.rs",
-            "scorer/transactions.rs",
         ],
     ),
     (
         "futures",
-        &[
-            "pace/gate/permits.rs",
-            "pipeline/",
-            "service/http/client.rs",
-        ],
+        &["engine/", "pace/gate/permits.rs", "service/http/client.rs"],
     ),
     ("glob", &["commands/files/inputs.rs"]),
     ("governor", &["pace/limiter.rs"]),
@@ -55,7 +51,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hdrhistogram", &["telemetry/latency.rs"]),
     ("http", &["service/"]),
     ("http_body_util", &["sandbox/"]),
-    ("httpdate", &["scorer/stop_reasons.rs", "service/"]),
+    ("httpdate", &["engine/stop.rs", "service/"]),
     (
         "humantime",
         &[

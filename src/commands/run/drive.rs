@@ -17,9 +17,9 @@ use super::stop_signals::StopSignals;
 use super::threads::WhenBroken;
 use super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit, Result};
+use crate::engine::{Engine, EngineParts, Limits};
 use crate::observe::{self, LedgerWait, MetricsThread, ProgressSettings, ProgressThread, Style};
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
-use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
 use crate::service::Client;
 use crate::telemetry::event::Event;
 use crate::telemetry::hub::{Events, Observer};
@@ -89,11 +89,11 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     let lookup = ledger.lookup_stage()?;
     signals.run_starts(LastWords::of(&files, &ledger))?;
     let policy = calls.policy.clone();
-    let (ledger, scorer) = start_ledger(ledger, calls, &context, &events)?;
+    let (ledger, engine) = start_ledger(ledger, calls, &context, &events)?;
     note_report(&mut context, &files, &ledger);
     let driver = FileDriver {
         runtime: &runtime,
-        scorer: &scorer,
+        engine: &engine,
         ledger: &ledger,
         policy,
         counts: context.report.is_some(),
@@ -101,13 +101,12 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     };
     let files = run_files(driver, files, lookup)?;
     let beside = files.unfinished_beside();
-    rows::finish(&scorer, beside);
-    scorer.answers_ended();
+    rows::finish(&engine, beside);
     progress.finish();
     signals.rows_ended(events.with_stats(|stats| stats.cancelled.is_some()));
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
-    drop(scorer);
+    drop(engine);
     Ok(DrivenRun {
         context,
         ledger,
@@ -126,7 +125,7 @@ fn note_report(context: &mut Context, files: &PreparedFiles, ledger: &RunLedger)
     }
 }
 
-/// Lets the rows of all files run. The stage for look-ups is closed before the scorer, whose ledger is to be the last that
+/// Lets the rows of all files run. The stage for look-ups is closed before the engine, whose ledger is to be the last that
 /// closes it.
 fn run_files(
     mut driver: FileDriver<'_>,
@@ -206,22 +205,20 @@ fn start_progress(
     (events, progress)
 }
 
-/// Starts the run in its ledger and makes the scorer, which gives the ledger new answers.
+/// Starts the run in its ledger and makes the engine, which gives the ledger new answers.
 fn start_ledger(
     ledger: PreparedLedger,
     calls: CallParts,
     context: &Context,
     events: &Events,
-) -> Result<(RunLedger, Scorer<Client>)> {
+) -> Result<(RunLedger, Engine<Client>)> {
     let mut give_up = GiveUpPolicy::new(calls.budget.give_up_after);
     if ledger.facts.usable > 0 {
         give_up.worked_before();
     }
-    let policies = Policies {
+    let limits = Limits {
         retries: RetryPolicy::new(calls.pace.retries, calls.pace.resends),
         patience: calls.pace.patience,
-        outage: Outage::default(),
-        give_up,
         calls: CallBudget::new(calls.budget.calls, ledger.facts.calls_before),
         failures: calls.budget.failures,
         host: context.endpoint.host().to_owned(),
@@ -232,8 +229,15 @@ fn start_ledger(
         let calls = calls_before;
         events.emit(Event::EarlierStarts { calls, lost });
     }
-    let recorder = RowRecorder::new(Some(writer), calls.policy, events.clone(), &calls.captured);
-    let caller = Caller::new(calls.client, calls.gate, calls.captured);
-    let scorer = Scorer::new(caller, policies, recorder);
-    Ok((ledger, scorer))
+    let engine = Engine::new(EngineParts {
+        service: calls.client,
+        gate: calls.gate,
+        ledger: Some(writer),
+        events: events.clone(),
+        decisions: calls.policy,
+        fields: calls.captured,
+        limits,
+        give_up,
+    });
+    Ok((ledger, engine))
 }

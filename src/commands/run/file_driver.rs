@@ -9,8 +9,8 @@ use super::rows::{RowStages, run_rows};
 use super::stdout_reader;
 use super::threads::{StopChannel, WhenBroken};
 use crate::base::error::Result;
+use crate::engine::Engine;
 use crate::output::Writer;
-use crate::scorer::Scorer;
 use crate::service::Client;
 use crate::telemetry::event::Event;
 use crate::telemetry::stats::Stats;
@@ -19,7 +19,7 @@ use crate::verdict::DecisionPolicy;
 /// What the rows of every file pass through, one file after the other.
 pub(super) struct FileDriver<'a> {
     pub(super) runtime: &'a Runtime,
-    pub(super) scorer: &'a Scorer<Client>,
+    pub(super) engine: &'a Engine<Client>,
     pub(super) ledger: &'a RunLedger,
     pub(super) policy: DecisionPolicy,
     /// Rows are counted for a report.
@@ -64,7 +64,7 @@ impl FileDriver<'_> {
             },
         };
         let record = self.ledger.recorder(real_input);
-        let mut rows = run_rows(self.runtime, self.scorer, stages, &mut self.stops, record)?;
+        let mut rows = run_rows(self.runtime, self.engine, stages, &mut self.stops, record)?;
         let lookup = rows.lookup.take();
         let ended = FileEnd {
             input,
@@ -76,16 +76,16 @@ impl FileDriver<'_> {
 
     /// The rows of the next of several files come now. `before` is how many bytes the files before it have.
     pub(super) fn start_file(&self, file: u64, before: u64) {
-        self.scorer.start_file(file, before);
+        self.engine.start_file(file, before);
     }
 
     /// Records that something happened.
     pub(super) fn emit(&self, event: Event) {
-        self.scorer.events().emit(event);
+        self.engine.events().emit(event);
     }
 
     /// Reads the statistics.
     pub(super) fn stats<T>(&self, read: impl FnOnce(&Stats) -> T) -> T {
-        self.scorer.events().with_stats(read)
+        self.engine.events().with_stats(read)
     }
 }

@@ -3,9 +3,9 @@
 //! It works on the reader's thread, so that a slow disk holds up rows to come and not calls in flight.
 
 use crate::base::error::Result;
+use crate::engine::{PendingRow, Read, Request, Stop};
 use crate::input::{self, ReadRow};
 use crate::ledger::{Lookup, LookupResult, RequestHasher, RequestKey};
-use crate::pipeline::{PendingRow, Read, Request, Stop};
 use crate::telemetry::event::CancelReason;
 
 /// Turns rows that were read into rows that wait for a verdict.

@@ -1,7 +1,7 @@
-//! The rows of one file: from its reader through the pipeline to its writer, until the end or a stop. Then its files end
+//! The rows of one file: from its reader through the engine to its writer, until the end or a stop. Then its files end
 //! accordingly.
 //!
-//! What outlives the file (the scorer, the ledger, the events) is given from outside.
+//! What outlives the file (the engine, the ledger, the events) is given from outside.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -17,10 +17,9 @@ use super::threads::{self, BATCHES, ReaderEnd, StopChannel, WhenBroken, WriterEn
 use super::unfinished_files::UnfinishedFiles;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result};
+use crate::engine::{self, Channels, Engine, Stop, WindowSize};
 use crate::input::Reader;
 use crate::output::{Sealed, Unfinished, Writer, Written};
-use crate::pipeline::{self, Channels, Stop, WindowSize};
-use crate::scorer::Scorer;
 use crate::service::Service;
 use crate::telemetry::event::{CancelReason, Event};
 use crate::telemetry::hub::Events;
@@ -32,7 +31,7 @@ const WINDOW_ROWS: usize = 128 * 1_024;
 /// Bytes of the window, for files with huge records.
 const WINDOW_BYTES: usize = 64 * 1024 * 1024;
 
-/// The stages that the rows of a file pass through besides the scorer.
+/// The stages that the rows of a file pass through besides the engine.
 pub(super) struct RowStages {
     pub(super) reader: Reader,
     /// What checks the rows of a stream as they are read.
@@ -59,7 +58,7 @@ pub(super) struct RowsEnd {
 /// A thread cannot be started.
 pub(super) fn run_rows<S: Service>(
     runtime: &Runtime,
-    scorer: &Scorer<S>,
+    engine: &Engine<S>,
     rows: RowStages,
     stops: &mut StopChannel,
     record: impl FnOnce(&[Sealed]),
@@ -76,7 +75,7 @@ pub(super) fn run_rows<S: Service>(
         receiver: stops,
     } = stops;
     let (write_sender, write) = mpsc::channel(BATCHES);
-    let writing = threads::writer(writer, write, scorer.events().clone(), sender.clone())?;
+    let writing = threads::writer(writer, write, engine.events().clone(), sender.clone())?;
     let reading = threads::reader(reader, check, lookup, when_broken)?;
     let window = WindowSize {
         rows: WINDOW_ROWS,
@@ -88,24 +87,24 @@ pub(super) fn run_rows<S: Service>(
         stops,
     };
     // Even if it panics, rows that are paid for still reach the disk.
-    let run = AssertUnwindSafe(|| runtime.block_on(pipeline::run(scorer, channels, window)));
+    let run = AssertUnwindSafe(|| runtime.block_on(engine::run(engine, channels, window)));
     let stop = catch_unwind(run).unwrap_or_else(|_| {
         let stop = Stop::internal("the dispatcher panicked");
-        scorer.events().emit(Event::CancelBegan(stop.reason));
+        engine.events().emit(Event::CancelBegan(stop.reason));
         Some(stop)
     });
     let mut error = stop.and_then(|stop| stop.error);
-    let writer = wait_for(&writing, stops, scorer.events(), &mut error);
-    let ReaderEnd { lookup, broken } = wait_for_reader(&reading.ended, scorer.events());
+    let writer = wait_for(&writing, stops, engine.events(), &mut error);
+    let ReaderEnd { lookup, broken } = wait_for_reader(&reading.ended, engine.events());
     let error = error.or(broken);
-    Ok(end_files(scorer.events(), writer, error, record, lookup))
+    Ok(end_files(engine.events(), writer, error, record, lookup))
 }
 
 /// Tells the ledger how the run ends once its files are written. With an output in the directory that is not complete, it is
 /// still the run that continues.
-pub(super) fn finish<S>(scorer: &Scorer<S>, beside: UnfinishedFiles) {
-    scorer.end(
-        scorer
+pub(super) fn finish<S>(engine: &Engine<S>, beside: UnfinishedFiles) {
+    engine.end(
+        engine
             .events()
             .with_stats(|stats| RunLedger::end(stats, beside)),
     );

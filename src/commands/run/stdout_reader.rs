@@ -13,8 +13,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::threads::{spawn, stop_of};
 use crate::base::error::Result;
+use crate::engine::Stop;
 use crate::output::WriteError;
-use crate::pipeline::Stop;
 
 /// How much later the run stops: a reader such as `head` may close its end as soon as it has the last row, and a run that
 /// has written all of its rows is about to end by itself.

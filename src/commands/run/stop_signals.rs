@@ -13,8 +13,8 @@ use super::log::LogSignals;
 use super::threads::spawn;
 use crate::base::error::{Error, Exit, Result, Signal};
 use crate::base::stderr::flush;
+use crate::engine::Stop;
 use crate::observe::{tell, tell_error};
-use crate::pipeline::Stop;
 use crate::telemetry::event::CancelReason;
 
 /// How long a run may continue to open its files after a signal. Without a limit it could wait for ever: for the first line

@@ -7,9 +7,9 @@ use tokio::sync::mpsc;
 use super::input_check::InputCheck;
 use super::lookup::LookupStage;
 use crate::base::error::{Error, Result};
+use crate::engine::{Read, Stop, Write};
 use crate::input::Reader;
 use crate::output::{WriteError, Writer, Written};
-use crate::pipeline::{Read, Stop, Write};
 use crate::telemetry::event::{CancelReason, Event, InputEnd};
 use crate::telemetry::hub::Events;
 

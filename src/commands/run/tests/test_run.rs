@@ -17,11 +17,11 @@ use super::super::rows::{RowStages, RowsEnd, finish, run_rows};
 use super::super::threads::{StopChannel, WhenBroken};
 use super::super::unfinished_files::UnfinishedFiles;
 use crate::base::error::Exit;
+use crate::engine::Fixture;
 use crate::fields::UserRequest;
 use crate::input::{Compose, Input, Reader, ReaderSettings};
 use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Reuse, ServerWait, StoreFaults};
 use crate::output::{Replace, Sides, Sink, Target, Writer};
-use crate::scorer::Fixture;
 use crate::service::read_kept;
 use crate::service::scripted::{Scripted, ScriptedResult};
 use crate::telemetry::hub::Events;
@@ -202,7 +202,7 @@ impl TestRun {
             let service = Scripted::new(ScriptedResult::Verdict.immediately());
             (service, Events::new(Vec::new()))
         });
-        let scorer = Fixture::new(service)
+        let engine = Fixture::new(service)
             .concurrency(CONCURRENCY)
             .max_calls(calls)
             .ledger(ledger_writer)
@@ -216,11 +216,11 @@ impl TestRun {
             lookup,
             writer: Writer::new(opened.layout, decisions, sink, Sides::default()),
         };
-        let ended = run_rows(&runtime, &scorer, rows, &mut StopChannel::new(), |_| ());
+        let ended = run_rows(&runtime, &engine, rows, &mut StopChannel::new(), |_| ());
         let RowsEnd { written, error, .. } = ended.unwrap();
-        finish(&scorer, UnfinishedFiles::default());
-        let asked = scorer.service().rows();
-        drop(scorer);
+        finish(&engine, UnfinishedFiles::default());
+        let asked = engine.service().rows();
+        drop(engine);
         let stats = events.with_stats(Clone::clone);
         assert!(ledger.settle(Duration::from_secs(30)));
         ledger.finish(Duration::from_secs(30));

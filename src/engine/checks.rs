@@ -1,0 +1,283 @@
+//! What is watched for in all answers of the run: one transaction id for different requests, fields that no answer has, and
+//! scores below zero.
+//!
+//! A cache or proxy that gives one user's answer to another is the worst fault of all, because every row looks right. Of
+//! requests and answers only hashes with a seed of this run are kept, and only of the last ones.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::mem;
+use std::sync::Arc;
+
+use foldhash::quality::RandomState;
+
+use crate::raw_json::Pointer;
+use crate::row::RowNumber;
+use crate::telemetry::event::Event;
+use crate::telemetry::hub::Events;
+use crate::verdict::{Answer, TransactionId};
+
+/// How many ids are remembered at least; twice as many take about 400 KiB. A broken cache repeats itself sooner.
+const LAST: usize = 4_096;
+/// So many different requests with one id are no accident of a service that seldom repeats one: the answers are mixed up.
+const MIXED_UP: u32 = 20;
+/// Answers that are checked for fields. One that none of so many users has is hardly one of the service's: a misspelt pointer
+/// would leave its column empty to the end of a paid file.
+const FIRST: u32 = 100;
+
+/// What a row asked, with the seed of this run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RequestHash(u64);
+
+/// What was seen of the answers so far.
+#[derive(Debug)]
+pub(super) struct AnswerChecks {
+    /// The number of the file whose rows are answered; 0 for a run of one file.
+    file: u64,
+    transactions: Transactions,
+    /// The fields that no answer has had, each with its index among the answer's fields.
+    missing: Vec<(usize, Pointer)>,
+    /// The index of the level that decides; `None` if scores do.
+    level: Option<usize>,
+    answers: u32,
+    /// A score below zero was seen.
+    below_zero: bool,
+}
+
+/// The ids of the last answers in two generations: when the younger is full, the older is forgotten as a whole. Finding and
+/// removing the oldest id at each answer would cost more than all the rest.
+#[derive(Debug, Default)]
+struct Transactions {
+    hashes: RandomState,
+    younger: HashMap<u64, FirstUse, RandomState>,
+    older: HashMap<u64, FirstUse, RandomState>,
+}
+
+/// The row that an id came with first, and what that row asked.
+#[derive(Debug, Clone, Copy)]
+struct FirstUse {
+    file: u64,
+    row: RowNumber,
+    request: RequestHash,
+    /// How many answers to other requests had the id since.
+    others: u32,
+}
+
+/// What none of the answers had.
+#[derive(Debug, PartialEq)]
+pub(super) struct FieldsMissing {
+    /// How many answers were checked.
+    pub(super) answers: u32,
+    /// The pointers of the fields, as they are shown.
+    pub(super) fields: Arc<str>,
+    /// Whether one of them is the level that decides.
+    pub(super) level: bool,
+}
+
+impl FieldsMissing {
+    /// As it is reported.
+    pub(super) fn event(self) -> Event {
+        let (answers, fields) = (self.answers, self.fields);
+        Event::FieldsAbsent { answers, fields }
+    }
+}
+
+impl AnswerChecks {
+    /// Watches these fields, which come first in every answer; `level` is the index of the one that decides.
+    pub(super) fn new(fields: &[Pointer], level: Option<usize>) -> Self {
+        Self {
+            file: 0,
+            transactions: Transactions::default(),
+            missing: fields.iter().cloned().enumerate().collect(),
+            level,
+            answers: 0,
+            below_zero: false,
+        }
+    }
+
+    /// From now on the answers are to rows of this file.
+    pub(super) const fn start_file(&mut self, file: u64) {
+        self.file = file;
+    }
+
+    /// The hash of a request. It is cheapest just before the request is sent: the bytes are read then in any case.
+    pub(super) fn hash(&self, request: &[u8]) -> RequestHash {
+        RequestHash(self.transactions.hashes.hash_one(request))
+    }
+
+    /// Checks an answer to this request against those before it. If its id came with the answer to another request before, whether
+    /// so many have it now that the answers are mixed up.
+    pub(super) fn check(
+        &mut self,
+        (row, request): (RowNumber, RequestHash),
+        answer: &Answer,
+        events: &Events,
+    ) -> Option<bool> {
+        let first_use = FirstUse {
+            file: self.file,
+            row,
+            request,
+            others: 0,
+        };
+        let repeated = self.transactions.note(&answer.transaction_id, first_use);
+        if let Some(first) = repeated {
+            events.emit(Event::TransactionRepeated {
+                row,
+                first: first.row,
+                first_file: first.file,
+            });
+        }
+        let is_below = self.level.is_none() && answer.score.value().is_below_zero();
+        if is_below && !mem::replace(&mut self.below_zero, true) {
+            events.emit(Event::ScoreBelowZero { row });
+        }
+        repeated.map(|first| first.others + 1 == MIXED_UP)
+    }
+
+    /// The fields that the first answers lacked, once; this answer is one of them.
+    pub(super) fn missing_fields(&mut self, answer: &Answer) -> Option<FieldsMissing> {
+        // Nearly always all are there from the first answer on.
+        if self.missing.is_empty() {
+            return None;
+        }
+        self.answers += 1;
+        let is_missing = |at: usize| !matches!(answer.captured.get(at), Some(Some(_)));
+        self.missing.retain(|(at, _)| is_missing(*at));
+        if self.answers < FIRST {
+            return None;
+        }
+        self.end()
+    }
+
+    /// The fields that all answers lacked, if there were fewer; `None` if they were reported before.
+    pub(super) fn end(&mut self) -> Option<FieldsMissing> {
+        let fields = mem::take(&mut self.missing);
+        let names: Vec<_> = { fields.iter() }
+            .map(|(_, pointer)| format!("`{pointer}`"))
+            .collect();
+        (self.answers > 0 && !names.is_empty()).then(|| FieldsMissing {
+            answers: self.answers,
+            fields: names.join(", ").into(),
+            level: fields.iter().any(|(at, _)| Some(*at) == self.level),
+        })
+    }
+}
+
+impl Transactions {
+    /// Notes an answer's id. Returns its first use if that was for a different request; the same request may well get the same
+    /// answer again.
+    fn note(&mut self, id: &TransactionId, this: FirstUse) -> Option<FirstUse> {
+        let id = self.hashes.hash_one(id.as_str());
+        let seen = { self.younger.get_mut(&id) }.or_else(|| self.older.get_mut(&id));
+        if let Some(first) = seen {
+            if first.request == this.request {
+                return None;
+            }
+            first.others += 1;
+            return Some(*first);
+        }
+        if self.younger.len() == LAST {
+            mem::swap(&mut self.younger, &mut self.older);
+            self.younger.clear();
+        }
+        self.younger.insert(id, this);
+        None
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::verdict::Score;
+
+    fn number(row: u64) -> RowNumber {
+        (1..row).fold(RowNumber::FIRST, |number, _| number.next())
+    }
+
+    /// Notes an id for a request. Returns the number of the row that had it first, and how many others have had it.
+    fn note(
+        transactions: &mut Transactions,
+        id: usize,
+        request: &str,
+        row: u64,
+    ) -> Option<(u64, u32)> {
+        let id = TransactionId::new(&format!("t-{id}")).unwrap();
+        let request = RequestHash(transactions.hashes.hash_one(request));
+        let this = FirstUse {
+            file: 0,
+            row: number(row),
+            request,
+            others: 0,
+        };
+        let first = transactions.note(&id, this);
+        first.map(|first| (first.row.get(), first.others))
+    }
+
+    #[test]
+    fn one_id_for_two_requests_is_noticed_every_time() {
+        let mut transactions = Transactions::default();
+        assert_eq!(note(&mut transactions, 1, "Ann", 1), None);
+        assert_eq!(note(&mut transactions, 2, "Bob", 2), None);
+        assert_eq!(note(&mut transactions, 1, "Ann", 3), None, "the same user");
+        assert_eq!(note(&mut transactions, 1, "Eve", 4), Some((1, 1)));
+        assert_eq!(note(&mut transactions, 1, "Joe", 5), Some((1, 2)));
+    }
+
+    #[test]
+    fn only_the_last_ids_are_remembered() {
+        let mut transactions = Transactions::default();
+        for id in 0..3 * LAST {
+            assert_eq!(note(&mut transactions, id, "Ann", 1), None);
+            let oldest = id.saturating_sub(LAST - 1);
+            let first = note(&mut transactions, oldest, "Bob", 2).unwrap();
+            assert_eq!(first.0, 1, "{id}");
+        }
+        assert!(transactions.younger.len() + transactions.older.len() <= 2 * LAST);
+        assert_eq!(note(&mut transactions, 0, "Bob", 2), None);
+    }
+
+    fn answer(fields: &[Option<&str>]) -> Answer {
+        Answer {
+            transaction_id: TransactionId::new("t").unwrap(),
+            score: Score::from_json_number("1").unwrap(),
+            captured: fields.iter().map(|field| field.map(Box::from)).collect(),
+        }
+    }
+
+    fn checks() -> AnswerChecks {
+        let fields = ["/a", "/b", "/c"].map(|pointer| Pointer::parse(pointer).unwrap());
+        AnswerChecks::new(&fields, Some(1))
+    }
+
+    fn found(answers: u32, fields: &str, level: bool) -> FieldsMissing {
+        FieldsMissing {
+            answers,
+            fields: fields.into(),
+            level,
+        }
+    }
+
+    #[test]
+    fn fields_that_none_of_the_first_answers_has_are_reported_once() {
+        let mut checks = checks();
+        for number in 1..=3 * FIRST {
+            let b = (number == 50).then_some("1");
+            let noted = checks.missing_fields(&answer(&[None, b, None, Some("1")]));
+            let expected = (number == FIRST).then(|| found(FIRST, "`/a`, `/c`", false));
+            assert_eq!(noted, expected, "{number}");
+        }
+        assert_eq!(checks.end(), None);
+    }
+
+    #[test]
+    fn with_fewer_answers_they_are_reported_at_the_end() {
+        let mut some = checks();
+        assert_eq!(
+            some.missing_fields(&answer(&[Some("1"), None, Some("null")])),
+            None
+        );
+        assert_eq!(some.end(), Some(found(1, "`/b`", true)));
+        assert_eq!((some.end(), checks().end()), (None, None));
+    }
+}

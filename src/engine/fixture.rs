@@ -1,0 +1,165 @@
+//! Engines for tests, here and in the modules above: a scripted service, and settings that a test can vary.
+
+#![allow(clippy::unwrap_used)]
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use super::parts::{Engine, EngineParts, Limits, Patience};
+use crate::ledger::{LedgerWriter, RequestKey};
+use crate::pace::{
+    CallBudget, CallLimit, FailureBudget, Gate, GiveUpAfter, GiveUpPolicy, PaceLimits, Rate,
+    RetryPolicy,
+};
+use crate::service::scripted::Scripted;
+use crate::telemetry::hub::{Events, Observer};
+use crate::telemetry::pace::Limit;
+use crate::verdict::DecisionPolicy;
+
+/// How long the service may keep a run waiting, as by default.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// An engine to be built. It starts with the defaults of `run`, except for one call at a time and no ledger.
+pub(crate) struct Fixture {
+    service: Scripted,
+    concurrency: usize,
+    rate: Rate,
+    retries: u32,
+    resends: u32,
+    max_calls: Option<NonZeroU64>,
+    failures: FailureBudget,
+    give_up_after: GiveUpAfter,
+    ledger: Option<LedgerWriter>,
+    events: Events,
+}
+
+impl Fixture {
+    /// An engine for this service.
+    pub(crate) fn new(service: Scripted) -> Self {
+        Self {
+            service,
+            concurrency: 1,
+            rate: Rate::Unlimited,
+            retries: 4,
+            resends: 1,
+            max_calls: None,
+            failures: FailureBudget::default(),
+            give_up_after: GiveUpAfter::Usual,
+            ledger: None,
+            events: Events::new(Vec::new()),
+        }
+    }
+
+    /// With so many calls in flight at most.
+    pub(crate) fn concurrency(mut self, concurrency: usize) -> Self {
+        self.concurrency = concurrency;
+        self
+    }
+
+    /// With this rate at most.
+    pub(crate) fn rate(mut self, rate: Rate) -> Self {
+        self.rate = rate;
+        self
+    }
+
+    /// With so many retries a row.
+    pub(crate) fn retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// With so many resends a row of what may have been billed.
+    pub(crate) fn resends(mut self, resends: u32) -> Self {
+        self.resends = resends;
+        self
+    }
+
+    /// With so many calls at most.
+    pub(crate) fn max_calls(mut self, most: Option<NonZeroU64>) -> Self {
+        self.max_calls = most;
+        self
+    }
+
+    /// With so many failed rows at most.
+    pub(crate) fn failures(mut self, failures: FailureBudget) -> Self {
+        self.failures = failures;
+        self
+    }
+
+    /// With this limit on rows without a verdict.
+    pub(crate) fn give_up_after(mut self, give_up_after: GiveUpAfter) -> Self {
+        self.give_up_after = give_up_after;
+        self
+    }
+
+    /// With this ledger, if any.
+    pub(crate) fn ledger(mut self, ledger: impl Into<Option<LedgerWriter>>) -> Self {
+        self.ledger = ledger.into();
+        self
+    }
+
+    /// With an observer of its events.
+    pub(crate) fn observer(self, observer: impl Observer + 'static) -> Self {
+        self.events(Events::new(vec![Box::new(observer)]))
+    }
+
+    /// With this stream of events.
+    pub(crate) fn events(mut self, events: Events) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// The engine.
+    pub(crate) fn build(self) -> Engine<Scripted> {
+        let (wait, outage) = (PATIENCE, PATIENCE);
+        let bounds = PaceLimits {
+            rate: self.rate,
+            in_flight: self.concurrency.try_into().unwrap(),
+            known: Limit::NONE,
+            wait,
+            outage,
+        };
+        let gate = Gate::new(bounds, fastrand::Rng::with_seed(7));
+        Engine::new(EngineParts {
+            service: self.service,
+            gate,
+            ledger: self.ledger,
+            events: self.events,
+            decisions: DecisionPolicy::default(),
+            fields: Box::default(),
+            limits: Limits {
+                retries: RetryPolicy::new(self.retries, self.resends),
+                patience: Patience { wait, outage },
+                calls: CallBudget::new(self.max_calls.map(CallLimit::Calls), 0),
+                failures: self.failures,
+                host: "scripted.test".to_owned(),
+            },
+            give_up: GiveUpPolicy::new(self.give_up_after),
+        })
+    }
+}
+
+impl Engine<Scripted> {
+    /// The scripted service.
+    pub(crate) const fn service(&self) -> &Scripted {
+        &self.service
+    }
+
+    /// The limit of the service that calls keep to.
+    pub(crate) fn limit(&self) -> Limit {
+        self.gate.limit()
+    }
+
+    /// Makes the clock of the lease jump, and has the ledger's thread look at it.
+    pub(super) fn advance_lease(&self, by: Duration, unclaimed: RequestKey) {
+        if let Some(ledger) = &self.ledger {
+            ledger.advance_lease(by);
+            ledger.release(unclaimed);
+        }
+    }
+
+    /// An earlier run had verdicts from the service.
+    pub(crate) fn worked_before(&self) {
+        self.seen.borrow_mut().give_up.worked_before();
+    }
+}

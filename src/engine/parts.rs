@@ -1,0 +1,216 @@
+//! What the run has only one of, between the calls of its rows: the service, the gate, the ledger and the limits.
+//!
+//! What changes is plain data behind a `RefCell`, which is never borrowed across an `await`.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use super::api_key::KeyGeneration;
+use super::checks::AnswerChecks;
+use super::outage::Outage;
+use super::stop::Stop;
+use crate::ledger::{
+    Claimed, Holding, KnownOutcome, LedgerWriter, RequestKey, RunEnd, Urgency, WorkerNumber,
+};
+use crate::pace::{CallBudget, FailureBudget, Gate, GiveUpPolicy, RetryPolicy};
+use crate::raw_json::Pointer;
+use crate::telemetry::event::{CancelReason, Event};
+use crate::telemetry::hub::Events;
+use crate::verdict::{Answer, DecisionPolicy, Verdict};
+
+/// Gets verdicts for rows.
+pub(crate) struct Engine<S> {
+    /// What answers: the HTTP client, or a script in tests.
+    pub(super) service: S,
+    /// Says when a call may start.
+    pub(super) gate: Gate,
+    /// Makes results durable; `None` in tests that keep nothing.
+    pub(super) ledger: Option<LedgerWriter>,
+    /// Where events go.
+    pub(super) events: Events,
+    /// Makes decisions of answers.
+    pub(super) decisions: DecisionPolicy,
+    /// Further fields of the answer that are written.
+    pub(super) fields: Box<[Pointer]>,
+    pub(super) limits: Limits,
+    pub(super) seen: RefCell<Seen>,
+    /// How long the latest call took.
+    pub(super) latest_call: Cell<Duration>,
+}
+
+/// What an engine is made of.
+pub(crate) struct EngineParts<S> {
+    /// The HTTP client, or a script in tests.
+    pub(crate) service: S,
+    /// Says when a call may start.
+    pub(crate) gate: Gate,
+    /// Makes results durable.
+    pub(crate) ledger: Option<LedgerWriter>,
+    /// Where events go.
+    pub(crate) events: Events,
+    /// Makes decisions of answers.
+    pub(crate) decisions: DecisionPolicy,
+    /// Further fields of the answer that are written.
+    pub(crate) fields: Box<[Pointer]>,
+    /// The limits of the run.
+    pub(crate) limits: Limits,
+    /// When trouble stops the run.
+    pub(crate) give_up: GiveUpPolicy,
+}
+
+/// The limits of the run.
+pub(crate) struct Limits {
+    /// Whether a row is tried again.
+    pub(crate) retries: RetryPolicy,
+    /// How long the service may keep the run waiting.
+    pub(crate) patience: Patience,
+    /// How many calls may be made.
+    pub(crate) calls: CallBudget,
+    /// How many rows may fail.
+    pub(crate) failures: FailureBudget,
+    /// The service's host, for messages.
+    pub(crate) host: String,
+}
+
+/// How long the service may keep the run waiting before the run stops: a person should be told, and a nightly job should
+/// free its slot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// For a pause that the service asks for, or for pauses without an answer in between.
+    pub(crate) wait: Duration,
+    /// For a service that is down.
+    pub(crate) outage: Duration,
+}
+
+/// What was seen in the run so far.
+pub(super) struct Seen {
+    /// Trouble, and whether it must stop the run.
+    pub(super) give_up: GiveUpPolicy,
+    /// Tells an outage of the service from rows that always fail.
+    pub(super) outage: Outage,
+    /// Which API key calls go out with.
+    pub(super) key: KeyGeneration,
+    pub(super) answers: AnswerChecks,
+}
+
+impl<S> Engine<S> {
+    /// An engine before its first row.
+    #[must_use]
+    pub(crate) fn new(parts: EngineParts<S>) -> Self {
+        let EngineParts {
+            service,
+            gate,
+            ledger,
+            events,
+            decisions,
+            fields,
+            limits,
+            give_up,
+        } = parts;
+        let seen = Seen {
+            give_up,
+            outage: Outage::default(),
+            key: KeyGeneration::default(),
+            answers: AnswerChecks::new(&fields, decisions.level_field()),
+        };
+        Self {
+            service,
+            gate,
+            ledger,
+            events,
+            decisions,
+            fields,
+            limits,
+            seen: RefCell::new(seen),
+            latest_call: Cell::new(Duration::MAX),
+        }
+    }
+
+    /// Where events go.
+    pub(crate) const fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// The rows of the next of several files come now. `before` is how many bytes the files before it have.
+    pub(crate) fn start_file(&self, file: u64, before: u64) {
+        self.seen.borrow_mut().answers.start_file(file);
+        self.events.emit(Event::FileStarted { file, before });
+    }
+
+    /// No more answers will come, and this is how the run ends once its files are written.
+    pub(crate) fn end(&self, end: RunEnd) {
+        let missing = self.seen.borrow_mut().answers.end();
+        if let Some(missing) = missing {
+            self.events.emit(missing.event());
+        }
+        if let Some(ledger) = &self.ledger {
+            ledger.end(end);
+        }
+    }
+
+    /// Whether another row may start beside this many that are being scored. Until the first verdict one row is tried at
+    /// a time (the canary). While the service is taken to be down there is one call at a time anyway, and a fresh row
+    /// shows most; as it does if the service refuses all rows that were tried.
+    pub(super) fn may_start_beside(&self, rows: usize) -> bool {
+        let gate = &self.gate;
+        gate.is_proven() || gate.is_down() || gate.refuses_all(rows)
+    }
+
+    /// The verdict of an answer that is durable.
+    pub(super) fn scored(&self, answer: Answer) -> Verdict {
+        let decision = self.decisions.decide(&answer);
+        Verdict::Scored(answer, decision)
+    }
+
+    /// The verdict of a row whose request is known from the ledger.
+    pub(super) fn known(&self, known: KnownOutcome) -> Verdict {
+        match known {
+            KnownOutcome::Answer(answer) => {
+                self.seen.borrow_mut().give_up.worked_before();
+                self.scored(answer)
+            }
+            KnownOutcome::Failure(failure) => Verdict::Failed(failure),
+        }
+    }
+
+    /// Fails when too many rows have failed.
+    ///
+    /// # Errors
+    /// The run must stop.
+    pub(super) fn check_failures(&self) -> Result<(), Stop> {
+        let used_up = |stats: &_| self.limits.failures.used_up(stats);
+        match self.events.with_stats(used_up) {
+            Some(error) => Err(Stop::new(CancelReason::MaxFailures, error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Claims requests.
+    ///
+    /// # Errors
+    /// The ledger cannot be written, so the run must stop.
+    pub(super) async fn claim(
+        &self,
+        requests: Vec<RequestKey>,
+        urgency: Urgency,
+    ) -> Result<Claimed, Stop> {
+        match &self.ledger {
+            Some(ledger) => { ledger.claim(requests, urgency).await }.map_err(Stop::of_ledger),
+            None => Err(Stop::internal("there is no ledger to claim a request in")),
+        }
+    }
+
+    /// What the claims of a worker are worth now.
+    pub(super) fn holding(&self, worker: WorkerNumber) -> Holding {
+        let ledger = self.ledger.as_ref();
+        ledger.map_or(Holding::Held, |ledger| ledger.holding(worker))
+    }
+
+    /// Waits while the claims of this worker await the renewal of its lease. Without end where none is named.
+    pub(super) async fn lease_renewal(&self, worker: Option<WorkerNumber>) {
+        match (&self.ledger, worker) {
+            (Some(ledger), Some(worker)) => ledger.lease_settled(worker).await,
+            _ => std::future::pending().await,
+        }
+    }
+}

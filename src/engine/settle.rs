@@ -1,0 +1,373 @@
+//! What follows a call that has ended: for its row, and for the run. Nothing here waits.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::api_key::KeyRefusal;
+use super::outage::{FailedBy, OutageVerdict};
+use super::parts::{Engine, Seen};
+use super::row_call::{EndedCall, RowCall, RowHistory, RowOutcome};
+use super::stop::{self, Stop};
+use crate::base::error::Error;
+use crate::pace::{
+    AnsweredBy, Attempts, FailedAttempt, FreshRows, PaceEvent, Reaction, Trouble, Undurable,
+};
+use crate::row::RowNumber;
+use crate::service::{Class, Classified, Fault, Health, KeyRenewal, Service};
+use crate::telemetry::event::{CallEnd, CancelReason, Event, FailureClass, Next};
+use crate::verdict::{Answer, Reason, Verdict};
+
+/// What follows a call, for its row.
+pub(super) enum NextStep {
+    /// The answer is made durable, with its whole body; then the row has its verdict. With a stop, this answer ends the run.
+    Keep(Answer, Bytes, Option<Stop>),
+    /// The row has failed, which is made durable if it is not to be sent again. With a stop, this answer ends the run.
+    Fail(Fault, Option<Stop>),
+    /// The row ends like this, with nothing to make durable.
+    End(RowOutcome),
+    /// The row is tried again as soon as a call may start.
+    Retry,
+    /// The row is tried again after this back-off.
+    BackOff(Duration),
+}
+
+impl NextStep {
+    /// Whether the run stops.
+    const fn stops(&self) -> bool {
+        match self {
+            Self::Keep(_, _, stop) | Self::Fail(_, stop) => stop.is_some(),
+            Self::End(outcome) => outcome.stop.is_some(),
+            Self::Retry | Self::BackOff(_) => false,
+        }
+    }
+}
+
+/// What follows a failed call.
+enum AfterFailure {
+    /// The row is tried again after this back-off.
+    BackOff(Duration),
+    /// The row has failed.
+    GiveUp,
+    /// The run stops.
+    Stop(Stop),
+}
+
+impl<S: Service> Engine<S> {
+    /// Decides what follows a call, and reports it.
+    pub(super) fn settle<'a>(
+        &self,
+        call: &RowCall,
+        ended: EndedCall<'a>,
+        history: &mut RowHistory,
+    ) -> (NextStep, Undurable<'a>) {
+        let EndedCall {
+            outcome,
+            undurable,
+            change,
+            when,
+            end,
+            is_probe,
+            key,
+        } = ended;
+        history.again = None;
+        let next = match outcome {
+            Classified::Answered(answer, body) => {
+                self.events.emit_at(when, Event::AttemptAnswered(end));
+                let stop = self.answered(call, history, &answer, key);
+                NextStep::Keep(answer, body, stop)
+            }
+            Classified::Throttled { wait, status } => {
+                let refused = self.gate.refused_for(when);
+                self.throttled(end, (wait, refused, status), change, history)
+            }
+            Classified::Failed(fault) => {
+                let after = self.after_failure(call.row, &fault, is_probe, change, history);
+                self.failed(fault, after, end, history)
+            }
+            Classified::Refused(error) => self.refused(end, error),
+            Classified::KeyRefused(error) => match self.replace_key(key, error) {
+                // As with a throttle, nothing was done, and none of the row's attempts is used up.
+                Ok(()) => {
+                    self.report_refusal(end, Next::Again(Duration::ZERO));
+                    NextStep::Retry
+                }
+                Err(error) => self.refused(end, error),
+            },
+        };
+        if let (Some(PaceEvent::Paused(pause)), false) = (change, next.stops()) {
+            self.events.emit(Event::CallsPaused(pause));
+        }
+        (next, undurable)
+    }
+
+    /// What a good answer means for the run. Why it must stop, if it must.
+    fn answered(
+        &self,
+        call: &RowCall,
+        history: &RowHistory,
+        answer: &Answer,
+        key: u64,
+    ) -> Option<Stop> {
+        self.gate.service_works();
+        let mut seen = self.seen.borrow_mut();
+        let Seen {
+            give_up,
+            key: keys,
+            answers,
+            ..
+        } = &mut *seen;
+        keys.verdict(key);
+        give_up.verdict();
+        let asked = (call.row, history.request);
+        let repeated = answers.check(asked, answer, &self.events);
+        // If an answer came twice, each later one on its connection would be taken for that of the next request.
+        if repeated.is_some() && self.service.leave_connections() {
+            self.events.emit(Event::ReuseEnded);
+        }
+        if repeated == Some(true) && give_up.stops_without_decisions() {
+            return Some(stop::mixed_up(&self.limits.host));
+        }
+        let missing = answers.missing_fields(answer)?;
+        if missing.level && give_up.stops_without_decisions() {
+            return Some(stop::no_level(&missing));
+        }
+        self.events.emit(missing.event());
+        None
+    }
+
+    /// What follows a refusal that asks for fewer calls: all pause, or only this row waits, which may have been refused too
+    /// often. The run stops if it would have to wait for too long, or has had nothing but refusals for too long.
+    fn throttled(
+        &self,
+        call: CallEnd,
+        (wait, refused, status): (Option<Duration>, Duration, u16),
+        change: Option<PaceEvent>,
+        history: &RowHistory,
+    ) -> NextStep {
+        self.seen.borrow_mut().give_up.answered();
+        let report = |next| self.events.emit(Event::Throttled { call, next });
+        let longest = self.limits.patience.wait;
+        let stop = match wait.filter(|wait| *wait > longest) {
+            Some(wait) => Some(stop::asks_to_wait(wait)),
+            None if refused > longest => Some(stop::only_refuses(&self.limits.host, refused)),
+            None => None,
+        };
+        if let Some(stop) = stop {
+            report(Next::Stop);
+            return NextStep::End(RowOutcome::stopped(call.row, stop));
+        }
+        let least = match change {
+            Some(PaceEvent::RowWaits(least)) => Some(least),
+            _ => None,
+        };
+        let refusals = &history.refusals;
+        if least.is_some() && refusals.are_not_chance() {
+            let fault = Fault::throttled(refusals.times(), status);
+            report(Next::GiveUp);
+            let verdict = Verdict::Failed(fault.failure);
+            return NextStep::End(RowOutcome::verdict(call.row, verdict));
+        }
+        let wait = refusals.wait(least, self.gate.fraction());
+        report(Next::Again(wait));
+        if wait.is_zero() {
+            NextStep::Retry
+        } else {
+            NextStep::BackOff(wait)
+        }
+    }
+
+    /// What follows a failed call.
+    fn after_failure(
+        &self,
+        row: RowNumber,
+        fault: &Fault,
+        is_probe: bool,
+        change: Option<PaceEvent>,
+        history: &mut RowHistory,
+    ) -> AfterFailure {
+        let attempts = &mut history.attempts;
+        if let Some(PaceEvent::Down { lasted, .. }) = change
+            && let Some(stop) = self.outage_continues(row, lasted, fault, attempts)
+        {
+            return AfterFailure::Stop(stop);
+        }
+        // The service is down and the row happened to be its probe: that is not held against the row.
+        if is_probe && fault.class != Class::OutcomeUnknown {
+            match fault.health {
+                Health::Gone | Health::BusyOrAway => return AfterFailure::BackOff(Duration::ZERO),
+                // It may be the row after all, so a further failure of it shows nothing new.
+                Health::Failed => {
+                    attempts.forgive();
+                    return AfterFailure::BackOff(Duration::ZERO);
+                }
+                Health::AtWork | Health::Slow => {}
+            }
+        }
+        self.try_again_or_give_up(row, fault, attempts)
+    }
+
+    /// What follows a failure that is not due to an outage.
+    fn try_again_or_give_up(
+        &self,
+        row: RowNumber,
+        fault: &Fault,
+        attempts: &mut Attempts,
+    ) -> AfterFailure {
+        let give_up = &mut self.seen.borrow_mut().give_up;
+        let stop = |trouble, rows| {
+            let last = (row, &fault.failure);
+            AfterFailure::Stop(stop::for_trouble(&self.limits.host, trouble, rows, last))
+        };
+        if fault.class == Class::HostNotFound
+            && let Reaction::Stop(_) = give_up.react(Trouble::HostNotFound)
+        {
+            return stop(Trouble::HostNotFound, 1);
+        }
+        let (failed, trouble) = consequences(fault);
+        let fraction = self.gate.fraction();
+        if let Some(back_off) = self.limits.retries.next(failed, attempts, fraction) {
+            return AfterFailure::BackOff(back_off);
+        }
+        let reaction = give_up.react(trouble);
+        if give_up.works() {
+            self.gate.service_works();
+        }
+        match reaction {
+            Reaction::Stop(rows) => return stop(trouble, rows),
+            Reaction::Warn(rows) => self.events.emit(Event::ManyRefused { rows }),
+            Reaction::Continue => {}
+        }
+        AfterFailure::GiveUp
+    }
+
+    /// A call failed after the service had been taken to be down for `lasted`. Why the run must stop, if it must.
+    fn outage_continues(
+        &self,
+        row: RowNumber,
+        lasted: Duration,
+        fault: &Fault,
+        attempts: &Attempts,
+    ) -> Option<Stop> {
+        let by = if fault.health != Health::Failed {
+            FailedBy::NoRow
+        } else if attempts.is_first() {
+            FailedBy::FreshRow
+        } else if self.gate.fresh_rows() == FreshRows::None {
+            FailedBy::LastRows
+        } else {
+            FailedBy::RepeatedRow
+        };
+        let patience = self.limits.patience.outage;
+        let outage = &mut self.seen.borrow_mut().outage;
+        match outage.continues(lasted, patience, by) {
+            OutageVerdict::Wait => None,
+            OutageVerdict::Down => Some(stop::down_for(&self.limits.host, lasted, row, fault)),
+            OutageVerdict::Rows => {
+                if let Some(lasted) = self.gate.dismiss_outage() {
+                    self.events.emit(Event::OutageDismissed { lasted });
+                }
+                None
+            }
+        }
+    }
+
+    /// Reports a failed call and what follows it.
+    fn failed(
+        &self,
+        fault: Fault,
+        after: AfterFailure,
+        call: CallEnd,
+        history: &mut RowHistory,
+    ) -> NextStep {
+        self.events.emit(Event::AttemptFailed {
+            call,
+            reason: fault.failure.reason,
+            class: match fault.class {
+                Class::NotProcessed | Class::HostNotFound => FailureClass::NotProcessed,
+                Class::OutcomeUnknown => FailureClass::OutcomeUnknown,
+                Class::Unclear => FailureClass::Unclear,
+                Class::Useless => FailureClass::Useless,
+                Class::RowsFault | Class::Forbidden => FailureClass::RowRefused,
+            },
+            next: match &after {
+                AfterFailure::BackOff(back_off) => Next::Again(*back_off),
+                AfterFailure::GiveUp => Next::GiveUp,
+                AfterFailure::Stop(_) => Next::Stop,
+            },
+        });
+        match after {
+            AfterFailure::BackOff(back_off) => {
+                history.repeats(fault.class);
+                NextStep::BackOff(back_off)
+            }
+            AfterFailure::GiveUp => NextStep::Fail(fault, None),
+            // It is this answer that ends the run: the row has its verdict, and the rejects say why.
+            AfterFailure::Stop(stop) if stop.reason == CancelReason::NoVerdicts => {
+                NextStep::Fail(fault, Some(stop))
+            }
+            AfterFailure::Stop(stop) => NextStep::End(RowOutcome::stopped(call.row, stop)),
+        }
+    }
+
+    /// The service refuses the run, which stops.
+    fn refused(&self, call: CallEnd, error: Error) -> NextStep {
+        self.report_refusal(call, Next::Stop);
+        let stop = Stop::new(CancelReason::Refused, error);
+        NextStep::End(RowOutcome::stopped(call.row, stop))
+    }
+
+    /// Reports a call with which the service refused the run or its key: it cost nothing, and no row has failed because
+    /// of it.
+    fn report_refusal(&self, call: CallEnd, next: Next) {
+        self.events.emit(Event::AttemptFailed {
+            call,
+            reason: Reason::Refused,
+            class: FailureClass::RunRefused,
+            next,
+        });
+    }
+
+    /// A call with the key of this generation was refused for its key. Of all calls that went out with a key that was
+    /// good so far, the first one looks for a new key. If there is a new one since this call, it is tried again.
+    ///
+    /// # Errors
+    /// There is no other key, so the run must stop with `error`.
+    fn replace_key(&self, generation: u64, error: Error) -> Result<(), Error> {
+        let key = &mut self.seen.borrow_mut().key;
+        match key.refused(generation) {
+            KeyRefusal::Outdated => Ok(()),
+            // A run that is stopping has no use for another key.
+            KeyRefusal::Revoked if !self.gate.is_closed() => match self.service.renew_key() {
+                KeyRenewal::Renewed => {
+                    key.renewed();
+                    self.events.emit(Event::KeyRenewed);
+                    Ok(())
+                }
+                KeyRenewal::Kept(why) => Err(error.detail(why)),
+                KeyRenewal::Fixed => Err(error),
+            },
+            KeyRefusal::Useless if key.has_changed() => Err(error.detail(
+                "the key had been read again from its file, and the new one is refused as well",
+            )),
+            KeyRefusal::Revoked | KeyRefusal::Useless => Err(error),
+        }
+    }
+}
+
+/// What a fault means for the row's next attempt, and for the run if there is none.
+const fn consequences(fault: &Fault) -> (FailedAttempt, Trouble) {
+    let by = if fault.from_other_program {
+        AnsweredBy::OtherProgram
+    } else {
+        AnsweredBy::Service
+    };
+    match fault.class {
+        Class::OutcomeUnknown => (FailedAttempt::PerhapsBilled, Trouble::GaveUp),
+        Class::HostNotFound | Class::NotProcessed => (FailedAttempt::NotProcessed, Trouble::GaveUp),
+        Class::Unclear => (FailedAttempt::Refused, Trouble::GaveUp),
+        Class::Useless => (FailedAttempt::ForGood, Trouble::Useless(by)),
+        Class::Forbidden => (FailedAttempt::ForGood, Trouble::Forbidden),
+        Class::RowsFault => (FailedAttempt::ForGood, Trouble::Refused(by)),
+    }
+}

@@ -1,0 +1,199 @@
+//! Why a run must stop: the reason in a word, and in words what the service does and what may help.
+
+use std::time::{Duration, SystemTime};
+
+use super::checks::FieldsMissing;
+use crate::base::error::{Error, Exit, quoted};
+use crate::pace::{AnsweredBy, Trouble};
+use crate::row::RowNumber;
+use crate::service::{Fault, Health};
+use crate::telemetry::event::CancelReason;
+use crate::verdict::{Failure, Reason};
+
+/// A reason to stop the run early.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    /// The reason in a word.
+    pub(crate) reason: CancelReason,
+    /// The reason in full; `None` where the word says it all.
+    pub(crate) error: Option<Error>,
+}
+
+impl Stop {
+    /// A stop that is explained by an error.
+    #[must_use]
+    pub(crate) const fn new(reason: CancelReason, error: Error) -> Self {
+        Self {
+            reason,
+            error: Some(error),
+        }
+    }
+
+    /// The stop for an input that cannot be read any further.
+    #[must_use]
+    pub(crate) fn of_input(error: Error) -> Self {
+        let reason = match error.exit() {
+            Exit::Stopped => CancelReason::InputChanged,
+            _ => CancelReason::Input,
+        };
+        Self::new(reason, error)
+    }
+
+    /// The stop for a result that could not be made durable.
+    #[must_use]
+    pub(super) fn of_ledger(error: Error) -> Self {
+        let reason = match error.exit() {
+            Exit::Internal => CancelReason::Internal,
+            _ => CancelReason::Ledger,
+        };
+        Self::new(reason, error)
+    }
+
+    /// The stop for a writer that ended without giving a reason.
+    #[must_use]
+    pub(crate) fn writer_ended() -> Self {
+        Self::internal("the writer's thread ended unexpectedly")
+    }
+
+    /// The stop for a bug of this program.
+    #[must_use]
+    pub(crate) fn internal(what: &str) -> Self {
+        Self::new(CancelReason::Internal, Error::internal(what))
+    }
+}
+
+/// The stop for a pause that is too long to sit out, with the time to come back.
+pub(super) fn asks_to_wait(wait: Duration) -> Stop {
+    const DAY: u64 = 24 * 60 * 60;
+    let error = Error::stopped("the service asks for a pause that is too long to wait for");
+    let seconds = wait.as_secs();
+    let error = if seconds > 365 * DAY {
+        error.detail(format!("it asks to come back in {} days", seconds / DAY))
+    } else {
+        let back = httpdate::fmt_http_date(SystemTime::now() + wait);
+        let time = match seconds {
+            0..120 => format!("{seconds} s"),
+            120..=7_200 => format!("{} min", seconds.div_ceil(60)),
+            7_201..=172_800 => format!("{} h", seconds.div_ceil(3_600)),
+            _ => format!("{} days", seconds.div_ceil(DAY)),
+        };
+        error
+            .detail(format!("it asks to come back in {time}, at {back}"))
+            .hint("`--max-wait` sets how long a run waits")
+    };
+    Stop::new(CancelReason::MaxWait, error)
+}
+
+/// The stop for refusals over this time, with or without a pause that they ask for, and without an answer in between.
+pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
+    let error = Error::stopped(format!(
+        "{} has refused every call for {}",
+        quoted(host),
+        in_words(waited)
+    ))
+    .hint("a quota may be used up: ask the service, or run again later; `--max-wait` sets how long a run waits");
+    Stop::new(CancelReason::MaxWait, error)
+}
+
+/// The stop for a service that does not come back; `row` is the one whose call was last.
+pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Fault) -> Stop {
+    let (host, lasted, message) = (quoted(host), in_words(lasted), &*last.failure.message);
+    let error = if last.health == Health::Failed {
+        // It may be the rows, but too many of them to continue: only a person can tell.
+        Error::stopped(format!("{host} has been failing for {lasted}"))
+            .detail(format!("the last call, for row {row}: {message}"))
+            .hint("run the same command again when the service works; if it works already, it fails on rows near this one: fix or remove them")
+    } else {
+        Error::stopped(format!("{host} has been down for {lasted}"))
+            .detail(format!("the last call: {message}"))
+            .hint("run the same command again when it is back; `--max-outage` sets how long a run waits")
+    };
+    Stop::new(CancelReason::Unavailable, error)
+}
+
+/// The stop for too much trouble: `rows` in a row had it, and the last one, `row`, failed with `last`.
+pub(super) fn for_trouble(
+    host: &str,
+    trouble: Trouble,
+    rows: u32,
+    (row, last): (RowNumber, &Failure),
+) -> Stop {
+    let (host, reason, last) = (quoted(host), last.reason, &*last.message);
+    let (reason, error) = match trouble {
+        Trouble::Useless(AnsweredBy::OtherProgram) | Trouble::Refused(AnsweredBy::OtherProgram)
+            if rows == 1 =>
+        {
+            let error = Error::stopped(format!(
+                "the first answer of {host} does not look like the service's: it is not JSON"
+            ))
+            .detail(last)
+            .hint("the call may have been billed; check `--base-url`, and that no proxy or login page is in between (`--give-up-after never` continues anyway)");
+            (CancelReason::NoVerdicts, error)
+        }
+        Trouble::Useless(_) | Trouble::Refused(_) => {
+            let error = Error::stopped(format!(
+                "{host} gave no verdict for {}",
+                if rows == 1 { "a row".to_owned() } else { format!("{rows} consecutive rows") }
+            ))
+            .detail(format!("the last answer: {last}"))
+            .hint("check the base address, the plan and which columns are sent; `--give-up-after` sets after how many such rows a run stops");
+            (CancelReason::NoVerdicts, error)
+        }
+        Trouble::Forbidden => {
+            let error = Error::refused(format!("{host} refuses access"))
+                .detail(format!("the service said: {last}"))
+                .hint("check the API key, the service id and the plan");
+            (CancelReason::Refused, error)
+        }
+        Trouble::HostNotFound => {
+            let error = Error::stopped(last)
+                .hint("check the base address, this machine's network and its proxy");
+            (CancelReason::Unavailable, error)
+        }
+        Trouble::GaveUp => {
+            // The cause may be this machine's network or a proxy: the call's own words say which.
+            let error = if reason == Reason::Unreachable {
+                Error::stopped(format!("no call gets through to {host}"))
+                    .detail(format!("the last call: {last}"))
+                    .hint("check the base address, this machine's network and its proxy")
+            } else {
+                Error::stopped(format!("{host} answers with errors, or not at all"))
+                    .detail(format!("the last call, for row {row}: {last}"))
+                    .hint("run the same command again when the service works; if it works already, it fails on this row: fix or remove it")
+            };
+            (CancelReason::Unavailable, error)
+        }
+    };
+    Stop::new(reason, error)
+}
+
+/// The stop for a level that no answer has: all rows would be paid for, and none decided.
+pub(super) fn no_level(missing: &FieldsMissing) -> Stop {
+    let error = Error::stopped(format!(
+        "no row can be decided: none of the first {} answers has {}",
+        missing.answers, missing.fields
+    ))
+    .hint("check the pointer of `--decide-by`; `--give-up-after never` continues anyway");
+    Stop::new(CancelReason::NoDecisions, error)
+}
+
+/// The stop for answers to different requests with one transaction id: all rows would be paid for, and none could be trusted.
+pub(super) fn mixed_up(host: &str) -> Stop {
+    let error = Error::stopped(format!(
+        "{} gives different users one transaction id",
+        quoted(host)
+    ))
+    .detail("the answers are mixed up, by a cache or a proxy, or are made up by a test service")
+    .hint(
+        "do not rely on the rows since the first warning; `--give-up-after never` continues anyway",
+    );
+    Stop::new(CancelReason::NoVerdicts, error)
+}
+
+/// A time span for a message, only as exact as people need.
+fn in_words(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    }
+}

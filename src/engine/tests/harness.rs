@@ -1,0 +1,328 @@
+//! What the tests of the engine share: rows, a reader and a writer that run beside the engine, and the result of a run.
+
+pub(super) use std::sync::{Arc, Mutex};
+pub(super) use std::time::Duration;
+
+pub(super) use bytes::Bytes;
+pub(super) use tokio::sync::mpsc;
+pub(super) use tokio::time::{Instant, sleep, sleep_until};
+
+pub(super) use crate::base::error::{Error, Exit};
+pub(super) use crate::engine::{Channels, PendingRow, Read, Request, Stop, WindowSize, Write, run};
+pub(super) use crate::engine::{Engine, Fixture};
+pub(super) use crate::output::DoneRow;
+pub(super) use crate::pace::Rate;
+pub(super) use crate::row::RowNumber;
+pub(super) use crate::service::scripted::{Scripted, ScriptedResult, Step};
+pub(super) use crate::telemetry::event::{CancelReason, Event};
+pub(super) use crate::telemetry::hub::Observer;
+pub(super) use crate::telemetry::stats::Stats;
+pub(super) use crate::verdict::{Failure, Reason, Verdict};
+
+use crate::ledger::LookupResult;
+use crate::row::{Earlier, Row, Span};
+pub(super) use crate::telemetry::event::InputEnd;
+
+pub(super) const GOOD: Step = ScriptedResult::Verdict.immediately();
+pub(super) const SICK: Step = ScriptedResult::Status(500).immediately();
+/// As in `run`.
+pub(super) const BATCHES: usize = 2;
+pub(super) const RETRIES: u32 = 4;
+pub(super) const WINDOW: WindowSize = WindowSize {
+    rows: 1_024,
+    bytes: 1024 * 1024,
+};
+
+/// Every event with its time.
+#[derive(Clone, Default)]
+pub(super) struct Log(Arc<Mutex<Vec<(Duration, Event)>>>);
+
+impl Observer for Log {
+    fn observe(&mut self, at: Duration, event: &Event, _stats: &Stats) {
+        self.0.lock().unwrap().push((at, event.clone()));
+    }
+}
+
+impl Log {
+    pub(super) fn events(&self) -> Vec<(Duration, Event)> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// An engine to be built, with a limit of calls in flight and a log of its events.
+pub(super) fn fixture(concurrency: usize, log: &Log, service: Scripted) -> Fixture {
+    Fixture::new(service)
+        .concurrency(concurrency)
+        .retries(RETRIES)
+        .observer(log.clone())
+}
+
+/// An engine with no limit except for calls in flight.
+pub(super) fn engine(concurrency: usize, log: &Log, service: Scripted) -> Engine<Scripted> {
+    fixture(concurrency, log, service).build()
+}
+
+pub(super) const ROW_BYTES: usize = 50;
+
+/// What a row asks, or the rule that it breaks.
+pub(super) type Asked = Result<Request, Failure>;
+
+/// What is asked about this row.
+pub(super) fn request(row: u64) -> Request {
+    Request {
+        body: Scripted::body(row),
+        key: None,
+        found: LookupResult::default(),
+    }
+}
+
+/// What rows 1, 2, 3 … ask; those whose number is in `invalid` ask nothing.
+pub(super) fn asked(rows: u64, invalid: &[u64]) -> Vec<Asked> {
+    let ask = |row| {
+        if invalid.contains(&row) {
+            Err(Failure::new(Reason::MissingName, "no name"))
+        } else {
+            Ok(request(row))
+        }
+    };
+    (1..=rows).map(ask).collect()
+}
+
+/// Rows 1, 2, 3 … that ask this.
+pub(super) fn pending(asked: Vec<Asked>) -> Vec<PendingRow> {
+    let mut number = RowNumber::FIRST;
+    let mut rows = Vec::new();
+    for request in asked {
+        let row = Row {
+            number,
+            raw: Bytes::from(vec![b'x'; ROW_BYTES]),
+            content: Span::new(0, ROW_BYTES),
+            existing: Box::default(),
+            earlier: Earlier::default(),
+        };
+        rows.push(PendingRow::new(row, request));
+        number = number.next();
+    }
+    rows
+}
+
+/// The messages of a reader: rows in batches of these sizes in turn, and the end.
+pub(super) fn batches(asked: Vec<Asked>, sizes: &[usize]) -> Vec<Read> {
+    let rows = pending(asked);
+    let mut rows = rows.into_iter().peekable();
+    let mut sizes = sizes.iter().cycle();
+    let mut messages = Vec::new();
+    while rows.peek().is_some() {
+        let size = sizes.next().copied().unwrap_or(128);
+        messages.push(Read::Rows {
+            rows: rows.by_ref().take(size).collect(),
+            position: 0,
+            trailer: Bytes::new(),
+        });
+    }
+    messages.push(Read::End(InputEnd::Whole));
+    messages
+}
+
+/// The reader and the writer of a run, and its window.
+pub(super) struct Surroundings {
+    pub(super) read: Vec<Read>,
+    /// How many messages the reader may be ahead.
+    pub(super) read_ahead: usize,
+    pub(super) read_delay: Duration,
+    pub(super) write_delay: Duration,
+    /// The writer ends after so many rows; whether it gives a reason.
+    pub(super) writer_ends: Option<(usize, bool)>,
+    pub(super) window: WindowSize,
+}
+
+impl Surroundings {
+    pub(super) fn of(read: Vec<Read>) -> Self {
+        Self {
+            read,
+            read_ahead: BATCHES,
+            read_delay: Duration::ZERO,
+            write_delay: Duration::ZERO,
+            writer_ends: None,
+            window: WINDOW,
+        }
+    }
+}
+
+/// The result of a run.
+#[derive(Debug)]
+pub(super) struct RunEnd {
+    pub(super) stop: Option<Stop>,
+    pub(super) written: Vec<DoneRow>,
+    /// How many rows each hand-over to the writer had.
+    pub(super) hand_overs: Vec<usize>,
+    pub(super) trailer: Bytes,
+    pub(super) elapsed: Duration,
+    /// A stop that came after the end of the run.
+    pub(super) late: Option<Stop>,
+}
+
+impl RunEnd {
+    pub(super) fn rows(&self) -> Vec<u64> {
+        let rows = self.written.iter();
+        rows.map(|finished| finished.row.number.get()).collect()
+    }
+}
+
+/// Runs to the end; a signal comes when `interrupt` is done.
+pub(super) async fn run_with(
+    engine: &Engine<Scripted>,
+    around: Surroundings,
+    interrupt: impl Future<Output = ()>,
+) -> RunEnd {
+    let signals = async |stops: mpsc::UnboundedSender<Stop>| {
+        interrupt.await;
+        signal(&stops, CancelReason::Interrupted);
+    };
+    run_signalled(engine, around, signals).await
+}
+
+/// Sends a signal.
+pub(super) fn signal(stops: &mpsc::UnboundedSender<Stop>, reason: CancelReason) {
+    let error = None;
+    let _ = stops.send(Stop { reason, error });
+}
+
+/// Runs to the end; `signals` may ask for stops.
+#[allow(clippy::too_many_lines, reason = "it is the whole run, in its order")]
+pub(super) async fn run_signalled(
+    engine: &Engine<Scripted>,
+    around: Surroundings,
+    signals: impl AsyncFnOnce(mpsc::UnboundedSender<Stop>),
+) -> RunEnd {
+    let Surroundings {
+        read,
+        read_ahead,
+        read_delay,
+        write_delay,
+        mut writer_ends,
+        window,
+    } = around;
+    let began = Instant::now();
+    let (read_sender, read_receiver) = mpsc::channel(read_ahead);
+    let (write_sender, mut write_receiver) = mpsc::channel(BATCHES);
+    let (stop_sender, mut stops) = mpsc::unbounded_channel();
+    let reader = async move {
+        for message in read {
+            pause(read_delay).await;
+            if read_sender.send(message).await.is_err() {
+                return;
+            }
+        }
+    };
+    let writer_stops = stop_sender.clone();
+    let writer = async move {
+        let (mut written, mut hand_overs, mut trailer) = (Vec::new(), Vec::new(), Bytes::new());
+        while let Some(message) = write_receiver.recv().await {
+            pause(write_delay).await;
+            match message {
+                Write::Rows(finished) => {
+                    if let Some((rows, gives_reason)) =
+                        writer_ends.take_if(|(rows, _)| written.len() + finished.len() > *rows)
+                    {
+                        if gives_reason {
+                            engine.events().emit(Event::OutputFailed);
+                            let error = Some(Error::stopped(format!("disk full at {rows}")));
+                            let reason = CancelReason::Output;
+                            let _ = writer_stops.send(Stop { reason, error });
+                        }
+                        break;
+                    }
+                    hand_overs.push(finished.len());
+                    engine.events().emit(Event::RowsWritten {
+                        rows: finished.len() as u64,
+                    });
+                    written.extend(finished);
+                }
+                Write::Trailer(bytes) => trailer = bytes,
+            }
+        }
+        (written, hand_overs, trailer)
+    };
+    let engine = async {
+        let channels = Channels {
+            read: read_receiver,
+            write: write_sender,
+            stops: &mut stops,
+        };
+        let stop = run(engine, channels, window).await;
+        (stop, began.elapsed())
+    };
+    let interrupt = async {
+        signals(stop_sender).await;
+        // The channel for stops stays open as long as the run lasts.
+        std::future::pending::<()>().await;
+    };
+    let all = async { tokio::join!(engine, reader, writer) };
+    let ((stop, elapsed), (), (written, hand_overs, trailer)) = tokio::select! {
+        ended = all => ended,
+        () = interrupt => unreachable!("it waits for ever"),
+    };
+    RunEnd {
+        stop,
+        written,
+        hand_overs,
+        trailer,
+        elapsed,
+        late: stops.try_recv().ok(),
+    }
+}
+
+pub(super) async fn run_to_end(engine: &Engine<Scripted>, around: Surroundings) -> RunEnd {
+    run_with(engine, around, std::future::pending()).await
+}
+
+/// Waits until the statistics of a run are like this. What a ledger's thread does takes no time on the paused clock, which
+/// runs on meanwhile: nothing is to be concluded from how late it is then.
+pub(super) async fn until(engine: &Engine<Scripted>, are_so: impl Fn(&Stats) -> bool) {
+    while !engine.events().with_stats(&are_so) {
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// As [`until`], while the paused clock stands still: for what needs the ledger's thread and no time.
+pub(super) async fn until_in_no_time(engine: &Engine<Scripted>, are_so: impl Fn(&Stats) -> bool) {
+    while !engine.events().with_stats(&are_so) {
+        // A clock that is paused advances only while nothing is to be done here.
+        std::thread::yield_now();
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Sleeps, unless the time is zero: that would still wait for the timer's next tick.
+pub(super) async fn pause(length: Duration) {
+    if !length.is_zero() {
+        sleep(length).await;
+    }
+}
+
+pub(super) fn assert_invariants(engine: &Engine<Scripted>) {
+    assert_eq!(engine.events().with_stats(Stats::check_invariants), Ok(()));
+}
+
+/// The most rows that were in the window. The writer runs within the same instant, so only the ends of instants count.
+pub(super) fn most_in_window(log: &[(Duration, Event)]) -> usize {
+    let (mut inside, mut most, mut last) = (0, 0, Duration::ZERO);
+    for (at, event) in log {
+        if *at > last {
+            most = most.max(inside);
+            last = *at;
+        }
+        inside = passed(inside, event);
+    }
+    most
+}
+
+pub(super) fn passed(inside: usize, event: &Event) -> usize {
+    match event {
+        Event::RowAdmitted(_) => inside + 1,
+        Event::RowLeft(_) => inside - 1,
+        Event::RowsWritten { rows, .. } => inside - usize::try_from(*rows).unwrap(),
+        _ => inside,
+    }
+}

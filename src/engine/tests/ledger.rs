@@ -1,0 +1,74 @@
+//! The dispatcher with a ledger: what is looked up when, and what is reported of answers that are lost.
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::harness::*;
+use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, RequestHasher, Reuse, ServerWait};
+use crate::service::read_kept;
+
+/// Where a ledger is that several runs share.
+pub(super) struct Shared(TempDir);
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.0.path().join("answers.ledger")
+    }
+
+    /// A run to standard output.
+    pub(super) fn open(&self) -> OpenLedger {
+        let settings = LedgerSettings {
+            location: LedgerLocation::File(self.path()),
+            reuse: Reuse::All,
+            output: None,
+            input: None,
+            endpoint: "https://scripted.test".to_owned(),
+            service_id: "test".to_owned(),
+            read: Arc::new(|body| read_kept(body, &[])),
+            in_flight: 1.try_into().unwrap(),
+            longest_call: Scripted::LONGEST_CALL,
+            wait: ServerWait::default(),
+        };
+        OpenLedger::open(&settings).unwrap().0
+    }
+}
+
+/// The messages of a reader whose rows have keys.
+pub(super) fn asking(rows: u64, keys: &RequestHasher) -> Vec<Read> {
+    keyed(asked(rows, &[]), keys, 128)
+}
+
+/// The messages of a reader whose rows ask this, with keys, so many in a message after the first row.
+pub(super) fn keyed(mut rows: Vec<Asked>, keys: &RequestHasher, together: usize) -> Vec<Read> {
+    for asked in &mut rows {
+        let request = asked.as_mut().unwrap();
+        request.key = Some(keys.key(&request.body));
+    }
+    // The first row is the canary.
+    batches(rows, &[1, together])
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_given_up_with_the_run_are_counted_as_lost() {
+    let shared = Shared::new();
+    let ledger = shared.open();
+    let keys = ledger.hasher();
+    let (_running, writer) = ledger.start_hanging().unwrap();
+    let (log, service) = (Log::default(), Scripted::new(GOOD));
+    let engine = fixture(8, &log, service).ledger(writer).build();
+    let mut around = Surroundings::of(asking(5, &keys));
+    around.read_delay = Duration::from_millis(10);
+    // How many rows are claimed together, and so called for, depends on the thread of the ledger.
+    let answered = until(&engine, |stats| stats.answered > 0);
+    let ran = Box::pin(run_with(&engine, around, answered)).await;
+    assert!(ran.elapsed >= Scripted::LONGEST_CALL, "{:?}", ran.elapsed);
+    let stats = engine.events().with_stats(Clone::clone);
+    assert_eq!(stats.answered, stats.lost);
+    assert!(ran.written.is_empty());
+    assert_invariants(&engine);
+}
