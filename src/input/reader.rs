@@ -168,31 +168,6 @@ impl Reader {
         self.selector.end()
     }
 
-    /// Reads ahead, from the next rows on, until `is_enough`; the rows that it has seen are still the next ones. Whether
-    /// it was enough before the end.
-    ///
-    /// # Errors
-    /// As for [`Self::next_batch`], or those of `is_enough`.
-    pub(crate) fn read_ahead(
-        &mut self,
-        mut is_enough: impl FnMut(&RowBatch) -> Result<bool>,
-    ) -> Result<bool> {
-        for seen in 0.. {
-            if seen == self.early.len() {
-                match gather(self, true)? {
-                    Some(batch) => self.early.push_back(batch),
-                    None => break,
-                }
-            }
-            if let Some(batch) = self.early.get(seen)
-                && is_enough(batch)?
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// The next rows; `None` at the end.
     ///
     /// # Errors

@@ -8,7 +8,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, timeout};
 
 use super::super::signals::{OnHangUp, Signals};
-use super::last_words::LastWords;
 use super::log::LogSignals;
 use super::threads::spawn;
 use crate::base::error::{Error, Exit, Result, Signal};
@@ -33,8 +32,8 @@ pub(super) struct StopSignals(Arc<SignalState>);
 struct SignalState {
     /// The first signal.
     first: OnceLock<Signal>,
-    /// What to say at the second signal; nothing until rows run.
-    last_words: OnceLock<LastWords>,
+    /// What to say at the second signal of the answers that stay; not set until rows run.
+    last_words: OnceLock<Option<String>>,
     /// All rows are done, and no signal came in time to stop the run.
     rows_are_done: AtomicBool,
     /// It was said that the run is finishing.
@@ -82,11 +81,12 @@ impl StopSignals {
         }
     }
 
-    /// Rows start to run: from now on the first signal is left to the dispatcher. `last_words` is what the second one says.
+    /// Rows start to run: from now on the first signal is left to the dispatcher. `last_words` is what the second one
+    /// says of the answers that stay.
     ///
     /// # Errors
     /// There was a signal, so the run must not start.
-    pub(super) fn run_starts(&self, last_words: LastWords) -> Result<()> {
+    pub(super) fn run_starts(&self, last_words: Option<String>) -> Result<()> {
         self.check()?;
         let Self(shared) = self;
         // Set once, as there is one run.
@@ -156,7 +156,11 @@ async fn listen(mut signals: LoggedSignals, stops: &UnboundedSender<Stop>, state
         return;
     }
     match last_words.get() {
-        Some(last_words) => tell(&last_words.say(rows_are_done.load(Ordering::SeqCst))),
+        Some(last_words) => {
+            let kept = last_words.iter().map(|kept| format!("\n         {kept}"));
+            let kept: String = kept.collect();
+            tell(&format!("rescore: stopped immediately{kept}"));
+        }
         None => tell_error(&before_the_first_call(last)),
     }
     if let Some(log) = &signals.log {
