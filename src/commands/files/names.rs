@@ -188,8 +188,8 @@ impl NamedFile {
 /// Fails if two of these would be written to one file, also through links and also while they are still partial.
 pub(in crate::commands) fn refuse_clashes(files: &[NamedFile]) -> Result<()> {
     for (index, one) in files.iter().enumerate() {
-        let others = files.iter().skip(index + 1);
-        for other in others.filter(|other| one.is_also(other)) {
+        let mut others = files.iter().skip(index + 1);
+        if let Some(other) = others.find(|other| one.is_also(other)) {
             let message = if one.what == INPUT {
                 format!("{} would overwrite the input", other.shown())
             } else {

@@ -1,8 +1,8 @@
 //! The second phase: says what is about to happen, before the first call.
 
-use super::checked_files::UsersFile;
 use super::ledger::PreparedLedger;
-use super::open_files::{OpenFiles, Part, Turn};
+use super::open_files::OpenFiles;
+use super::part::{Part, PartToRun, Turn};
 use super::prepare::{CallParts, Context, PreparedRun};
 use crate::base::error::{printable, quoted, shown};
 use crate::layout::Format;
@@ -51,7 +51,7 @@ fn introduce(context: &Context, calls: &CallParts, files: &OpenFiles) {
     let what = match (files.to_run().next(), files.to_run().count()) {
         (None, _) => return tell("rescore: nothing to send"),
         (Some(only), _) if files.directory.is_none() => {
-            let facts = &only.users.facts;
+            let facts = &only.facts;
             facts.selection.of(&facts.name())
         }
         (_, number) => counted(number as u64, "file"),
@@ -71,13 +71,13 @@ fn introduce(context: &Context, calls: &CallParts, files: &OpenFiles) {
 
 /// Says which columns of the inputs are used, and which are replaced: once, if they are the same in all.
 fn tell_columns(files: &OpenFiles) {
-    let mut told: Vec<&UsersFile> = Vec::new();
-    for users in files.to_run().map(|part| &part.users) {
-        let facts = &users.facts;
-        let is_same = |told: &&UsersFile| {
+    let mut told: Vec<&PartToRun> = Vec::new();
+    for part in files.to_run() {
+        let facts = &part.facts;
+        let is_same = |told: &&PartToRun| {
             told.facts.mapping == facts.mapping
                 && told.facts.replaced == facts.replaced
-                && told.layout.format == users.layout.format
+                && told.layout.format == part.layout.format
         };
         let is_empty = facts.mapping.is_empty() && facts.replaced.is_empty();
         if is_empty || told.iter().any(is_same) {
@@ -91,7 +91,7 @@ fn tell_columns(files: &OpenFiles) {
         }
         if !facts.replaced.is_empty() {
             let names: Vec<_> = facts.replaced.iter().map(|name| quoted(name)).collect();
-            let columns = match users.layout.format {
+            let columns = match part.layout.format {
                 Format::Delimited { .. } => "columns",
                 Format::Jsonl => "members",
             };
@@ -100,7 +100,7 @@ fn tell_columns(files: &OpenFiles) {
                 names.join(", ")
             ));
         }
-        told.push(users);
+        told.push(part);
     }
 }
 

@@ -4,64 +4,33 @@
 
 use std::path::{Path, PathBuf};
 
-use bytes::BytesMut;
-
 use super::super::files::{
     InputFile, NamedFile, OutputDirectory, WrittenNames, check_name, find_inputs, is_finished,
     naming_the_other_run, refuse_clashes, rejects_beside, rejects_of,
 };
-use super::super::open_input::{InputFacts, OpenInput};
+use super::super::open_input::OpenInput;
 use super::input_check::refuse_broken;
 use super::ledger::WrittenPlace;
+use super::part::{Part, PartToRun, Targets, Turn, bodies, real_path};
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
-use crate::config::{FilesConfig, InputLimits, LedgerChoice, LedgerConfig};
-use crate::fields::UserRequest;
-use crate::input::{Compose, Input, Reader, ReaderSettings, is_checked_for_long};
-use crate::layout::{Format, Layout};
+use crate::config::{FilesConfig, InputLimits, LedgerChoice, LedgerConfig, RunConfig};
+use crate::input::{Input, ReaderSettings, is_checked_for_long};
+use crate::layout::Format;
 use crate::ledger::{LedgerLocation, Reuse, ledger_in};
 use crate::observe::tell;
 use crate::output::{Replace, Target};
-use crate::service::{self, Plan};
+use crate::service::Plan;
 
 /// The files of a run before it has its ledger.
 pub(super) struct CheckedFiles {
-    pub(super) parts: Vec<CheckedPart>,
+    /// Those that are skipped were not opened, as their outputs are complete and the run does not ask for them again.
+    pub(super) parts: Vec<Part>,
     /// The directory of several outputs.
     pub(super) directory: Option<OutputDirectory>,
     /// The only output; `None` is standard output, or a directory.
     target: Option<Target>,
     pub(super) config: FilesConfig,
-}
-
-/// An input, and where its rows go.
-pub(super) struct CheckedPart {
-    pub(super) input: InputFile,
-    /// `None` is standard output.
-    pub(super) output: Option<PathBuf>,
-    pub(super) found: Found,
-}
-
-/// What is known of an input.
-pub(super) enum Found {
-    /// It was not opened: not yet, or because its output is complete and the run does not ask for it again.
-    Unread,
-    /// It is a file of users.
-    Users(Box<UsersFile>),
-    /// It cannot be used.
-    Unusable(Error),
-}
-
-/// An input that is a file of users.
-pub(super) struct UsersFile {
-    pub(super) facts: InputFacts,
-    pub(super) layout: Layout,
-    /// Who may read and write it, as a file's permission bits.
-    pub(super) mode: u32,
-    /// The only input stays open, as it may be a stream; one of several is opened again when its turn comes.
-    pub(super) reader: Option<Reader>,
-    /// Where its rows without a verdict go, if anywhere.
-    pub(super) rejects: Option<PathBuf>,
 }
 
 /// How inputs are read up to their first rows.
@@ -72,6 +41,18 @@ pub(super) struct FirstRead {
     /// Which answers of earlier runs are used.
     pub(super) reuse: Reuse,
     pub(super) shows_text: bool,
+}
+
+impl FirstRead {
+    /// How a run with these settings reads.
+    pub(super) fn of(config: &RunConfig) -> Self {
+        Self {
+            plan: config.plan,
+            limits: config.limits,
+            reuse: config.ledger.reuse,
+            shows_text: config.watch.shows_text(),
+        }
+    }
 }
 
 impl CheckedFiles {
@@ -93,13 +74,13 @@ impl CheckedFiles {
         let target = target
             .map(|(input, output)| only_target(&input.file.input, output, &config, ledger))
             .transpose()?;
-        let parts = inputs.into_iter().map(|input| CheckedPart {
+        let parts = inputs.into_iter().map(|input| Part {
             output: match &directory {
                 Some(directory) => Some(directory.output_of(&input)),
                 None => config.output.clone(),
             },
             input,
-            found: Found::Unread,
+            turn: Turn::Skip { rejects: None },
         });
         Ok(Self {
             parts: parts.collect(),
@@ -143,13 +124,13 @@ impl CheckedFiles {
         let mut names = WrittenNames::default();
         let mut parts = std::mem::take(&mut self.parts);
         for part in &mut parts {
-            part.found = match self.users(part, again, reading.plan) {
+            part.turn = match self.turn(part, again, reading.plan) {
                 Err(error) if self.stops_at_broken() => return Err(error),
-                found => found.unwrap_or_else(Found::Unusable),
+                turn => turn.unwrap_or_else(Turn::Unusable),
             };
             if self.directory.is_some() {
                 { part.output.iter() }
-                    .chain(part.found.rejects())
+                    .chain(part.turn.rejects())
                     .try_for_each(|file| names.add(file, &part.input))?;
             }
         }
@@ -158,11 +139,16 @@ impl CheckedFiles {
     }
 
     /// Opens an input and reads it up to its first rows. `again`: also one of several whose output is complete.
-    fn users(&self, part: &CheckedPart, again: bool, plan: Plan) -> Result<Found> {
-        let CheckedPart { input, output, .. } = part;
+    fn turn(&self, part: &Part, again: bool, plan: Plan) -> Result<Turn> {
+        let Part { input, output, .. } = part;
         let is_one_of_several = self.directory.is_some();
-        if is_one_of_several && !again && output.as_deref().is_some_and(is_finished) {
-            return Ok(Found::Unread);
+        if is_one_of_several
+            && !again
+            && let Some(output) = output.as_deref().filter(|output| is_finished(output))
+        {
+            return Ok(Turn::Skip {
+                rejects: rejects_of(output),
+            });
         }
         if is_one_of_several && input.path.metadata().is_ok_and(|there| !there.is_file()) {
             // What is read from a pipe now could not be read again.
@@ -184,12 +170,15 @@ impl CheckedFiles {
         if !is_one_of_several {
             self.check_names(rejects.as_deref(), format)?;
         }
-        Ok(Found::Users(Box::new(UsersFile {
+        Ok(Turn::Run(Box::new(PartToRun {
+            plan,
             reader: (!is_one_of_several).then_some(opened.reader),
             facts: opened.facts,
             layout: opened.layout,
             mode: opened.mode,
             rejects,
+            targets: Targets::default(),
+            open: None,
         })))
     }
 
@@ -217,7 +206,7 @@ impl CheckedFiles {
         } = &self.config;
         for part in &self.parts {
             let left = || part.output.as_deref().and_then(rejects_of);
-            let rejects = part.found.rejects().cloned().or_else(left);
+            let rejects = part.turn.rejects().cloned().or_else(left);
             let beside = [
                 ("rejects", &rejects),
                 ("changes", changes),
@@ -239,14 +228,6 @@ impl CheckedFiles {
             }
         }
         Ok(())
-    }
-
-    /// The inputs that were opened.
-    pub(super) fn opened(&self) -> impl Iterator<Item = &UsersFile> {
-        self.parts.iter().filter_map(|part| match &part.found {
-            Found::Users(users) => Some(&**users),
-            _ => None,
-        })
     }
 
     /// Makes the directory of several outputs, in which their ledger is.
@@ -271,16 +252,6 @@ impl CheckedFiles {
     /// The input by which a stopped run is known as well; `None` is a stream, or several files.
     pub(super) fn identifying_input(&self) -> Option<PathBuf> {
         real_path(&self.config.only_input()?.file.input)
-    }
-}
-
-impl Found {
-    /// Where rows without a verdict go, where that is known.
-    fn rejects(&self) -> Option<&PathBuf> {
-        match self {
-            Self::Users(users) => users.rejects.as_ref(),
-            _ => None,
-        }
     }
 }
 
@@ -338,20 +309,4 @@ fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
         // The ledger would refuse to replace a finished output, but only after waiting for these rows.
         Input::Stdin => Replace::Partial,
     }
-}
-
-/// The path of an input that is a file, with links followed. The path of a pipe, such as `/dev/fd/63`, is another one each
-/// time.
-pub(super) fn real_path(input: &Input) -> Option<PathBuf> {
-    match input {
-        Input::File(path) if path.is_file() => path.canonicalize().ok(),
-        Input::File(_) | Input::Stdin => None,
-    }
-}
-
-/// Makes the bodies of requests for this plan.
-pub(super) fn bodies(plan: Plan) -> Compose {
-    Compose::new(move |request: &UserRequest<'_>, to: &mut BytesMut| {
-        service::write_body(request, plan, to);
-    })
 }

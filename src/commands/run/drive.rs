@@ -1,5 +1,6 @@
 //! The third phase: starts everything that the run has only one of, lets the rows of one part after the other run, and ends it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
@@ -7,7 +8,8 @@ use tokio::runtime::Runtime;
 use super::super::open_input::OpenInput;
 use super::ended_files::EndedFiles;
 use super::ledger::{PreparedLedger, RunLedger};
-use super::open_files::{OpenFiles, OpenPart, Part, Turn};
+use super::open_files::OpenFiles;
+use super::part::{OpenPart, Part, Turn};
 use super::prepare::{CallParts, Context, PreparedRun};
 use super::rows::{self, RowStages, RowsEnd, run_rows};
 use super::signals::StopSignals;
@@ -121,10 +123,7 @@ fn emit_unrun(files: &OpenFiles, events: &Events) {
 
 /// Has the ledger remember the report, so that the same command replaces it.
 fn note_report(ended: &mut EndedFiles, files: &OpenFiles, ledger: &RunLedger) {
-    let input = files
-        .to_run()
-        .next()
-        .and_then(|part| part.real_input.clone());
+    let input = files.parts.first().and_then(Part::real_input);
     let record = ledger.recorder(input);
     ended.report = { ended.report.take() }.map(|report| report.noting(record));
 }
@@ -151,37 +150,50 @@ impl Turns<'_> {
     /// # Errors
     /// A thread cannot be started.
     fn next(&mut self, file: u64, part: Part) -> Result<()> {
+        let Some(lookup) = self.lookup.take() else {
+            self.ended.add_unrun(part);
+            return Ok(());
+        };
+        let real_input = part.real_input();
         let Part {
             input,
             output,
             turn,
         } = part;
-        let (to_run, lookup) = match (turn, self.lookup.take()) {
-            (Turn::Run(to_run), Some(lookup)) => (to_run, lookup),
-            (turn, lookup) => {
-                self.lookup = lookup;
-                self.ended.add_unrun(Part {
-                    input,
-                    output,
-                    turn,
-                });
-                return Ok(());
-            }
+        let Turn::Run(to_run) = turn else {
+            self.lookup = Some(lookup);
+            self.ended.add_unrun(Part {
+                input,
+                output,
+                turn,
+            });
+            return Ok(());
         };
         if self.is_one_of_several {
             self.engine.start_file(file, self.before);
         }
-        self.before += to_run.users.facts.size.unwrap_or_default();
-        let real_input = to_run.real_input.clone();
-        let open = match to_run.open() {
+        self.before += to_run.facts.size.unwrap_or_default();
+        let path = input.path.clone();
+        let open = match to_run.open(input) {
             Ok(open) => open,
             Err(error) => {
                 self.lookup = Some(lookup);
-                self.ended.add_failed(input, &error);
+                self.ended.add_failed(path, &error);
                 self.cannot_open(error);
                 return Ok(());
             }
         };
+        self.run(path, real_input, open, lookup)
+    }
+
+    /// Lets the rows of a part run whose turn has come.
+    fn run(
+        &mut self,
+        path: PathBuf,
+        real_input: Option<PathBuf>,
+        open: OpenPart,
+        lookup: LookupStage,
+    ) -> Result<()> {
         let OpenPart {
             input:
                 OpenInput {
@@ -221,7 +233,7 @@ impl Turns<'_> {
         let rows = RowCounts::of(&stats).since(earlier);
         let of_part = { error.as_ref() }.filter(|_| stats.cancelled.is_none_or(is_of_input));
         self.ended
-            .add_run((input, &facts), written, rows, &stats, of_part);
+            .add_run((path, &facts), written, rows, &stats, of_part);
         self.ended.tally = tally;
         match (error, stats.cancelled) {
             (error, Some(_)) => self.ended.error = error,

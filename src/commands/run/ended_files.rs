@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::super::files::{SummaryFile, UnfinishedFiles};
 use super::super::open_input::{InputFacts, bytes_ignored};
-use super::open_files::{OpenFiles, Part, Turn};
+use super::open_files::OpenFiles;
+use super::part::{Part, Turn};
 use crate::analysis::RowTally;
 use crate::base::error::Error;
 use crate::input::Input;
@@ -46,11 +47,11 @@ impl EndedFiles {
     /// No part has had its turn yet. The list of the parts stays with `files`.
     pub(super) fn of(files: &mut OpenFiles) -> Self {
         let only = files.to_run().next().filter(|_| files.directory.is_none());
-        let input = only.map(|part| named(&part.users.facts.source));
+        let input = only.map(|part| named(&part.facts.source));
         let output = files.parts.first().and_then(|part| part.output.as_deref());
         let name = match (files.directory.as_deref().or(output), only) {
             (Some(path), _) => file_name(path),
-            (None, Some(part)) => part.users.facts.name(),
+            (None, Some(part)) => part.facts.name(),
             (None, None) => String::new(),
         };
         let any = files.to_run().next().is_some();
@@ -75,7 +76,7 @@ impl EndedFiles {
 
     /// A part whose rows did not run.
     pub(super) fn add_unrun(&mut self, part: Part) {
-        let mut summary = unwritten(part.input);
+        let mut summary = unwritten(part.input.path);
         match part.turn {
             Turn::Run(_) => {}
             Turn::Skip { rejects } => {
@@ -110,7 +111,7 @@ impl EndedFiles {
         error: Option<&Error>,
     ) {
         let is_whole = stats.has_all_rows();
-        let state = match (is_whole, &written.output, error) {
+        let ended = match (is_whole, &written.output, error) {
             (true, ..) => FileState::Finished,
             (false, Some(_), _) => FileState::Partial,
             (false, None, Some(_)) => FileState::Failed,
@@ -135,7 +136,7 @@ impl EndedFiles {
         self.parts.push(FileSummary {
             output: written.output,
             rejects: written.rejects,
-            state,
+            state: ended,
             rows,
             error: error.map(in_a_line),
             ..unwritten(input)

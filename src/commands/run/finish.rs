@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
+use super::super::files::SummaryFile;
 use super::drive::DrivenRun;
 use super::ended_files::EndedFiles;
 use super::ledger::LedgerEnd;
@@ -12,7 +13,7 @@ use crate::analysis::RowTally;
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::WatchConfig;
 use crate::observe::{
-    self, RunEnded, RunSummary, Style, WrittenFile, stamp, tell, tell_error, warn, warn_of,
+    RunEnded, RunSummary, Style, WrittenFile, stamp, tell, tell_error, warn, warn_of,
 };
 use crate::output::Document;
 use crate::report::{Comparison, PageContent, RunFacts, page};
@@ -62,14 +63,7 @@ pub(super) fn finish(driven: DrivenRun) -> Exit {
         ledger: left,
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
-    match watch.style {
-        _ if watch.quiet => summary.warning().iter().for_each(|line| warn(line)),
-        Style::Json => summary.say_line(),
-        _ => observe::tell(&summary.text()),
-    }
-    if let Some(file) = summary_file {
-        file.write(|file| summary.write_json(file));
-    }
+    tell_summary(&summary, summary_file, &watch);
     if let Some(report) = report {
         let tally = tally.filter(|_| stats.cancelled.is_none());
         finish_report(report, tally, &files, &summary, &watch);
@@ -86,6 +80,18 @@ pub(super) fn finish(driven: DrivenRun) -> Exit {
     last_act.finish();
     signals.run_is_over();
     exit
+}
+
+/// Shows the summary for people or for programs, and writes the one for `--summary`.
+fn tell_summary(summary: &RunSummary<'_>, file: Option<SummaryFile>, watch: &WatchConfig) {
+    match watch.style {
+        _ if watch.quiet => summary.warning().iter().for_each(|line| warn(line)),
+        Style::Json => summary.say_line(),
+        _ => tell(&summary.text()),
+    }
+    if let Some(file) = file {
+        file.write(|file| summary.write_json(file));
+    }
 }
 
 /// The file, unless it was removed or moved during the run, perhaps with its directory.

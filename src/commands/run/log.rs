@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::signals::OnHangUp;
-use super::checked_files::UsersFile;
 use super::ledger::LedgerPlan;
+use super::part::PartToRun;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
 use crate::config::{FilesConfig, LogConfig, RunConfig, ServiceConfig, WatchConfig};
@@ -61,7 +61,7 @@ impl LogPlan {
     /// Exit code 2: it cannot be opened, or it is not a log of ours.
     pub(super) fn open<'a>(
         mut self,
-        inputs: impl Iterator<Item = &'a UsersFile>,
+        inputs: impl Iterator<Item = &'a PartToRun>,
         ledger: &LedgerPlan,
         concurrency: NonZeroUsize,
     ) -> Result<RunLog> {
@@ -75,7 +75,7 @@ impl LogPlan {
         if self.limits != RunLimits::default() {
             log.push(LogLine::RunLimits(Box::new(self.limits)));
         }
-        for UsersFile { facts, layout, .. } in inputs {
+        for PartToRun { facts, layout, .. } in inputs {
             log.push(LogLine::InputOpened(Box::new(InputOpened {
                 input: match &facts.source {
                     Input::File(path) => Some(text_of(path)),

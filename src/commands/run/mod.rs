@@ -18,6 +18,7 @@ mod input_check;
 mod ledger;
 mod log;
 mod open_files;
+mod part;
 mod prepare;
 mod rows;
 mod service;

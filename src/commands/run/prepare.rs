@@ -11,6 +11,7 @@ use super::checked_files::{CheckedFiles, FirstRead};
 use super::ledger::{CallShape, LedgerPlan, PreparedLedger};
 use super::log::LogPlan;
 use super::open_files::OpenFiles;
+use super::part::Part;
 use super::service::{Answerer, ConnectedService};
 use super::signals::StopSignals;
 use super::threads::StopChannel;
@@ -83,8 +84,9 @@ impl Context {
 pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let identity = identity_of(&config);
     let log = LogPlan::of(&config, &identity.job);
+    let reading = FirstRead::of(&config);
     // Before anything is opened.
-    let fit = fit(&config)?;
+    let (concurrency, fewer) = fit_fd_limit(&config)?;
     let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
     let stops = StopChannel::new();
     // Before anything is waited for: another run may last for hours, and the header may never come.
@@ -94,38 +96,37 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let files = wait.until_free(|| CheckedFiles::check(config.files.clone(), &config.ledger))?;
     let mut ledger = LedgerPlan::new(&config.ledger, files.written(), answerer.is_sandbox());
     ledger.lock_early(&wait)?;
-    let files = files.read(&FirstRead {
-        plan: config.plan,
-        limits: config.limits,
-        reuse: config.ledger.reuse,
-        shows_text: config.watch.shows_text(),
-    })?;
+    let files = files.read(&reading)?;
     let (read, written) = run_wide_files(&config.watch, &answerer, &ledger);
     files.refuse_clashes(&read, &written)?;
-    let log = { log.map(|log| log.open(files.opened(), &ledger, fit.concurrency)) }.transpose()?;
-    let warnings = vec![answerer.warning.take(), fit.warning];
+    let log = {
+        log.map(|log| {
+            log.open(
+                files.parts.iter().filter_map(Part::to_run),
+                &ledger,
+                concurrency,
+            )
+        })
+    }
+    .transpose()?;
+    let warnings = vec![answerer.warning.take(), fewer];
     let account = answerer.account();
     let service = answerer.connect()?;
-    let metrics = metrics_of_run(identity.job.clone(), &service, &config.watch)?;
+    let metrics = metrics_of_run(&identity.job, &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
     files.make_directory()?;
     let input = files.identifying_input();
     let places = (input.as_deref(), files.identifying_file());
-    let calls = CallShape::of(
-        &service.client,
-        fit.concurrency,
-        config.pace.patience.outage,
-    );
+    let calls = CallShape::of(&service.client, concurrency, config.pace.patience.outage);
     let mut ledger = ledger.open(account, places, &config.captured, calls, &wait)?;
-    let summary = config.watch.summary.as_deref();
-    let files = files.open(config.plan, summary, &mut ledger, &wait)?;
+    let files = files.open(config.watch.summary.as_deref(), &mut ledger, &wait)?;
     drop(wait);
     Ok(PreparedRun {
         files,
         calls: CallParts {
             client: service.client,
-            gate: gate(config.pace, fit.concurrency, ledger.facts.known_limit),
-            concurrency: fit.concurrency,
+            gate: gate(config.pace, concurrency, ledger.facts.known_limit),
+            concurrency,
             pace: config.pace,
             budget: config.budget,
             policy: config.policy,
@@ -202,23 +203,18 @@ fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) ->
 }
 
 /// The file of metrics of a run that starts, if it keeps any.
-///
-/// # Errors
-/// As for [`metrics_file`].
 fn metrics_of_run(
-    job: String,
+    job: &str,
     service: &ConnectedService,
     watch: &WatchConfig,
 ) -> Result<Option<MetricsFile>> {
     // The built-in stand-in has another port each time.
-    let endpoint = if service.stand_in.is_some() {
-        "sandbox".to_owned()
-    } else {
-        service.endpoint.to_string()
+    let endpoint = match service.stand_in {
+        Some(_) => "sandbox".to_owned(),
+        None => service.endpoint.to_string(),
     };
-    let path = watch.metrics.clone();
-    path.map(|path| metrics_file(path, job, endpoint, watch.tariff.clone()))
-        .transpose()
+    let file = |path| metrics_file(path, job.to_owned(), endpoint, watch.tariff.clone());
+    watch.metrics.clone().map(file).transpose()
 }
 
 /// The file of metrics.
@@ -251,19 +247,11 @@ const LEAST: usize = 24;
 /// Further descriptors of the stand-in: its runtime, its listener and the other end of a connection.
 const OF_SANDBOX: usize = 6;
 
-/// What the limit on open files has room for.
-struct FdLimitFit {
-    /// Calls in flight at most.
-    concurrency: NonZeroUsize,
-    /// A warning where that is less than was asked for.
-    warning: Option<String>,
-}
-
-/// The concurrency that the limit on open files has room for.
+/// How many calls in flight the limit on open files has room for, and a warning where that is less than was asked for.
 ///
 /// # Errors
 /// Exit code 2: there is not even room for one call.
-fn fit(config: &RunConfig) -> Result<FdLimitFit> {
+fn fit_fd_limit(config: &RunConfig) -> Result<(NonZeroUsize, Option<String>)> {
     let asked = config.pace.concurrency;
     let concurrency = asked.unwrap_or(DEFAULT_CONCURRENCY);
     let sandbox = matches!(config.service, ServiceConfig::Sandbox);
@@ -277,10 +265,7 @@ fn fit(config: &RunConfig) -> Result<FdLimitFit> {
     let ends = if sandbox { 2 } else { 1 };
     let needed = concurrency.get() * CONNECTIONS * ends + OTHERS;
     let Some(limit) = raise(needed).filter(|limit| *limit < needed) else {
-        return Ok(FdLimitFit {
-            concurrency,
-            warning: None,
-        });
+        return Ok((concurrency, None));
     };
     if limit < least {
         return Err(Error::usage(format!(
@@ -293,10 +278,7 @@ fn fit(config: &RunConfig) -> Result<FdLimitFit> {
     let warning = asked.map(|asked| {
         format!("at most {room} calls in flight instead of {asked}: this process may open only {limit} files (`ulimit -n`)")
     });
-    Ok(FdLimitFit {
-        concurrency: room,
-        warning,
-    })
+    Ok((room, warning))
 }
 
 /// Raises the limit towards `needed`, and returns what it is then; `None` where there is none.

@@ -7,9 +7,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, timeout};
 
-use super::super::signals::{OnHangUp, Signals};
+use super::super::signals::{OnHangUp, Signals, listen_on_a_thread};
 use super::log::LogSignals;
-use super::threads::spawn;
 use crate::base::error::{Error, Exit, Result, Signal};
 use crate::base::stderr::flush;
 use crate::engine::Stop;
@@ -48,23 +47,11 @@ impl StopSignals {
     /// # Errors
     /// The system refuses the signal handlers, or a thread cannot be started.
     pub(super) fn start(stops: UnboundedSender<Stop>, log: Option<LogSignals>) -> Result<Self> {
-        let cannot = |e| Error::internal("cannot listen for signals").because(e);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(cannot)?;
-        let listening = {
-            let _runtime = runtime.enter();
-            let hang_up = log.as_ref().map_or(OnHangUp::Ends, |log| log.hang_up);
-            Signals::listen(hang_up).map_err(cannot)?
-        };
         let shared = Arc::new(SignalState::default());
         let heard = Arc::clone(&shared);
-        spawn("signals", move || {
-            let signals = LoggedSignals {
-                signals: listening,
-                log,
-            };
+        let hang_up = log.as_ref().map_or(OnHangUp::Ends, |log| log.hang_up);
+        listen_on_a_thread(hang_up, move |runtime, signals| {
+            let signals = LoggedSignals { signals, log };
             runtime.block_on(listen(signals, &stops, &heard));
         })?;
         Ok(Self(shared))

@@ -202,7 +202,7 @@ pub(super) fn writer(
 }
 
 /// Starts a thread that nobody joins.
-pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)
