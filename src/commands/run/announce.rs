@@ -2,7 +2,7 @@
 
 use super::ledger::PreparedLedger;
 use super::open_files::OpenFiles;
-use super::part::{Part, PartToRun, Turn};
+use super::part::{PartToRun, RunPart, Turn};
 use super::prepare::{CallParts, Context, PreparedRun};
 use crate::base::error::{printable, quoted, shown};
 use crate::layout::Format;
@@ -40,7 +40,7 @@ pub(super) fn announce(prepared: &PreparedRun) {
 }
 
 fn introduce(context: &Context, calls: &CallParts, files: &OpenFiles) {
-    let is_skipped = |part: &&Part| matches!(part.turn, Turn::Skip { .. });
+    let is_skipped = |part: &&RunPart| matches!(part.turn, Turn::Skip { .. });
     let skipped = files.parts.iter().filter(is_skipped).count();
     if skipped > 0 {
         tell(&format!(

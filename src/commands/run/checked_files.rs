@@ -11,10 +11,10 @@ use super::super::files::{
 use super::super::open_input::OpenInput;
 use super::input_check::refuse_broken;
 use super::ledger::WrittenPlace;
-use super::part::{Part, PartToRun, Targets, Turn, bodies, real_path};
+use super::part::{PartToRun, RunPart, Targets, Turn, bodies, real_path};
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
-use crate::config::{FilesConfig, InputLimits, LedgerChoice, LedgerConfig, RunConfig};
+use crate::config::{FilesConfig, InputLimits, LedgerChoice, LedgerConfig};
 use crate::input::{Input, ReaderSettings, is_checked_for_long};
 use crate::layout::Format;
 use crate::ledger::{LedgerLocation, Reuse, ledger_in};
@@ -25,34 +25,14 @@ use crate::service::Plan;
 /// The files of a run before it has its ledger.
 pub(super) struct CheckedFiles {
     /// Those that are skipped were not opened, as their outputs are complete and the run does not ask for them again.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<RunPart>,
     /// The directory of several outputs.
     pub(super) directory: Option<OutputDirectory>,
     /// The only output; `None` is standard output, or a directory.
     target: Option<Target>,
+    /// One of several inputs is also read if its output is complete.
+    again: bool,
     pub(super) config: FilesConfig,
-}
-
-/// How inputs are read up to their first rows.
-pub(super) struct FirstRead {
-    pub(super) plan: Plan,
-    /// What the inputs must be like.
-    pub(super) limits: InputLimits,
-    /// Which answers of earlier runs are used.
-    pub(super) reuse: Reuse,
-    pub(super) shows_text: bool,
-}
-
-impl FirstRead {
-    /// How a run with these settings reads.
-    pub(super) fn of(config: &RunConfig) -> Self {
-        Self {
-            plan: config.plan,
-            limits: config.limits,
-            reuse: config.ledger.reuse,
-            shows_text: config.watch.shows_text(),
-        }
-    }
 }
 
 impl CheckedFiles {
@@ -74,7 +54,7 @@ impl CheckedFiles {
         let target = target
             .map(|(input, output)| only_target(&input.file.input, output, &config, ledger))
             .transpose()?;
-        let parts = inputs.into_iter().map(|input| Part {
+        let parts = inputs.into_iter().map(|input| RunPart {
             output: match &directory {
                 Some(directory) => Some(directory.output_of(&input)),
                 None => config.output.clone(),
@@ -86,6 +66,7 @@ impl CheckedFiles {
             parts: parts.collect(),
             directory,
             target,
+            again: config.overwrite || ledger.reuse == Reuse::Retry,
             config,
         })
     }
@@ -109,22 +90,26 @@ impl CheckedFiles {
     ///
     /// # Errors
     /// Exit code 2: an input cannot be used and that ends the run, or an output's name is wrong.
-    pub(super) fn read(mut self, reading: &FirstRead) -> Result<Self> {
+    pub(super) fn read(
+        mut self,
+        plan: Plan,
+        limits: InputLimits,
+        shows_text: bool,
+    ) -> Result<Self> {
         let inputs = self.parts.iter().map(|part| part.input.settings.clone());
         let inputs: Vec<_> = inputs.collect();
-        refuse_broken(reading.limits, &inputs, reading.shows_text)?;
+        refuse_broken(limits, &inputs, shows_text)?;
         let mut sources = inputs.iter().map(|input| &input.file.input);
-        if reading.shows_text && sources.any(is_checked_for_long) {
+        if shows_text && sources.any(is_checked_for_long) {
             let them = if inputs.len() > 1 { "inputs" } else { "input" };
             tell(&format!(
                 "rescore: checking the compressed {them} before anything is sent"
             ));
         }
-        let again = self.config.overwrite || reading.reuse == Reuse::Retry;
         let mut names = WrittenNames::default();
         let mut parts = std::mem::take(&mut self.parts);
         for part in &mut parts {
-            part.turn = match self.turn(part, again, reading.plan) {
+            part.turn = match self.turn(part, plan) {
                 Err(error) if self.stops_at_broken() => return Err(error),
                 turn => turn.unwrap_or_else(Turn::Unusable),
             };
@@ -138,12 +123,12 @@ impl CheckedFiles {
         Ok(self)
     }
 
-    /// Opens an input and reads it up to its first rows. `again`: also one of several whose output is complete.
-    fn turn(&self, part: &Part, again: bool, plan: Plan) -> Result<Turn> {
-        let Part { input, output, .. } = part;
+    /// Opens an input and reads it up to its first rows.
+    fn turn(&self, part: &RunPart, plan: Plan) -> Result<Turn> {
+        let RunPart { input, output, .. } = part;
         let is_one_of_several = self.directory.is_some();
         if is_one_of_several
-            && !again
+            && !self.again
             && let Some(output) = output.as_deref().filter(|output| is_finished(output))
         {
             return Ok(Turn::Skip {

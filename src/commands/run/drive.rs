@@ -9,7 +9,7 @@ use super::super::open_input::OpenInput;
 use super::ended_files::EndedFiles;
 use super::ledger::{PreparedLedger, RunLedger};
 use super::open_files::OpenFiles;
-use super::part::{OpenPart, Part, Turn};
+use super::part::{OpenPart, RunPart, Turn};
 use super::prepare::{CallParts, Context, PreparedRun};
 use super::rows::{self, RowStages, RowsEnd, run_rows};
 use super::signals::StopSignals;
@@ -123,7 +123,7 @@ fn emit_unrun(files: &OpenFiles, events: &Events) {
 
 /// Has the ledger remember the report, so that the same command replaces it.
 fn note_report(ended: &mut EndedFiles, files: &OpenFiles, ledger: &RunLedger) {
-    let input = files.parts.first().and_then(Part::real_input);
+    let input = files.parts.first().and_then(RunPart::real_input);
     let record = ledger.recorder(input);
     ended.report = { ended.report.take() }.map(|report| report.noting(record));
 }
@@ -149,20 +149,20 @@ impl Turns<'_> {
     ///
     /// # Errors
     /// A thread cannot be started.
-    fn next(&mut self, file: u64, part: Part) -> Result<()> {
+    fn next(&mut self, file: u64, part: RunPart) -> Result<()> {
         let Some(lookup) = self.lookup.take() else {
             self.ended.add_unrun(part);
             return Ok(());
         };
         let real_input = part.real_input();
-        let Part {
+        let RunPart {
             input,
             output,
             turn,
         } = part;
         let Turn::Run(to_run) = turn else {
             self.lookup = Some(lookup);
-            self.ended.add_unrun(Part {
+            self.ended.add_unrun(RunPart {
                 input,
                 output,
                 turn,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::super::files::{SummaryFile, UnfinishedFiles};
 use super::super::open_input::{InputFacts, bytes_ignored};
 use super::open_files::OpenFiles;
-use super::part::{Part, Turn};
+use super::part::{RunPart, Turn};
 use crate::analysis::RowTally;
 use crate::base::error::Error;
 use crate::input::Input;
@@ -75,7 +75,7 @@ impl EndedFiles {
     }
 
     /// A part whose rows did not run.
-    pub(super) fn add_unrun(&mut self, part: Part) {
+    pub(super) fn add_unrun(&mut self, part: RunPart) {
         let mut summary = unwritten(part.input.path);
         match part.turn {
             Turn::Run(_) => {}

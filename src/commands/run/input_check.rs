@@ -42,7 +42,7 @@ pub(super) fn refuse_broken(
     if shows_text && is_slow {
         tell("rescore: checking all rows before anything is sent");
     }
-    let mut found = CheckedRows::default();
+    let mut found = InputRows::default();
     for input in inputs.iter().filter(|input| size(input).is_some()) {
         match found.read(input, limits) {
             // The run reports a file that cannot be read, and continues with the others.
@@ -59,12 +59,12 @@ pub(super) fn refuse_broken(
 
 /// The rows of the inputs.
 #[derive(Default)]
-struct CheckedRows {
+struct InputRows {
     rows: u64,
     unsendable: BTreeMap<Reason, u64>,
 }
 
-impl CheckedRows {
+impl InputRows {
     /// Reads a file to its end, or until enough is known.
     fn read(&mut self, input: &ReaderSettings, limits: InputLimits) -> Result<()> {
         let all = ReaderSettings {

@@ -8,7 +8,7 @@ use super::super::files::{OutputDirectory, SummaryFile, rejects_of};
 use super::super::lock_wait::LockWait;
 use super::checked_files::CheckedFiles;
 use super::ledger::PreparedLedger;
-use super::part::{Part, PartToRun, Targets, Turn};
+use super::part::{PartToRun, RunPart, Targets, Turn};
 use super::threads::WhenBroken;
 use crate::base::error::{Result, shown};
 use crate::ledger::OutputState;
@@ -17,7 +17,7 @@ use crate::selection::Selection;
 
 /// The files of a run that is ready to start.
 pub(super) struct OpenFiles {
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<RunPart>,
     /// The directory of several outputs.
     pub(super) directory: Option<PathBuf>,
     /// What follows when an input can be read no further.
@@ -32,7 +32,8 @@ pub(super) struct OpenFiles {
 const EVERYBODY: u32 = 0o666;
 
 impl CheckedFiles {
-    /// Decides what is to be done with each part, and opens what is written. Only those who can read all inputs may read it.
+    /// Decides what is to be done with each part, and opens what is written. Only those who can read all inputs may read the
+    /// summary.
     ///
     /// # Errors
     /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Exit code 75:
@@ -43,7 +44,7 @@ impl CheckedFiles {
         ledger: &mut PreparedLedger,
         wait: &LockWait<'_>,
     ) -> Result<OpenFiles> {
-        let to_run = self.parts.iter().filter_map(Part::to_run);
+        let to_run = self.parts.iter().filter_map(RunPart::to_run);
         let mode = to_run.fold(EVERYBODY, |all, part| all & part.mode);
         let (targets, summary, mut open, report) = wait.until_free(|| {
             let targets = self.all_targets(ledger)?;
@@ -51,10 +52,10 @@ impl CheckedFiles {
             let (mut open, mut report) = (None, None);
             if self.directory.is_none()
                 && let Some(Ok(Some(only))) = targets.first()
-                && let Some(part) = self.parts.first().and_then(Part::to_run)
+                && let Some(part) = self.parts.first().and_then(RunPart::to_run)
             {
-                open = Some(only.open(mode, &part.facts)?);
-                report = only.open_report(mode)?;
+                open = Some(only.open(part.mode, &part.facts)?);
+                report = only.open_report(part.mode)?;
             }
             Ok((targets, summary, open, report))
         })?;
@@ -100,7 +101,7 @@ impl CheckedFiles {
         parts.collect()
     }
 
-    fn targets(&self, part: &Part, ledger: &mut PreparedLedger) -> Result<Option<Targets>> {
+    fn targets(&self, part: &RunPart, ledger: &mut PreparedLedger) -> Result<Option<Targets>> {
         let input = part.real_input();
         let of_part = match &self.directory {
             Some(directory) => {
@@ -140,7 +141,7 @@ impl CheckedFiles {
     /// Exit code 2: what is there does not belong to this input, or the ledger cannot be read.
     fn may_replace(
         &self,
-        part: &Part,
+        part: &RunPart,
         directory: &OutputDirectory,
         real_input: Option<&Path>,
         ledger: &mut PreparedLedger,
@@ -172,7 +173,7 @@ impl CheckedFiles {
 impl OpenFiles {
     /// The inputs whose rows are to run.
     pub(super) fn to_run(&self) -> impl Iterator<Item = &PartToRun> {
-        self.parts.iter().filter_map(Part::to_run)
+        self.parts.iter().filter_map(RunPart::to_run)
     }
 
     /// The size in bytes of the inputs whose rows are to run, where it is known.

@@ -16,7 +16,7 @@ use crate::output::{Document, Sides, Sink, Target};
 use crate::service::{self, Plan};
 
 /// An input, and what is to be done with it.
-pub(super) struct Part {
+pub(super) struct RunPart {
     pub(super) input: InputFile,
     /// `None` is standard output.
     pub(super) output: Option<PathBuf>,
@@ -85,7 +85,7 @@ impl Turn {
     }
 }
 
-impl Part {
+impl RunPart {
     /// Its rows, if they run.
     pub(super) fn to_run(&self) -> Option<&PartToRun> {
         match &self.turn {

@@ -7,11 +7,11 @@ use std::time::SystemTime;
 
 use super::super::files::NamedFile;
 use super::super::lock_wait::LockWait;
-use super::checked_files::{CheckedFiles, FirstRead};
+use super::checked_files::CheckedFiles;
 use super::ledger::{CallShape, LedgerPlan, PreparedLedger};
 use super::log::LogPlan;
 use super::open_files::OpenFiles;
-use super::part::Part;
+use super::part::RunPart;
 use super::service::{Answerer, ConnectedService};
 use super::signals::StopSignals;
 use super::threads::StopChannel;
@@ -84,7 +84,6 @@ impl Context {
 pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let identity = identity_of(&config);
     let log = LogPlan::of(&config, &identity.job);
-    let reading = FirstRead::of(&config);
     // Before anything is opened.
     let (concurrency, fewer) = fit_fd_limit(&config)?;
     let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
@@ -96,13 +95,13 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let files = wait.until_free(|| CheckedFiles::check(config.files.clone(), &config.ledger))?;
     let mut ledger = LedgerPlan::new(&config.ledger, files.written(), answerer.is_sandbox());
     ledger.lock_early(&wait)?;
-    let files = files.read(&reading)?;
+    let files = files.read(config.plan, config.limits, config.watch.shows_text())?;
     let (read, written) = run_wide_files(&config.watch, &answerer, &ledger);
     files.refuse_clashes(&read, &written)?;
     let log = {
         log.map(|log| {
             log.open(
-                files.parts.iter().filter_map(Part::to_run),
+                files.parts.iter().filter_map(RunPart::to_run),
                 &ledger,
                 concurrency,
             )
