@@ -14,14 +14,13 @@ use crate::config::InputLimits;
 pub(super) struct InputLimitArgs {
     /// Send nothing if the input has fewer rows than this
     ///
-    /// For an export that may be empty or cut off. A file is counted before the first call. The rows of a stream are held
-    /// back until there are enough, or 64 MiB of them; if a longer stream has too few, the output does not get its name.
+    /// For an export that may be empty or cut off. All rows are counted before the first call, so the input must be a file.
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = FILES)]
     min_rows: Option<NonZeroU64>,
     /// Send nothing if more rows than this, or than this share of the rows, cannot be sent
     ///
-    /// Such rows lack a field, or have an invalid one. All rows of a file are checked before the first call; a stream is
-    /// checked as it is read, and a share counts from the hundredth row on.
+    /// Such rows lack a field, or have an invalid one. All rows are checked before the first call, so the input must be a
+    /// file.
     #[arg(
         long, value_name = "N|N%", value_parser = values::tolerance, allow_negative_numbers = true,
         help_heading = FILES

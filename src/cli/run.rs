@@ -24,9 +24,8 @@ use crate::base::error::{Error, Result, shown};
 use crate::base::money::Money;
 use crate::base::tolerance::Tolerance;
 use crate::config::{
-    BudgetConfig, FilesConfig, LedgerChoice, LedgerConfig, LogConfig, OneFileConfig, OutputConfig,
-    OutputToCome, PaceConfig, PartsConfig, RunConfig, RunToCome, ServiceConfig, TimeoutConfig,
-    WatchConfig,
+    BudgetConfig, FilesConfig, LedgerChoice, LedgerConfig, LogConfig, OutputToCome, PaceConfig,
+    RunConfig, RunToCome, ServiceConfig, TimeoutConfig, WatchConfig,
 };
 use crate::engine::Patience;
 use crate::input::{Input, ReaderSettings};
@@ -255,7 +254,7 @@ impl RunArgs {
             failures: FailureBudget(self.max_failures),
             give_up_after: self.give_up_after.unwrap_or_default(),
         };
-        let rows_on_terminal = files.output().is_none() && std::io::stdout().is_terminal();
+        let rows_on_terminal = files.name().is_none() && std::io::stdout().is_terminal();
         let log = self.log.map(|path| LogConfig {
             target: values::log_target(path),
             level: self.log_level.into(),
@@ -373,9 +372,29 @@ impl RunArgs {
     }
 
     fn files(&self, columns: &AddedColumns) -> Result<FilesConfig> {
-        if let Some(directory) = &self.output_dir {
-            return self.parts(directory, columns).map(FilesConfig::Parts);
-        }
+        let inputs = if self.output_dir.is_some() {
+            self.named_inputs()?
+        } else {
+            vec![self.only_input()?]
+        };
+        let inputs = inputs.into_iter();
+        let inputs = inputs.map(|input| self.input(input, columns.clone()));
+        let output = self.output.as_ref().filter(|path| *path != Path::new("-"));
+        Ok(FilesConfig {
+            inputs: inputs.collect::<Result<_>>()?,
+            output: output.cloned(),
+            directory: self.output_dir.clone(),
+            rejects: self.rejects.clone(),
+            changes: self.changes.clone(),
+            report: self.report.clone(),
+            overwrite: self.overwrite,
+            fail_fast: self.fail_fast,
+        })
+    }
+
+    /// # Errors
+    /// Several inputs are named, or none although standard input is a terminal.
+    fn only_input(&self) -> Result<Input> {
         let input = match self.input.as_slice() {
             [] => None,
             [input] => Some(input.as_path()),
@@ -387,28 +406,17 @@ impl RunArgs {
                 .hint("name one with `--output-dir DIR`"));
             }
         };
-        let input = source(input, "rescore run users.csv -o scored.csv")?;
-        Ok(FilesConfig::One(Box::new(OneFileConfig {
-            input: self.input(input, columns.clone())?,
-            output: self.output(),
-        })))
+        source(input, "rescore run users.csv -o scored.csv")
     }
 
     /// # Errors
     /// No file is named, or standard input, which has no name that an output could have.
-    fn parts(&self, directory: &Path, columns: &AddedColumns) -> Result<PartsConfig> {
+    fn named_inputs(&self) -> Result<Vec<Input>> {
         if self.input.is_empty() || self.input.iter().any(|input| input == Path::new("-")) {
             return Err(Error::usage("`--output-dir` needs the names of the inputs")
                 .hint("name them, as in `rescore run parts/*.csv --output-dir scored`"));
         }
-        let inputs = self.input.iter();
-        let inputs = inputs.map(|path| self.input(Input::File(path.clone()), columns.clone()));
-        Ok(PartsConfig {
-            inputs: inputs.collect::<Result<_>>()?,
-            directory: directory.to_owned(),
-            overwrite: self.overwrite,
-            fail_fast: self.fail_fast,
-        })
+        Ok(self.input.iter().cloned().map(Input::File).collect())
     }
 
     fn input(&self, input: Input, columns: AddedColumns) -> Result<ReaderSettings> {
@@ -422,17 +430,6 @@ impl RunArgs {
             selection: self.selection.selection(),
             scored: None,
         })
-    }
-
-    fn output(&self) -> OutputConfig {
-        let path = self.output.as_ref().filter(|path| *path != Path::new("-"));
-        OutputConfig {
-            path: path.cloned(),
-            rejects: self.rejects.clone(),
-            changes: self.changes.clone(),
-            report: self.report.clone(),
-            overwrite: self.overwrite,
-        }
     }
 
     fn ledger(&self) -> Result<LedgerConfig> {

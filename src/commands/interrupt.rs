@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::signals::{OnHangUp, Signals};
+use super::signals::{OnHangUp, listen_on_a_thread};
 use crate::base::error::{Error, Result};
 use crate::base::stderr::{draw, flush};
 use crate::observe::tell_error;
@@ -25,18 +25,9 @@ impl Interrupts {
     /// # Errors
     /// The system refuses the signal handlers, or a thread cannot be started.
     pub(super) fn listen() -> Result<Self> {
-        let cannot = |e| Error::internal("cannot listen for signals").because(e);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(cannot)?;
-        let mut signals = {
-            let _runtime = runtime.enter();
-            Signals::listen(OnHangUp::Ends).map_err(cannot)?
-        };
         let partial = Arc::new(Mutex::new(Vec::new()));
         let files = Arc::clone(&partial);
-        let end = move || {
+        listen_on_a_thread(OnHangUp::Ends, move |runtime, mut signals| {
             let signal = runtime.block_on(signals.next());
             let error = Error::interrupted(signal);
             // Held to the end of the process, so that no file is added any more.
@@ -50,11 +41,7 @@ impl Interrupts {
             flush();
             #[allow(clippy::exit, reason = "a signal asks for exactly this")]
             std::process::exit(error.exit().code().into());
-        };
-        std::thread::Builder::new()
-            .name("signals".to_owned())
-            .spawn(end)
-            .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
+        })?;
         Ok(Self(partial))
     }
 

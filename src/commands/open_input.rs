@@ -38,10 +38,8 @@ pub(in crate::commands) struct InputFacts {
     pub(in crate::commands) size: Option<u64>,
     /// Which of its rows the run takes.
     pub(in crate::commands) selection: Selection,
-    /// Whether bytes behind compressed data are ignored, as known now.
+    /// Whether bytes behind compressed data are ignored, as known now: some show only at the end.
     pub(in crate::commands) ignored: TrailingGarbage,
-    /// The same, as known when the input was opened.
-    pub(in crate::commands) ignored_at_start: bool,
 }
 
 impl InputFacts {
@@ -99,7 +97,6 @@ impl OpenInput {
                 replaced,
                 size,
                 selection,
-                ignored_at_start: ignored.any(),
                 ignored,
             },
         })

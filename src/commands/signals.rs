@@ -3,7 +3,9 @@
 
 use std::io;
 
-use crate::base::error::Signal;
+use tokio::runtime::Runtime;
+
+use crate::base::error::{Error, Result, Signal};
 
 /// A listener for signals. It listens as long as it exists, so that no signal is lost between two waits.
 pub(super) struct Signals {
@@ -43,6 +45,30 @@ impl Signals {
             _ = hang_up => Signal::HangUp,
         }
     }
+}
+
+/// Listens from now on, and leaves the signals to a thread that lives as long as the process.
+///
+/// # Errors
+/// The system refuses the signal handlers, or a thread cannot be started.
+pub(super) fn listen_on_a_thread(
+    hang_up: OnHangUp,
+    work: impl FnOnce(&Runtime, Signals) + Send + 'static,
+) -> Result<()> {
+    let cannot = |e| Error::internal("cannot listen for signals").because(e);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(cannot)?;
+    let signals = {
+        let _runtime = runtime.enter();
+        Signals::listen(hang_up).map_err(cannot)?
+    };
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || work(&runtime, signals))
+        .map(drop)
+        .map_err(|e| Error::stopped("cannot start a thread").because(e))
 }
 
 /// What SIGHUP means.

@@ -77,61 +77,39 @@ pub(crate) struct InputLimits {
     pub(crate) max_invalid: Option<Tolerance>,
 }
 
-/// What a run reads and writes.
+/// What a run reads and writes: one input to one output, or several, each to a file of its name in a directory.
 #[derive(Debug, Clone)]
-pub(crate) enum FilesConfig {
-    /// One input to one output.
-    One(Box<OneFileConfig>),
-    /// Several inputs, each to a file of its name in a directory.
-    Parts(PartsConfig),
-}
-
-/// One input, and its output.
-#[derive(Debug, Clone)]
-pub(crate) struct OneFileConfig {
-    /// What is read, and how.
-    pub(crate) input: input::ReaderSettings,
-    /// Where rows go.
-    pub(crate) output: OutputConfig,
-}
-
-/// Several inputs, each to a file of its name in a directory.
-#[derive(Debug, Clone)]
-pub(crate) struct PartsConfig {
-    /// What is read, and how. A name may be a pattern for several files.
+pub(crate) struct FilesConfig {
+    /// What is read, and how: one input, or where there is a directory any number, and a name may be a pattern.
     pub(crate) inputs: Vec<input::ReaderSettings>,
-    /// Where the outputs go.
-    pub(crate) directory: PathBuf,
-    /// Outputs that exist may be replaced.
+    /// The output of one input; `None` is standard output.
+    pub(crate) output: Option<PathBuf>,
+    /// The directory of the outputs; `None` for one input to one output.
+    pub(crate) directory: Option<PathBuf>,
+    /// Where failed rows go; `None` is a file next to each output, where that is a file.
+    pub(crate) rejects: Option<PathBuf>,
+    /// Where rows go whose decision changed, if anywhere.
+    pub(crate) changes: Option<PathBuf>,
+    /// Where a page about the rows goes, if anywhere.
+    pub(crate) report: Option<PathBuf>,
+    /// Files that exist may be replaced.
     pub(crate) overwrite: bool,
-    /// The first input that cannot be used ends the run.
+    /// The first of several inputs that cannot be used ends the run.
     pub(crate) fail_fast: bool,
 }
 
 impl FilesConfig {
     /// What the run is known by: the output, or the directory of its outputs; `None` for standard output.
     #[must_use]
-    pub(crate) fn output(&self) -> Option<&Path> {
-        match self {
-            Self::One(one) => one.output.path.as_deref(),
-            Self::Parts(parts) => Some(&parts.directory),
-        }
+    pub(crate) fn name(&self) -> Option<&Path> {
+        self.directory.as_deref().or(self.output.as_deref())
     }
-}
 
-/// Where rows go.
-#[derive(Debug, Clone)]
-pub(crate) struct OutputConfig {
-    /// The output; `None` is standard output.
-    pub(crate) path: Option<PathBuf>,
-    /// Where failed rows go; `None` is a file next to the output, where that is a file.
-    pub(crate) rejects: Option<PathBuf>,
-    /// Where rows go whose decision changed, if anywhere.
-    pub(crate) changes: Option<PathBuf>,
-    /// Where a page about the rows goes, if anywhere.
-    pub(crate) report: Option<PathBuf>,
-    /// Output, rejects, changes and report that exist may be replaced.
-    pub(crate) overwrite: bool,
+    /// The input of a run that has one output.
+    #[must_use]
+    pub(crate) fn only_input(&self) -> Option<&input::ReaderSettings> {
+        self.inputs.first().filter(|_| self.directory.is_none())
+    }
 }
 
 /// What a run may spend.

@@ -194,31 +194,6 @@ impl Reader {
         }
     }
 
-    /// Reads ahead, from the next rows on, until `is_enough`; the rows that it has seen are still the next ones. Whether
-    /// it was enough before the end.
-    ///
-    /// # Errors
-    /// As for [`Self::next_batch`], or those of `is_enough`.
-    pub(crate) fn read_ahead(
-        &mut self,
-        mut is_enough: impl FnMut(&RowBatch) -> Result<bool>,
-    ) -> Result<bool> {
-        for seen in 0.. {
-            if seen == self.early.len() {
-                match self.gather(true)? {
-                    Some(batch) => self.early.push_back(batch),
-                    None => break,
-                }
-            }
-            if let Some(batch) = self.early.get(seen)
-                && is_enough(batch)?
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// The next rows; `None` at the end.
     ///
     /// # Errors

@@ -250,8 +250,6 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64, longest: Duration) 
         }
         CancelReason::Input => "the input is invalid",
         CancelReason::InputChanged => "the input has changed",
-        CancelReason::MinRows => "the input has fewer rows than `--min-rows`",
-        CancelReason::MaxInvalid => "more rows cannot be sent than `--max-invalid` allows",
         CancelReason::Ledger => "the ledger cannot be used",
         CancelReason::NoVerdicts => "the service gives no verdicts",
         CancelReason::NoDecisions => "no answer has the level that decides",

@@ -305,10 +305,6 @@ pub(crate) enum CancelReason {
     Input,
     /// The input changed while it was being read.
     InputChanged,
-    /// The input has fewer rows than it must have.
-    MinRows,
-    /// Too many rows of the input cannot be sent.
-    MaxInvalid,
     /// Answers cannot be stored or looked up.
     Ledger,
     /// Too many consecutive rows ended without a verdict.
@@ -344,7 +340,7 @@ impl CancelReason {
             Self::Terminated => Exit::Interrupted(Signal::Terminate),
             Self::HungUp => Exit::Interrupted(Signal::HangUp),
             Self::Refused => Exit::Refused,
-            Self::Input | Self::MinRows | Self::MaxInvalid => Exit::Usage,
+            Self::Input => Exit::Usage,
             Self::Unavailable
             | Self::MaxWait
             | Self::InputChanged
@@ -370,8 +366,6 @@ impl CancelReason {
             Self::MaxWait => "max_wait",
             Self::Input => "input",
             Self::InputChanged => "input_changed",
-            Self::MinRows => "min_rows",
-            Self::MaxInvalid => "max_invalid",
             Self::Ledger => "ledger",
             Self::NoVerdicts => "no_verdicts",
             Self::NoDecisions => "no_decisions",

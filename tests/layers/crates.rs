@@ -40,7 +40,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("futures", &["engine/", "pace/gate/permits.rs"]),
-    ("glob", &["commands/files/inputs.rs"]),
+    ("glob", &["commands/files/parts.rs"]),
     ("governor", &["pace/limiter.rs"]),
     ("h2", &["service/http/fault.rs"]),
     ("hdrhistogram", &["telemetry/latency.rs"]),
@@ -75,8 +75,8 @@ const OWNERS: &[(&str, &[&str])] = &[
     (
         "rustix",
         &[
-            "commands/run/fd_limit.rs",
-            "commands/run/stdout_reader.rs",
+            "commands/run/prepare.rs",
+            "commands/run/threads.rs",
             "commands/signals.rs",
             "input/source.rs",
             "program.rs",

@@ -1,9 +1,14 @@
-//! Names of the files that rows go to: the format that they name, and the default name for the rejects.
+//! Names of the files of one command: the format that they say, the default name for the rejects, and that no two of them
+//! would overwrite each other. What is in the files is not known here.
 
 use std::path::{Path, PathBuf};
 
-use crate::base::error::{Error, Result, shown};
+use crate::base::error::{Error, Exit, Result, shown};
+use crate::base::file_id::FileId;
+use crate::input::{Input, stdin_file};
 use crate::layout::{Compression, Format};
+use crate::ledger::{self, OutputLock};
+use crate::output::{PARTIAL, is_same_file};
 
 /// Endings of files that are not made of lines.
 const NO_LINES: [&str; 16] = [
@@ -84,6 +89,131 @@ fn beside(output: &Path, extension: &str) -> PathBuf {
         _ => name,
     };
     output.with_file_name(format!("{stem}.rejects.{extension}"))
+}
+
+/// What the input is called in messages.
+const INPUT: &str = "input";
+
+/// A file that a command reads or writes.
+#[derive(Clone)]
+pub(in crate::commands) struct NamedFile {
+    what: &'static str,
+    /// `None` is a file that is open as standard input: it may have any name.
+    path: Option<PathBuf>,
+    /// Which file that is.
+    stdin: Option<FileId>,
+    /// Endings that its name has in the names of the files that come and go with it.
+    ends: &'static [&'static str],
+}
+
+impl NamedFile {
+    /// The input, if it is a file, also one that a shell opened.
+    pub(in crate::commands) fn input(input: &Input) -> Option<Self> {
+        match input {
+            Input::File(path) => Some(Self::input_at(path)),
+            Input::Stdin => stdin_file().map(|file| Self {
+                what: INPUT,
+                path: None,
+                stdin: Some(FileId::of(&file)),
+                ends: &[],
+            }),
+        }
+    }
+
+    /// A file that is read.
+    pub(in crate::commands) fn input_at(path: &Path) -> Self {
+        Self::new(INPUT, path)
+    }
+
+    /// The output.
+    pub(in crate::commands) fn output(path: &Path) -> Self {
+        Self::partial("output", path)
+    }
+
+    /// A file that is written under its own name from the start, or only read.
+    pub(in crate::commands) fn new(what: &'static str, path: &Path) -> Self {
+        Self::with_ends(what, path, &[])
+    }
+
+    /// A file that is called `.partial` until it is complete.
+    pub(in crate::commands) fn partial(what: &'static str, path: &Path) -> Self {
+        Self::with_ends(what, path, &[PARTIAL])
+    }
+
+    /// A ledger, which other files go with.
+    pub(in crate::commands) fn ledger(path: &Path) -> Self {
+        Self::with_ends("ledger", path, ledger::SUFFIXES)
+    }
+
+    fn with_ends(what: &'static str, path: &Path, ends: &'static [&'static str]) -> Self {
+        Self {
+            what,
+            path: Some(path.to_owned()),
+            stdin: None,
+            ends,
+        }
+    }
+
+    /// Its own path and those of the files that go with it.
+    fn names(&self) -> impl Iterator<Item = PathBuf> {
+        let ends = [""].into_iter().chain(self.ends.iter().copied());
+        self.path.iter().flat_map(move |path| {
+            ends.clone().map(|end| {
+                let mut name = path.as_os_str().to_owned();
+                name.push(end);
+                name.into()
+            })
+        })
+    }
+
+    /// Whether a file of the one is a file of the other.
+    fn is_also(&self, other: &Self) -> bool {
+        if let Some(stdin) = self.stdin {
+            return other.names().any(|name| FileId::at(&name) == Some(stdin));
+        }
+        self.names()
+            .any(|a| other.names().any(|b| is_same_file(&a, &b)))
+    }
+
+    /// It in a sentence.
+    fn shown(&self) -> String {
+        let path = self
+            .path
+            .as_ref()
+            .map(|path| format!(" `{}`", path.display()));
+        format!("the {}{}", self.what, path.unwrap_or_default())
+    }
+}
+
+/// Fails if two of these would be written to one file, also through links and also while they are still partial.
+pub(in crate::commands) fn refuse_clashes(files: &[NamedFile]) -> Result<()> {
+    for (index, one) in files.iter().enumerate() {
+        let mut others = files.iter().skip(index + 1);
+        if let Some(other) = others.find(|other| one.is_also(other)) {
+            let message = if one.what == INPUT {
+                format!("{} would overwrite the input", other.shown())
+            } else {
+                format!(
+                    "{} and {} would be the same file",
+                    one.shown(),
+                    other.shown()
+                )
+            };
+            return Err(Error::usage(message).hint("give another name"));
+        }
+    }
+    Ok(())
+}
+
+/// If another run is writing the output, the error that names it: a run that writes the file has its lock as well.
+pub(in crate::commands) fn naming_the_other_run(error: Error, output: &Path) -> Error {
+    if error.exit() != Exit::Busy {
+        return error;
+    }
+    match OutputLock::take(output) {
+        Err(named) if named.exit() == Exit::Busy => named,
+        _ => error,
+    }
 }
 
 #[cfg(test)]

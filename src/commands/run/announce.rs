@@ -1,10 +1,9 @@
 //! The second phase: says what is about to happen, before the first call.
 
-use super::super::open_input::{InputFacts, bytes_ignored};
 use super::ledger::PreparedLedger;
-use super::parts::PlannedParts;
+use super::open_files::OpenFiles;
+use super::part::{PartToRun, RunPart, Turn};
 use super::prepare::{CallParts, Context, PreparedRun};
-use super::run_files::PreparedFiles;
 use crate::base::error::{printable, quoted, shown};
 use crate::layout::Format;
 use crate::ledger::{KnownLimit, LedgerFacts, RunEnd};
@@ -25,38 +24,38 @@ pub(super) fn announce(prepared: &PreparedRun) {
     } = prepared;
     if context.watch.shows_text() {
         introduce(context, calls, files);
-        if files.has_rows() {
+        if files.to_run().next().is_some() {
             tell_limit(ledger, calls.gate.limit());
             tell_ledger(ledger);
         }
     }
     let of_ledger = killed(ledger).into_iter().chain(elsewhere(ledger));
-    let of_input = files.ignored_at_start().then(|| bytes_ignored("the input"));
-    for warning in warnings.iter().cloned().chain(of_input).chain(of_ledger) {
+    for warning in warnings.iter().cloned().chain(of_ledger) {
         observe::warn(&printable(&warning));
     }
-    if let PreparedFiles::Parts(parts) = files {
-        for error in parts.unusable() {
+    for part in &files.parts {
+        if let Turn::Unusable(error) = &part.turn {
             observe::tell_error(error);
         }
     }
 }
 
-fn introduce(context: &Context, calls: &CallParts, files: &PreparedFiles) {
-    let what = match files {
-        PreparedFiles::One(file) => file.input.selection.of(&file.input.name()),
-        PreparedFiles::Parts(parts) => {
-            if parts.skipped() > 0 {
-                tell(&format!(
-                    "rescore: skipping {} that an earlier run has finished",
-                    counted(parts.skipped(), "file")
-                ));
-            }
-            match parts.to_run().count() {
-                0 => return tell("rescore: nothing to send"),
-                number => counted(number as u64, "file"),
-            }
+fn introduce(context: &Context, calls: &CallParts, files: &OpenFiles) {
+    let is_skipped = |part: &&RunPart| matches!(part.turn, Turn::Skip { .. });
+    let skipped = files.parts.iter().filter(is_skipped).count();
+    if skipped > 0 {
+        tell(&format!(
+            "rescore: skipping {} that an earlier run has finished",
+            counted(skipped as u64, "file")
+        ));
+    }
+    let what = match (files.to_run().next(), files.to_run().count()) {
+        (None, _) => return tell("rescore: nothing to send"),
+        (Some(only), _) if files.directory.is_none() => {
+            let facts = &only.facts;
+            facts.selection.of(&facts.name())
         }
+        (_, number) => counted(number as u64, "file"),
     };
     let service = if context.is_sandbox() {
         "the built-in sandbox".to_owned()
@@ -71,47 +70,41 @@ fn introduce(context: &Context, calls: &CallParts, files: &PreparedFiles) {
         counted(calls.concurrency.get() as u64, "call"),
         pace(calls.pace.rate)
     ));
-    match files {
-        PreparedFiles::One(file) => tell_columns(&file.input, file.layout.format),
-        PreparedFiles::Parts(parts) => tell_all_columns(parts),
-    }
+    tell_columns(files);
 }
 
-/// Says which columns of several inputs are used: once, if they are the same in all.
-fn tell_all_columns(parts: &PlannedParts) {
-    let mut told: Vec<(&InputFacts, Format)> = Vec::new();
-    for part in parts.to_run() {
-        let (facts, format) = (&part.facts, part.format);
-        let same = |(told, as_format): &(&InputFacts, Format)| {
-            told.mapping == facts.mapping && told.replaced == facts.replaced && *as_format == format
+/// Says which columns of the inputs are used, and which are replaced: once, if they are the same in all.
+fn tell_columns(files: &OpenFiles) {
+    let mut told: Vec<&PartToRun> = Vec::new();
+    for part in files.to_run() {
+        let facts = &part.facts;
+        let is_same = |told: &&PartToRun| {
+            told.facts.mapping == facts.mapping
+                && told.facts.replaced == facts.replaced
+                && told.layout.format == part.layout.format
         };
         let is_empty = facts.mapping.is_empty() && facts.replaced.is_empty();
-        if is_empty || told.iter().any(same) {
+        if is_empty || told.iter().any(is_same) {
             continue;
         }
         if !told.is_empty() {
             tell(&format!("         from {} on:", facts.name()));
         }
-        tell_columns(facts, format);
-        told.push((facts, format));
-    }
-}
-
-/// Says which columns of an input are used, and which are replaced.
-fn tell_columns(input: &InputFacts, format: Format) {
-    if !input.mapping.is_empty() {
-        tell(&format!("         {}", printable(&input.mapping)));
-    }
-    if !input.replaced.is_empty() {
-        let names: Vec<_> = input.replaced.iter().map(|name| quoted(name)).collect();
-        let columns = match format {
-            Format::Delimited { .. } => "columns",
-            Format::Jsonl => "members",
-        };
-        tell(&format!(
-            "         replacing the {columns} {} of the input",
-            names.join(", ")
-        ));
+        if !facts.mapping.is_empty() {
+            tell(&format!("         {}", printable(&facts.mapping)));
+        }
+        if !facts.replaced.is_empty() {
+            let names: Vec<_> = facts.replaced.iter().map(|name| quoted(name)).collect();
+            let columns = match part.layout.format {
+                Format::Delimited { .. } => "columns",
+                Format::Jsonl => "members",
+            };
+            tell(&format!(
+                "         replacing the {columns} {} of the input",
+                names.join(", ")
+            ));
+        }
+        told.push(part);
     }
 }
 

@@ -1,59 +1,47 @@
-//! Disk space: whether there is enough for a run to start, and what to do where a disk is full.
+//! Disk space: whether there is enough for a run to start, and what to do where a disk is full. The ledger keeps space for its
+//! own answers; this file knows only the output.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
 use crate::base::rlimit::max_file_size;
 use crate::observe::count;
-use crate::output::{Target, partial_of};
+use crate::output::Target;
 
-/// A megabyte, as people and `df -H` count.
-const MEGABYTE: u64 = 1_000_000;
 /// The least space that an output needs to start or continue: the usual size of the rows of one group of answers.
 const LEAST: u64 = 64 * 1024;
+/// The most space that is asked for, however long the input is.
+const MOST: u64 = 1_000_000;
+
 /// Fails when there is no space for the next rows of an output: what is paid for must have a place. `size` is the size of
-/// the input, where it is known; `goes_on` says that rows of an earlier run are written again first.
-///
-/// It asks for no more than the rest of the input takes without verdicts, and for a megabyte at most, so that no run is
-/// refused that could finish. Nothing is known about pipes and devices.
+/// the input, where it is known; `continues` says that rows of an earlier run are written again first. Nothing is known about
+/// pipes and devices.
 pub(super) fn for_the_next_rows(
     output: Option<&Target>,
-    goes_on: bool,
+    continues: bool,
     size: Option<u64>,
 ) -> Result<()> {
-    let (file, name) = match output {
-        Some(target) if target.is_special() => return Ok(()),
-        Some(target) => {
-            let partial = partial_of(target.path());
+    let (file, name) = match output.map(Target::partial) {
+        Some(Some(partial)) => {
             let name = format!("`{}`", shown(&partial));
             (partial, name)
         }
+        Some(None) => return Ok(()),
         None => match behind_stdout() {
             Some(file) => (file, "standard output".to_owned()),
             None => return Ok(()),
         },
     };
-    let goes_on = goes_on && output.is_some();
-    let old = output.map_or(0, |_| length(&file));
-    let ends = output.and_then(|target| target.path().extension());
-    let compressed = ends.is_some_and(|end| end == "gz" || end == "zst");
-    // How much smaller compressed rows are is not known.
-    let all = size.filter(|_| !compressed).unwrap_or(0);
-    let bytes = if goes_on {
-        all.saturating_sub(old).clamp(LEAST, MEGABYTE)
+    let metadata = file.metadata().ok().filter(|_| output.is_some());
+    let old = metadata.map_or(0, |metadata| metadata.len());
+    let next = size.unwrap_or(0).saturating_sub(old).clamp(LEAST, MOST);
+    let is_limited = || max_file_size().is_some_and(|limit| old + next > limit);
+    let enough = if continues && old > 0 && is_limited() {
+        Err(io::Error::new(ErrorKind::FileTooLarge, "file too large"))
     } else {
-        // The old rows are removed before new ones are written.
-        all.clamp(LEAST, MEGABYTE).saturating_sub(old)
-    };
-    let grown = old.saturating_add(bytes);
-    let enough = match max_file_size() {
-        Some(limit) if goes_on && old > 0 && grown > limit => {
-            Err(io::Error::new(ErrorKind::FileTooLarge, "file too large"))
-        }
-        _ => try_out(directory_of(&file), bytes),
+        fill(directory_of(&file), next)
     };
     enough.map_err(|e| {
         let cannot = Error::stopped(format!("cannot write {name}"));
@@ -69,20 +57,13 @@ fn behind_stdout() -> Option<PathBuf> {
 
 /// Fills this much of a disk for a moment, in a file without a name. Only a full disk is a reason not to start: where such
 /// a file cannot be made at all, an output may still be.
-fn try_out(directory: &Path, bytes: u64) -> io::Result<()> {
-    let fill = |mut file: File| {
-        let block = [0; 16 * 1024];
-        let mut left = bytes;
-        while left > 0 {
-            let (part, _) =
-                block.split_at(block.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
-            file.write_all(part)?;
-            left -= part.len() as u64;
-        }
+fn fill(directory: &Path, bytes: u64) -> io::Result<()> {
+    let filled = tempfile::tempfile_in(directory).and_then(|mut file| {
+        io::copy(&mut io::repeat(0).take(bytes), &mut file)?;
         // Some file systems report a full disk only now.
         file.sync_data()
-    };
-    match tempfile::tempfile_in(directory).and_then(fill) {
+    });
+    match filled {
         Err(e) if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => Err(e),
         _ => Ok(()),
     }
@@ -137,8 +118,4 @@ fn limited(error: Error) -> Error {
             .hint("raise the file size limit (`ulimit -f`)"),
         None => error.detail("the file system allows no file of that size"),
     }
-}
-
-fn length(path: &Path) -> u64 {
-    path.metadata().map_or(0, |metadata| metadata.len())
 }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::files::UnfinishedFiles;
 use super::super::lock_wait::LockWait;
 use super::disk_space;
-use super::lookup::LookupStage;
-use super::unfinished_files::UnfinishedFiles;
+use super::threads::LookupStage;
 use crate::base::error::{Error, Result, shown};
 use crate::config::{LedgerChoice, LedgerConfig};
 use crate::ledger::{

@@ -5,21 +5,18 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::open_input::InputFacts;
 use super::super::signals::OnHangUp;
-use super::identity;
 use super::ledger::LedgerPlan;
+use super::part::PartToRun;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
-use crate::config::{FilesConfig, LogConfig, OutputConfig, RunConfig, ServiceConfig, WatchConfig};
+use crate::config::{FilesConfig, LogConfig, RunConfig, ServiceConfig, WatchConfig};
 use crate::input::Input;
-use crate::layout::Format;
 use crate::observe::{
     DecidedBy, InputOpened, LogLine, LogQueue, LogSink, LogTarget, RunEnded, RunFiles, RunLimits,
     RunLog, RunStarted, log_at_once,
 };
 use crate::pace::{FailureLimit, GiveUpAfter};
-use crate::selection::Selection;
 use crate::service::Plan;
 use crate::telemetry::event::CancelReason;
 
@@ -27,10 +24,7 @@ use crate::telemetry::event::CancelReason;
 const LAST_LINES: Duration = Duration::from_millis(250);
 
 /// The log of a run, which is not open yet.
-pub(super) struct LogPlan(Option<PlannedLog>);
-
-/// A log that is not open yet.
-struct PlannedLog {
+pub(super) struct LogPlan {
     config: LogConfig,
     queue: LogQueue,
     start: RunStarted,
@@ -38,40 +32,18 @@ struct PlannedLog {
 }
 
 impl LogPlan {
-    /// The log of this run, if it keeps one.
-    pub(super) fn of(config: &RunConfig) -> Self {
-        let log = config.watch.log.clone();
-        Self(log.map(|log| PlannedLog {
-            config: log,
+    /// The log of this run with this name, if it keeps one.
+    pub(super) fn of(config: &RunConfig, job: &str) -> Option<Self> {
+        Some(Self {
+            config: config.watch.log.clone()?,
             queue: LogQueue::default(),
-            start: run_started(config),
+            start: run_started(config, job),
             limits: run_limits(config),
-        }))
+        })
     }
 
     /// What signals do with it.
-    pub(super) fn signals(&self) -> Option<LogSignals> {
-        self.0.as_ref().map(PlannedLog::signals)
-    }
-
-    /// Opens it, and logs the start of the run.
-    ///
-    /// # Errors
-    /// Exit code 2: it cannot be opened, or it is not a log of ours.
-    pub(super) fn open(
-        self,
-        inputs: Vec<(&InputFacts, Format)>,
-        ledger: &LedgerPlan,
-        concurrency: NonZeroUsize,
-    ) -> Result<Option<RunLog>> {
-        let Self(log) = self;
-        log.map(|log| log.open(inputs, ledger, concurrency))
-            .transpose()
-    }
-}
-
-impl PlannedLog {
-    fn signals(&self) -> LogSignals {
+    pub(super) fn signals(&self) -> LogSignals {
         let is_file = self.config.target.file().is_some();
         LogSignals {
             queue: self.queue.clone(),
@@ -83,9 +55,13 @@ impl PlannedLog {
         }
     }
 
-    fn open(
+    /// Opens it, and logs the start of the run.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be opened, or it is not a log of ours.
+    pub(super) fn open<'a>(
         mut self,
-        inputs: Vec<(&InputFacts, Format)>,
+        inputs: impl Iterator<Item = &'a PartToRun>,
         ledger: &LedgerPlan,
         concurrency: NonZeroUsize,
     ) -> Result<RunLog> {
@@ -99,15 +75,15 @@ impl PlannedLog {
         if self.limits != RunLimits::default() {
             log.push(LogLine::RunLimits(Box::new(self.limits)));
         }
-        for (input, format) in inputs {
+        for PartToRun { facts, layout, .. } in inputs {
             log.push(LogLine::InputOpened(Box::new(InputOpened {
-                input: match &input.source {
+                input: match &facts.source {
                     Input::File(path) => Some(text_of(path)),
                     Input::Stdin => None,
                 },
-                format: format.extension(),
-                bytes: input.size,
-                mapping: input.mapping.clone(),
+                format: layout.format.extension(),
+                bytes: facts.size,
+                mapping: facts.mapping.clone(),
             })));
         }
         Ok(log)
@@ -162,7 +138,7 @@ impl LogSignals {
 }
 
 /// Adds to the log of an earlier night that this run could not start. No log is made for it.
-pub(super) fn not_started(config: LogConfig, error: &Error) {
+pub(super) fn log_not_started(config: LogConfig, error: &Error) {
     let LogConfig { target, level } = config;
     if target.file().is_none_or(Path::exists)
         && let Ok(sink) = LogSink::open(&target)
@@ -176,7 +152,7 @@ pub(super) fn not_started(config: LogConfig, error: &Error) {
     }
 }
 
-fn run_started(config: &RunConfig) -> RunStarted {
+fn run_started(config: &RunConfig, job: &str) -> RunStarted {
     let RunConfig {
         files,
         service,
@@ -187,12 +163,10 @@ fn run_started(config: &RunConfig) -> RunStarted {
         watch,
         ..
     } = config;
-    let selection = match files {
-        FilesConfig::One(one) => one.input.selection,
-        FilesConfig::Parts(_) => Selection::default(),
-    };
+    let selection = files.only_input().map(|only| only.selection);
+    let selection = selection.unwrap_or_default();
     RunStarted {
-        job: identity::job(config),
+        job: job.to_owned(),
         is_sandbox: matches!(service, ServiceConfig::Sandbox),
         endpoint: match service {
             ServiceConfig::Real(service) => Some(service.endpoint.to_string()),
@@ -249,15 +223,11 @@ fn run_limits(config: &RunConfig) -> RunLimits {
 /// The files of a run. Of several outputs only the directory is known before the first of them.
 fn run_files(files: &FilesConfig, watch: &WatchConfig) -> RunFiles {
     let name = |path: &Option<PathBuf>| path.as_deref().map(text_of);
-    let of_one = |path: fn(&OutputConfig) -> &Option<PathBuf>| match files {
-        FilesConfig::One(one) => name(path(&one.output)),
-        FilesConfig::Parts(_) => None,
-    };
     RunFiles {
-        output: files.output().map(text_of),
-        rejects: of_one(|output| &output.rejects),
-        changes: of_one(|output| &output.changes),
-        report: of_one(|output| &output.report),
+        output: files.name().map(text_of),
+        rejects: name(&files.rejects),
+        changes: name(&files.changes),
+        report: name(&files.report),
         summary: name(&watch.summary),
         metrics: name(&watch.metrics),
         ledger: None,

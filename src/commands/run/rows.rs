@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use super::input_check::InputCheck;
+use super::super::files::UnfinishedFiles;
 use super::ledger::RunLedger;
-use super::lookup::LookupStage;
-use super::threads::{self, BATCHES, ReaderEnd, StopChannel, WhenBroken, WriterEnd, stop_of};
-use super::unfinished_files::UnfinishedFiles;
+use super::threads::{
+    self, BATCHES, LookupStage, ReaderEnd, StopChannel, WhenBroken, WriterEnd, stop_of,
+};
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result};
 use crate::engine::{self, Channels, Engine, Stop, WindowSize};
@@ -34,8 +34,6 @@ const WINDOW_BYTES: usize = 64 * 1024 * 1024;
 /// The stages that the rows of a file pass through besides the engine.
 pub(super) struct RowStages {
     pub(super) reader: Reader,
-    /// What checks the rows of a stream as they are read.
-    pub(super) check: InputCheck,
     pub(super) when_broken: WhenBroken,
     pub(super) lookup: LookupStage,
     pub(super) writer: Writer,
@@ -65,7 +63,6 @@ pub(super) fn run_rows<S: Service>(
 ) -> Result<RowsEnd> {
     let RowStages {
         reader,
-        check,
         when_broken,
         lookup,
         writer,
@@ -76,7 +73,7 @@ pub(super) fn run_rows<S: Service>(
     } = stops;
     let (write_sender, write) = mpsc::channel(BATCHES);
     let writing = threads::writer(writer, write, engine.events().clone(), sender.clone())?;
-    let reading = threads::reader(reader, check, lookup, when_broken)?;
+    let reading = threads::reader(reader, lookup, when_broken)?;
     let window = WindowSize {
         rows: WINDOW_ROWS,
         bytes: WINDOW_BYTES,

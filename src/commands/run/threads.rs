@@ -1,14 +1,19 @@
-//! The threads of the reader and the writer: each moves rows into or out of a channel, and says how it ended.
+//! The threads of a run beside the one that makes the calls. The reader's reads rows and looks up in the ledger what is known of
+//! them, so that a slow disk holds up rows to come and not calls in flight. The writer's writes rows that are done. A third one
+//! watches whether anybody still reads standard output. None of them knows which part of the run it is.
 
+use std::io;
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use tokio::sync::mpsc;
 
-use super::input_check::InputCheck;
-use super::lookup::LookupStage;
 use crate::base::error::{Error, Result};
-use crate::engine::{Read, Stop, Write};
-use crate::input::Reader;
+use crate::engine::{PendingRow, Read, Request, Stop, Write};
+use crate::input::{self, ReadRow, Reader};
+use crate::ledger::{Lookup, RequestHasher, RequestKey};
 use crate::output::{WriteError, Writer, Written};
 use crate::telemetry::event::{CancelReason, Event, InputEnd};
 use crate::telemetry::hub::Events;
@@ -59,7 +64,6 @@ pub(super) enum WhenBroken {
 /// Reads until the input ends or nobody receives any more.
 pub(super) fn reader(
     mut reader: Reader,
-    mut check: InputCheck,
     mut lookup: LookupStage,
     when_broken: WhenBroken,
 ) -> Result<ReaderThread> {
@@ -69,11 +73,8 @@ pub(super) fn reader(
         let mut broken = None;
         loop {
             let message = match (reader.next_batch(), when_broken) {
-                (Ok(Some(batch)), _) => match check.next(&batch) {
-                    Ok(()) => lookup.prepare(batch),
-                    Err(stop) => Read::Failed(stop),
-                },
-                (Ok(None), _) => check.end(reader.end()),
+                (Ok(Some(batch)), _) => lookup.prepare(batch),
+                (Ok(None), _) => Read::End(reader.end()),
                 (Err(error), WhenBroken::StopRun) => Read::Failed(Stop::of_input(error)),
                 (Err(error), WhenBroken::EndFile) => {
                     broken = Some(error);
@@ -96,6 +97,68 @@ pub(super) fn reader(
         rows: receiver,
         ended: end,
     })
+}
+
+/// Turns rows that were read into rows that wait for a verdict.
+pub(super) struct LookupStage {
+    hasher: RequestHasher,
+    lookup: Box<dyn Lookup>,
+}
+
+impl LookupStage {
+    /// A stage over a ledger whose keys are made so.
+    pub(super) const fn new(hasher: RequestHasher, lookup: Box<dyn Lookup>) -> Self {
+        Self { hasher, lookup }
+    }
+
+    /// The same stage, with look-ups that fail like this.
+    #[cfg(test)]
+    pub(super) fn failing(self, faults: crate::ledger::StoreFaults) -> Self {
+        let lookup = crate::ledger::FailingLookup {
+            lookup: self.lookup,
+            faults,
+            reads: 0,
+        };
+        Self {
+            lookup: Box::new(lookup),
+            ..self
+        }
+    }
+
+    /// Gives the rows of a batch their keys, and what the ledger knows of them. A ledger that cannot be read stops the run.
+    pub(super) fn prepare(&mut self, batch: input::RowBatch) -> Read {
+        match self.ask_all(batch.rows) {
+            Ok(rows) => Read::Rows {
+                rows,
+                position: batch.position,
+                trailer: batch.trailer,
+            },
+            Err(error) => Read::Failed(Stop::new(CancelReason::Ledger, error)),
+        }
+    }
+
+    fn ask_all(&mut self, rows: Vec<ReadRow>) -> Result<Vec<PendingRow>> {
+        let bodies = rows.iter().filter_map(|row| row.request.as_ref().ok());
+        let keys: Vec<RequestKey> = bodies.map(|body| self.hasher.key(body)).collect();
+        let found = self.lookup.look_up(&keys)?;
+        let mut known = keys.into_iter().zip(found);
+        let ask = |ReadRow { row, request, .. }| {
+            let request = match request {
+                Ok(body) => {
+                    let (key, found) = known.next().ok_or_else(unanswered)?;
+                    Ok(Request { body, key, found })
+                }
+                Err(failure) => Err(failure),
+            };
+            Ok(PendingRow::new(row, request))
+        };
+        rows.into_iter().map(ask).collect()
+    }
+}
+
+/// There is an answer for each request, known or not.
+fn unanswered() -> Error {
+    Error::internal("a look-up had no answer for a request")
 }
 
 /// How the writer ended: itself, or the files that it left behind when it failed.
@@ -145,7 +208,7 @@ pub(super) fn writer(
 }
 
 /// Starts a thread that nobody joins.
-pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)
@@ -165,4 +228,41 @@ pub(super) fn stop_of(error: WriteError) -> Stop {
             error: Some(error),
         },
     }
+}
+
+/// How much later the run stops: a reader such as `head` may close its end as soon as it has the last row, and a run that
+/// has written all of its rows is about to end by itself.
+const LATER: Duration = Duration::from_secs(1);
+
+/// Stops the run if nobody reads standard output any more. A file always counts as read. The writer's thread notices that only
+/// when it writes the next row, and while the service is down or asks for a pause there is none: without its reader, which may
+/// have been killed, such a run would wait for a long time and then go on paying.
+///
+/// # Errors
+/// A thread cannot be started.
+pub(super) fn watch_stdout(stops: mpsc::UnboundedSender<Stop>) -> Result<()> {
+    spawn("stdout", move || {
+        if is_closed() {
+            #[allow(clippy::disallowed_methods, reason = "this thread makes no calls")]
+            std::thread::sleep(LATER);
+            // Nobody receives it when the run is already over.
+            let _ = stops.send(stop_of(WriteError::Closed));
+        }
+    })
+}
+
+/// Waits until nobody reads standard output any more; `false` if the system cannot say.
+fn is_closed() -> bool {
+    let stdout = io::stdout();
+    // Errors are always reported, and only they matter here.
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    loop {
+        match poll(&mut polled, None) {
+            Ok(_) => break,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+    let [stdout] = polled;
+    stdout.revents().contains(PollFlags::ERR)
 }

@@ -60,8 +60,6 @@ fn once(run: &RunSummary<'_>) -> &'static str {
         Some(CancelReason::MaxCalls | CancelReason::MaxCost) if has_own_budget => "",
         Some(CancelReason::MaxCalls) => "once `--max-calls` is raised, ",
         Some(CancelReason::MaxCost) => "once `--max-cost` is raised, ",
-        Some(CancelReason::MaxInvalid) => "once rows are fixed or `--max-invalid` is raised, ",
-        Some(CancelReason::MinRows) => "once the input is complete or `--min-rows` is lowered, ",
         _ => "",
     }
 }

@@ -113,8 +113,6 @@ const fn stopped_by(reason: CancelReason) -> &'static str {
         CancelReason::MaxWait => "`--max-wait`",
         CancelReason::Input => "invalid input",
         CancelReason::InputChanged => "the input has changed",
-        CancelReason::MinRows => "`--min-rows`",
-        CancelReason::MaxInvalid => "`--max-invalid`",
         CancelReason::Ledger => "ledger error",
         CancelReason::NoVerdicts => "no verdicts",
         CancelReason::NoDecisions => "no decisions",

@@ -225,8 +225,11 @@ fn a_compressed_file_that_is_cut_off_or_damaged_is_refused_before_the_first_call
 #[test]
 fn bytes_after_gzip_data_are_ignored_with_a_warning() {
     let (csv, server) = (users::csv(30), Server::good());
-    let said =
-        "warning: the compressed data of the input is followed by other bytes, which are ignored";
+    let said = |input: &str| {
+        format!(
+            "warning: the compressed data of {input} is followed by other bytes, which are ignored"
+        )
+    };
     for (behind, warned) in [
         (&b""[..], 0),
         (&[0; 1_024], 1),
@@ -238,12 +241,13 @@ fn bytes_after_gzip_data_are_ignored_with_a_warning() {
         let place = Place::with("users.csv", &packed);
         let done = place.score(&server, "");
         done.exits(0);
-        done.check(done.stderr.matches(said).count() == warned, said);
+        let warning = said("users.csv");
+        done.check(done.stderr.matches(&warning).count() == warned, &warning);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
-        // With a pipe it is only known at the end.
         let done = place.run(&server, "--format csv").stdin(packed).done();
         done.exits(0);
-        done.check(done.stderr.matches(said).count() == warned, said);
+        let warning = said("standard input");
+        done.check(done.stderr.matches(&warning).count() == warned, &warning);
         assert_eq!(done.printed(), users::scored(&csv));
     }
 }

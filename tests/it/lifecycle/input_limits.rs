@@ -107,71 +107,21 @@ fn an_empty_input_is_warned_of_and_refused_if_there_must_be_rows() {
 }
 
 #[test]
-fn a_stream_that_ends_too_early_costs_no_call_and_replaces_nothing() {
+fn a_stream_cannot_be_counted_before_the_first_call_and_is_refused() {
     let server = Server::good();
     let place = Place::with("scored.csv", OLD);
-    let run = |rows: String, more: &[&str]| {
-        let args = "- -o scored.csv --overwrite --min-rows 10";
-        let program = place.run(&server, args).args(more);
-        program.stdin(rows).done()
-    };
-    for (rows, has) in [
-        (String::new(), "0 rows"),
-        (users::csv(0), "0 rows"),
-        (users::csv(9), "9 rows"),
-    ] {
-        run(rows, &[]).exits(2).says(&format!(
-            "error: standard input has {has}, fewer than `--min-rows 10`\n  nothing was sent\n"
-        ));
-        assert_eq!(place.names(), ["scored.csv"]);
+    for limit in [["--min-rows", "1"], ["--max-invalid", "1"]] {
+        for input in ["-", "/dev/stdin"] {
+            let program = place.run(&server, [input, "-o", "scored.csv", "--overwrite"]);
+            let done = program.args(limit).stdin(users::csv(9)).done();
+            done.exits(2).says(&format!("`{}` needs a file", limit[0]));
+            assert_eq!(place.names(), ["scored.csv"]);
+        }
     }
     assert_eq!(
         (place.text("scored.csv").as_str(), server.calls()),
         (OLD, 0)
     );
-    // Rows that were held back are sent, each once.
-    run(users::csv(10), &[]).exits(0);
-    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(10)));
-    assert_eq!(server.calls(), 10);
-    // Of a part, the number of all rows is not known.
-    run(users::csv(9), &["--limit", "3"]).exits(0);
-}
-
-/// Five users whose rows are so large that no more are held back, and some small ones.
-fn large_and_small(small: usize) -> String {
-    let csv = users::csv(5 + small);
-    let note = "n".repeat(13 * 1024 * 1024);
-    let lines = csv.lines().enumerate().map(|(row, line)| match row {
-        0 => format!("{line},note\n"),
-        1..=5 => format!("{line},{note}\n"),
-        _ => format!("{line},\n"),
-    });
-    lines.collect()
-}
-
-#[test]
-fn a_long_stream_with_too_few_rows_does_not_get_the_outputs_name_and_the_whole_one_continues() {
-    let server = Server::good();
-    let place = Place::with("scored.csv", OLD);
-    let run = |rows: String| {
-        let args = "- -o scored.csv --overwrite --min-rows 10";
-        let program = place.run(&server, args).args("--summary summary.json");
-        program.stdin(rows).done()
-    };
-    run(large_and_small(4))
-        .exits(2)
-        .says("stopped early (`--min-rows`): ")
-        .says("error: standard input has 9 rows, fewer than `--min-rows 10`")
-        .says("once the input is complete or `--min-rows` is lowered, the same command continues")
-        .silent_about("nothing was sent");
-    let summary = place.json("summary.json");
-    assert_eq!(summary["stopped"], "min_rows");
-    assert_eq!(summary["exit_code"], 2);
-    assert_eq!(place.text("scored.csv"), OLD);
-    let whole = large_and_small(5);
-    run(whole.clone()).exits(0);
-    assert!(place.text("scored.csv") == users::scored(&whole));
-    assert_eq!(server.calls(), 10);
 }
 
 #[test]
@@ -204,28 +154,4 @@ fn more_invalid_rows_than_allowed_cost_no_call_and_replace_nothing() {
     let place = place("users.csv", all.join("\n") + "\n");
     run(&place, &server, "users.csv", &["--max-invalid", "2.5%"]).exits(1);
     assert_eq!(server.calls(), 390);
-}
-
-#[test]
-fn a_stream_with_too_many_invalid_rows_stops_as_soon_as_that_is_known() {
-    let run = |rows: String, most: &str| {
-        let (place, server) = (Place::new(), Server::good());
-        let args = ["-", "-o", "scored.csv", "--max-invalid", most];
-        let done = place.run(&server, args).stdin(rows).done();
-        (done, server.calls())
-    };
-    // So few rows come together, and are refused together.
-    let (done, calls) = run(with_invalid(200, 20), "9");
-    done.exits(2)
-        .says("10 of the first 200 rows of standard input cannot be sent, more than `--max-invalid 9` allows");
-    assert_eq!(calls, 0);
-    let (done, calls) = run(with_invalid(200, 20), "4.9%");
-    done.exits(2).says("more than `--max-invalid 4.9%` allows");
-    assert_eq!(calls, 0);
-    let (done, _) = run(with_invalid(50, 10), "5%");
-    done.exits(2)
-        .says("5 of the 50 rows of standard input cannot be sent");
-    let (done, calls) = run(with_invalid(50, 10), "10%");
-    done.exits(1);
-    assert_eq!(calls, 45);
 }

@@ -75,7 +75,7 @@ fn interrupted_twice_a_run_loses_what_is_in_flight_and_continues() {
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
     rescore: a new ledger, `rescore.ledger`: nothing is paid for yet
     MOMENT rescore: interrupted: waiting up to 30 s for 4 calls in flight (Ctrl-C again stops immediately and loses their answers)
-    rescore: stopped immediately; `scored.csv.partial` has the rows that were written so far
+    rescore: stopped immediately
              `rescore.ledger` has the paid answers that reached the disk; the same command continues from there
     ");
     assert_eq!(

@@ -11,12 +11,10 @@ use bytes::BytesMut;
 use tempfile::TempDir;
 
 use super::super::drive::runtime;
-use super::super::input_check::InputCheck;
-use super::super::lookup::LookupStage;
 use super::super::rows::{RowStages, RowsEnd, finish, run_rows};
-use super::super::threads::{StopChannel, WhenBroken};
-use super::super::unfinished_files::UnfinishedFiles;
+use super::super::threads::{LookupStage, StopChannel, WhenBroken};
 use crate::base::error::Exit;
+use crate::commands::files::UnfinishedFiles;
 use crate::engine::Fixture;
 use crate::fields::UserRequest;
 use crate::input::{Compose, Input, Reader, ReaderSettings};
@@ -215,7 +213,6 @@ impl TestRun {
         let decisions = DecisionPolicy::default();
         let rows = RowStages {
             reader,
-            check: InputCheck::default(),
             when_broken: WhenBroken::StopRun,
             lookup,
             writer: Writer::new(opened.layout, decisions, sink, Sides::default()),

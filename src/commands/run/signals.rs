@@ -7,10 +7,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, timeout};
 
-use super::super::signals::{OnHangUp, Signals};
-use super::last_words::LastWords;
+use super::super::signals::{OnHangUp, Signals, listen_on_a_thread};
 use super::log::LogSignals;
-use super::threads::spawn;
 use crate::base::error::{Error, Exit, Result, Signal};
 use crate::base::stderr::flush;
 use crate::engine::Stop;
@@ -33,8 +31,8 @@ pub(super) struct StopSignals(Arc<SignalState>);
 struct SignalState {
     /// The first signal.
     first: OnceLock<Signal>,
-    /// What to say at the second signal; nothing until rows run.
-    last_words: OnceLock<LastWords>,
+    /// What to say at the second signal of the answers that stay; not set until rows run.
+    last_words: OnceLock<Option<String>>,
     /// All rows are done, and no signal came in time to stop the run.
     rows_are_done: AtomicBool,
     /// It was said that the run is finishing.
@@ -49,23 +47,11 @@ impl StopSignals {
     /// # Errors
     /// The system refuses the signal handlers, or a thread cannot be started.
     pub(super) fn start(stops: UnboundedSender<Stop>, log: Option<LogSignals>) -> Result<Self> {
-        let cannot = |e| Error::internal("cannot listen for signals").because(e);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(cannot)?;
-        let listening = {
-            let _runtime = runtime.enter();
-            let hang_up = log.as_ref().map_or(OnHangUp::Ends, |log| log.hang_up);
-            Signals::listen(hang_up).map_err(cannot)?
-        };
         let shared = Arc::new(SignalState::default());
         let heard = Arc::clone(&shared);
-        spawn("signals", move || {
-            let signals = LoggedSignals {
-                signals: listening,
-                log,
-            };
+        let hang_up = log.as_ref().map_or(OnHangUp::Ends, |log| log.hang_up);
+        listen_on_a_thread(hang_up, move |runtime, signals| {
+            let signals = LoggedSignals { signals, log };
             runtime.block_on(listen(signals, &stops, &heard));
         })?;
         Ok(Self(shared))
@@ -82,11 +68,12 @@ impl StopSignals {
         }
     }
 
-    /// Rows start to run: from now on the first signal is left to the dispatcher. `last_words` is what the second one says.
+    /// Rows start to run: from now on the first signal is left to the dispatcher. `last_words` is what the second one
+    /// says of the answers that stay.
     ///
     /// # Errors
     /// There was a signal, so the run must not start.
-    pub(super) fn run_starts(&self, last_words: LastWords) -> Result<()> {
+    pub(super) fn run_starts(&self, last_words: Option<String>) -> Result<()> {
         self.check()?;
         let Self(shared) = self;
         // Set once, as there is one run.
@@ -156,7 +143,11 @@ async fn listen(mut signals: LoggedSignals, stops: &UnboundedSender<Stop>, state
         return;
     }
     match last_words.get() {
-        Some(last_words) => tell(&last_words.say(rows_are_done.load(Ordering::SeqCst))),
+        Some(last_words) => {
+            let kept = last_words.iter().map(|kept| format!("\n         {kept}"));
+            let kept: String = kept.collect();
+            tell(&format!("rescore: stopped immediately{kept}"));
+        }
         None => tell_error(&before_the_first_call(last)),
     }
     if let Some(log) = &signals.log {

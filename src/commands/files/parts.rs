@@ -1,16 +1,109 @@
-//! The directory of the outputs: where it is, that no input is in it, and the files in it.
+//! Several inputs and the directory of their outputs: patterns that no shell has expanded, the order, where each output is, and
+//! which of them are finished. What is in the files is not known here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::inputs::InputFile;
+use glob::{MatchOptions, glob_with};
+
 use super::names::rejects_beside;
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
+use crate::input::{Input, ReaderSettings};
 use crate::layout::Format;
-use crate::output::partial_of;
+use crate::output::{PARTIAL, is_same_file, partial_of};
+
+/// What a pattern has and few names have.
+const PATTERN: [char; 3] = ['*', '?', '['];
+/// As a shell matches names.
+const AS_A_SHELL: MatchOptions = MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: true,
+};
+
+/// One of several inputs.
+pub(in crate::commands) struct InputFile {
+    /// How it is read.
+    pub(in crate::commands) settings: ReaderSettings,
+    /// Where it is.
+    pub(in crate::commands) path: PathBuf,
+}
+
+impl InputFile {
+    /// Its name, without the directory.
+    pub(in crate::commands) fn name(&self) -> &OsStr {
+        self.path.file_name().unwrap_or(self.path.as_os_str())
+    }
+}
+
+/// Finds the inputs, in the order of their names.
+///
+/// # Errors
+/// Exit code 2: a pattern matches no file, or a directory or standard input is named.
+pub(in crate::commands) fn find_inputs(named: Vec<ReaderSettings>) -> Result<Vec<InputFile>> {
+    let mut inputs = Vec::new();
+    for settings in named {
+        let Input::File(path) = &settings.file.input else {
+            return Err(Error::usage(
+                "standard input cannot be one of several inputs",
+            ));
+        };
+        let paths = match pattern(path) {
+            Some(pattern) => matches(pattern)?,
+            None if path.is_dir() => return Err(is_directory(path)),
+            None => vec![path.clone()],
+        };
+        for path in paths {
+            let mut settings = settings.clone();
+            settings.file.input = Input::File(path.clone());
+            inputs.push(InputFile { settings, path });
+        }
+    }
+    inputs.sort_by(|one, other| (one.name(), &one.path).cmp(&(other.name(), &other.path)));
+    // Patterns may overlap, and `./a.csv` is `a.csv`.
+    inputs.dedup_by(|one, other| {
+        one.path == other.path || one.name() == other.name() && is_same_file(&one.path, &other.path)
+    });
+    Ok(inputs)
+}
+
+/// The name as a pattern, if it looks like one and no file has it.
+fn pattern(path: &Path) -> Option<&str> {
+    let text = path.to_str().filter(|text| text.contains(PATTERN))?;
+    path.symlink_metadata().is_err().then_some(text)
+}
+
+/// The files that a pattern matches.
+fn matches(pattern: &str) -> Result<Vec<PathBuf>> {
+    let cannot = || Error::usage(format!("cannot expand `{}`", shown(Path::new(pattern))));
+    let found = glob_with(pattern, AS_A_SHELL).map_err(|e| cannot().because(e))?;
+    let mut files = Vec::new();
+    for path in found {
+        let path = path.map_err(|e| cannot().because(e))?;
+        // A folder beside the files was not named by anybody.
+        if !path.is_dir() {
+            files.push(path);
+        }
+    }
+    if files.is_empty() {
+        return Err(Error::usage(format!(
+            "no file matches `{}`",
+            shown(Path::new(pattern))
+        )));
+    }
+    Ok(files)
+}
+
+fn is_directory(path: &Path) -> Error {
+    Error::usage(format!("`{}` is a directory", shown(path))).hint(format!(
+        "name its files, as in `{}`",
+        shown(&path.join("*.csv"))
+    ))
+}
 
 /// The directory of the outputs.
 pub(in crate::commands) struct OutputDirectory {
@@ -198,8 +291,45 @@ fn all_rejects(output: &Path) -> impl Iterator<Item = PathBuf> {
     extensions.filter_map(|extension| rejects_beside(output, extension).ok())
 }
 
+/// How the names of rejects end.
+const REJECTS: [&str; 3] = [".rejects.csv", ".rejects.tsv", ".rejects.jsonl"];
+
+/// Files in the directory of the outputs that this run did not finish: a run over some of the files may be complete while
+/// others are not, which keeps the run to the directory one to continue. This goes by names alone.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(in crate::commands) struct UnfinishedFiles {
+    /// An output is not complete. The run that wrote it can be continued.
+    pub(in crate::commands) any_partial: bool,
+    /// The files of rows without a verdict, which can be retried.
+    pub(in crate::commands) rejects: u64,
+}
+
+impl UnfinishedFiles {
+    /// Looks for them beside the finished files of this run: an output may be called as rejects are.
+    pub(in crate::commands) fn find(directory: &Path, ours: &HashSet<&Path>) -> Self {
+        let mut found = Self::default();
+        // In a directory that cannot be listed there may be anything.
+        let Ok(entries) = fs::read_dir(directory) else {
+            return Self {
+                any_partial: true,
+                rejects: 0,
+            };
+        };
+        for entry in entries.flatten() {
+            if ours.contains(&*entry.path()) {
+                continue;
+            }
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            found.any_partial |= name.ends_with(PARTIAL);
+            found.rejects += u64::from(REJECTS.iter().any(|end| name.ends_with(end)));
+        }
+        found
+    }
+}
+
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
@@ -218,5 +348,30 @@ mod tests {
         }
         fs::write(real.join("file"), "").unwrap();
         assert!(path("file").is_err() && path("missing/scored").is_err());
+    }
+
+    #[test]
+    fn a_name_is_a_pattern_only_if_no_file_has_it() {
+        let place = tempfile::tempdir().unwrap();
+        let odd = place.path().join("a[1].csv");
+        assert!(pattern(&odd).is_some());
+        std::fs::write(&odd, "").unwrap();
+        assert_eq!(pattern(&odd), None);
+        assert_eq!(pattern(Path::new("part-00000.csv")), None);
+    }
+
+    #[test]
+    fn a_pattern_matches_files_and_neither_folders_nor_hidden_files() {
+        let place = tempfile::tempdir().unwrap();
+        for name in ["b.csv", "a.csv", ".c.csv", "d.txt"] {
+            std::fs::write(place.path().join(name), "").unwrap();
+        }
+        std::fs::create_dir(place.path().join("e.csv")).unwrap();
+        let all = |pattern: &str| matches(place.path().join(pattern).to_str().unwrap());
+        let names: Vec<_> = all("*.csv").unwrap();
+        let names: Vec<_> = names.iter().map(|path| path.file_name().unwrap()).collect();
+        assert_eq!(names, ["a.csv", "b.csv"]);
+        let report = all("*.jsonl").unwrap_err().report();
+        assert!(report.starts_with("error: no file matches `"), "{report}");
     }
 }

@@ -1,0 +1,152 @@
+//! The last phase: says how the run went, in files and in words, and then ends it in its ledger. A run that is killed before
+//! is continued by the same command, which writes all of this again.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::super::files::SummaryFile;
+use super::drive::DrivenRun;
+use super::ended_files::EndedFiles;
+use super::prepare::Context;
+use crate::analysis::RowTally;
+use crate::base::error::{Error, Exit, Result, shown};
+use crate::config::WatchConfig;
+use crate::observe::{
+    RunEnded, RunSummary, Style, WrittenFile, stamp, tell, tell_error, warn, warn_of,
+};
+use crate::output::Document;
+use crate::report::{Comparison, PageContent, RunFacts, page};
+
+/// Writes the summary, says what ended the run early, and closes the ledger. Returns how the process should exit.
+pub(super) fn finish(driven: DrivenRun) -> Exit {
+    let DrivenRun {
+        context,
+        ledger,
+        mut files,
+        events,
+        metrics,
+        signals,
+    } = driven;
+    let Context {
+        identity,
+        endpoint,
+        stand_in,
+        watch,
+        metrics: _,
+        log,
+    } = context;
+    let stats = events.with_stats(Clone::clone);
+    let error = { files.error.take() }.map(|error| ledger.explain(error, &stats));
+    let left = ledger.settle(&stats);
+    let input = std::mem::take(&mut files.input);
+    let summary_file = files.summary.take();
+    let (report, tally) = (files.report.take(), files.tally.take());
+    let output = still_there(files.output());
+    let summary = RunSummary {
+        identity: &identity,
+        end: SystemTime::now(),
+        error: error.as_ref(),
+        stats: &stats,
+        accepted: watch.accepted,
+        elapsed: events.elapsed(),
+        sandbox: stand_in.is_some(),
+        tariff: watch.tariff.as_ref(),
+        part: files.selection,
+        endpoint: Some(&endpoint.to_string()),
+        input,
+        files: files.directory.as_ref().map(|_| &*files.parts),
+        output_is_gone: files.output().is_some() && output.is_none(),
+        output,
+        rejects: still_there(files.rejects()),
+        changes: still_there(files.changes.as_deref()),
+        ledger: left,
+        sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
+    };
+    tell_summary(&summary, summary_file, &watch);
+    if let Some(report) = report {
+        let tally = tally.filter(|_| stats.cancelled.is_none());
+        finish_report(report, tally, &files, &summary, &watch);
+    }
+    error.iter().for_each(tell_error);
+    files.warnings().for_each(|warning| warn(&warning));
+    let exit = watch.accepted.exit(&stats);
+    if let Some(metrics) = metrics {
+        metrics.finish(exit);
+    }
+    if let Some(log) = log {
+        log.finish(RunEnded::of(&stats, events.elapsed(), exit));
+    }
+    ledger.finish(&stats);
+    signals.run_is_over();
+    exit
+}
+
+/// Shows the summary for people or for programs, and writes the one for `--summary`.
+fn tell_summary(summary: &RunSummary<'_>, file: Option<SummaryFile>, watch: &WatchConfig) {
+    match watch.style {
+        _ if watch.quiet => summary.warning().iter().for_each(|line| warn(line)),
+        Style::Json => summary.say_line(),
+        _ => tell(&summary.text()),
+    }
+    if let Some(file) = file {
+        file.write(|file| summary.write_json(file));
+    }
+}
+
+/// The file, unless it was removed or moved during the run, perhaps with its directory.
+fn still_there(file: Option<&Path>) -> Option<WrittenFile> {
+    file.and_then(|file| WrittenFile::at(file.to_owned()))
+}
+
+/// Writes the page of `--report`: the rows as the writer saw them, and the run as its summary describes it. Only a finished
+/// run has one: a page about a part of the rows would be taken for the whole.
+fn finish_report(
+    document: Document,
+    tally: Option<Box<RowTally>>,
+    files: &EndedFiles,
+    summary: &RunSummary<'_>,
+    watch: &WatchConfig,
+) {
+    let Some(tally) = tally else {
+        if watch.shows_text() {
+            tell("         no report: it is written when the run is finished");
+        }
+        return;
+    };
+    match write_report(document, &files.name, *tally, summary) {
+        Ok(path) if watch.shows_text() => tell(&format!("         wrote {path}: the report")),
+        Ok(_) => {}
+        // The rows are safe, so this does not change the exit code.
+        Err(error) => {
+            let hint = error.hint_text().map(ToOwned::to_owned);
+            let no_report = Error::stopped("no report").because(error);
+            warn_of(&match hint {
+                Some(hint) => no_report.hint(hint),
+                None => no_report,
+            });
+        }
+    }
+}
+
+fn write_report(
+    document: Document,
+    name: &str,
+    tally: RowTally,
+    summary: &RunSummary<'_>,
+) -> Result<String> {
+    // The summary's JSON is documented, and all that is known of the run is in it.
+    let run = RunFacts::parse(&summary.json_line())
+        .map_err(|why| Error::internal(format!("cannot read the summary back: {why}")))?;
+    let content = PageContent {
+        file: name.to_owned(),
+        made: stamp(SystemTime::now()),
+        sandbox: run.is_sandbox(),
+        comparison: (tally.drift.decisions.compared() > 0).then_some(Comparison::Own),
+        tally,
+        groups: Vec::new(),
+        run: Some(run),
+        redecided: false,
+    };
+    let path = document.complete(&page(&content))?;
+    Ok(path.as_deref().map(shown).unwrap_or_default())
+}
