@@ -90,7 +90,7 @@ impl CheckedFiles {
     /// is complete are skipped, unless the run asks for them again.
     ///
     /// # Errors
-    /// Exit code 2: an input cannot be used and that ends the run, or an output's name is wrong.
+    /// Exit code 2: an input cannot be used and that ends the run, or two outputs would have one name.
     pub(super) fn read(
         mut self,
         plan: Plan,
@@ -153,9 +153,6 @@ impl CheckedFiles {
             }
             (named, _) => named.clone(),
         };
-        if !is_one_of_several {
-            self.check_names(rejects.as_deref(), format)?;
-        }
         Ok(Turn::Run(Box::new(PartToRun {
             plan,
             reader: (!is_one_of_several).then_some(opened.reader),
@@ -185,7 +182,8 @@ impl CheckedFiles {
     /// and writes once, however many inputs it has.
     ///
     /// # Errors
-    /// Exit code 2: they would, or a file beside the output exists and may not be replaced.
+    /// Exit code 2: they would, the name of a file does not fit its format, or a file beside the output exists and may not be
+    /// replaced.
     pub(super) fn refuse_clashes(&self, read: &[NamedFile], written: &[NamedFile]) -> Result<()> {
         let FilesConfig {
             changes, report, ..
@@ -207,6 +205,9 @@ impl CheckedFiles {
             files.extend(beside);
             files.extend_from_slice(written);
             refuse_clashes(&files)?;
+            if let Some(only) = part.to_run().filter(|_| self.directory.is_none()) {
+                self.check_names(rejects.as_deref(), only.layout.format)?;
+            }
             // Checked again once the run holds its ledger, which a run that is refused now does not create.
             if let Some(output) = &self.target {
                 { rejects.iter().chain(changes) }

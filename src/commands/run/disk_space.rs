@@ -36,6 +36,9 @@ pub(super) fn for_the_next_rows(
     };
     let metadata = file.metadata().ok().filter(|_| output.is_some());
     let old = metadata.map_or(0, |metadata| metadata.len());
+    // How much smaller compressed rows are is not known.
+    let ends = output.and_then(|target| target.path().extension());
+    let size = size.filter(|_| !ends.is_some_and(|end| end == "gz" || end == "zst"));
     let next = size.unwrap_or(0).saturating_sub(old).clamp(LEAST, MOST);
     let is_limited = || max_file_size().is_some_and(|limit| old + next > limit);
     let enough = if continues && old > 0 && is_limited() {

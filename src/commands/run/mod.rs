@@ -1,6 +1,6 @@
 //! `rescore run`: files of users in, the same files with verdicts out.
 //!
-//! [`execute`] runs four phases. [`prepare`] opens and checks everything, [`announce`] says what is about to happen,
+//! [`execute()`] runs four phases. [`prepare`] opens and checks everything, [`announce`] says what is about to happen,
 //! [`drive`] lets rows run until the end or a stop, and [`finish`] says how it went. The reader and the writer have
 //! threads of their own; calls, timers and the dispatcher share the thread that called.
 //!
