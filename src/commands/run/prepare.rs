@@ -98,16 +98,8 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let files = files.read(config.plan, config.limits, config.watch.shows_text())?;
     let (read, written) = run_wide_files(&config.watch, &answerer, &ledger);
     files.refuse_clashes(&read, &written)?;
-    let log = {
-        log.map(|log| {
-            log.open(
-                files.parts.iter().filter_map(RunPart::to_run),
-                &ledger,
-                concurrency,
-            )
-        })
-    }
-    .transpose()?;
+    let to_run = files.parts.iter().filter_map(RunPart::to_run);
+    let log = { log.map(|log| log.open(to_run, &ledger, concurrency)) }.transpose()?;
     let warnings = vec![answerer.warning.take(), fewer];
     let account = answerer.account();
     let service = answerer.connect()?;
