@@ -76,30 +76,27 @@ pub(crate) fn check(path: &Path) -> io::Result<()> {
 /// # Errors
 /// It cannot be opened, or it cannot be a file that we created.
 pub(crate) fn open(path: &Path, mode: u32, only_new: bool) -> io::Result<File> {
-    // Before opening it, because that alone affects some devices.
-    check(path)?;
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .create_new(only_new);
-    restrict(&mut options, mode);
-    let file = options.open(path)?;
-    NotOurs::refuse(&file.metadata()?)?;
-    Ok(file)
+    open_with(OpenOptions::new().write(true), path, mode, only_new)
 }
 
-/// Opens the file at `path` to read it and to add to its end. A missing file is created with this mode, as far as the
-/// process's umask allows.
+/// As [`open`], but what is written goes to the end of the file, wherever that is then.
 ///
 /// # Errors
-/// It cannot be opened, or it cannot be a file that we created.
-pub(crate) fn append(path: &Path, mode: u32) -> io::Result<File> {
+/// As [`open`].
+pub(crate) fn append(path: &Path, mode: u32, only_new: bool) -> io::Result<File> {
+    open_with(OpenOptions::new().append(true), path, mode, only_new)
+}
+
+fn open_with(
+    options: &mut OpenOptions,
+    path: &Path,
+    mode: u32,
+    only_new: bool,
+) -> io::Result<File> {
+    // Before opening it, because that alone affects some devices.
     check(path)?;
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true);
-    restrict(&mut options, mode);
+    options.read(true).create(true).create_new(only_new);
+    restrict(options, mode);
     let file = options.open(path)?;
     NotOurs::refuse(&file.metadata()?)?;
     Ok(file)

@@ -4,7 +4,6 @@
 
 use csv_core::{QuoteStyle, WriteResult, Writer, WriterBuilder};
 
-use super::columns::has;
 use super::earlier::DecisionChange;
 use crate::base::any_byte::any_byte;
 use crate::base::control_chars::is_unsafe_to_print;
@@ -22,6 +21,17 @@ pub(super) struct CellEncoder {
     delimiter: u8,
     encoding: TextEncoding,
 }
+
+/// The columns in front of a reject.
+pub(super) const REJECT: [&str; 3] = ["reject_row", "reject_reason", "reject_message"];
+/// The columns in front of a row whose decision changed.
+pub(super) const CHANGE: [&str; 5] = [
+    "change_row",
+    "old_decision",
+    "old_score",
+    "new_decision",
+    "new_score",
+];
 
 /// Delimiters that spreadsheets use, besides the file's own.
 const SPLITS: [u8; 2] = *b";\t";
@@ -117,7 +127,7 @@ pub(super) fn write_header(
         rename(out, column, cells, old);
     });
     for (column, name) in layout.columns.iter().enumerate() {
-        if keep || !has(header, column) {
+        if keep || !header.has(column) {
             out.push(cells.delimiter);
             cells.put(out, name);
         }
@@ -139,8 +149,8 @@ pub(super) fn write_row(
     let header = layout.header.as_ref();
     for column in 0..layout.columns.len() {
         // A column that the header does not have is appended, also to a row with too few cells.
-        let has_place = layout.existing == Existing::Replace
-            && header.is_some_and(|header| has(header, column));
+        let has_place =
+            layout.existing == Existing::Replace && header.is_some_and(|header| header.has(column));
         if !has_place {
             out.push(cells.delimiter);
             put_cell(out, verdict, layout.columns.content(column), cells);
@@ -261,7 +271,7 @@ pub(super) fn write_side_header(
         out.push(cells.delimiter);
     }
     out.extend_from_slice(front.rest(header, cells.delimiter));
-    end_line(out, header);
+    out.extend_from_slice(header.line_end_or_new());
 }
 
 /// A reject is the original row with three cells in front.
@@ -279,7 +289,7 @@ pub(super) fn write_reject(
     cells.put_foreign(out, &failure.message);
     out.push(cells.delimiter);
     out.extend_from_slice(front.rest(row, cells.delimiter));
-    end_line(out, row);
+    out.extend_from_slice(row.line_end_or_new());
 }
 
 /// A change is the original row with five cells in front.
@@ -303,17 +313,7 @@ pub(super) fn write_change(
         out.push(cells.delimiter);
     }
     out.extend_from_slice(front.rest(row, cells.delimiter));
-    end_line(out, row);
-}
-
-/// The row's own line end. A last row without one gets one here, as it may not be the last row of
-/// this file.
-fn end_line(out: &mut Vec<u8>, row: &Row) {
-    out.extend_from_slice(if row.line_end().is_empty() {
-        b"\n"
-    } else {
-        row.line_end()
-    });
+    out.extend_from_slice(row.line_end_or_new());
 }
 
 #[cfg(test)]

@@ -1,13 +1,8 @@
 //! Writes the rows of a scored file again with new decisions. All other bytes stay as they are.
 
-use super::columns::CHANGE;
-use super::csv;
 use super::earlier::{DecisionChange, EarlierVerdict};
-use super::jsonl;
-use super::outcome::WriteError;
-use super::row_files::RowFiles;
-use super::side::Sides;
-use super::sink::Sink;
+use super::file::{RowFiles, WriteError};
+use super::writer::RowsBeside;
 use crate::layout::{Format, Layout};
 use crate::row::{Row, Span};
 use crate::verdict::{Decision, Score};
@@ -16,9 +11,7 @@ use crate::verdict::{Decision, Score};
 pub(crate) struct Rewriter {
     format: Format,
     files: RowFiles,
-    cells: csv::CellEncoder,
-    /// The columns in front of the changes in a delimited file.
-    change: csv::FrontColumns,
+    beside: RowsBeside,
 }
 
 /// A row and its new decision.
@@ -42,37 +35,31 @@ pub(crate) struct OldVerdict {
 impl Rewriter {
     /// A rewriter whose output starts like the file with this layout.
     #[must_use]
-    pub(crate) fn new(layout: &Layout, output: Sink, sides: Sides) -> Self {
-        let mut files = RowFiles::new(output, sides);
-        files.buffer.extend_from_slice(&layout.preamble);
-        let mut cells = csv::CellEncoder::new(layout.format, layout.encoding);
-        let header = layout.header.as_ref();
-        let change = csv::FrontColumns::new(&CHANGE, header, &cells);
-        if let Some(header) = header {
-            files.buffer.extend_from_slice(&header.raw);
-            if let Some(changes) = &mut files.sides.changes {
-                csv::write_side_header(changes.header(), change, header, layout, &mut cells);
-            }
+    pub(crate) fn new(layout: &Layout, mut files: RowFiles) -> Self {
+        let beside = RowsBeside::new(layout, &mut files);
+        let out = files.output.buffer();
+        out.extend_from_slice(&layout.preamble);
+        if let Some(header) = &layout.header {
+            out.extend_from_slice(&header.raw);
         }
         Self {
             format: layout.format,
             files,
-            cells,
-            change,
+            beside,
         }
     }
 
     /// Adds a row.
     pub(crate) fn add(&mut self, decided: &DecidedRow<'_>) {
         let DecidedRow { row, new, old } = decided;
+        let buffer = self.files.output.row();
         let Some((span, decision)) = new else {
-            self.files.buffer.extend_from_slice(&row.raw);
+            buffer.extend_from_slice(&row.raw);
             return;
         };
         let end = Span::new(0, row.raw.len()).end;
         let piece = |start, end| row.slice(Span { start, end });
         let word = decision.map(Decision::word);
-        let buffer = &mut self.files.buffer;
         buffer.extend_from_slice(piece(0, span.start));
         match (self.format, word) {
             // Our words never need quotes.
@@ -91,9 +78,6 @@ impl Rewriter {
     }
 
     fn change(&mut self, row: &Row, old: &OldVerdict, decision: Decision) {
-        let Some(changes) = &mut self.files.sides.changes else {
-            return;
-        };
         let change = DecisionChange {
             before: &EarlierVerdict {
                 decision: old.decision,
@@ -102,26 +86,21 @@ impl Rewriter {
             decision,
             score: &old.score,
         };
-        match self.format {
-            Format::Delimited { .. } => {
-                csv::write_change(changes.row(), self.change, row, &change, &mut self.cells);
-            }
-            Format::Jsonl => jsonl::write_change(changes.row(), row, &change),
-        }
+        self.beside.change(&mut self.files, row, &change);
     }
 
     /// Adds the blank lines after the last row.
     pub(crate) fn trailer(&mut self, trailer: &[u8]) {
-        self.files.buffer.extend_from_slice(trailer);
+        self.files.output.buffer().extend_from_slice(trailer);
     }
 
-    /// Writes the rows that were added, of which there are this many.
+    /// Writes the rows that were added.
     ///
     /// # Errors
     /// The output or the changes cannot be written.
-    pub(crate) fn write_out(&mut self, rows: u64) -> Result<(), WriteError> {
-        self.files.write_out(rows)?;
-        self.files.sides.write_out()
+    pub(crate) fn write_out(&mut self) -> Result<(), WriteError> {
+        self.files.output.write_out()?;
+        self.files.write_out_beside()
     }
 
     /// Its files, once there are no more rows.

@@ -1,15 +1,12 @@
 //! Writes rows with their verdicts in input order: the output, the rejects and the changes.
 
-use super::columns::{CHANGE, REJECT};
-use super::csv;
-use super::done_row::DoneRow;
-use super::earlier::{DecisionChange, EarlierVerdict};
+use super::csv::{self, CHANGE, REJECT};
+use super::earlier::{DecisionChange, DoneRow, EarlierVerdict};
+use super::file::{OutputFile, RowFiles, WriteError, Written};
 use super::jsonl;
-use super::outcome::WriteError;
-use super::row_files::RowFiles;
-use super::side::Sides;
-use super::sink::Sink;
+use super::target::Target;
 use crate::analysis::{RowTally, TalliedRow, UnknownLevels};
+use crate::base::error::Result;
 use crate::drift::Drift;
 use crate::layout::{Format, Layout};
 use crate::row::Row;
@@ -28,31 +25,19 @@ pub struct Writer {
     unknown_levels: UnknownLevels,
     /// What a report shows of these rows, if there will be one.
     tally: Option<Box<RowTally>>,
-    cells: csv::CellEncoder,
+    beside: RowsBeside,
     heads: jsonl::MemberHeads,
-    /// The columns in front of rejects and changes in a delimited file.
-    reject: csv::FrontColumns,
-    change: csv::FrontColumns,
 }
 
 impl Writer {
     /// A writer whose output starts with the byte order mark and the header.
     #[must_use]
-    pub fn new(layout: Layout, policy: DecisionPolicy, output: Sink, sides: Sides) -> Self {
-        let mut files = RowFiles::new(output, sides);
-        let RowFiles { buffer, sides, .. } = &mut files;
-        buffer.extend_from_slice(&layout.preamble);
-        let mut cells = csv::CellEncoder::new(layout.format, layout.encoding);
-        let [reject, change] = [&REJECT[..], &CHANGE]
-            .map(|names| csv::FrontColumns::new(names, layout.header.as_ref(), &cells));
+    pub fn new(layout: Layout, policy: DecisionPolicy, mut files: RowFiles) -> Self {
+        let mut beside = RowsBeside::new(&layout, &mut files);
+        let out = files.output.buffer();
+        out.extend_from_slice(&layout.preamble);
         if let Some(header) = &layout.header {
-            csv::write_header(buffer, header, &layout, &mut cells);
-            if let Some(rejects) = &mut sides.rejects {
-                csv::write_side_header(rejects.header(), reject, header, &layout, &mut cells);
-            }
-            if let Some(changes) = &mut sides.changes {
-                csv::write_side_header(changes.header(), change, header, &layout, &mut cells);
-            }
+            csv::write_header(out, header, &layout, &mut beside.cells);
         }
         Self {
             heads: jsonl::MemberHeads::new(&layout.columns),
@@ -62,9 +47,7 @@ impl Writer {
             drift: Drift::default(),
             unknown_levels: UnknownLevels::default(),
             tally: None,
-            cells,
-            reject,
-            change,
+            beside,
         }
     }
 
@@ -89,27 +72,18 @@ impl Writer {
         let mut drift = Drift::default();
         for finished in rows {
             let DoneRow { row, verdict, .. } = finished;
+            let out = self.files.output.row();
             match self.layout.format {
-                Format::Delimited { .. } => csv::write_row(
-                    &mut self.files.buffer,
-                    row,
-                    verdict,
-                    &self.layout,
-                    &mut self.cells,
-                ),
+                Format::Delimited { .. } => {
+                    csv::write_row(out, row, verdict, &self.layout, &mut self.beside.cells);
+                }
                 Format::Jsonl => {
-                    jsonl::write_row(
-                        &mut self.files.buffer,
-                        row,
-                        verdict,
-                        &self.layout,
-                        &self.heads,
-                    );
+                    jsonl::write_row(out, row, verdict, &self.layout, &self.heads);
                 }
             }
             let mut past = None;
             match verdict {
-                Verdict::Failed(failure) => self.reject(row, failure),
+                Verdict::Failed(failure) => self.beside.reject(&mut self.files, row, failure),
                 Verdict::Scored(answer, None) => {
                     self.unknown_levels
                         .count(self.policy.level(answer).as_deref());
@@ -124,7 +98,7 @@ impl Writer {
                                 decision: *now,
                                 score: &answer.score,
                             };
-                            self.change(row, &change);
+                            self.beside.change(&mut self.files, row, &change);
                         }
                         past = Some(before);
                     }
@@ -139,39 +113,15 @@ impl Writer {
         }
         // Written right away: these rows are paid for, and the buffers of a killed program are
         // lost.
-        self.files.write_out(rows.len() as u64)?;
+        self.files.output.write_out()?;
         self.drift.add(&drift);
-        self.files.sides.write_out()
-    }
-
-    fn reject(&mut self, row: &Row, failure: &Failure) {
-        let Some(rejects) = &mut self.files.sides.rejects else {
-            return;
-        };
-        match self.layout.format {
-            Format::Delimited { .. } => {
-                csv::write_reject(rejects.row(), self.reject, row, failure, &mut self.cells);
-            }
-            Format::Jsonl => jsonl::write_reject(rejects.row(), row, failure),
-        }
-    }
-
-    fn change(&mut self, row: &Row, change: &DecisionChange<'_>) {
-        let Some(changes) = &mut self.files.sides.changes else {
-            return;
-        };
-        match self.layout.format {
-            Format::Delimited { .. } => {
-                csv::write_change(changes.row(), self.change, row, change, &mut self.cells);
-            }
-            Format::Jsonl => jsonl::write_change(changes.row(), row, change),
-        }
+        self.files.write_out_beside()
     }
 
     /// The number of rows in the output.
     #[must_use]
     pub(crate) const fn rows(&self) -> u64 {
-        self.files.rows()
+        self.files.output.rows()
     }
 
     /// The comparison of decisions in the rows that were written since the last call.
@@ -186,7 +136,7 @@ impl Writer {
 
     /// Adds the blank lines after the last row.
     pub(crate) fn trailer(&mut self, trailer: &[u8]) {
-        self.files.buffer.extend_from_slice(trailer);
+        self.files.output.buffer().extend_from_slice(trailer);
     }
 
     /// Its files, once there are no more rows.
@@ -206,5 +156,112 @@ fn tallied(finished: &DoneRow) -> TalliedRow<'_> {
         number: finished.row.number,
         score,
         decision,
+    }
+}
+
+/// How rows are written beside the output: to the rejects and the changes.
+pub(super) struct RowsBeside {
+    format: Format,
+    cells: csv::CellEncoder,
+    /// The columns in front of rejects and changes in a delimited file.
+    reject: csv::FrontColumns,
+    change: csv::FrontColumns,
+}
+
+impl RowsBeside {
+    /// For rows with this layout; the files get their headers.
+    pub(super) fn new(layout: &Layout, files: &mut RowFiles) -> Self {
+        let mut cells = csv::CellEncoder::new(layout.format, layout.encoding);
+        let header = layout.header.as_ref();
+        let [reject, change] =
+            [&REJECT[..], &CHANGE].map(|names| csv::FrontColumns::new(names, header, &cells));
+        for (file, front) in [(&mut files.rejects, reject), (&mut files.changes, change)] {
+            if let (Some(file), Some(header)) = (file, header) {
+                csv::write_side_header(file.buffer(), front, header, layout, &mut cells);
+            }
+        }
+        Self {
+            format: layout.format,
+            cells,
+            reject,
+            change,
+        }
+    }
+
+    fn reject(&mut self, files: &mut RowFiles, row: &Row, failure: &Failure) {
+        let Some(out) = files.rejects.as_mut().map(OutputFile::row) else {
+            return;
+        };
+        match self.format {
+            Format::Delimited { .. } => {
+                csv::write_reject(out, self.reject, row, failure, &mut self.cells);
+            }
+            Format::Jsonl => jsonl::write_reject(out, row, failure),
+        }
+    }
+
+    pub(super) fn change(&mut self, files: &mut RowFiles, row: &Row, change: &DecisionChange<'_>) {
+        let Some(out) = files.changes.as_mut().map(OutputFile::row) else {
+            return;
+        };
+        match self.format {
+            Format::Delimited { .. } => {
+                csv::write_change(out, self.change, row, change, &mut self.cells);
+            }
+            Format::Jsonl => jsonl::write_change(out, row, change),
+        }
+    }
+}
+
+/// Rejects without an output beside them: the rows of a file that cannot be sent. They have the form that they have beside
+/// an output.
+pub(crate) struct RejectsWriter {
+    /// `None` once they have ended.
+    files: Option<RowFiles>,
+    beside: RowsBeside,
+}
+
+impl RejectsWriter {
+    /// Opens the file, with at most the permissions in `mode`. It stays empty until its first row.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    pub(crate) fn open(target: &Target, mode: u32, layout: &Layout) -> Result<Self> {
+        let mut files = RowFiles::new(OutputFile::nothing(), Some(target.open(mode)?), None);
+        Ok(Self {
+            beside: RowsBeside::new(layout, &mut files),
+            files: Some(files),
+        })
+    }
+
+    /// Adds a row with the rule that it breaks. It is in the file after the next [`Self::write_out`].
+    pub(crate) fn add(&mut self, row: &Row, failure: &Failure) {
+        if let Some(files) = &mut self.files {
+            self.beside.reject(files, row, failure);
+        }
+    }
+
+    /// Writes the rows that were added.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn write_out(&mut self) -> Result<(), WriteError> {
+        let files = self.files.as_mut();
+        files.map_or(Ok(()), RowFiles::write_out_beside)
+    }
+
+    /// Completes the file, and gives it its final name. Without rows there is none, and one from before is removed.
+    pub(crate) fn commit(mut self) -> Written {
+        let files = self.files.take();
+        files.map_or_else(Written::default, |files| files.commit(|_| ()))
+    }
+}
+
+impl Drop for RejectsWriter {
+    /// Nothing in them was paid for, so a file that is not complete is removed.
+    fn drop(&mut self) {
+        if let Some(files) = self.files.take() {
+            files.discard();
+        }
     }
 }

@@ -223,7 +223,7 @@ pub(crate) fn good(request: &Request) -> Action {
 }
 
 /// The number of the user that a request is about.
-fn user(request: &Request) -> usize {
+pub(crate) fn user(request: &Request) -> usize {
     let name = request.name();
     name.strip_prefix("User ").unwrap().parse().unwrap()
 }

@@ -9,7 +9,7 @@ use crate::base::error::Result;
 use crate::config::DecideOutput;
 use crate::input::Input;
 use crate::layout::Format;
-use crate::output::{Replace, Sides, Sink, Target};
+use crate::output::{OutputFile, Replace, RowFiles, Target};
 
 /// The files, named and checked.
 pub(super) struct DecideFiles {
@@ -21,8 +21,7 @@ pub(super) struct DecideFiles {
 
 /// The files, open.
 pub(super) struct OpenDecideFiles {
-    pub(super) sink: Sink,
-    pub(super) sides: Sides,
+    pub(super) rows: RowFiles,
     pub(super) summary: Option<SummaryFile>,
 }
 
@@ -95,11 +94,10 @@ impl DecideFiles {
             let opened = target.open(mode);
             opened.map_err(|error| naming_the_other_run(error, target.path()))
         };
-        let sink = output.map_or_else(Sink::stdout, open)?;
-        let sides = Sides::open(None, changes, beside)?;
+        let output = output.map_or_else(OutputFile::stdout, open)?;
+        let changes = changes.map(|target| target.open(beside)).transpose()?;
         Ok(OpenDecideFiles {
-            sink,
-            sides,
+            rows: RowFiles::new(output, None, changes),
             summary: summary.transpose()?,
         })
     }

@@ -13,7 +13,7 @@ use crate::config::{ColumnPolicy, RewriteTask};
 use crate::input::{FileSettings, RowBatch, ScoredColumns, ScoredReader, ScoredRow};
 use crate::layout::{DECISION_COLUMN, Format};
 use crate::observe::{self, DecideSummary, warn};
-use crate::output::{DecidedRow, OldVerdict, Rewriter, Unfinished, WriteError, Written};
+use crate::output::{DecidedRow, OldVerdict, Rewriter, WriteError, Written};
 use crate::telemetry::decide_stats::DecideStats;
 
 /// What rows pass through.
@@ -45,17 +45,13 @@ pub(super) fn rewrite(
     };
     let columns = ScoredColumns::new(prefix, level.as_slice());
     let (mut reader, opened) = ScoredReader::open(file, columns)?;
-    let OpenDecideFiles {
-        sink,
-        sides,
-        summary,
-    } = interrupts.opening(files.partial(), || {
+    let OpenDecideFiles { rows, summary } = interrupts.opening(files.partial(), || {
         files.open(opened.layout.format, opened.mode)
     })?;
     let rewriting = Rewriting {
         policy: task.policy,
         format: opened.layout.format,
-        writer: Rewriter::new(&opened.layout, sink, sides),
+        writer: Rewriter::new(&opened.layout, rows),
         stats: DecideStats::default(),
     };
     let Some((stats, written)) = rewriting.all(&read_ahead(move || reader.next_batch())?)? else {
@@ -104,12 +100,10 @@ impl Rewriting {
             self.writer.into_files().discard();
             return Err(Error::internal(broken).hint("this is a bug in rescore"));
         }
-        match self.writer.into_files().commit(|_| {}) {
-            Ok(written) => Ok(Some((self.stats, written))),
-            Err(unfinished) => {
-                let Unfinished { error, left: _ } = *unfinished;
-                ended(Err(error)).map(|_| None)
-            }
+        let mut written = self.writer.into_files().commit(|_| {});
+        match written.error.take() {
+            None => Ok(Some((self.stats, written))),
+            Some(error) => ended(Err(error)).map(|_| None),
         }
     }
 
@@ -118,7 +112,7 @@ impl Rewriting {
             self.row(scored);
         }
         self.writer.trailer(&batch.trailer);
-        ended(self.writer.write_out(batch.rows.len() as u64))
+        ended(self.writer.write_out())
     }
 
     fn row(&mut self, scored: &ScoredRow) {

@@ -13,7 +13,7 @@ use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::{EarlierFile, ReportConfig};
 use crate::input::{Input, OpenedScored};
 use crate::observe::{count, counted, stamp, tell, warn};
-use crate::output::{Document, Replace, Target};
+use crate::output::{Document, OutputFile, Replace, Target};
 use crate::report::{ColumnGroups, Comparison, PageContent, PairingCounts, RunFacts, page};
 
 /// How many values of a column a page shows.
@@ -42,11 +42,11 @@ pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
     let (file, opened) = ScoredFile::open(&config.scored, &config.prefix, &config.by, key)?;
     let mode = opened.mode;
     let report = read(config, file, &opened, facts)?;
-    let document = match &target {
-        Some(target) => interrupts.opening(target.partial(), || Document::open(target, mode))?,
-        None => Document::stdout()?,
+    let output = match &target {
+        Some(target) => interrupts.opening(target.partial(), || target.open(mode))?,
+        None => OutputFile::stdout()?,
     };
-    let written = document.complete(&page(&report))?;
+    let written = Document::new(output).complete(&page(&report))?;
     if let Some(path) = written {
         let rows = counted(report.tally.rows(), "row");
         tell(&format!(

@@ -7,7 +7,7 @@ use super::input_check::InputCheck;
 use super::rows::RowsEnd;
 use crate::input::{Input, Reader};
 use crate::layout::Layout;
-use crate::output::{Sides, Sink, Target};
+use crate::output::{RowFiles, Target};
 
 /// An input and its output, open.
 pub(super) struct OpenFile {
@@ -21,8 +21,7 @@ pub(super) struct OpenFile {
     /// What checks the rows of a stream as they are read.
     pub(super) check: InputCheck,
     pub(super) layout: Layout,
-    pub(super) sink: Sink,
-    pub(super) sides: Sides,
+    pub(super) files: RowFiles,
 }
 
 /// An input whose rows have run, to the end or to a stop.

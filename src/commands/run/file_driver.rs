@@ -45,13 +45,12 @@ impl FileDriver<'_> {
             reader,
             check,
             layout,
-            sink,
-            sides,
+            files,
         } = file;
         if output.is_none() {
             stdout_reader::watch(self.stops.sender.clone())?;
         }
-        let writer = Writer::new(layout, self.policy.clone(), sink, sides);
+        let writer = Writer::new(layout, self.policy.clone(), files);
         let stages = RowStages {
             reader,
             check,

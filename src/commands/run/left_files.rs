@@ -68,6 +68,7 @@ impl LeftFiles {
             rejects,
             changes,
             unsynced: directory,
+            error: _,
         } = written;
         let unsynced = directory.as_deref().map(unsynced);
         let name = |target: Target| file_name(target.path());

@@ -19,7 +19,7 @@ use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
 use crate::layout::Format;
 use crate::ledger::{LedgerLocation, Reuse, ledger_in};
-use crate::output::{Document, Replace, Sides, Sink, Target};
+use crate::output::{Document, OutputFile, Replace, RowFiles, Target};
 
 /// The output's place, checked when the run starts.
 pub(super) struct OutputPlace {
@@ -105,8 +105,7 @@ pub(super) struct OutputFiles {
 /// The files that a run writes, open.
 pub(super) struct OpenFiles {
     pub(super) output: Option<Target>,
-    pub(super) sink: Sink,
-    pub(super) sides: Sides,
+    pub(super) rows: RowFiles,
     pub(super) summary: Option<SummaryFile>,
     pub(super) report: Option<Document>,
 }
@@ -232,13 +231,12 @@ impl OutputFiles {
         let report = further(self.report)?;
         let summary = { self.summary }.map(|path| SummaryFile::create(&path, mode));
         let summary = summary.transpose()?;
-        let (sink, sides) = targets.open(mode, ledger.uses_earlier_answers(), size)?;
-        let report = report.map(|target| Document::open(&target, targets.beside(mode)));
+        let rows = targets.open(mode, ledger.uses_earlier_answers(), size)?;
+        let report = report.map(|target| target.open(targets.beside(mode)).map(Document::new));
         let report = report.transpose().map_err(disk_space::at_the_start)?;
         Ok(OpenFiles {
             output: targets.output,
-            sink,
-            sides,
+            rows,
             summary,
             report,
         })
@@ -264,17 +262,24 @@ impl RowTargets {
         mode: u32,
         uses_earlier_answers: bool,
         size: Option<u64>,
-    ) -> Result<(Sink, Sides)> {
+    ) -> Result<RowFiles> {
         disk_space::for_the_next_rows(self.output.as_ref(), uses_earlier_answers, size)?;
-        let beside = self.beside(mode);
-        let open = |target: &Target| {
-            let opened = target.open(mode);
-            opened.map_err(|error| disk_space::at_the_start(error.about(target.path())))
+        let open = |target: &Target, mode| target.open(mode).map_err(disk_space::at_the_start);
+        let beside = |target: &Option<Target>| {
+            let target = target.as_ref();
+            target
+                .map(|target| open(target, self.beside(mode)))
+                .transpose()
         };
-        let sink = self.output.as_ref().map_or_else(Sink::stdout, open)?;
-        let sides = Sides::open(self.rejects.as_ref(), self.changes.as_ref(), beside)
-            .map_err(disk_space::at_the_start)?;
-        Ok((sink, sides))
+        let output = match &self.output {
+            Some(target) => open(target, mode)?,
+            None => OutputFile::stdout()?,
+        };
+        Ok(RowFiles::new(
+            output,
+            beside(&self.rejects)?,
+            beside(&self.changes)?,
+        ))
     }
 
     /// Next to an output whose mode was narrowed by hand, the other files are as narrow.

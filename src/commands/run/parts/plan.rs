@@ -217,7 +217,7 @@ impl PartToRun {
             changes: None,
         };
         let size = input.facts.size_of_rows();
-        let (sink, sides) = targets.open(input.mode, self.uses_earlier_answers, size)?;
+        let files = targets.open(input.mode, self.uses_earlier_answers, size)?;
         Ok(OpenFile {
             real_input: real_path(&input.facts.source),
             input: input.facts,
@@ -226,8 +226,7 @@ impl PartToRun {
             // All inputs were checked together, before the first call.
             check: InputCheck::default(),
             layout: input.layout,
-            sink,
-            sides,
+            files,
         })
     }
 }
