@@ -12,18 +12,18 @@ use crate::layout::Compression;
 
 /// A file that may be compressed.
 pub(super) enum Encoder {
-    Plain(CountedFile),
-    Gzip(GzEncoder<CountedFile>, Instant),
-    Zstd(zstd::Encoder<'static, CountedFile>, Instant),
+    Plain(MeasuredFile),
+    Gzip(GzEncoder<MeasuredFile>, Instant),
+    Zstd(zstd::Encoder<'static, MeasuredFile>, Instant),
 }
 
 /// A file, and how many bytes were written to it.
-pub(super) struct CountedFile {
+pub(super) struct MeasuredFile {
     file: File,
     written: u64,
 }
 
-impl Write for CountedFile {
+impl Write for MeasuredFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.written += written as u64;
@@ -44,7 +44,7 @@ impl Encoder {
     /// `zstd`.
     pub(super) fn new(file: File, path: &Path) -> io::Result<Self> {
         let now = Instant::now();
-        let file = CountedFile { file, written: 0 };
+        let file = MeasuredFile { file, written: 0 };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         Ok(match Compression::split_name(&name).1 {
             Some(Compression::Gzip) => {
@@ -99,7 +99,7 @@ impl Encoder {
         }
     }
 
-    fn counted(&self) -> &CountedFile {
+    fn counted(&self) -> &MeasuredFile {
         match self {
             Self::Plain(file) => file,
             Self::Gzip(encoder, _) => encoder.get_ref(),
