@@ -41,12 +41,8 @@ pub struct OutputFile {
     whole: u64,
     /// Without rows there is no file, and one from an earlier run is removed: its rows would be mistaken for this run's.
     needs_rows: bool,
-}
-
-impl std::fmt::Debug for OutputFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("OutputFile").field(&self.name).finish()
-    }
+    /// What was written costs nothing to write again: an incomplete file is removed.
+    is_worthless: bool,
 }
 
 enum Destination {
@@ -124,7 +120,14 @@ impl OutputFile {
             rows: 0,
             whole: 0,
             needs_rows: false,
+            is_worthless: false,
         }
+    }
+
+    /// The same file, which is removed unless it is completed.
+    pub(super) const fn worthless(mut self) -> Self {
+        self.is_worthless = true;
+        self
     }
 
     /// The buffer, for what is not a row.
@@ -266,7 +269,7 @@ impl Drop for OutputFile {
     /// A file that was opened and stayed empty, for instance because another one could not be opened, must not be in the
     /// way of the next run.
     fn drop(&mut self) {
-        if self.whole == 0 {
+        if self.whole == 0 || self.is_worthless && !self.is_sealed() {
             self.discard();
         }
     }
@@ -294,6 +297,7 @@ impl PartialFile {
         Ok(state)
     }
 
+    /// Gives the complete file its final name.
     fn rename(&self) -> Result<()> {
         let [partial, target] = [&self.path, &self.target].map(|path| path.display());
         match give_name(&self.path, &self.target, self.old) {
@@ -382,7 +386,7 @@ pub struct Written {
     /// their renaming.
     pub(crate) unsynced: Option<PathBuf>,
     /// Why the files could not be completed.
-    pub error: Option<WriteError>,
+    pub error: Option<Box<WriteError>>,
 }
 
 impl RowFiles {
@@ -451,7 +455,7 @@ impl RowFiles {
         let left = |file: &OutputFile| file.left().cloned();
         let (unsynced, error) = match ended {
             Ok(unsynced) => (unsynced, None),
-            Err(error) => (None, Some(error)),
+            Err(error) => (None, Some(Box::new(error))),
         };
         Written {
             output: left(&self.output),
@@ -481,6 +485,7 @@ type Note = Box<dyn FnOnce(&[Sealed])>;
 impl Document {
     /// In this file.
     pub(crate) const fn new(file: OutputFile) -> Self {
+        let file = file.worthless();
         Self { file, note: None }
     }
 
@@ -500,8 +505,8 @@ impl Document {
     pub(crate) fn complete(self, text: &str) -> Result<Option<PathBuf>> {
         let Self { mut file, note } = self;
         file.buffer.extend_from_slice(text.as_bytes());
-        let sealed = file.seal().inspect_err(|_| file.discard());
-        if let (Some(sealed), Some(note)) = (sealed.map_err(error_of)?, note) {
+        let sealed = file.seal().map_err(error_of)?;
+        if let (Some(sealed), Some(note)) = (sealed, note) {
             note(&[sealed]);
         }
         file.commit().map_err(error_of)?;

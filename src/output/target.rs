@@ -2,7 +2,7 @@
 //! writing there.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf, is_separator};
 
@@ -57,15 +57,12 @@ impl Target {
     /// Exit code 2: it exists and may not be overwritten, or its directory does not exist. Exit code
     /// 75: another run is writing it.
     pub fn new(path: &Path, replace: impl FnOnce(&Path) -> Replace) -> Result<Self> {
-        let shown = path.to_owned();
         let cannot = || Error::usage(format!("cannot write `{}`", path.display()));
         let metadata = fs::metadata(path).ok();
         if metadata.as_ref().is_some_and(fs::Metadata::is_dir) || names_directory(path) {
             return Err(cannot().detail("it is a directory"));
         }
-        let special = metadata
-            .as_ref()
-            .is_some_and(|metadata| !metadata.is_file());
+        let special = metadata.is_some_and(|metadata| !metadata.is_file());
         let real = if special {
             // `/dev/stdout` leads to a pipe, which has no path to follow.
             path.to_owned()
@@ -79,16 +76,13 @@ impl Target {
                 own_file::cannot_make(&end, error)
             })?
         };
-        let replace = replace(&real);
         let target = Self {
-            shown,
+            shown: path.to_owned(),
+            replace: replace(&real),
             real,
-            replace,
             special,
         };
-        target.refuse_existing()?;
-        target.refuse_partial()?;
-        Ok(target)
+        target.checked()
     }
 
     /// The same path with another permission to overwrite, checked again, as other runs may have
@@ -101,9 +95,13 @@ impl Target {
             replace,
             ..self.clone()
         };
-        target.refuse_existing()?;
-        target.refuse_partial()?;
-        Ok(target)
+        target.checked()
+    }
+
+    fn checked(self) -> Result<Self> {
+        self.refuse_existing()?;
+        self.refuse_partial()?;
+        Ok(self)
     }
 
     /// Fails if a file that goes beside this one, with the same permission to overwrite, exists and may not be overwritten.
@@ -195,13 +193,11 @@ impl Target {
     fn open_now(&self, mode: u32) -> Result<OutputFile> {
         let cannot = || Error::usage(format!("cannot write `{}`", self.shown.display()));
         if self.special {
-            let file = OpenOptions::new()
-                .write(true)
-                .open(&self.real)
-                .map_err(|e| cannot().because(e))?;
+            let file = File::options().write(true).open(&self.real);
+            let name = format!("`{}`", self.shown.display());
             return Ok(OutputFile::direct(
-                file,
-                format!("`{}`", self.shown.display()),
+                file.map_err(|e| cannot().because(e))?,
+                name,
             ));
         }
         let partial = partial_of(&self.real);
@@ -211,7 +207,7 @@ impl Target {
         let file = self.open_locked(&partial, OWNER | others)?;
         // The run that had the lock before us may have finished meanwhile.
         if let Err(exists) = self.refuse_existing() {
-            if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+            if !holds_rows(&partial) {
                 // If it stays, it does no harm, as it is empty.
                 let _ = fs::remove_file(&partial);
             }
@@ -352,15 +348,8 @@ pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
     };
     // Equal names also lead to one file where their directory does not exist yet.
     a.components().eq(b.components())
-        || same_inode(a, b)
+        || FileId::at(a).is_some_and(|a| FileId::at(b) == Some(a))
         || place(a).is_some_and(|a| place(b) == Some(a))
-}
-
-fn same_inode(a: &Path, b: &Path) -> bool {
-    match (fs::metadata(a), fs::metadata(b)) {
-        (Ok(a), Ok(b)) => FileId::of(&a) == FileId::of(&b),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

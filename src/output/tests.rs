@@ -126,7 +126,7 @@ fn write(batches: &[Vec<DoneRow>], to: &Unsteady) -> Result<(), WriteError> {
     }
     writer.trailer(b"\n\n");
     let written = writer.into_files().commit(|_| ());
-    written.error.map_or(Ok(()), Err)
+    written.error.map_or(Ok(()), |error| Err(*error))
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 //! Writes rows with their verdicts in input order: the output, the rejects and the changes.
 
-use super::csv::{self, CHANGE, REJECT};
+use super::csv::CsvEncoder;
 use super::earlier::{DecisionChange, DoneRow, EarlierVerdict};
 use super::file::{OutputFile, RowFiles, WriteError, Written};
 use super::jsonl;
@@ -37,7 +37,7 @@ impl Writer {
         let out = files.output.buffer();
         out.extend_from_slice(&layout.preamble);
         if let Some(header) = &layout.header {
-            csv::write_header(out, header, &layout, &mut beside.cells);
+            beside.csv.header(out, header, &layout);
         }
         Self {
             heads: jsonl::MemberHeads::new(&layout.columns),
@@ -75,7 +75,7 @@ impl Writer {
             let out = self.files.output.row();
             match self.layout.format {
                 Format::Delimited { .. } => {
-                    csv::write_row(out, row, verdict, &self.layout, &mut self.beside.cells);
+                    self.beside.csv.row(out, row, verdict, &self.layout);
                 }
                 Format::Jsonl => {
                     jsonl::write_row(out, row, verdict, &self.layout, &self.heads);
@@ -162,62 +162,49 @@ fn tallied(finished: &DoneRow) -> TalliedRow<'_> {
 /// How rows are written beside the output: to the rejects and the changes.
 pub(super) struct RowsBeside {
     format: Format,
-    cells: csv::CellEncoder,
-    /// The columns in front of rejects and changes in a delimited file.
-    reject: csv::FrontColumns,
-    change: csv::FrontColumns,
+    csv: CsvEncoder,
 }
 
 impl RowsBeside {
     /// For rows with this layout; the files get their headers.
     pub(super) fn new(layout: &Layout, files: &mut RowFiles) -> Self {
-        let mut cells = csv::CellEncoder::new(layout.format, layout.encoding);
         let header = layout.header.as_ref();
-        let [reject, change] =
-            [&REJECT[..], &CHANGE].map(|names| csv::FrontColumns::new(names, header, &cells));
-        for (file, front) in [(&mut files.rejects, reject), (&mut files.changes, change)] {
-            if let (Some(file), Some(header)) = (file, header) {
-                csv::write_side_header(file.buffer(), front, header, layout, &mut cells);
-            }
+        let mut csv = CsvEncoder::new(layout.format, layout.encoding, header);
+        if let (Some(rejects), Some(header)) = (&mut files.rejects, header) {
+            csv.reject_header(rejects.buffer(), header, layout);
         }
-        Self {
-            format: layout.format,
-            cells,
-            reject,
-            change,
+        if let (Some(changes), Some(header)) = (&mut files.changes, header) {
+            csv.change_header(changes.buffer(), header, layout);
         }
+        let format = layout.format;
+        Self { format, csv }
     }
 
     fn reject(&mut self, files: &mut RowFiles, row: &Row, failure: &Failure) {
-        let Some(out) = files.rejects.as_mut().map(OutputFile::row) else {
+        let Some(rejects) = &mut files.rejects else {
             return;
         };
         match self.format {
-            Format::Delimited { .. } => {
-                csv::write_reject(out, self.reject, row, failure, &mut self.cells);
-            }
-            Format::Jsonl => jsonl::write_reject(out, row, failure),
+            Format::Delimited { .. } => self.csv.reject(rejects.row(), row, failure),
+            Format::Jsonl => jsonl::write_reject(rejects.row(), row, failure),
         }
     }
 
-    pub(super) fn change(&mut self, files: &mut RowFiles, row: &Row, change: &DecisionChange<'_>) {
-        let Some(out) = files.changes.as_mut().map(OutputFile::row) else {
+    pub(super) fn change(&self, files: &mut RowFiles, row: &Row, change: &DecisionChange<'_>) {
+        let Some(changes) = &mut files.changes else {
             return;
         };
         match self.format {
-            Format::Delimited { .. } => {
-                csv::write_change(out, self.change, row, change, &mut self.cells);
-            }
-            Format::Jsonl => jsonl::write_change(out, row, change),
+            Format::Delimited { .. } => self.csv.change(changes.row(), row, change),
+            Format::Jsonl => jsonl::write_change(changes.row(), row, change),
         }
     }
 }
 
 /// Rejects without an output beside them: the rows of a file that cannot be sent. They have the form that they have beside
-/// an output.
+/// an output. Nothing in them was paid for, so a file that is not complete is removed.
 pub(crate) struct RejectsWriter {
-    /// `None` once they have ended.
-    files: Option<RowFiles>,
+    files: RowFiles,
     beside: RowsBeside,
 }
 
@@ -227,18 +214,15 @@ impl RejectsWriter {
     /// # Errors
     /// As [`Target::open`].
     pub(crate) fn open(target: &Target, mode: u32, layout: &Layout) -> Result<Self> {
-        let mut files = RowFiles::new(OutputFile::nothing(), Some(target.open(mode)?), None);
-        Ok(Self {
-            beside: RowsBeside::new(layout, &mut files),
-            files: Some(files),
-        })
+        let rejects = target.open(mode)?.worthless();
+        let mut files = RowFiles::new(OutputFile::nothing(), Some(rejects), None);
+        let beside = RowsBeside::new(layout, &mut files);
+        Ok(Self { files, beside })
     }
 
     /// Adds a row with the rule that it breaks. It is in the file after the next [`Self::write_out`].
     pub(crate) fn add(&mut self, row: &Row, failure: &Failure) {
-        if let Some(files) = &mut self.files {
-            self.beside.reject(files, row, failure);
-        }
+        self.beside.reject(&mut self.files, row, failure);
     }
 
     /// Writes the rows that were added.
@@ -246,22 +230,11 @@ impl RejectsWriter {
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn write_out(&mut self) -> Result<(), WriteError> {
-        let files = self.files.as_mut();
-        files.map_or(Ok(()), RowFiles::write_out_beside)
+        self.files.write_out_beside()
     }
 
     /// Completes the file, and gives it its final name. Without rows there is none, and one from before is removed.
-    pub(crate) fn commit(mut self) -> Written {
-        let files = self.files.take();
-        files.map_or_else(Written::default, |files| files.commit(|_| ()))
-    }
-}
-
-impl Drop for RejectsWriter {
-    /// Nothing in them was paid for, so a file that is not complete is removed.
-    fn drop(&mut self) {
-        if let Some(files) = self.files.take() {
-            files.discard();
-        }
+    pub(crate) fn commit(self) -> Written {
+        self.files.commit(|_| ())
     }
 }

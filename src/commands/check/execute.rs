@@ -52,7 +52,7 @@ pub(crate) fn execute(mut config: CheckConfig) -> Result<Exit> {
     let calls = pass.calls();
     let mut written = rejects.map(RejectsWriter::commit).unwrap_or_default();
     if let Some(error) = written.error.take() {
-        return Err(closed(error));
+        return Err(closed(*error));
     }
     let outlook = Outlook {
         files,

@@ -103,7 +103,7 @@ impl Rewriting {
         let mut written = self.writer.into_files().commit(|_| {});
         match written.error.take() {
             None => Ok(Some((self.stats, written))),
-            Some(error) => ended(Err(error)).map(|_| None),
+            Some(error) => ended(Err(*error)).map(|_| None),
         }
     }
 

@@ -198,7 +198,7 @@ fn end_files(
         files.keep_partial()
     };
     if let Some(failed) = written.error.take() {
-        let failed = stop_of(failed);
+        let failed = stop_of(*failed);
         events.emit(Event::CancelBegan(failed.reason));
         return left(written, error.or(failed.error));
     }

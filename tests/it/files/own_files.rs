@@ -464,7 +464,8 @@ fn an_output_that_another_program_changes_stops_the_run_and_is_left_as_it_is() {
             (replace, "another file has taken its place"),
             (add, "another program has changed it: it has "),
         ] {
-            if output.ends_with(".gz") && words.contains("changed") {
+            let is_packed = output == "scored.csv.gz";
+            if is_packed && words.contains("changed") {
                 // What is compressed may still be in memory: nothing to cut.
                 continue;
             }
@@ -473,7 +474,6 @@ fn an_output_that_another_program_changes_stops_the_run_and_is_left_as_it_is() {
             let run = place.run(&server, ["users.csv", "-o", output, "-c", "1"]);
             let running = run.start();
             server.wait_for_calls(5);
-            let is_packed = output.ends_with(".gz");
             running.wait_for_file(changed, |rows| is_packed || !rows.is_empty());
             let left = change(&place, changed);
             drop(release);
