@@ -65,7 +65,7 @@ pub mod internals {
         };
     }
     pub mod output {
-        pub use crate::output::{DoneRow, Replace, Sides, Sink, Target, Writer};
+        pub use crate::output::{DoneRow, OutputFile, Replace, RowFiles, Target, Writer};
     }
     pub mod pace {
         pub use crate::pace::{Allowance, Gate, PaceLimits, Rate};

@@ -126,4 +126,20 @@ impl Row {
             .get(self.content.end as usize..)
             .unwrap_or_default()
     }
+
+    /// The line end, where more rows may follow: a last row without one gets one.
+    #[must_use]
+    pub(crate) fn line_end_or_new(&self) -> &[u8] {
+        match self.line_end() {
+            [] => b"\n",
+            end => end,
+        }
+    }
+
+    /// Whether the row already has a cell or member for this column of ours.
+    #[must_use]
+    #[inline]
+    pub(crate) fn has(&self, column: usize) -> bool {
+        self.existing.iter().any(|(_, there)| *there == column)
+    }
 }

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use rescore::internals::input::{Compose, Reader};
-use rescore::internals::output::{DoneRow, Replace, Sides, Target, Writer};
+use rescore::internals::output::{DoneRow, Replace, RowFiles, Target, Writer};
 use rescore::internals::verdict::{Answer, DecisionPolicy, Score, TransactionId, Verdict};
 
 use crate::bench::Bench;
@@ -74,15 +74,14 @@ fn through(input: &Path, output: &Path, compose: Compose) -> f64 {
 
     let began = Instant::now();
     let (mut reader, opened) = Reader::open(reader_settings(input), compose).unwrap();
-    let sink = Target::new(output, |_| Replace::Whole)
+    let output = Target::new(output, |_| Replace::Whole)
         .unwrap()
         .open(0o666)
         .unwrap();
     let mut writer = Writer::new(
         opened.layout,
         DecisionPolicy::default(),
-        sink,
-        Sides::default(),
+        RowFiles::new(output, None, None),
     );
     let (batches, read) = sync_channel(BATCHES);
     let (finished, write) = sync_channel::<Vec<DoneRow>>(BATCHES);
@@ -113,7 +112,7 @@ fn through(input: &Path, output: &Path, compose: Compose) -> f64 {
     let writer = writing.join().unwrap();
     let seconds = began.elapsed().as_secs_f64();
     // Makes it durable: that is the disk's speed, and the baseline's output has its turn outside of the time as well.
-    writer.into_files().commit(|_| ()).unwrap();
+    assert!(writer.into_files().commit(|_| ()).error.is_none());
     f64::from(ROWS) / seconds
 }
 

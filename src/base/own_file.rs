@@ -4,9 +4,11 @@
 //! Something else under such a name may lead anywhere. So links are not followed, and a hard link, a pipe or a device is
 //! refused. Nothing here knows what is written.
 
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io;
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Write as _};
 use std::path::Path;
+
+use tempfile::NamedTempFile;
 
 use super::directory::directory_of;
 use super::error::{Error, shown};
@@ -76,33 +78,56 @@ pub(crate) fn check(path: &Path) -> io::Result<()> {
 /// # Errors
 /// It cannot be opened, or it cannot be a file that we created.
 pub(crate) fn open(path: &Path, mode: u32, only_new: bool) -> io::Result<File> {
+    open_with(OpenOptions::new().write(true), path, mode, only_new)
+}
+
+/// As [`open`], but what is written goes to the end of the file, wherever that is then.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn append(path: &Path, mode: u32, only_new: bool) -> io::Result<File> {
+    open_with(OpenOptions::new().append(true), path, mode, only_new)
+}
+
+fn open_with(
+    options: &mut OpenOptions,
+    path: &Path,
+    mode: u32,
+    only_new: bool,
+) -> io::Result<File> {
     // Before opening it, because that alone affects some devices.
     check(path)?;
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .create_new(only_new);
-    restrict(&mut options, mode);
+    options.read(true).create(true).create_new(only_new);
+    restrict(options, mode);
     let file = options.open(path)?;
     NotOurs::refuse(&file.metadata()?)?;
     Ok(file)
 }
 
-/// Opens the file at `path` to read it and to add to its end. A missing file is created with this mode, as far as the
-/// process's umask allows.
+/// A file without content beside the one at `path`, whose place it can take. It is created with this mode, as far as the
+/// process's umask allows, and removed when it is dropped.
 ///
 /// # Errors
-/// It cannot be opened, or it cannot be a file that we created.
-pub(crate) fn append(path: &Path, mode: u32) -> io::Result<File> {
-    check(path)?;
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true);
-    restrict(&mut options, mode);
-    let file = options.open(path)?;
-    NotOurs::refuse(&file.metadata()?)?;
-    Ok(file)
+/// No file can be made there.
+pub(crate) fn beside(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new()
+        .permissions(permissions(mode))
+        .tempfile_in(directory_of(path))
+}
+
+/// Puts a file with this content and this mode in the place of the one at `path`, if there is one. Nobody ever reads half of
+/// it, and after a kill there is the earlier file.
+///
+/// # Errors
+/// It cannot be written. The earlier file is still there then.
+pub(crate) fn replace(path: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
+    // The user named it: a link leads to the file that is meant.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut file = beside(&path, 0o600)?;
+    file.write_all(content)?;
+    file.as_file().set_permissions(permissions(mode))?;
+    file.as_file().sync_all()?;
+    file.persist(path).map(drop).map_err(|error| error.error)
 }
 
 /// The error of a file that cannot be made, with what to do if its directory does not exist.
@@ -139,26 +164,25 @@ pub(crate) fn mode_of(metadata: &Metadata) -> u32 {
     metadata.permissions().mode() & 0o777
 }
 
+fn permissions(mode: u32) -> Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(mode)
+}
+
 /// Sets who may read and write an open file. A file system without modes ignores it.
 ///
 /// # Errors
 /// The file belongs to another user.
 pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::fs::MetadataExt;
     let metadata = file.metadata()?;
     if mode_of(&metadata) == mode {
         return Ok(());
     }
-    match file.set_permissions(fs::Permissions::from_mode(mode)) {
+    match file.set_permissions(permissions(mode)) {
         Err(_) if metadata.uid() == rustix::process::geteuid().as_raw() => Ok(()),
         Err(_) => Err(io::Error::other(NotOurs::OtherUser)),
         Ok(()) => Ok(()),
     }
-}
-
-/// Makes `options` create files with this mode.
-pub(crate) fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
-    std::os::unix::fs::OpenOptionsExt::mode(options, mode)
 }
 
 fn restrict(options: &mut OpenOptions, mode: u32) {
@@ -166,7 +190,7 @@ fn restrict(options: &mut OpenOptions, mode: u32) {
     use std::os::unix::fs::OpenOptionsExt;
     // Never wait for a pipe that was put there in the meantime.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    with_mode(options, mode).custom_flags(flags.bits().cast_signed());
+    options.mode(mode).custom_flags(flags.bits().cast_signed());
 }
 
 fn names(metadata: &Metadata) -> u64 {
@@ -221,5 +245,20 @@ mod tests {
         assert_eq!((again.len(), mode_of(&again)), (4, 0o600));
         let error = open(&path, 0o600, true).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_also_behind_a_link() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, link) = (place.path().join("x"), place.path().join("link"));
+        replace(&path, 0o640, b"old").unwrap();
+        let old = File::open(&path).unwrap();
+        symlink("x", &link).unwrap();
+        replace(&link, 0o604, b"new").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(io::read_to_string(&old).unwrap(), "old");
+        assert_eq!(mode_of(&path.metadata().unwrap()), 0o604);
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
     }
 }

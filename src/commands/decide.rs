@@ -18,7 +18,7 @@ use crate::config::{DecideConfig, DecideOutput, DecideTask, RewriteTask};
 use crate::input::{AskedColumns, FileSettings, Input, Opened, ReadRow, RowBatch};
 use crate::layout::Layout;
 use crate::observe::{self, DecideSummary, WhatIfView, warn};
-use crate::output::{DoneRow, Replace, Sides, Sink, Target, WriteError, Writer};
+use crate::output::{DoneRow, OutputFile, Replace, RowFiles, Target, WriteError, Writer};
 use crate::row::Row;
 use crate::telemetry::decide_stats::{DecideStats, ScoredRows};
 use crate::verdict::{
@@ -58,12 +58,12 @@ fn rewrite(
     let files = DecideFiles::check(output, &file.input)?;
     let asked = AskedColumns::new(level.as_slice(), []);
     let (reader, opened) = open_scored(file, prefix, asked)?;
-    let (sink, sides, summary) =
+    let (rows, summary) =
         interrupts.opening(files.partial(), || files.open(&opened.layout, opened.mode))?;
     let mut layout = opened.layout.clone();
     layout.columns = layout.columns.decided_again();
     let mut stage = Decider {
-        writer: Writer::new(layout, policy.clone(), sink, sides),
+        writer: Writer::new(layout, policy.clone(), rows),
         policy,
         layout: &opened.layout,
         stats: DecideStats::default(),
@@ -76,7 +76,13 @@ fn rewrite(
         { stats.check_invariants() }.map_err(|numbers| WriteError::Failed(broken(numbers)))
     });
     let written = match passed {
-        Ok(()) => files.commit(|_| {}).map_err(|unfinished| unfinished.error),
+        Ok(()) => {
+            let mut written = files.commit(|_| {});
+            written
+                .error
+                .take()
+                .map_or(Ok(written), |error| Err(*error))
+        }
         Err(error) => {
             files.discard();
             Err(error)
@@ -237,7 +243,7 @@ impl Decider<'_> {
     }
 
     /// What was counted, and the files.
-    fn end(mut self) -> (DecideStats, crate::output::RowFiles) {
+    fn end(mut self) -> (DecideStats, RowFiles) {
         self.stats.drift = self.writer.take_drift();
         self.stats.unknown_levels = self.writer.take_unknown_levels();
         (self.stats, self.writer.into_files())
@@ -296,7 +302,7 @@ impl DecideFiles {
     ///
     /// # Errors
     /// Exit code 2: a file has the name of another format, or cannot be made. Exit code 3: the disk is full.
-    fn open(self, layout: &Layout, mode: u32) -> Result<(Sink, Sides, Option<SummaryFile>)> {
+    fn open(self, layout: &Layout, mode: u32) -> Result<(RowFiles, Option<SummaryFile>)> {
         let (output, changes) = (self.output.as_ref(), self.changes.as_ref());
         for (flag, target) in [("--output", output), ("--changes", changes)] {
             if let Some(target) = target.filter(|target| !target.is_special()) {
@@ -310,8 +316,8 @@ impl DecideFiles {
             let opened = target.open(mode);
             opened.map_err(|error| naming_the_other_run(error, target.path()))
         };
-        let sink = output.map_or_else(Sink::stdout, open)?;
-        let sides = Sides::open(None, changes, beside)?;
-        Ok((sink, sides, summary.transpose()?))
+        let output = output.map_or_else(OutputFile::stdout, open)?;
+        let changes = changes.map(|target| target.open(beside)).transpose()?;
+        Ok((RowFiles::new(output, None, changes), summary.transpose()?))
     }
 }

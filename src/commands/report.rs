@@ -21,7 +21,7 @@ use crate::config::{EarlierFile, ReportConfig};
 use crate::input::{AskedColumns, Input, Opened, ReadRow, Reader};
 use crate::layout::{Layout, PREVIOUS, VERDICT_COLUMNS};
 use crate::observe::{counted, stamp, tell, warn};
-use crate::output::{Document, Replace, Target};
+use crate::output::{Document, OutputFile, Replace, Target};
 use crate::report::{ColumnGroups, Comparison, PageContent, PairingCounts, RunFacts, page};
 use crate::row::Span;
 use crate::sandbox::ID_PREFIX;
@@ -52,13 +52,11 @@ pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
     let asked = AskedColumns::new(&needed, [score, decision]);
     let (reader, opened) = open_scored(&config.scored, &config.prefix, asked)?;
     let report = content(config, reader, &opened, facts)?;
-    let document = match &target {
-        Some(target) => {
-            interrupts.opening(target.partial(), || Document::open(target, opened.mode))?
-        }
-        None => Document::stdout()?,
+    let output = match &target {
+        Some(target) => interrupts.opening(target.partial(), || target.open(opened.mode))?,
+        None => OutputFile::stdout()?,
     };
-    if let Some(path) = document.complete(&page(&report))? {
+    if let Some(path) = Document::new(output).complete(&page(&report))? {
         let rows = counted(report.tally.rows(), "row");
         tell(&format!(
             "rescore: wrote {}: a report on {rows}",

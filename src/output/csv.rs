@@ -4,7 +4,6 @@
 
 use csv_core::{QuoteStyle, WriteResult, Writer, WriterBuilder};
 
-use super::columns::has;
 use super::earlier::DecisionChange;
 use crate::base::any_byte::any_byte;
 use crate::base::control_chars::is_unsafe_to_print;
@@ -13,21 +12,34 @@ use crate::layout::{ColumnContent, Existing, Format, Layout, PREVIOUS};
 use crate::row::{Row, Span};
 use crate::verdict::{Decision, Failure, Score, Verdict, is_formula};
 
-/// Encodes single cells. They are quoted if they contain the delimiter, or another one that a
-/// spreadsheet may use: many split at the delimiter of the machine's locale or the user's choice,
-/// and the text after it could be a formula.
-pub(super) struct CellEncoder {
+/// Encodes rows, and single cells. Cells are quoted if they contain the delimiter, or another one that a spreadsheet may use:
+/// many split at the delimiter of the machine's locale or the user's choice, and the text after it could be a formula.
+pub(super) struct CsvEncoder {
     writer: Writer,
     quoting: Writer,
     delimiter: u8,
     encoding: TextEncoding,
+    reject: FrontColumns,
+    change: FrontColumns,
 }
+
+/// The columns in front of a reject.
+pub(super) const REJECT: [&str; 3] = ["reject_row", "reject_reason", "reject_message"];
+/// The columns in front of a row whose decision changed.
+pub(super) const CHANGE: [&str; 5] = [
+    "change_row",
+    "old_decision",
+    "old_score",
+    "new_decision",
+    "new_score",
+];
 
 /// Delimiters that spreadsheets use, besides the file's own.
 const SPLITS: [u8; 2] = *b";\t";
 
-impl CellEncoder {
-    pub(super) fn new(format: Format, encoding: TextEncoding) -> Self {
+impl CsvEncoder {
+    /// For a file with this header, if it has one.
+    pub(super) fn new(format: Format, encoding: TextEncoding, header: Option<&Row>) -> Self {
         let delimiter = match format {
             Format::Delimited { delimiter } => delimiter,
             Format::Jsonl => b',',
@@ -39,6 +51,8 @@ impl CellEncoder {
             quoting: builder.quote_style(QuoteStyle::Always).build(),
             delimiter,
             encoding,
+            reject: FrontColumns::new(&REJECT, header, delimiter),
+            change: FrontColumns::new(&CHANGE, header, delimiter),
         }
     }
 
@@ -95,67 +109,139 @@ impl CellEncoder {
         }
         self.put(out, &safe);
     }
-}
 
-pub(super) fn write_header(
-    out: &mut Vec<u8>,
-    header: &Row,
-    layout: &Layout,
-    cells: &mut CellEncoder,
-) {
-    let keep = layout.existing == Existing::Keep;
-    let rename = |out: &mut Vec<u8>, column: usize, cells: &mut CellEncoder, old: &[u8]| {
-        if keep {
-            let name = layout.columns.get(column).map_or("", String::as_str);
-            cells.put(out, &format!("{PREVIOUS}{name}"));
-        } else {
-            out.extend_from_slice(old);
+    pub(super) fn header(&mut self, out: &mut Vec<u8>, header: &Row, layout: &Layout) {
+        let keep = layout.existing == Existing::Keep;
+        out.extend_from_slice(header.before());
+        splice(out, header, |out, column, old| {
+            if keep {
+                let name = layout.columns.get(column).map_or("", String::as_str);
+                self.put(out, &format!("{PREVIOUS}{name}"));
+            } else {
+                out.extend_from_slice(old);
+            }
+        });
+        for (column, name) in layout.columns.iter().enumerate() {
+            if keep || !header.has(column) {
+                out.push(self.delimiter);
+                self.put(out, name);
+            }
         }
-    };
-    out.extend_from_slice(header.before());
-    splice(out, header, |out, column, old| {
-        rename(out, column, cells, old);
-    });
-    for (column, name) in layout.columns.iter().enumerate() {
-        if keep || !has(header, column) {
-            out.push(cells.delimiter);
-            cells.put(out, name);
-        }
+        out.extend_from_slice(header.line_end());
     }
-    out.extend_from_slice(header.line_end());
-}
 
-pub(super) fn write_row(
-    out: &mut Vec<u8>,
-    row: &Row,
-    verdict: &Verdict,
-    layout: &Layout,
-    cells: &mut CellEncoder,
-) {
-    out.extend_from_slice(row.before());
-    splice(out, row, |out, column, old| {
-        let content = layout.columns.content(column);
-        if layout.columns.only_decisions() && content != ColumnContent::Decision {
-            out.extend_from_slice(old);
-        } else {
-            put_cell(out, verdict, content, cells);
+    pub(super) fn row(&mut self, out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout) {
+        out.extend_from_slice(row.before());
+        let only_decisions = layout.columns.only_decisions();
+        splice(out, row, |out, column, old| {
+            let content = layout.columns.content(column);
+            if only_decisions && content != ColumnContent::Decision {
+                out.extend_from_slice(old);
+            } else {
+                self.put_verdict(out, verdict, content);
+            }
+        });
+        if only_decisions {
+            out.extend_from_slice(row.line_end());
+            return;
         }
-    });
-    if layout.columns.only_decisions() {
+        let header = layout.header.as_ref();
+        for column in 0..layout.columns.len() {
+            // A column that the header does not have is appended, also to a row with too few cells.
+            let has_place = layout.existing == Existing::Replace
+                && header.is_some_and(|header| header.has(column));
+            if !has_place {
+                out.push(self.delimiter);
+                self.put_verdict(out, verdict, layout.columns.content(column));
+            }
+        }
         out.extend_from_slice(row.line_end());
-        return;
     }
-    let header = layout.header.as_ref();
-    for column in 0..layout.columns.len() {
-        // A column that the header does not have is appended, also to a row with too few cells.
-        let has_place = layout.existing == Existing::Replace
-            && header.is_some_and(|header| has(header, column));
-        if !has_place {
-            out.push(cells.delimiter);
-            put_cell(out, verdict, layout.columns.content(column), cells);
+
+    fn put_verdict(&mut self, out: &mut Vec<u8>, verdict: &Verdict, content: ColumnContent) {
+        let (answer, decision) = match verdict {
+            Verdict::Scored(answer, decision) => (answer, decision),
+            Verdict::Failed(failure) => {
+                if content == ColumnContent::Reason {
+                    self.put(out, failure.reason.word());
+                }
+                return;
+            }
+        };
+        match content {
+            ColumnContent::TransactionId => self.put(out, answer.transaction_id.as_str()),
+            // Digits, sign, point and exponent never need quotes, whatever the delimiter.
+            ColumnContent::Score => out.extend_from_slice(answer.score.digits().as_bytes()),
+            ColumnContent::Decision => {
+                out.extend_from_slice(decision.map_or("", Decision::word).as_bytes());
+            }
+            ColumnContent::Reason => {}
+            ColumnContent::Captured(index) => {
+                let Some(Some(raw)) = answer.captured.get(index) else {
+                    return;
+                };
+                match serde_json::from_str::<String>(raw) {
+                    Ok(text) => self.put_foreign(out, &text),
+                    // Numbers, booleans, arrays and objects stay as the JSON that was sent. Only
+                    // negative numbers start like a formula, and they are harmless.
+                    Err(_) => self.put(out, raw),
+                }
+            }
         }
     }
-    out.extend_from_slice(row.line_end());
+
+    /// The header of the rejects.
+    pub(super) fn reject_header(&mut self, out: &mut Vec<u8>, header: &Row, layout: &Layout) {
+        self.front_header(out, self.reject, header, layout);
+    }
+
+    /// The header of the changes.
+    pub(super) fn change_header(&mut self, out: &mut Vec<u8>, header: &Row, layout: &Layout) {
+        self.front_header(out, self.change, header, layout);
+    }
+
+    fn front_header(
+        &mut self,
+        out: &mut Vec<u8>,
+        front: FrontColumns,
+        header: &Row,
+        layout: &Layout,
+    ) {
+        out.extend_from_slice(&layout.preamble);
+        for name in front.names {
+            self.put(out, name);
+            out.push(self.delimiter);
+        }
+        front.put_rest(out, header, self.delimiter);
+    }
+
+    /// A reject is the original row with three cells in front.
+    pub(super) fn reject(&mut self, out: &mut Vec<u8>, row: &Row, failure: &Failure) {
+        out.extend_from_slice(row.number.to_string().as_bytes());
+        out.push(self.delimiter);
+        self.put(out, failure.reason.word());
+        out.push(self.delimiter);
+        self.put_foreign(out, &failure.message);
+        out.push(self.delimiter);
+        self.reject.put_rest(out, row, self.delimiter);
+    }
+
+    /// A change is the original row with five cells in front.
+    pub(super) fn change(&self, out: &mut Vec<u8>, row: &Row, change: &DecisionChange<'_>) {
+        // All of these are our own words or digits, also what was taken from the row, and never
+        // need quotes.
+        for cell in [
+            &*row.number.to_string(),
+            change.before.decision.word(),
+            change.before.score.as_ref().map_or("", Score::digits),
+            change.decision.word(),
+            change.score.digits(),
+        ] {
+            out.extend_from_slice(cell.as_bytes());
+            out.push(self.delimiter);
+        }
+        self.change.put_rest(out, row, self.delimiter);
+    }
 }
 
 /// Copies a row's content, with the cells of our columns written by `put`.
@@ -175,57 +261,21 @@ fn splice(out: &mut Vec<u8>, row: &Row, mut put: impl FnMut(&mut Vec<u8>, usize,
     }));
 }
 
-fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, content: ColumnContent, cells: &mut CellEncoder) {
-    let (answer, decision) = match verdict {
-        Verdict::Scored(answer, decision) => (answer, decision),
-        Verdict::Failed(failure) => {
-            if content == ColumnContent::Reason {
-                cells.put(out, failure.reason.word());
-            }
-            return;
-        }
-    };
-    match content {
-        ColumnContent::TransactionId => cells.put(out, answer.transaction_id.as_str()),
-        // Digits, sign, point and exponent never need quotes, whatever the delimiter.
-        ColumnContent::Score => out.extend_from_slice(answer.score.digits().as_bytes()),
-        ColumnContent::Decision => {
-            out.extend_from_slice(decision.map_or("", Decision::word).as_bytes());
-        }
-        ColumnContent::Reason => {}
-        ColumnContent::Captured(index) => {
-            let Some(Some(raw)) = answer.captured.get(index) else {
-                return;
-            };
-            match serde_json::from_str::<String>(raw) {
-                Ok(text) => cells.put_foreign(out, &text),
-                // Numbers, booleans, arrays and objects stay as the JSON that was sent. Only
-                // negative numbers start like a formula, and they are harmless.
-                Err(_) => cells.put(out, raw),
-            }
-        }
-    }
-}
-
 /// The columns in front of the input's own in the rejects and the changes: after the cells of a
 /// ragged row they would end up in any column. If the input already is such a file, for instance
 /// rejects that were fixed, its old columns are replaced.
 #[derive(Clone, Copy)]
-pub(super) struct FrontColumns {
+struct FrontColumns {
     names: &'static [&'static str],
     /// How many cells of the input they replace.
     replaced: usize,
 }
 
 impl FrontColumns {
-    pub(super) fn new(
-        names: &'static [&'static str],
-        header: Option<&Row>,
-        cells: &CellEncoder,
-    ) -> Self {
+    fn new(names: &'static [&'static str], header: Option<&Row>, delimiter: u8) -> Self {
         let mut rest = header.map(Row::content).unwrap_or_default();
         let there = names.iter().all(|name| {
-            let (cell, behind) = split_cell(rest, cells.delimiter);
+            let (cell, behind) = split_cell(rest, delimiter);
             rest = behind;
             cell.trim_ascii() == name.as_bytes()
                 || cell.trim_ascii() == format!("\"{name}\"").as_bytes()
@@ -236,9 +286,11 @@ impl FrontColumns {
         }
     }
 
-    /// A row without the replaced cells.
-    fn rest<'a>(&self, row: &'a Row, delimiter: u8) -> &'a [u8] {
-        (0..self.replaced).fold(row.content(), |rest, _| split_cell(rest, delimiter).1)
+    /// Adds a row without the replaced cells.
+    fn put_rest(self, out: &mut Vec<u8>, row: &Row, delimiter: u8) {
+        let rest = |rest, _| split_cell(rest, delimiter).1;
+        out.extend_from_slice((0..self.replaced).fold(row.content(), rest));
+        out.extend_from_slice(row.line_end_or_new());
     }
 }
 
@@ -254,75 +306,6 @@ fn split_cell(content: &[u8], delimiter: u8) -> (&[u8], &[u8]) {
         Some((cell, behind)) => (cell, behind.get(1..).unwrap_or_default()),
         None => (content, b""),
     }
-}
-
-/// The header of the rejects or the changes.
-pub(super) fn write_side_header(
-    out: &mut Vec<u8>,
-    front: FrontColumns,
-    header: &Row,
-    layout: &Layout,
-    cells: &mut CellEncoder,
-) {
-    out.extend_from_slice(&layout.preamble);
-    for name in front.names {
-        cells.put(out, name);
-        out.push(cells.delimiter);
-    }
-    out.extend_from_slice(front.rest(header, cells.delimiter));
-    end_line(out, header);
-}
-
-/// A reject is the original row with three cells in front.
-pub(super) fn write_reject(
-    out: &mut Vec<u8>,
-    front: FrontColumns,
-    row: &Row,
-    failure: &Failure,
-    cells: &mut CellEncoder,
-) {
-    out.extend_from_slice(row.number.to_string().as_bytes());
-    out.push(cells.delimiter);
-    cells.put(out, failure.reason.word());
-    out.push(cells.delimiter);
-    cells.put_foreign(out, &failure.message);
-    out.push(cells.delimiter);
-    out.extend_from_slice(front.rest(row, cells.delimiter));
-    end_line(out, row);
-}
-
-/// A change is the original row with five cells in front.
-pub(super) fn write_change(
-    out: &mut Vec<u8>,
-    front: FrontColumns,
-    row: &Row,
-    change: &DecisionChange<'_>,
-    cells: &mut CellEncoder,
-) {
-    // All of these are our own words or digits, also what was taken from the row, and never need
-    // quotes.
-    for cell in [
-        &*row.number.to_string(),
-        change.before.decision.word(),
-        change.before.score.as_ref().map_or("", Score::digits),
-        change.decision.word(),
-        change.score.digits(),
-    ] {
-        out.extend_from_slice(cell.as_bytes());
-        out.push(cells.delimiter);
-    }
-    out.extend_from_slice(front.rest(row, cells.delimiter));
-    end_line(out, row);
-}
-
-/// The row's own line end. A last row without one gets one here, as it may not be the last row of
-/// this file.
-fn end_line(out: &mut Vec<u8>, row: &Row) {
-    out.extend_from_slice(if row.line_end().is_empty() {
-        b"\n"
-    } else {
-        row.line_end()
-    });
 }
 
 #[cfg(test)]
@@ -344,12 +327,12 @@ mod tests {
         ] {
             let mut out = Vec::new();
             let format = Format::Delimited { delimiter: b',' };
-            CellEncoder::new(format, TextEncoding::UTF_8).put_foreign(&mut out, text);
+            CsvEncoder::new(format, TextEncoding::UTF_8, None).put_foreign(&mut out, text);
             assert_eq!(String::from_utf8_lossy(&out), cell);
         }
         let mut out = Vec::new();
         let format = Format::Delimited { delimiter: b'|' };
-        let mut cells = CellEncoder::new(format, TextEncoding::UTF_8);
+        let mut cells = CsvEncoder::new(format, TextEncoding::UTF_8, None);
         // A transaction id, and JSON as sent.
         for cell in ["a;b", "[1,\t2]", "a|b", "a,b"] {
             cells.put(&mut out, cell);
@@ -364,7 +347,7 @@ mod tests {
             let [delimiter] = <[u8; 1]>::try_from(delimiter.as_bytes()).unwrap();
             let mut out = Vec::new();
             let format = Format::Delimited { delimiter };
-            CellEncoder::new(format, TextEncoding::UTF_8).put(&mut out, &text);
+            CsvEncoder::new(format, TextEncoding::UTF_8, None).put(&mut out, &text);
             let splits = text.bytes().any(|byte| SPLITS.contains(&byte));
             let quotes = if splits { ::csv::QuoteStyle::Always } else { ::csv::QuoteStyle::Necessary };
             let mut writer = ::csv::WriterBuilder::new();

@@ -1,4 +1,4 @@
-//! The earlier verdict on a row's user: from the row itself, or else from an older answer in the
+//! A row with its verdict, and the earlier verdict on its user: from the row itself, or else from an older answer in the
 //! ledger.
 //!
 //! A word that is not a decision and a number that is not a score are ignored, and nothing is ever
@@ -8,11 +8,21 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::done_row::DoneRow;
 use crate::analysis::{PastVerdict, number_of};
 use crate::layout::Format;
-use crate::row::{Earlier, Span};
-use crate::verdict::{Decision, DecisionPolicy, Score};
+use crate::row::{Earlier, Row, Span};
+use crate::verdict::{Decision, DecisionPolicy, Score, Verdict};
+
+/// A row with its verdict.
+#[derive(Debug, Clone)]
+pub struct DoneRow {
+    /// The row.
+    pub row: Row,
+    /// Its verdict.
+    pub verdict: Verdict,
+    /// The score of an older ledger answer for the same user, if that answer was not used.
+    pub old: Option<Score>,
+}
 
 /// An earlier verdict.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,8 +120,8 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::row::{Row, RowNumber};
-    use crate::verdict::{Failure, Reason, Verdict};
+    use crate::row::RowNumber;
+    use crate::verdict::{Failure, Reason};
 
     const CSV: Format = Format::Delimited { delimiter: b',' };
 

@@ -1,4 +1,4 @@
-//! Compression of an output by its name.
+//! The bytes of an output on their way to its file: compressed by its name, and counted.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,9 +12,27 @@ use crate::layout::Compression;
 
 /// A file that may be compressed.
 pub(super) enum Encoder {
-    Plain(File),
-    Gzip(GzEncoder<File>, Instant),
-    Zstd(zstd::Encoder<'static, File>, Instant),
+    Plain(MeasuredFile),
+    Gzip(GzEncoder<MeasuredFile>, Instant),
+    Zstd(zstd::Encoder<'static, MeasuredFile>, Instant),
+}
+
+/// A file, and how many bytes were written to it.
+pub(super) struct MeasuredFile {
+    file: File,
+    written: u64,
+}
+
+impl Write for MeasuredFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.written += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// How long rows may stay in a compressor: a killed program loses them, but every flush makes the
@@ -26,6 +44,7 @@ impl Encoder {
     /// `zstd`.
     pub(super) fn new(file: File, path: &Path) -> io::Result<Self> {
         let now = Instant::now();
+        let file = MeasuredFile { file, written: 0 };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         Ok(match Compression::split_name(&name).1 {
             Some(Compression::Gzip) => {
@@ -54,25 +73,37 @@ impl Encoder {
     }
 
     /// Writes what the compressor still holds. Nothing may be written afterwards.
-    pub(super) fn end(&mut self) -> io::Result<&File> {
+    pub(super) fn end(&mut self) -> io::Result<()> {
         match self {
-            Self::Plain(file) => Ok(file),
-            Self::Gzip(encoder, _) => {
-                encoder.try_finish()?;
-                Ok(encoder.get_ref())
-            }
-            Self::Zstd(encoder, _) => {
-                encoder.do_finish()?;
-                Ok(encoder.get_ref())
-            }
+            Self::Plain(_) => Ok(()),
+            Self::Gzip(encoder, _) => encoder.try_finish(),
+            Self::Zstd(encoder, _) => encoder.do_finish(),
         }
     }
 
-    pub(super) fn finish(self) -> io::Result<File> {
+    /// The file.
+    pub(super) fn file(&self) -> &File {
+        &self.counted().file
+    }
+
+    /// How many bytes were written to the file.
+    pub(super) fn written(&self) -> u64 {
+        self.counted().written
+    }
+
+    /// Cuts the end off a file that is not compressed.
+    pub(super) fn cut(&mut self, length: u64) {
+        if let Self::Plain(file) = self {
+            // On a failing disk this may fail, too. Then the file ends within a row.
+            let _ = file.file.set_len(length);
+        }
+    }
+
+    fn counted(&self) -> &MeasuredFile {
         match self {
-            Self::Plain(file) => Ok(file),
-            Self::Gzip(encoder, _) => encoder.finish(),
-            Self::Zstd(encoder, _) => encoder.finish(),
+            Self::Plain(file) => file,
+            Self::Gzip(encoder, _) => encoder.get_ref(),
+            Self::Zstd(encoder, _) => encoder.get_ref(),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A line's own bytes are copied. Our members are added before the last brace, or replace old ones.
 
-use super::columns::{CHANGE, REJECT, has};
+use super::csv::{CHANGE, REJECT};
 use super::earlier::DecisionChange;
 use crate::layout::{ColumnContent, Existing, Layout, PREVIOUS};
 use crate::raw_json::{self, put_string};
@@ -101,7 +101,7 @@ fn with_members(
         .trim_ascii()
         == b"{";
     for (column, head) in heads.0.iter().enumerate() {
-        if keep || !has(row, column) {
+        if keep || !row.has(column) {
             let comma = usize::from(std::mem::take(&mut first));
             out.extend_from_slice(head.get(comma..).unwrap_or_default());
             put_value(out, verdict, layout.columns.content(column));
@@ -219,9 +219,5 @@ fn side_line(
     }
     members(out);
     out.extend_from_slice(tail);
-    out.extend_from_slice(if row.line_end().is_empty() {
-        b"\n"
-    } else {
-        row.line_end()
-    });
+    out.extend_from_slice(row.line_end_or_new());
 }

@@ -1,16 +1,28 @@
-//! The paths that files will be written to: what may be overwritten there, and that no other run is
+//! The paths that files will be written to: where links lead, what may be overwritten there, and that no other run is
 //! writing there.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf, is_separator};
 
-use super::name::{OldFile, still_ours};
-use super::paths::{end_of_links, follow, partial_of};
-use super::sink::Sink;
+use super::file::{OldFile, OutputFile, still_ours};
+use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result};
+use crate::base::file_id::FileId;
 use crate::base::own_file;
 use crate::base::sqlite_file::is_database;
+
+/// The suffix of a file's name until the file is complete.
+pub(crate) const PARTIAL: &str = ".partial";
+
+/// The name of a file until it is complete.
+#[must_use]
+pub(crate) fn partial_of(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(PARTIAL);
+    name.into()
+}
 
 /// The path that a file will be written to.
 #[derive(Debug, Clone)]
@@ -56,15 +68,12 @@ impl Target {
     /// Exit code 2: it exists and may not be overwritten, or its directory does not exist. Exit code
     /// 75: another run is writing it.
     pub fn new(path: &Path, replace: impl FnOnce(&Path) -> Replace) -> Result<Self> {
-        let shown = path.to_owned();
         let cannot = || Error::usage(format!("cannot write `{}`", path.display()));
         let metadata = fs::metadata(path).ok();
         if metadata.as_ref().is_some_and(fs::Metadata::is_dir) || names_directory(path) {
             return Err(cannot().detail("it is a directory"));
         }
-        let special = metadata
-            .as_ref()
-            .is_some_and(|metadata| !metadata.is_file());
+        let special = metadata.is_some_and(|metadata| !metadata.is_file());
         let real = if special {
             // `/dev/stdout` leads to a pipe, which has no path to follow.
             path.to_owned()
@@ -78,16 +87,13 @@ impl Target {
                 own_file::cannot_make(&end, error)
             })?
         };
-        let replace = replace(&real);
         let target = Self {
-            shown,
+            shown: path.to_owned(),
+            replace: replace(&real),
             real,
-            replace,
             special,
         };
-        target.refuse_existing()?;
-        target.refuse_partial()?;
-        Ok(target)
+        target.checked()
     }
 
     /// The same path with another permission to overwrite, checked again, as other runs may have
@@ -100,9 +106,13 @@ impl Target {
             replace,
             ..self.clone()
         };
-        target.refuse_existing()?;
-        target.refuse_partial()?;
-        Ok(target)
+        target.checked()
+    }
+
+    fn checked(self) -> Result<Self> {
+        self.refuse_existing()?;
+        self.refuse_partial()?;
+        Ok(self)
     }
 
     /// Fails if a file that goes beside this one, with the same permission to overwrite, exists and may not be overwritten.
@@ -187,14 +197,19 @@ impl Target {
     ///
     /// # Errors
     /// Exit code 2: it cannot be created. Exit code 75: another run is writing it.
-    pub fn open(&self, mode: u32) -> Result<Sink> {
+    pub fn open(&self, mode: u32) -> Result<OutputFile> {
+        self.open_now(mode).map_err(|error| error.about(&self.real))
+    }
+
+    fn open_now(&self, mode: u32) -> Result<OutputFile> {
         let cannot = || Error::usage(format!("cannot write `{}`", self.shown.display()));
         if self.special {
-            let file = OpenOptions::new()
-                .write(true)
-                .open(&self.real)
-                .map_err(|e| cannot().because(e))?;
-            return Ok(Sink::of(file, format!("`{}`", self.shown.display())));
+            let file = File::options().write(true).open(&self.real);
+            let name = format!("`{}`", self.shown.display());
+            return Ok(OutputFile::direct(
+                file.map_err(|e| cannot().because(e))?,
+                name,
+            ));
         }
         let partial = partial_of(&self.real);
         // Restricted from the start: a file that is open to others for a moment can be opened in
@@ -203,7 +218,7 @@ impl Target {
         let file = self.open_locked(&partial, OWNER | others)?;
         // The run that had the lock before us may have finished meanwhile.
         if let Err(exists) = self.refuse_existing() {
-            if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+            if !holds_rows(&partial) {
                 // If it stays, it does no harm, as it is empty.
                 let _ = fs::remove_file(&partial);
             }
@@ -218,7 +233,7 @@ impl Target {
         };
         // The owner can always write it, so that a stopped run can be resumed with it.
         own_file::set_mode(&file, mode | OWNER).map_err(|e| cannot_open(&partial, e))?;
-        Sink::partial(file, partial, &self.real, old, mode).map_err(|e| cannot().because(e))
+        OutputFile::partial(file, partial, &self.real, old, mode).map_err(|e| cannot().because(e))
     }
 
     /// Opens the partial file for this run alone, without changing its content.
@@ -226,8 +241,9 @@ impl Target {
         let only_new = self.replace == Replace::Nothing && !partial.exists();
         loop {
             // Not truncated before we have the lock: another run may be writing it.
+            // For appending: what another program cuts off does not come back as empty bytes.
             let file =
-                own_file::open(partial, mode, only_new).map_err(|e| cannot_open(partial, e))?;
+                own_file::append(partial, mode, only_new).map_err(|e| cannot_open(partial, e))?;
             lock(&file, partial)?;
             // A run that ended between our opening and locking has given the file its final name:
             // it is the output now.
@@ -302,6 +318,51 @@ fn names_directory(path: &Path) -> bool {
     last.is_some_and(|last| is_separator(char::from(*last)))
 }
 
+/// The path at the end of a chain of links, in a directory that exists, whether or not a file exists there.
+fn follow(path: &Path) -> io::Result<PathBuf> {
+    let end = end_of_links(path)?;
+    if fs::metadata(directory_of(&end))?.is_dir() {
+        Ok(end)
+    } else {
+        Err(io::ErrorKind::NotADirectory.into())
+    }
+}
+
+/// The path at the end of a chain of links, whatever is there.
+fn end_of_links(path: &Path) -> io::Result<PathBuf> {
+    // The kernel's limit.
+    const MOST_LINKS: usize = 40;
+    let mut at = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(next) = fs::read_link(&at) else {
+            return Ok(at);
+        };
+        at = at.parent().unwrap_or(Path::new("")).join(next);
+    }
+    Err(io::Error::other("too many links"))
+}
+
+/// Whether two paths lead to the same regular file, also through links, or will once it exists.
+#[must_use]
+pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
+    // Two names for `/dev/null` do no harm.
+    let special = |path: &Path| fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    if special(a) || special(b) {
+        return false;
+    }
+    let place = |path: &Path| {
+        let path = follow(path).ok()?;
+        Some((
+            fs::canonicalize(directory_of(&path)).ok()?,
+            path.file_name()?.to_owned(),
+        ))
+    };
+    // Equal names also lead to one file where their directory does not exist yet.
+    a.components().eq(b.components())
+        || FileId::at(a).is_some_and(|a| FileId::at(b) == Some(a))
+        || place(a).is_some_and(|a| place(b) == Some(a))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -332,7 +393,7 @@ mod tests {
             let looking = scope.spawn(look);
             for _ in 0..TIMES {
                 let target = Target::new(&path, |_| Replace::Whole).unwrap();
-                target.open(0o666).unwrap().discard();
+                drop(target.open(0o666).unwrap());
             }
             over.store(true, Ordering::Relaxed);
             assert_eq!(looking.join().unwrap() & !OWNER, 0);

@@ -9,11 +9,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::done_row::DoneRow;
-use super::outcome::WriteError;
-use super::row_files::RowFiles;
-use super::side::Sides;
-use super::sink::Sink;
+use super::earlier::DoneRow;
+use super::file::{OutputFile, RowFiles, WriteError};
 use super::target::{Replace, Target};
 use super::writer::Writer;
 use crate::base::encoding::TextEncoding;
@@ -114,22 +111,22 @@ fn layout() -> Layout {
     }
 }
 
-fn writer(layout: Layout, to: &Unsteady, sides: Sides) -> Writer {
+/// A writer with rejects and changes in these files.
+fn writer(layout: Layout, to: &Unsteady, beside: [Option<Target>; 2]) -> Writer {
     let policy = DecisionPolicy::default();
-    Writer::new(layout, policy, Sink::stream(to.clone()), sides)
+    let output = OutputFile::stream(to.clone());
+    let [rejects, changes] = beside.map(|target| target.map(|it| it.open(0o666).unwrap()));
+    Writer::new(layout, policy, RowFiles::new(output, rejects, changes))
 }
 
 fn write(batches: &[Vec<DoneRow>], to: &Unsteady) -> Result<(), WriteError> {
-    let mut writer = writer(layout(), to, Sides::default());
+    let mut writer = writer(layout(), to, [None, None]);
     for batch in batches {
         writer.write(batch)?;
     }
     writer.trailer(b"\n\n");
-    writer
-        .into_files()
-        .commit(|_| ())
-        .map(drop)
-        .map_err(|unfinished| unfinished.error)
+    let written = writer.into_files().commit(|_| ());
+    written.error.map_or(Ok(()), |error| Err(*error))
 }
 
 proptest! {
@@ -208,9 +205,8 @@ fn a_row_without_a_verdict_has_empty_cells_and_goes_to_the_rejects_unchanged() {
     let mut batch = rows(&[("", "1,\"2\"", "\r\n"), ("", "3,4", "\r\n")]);
     batch[0].verdict = Verdict::Failed(Failure::new(Reason::InvalidIp, "line 2: \"no\", ip"));
     let rejects = Target::new(&path, |_| Replace::Nothing).unwrap();
-    let sides = Sides::open(Some(&rejects), None, 0o666).unwrap();
-    let mut writer = writer(layout(), &to, sides);
-    assert!(writer.write(&batch).is_ok() && writer.into_files().commit(|_| ()).is_ok());
+    let mut writer = writer(layout(), &to, [Some(rejects), None]);
+    assert!(writer.write(&batch).is_ok() && writer.into_files().commit(|_| ()).error.is_none());
     let output = String::from_utf8(to.bytes()).unwrap();
     assert_eq!(
         output,
@@ -258,8 +254,7 @@ impl Night {
     fn written(&self, to: &Unsteady) -> (Writer, Result<(), WriteError>) {
         let open = |name| Target::new(&self.directory.path().join(name), |_| Replace::Nothing);
         let [rejects, changes] = ["rejects", "changes"].map(|name| open(name).ok());
-        let sides = Sides::open(rejects.as_ref(), changes.as_ref(), 0o666).unwrap();
-        let mut writer = writer(self.layout.clone(), to, sides);
+        let mut writer = writer(self.layout.clone(), to, [rejects, changes]);
         let written = writer.write(&self.rows);
         (writer, written)
     }
@@ -323,7 +318,7 @@ fn changes_have_five_columns_before_the_original_row() {
         let drift = writer.take_drift();
         assert_eq!((drift.compared(), drift.changed()), (3, 2));
         assert_eq!(writer.take_drift(), Drift::default());
-        let written = writer.into_files().commit(|_| ()).unwrap();
+        let written = writer.into_files().commit(|_| ());
         assert_eq!(
             written.changes,
             Some(night.directory.path().join("changes"))
@@ -366,7 +361,7 @@ fn changes_of_objects_have_five_more_members() {
     let earlier = &mut night.rows[2].row.earlier;
     earlier.score = std::mem::take(&mut earlier.decision);
     let (writer, written) = night.written(&everything());
-    assert!(written.is_ok() && writer.into_files().commit(|_| ()).is_ok());
+    assert!(written.is_ok() && writer.into_files().commit(|_| ()).error.is_none());
     let expected = concat!(
         r#"{"a":1 , "decision":"\u0062lock","#,
         r#""change_row":1,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
@@ -390,13 +385,10 @@ fn the_changes_are_kept_without_rows_and_removed_after_a_stop() {
     let still = || Night::of(format, Some("decision"), &[("", "approve", "approve")]);
     let night = still();
     let (writer, _) = night.written(&everything());
-    assert!(writer.into_files().commit(|_| ()).is_ok());
+    assert!(writer.into_files().commit(|_| ()).error.is_none());
     let header = "\u{feff}change_row,old_decision,old_score,new_decision,new_score,decision\r\n";
     assert_eq!(night.read("changes").as_deref(), Some(header));
-    for end in [
-        |files: RowFiles| files.keep_partial().unwrap(),
-        RowFiles::give_up,
-    ] {
+    for end in [RowFiles::keep_partial, RowFiles::give_up] {
         let night = still();
         let (writer, _) = night.written(&everything());
         assert_eq!(end(writer.into_files()).changes, None);
@@ -404,7 +396,7 @@ fn the_changes_are_kept_without_rows_and_removed_after_a_stop() {
     }
     let moved = Night::of(format, Some("decision"), &[("", "block", "block")]);
     let (writer, _) = moved.written(&everything());
-    let left = writer.into_files().keep_partial().unwrap();
+    let left = writer.into_files().keep_partial();
     assert_eq!(
         left.changes,
         Some(moved.directory.path().join("changes.partial"))
@@ -428,7 +420,7 @@ fn only_written_rows_with_a_verdict_are_compared() {
     let (mut writer, written) = night.written(&everything());
     assert!(written.is_ok());
     assert_eq!(writer.take_drift(), Drift::default());
-    assert!(writer.into_files().commit(|_| ()).is_ok());
+    assert!(writer.into_files().commit(|_| ()).error.is_none());
     assert_eq!(night.names(), ["changes", "rejects"]);
 }
 
@@ -444,7 +436,7 @@ fn an_older_answer_is_compared_if_the_row_has_none() {
         finished.old = Some(Score::from_json_number("4.0").unwrap());
     }
     let (writer, written) = night.written(&everything());
-    assert!(written.is_ok() && writer.into_files().commit(|_| ()).is_ok());
+    assert!(written.is_ok() && writer.into_files().commit(|_| ()).error.is_none());
     let changes = night.read("changes").unwrap();
     assert!(
         changes.ends_with("\r\n1,review,4.0,approve,1.50,x,\r\n2,block,,approve,1.50,y,block\r\n"),
@@ -459,9 +451,9 @@ fn before_any_file_gets_its_name_the_final_states_are_known() {
         let path = |name: &str| directory.path().join(name);
         let new = |name: &str| Target::new(&path(name), |_| Replace::Nothing).unwrap();
         let output = format!("output{end}");
-        let sides = Sides::open(Some(&new("rejects")), Some(&new("changes")), 0o666).unwrap();
-        let sink = new(&output).open(0o666).unwrap();
-        let mut writer = Writer::new(layout(), DecisionPolicy::default(), sink, sides);
+        let open = |name: &str| new(name).open(0o666).unwrap();
+        let files = RowFiles::new(open(&output), Some(open("rejects")), Some(open("changes")));
+        let mut writer = Writer::new(layout(), DecisionPolicy::default(), files);
         let mut batch = rows(&[("", "1,2", "\n"), ("", "3,4", "\n")]);
         batch[0].verdict = Verdict::Failed(Failure::new(Reason::InvalidIp, "no"));
         assert!(writer.write(&batch).is_ok());
@@ -470,7 +462,7 @@ fn before_any_file_gets_its_name_the_final_states_are_known() {
             told = sealed.to_vec();
             assert!(told.iter().all(|(path, _)| !path.exists()));
         });
-        assert!(written.is_ok());
+        assert!(written.error.is_none());
         assert_eq!(told.len(), 3);
         for (path, then) in told {
             let now = path.metadata().unwrap();

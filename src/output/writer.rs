@@ -1,15 +1,12 @@
 //! Writes rows with their verdicts in input order: the output, the rejects and the changes.
 
-use super::columns::{CHANGE, REJECT};
-use super::csv;
-use super::done_row::DoneRow;
-use super::earlier::{DecisionChange, EarlierVerdict};
+use super::csv::CsvEncoder;
+use super::earlier::{DecisionChange, DoneRow, EarlierVerdict};
+use super::file::{OutputFile, RowFiles, WriteError, Written};
 use super::jsonl;
-use super::outcome::WriteError;
-use super::row_files::RowFiles;
-use super::side::Sides;
-use super::sink::Sink;
+use super::target::Target;
 use crate::analysis::{RowTally, TalliedRow, UnknownLevels};
+use crate::base::error::Result;
 use crate::drift::Drift;
 use crate::layout::{Format, Layout};
 use crate::row::Row;
@@ -28,31 +25,19 @@ pub struct Writer {
     unknown_levels: UnknownLevels,
     /// What a report shows of these rows, if there will be one.
     tally: Option<Box<RowTally>>,
-    cells: csv::CellEncoder,
+    beside: RowsBeside,
     heads: jsonl::MemberHeads,
-    /// The columns in front of rejects and changes in a delimited file.
-    reject: csv::FrontColumns,
-    change: csv::FrontColumns,
 }
 
 impl Writer {
     /// A writer whose output starts with the byte order mark and the header.
     #[must_use]
-    pub fn new(layout: Layout, policy: DecisionPolicy, output: Sink, sides: Sides) -> Self {
-        let mut files = RowFiles::new(output, sides);
-        let RowFiles { buffer, sides, .. } = &mut files;
-        buffer.extend_from_slice(&layout.preamble);
-        let mut cells = csv::CellEncoder::new(layout.format, layout.encoding);
-        let [reject, change] = [&REJECT[..], &CHANGE]
-            .map(|names| csv::FrontColumns::new(names, layout.header.as_ref(), &cells));
+    pub fn new(layout: Layout, policy: DecisionPolicy, mut files: RowFiles) -> Self {
+        let mut beside = RowsBeside::new(&layout, &mut files);
+        let out = files.output.buffer();
+        out.extend_from_slice(&layout.preamble);
         if let Some(header) = &layout.header {
-            csv::write_header(buffer, header, &layout, &mut cells);
-            if let Some(rejects) = &mut sides.rejects {
-                csv::write_side_header(rejects.header(), reject, header, &layout, &mut cells);
-            }
-            if let Some(changes) = &mut sides.changes {
-                csv::write_side_header(changes.header(), change, header, &layout, &mut cells);
-            }
+            beside.csv.header(out, header, &layout);
         }
         Self {
             heads: jsonl::MemberHeads::new(&layout.columns),
@@ -62,9 +47,7 @@ impl Writer {
             drift: Drift::default(),
             unknown_levels: UnknownLevels::default(),
             tally: None,
-            cells,
-            reject,
-            change,
+            beside,
         }
     }
 
@@ -97,21 +80,21 @@ impl Writer {
                 Verdict::Scored(..) => EarlierVerdict::of(finished, self.layout.format, policy),
             };
             let before = past.as_ref().map(|past| past.decision);
-            let out = &mut self.files.buffer;
+            let out = self.files.output.row();
             match (verdict, self.layout.format) {
                 (Verdict::Failed(_), _) if only_decisions => out.extend_from_slice(&row.raw),
                 (Verdict::Scored(_, now), _) if only_decisions && *now == before => {
                     out.extend_from_slice(&row.raw);
                 }
                 (_, Format::Delimited { .. }) => {
-                    csv::write_row(out, row, verdict, &self.layout, &mut self.cells);
+                    self.beside.csv.row(out, row, verdict, &self.layout);
                 }
                 (_, Format::Jsonl) => {
                     jsonl::write_row(out, row, verdict, &self.layout, &self.heads);
                 }
             }
             match verdict {
-                Verdict::Failed(failure) => self.reject(row, failure),
+                Verdict::Failed(failure) => self.beside.reject(&mut self.files, row, failure),
                 Verdict::Scored(_, None) => {
                     self.unknown_levels.count(row.number);
                     past = None;
@@ -125,7 +108,7 @@ impl Writer {
                                 decision: *now,
                                 score: &answer.score,
                             };
-                            self.change(row, &change);
+                            self.beside.change(&mut self.files, row, &change);
                         }
                     }
                 }
@@ -139,39 +122,15 @@ impl Writer {
         }
         // Written right away: these rows are paid for, and the buffers of a killed program are
         // lost.
-        self.files.write_out(rows.len() as u64)?;
+        self.files.output.write_out()?;
         self.drift.add(&drift);
-        self.files.sides.write_out()
-    }
-
-    fn reject(&mut self, row: &Row, failure: &Failure) {
-        let Some(rejects) = &mut self.files.sides.rejects else {
-            return;
-        };
-        match self.layout.format {
-            Format::Delimited { .. } => {
-                csv::write_reject(rejects.row(), self.reject, row, failure, &mut self.cells);
-            }
-            Format::Jsonl => jsonl::write_reject(rejects.row(), row, failure),
-        }
-    }
-
-    fn change(&mut self, row: &Row, change: &DecisionChange<'_>) {
-        let Some(changes) = &mut self.files.sides.changes else {
-            return;
-        };
-        match self.layout.format {
-            Format::Delimited { .. } => {
-                csv::write_change(changes.row(), self.change, row, change, &mut self.cells);
-            }
-            Format::Jsonl => jsonl::write_change(changes.row(), row, change),
-        }
+        self.files.write_out_beside()
     }
 
     /// The number of rows in the output.
     #[must_use]
     pub(crate) const fn rows(&self) -> u64 {
-        self.files.rows()
+        self.files.output.rows()
     }
 
     /// The comparison of decisions in the rows that were written since the last call.
@@ -186,7 +145,7 @@ impl Writer {
 
     /// Adds the blank lines after the last row.
     pub(crate) fn trailer(&mut self, trailer: &[u8]) {
-        self.files.buffer.extend_from_slice(trailer);
+        self.files.output.buffer().extend_from_slice(trailer);
     }
 
     /// Its files, once there are no more rows.
@@ -206,5 +165,85 @@ fn tallied(finished: &DoneRow) -> TalliedRow<'_> {
         number: finished.row.number,
         score,
         decision,
+    }
+}
+
+/// How rows are written beside the output: to the rejects and the changes.
+pub(super) struct RowsBeside {
+    format: Format,
+    csv: CsvEncoder,
+}
+
+impl RowsBeside {
+    /// For rows with this layout; the files get their headers.
+    pub(super) fn new(layout: &Layout, files: &mut RowFiles) -> Self {
+        let header = layout.header.as_ref();
+        let mut csv = CsvEncoder::new(layout.format, layout.encoding, header);
+        if let (Some(rejects), Some(header)) = (&mut files.rejects, header) {
+            csv.reject_header(rejects.buffer(), header, layout);
+        }
+        if let (Some(changes), Some(header)) = (&mut files.changes, header) {
+            csv.change_header(changes.buffer(), header, layout);
+        }
+        let format = layout.format;
+        Self { format, csv }
+    }
+
+    fn reject(&mut self, files: &mut RowFiles, row: &Row, failure: &Failure) {
+        let Some(rejects) = &mut files.rejects else {
+            return;
+        };
+        match self.format {
+            Format::Delimited { .. } => self.csv.reject(rejects.row(), row, failure),
+            Format::Jsonl => jsonl::write_reject(rejects.row(), row, failure),
+        }
+    }
+
+    pub(super) fn change(&self, files: &mut RowFiles, row: &Row, change: &DecisionChange<'_>) {
+        let Some(changes) = &mut files.changes else {
+            return;
+        };
+        match self.format {
+            Format::Delimited { .. } => self.csv.change(changes.row(), row, change),
+            Format::Jsonl => jsonl::write_change(changes.row(), row, change),
+        }
+    }
+}
+
+/// Rejects without an output beside them: the rows of a file that cannot be sent. They have the form that they have beside
+/// an output. Nothing in them was paid for, so a file that is not complete is removed.
+pub(crate) struct RejectsWriter {
+    files: RowFiles,
+    beside: RowsBeside,
+}
+
+impl RejectsWriter {
+    /// Opens the file, with at most the permissions in `mode`. It stays empty until its first row.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    pub(crate) fn open(target: &Target, mode: u32, layout: &Layout) -> Result<Self> {
+        let rejects = target.open(mode)?.worthless();
+        let mut files = RowFiles::new(OutputFile::nothing(), Some(rejects), None);
+        let beside = RowsBeside::new(layout, &mut files);
+        Ok(Self { files, beside })
+    }
+
+    /// Adds a row with the rule that it breaks. It is in the file after the next [`Self::write_out`].
+    pub(crate) fn add(&mut self, row: &Row, failure: &Failure) {
+        self.beside.reject(&mut self.files, row, failure);
+    }
+
+    /// Writes the rows that were added.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn write_out(&mut self) -> Result<(), WriteError> {
+        self.files.write_out_beside()
+    }
+
+    /// Completes the file, and gives it its final name. Without rows there is none, and one from before is removed.
+    pub(crate) fn commit(self) -> Written {
+        self.files.commit(|_| ())
     }
 }

@@ -13,7 +13,7 @@ use rescore::internals::control_chars::is_unsafe_to_print;
 use rescore::internals::encoding::TextEncoding;
 use rescore::internals::fields::UserRequest;
 use rescore::internals::layout::{AddedColumns, Existing, Format, Layout, VERDICT_COLUMNS};
-use rescore::internals::output::{DoneRow, Sides, Sink, Writer};
+use rescore::internals::output::{DoneRow, OutputFile, RowFiles, Writer};
 use rescore::internals::raw_json::Pointer;
 use rescore::internals::row::{Earlier, Row, RowNumber, Span};
 use rescore::internals::secret::Secret;
@@ -232,7 +232,8 @@ fn write(answer: &Answer, format: Format, content: &'static str) -> Vec<u8> {
     let policy = DecisionPolicy::default();
     let decision = policy.decide(answer);
     let kept = Kept::default();
-    let mut writer = Writer::new(layout, policy, Sink::stream(kept.clone()), Sides::default());
+    let files = RowFiles::new(OutputFile::stream(kept.clone()), None, None);
+    let mut writer = Writer::new(layout, policy, files);
     let finished = DoneRow {
         row,
         verdict: Verdict::Scored(answer.clone(), decision),

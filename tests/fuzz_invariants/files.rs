@@ -11,7 +11,7 @@ use rescore::internals::input::{
     Compose, FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings,
 };
 use rescore::internals::layout::{AddedColumns, Existing, Layout, PREVIOUS};
-use rescore::internals::output::{DoneRow, Sides, Sink, Writer};
+use rescore::internals::output::{DoneRow, OutputFile, RowFiles, Writer};
 use rescore::internals::raw_json;
 use rescore::internals::row::{Row, RowNumber};
 use rescore::internals::service::{Plan, write_body};
@@ -247,13 +247,8 @@ struct Output {
 
 fn write(layout: &Layout, finished: &[DoneRow]) -> Output {
     let writer = |kept: &Kept| {
-        let sink = Sink::stream(kept.clone());
-        Writer::new(
-            layout.clone(),
-            DecisionPolicy::default(),
-            sink,
-            Sides::default(),
-        )
+        let files = RowFiles::new(OutputFile::stream(kept.clone()), None, None);
+        Writer::new(layout.clone(), DecisionPolicy::default(), files)
     };
     let (at_once, singly) = (Kept::default(), Kept::default());
     assert!(writer(&at_once).write(finished).is_ok());

@@ -3,7 +3,7 @@
 use std::fs;
 
 use rescore::internals::layout::Layout;
-use rescore::internals::output::{DoneRow, Replace, Sides, Sink, Target, Writer};
+use rescore::internals::output::{DoneRow, OutputFile, Replace, RowFiles, Target, Writer};
 use rescore::internals::row::Row;
 use rescore::internals::verdict::{DecisionPolicy, Failure, Verdict};
 
@@ -17,11 +17,12 @@ pub(super) fn check(layout: &Layout, finished: &[DoneRow]) {
     let target =
         |name: &str| Target::new(&directory.path().join(name), |_| Replace::Nothing).unwrap();
     let (rejects, changes) = (target("rejects"), target("changes"));
-    let sides = Sides::open(Some(&rejects), Some(&changes), 0o600).unwrap();
-    let sink = Sink::stream(Kept::default());
-    let mut writer = Writer::new(layout.clone(), DecisionPolicy::default(), sink, sides);
+    let open = |target: &Target| Some(target.open(0o600).unwrap());
+    let output = OutputFile::stream(Kept::default());
+    let files = RowFiles::new(output, open(&rejects), open(&changes));
+    let mut writer = Writer::new(layout.clone(), DecisionPolicy::default(), files);
     assert!(writer.write(finished).is_ok());
-    assert!(writer.into_files().commit(|_| ()).is_ok());
+    assert!(writer.into_files().commit(|_| ()).error.is_none());
     let read = |target: &Target| fs::read(target.path()).unwrap_or_default();
     let failed: Vec<_> = finished.iter().filter_map(failed).collect();
     match cells::delimiter(layout) {

@@ -80,7 +80,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "commands/signals.rs",
             "input/source.rs",
             "program.rs",
-            "output/name.rs",
+            "output/file.rs",
             "base/own_file.rs",
             "base/rlimit.rs",
             "base/stdout.rs",
@@ -99,11 +99,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("strsim", &["cli/", "fields/"]),
     (
         "tempfile",
-        &[
-            "commands/run/disk_space.rs",
-            "ledger/",
-            "observe/metrics/file.rs",
-        ],
+        &["base/own_file.rs", "commands/run/disk_space.rs", "ledger/"],
     ),
     ("tokio_postgres_rustls", &["ledger/postgres/server.rs"]),
     ("toml", &["cli/settings_file.rs"]),

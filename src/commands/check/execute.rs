@@ -50,8 +50,10 @@ pub(crate) fn execute(mut config: CheckConfig) -> Result<Exit> {
         }
     };
     let calls = pass.calls();
-    let written = rejects.map(RejectsWriter::commit).transpose();
-    let written = written.map_err(|unfinished| closed(unfinished.error))?;
+    let mut written = rejects.map(RejectsWriter::commit).unwrap_or_default();
+    if let Some(error) = written.error.take() {
+        return Err(closed(*error));
+    }
     let outlook = Outlook {
         files,
         calls,
@@ -60,7 +62,7 @@ pub(crate) fn execute(mut config: CheckConfig) -> Result<Exit> {
         time: TimeEstimate::new(calls, config.run.rate, config.run.concurrency, limit),
         limits: config.run.limits,
         existing_output: existing_output(&config.run),
-        rejects: written.and_then(|written| written.rejects),
+        rejects: written.rejects,
         run_writes_rejects: config.run.output.is_some(),
     };
     print(&if config.json {

@@ -1,7 +1,7 @@
 //! The file for the summary of a command.
 
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Result, shown, system_words};
@@ -9,14 +9,19 @@ use crate::base::file_id::FileId;
 use crate::base::own_file;
 use crate::observe::{refuse_other_content, warn};
 
-/// The file for the summary, which is empty until the end.
+/// The file for the summary, in which an earlier summary stays until the end.
 pub(in crate::commands) struct SummaryFile {
     path: PathBuf,
-    file: File,
+    /// Who may read it.
+    mode: u32,
+    /// The summary that was there at the start.
+    old: Option<FileId>,
+    /// A pipe or a device, which is written directly.
+    stream: Option<File>,
 }
 
 impl SummaryFile {
-    /// Opens the file. It is emptied now, so that an old summary is not taken for this run's.
+    /// Checks that the file can be written. A new one has this mode, and another one keeps its own.
     ///
     /// # Errors
     /// Exit code 2: it cannot be written, or there is something else under its name.
@@ -26,40 +31,51 @@ impl SummaryFile {
                 .because(e)
                 .hint("give `--summary` another name: only an earlier summary is replaced")
         })?;
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        let file = own_file::with_mode(&mut options, mode & 0o666 | 0o600)
-            .open(path)
-            .map_err(|e| {
-                let cannot = Error::usage(format!("cannot write `{}`", path.display()));
-                own_file::cannot_make(path, cannot.because(e))
-            })?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
+        Self::open(path, mode & 0o666 | 0o600).map_err(|e| {
+            let cannot = Error::usage(format!("cannot write `{}`", path.display()));
+            own_file::cannot_make(path, cannot.because(e))
         })
     }
 
-    /// Has the summary written. If that fails, a warning says so, and no file is left: a program would take an empty one, or
-    /// half of a summary, for one. The rows are safe, so it does not change the exit code.
-    pub(in crate::commands) fn write(self, write: impl FnOnce(&File) -> io::Result<()>) {
-        let Self { path, file } = self;
-        // A command that could not start may have left its failure there meanwhile. What is not a file cannot be emptied.
-        let _ = file.set_len(0);
-        if let Err(failed) = write(&file) {
+    fn open(path: &Path, mode: u32) -> io::Result<Self> {
+        let there = fs::metadata(path).ok();
+        if there.as_ref().is_some_and(|there| !there.is_file()) {
+            return Ok(Self {
+                path: path.to_owned(),
+                mode,
+                old: None,
+                stream: Some(File::options().write(true).open(path)?),
+            });
+        }
+        let new = own_file::beside(path, mode)?.as_file().metadata()?;
+        Ok(Self {
+            path: path.to_owned(),
+            mode: own_file::mode_of(there.as_ref().unwrap_or(&new)),
+            old: there.as_ref().map(FileId::of),
+            stream: None,
+        })
+    }
+
+    /// Has the summary written. If that fails, a warning says so, and no earlier summary is left: a program would take it for
+    /// this run's. The rows are safe, so it does not change the exit code.
+    pub(in crate::commands) fn write(self, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) {
+        let mut text = Vec::new();
+        let written = write(&mut text).and_then(|()| match &self.stream {
+            Some(stream) => { stream }.write_all(&text),
+            // Somebody may have put another file there meanwhile.
+            None => refuse_other_content(&self.path)
+                .and_then(|()| own_file::replace(&self.path, self.mode, &text)),
+        });
+        if let Err(failed) = written {
             warn(&format!(
                 "cannot write the summary to `{}`: {}",
-                shown(&path),
+                shown(&self.path),
                 system_words(&failed)
             ));
             // Something else may have its name by now: perhaps the summary of another run.
-            let is_ours = |there: Metadata| {
-                let ours = file.metadata().map(|ours| FileId::of(&ours));
-                there.is_file() && ours.is_ok_and(|ours| ours == FileId::of(&there))
-            };
-            if fs::symlink_metadata(&path).is_ok_and(is_ours) {
+            if self.old.is_some() && self.old == FileId::at(&self.path) {
                 // If this fails, a message says that there is no summary.
-                let _ = fs::remove_file(&path);
+                let _ = fs::canonicalize(&self.path).and_then(fs::remove_file);
             }
         }
     }
@@ -71,10 +87,38 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_earlier_summary_is_whole_until_the_new_one_is() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("s.json");
+        let earlier = "{\"type\":\"summary\"}";
+        fs::write(&path, earlier).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let summary = SummaryFile::create(&path, 0o600).unwrap();
+        summary.write(|to| {
+            to.extend_from_slice(b"{}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), earlier);
+            Ok(())
+        });
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{}");
+        assert_eq!(own_file::mode_of(&path.metadata().unwrap()), 0o640);
+        // A file that is not a summary.
+        let summary = SummaryFile::create(&place.path().join("t.json"), 0o600).unwrap();
+        fs::write(place.path().join("t.json"), "precious").unwrap();
+        summary.write(|_| Ok(()));
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
+        assert_eq!(
+            fs::read_to_string(place.path().join("t.json")).unwrap(),
+            "precious"
+        );
+    }
+
+    #[test]
     fn after_a_failed_write_no_summary_is_left_and_that_of_another_run_is() {
         let place = tempfile::tempdir().unwrap();
         let (path, other) = (place.path().join("s.json"), place.path().join("other"));
         let full = || Err(io::ErrorKind::StorageFull.into());
+        fs::write(&path, "").unwrap();
         let summary = SummaryFile::create(&path, 0o600).unwrap();
         summary.write(|_| full());
         assert!(!path.exists());

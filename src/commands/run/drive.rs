@@ -202,14 +202,13 @@ impl Turns<'_> {
                     facts,
                     ..
                 },
-            sink,
-            sides,
+            files,
             writes_stdout,
         } = open;
         if writes_stdout {
             watch_stdout(self.stops.sender.clone())?;
         }
-        let writer = Writer::new(layout, self.policy.clone(), sink, sides);
+        let writer = Writer::new(layout, self.policy.clone(), files);
         let stages = RowStages {
             reader,
             when_broken: self.when_broken,

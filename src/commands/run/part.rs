@@ -12,7 +12,7 @@ use crate::base::error::{Error, Result};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Input, Reader};
 use crate::layout::Layout;
-use crate::output::{Document, Sides, Sink, Target};
+use crate::output::{Document, OutputFile, RowFiles, Target};
 use crate::service::{self, Plan};
 
 /// An input, and what is to be done with it.
@@ -51,7 +51,7 @@ pub(super) struct PartToRun {
     /// None until the ledger has said what may be replaced.
     pub(super) targets: Targets,
     /// The files that are written; `None` until they are open.
-    pub(super) open: Option<(Sink, Sides)>,
+    pub(super) open: Option<RowFiles>,
 }
 
 /// The places of an output and of the files beside it, each of which may be made or replaced.
@@ -69,8 +69,7 @@ pub(super) struct Targets {
 /// An input and its output, open.
 pub(super) struct OpenPart {
     pub(super) input: OpenInput,
-    pub(super) sink: Sink,
-    pub(super) sides: Sides,
+    pub(super) files: RowFiles,
     pub(super) writes_stdout: bool,
 }
 
@@ -116,14 +115,13 @@ impl PartToRun {
             },
             None => OpenInput::open(input.settings, bodies(self.plan), false)?,
         };
-        let (sink, sides) = match self.open {
+        let files = match self.open {
             Some(open) => open,
             None => self.targets.open(input.mode, &input.facts)?,
         };
         Ok(OpenPart {
             input,
-            sink,
-            sides,
+            files,
             writes_stdout: self.targets.output.is_none(),
         })
     }
@@ -134,17 +132,22 @@ impl Targets {
     ///
     /// # Errors
     /// Exit code 2: one cannot be made. Exit code 3: the disk is full. Nothing is replaced then.
-    pub(super) fn open(&self, mode: u32, input: &InputFacts) -> Result<(Sink, Sides)> {
+    pub(super) fn open(&self, mode: u32, input: &InputFacts) -> Result<RowFiles> {
         let size = input.size_of_rows();
         disk_space::for_the_next_rows(self.output.as_ref(), self.continues, size)?;
-        let open = |target: &Target| {
-            let opened = target.open(mode);
-            opened.map_err(|error| disk_space::at_the_start(error.about(target.path())))
+        let open = |target: &Target, mode| target.open(mode).map_err(disk_space::at_the_start);
+        let beside = |target: &Option<Target>| {
+            let target = target.as_ref();
+            target
+                .map(|target| open(target, self.beside(mode)))
+                .transpose()
         };
-        let sink = self.output.as_ref().map_or_else(Sink::stdout, open)?;
-        let (rejects, changes) = (self.rejects.as_ref(), self.changes.as_ref());
-        let sides = Sides::open(rejects, changes, self.beside(mode));
-        Ok((sink, sides.map_err(disk_space::at_the_start)?))
+        let output = match &self.output {
+            Some(target) => open(target, mode)?,
+            None => OutputFile::stdout()?,
+        };
+        let (rejects, changes) = (beside(&self.rejects)?, beside(&self.changes)?);
+        Ok(RowFiles::new(output, rejects, changes))
     }
 
     /// Opens the report, if there is one.
@@ -153,7 +156,7 @@ impl Targets {
     /// As for [`Self::open`].
     pub(super) fn open_report(&self, mode: u32) -> Result<Option<Document>> {
         let report = self.report.as_ref();
-        let report = report.map(|target| Document::open(target, self.beside(mode)));
+        let report = report.map(|target| target.open(self.beside(mode)).map(Document::new));
         report.transpose().map_err(disk_space::at_the_start)
     }
 

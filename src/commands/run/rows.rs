@@ -19,7 +19,7 @@ use crate::analysis::RowTally;
 use crate::base::error::{Error, Result};
 use crate::engine::{self, Channels, Engine, Stop, WindowSize};
 use crate::input::Reader;
-use crate::output::{Sealed, Unfinished, Writer, Written};
+use crate::output::{Sealed, Writer, Written};
 use crate::service::Service;
 use crate::telemetry::event::{CancelReason, Event};
 use crate::telemetry::hub::Events;
@@ -158,7 +158,7 @@ fn wait_for(
         };
         events.emit(Event::OutputFailed);
         error.get_or_insert(failed);
-        return Err(Written::NOTHING);
+        return Err(Written::default());
     }
 }
 
@@ -189,26 +189,20 @@ fn end_files(
     };
     let tally = writer.take_tally();
     let files = writer.into_files();
-    let ended = if events.with_stats(Stats::has_all_rows) {
+    let mut written = if events.with_stats(Stats::has_all_rows) {
         files.commit(record)
     } else {
         files.keep_partial()
     };
-    match ended {
-        Ok(written) => RowsEnd {
-            written,
-            error,
-            tally,
-            lookup,
-        },
-        Err(unfinished) => {
-            let Unfinished {
-                error: failed,
-                left: written,
-            } = *unfinished;
-            let failed = stop_of(failed);
-            events.emit(Event::CancelBegan(failed.reason));
-            left(written, error.or(failed.error))
-        }
+    if let Some(failed) = written.error.take() {
+        let failed = stop_of(*failed);
+        events.emit(Event::CancelBegan(failed.reason));
+        return left(written, error.or(failed.error));
+    }
+    RowsEnd {
+        written,
+        error,
+        tally,
+        lookup,
     }
 }

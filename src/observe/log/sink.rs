@@ -71,7 +71,7 @@ impl LogSink {
 impl LogFile {
     /// Opens a file to add lines to it.
     fn open(path: PathBuf) -> io::Result<Self> {
-        let mut file = own_file::append(&path, MODE)?;
+        let mut file = own_file::append(&path, MODE, false)?;
         let mut start = Vec::new();
         (&file).take(START.len() as u64).read_to_end(&mut start)?;
         if !start.is_empty() && start != START {

@@ -1,21 +1,22 @@
 //! The file of metrics: what all of them have in common, and how it is replaced.
 
-use std::fs::{self, Permissions};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus::{Encoder as _, TextEncoder};
-use tempfile::NamedTempFile;
 
 use super::families::{Families, add_cost, add_counts};
-use crate::base::directory::directory_of;
 use crate::base::error::Exit;
 use crate::base::money::Tariff;
+use crate::base::own_file;
 use crate::telemetry::stats::Stats;
 
 /// How a file of ours starts: only such a file is ever replaced.
 const START: &[u8] = b"# HELP rescore_";
+/// The node exporter is another user, so everybody may read the file: it has no secrets.
+const MODE: u32 = 0o644;
 /// The metric that outlives a run that fails.
 const LAST_SUCCESS: &str = "rescore_last_success_time_seconds";
 
@@ -51,7 +52,7 @@ impl MetricsFile {
         tariff: Option<Tariff>,
     ) -> io::Result<Self> {
         let last_success = earlier(&path)?.as_deref().and_then(last_success);
-        drop(beside(&path)?);
+        drop(own_file::beside(&path, MODE)?);
         Ok(Self {
             path,
             labels,
@@ -67,7 +68,7 @@ impl MetricsFile {
     /// It cannot be written. The earlier file is still there then.
     pub(crate) fn write(&self, stats: &Stats, now: Duration, end: Option<Exit>) -> io::Result<()> {
         let text = self.text(stats, now, end)?;
-        replace(&self.path, &text)
+        own_file::replace(&self.path, MODE, &text)
     }
 
     /// Where it is.
@@ -155,24 +156,4 @@ fn last_success(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
     let line = text.lines().find(|line| line.starts_with(LAST_SUCCESS))?;
     line.rsplit(' ').next()?.parse().ok()
-}
-
-/// A temporary file in the same directory, which can take the place of the one at `path`.
-fn beside(path: &Path) -> io::Result<NamedTempFile> {
-    NamedTempFile::new_in(directory_of(path))
-}
-
-/// Puts a file with this text in the place of the one at `path`: nobody ever reads half of it.
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    let mut file = beside(path)?;
-    file.write_all(text)?;
-    readable(&file)?;
-    file.persist(path).map(drop).map_err(|error| error.error)
-}
-
-/// The node exporter is another user, so everybody may read the file: it has no secrets.
-fn readable(file: &NamedTempFile) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.as_file()
-        .set_permissions(Permissions::from_mode(0o644))
 }

@@ -12,6 +12,7 @@ use super::named_file::ReadFile;
 use super::run_summary::RunSummary;
 use crate::base::error::Error;
 use crate::base::money::Tariff;
+use crate::base::own_file;
 use crate::observe::json::indented;
 use crate::observe::run_identity::RunIdentity;
 use crate::selection::Selection;
@@ -45,11 +46,12 @@ impl FailedStart {
     /// # Errors
     /// It cannot be written, or its content is not a summary.
     pub(crate) fn replace(self, path: &Path, error: &Error) -> io::Result<()> {
-        if !fs::metadata(path)?.is_file() {
+        let there = fs::metadata(path)?;
+        if !there.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
         refuse_other_content(path)?;
-        fs::write(path, self.text(error))
+        own_file::replace(path, own_file::mode_of(&there), self.text(error).as_bytes())
     }
 
     fn text(self, error: &Error) -> String {

@@ -156,6 +156,7 @@ fn only_files_of_the_same_kind_are_touched_and_none_are_made() {
 fn a_run_that_is_at_work_keeps_its_summary_and_metrics_whole() {
     let (server, release) = Server::holding(1);
     let place = Place::with("users.csv", users::csv(3));
+    place.write("s.json", "");
     let run = || {
         let run = place.scoring(&server);
         run.args(WATCHED)

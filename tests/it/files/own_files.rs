@@ -430,3 +430,60 @@ fn no_two_files_of_a_run_are_the_same_file_under_two_names() {
     }
     assert_eq!(server.calls(), 0);
 }
+
+#[test]
+fn an_output_that_another_program_changes_stops_the_run_and_is_left_as_it_is() {
+    /// Changes a file, and returns what is in it then.
+    type Change = fn(&Place, &str) -> String;
+    let cut: Change = |place, name| {
+        place.write(name, "");
+        String::new()
+    };
+    let replace: Change = |place, name| {
+        place.write("other", "somebody's");
+        fs::rename(place.path("other"), place.path(name)).unwrap();
+        "somebody's".to_owned()
+    };
+    let add: Change = |place, name| {
+        let before = place.text(name);
+        place.write(name, format!("{before}somebody's\n"));
+        place.text(name)
+    };
+    let bad = format!(
+        "9,,u@x.org,::1,u\n{}",
+        users::csv(9).split_once('\n').unwrap().1
+    );
+    let csv = format!("{}\n{bad}", users::csv(9).split_once('\n').unwrap().0);
+    for (output, changed) in [
+        ("scored.csv", "scored.csv.partial"),
+        ("scored.csv.gz", "scored.csv.gz.partial"),
+        ("scored.csv", "scored.rejects.csv.partial"),
+    ] {
+        for (change, words) in [
+            (cut, "another program has changed it: it has "),
+            (replace, "another file has taken its place"),
+            (add, "another program has changed it: it has "),
+        ] {
+            let is_packed = output == "scored.csv.gz";
+            if is_packed && words.contains("changed") {
+                // What is compressed may still be in memory: nothing to cut.
+                continue;
+            }
+            let place = Place::with("users.csv", &csv);
+            let (server, release) = Server::holding_if(|request| request.nth >= 5);
+            let run = place.run(&server, ["users.csv", "-o", output, "-c", "1"]);
+            let running = run.start();
+            server.wait_for_calls(5);
+            running.wait_for_file(changed, |rows| is_packed || !rows.is_empty());
+            let left = change(&place, changed);
+            drop(release);
+            let done = running.done();
+            done.exits(3)
+                .says(&format!("error: cannot write `{changed}`: {words}"))
+                .says("hint: find the program that did it, then run the same command again");
+            assert!(!place.path(output).exists(), "{changed}");
+            let text = place.text(changed);
+            assert!(text.starts_with(&left) && !text.contains('\0'), "{text}");
+        }
+    }
+}

@@ -71,6 +71,31 @@ fn a_run_that_is_killed_after_its_last_row_is_finished_by_the_same_command_witho
 }
 
 #[test]
+fn a_run_that_is_killed_leaves_the_earlier_summary_whole() {
+    let place = Place::with("users.csv", users::csv(9));
+    let good = Server::good();
+    let (server, release) = Server::holding_if(|request| request.nth >= 3);
+    let run = |server| place.scoring(server).args("--summary s.json -c 1");
+    run(&good).done().exits(0);
+    let earlier = place.text("s.json");
+    let running = run(&server).args("--fresh --overwrite").start();
+    server.wait_for_calls(3);
+    running.kill_when(|| true);
+    drop(release);
+    assert_eq!(place.text("s.json"), earlier);
+    // At any moment, it is one of the two.
+    for after in [0, 1, 2, 4, 8, 16] {
+        let running = run(&good).args("--fresh --overwrite").start();
+        running.wait_for_words("rescore: 9 rows in ");
+        thread::sleep(Duration::from_millis(after));
+        running.kill_when(|| true);
+        let summary = place.json("s.json");
+        assert_eq!(summary["type"], "summary");
+        assert_eq!(summary["exit_code"], 0);
+    }
+}
+
+#[test]
 fn a_report_that_has_its_name_already_is_replaced_by_the_run_that_finishes() {
     let (server, place) = (Server::good(), Place::with("users.csv", users::csv(9)));
     let run = || place.scoring(&server).args("--report r.html");

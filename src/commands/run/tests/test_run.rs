@@ -21,7 +21,7 @@ use crate::input::{Compose, Input, Reader, ReaderSettings};
 use crate::ledger::{
     LedgerAccount, LedgerLocation, LedgerSettings, OpenLedger, Reuse, ServerWait, StoreFaults,
 };
-use crate::output::{Replace, Sides, Sink, Target, Writer};
+use crate::output::{OutputFile, Replace, RowFiles, Target, Writer};
 use crate::service::read_kept;
 use crate::service::scripted::{Scripted, ScriptedResult};
 use crate::telemetry::hub::Events;
@@ -192,8 +192,8 @@ impl TestRun {
         let (reader, opened) = Reader::open(settings, compose).unwrap();
         let ledger = self.ledger();
         let target = Target::new(&self.output(), |_| Replace::Whole).unwrap();
-        let sink = match failing_output {
-            Some(failing_output) => Sink::stream(failing_output.clone()),
+        let output = match failing_output {
+            Some(failing_output) => OutputFile::stream(failing_output.clone()),
             None => target.open(0o666).unwrap(),
         };
         let lookup = ledger.lookup().unwrap();
@@ -215,7 +215,7 @@ impl TestRun {
             reader,
             when_broken: WhenBroken::StopRun,
             lookup,
-            writer: Writer::new(opened.layout, decisions, sink, Sides::default()),
+            writer: Writer::new(opened.layout, decisions, RowFiles::new(output, None, None)),
         };
         let ended = run_rows(&runtime, &engine, rows, &mut StopChannel::new(), |_| ());
         let RowsEnd { written, error, .. } = ended.unwrap();

@@ -1,0 +1,656 @@
+//! A file that appears complete or not at all, and standard output in its place.
+//!
+//! It is written as `NAME.partial` beside its target, and gets its final name only when everything is on disk and no other
+//! program has changed it. Only a file that was there when the run started may be replaced. Rows, rejects, changes and
+//! reports are all written this way. This file must not know what a row looks like.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::encoder::Encoder;
+use crate::base::directory::directory_of;
+use crate::base::error::{Error, Result};
+use crate::base::file_id::FileId;
+use crate::base::{own_file, stdout};
+
+/// A file that is complete except for its name: its final path and its metadata.
+pub(crate) type Sealed = (PathBuf, Metadata);
+
+/// Writing to this output failed.
+#[derive(Debug)]
+pub enum WriteError {
+    /// The reader of our standard output has gone away, which is not an error.
+    Closed,
+    /// Anything else.
+    Failed(Error),
+}
+
+/// An open output.
+pub struct OutputFile {
+    to: Destination,
+    name: String,
+    /// What is not in the file yet. It never ends within a row. What comes before the first row waits here for it: until
+    /// then the file is empty.
+    buffer: Vec<u8>,
+    /// The number of rows in the buffer.
+    pending: u64,
+    /// The number of rows in the file.
+    rows: u64,
+    /// The number of bytes in the file that do not end within a row, before compression.
+    whole: u64,
+    /// Without rows there is no file, and one from an earlier run is removed: its rows would be mistaken for this run's.
+    needs_rows: bool,
+    /// What was written costs nothing to write again: an incomplete file is removed.
+    is_worthless: bool,
+}
+
+enum Destination {
+    Stream(Box<dyn Write + Send>),
+    Partial(Box<PartialFile>),
+    /// It has ended, and this file is left.
+    Ended(Option<PathBuf>),
+}
+
+struct PartialFile {
+    encoder: Encoder,
+    path: PathBuf,
+    target: PathBuf,
+    /// The file that it replaces.
+    old: Option<OldFile>,
+    /// The permissions under its final name.
+    mode: u32,
+    /// It is complete.
+    is_sealed: bool,
+}
+
+impl OutputFile {
+    /// Standard output.
+    ///
+    /// # Errors
+    /// Exit code 3: it is not open for writing.
+    pub(crate) fn stdout() -> Result<Self> {
+        stdout::check()?;
+        Ok(Self::direct(io::stdout(), "standard output".to_owned()))
+    }
+
+    /// Any writer, for tests and benchmarks.
+    #[must_use]
+    pub fn stream(writer: impl Write + Send + 'static) -> Self {
+        Self::direct(writer, "the output".to_owned())
+    }
+
+    /// A writer with this name in messages.
+    pub(super) fn direct(writer: impl Write + Send + 'static, name: String) -> Self {
+        Self::new(Destination::Stream(Box::new(writer)), name)
+    }
+
+    /// A partial file, open for appending, that becomes the target and replaces `old`. It is compressed as the target's
+    /// name says.
+    pub(super) fn partial(
+        file: File,
+        path: PathBuf,
+        target: &Path,
+        old: Option<OldFile>,
+        mode: u32,
+    ) -> io::Result<Self> {
+        let name = format!("`{}`", path.display());
+        let partial = PartialFile {
+            encoder: Encoder::new(file, target)?,
+            path,
+            target: target.to_owned(),
+            old,
+            mode,
+            is_sealed: false,
+        };
+        Ok(Self::new(Destination::Partial(Box::new(partial)), name))
+    }
+
+    /// No file at all.
+    pub(super) const fn nothing() -> Self {
+        Self::new(Destination::Ended(None), String::new())
+    }
+
+    const fn new(to: Destination, name: String) -> Self {
+        Self {
+            to,
+            name,
+            buffer: Vec::new(),
+            pending: 0,
+            rows: 0,
+            whole: 0,
+            needs_rows: false,
+            is_worthless: false,
+        }
+    }
+
+    /// The same file, which is removed unless it is completed.
+    pub(super) const fn worthless(mut self) -> Self {
+        self.is_worthless = true;
+        self
+    }
+
+    /// The buffer, for what is not a row.
+    pub(super) const fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    /// The buffer, for one row.
+    pub(super) const fn row(&mut self) -> &mut Vec<u8> {
+        self.pending += 1;
+        &mut self.buffer
+    }
+
+    /// The number of rows in the file.
+    pub(super) const fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Writes the buffer to the file.
+    pub(super) fn write_out(&mut self) -> Result<(), WriteError> {
+        let written = match &mut self.to {
+            Destination::Stream(to) => to.write_all(&self.buffer).and_then(|()| to.flush()),
+            Destination::Partial(partial) => partial.encoder.write(&self.buffer),
+            Destination::Ended(_) => Ok(()),
+        };
+        written.map_err(|e| self.failed(e))?;
+        self.whole += self.buffer.len() as u64;
+        self.buffer.clear();
+        self.rows += std::mem::take(&mut self.pending);
+        Ok(())
+    }
+
+    fn failed(&self, error: io::Error) -> WriteError {
+        let is_stream = matches!(self.to, Destination::Stream(_));
+        if is_stream && error.kind() == io::ErrorKind::BrokenPipe {
+            return WriteError::Closed;
+        }
+        let is_changed = is_changed(&error);
+        let mut cannot = Error::stopped(format!("cannot write {}", self.name)).because(error);
+        if is_changed {
+            cannot = cannot.hint("find the program that did it, then run the same command again");
+        }
+        WriteError::Failed(match &self.to {
+            Destination::Partial(partial) => cannot.about(&partial.path),
+            _ => cannot,
+        })
+    }
+
+    /// Completes the file durably under its partial name, and returns its state, unless there will be no file.
+    ///
+    /// # Errors
+    /// It cannot be written, or another program has changed it.
+    pub(super) fn seal(&mut self) -> Result<Option<Sealed>, WriteError> {
+        if self.needs_rows && self.rows + self.pending == 0 {
+            return Ok(None);
+        }
+        self.write_out()?;
+        let Destination::Partial(partial) = &mut self.to else {
+            return Ok(None);
+        };
+        match partial.seal() {
+            Ok(state) => Ok(Some((partial.target.clone(), state))),
+            Err(e) => Err(self.failed(e)),
+        }
+    }
+
+    /// Gives a sealed file its final name. Making the name durable is up to [`sync_names`].
+    ///
+    /// # Errors
+    /// It cannot have it. Then the complete file is left under its partial name.
+    pub(super) fn commit(&mut self) -> Result<(), WriteError> {
+        let Destination::Partial(partial) = &self.to else {
+            return Ok(());
+        };
+        let named = if partial.is_sealed {
+            partial.check().map_err(|e| self.failed(e))?;
+            partial.rename().map(|()| Some(partial.target.clone()))
+        } else {
+            partial.remove();
+            partial.remove_old().map(|()| None)
+        };
+        self.to = Destination::Ended(named.map_err(WriteError::Failed)?);
+        Ok(())
+    }
+
+    /// Makes the rows so far durable, under the partial name. A file without rows is removed.
+    ///
+    /// # Errors
+    /// It cannot be written, or another program has changed it.
+    pub(super) fn keep_partial(&mut self) -> Result<(), WriteError> {
+        if self.rows > 0 {
+            self.seal()?;
+        }
+        self.give_up();
+        Ok(())
+    }
+
+    /// Leaves the file under its partial name, without its last, incomplete row. A file without rows is removed, and one
+    /// that another program has changed is left as it is.
+    pub(super) fn give_up(&mut self) {
+        if self.rows == 0 && !self.is_sealed() {
+            self.discard();
+        }
+        let Destination::Partial(partial) = &mut self.to else {
+            return;
+        };
+        let checked = partial.check();
+        if checked.as_ref().is_ok_and(|state| state.len() > self.whole) {
+            partial.encoder.cut(self.whole);
+        }
+        let is_changed = checked.is_err_and(|e| is_changed(&e));
+        let left = (!is_changed).then(|| partial.path.clone());
+        self.to = Destination::Ended(left);
+    }
+
+    /// Removes the partial file with all that is in it, unless another program has changed it.
+    pub(super) fn discard(&mut self) {
+        if let Destination::Partial(partial) = &self.to {
+            partial.remove();
+            self.to = Destination::Ended(None);
+        }
+    }
+
+    /// It has all that it will have.
+    fn is_sealed(&self) -> bool {
+        matches!(&self.to, Destination::Partial(partial) if partial.is_sealed)
+    }
+
+    /// The file that is left, once it has ended.
+    fn left(&self) -> Option<&PathBuf> {
+        match &self.to {
+            Destination::Ended(left) => left.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for OutputFile {
+    /// A file that was opened and stayed empty, for instance because another one could not be opened, must not be in the
+    /// way of the next run.
+    fn drop(&mut self) {
+        if self.whole == 0 || self.is_worthless && !self.is_sealed() {
+            self.discard();
+        }
+    }
+}
+
+impl PartialFile {
+    fn seal(&mut self) -> io::Result<Metadata> {
+        self.encoder.end()?;
+        self.encoder.file().sync_all()?;
+        let state = self.check()?;
+        self.is_sealed = true;
+        Ok(state)
+    }
+
+    /// Fails if the path no longer leads to this file, because somebody moved it away and put another one there, or if the
+    /// file does not have exactly the bytes that were written.
+    fn check(&self) -> io::Result<Metadata> {
+        let file = self.encoder.file();
+        still_ours(file, &self.path)?;
+        let state = file.metadata()?;
+        let written = self.encoder.written();
+        if state.len() != written {
+            return Err(io::Error::other(Changed::Length(state.len(), written)));
+        }
+        Ok(state)
+    }
+
+    /// Gives the complete file its final name.
+    fn rename(&self) -> Result<()> {
+        let [partial, target] = [&self.path, &self.target].map(|path| path.display());
+        match give_name(&self.path, &self.target, self.old) {
+            Ok(()) => {
+                // At most the owner's write permission is left to be removed, if the old file was read-only.
+                let _ = own_file::set_mode(self.encoder.file(), self.mode);
+                Ok(())
+            }
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Error::stopped(format!(
+                "`{target}` appeared after the run started and is not replaced; the complete output is in `{partial}`"
+            ))
+            .hint("rename one of them")),
+            Err(e) => {
+                let what = format!("`{partial}` is complete, but cannot be renamed to `{target}`");
+                let hint = "rename it once that is possible";
+                Err(Error::stopped(what).because(e).hint(hint))
+            }
+        }
+        .map_err(|error| error.about(&self.path))
+    }
+
+    fn remove(&self) {
+        if self.check().is_ok() {
+            // If it cannot be removed, nothing is lost.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+
+    /// Removes the file that was there when the run started, if it is still there.
+    fn remove_old(&self) -> Result<()> {
+        if !OldFile::still_at(self.old, &self.target) {
+            return Ok(());
+        }
+        match fs::remove_file(&self.target) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                let what = format!("cannot remove the old `{}`", self.target.display());
+                Err(Error::stopped(what).because(e))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What another program did to a partial file.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+enum Changed {
+    #[error("another file has taken its place")]
+    Replaced,
+    #[error("another program has changed it: it has {0} bytes, and {1} were written")]
+    Length(u64, u64),
+}
+
+fn is_changed(error: &io::Error) -> bool {
+    let inner = error.get_ref();
+    inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<Changed>)
+}
+
+/// Fails if the path does not lead to this open file.
+pub(super) fn still_ours(file: &File, path: &Path) -> io::Result<()> {
+    if FileId::of(&file.metadata()?) == FileId::of(&fs::symlink_metadata(path)?) {
+        Ok(())
+    } else {
+        Err(io::Error::other(Changed::Replaced))
+    }
+}
+
+/// The output and the files with some of its rows.
+pub struct RowFiles {
+    pub(super) output: OutputFile,
+    /// For rows without a verdict.
+    pub(super) rejects: Option<OutputFile>,
+    /// For rows whose decision changed. Without such rows it has only a header: that is a result, too.
+    pub(super) changes: Option<OutputFile>,
+}
+
+/// The files that are left when a run has ended.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// The output, complete or partial.
+    pub(crate) output: Option<PathBuf>,
+    /// The rejects, if there are any.
+    pub(crate) rejects: Option<PathBuf>,
+    /// The rows whose decision changed, if they were asked for.
+    pub(crate) changes: Option<PathBuf>,
+    /// A directory that could not be synced: the files in it are complete, but a power cut may undo
+    /// their renaming.
+    pub(crate) unsynced: Option<PathBuf>,
+    /// Why the files could not be completed.
+    pub error: Option<Box<WriteError>>,
+}
+
+impl RowFiles {
+    /// Open files without rows.
+    #[must_use]
+    pub fn new(
+        output: OutputFile,
+        mut rejects: Option<OutputFile>,
+        changes: Option<OutputFile>,
+    ) -> Self {
+        if let Some(rejects) = &mut rejects {
+            rejects.needs_rows = true;
+        }
+        Self {
+            output,
+            rejects,
+            changes,
+        }
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut OutputFile> {
+        let beside = self.rejects.iter_mut().chain(&mut self.changes);
+        std::iter::once(&mut self.output).chain(beside)
+    }
+
+    /// Writes the rows beside the output to their files.
+    pub(super) fn write_out_beside(&mut self) -> Result<(), WriteError> {
+        { self.all().skip(1) }
+            .filter(|file| file.pending > 0)
+            .try_for_each(OutputFile::write_out)
+    }
+
+    /// Completes a run that reached the end of its input: everything is on disk, and every file gets its final name. Before
+    /// the renaming, when all files are complete, `note` gets their state.
+    pub fn commit(mut self, note: impl FnOnce(&[Sealed])) -> Written {
+        let ended = self.complete(note);
+        self.ended(ended)
+    }
+
+    fn complete(&mut self, note: impl FnOnce(&[Sealed])) -> Result<Option<PathBuf>, WriteError> {
+        let sealed = self.all().filter_map(|file| file.seal().transpose());
+        note(&sealed.collect::<Result<Vec<_>, _>>()?);
+        // The output first: if only the rejects had their final name, the run would look complete.
+        self.all().try_for_each(OutputFile::commit)?;
+        sync_names(self.all().filter_map(|file| file.left().cloned()))
+    }
+
+    /// Ends a run that was stopped: complete rows stay in the partial file; a file without rows is removed.
+    pub(crate) fn keep_partial(mut self) -> Written {
+        let kept = match self.output.rows {
+            0 => Ok(()),
+            _ => self.all().try_for_each(OutputFile::keep_partial),
+        };
+        self.ended(kept.map(|()| None))
+    }
+
+    /// Ends a run whose output cannot be written: nothing is retried, and existing rows stay.
+    #[must_use]
+    pub(crate) fn give_up(self) -> Written {
+        self.ended(Ok(None))
+    }
+
+    /// What is left. After an error, the files after it keep their partial names.
+    fn ended(mut self, ended: Result<Option<PathBuf>, WriteError>) -> Written {
+        self.all().for_each(OutputFile::give_up);
+        let left = |file: &OutputFile| file.left().cloned();
+        let (unsynced, error) = match ended {
+            Ok(unsynced) => (unsynced, None),
+            Err(error) => (None, Some(Box::new(error))),
+        };
+        Written {
+            output: left(&self.output),
+            rejects: self.rejects.as_ref().and_then(left),
+            changes: self.changes.as_ref().and_then(left),
+            unsynced,
+            error,
+        }
+    }
+
+    /// Removes the partial files: what was written costs nothing to write again.
+    pub(crate) fn discard(mut self) {
+        self.all().for_each(OutputFile::discard);
+    }
+}
+
+/// A text that is written as a whole, such as a report. It is opened before it is known what will be in it, so that a run
+/// fails before its first call and not after its last.
+pub(crate) struct Document {
+    file: OutputFile,
+    /// Gets its state when it is complete, before it has its name.
+    note: Option<Note>,
+}
+
+type Note = Box<dyn FnOnce(&[Sealed])>;
+
+impl Document {
+    /// In this file.
+    pub(crate) const fn new(file: OutputFile) -> Self {
+        let file = file.worthless();
+        Self { file, note: None }
+    }
+
+    /// The same. When it is complete, and before it has its name, `note` gets its state.
+    pub(crate) fn noting(self, note: impl FnOnce(&[Sealed]) + 'static) -> Self {
+        Self {
+            note: Some(Box::new(note)),
+            ..self
+        }
+    }
+
+    /// Writes all of it, and gives the file its name. If that fails, nothing is left, unless it only cannot get its name: then
+    /// the error says where the complete file is.
+    ///
+    /// # Errors
+    /// Exit code 3: it cannot be written.
+    pub(crate) fn complete(self, text: &str) -> Result<Option<PathBuf>> {
+        let Self { mut file, note } = self;
+        file.buffer.extend_from_slice(text.as_bytes());
+        let sealed = file.seal().map_err(error_of)?;
+        if let (Some(sealed), Some(note)) = (sealed, note) {
+            note(&[sealed]);
+        }
+        file.commit().map_err(error_of)?;
+        // If it fails, the file is there, and only a power cut may undo that.
+        let _ = sync_names(file.left().cloned().into_iter());
+        Ok(file.left().cloned())
+    }
+}
+
+fn error_of(error: WriteError) -> Error {
+    match error {
+        WriteError::Closed => Error::stopped("standard output was closed"),
+        WriteError::Failed(error) => error,
+    }
+}
+
+/// A file that was at an output's path when the run started, and that the run may replace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OldFile {
+    identity: FileId,
+    /// Who could read it.
+    pub(super) mode: u32,
+}
+
+impl OldFile {
+    /// The current file at the path.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        let metadata = fs::symlink_metadata(path).ok()?;
+        Some(Self {
+            identity: FileId::of(&metadata),
+            mode: own_file::mode_of(&metadata),
+        })
+    }
+
+    fn still_at(old: Option<Self>, path: &Path) -> bool {
+        old.is_some_and(|old| Self::at(path).is_some_and(|now| now.identity == old.identity))
+    }
+}
+
+/// Gives a complete file its final name. A file that was not there when the run started is not replaced, except if it takes
+/// the place of `old` in the short moment between the check and the renaming.
+///
+/// # Errors
+/// `AlreadyExists`: such a file is there.
+fn give_name(partial: &Path, target: &Path, old: Option<OldFile>) -> io::Result<()> {
+    if OldFile::still_at(old, target) {
+        return fs::rename(partial, target);
+    }
+    match without_replacing(partial, target) {
+        Some(given) => given,
+        None => by_link(partial, target),
+    }
+}
+
+/// Renames in one step that cannot replace anything; `None` if the kernel or the file system does not support it.
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn without_replacing(partial: &Path, target: &Path) -> Option<io::Result<()>> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, partial, CWD, target, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => None,
+        given => Some(given.map_err(Into::into)),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+fn without_replacing(_: &Path, _: &Path) -> Option<io::Result<()>> {
+    None
+}
+
+/// Renames in two steps: adds a second name, which cannot replace anything either, and then removes the first. Without hard
+/// links, a check has to do.
+fn by_link(partial: &Path, target: &Path) -> io::Result<()> {
+    match fs::hard_link(partial, target) {
+        Ok(()) => fs::remove_file(partial),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(e),
+        Err(_) if fs::symlink_metadata(target).is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => fs::rename(partial, target),
+    }
+}
+
+/// Makes the names of these files durable. Returns a directory that could not be synced, because it may not be read (such
+/// as one for uploads only) or because its file system does not do that: its files are complete nevertheless.
+///
+/// # Errors
+/// A disk error.
+fn sync_names(files: impl Iterator<Item = PathBuf>) -> Result<Option<PathBuf>, WriteError> {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    let mut directories: Vec<_> = files.map(|file| directory_of(&file).to_owned()).collect();
+    directories.dedup();
+    let mut unsynced = None;
+    for directory in directories {
+        match File::open(&directory).and_then(|open| open.sync_all()) {
+            Ok(()) => {}
+            Err(e) if matches!(e.kind(), PermissionDenied | InvalidInput | Unsupported) => {
+                unsynced = Some(directory);
+            }
+            Err(e) => {
+                let what = format!("cannot write the names in `{}`", directory.display());
+                return Err(WriteError::Failed(Error::stopped(what).because(e)));
+            }
+        }
+    }
+    Ok(unsynced)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_given_and_only_what_was_there_at_the_start_is_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        let (partial, target) = (place.path().join("x.partial"), place.path().join("x"));
+        let read = |path: &Path| fs::read_to_string(path).unwrap();
+        let start = || fs::write(&partial, "new").unwrap();
+        let nothing = |partial: &Path, target: &Path| give_name(partial, target, None);
+        for given in [nothing, by_link] {
+            start();
+            given(&partial, &target).unwrap();
+            assert_eq!((read(&target).as_str(), partial.exists()), ("new", false));
+            start();
+            fs::write(&target, "somebody's").unwrap();
+            let error = given(&partial, &target).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            let there = (read(&target), read(&partial));
+            assert_eq!(there, ("somebody's".to_owned(), "new".to_owned()));
+            fs::remove_file(&target).unwrap();
+        }
+        fs::write(&target, "old").unwrap();
+        let old = OldFile::at(&target);
+        give_name(&partial, &target, old).unwrap();
+        assert_eq!(read(&target), "new");
+        // Another file under the name of the old one.
+        start();
+        assert!(give_name(&partial, &target, old).is_err());
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_synced_is_a_disk_that_fails() {
+        let place = tempfile::tempdir().unwrap();
+        let sync = |path: &str| sync_names([place.path().join(path)].into_iter());
+        assert_eq!(sync("x").unwrap(), None);
+        assert!(sync("nowhere/x").is_err());
+    }
+}
