@@ -186,7 +186,7 @@ impl OutputFiles {
     ///
     /// # Errors
     /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Exit code 75:
-    /// another run is writing one of them. Nothing is replaced then, but the summary may have been emptied.
+    /// another run is writing one of them. Nothing is replaced then.
     pub(super) fn open(
         &self,
         ledger: &mut PreparedLedger,
