@@ -18,7 +18,7 @@ use crate::config::{DecideConfig, DecideOutput, DecideTask, RewriteTask};
 use crate::input::{AskedColumns, FileSettings, Input, Opened, ReadRow, RowBatch};
 use crate::layout::Layout;
 use crate::observe::{self, DecideSummary, WhatIfView, warn};
-use crate::output::{DoneRow, OutputFile, Replace, RowFiles, Target, WriteError, Writer};
+use crate::output::{DoneRow, OutputFile, Replace, RowFiles, Target, WriteError, Writer, Written};
 use crate::row::Row;
 use crate::telemetry::decide_stats::{DecideStats, ScoredRows};
 use crate::verdict::{
@@ -71,24 +71,7 @@ fn rewrite(
     let mut batches = read_ahead(reader)?.into_iter();
     let passed = batches.try_for_each(|batch| stage.batch(batch.map_err(WriteError::Failed)?));
     let (stats, files) = stage.end();
-    let passed = passed.and_then(|()| {
-        let broken = |numbers| Error::internal(numbers).hint("this is a bug in rescore");
-        { stats.check_invariants() }.map_err(|numbers| WriteError::Failed(broken(numbers)))
-    });
-    let written = match passed {
-        Ok(()) => {
-            let mut written = files.commit(|_| {});
-            written
-                .error
-                .take()
-                .map_or(Ok(written), |error| Err(*error))
-        }
-        Err(error) => {
-            files.discard();
-            Err(error)
-        }
-    };
-    let written = match written {
+    let written = match end_files(passed, &stats, files) {
         Ok(written) => written,
         // The reader of standard output has gone away, which is not an error.
         Err(WriteError::Closed) => return Ok(Exit::Stopped),
@@ -113,6 +96,27 @@ fn rewrite(
     }
     warn_of_input(stats.rows.read, &opened);
     Ok(stats.exit())
+}
+
+/// Gives the files their names once all rows are written and the numbers add up; otherwise nothing of them is left.
+fn end_files(
+    passed: Result<(), WriteError>,
+    stats: &DecideStats,
+    files: RowFiles,
+) -> Result<Written, WriteError> {
+    let passed = passed.and_then(|()| {
+        let broken = |numbers| Error::internal(numbers).hint("this is a bug in rescore");
+        { stats.check_invariants() }.map_err(|numbers| WriteError::Failed(broken(numbers)))
+    });
+    if let Err(error) = passed {
+        files.discard();
+        return Err(error);
+    }
+    let mut written = files.commit(|_| {});
+    written
+        .error
+        .take()
+        .map_or(Ok(written), |error| Err(*error))
 }
 
 /// Counts the scores and prints what each pair of thresholds would do, from one pass that writes nothing.

@@ -9,8 +9,8 @@ const STARTS: [&[u8]; 2] = [b"{\"type\":\"summary\"", b"{\"type\":\"decide\""];
 /// How many bytes are read to find that out, with room for line ends and indentation.
 const START_BYTES: u64 = 64;
 
-/// Fails if there is a file whose content is not a summary: it may be anything that nobody wants to lose. An empty one is
-/// that of a run which has not written its summary yet.
+/// Fails if there is a file whose content is not a summary: it may be anything that nobody wants to lose. An empty one has
+/// nothing to lose.
 ///
 /// # Errors
 /// That, or the file cannot be read.
