@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 
+use super::super::lookup::LookupStage;
 use super::file::FileEnd;
 use super::file_driver::FileDriver;
 use super::last_words::LastWords;
 use super::ledger::{PreparedLedger, RunLedger};
-use super::lookup::LookupStage;
 use super::parts::{PartsEnd, run_each};
 use super::prepare::{CallParts, Context, PreparedRun};
 use super::rows;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::super::input_check::InputCheck;
 use super::super::open_input::InputFacts;
-use super::input_check::InputCheck;
 use super::rows::RowsEnd;
 use crate::input::{Input, Reader};
 use crate::layout::Layout;

@@ -2,9 +2,9 @@
 
 use tokio::runtime::Runtime;
 
+use super::super::lookup::LookupStage;
 use super::file::{FileEnd, OpenFile};
 use super::ledger::RunLedger;
-use super::lookup::LookupStage;
 use super::rows::{RowStages, run_rows};
 use super::stdout_reader;
 use super::threads::{StopChannel, WhenBroken};

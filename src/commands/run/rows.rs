@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use super::input_check::InputCheck;
+use super::super::input_check::InputCheck;
+use super::super::lookup::LookupStage;
 use super::ledger::RunLedger;
-use super::lookup::LookupStage;
 use super::threads::{self, BATCHES, ReaderEnd, StopChannel, WhenBroken, WriterEnd, stop_of};
 use super::unfinished_files::UnfinishedFiles;
 use crate::analysis::RowTally;

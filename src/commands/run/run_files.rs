@@ -6,11 +6,11 @@ use std::slice::from_ref;
 use std::sync::Arc;
 
 use super::super::files::SummaryFile;
+use super::super::input_check::InputCheck;
 use super::super::lock_wait::LockWait;
 use super::super::open_input::{InputFacts, OpenInput};
 use super::bodies::bodies;
 use super::file::{OpenFile, real_path};
-use super::input_check::InputCheck;
 use super::ledger::PreparedLedger;
 use super::output_files::{OutputFiles, OutputPlace};
 use super::parts::{CheckedParts, PartsPlace, PlannedParts};

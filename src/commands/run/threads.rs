@@ -4,8 +4,8 @@ use std::sync::mpsc::Receiver;
 
 use tokio::sync::mpsc;
 
-use super::input_check::InputCheck;
-use super::lookup::LookupStage;
+use super::super::input_check::InputCheck;
+use super::super::lookup::LookupStage;
 use crate::base::error::{Error, Result};
 use crate::engine::{Read, Stop, Write};
 use crate::input::Reader;

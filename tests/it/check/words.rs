@@ -30,8 +30,7 @@ fn the_sample_needs_no_setting_and_no_key() {
     duplicates          6  repeat an earlier row
     calls to make     194
 
-    time: not known before the first call
-          100 ms (512 at a time) to 19 s (one by one) if each takes 100 ms
+    time: 100 ms to 19 s if each call takes 100 ms; the run finds the pace
     ");
     assert_eq!(place.names(), ["users.csv"]);
 }
@@ -51,29 +50,20 @@ fn what_is_wrong_with_rows_comes_with_what_helps() {
         "fix.csv",
     ];
     assert_snapshot!(said(&place, &words, 1), @r"
-    messy.csv: 39 rows
+    messy.csv: 39 rows, 11 cannot be sent
       name ← `Full Name`, email ← `E-mail`, phone ← `Phone Number`, ip ← `IP Address`, user_agent ← `User Agent`
 
     can be sent           28
     cannot be sent        11
       ragged               2  rows 8, 31
       text_after_quote     1  row 26
-      not_utf8             1  row 28
-        `--encoding`, such as `windows-1252`, if the file is in another encoding
-      missing_ip           1  row 10
-        `--map ip=COLUMN` if another column has it
-      missing_user_agent   1  row 23
-        `--map user_agent=COLUMN` if another column has it
-        `--set user_agent=VALUE` if it is the same for all; it replaces every row's value, so all requests change
-      missing_contact      1  row 21
-        `--map email=COLUMN` or `--map phone=COLUMN` if another column has one
-      invalid_ip           1  row 4
-        `--map ip=COLUMN` if another column has it
-      invalid_email        2  rows 13, 16
-        `--map email=COLUMN` if another column has it
-      invalid_phone        1  row 18
-        `--phone-region CODE` reads national numbers
-        `--invalid-phone drop` sends rows with an email address without the number
+      not_utf8             1  row 28; may help: `--encoding`
+      missing_ip           1  row 10; may help: `--map`
+      missing_user_agent   1  row 23; may help: `--map`, `--set`
+      missing_contact      1  row 21; may help: `--map`
+      invalid_ip           1  row 4; may help: `--map`
+      invalid_email        2  rows 13, 16; may help: `--map`
+      invalid_phone        1  row 18; may help: `--phone-region`, `--invalid-phone`
     paid for already       0  `rescore.ledger` does not exist yet
     duplicates             0  repeat an earlier row
     calls to make         28
@@ -111,19 +101,18 @@ fn the_rows_of_a_file_that_the_run_refuses_are_counted_and_its_calls_are_not() {
         format!("name,email,ip,user_agent\n{rows}{good}"),
     );
     assert_snapshot!(said(&place, &["users.csv"], 1), @r"
-    users.csv: 151 rows
+    users.csv: 151 rows, 150 cannot be sent
       name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
 
     can be sent         1
     cannot be sent    150
-      invalid_ip      150  rows 1, 2, 3, …
-        `--map ip=COLUMN` if another column has it
+      invalid_ip      150  rows 1, 2, 3, …; may help: `--map`
     paid for already    0  `rescore.ledger` does not exist yet
     duplicates          0  repeat an earlier row
     calls to make       0
 
-    `rescore run` refuses this file: its first rows all fail for the same reason,
-    `invalid_ip` (`--give-up-after never` continues anyway)
+    `rescore run` refuses users.csv: its first rows all fail for the same reason, `invalid_ip`
+      name the right columns with `--map FIELD=COLUMN`; `--give-up-after never` continues anyway
     `--rejects FILE` writes the rows that cannot be sent, so that you can fix them
     ");
     let run = place
@@ -178,10 +167,7 @@ fn a_number_in_jsonl_that_must_be_text_comes_with_what_helps() {
     let place = Place::with("users.jsonl", format!("{row}\n").repeat(100));
     let said = said(&place, &["users.jsonl"], 1);
     let hint = "a number must be in quotes, and a phone number needs its `+`";
-    assert!(
-        said.contains(&format!("    {hint}: \"+4930123456\"\n")),
-        "{said}"
-    );
+    assert!(said.contains(hint), "{said}");
     let run = "run users.jsonl --sandbox -o scored.jsonl";
     place.rescore(run).done().exits(2).says(hint);
 }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::super::super::lookup::LookupStage;
 use super::super::super::open_input::bytes_ignored;
 use super::super::file::OpenFile;
 use super::super::file_driver::FileDriver;
-use super::super::lookup::LookupStage;
 use super::super::threads::WhenBroken;
 use super::ended::PartsEnd;
 use super::plan::{PartPlan, PlannedPart, PlannedParts};

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::super::super::files::{InputFile, OutputDirectory, rejects_of};
+use super::super::super::input_check::InputCheck;
 use super::super::super::open_input::{InputFacts, OpenInput};
 use super::super::bodies::bodies;
 use super::super::file::{OpenFile, real_path};
-use super::super::input_check::InputCheck;
 use super::super::ledger::PreparedLedger;
 use super::super::output_files::RowTargets;
 use super::check::{CheckedPart, CheckedParts, Found, UsersFile};

@@ -10,9 +10,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tempfile::TempDir;
 
+use super::super::super::input_check::InputCheck;
+use super::super::super::lookup::LookupStage;
 use super::super::drive::runtime;
-use super::super::input_check::InputCheck;
-use super::super::lookup::LookupStage;
 use super::super::rows::{RowStages, RowsEnd, finish, run_rows};
 use super::super::threads::{StopChannel, WhenBroken};
 use super::super::unfinished_files::UnfinishedFiles;

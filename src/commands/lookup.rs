@@ -5,7 +5,7 @@
 use crate::base::error::{Error, Result};
 use crate::engine::{PendingRow, Read, Request, Stop};
 use crate::input::{self, ReadRow};
-use crate::ledger::{Lookup, RequestHasher, RequestKey};
+use crate::ledger::{Lookup, LookupResult, RequestHasher, RequestKey};
 use crate::telemetry::event::CancelReason;
 
 /// Turns rows that were read into rows that wait for a verdict.
@@ -46,11 +46,22 @@ impl LookupStage {
         }
     }
 
-    fn ask_all(&mut self, rows: Vec<ReadRow>) -> Result<Vec<PendingRow>> {
+    /// The key of each request among these rows, with what the ledger knows of it.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub(super) fn look_up(
+        &mut self,
+        rows: &[ReadRow],
+    ) -> Result<impl Iterator<Item = (RequestKey, LookupResult)> + use<>> {
         let bodies = rows.iter().filter_map(|row| row.request.as_ref().ok());
         let keys: Vec<RequestKey> = bodies.map(|body| self.hasher.key(body)).collect();
         let found = self.lookup.look_up(&keys)?;
-        let mut known = keys.into_iter().zip(found);
+        Ok(keys.into_iter().zip(found))
+    }
+
+    fn ask_all(&mut self, rows: Vec<ReadRow>) -> Result<Vec<PendingRow>> {
+        let mut known = self.look_up(&rows)?;
         let ask = |ReadRow { row, request, .. }| {
             let request = match request {
                 Ok(body) => {

@@ -181,7 +181,7 @@ impl InputCheck {
     }
 
     /// What is known at the end. A part of a stream says nothing about its length.
-    fn at_end(&self, end: InputEnd) -> Result<(), Stop> {
+    pub(super) fn at_end(&self, end: InputEnd) -> Result<(), Stop> {
         self.refuse_invalid(self.limits.max_invalid, "")?;
         match self.limits.min_rows {
             Some(least) if self.rows < least.get() && end == InputEnd::Whole => {
