@@ -116,7 +116,6 @@ impl CheckArgs {
                 .flatten(),
             captured: captured.into(),
             rate: run.pace().rate,
-            concurrency: run.pace().concurrency,
             tariff: self.price.tariff(),
             rejects: self
                 .rejects

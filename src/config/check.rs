@@ -1,6 +1,5 @@
 //! `rescore check`.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use super::run::{InputLimits, LedgerConfig};
@@ -36,8 +35,6 @@ pub(crate) struct CheckConfig {
     pub(crate) captured: Box<[Pointer]>,
     /// The most calls per second.
     pub(crate) rate: Rate,
-    /// The most calls in flight; `None` where the user gives no number.
-    pub(crate) concurrency: Option<NonZeroUsize>,
     /// What calls cost, if the user says so.
     pub(crate) tariff: Option<Tariff>,
     /// Where rows go that cannot be sent, if anywhere.

@@ -71,7 +71,6 @@ impl Pass<'_> {
     ) -> Result<Option<Error>> {
         let (facts, format) = (opened.facts, opened.layout.format);
         file.mapping = facts.mapping;
-        file.replaced = facts.replaced;
         let mut first = FirstRows::new(self.config.judges_first_rows);
         let (mut shown, mut broken) = (Instant::now(), None);
         for batch in read_ahead(opened.reader)? {

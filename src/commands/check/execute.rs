@@ -20,7 +20,7 @@ use super::words;
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Exit, Result, printable, shown};
 use crate::base::stdout::print;
-use crate::config::{CheckConfig, DEFAULT_CONCURRENCY, LedgerChoice};
+use crate::config::{CheckConfig, LedgerChoice};
 use crate::input::{Input, ReaderSettings};
 use crate::ledger::{
     LedgerAccount, LedgerLocation, LedgerSettings, Lookup, LookupResult, RequestHasher, RequestKey,
@@ -49,7 +49,6 @@ pub(crate) fn execute(mut config: CheckConfig) -> Result<Exit> {
             r#type: "check",
             version: 1,
             ledger,
-            run_writes_rejects: config.output.is_some() || config.directory.is_some(),
             ..CheckResult::default()
         },
     };
@@ -59,10 +58,9 @@ pub(crate) fn execute(mut config: CheckConfig) -> Result<Exit> {
     result.calls = pass.calls.len() as u64;
     let tariff = config.tariff.clone();
     result.cost = tariff.map(|tariff| CallCost::new(tariff, result.calls));
-    let in_flight = config.concurrency.unwrap_or(DEFAULT_CONCURRENCY);
     let facts = { result.ledger.as_ref() }.and_then(|ledger| ledger.facts.as_ref());
     let limit = facts.and_then(|facts| facts.known_limit.as_ref());
-    result.time = CallTime::new(result.calls, config.rate, in_flight, limit);
+    result.time = CallTime::new(result.calls, config.rate, limit);
     let exit = match result.total.rows.unsendable {
         _ if result.files.iter().any(|file| file.error.is_some()) => Exit::Usage,
         0 => Exit::Complete,

@@ -2,7 +2,6 @@
 //! existing ones never change. A value that is not known is null, never absent.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 
 use serde::{Serialize, Serializer};
 
@@ -38,9 +37,6 @@ pub(super) struct CheckResult {
     pub(super) ledger_answers_too_old: u64,
     /// Where the rows are that cannot be sent.
     pub(super) rejects: Option<String>,
-    /// They are left to the run, which has an output.
-    #[serde(skip)]
-    pub(super) run_writes_rejects: bool,
     /// Why the run would send nothing, by `--min-rows` or `--max-invalid`.
     #[serde(skip)]
     pub(super) sends_nothing: Option<Error>,
@@ -122,9 +118,6 @@ pub(super) struct CheckedFile {
     /// Which of its rows a run would take, in words, if not all.
     #[serde(skip)]
     pub(super) part: Option<String>,
-    /// Columns of an earlier run that would be replaced.
-    #[serde(skip)]
-    pub(super) replaced: Vec<String>,
     /// Bytes behind the compressed data are ignored.
     #[serde(skip)]
     pub(super) ignores_bytes: bool,
@@ -174,14 +167,12 @@ pub(super) struct CheckedLedger {
     pub(super) facts: Option<LedgerFacts>,
 }
 
-/// How long the calls take: at a rate that is given or that an earlier run found, or else two bounds.
+/// How long the calls take at a rate that is given, or that an earlier run found. Nobody knows it otherwise.
 #[derive(Serialize, Default)]
 pub(super) struct CallTime {
     pub(super) calls_per_second: Option<f64>,
     pub(super) from: Option<&'static str>,
     pub(super) seconds: Option<f64>,
-    pub(super) seconds_at_least: Option<f64>,
-    pub(super) seconds_at_most: Option<f64>,
 }
 
 impl CheckResult {
@@ -204,19 +195,8 @@ impl CallCost {
 }
 
 impl CallTime {
-    /// How many seconds a call takes in the bounds: typical of a service on the internet, as nothing is known about this one.
-    const OF_A_CALL: f64 = 0.1;
-
-    /// The time of so many calls at this rate, with so many in flight, if the ledger knows this limit.
-    #[allow(clippy::cast_precision_loss, reason = "an estimate")]
-    pub(super) fn new(
-        calls: u64,
-        rate: Rate,
-        in_flight: NonZeroUsize,
-        known: Option<&KnownLimit>,
-    ) -> Self {
-        let (calls, in_flight) = (calls as f64, in_flight.get() as f64);
-        let round = |seconds: f64| Some((seconds * 1_000.0).round() / 1_000.0);
+    /// The time of so many calls at this rate, if the ledger knows this limit.
+    pub(super) fn new(calls: u64, rate: Rate, known: Option<&KnownLimit>) -> Self {
         let found = known.and_then(|known| Some((known.limit.rate?.value, "ledger")));
         let (asked, found) = match rate {
             Rate::PerSecond(rate) => (Some((rate, "rate")), found),
@@ -224,18 +204,13 @@ impl CallTime {
             Rate::Unlimited => (None, None),
         };
         let slower = asked.into_iter().chain(found);
-        match slower.min_by(|(a, _), (b, _)| a.total_cmp(b)) {
-            Some((rate, from)) => Self {
-                calls_per_second: Some(rate),
-                from: Some(from),
-                seconds: round(calls / rate),
-                ..Self::default()
-            },
-            None => Self {
-                seconds_at_least: round((calls / in_flight).ceil() * Self::OF_A_CALL),
-                seconds_at_most: round(calls * Self::OF_A_CALL),
-                ..Self::default()
-            },
+        let slower = slower.min_by(|(a, _), (b, _)| a.total_cmp(b));
+        #[allow(clippy::cast_precision_loss, reason = "an estimate")]
+        let seconds = slower.map(|(rate, _)| (calls as f64 / rate * 1_000.0).round() / 1_000.0);
+        Self {
+            calls_per_second: slower.map(|(rate, _)| rate),
+            from: slower.map(|(_, from)| from),
+            seconds,
         }
     }
 }
@@ -264,32 +239,15 @@ mod tests {
     fn the_slower_of_the_option_and_the_found_limit_counts() {
         let limit = known(50.0);
         for (rate, limit, expected) in [
-            (Rate::PerSecond(10.0), None, (100.0, "rate")),
-            (Rate::PerSecond(10.0), Some(&limit), (100.0, "rate")),
-            (Rate::PerSecond(100.0), Some(&limit), (20.0, "ledger")),
-            (Rate::Auto, Some(&limit), (20.0, "ledger")),
+            (Rate::PerSecond(10.0), None, Some((100.0, "rate"))),
+            (Rate::PerSecond(10.0), Some(&limit), Some((100.0, "rate"))),
+            (Rate::PerSecond(100.0), Some(&limit), Some((20.0, "ledger"))),
+            (Rate::Auto, Some(&limit), Some((20.0, "ledger"))),
+            (Rate::Auto, None, None),
+            (Rate::Unlimited, Some(&limit), None),
         ] {
-            let time = CallTime::new(1_000, rate, NonZeroUsize::MIN, limit);
-            assert_eq!(
-                (time.seconds, time.from),
-                (Some(expected.0), Some(expected.1))
-            );
-        }
-    }
-
-    #[test]
-    fn without_a_rate_there_are_bounds() {
-        let limit = known(50.0);
-        for (calls, rate, in_flight, limit, least) in [
-            (51_200, Rate::Auto, 512, None, 10.0),
-            (51_200, Rate::Unlimited, 512, Some(&limit), 10.0),
-            (51_200, Rate::Auto, 16, None, 320.0),
-            (3, Rate::Auto, 512, None, 0.1),
-        ] {
-            let in_flight = NonZeroUsize::new(in_flight).unwrap_or(NonZeroUsize::MIN);
-            let time = CallTime::new(calls, rate, in_flight, limit);
-            assert_eq!(time.seconds_at_least, Some(least));
-            assert_eq!(time.seconds, None);
+            let time = CallTime::new(1_000, rate, limit);
+            assert_eq!(time.seconds.zip(time.from), expected, "{rate:?}");
         }
     }
 }

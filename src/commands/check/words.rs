@@ -1,13 +1,12 @@
 //! The result for people.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use super::super::open_input::bytes_ignored;
-use super::result::{CallTime, CheckResult, CheckedFile, CheckedLedger, NamedRows};
+use super::result::{CheckResult, CheckedLedger, NamedRows};
 use crate::base::elapsed::time;
-use crate::base::error::{printable, quoted, shown};
+use crate::base::error::{printable, shown};
 use crate::fields::usual_length;
 use crate::input::fix;
 use crate::observe::{count, counted, only_of_others, per_time};
@@ -23,9 +22,9 @@ pub(super) fn text(result: &CheckResult) -> String {
     lines.join("\n").trim_end().to_owned()
 }
 
-/// A line for each input. Most have the columns of the one before, which are not repeated.
+/// Each input, and which of its rows cannot be sent. Most have the columns of the one before, which are not repeated.
 fn inputs(result: &CheckResult) -> Vec<String> {
-    let (mut lines, mut shown, mut indent) = (Vec::new(), Vec::new(), "");
+    let (mut lines, mut shown, mut indent) = (Vec::new(), String::new(), "");
     if result.files.len() > 1 {
         let files = counted(result.files.len() as u64, "file");
         let rows = counted(result.total.rows.read, "row");
@@ -44,15 +43,20 @@ fn inputs(result: &CheckResult) -> Vec<String> {
         ];
         let facts: Vec<_> = facts.into_iter().flatten().collect();
         lines.push(format!("{indent}{}: {}", file.name, facts.join(", ")));
-        let mut columns = vec![printable(&file.mapping)];
-        if !file.replaced.is_empty() {
-            let names: Vec<_> = file.replaced.iter().map(|name| quoted(name)).collect();
-            columns.push(format!("replacing {} of the input", names.join(", ")));
+        let mut below = Vec::new();
+        if !file.mapping.is_empty() && file.mapping != shown {
+            below.push(printable(&file.mapping));
+            shown.clone_from(&file.mapping);
         }
-        if !file.mapping.is_empty() && columns != shown {
-            lines.extend(columns.iter().map(|line| format!("{indent}  {line}")));
-            shown = columns;
-        }
+        let reasons = { file.unsendable.iter() }.map(|(reason, named)| {
+            let help = match named.options.unwrap_or_default() {
+                [] => String::new(),
+                options => format!("; may help: `{}`", options.join("`, `")),
+            };
+            (reason.to_string(), named.rows, first_of(named) + &help)
+        });
+        below.extend(aligned(&reasons.collect::<Vec<_>>()));
+        lines.extend(below.iter().map(|line| format!("{indent}  {line}")));
     }
     lines
 }
@@ -67,13 +71,6 @@ fn table(result: &CheckResult) -> Vec<TableLine> {
         line("can be sent", total.rows.sendable, ""),
         line("cannot be sent", total.rows.unsendable, ""),
     ];
-    for (reason, (rows, named, remark)) in by_kind(result, |file| &file.unsendable) {
-        let help = match named.options.unwrap_or_default() {
-            [] => String::new(),
-            options => format!("; may help: `{}`", options.join("`, `")),
-        };
-        lines.push((format!("  {reason}"), rows, remark + &help));
-    }
     if let Some(ledger) = &result.ledger {
         lines.push(paid_for(ledger, total.known));
     }
@@ -136,8 +133,13 @@ fn remarks(result: &CheckResult) -> Vec<String> {
             "cost: {all} at {one} a call; retries may cost more"
         ));
     }
-    if result.calls > 0 {
-        lines.push(how_long(&result.time));
+    if let (Some(rate), Some(seconds)) = (result.time.calls_per_second, result.time.seconds) {
+        let all = time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
+        let from = match result.time.from {
+            Some("ledger") => ", the limit that an earlier run found",
+            _ => "",
+        };
+        lines.push(format!("time: at least {all} at {}{from}", per_time(rate)));
     }
     for file in &result.files {
         if let Some(reason) = file.run_refuses {
@@ -148,36 +150,11 @@ fn remarks(result: &CheckResult) -> Vec<String> {
             ));
         }
     }
-    let unsendable = result.total.rows.unsendable;
     if let Some(path) = &result.rejects {
-        let rows = counted(unsendable, "row");
+        let rows = counted(result.total.rows.unsendable, "row");
         lines.push(format!("rejects: {rows} in `{}`", shown(Path::new(path))));
-    } else if unsendable > 0 && result.run_writes_rejects {
-        lines.push("`rescore run` writes the rows that cannot be sent to its rejects".into());
-    } else if unsendable > 0 && result.files.len() == 1 {
-        let why = "so that you can fix them";
-        lines.push(format!(
-            "`--rejects FILE` writes the rows that cannot be sent, {why}"
-        ));
     }
     lines
-}
-
-fn how_long(estimate: &CallTime) -> String {
-    let time = |seconds: Option<f64>| {
-        let seconds = seconds.unwrap_or_default();
-        time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
-    };
-    let of_all = time(estimate.seconds);
-    match (estimate.calls_per_second.map(per_time), estimate.from) {
-        (Some(rate), Some("rate")) => format!("time: at least {of_all} at {rate}"),
-        (Some(rate), _) => format!("time: about {of_all} at {rate}, as an earlier run found"),
-        (None, _) => format!(
-            "time: {} to {} if each call takes 100 ms; the run finds the pace",
-            time(estimate.seconds_at_least),
-            time(estimate.seconds_at_most),
-        ),
-    }
 }
 
 /// What a person should know besides the numbers.
@@ -190,15 +167,17 @@ pub(super) fn warnings(result: &CheckResult) -> Vec<String> {
         if file.counts.rows.read == 0 && file.error.is_none() && !file.finished {
             warnings.push(format!("{} has no rows", file.name));
         }
-    }
-    for (field, (rows, _, remark)) in by_kind(result, |file| &file.unusual_lengths) {
-        if let Some(usual) = usual_length(field) {
-            warnings.push(format!(
-                "unusual length of `{field}` in {} (usual: {} to {} characters), sent all the same: {remark}",
-                counted(rows, "row"),
-                usual.start(),
-                usual.end(),
-            ));
+        for (field, named) in &file.unusual_lengths {
+            if let Some(usual) = usual_length(*field) {
+                warnings.push(format!(
+                    "{}: unusual length of `{field}` in {} (usual: {} to {} characters), sent all the same: {}",
+                    file.name,
+                    counted(named.rows, "row"),
+                    usual.start(),
+                    usual.end(),
+                    first_of(named)
+                ));
+            }
         }
     }
     if let Some(error) = &result.sends_nothing {
@@ -218,29 +197,11 @@ pub(super) fn warnings(result: &CheckResult) -> Vec<String> {
     warnings
 }
 
-/// Rows of all inputs by their kind, such as the reason why they cannot be sent: how many there are, those of the first input
-/// that has some, and which these are: `row 7`, `rows 7, 9`, `rows 7, 9, 12, …`, with the input's name if there are several.
-fn by_kind<'a, K: Ord + Copy + 'a>(
-    result: &'a CheckResult,
-    kinds: impl Fn(&'a CheckedFile) -> &'a BTreeMap<K, NamedRows>,
-) -> BTreeMap<K, (u64, &'a NamedRows, String)> {
-    let mut all = BTreeMap::new();
-    for file in &result.files {
-        for (kind, named) in kinds(file) {
-            let place = match result.files.len() {
-                1 => String::new(),
-                _ => format!("`{}`: ", file.name),
-            };
-            all.entry(*kind).or_insert((0, named, place)).0 += named.rows;
-        }
-    }
-    for (rows, NamedRows { first, .. }, remark) in all.values_mut() {
-        let numbers: Vec<_> = first.iter().map(u64::to_string).collect();
-        *remark += if numbers.len() == 1 { "row " } else { "rows " };
-        *remark += &numbers.join(", ");
-        if *rows > numbers.len() as u64 {
-            *remark += ", …";
-        }
-    }
-    all
+/// `row 7`, `rows 7, 9`, `rows 7, 9, 12, …`.
+fn first_of(named: &NamedRows) -> String {
+    let numbers: Vec<_> = named.first.iter().map(u64::to_string).collect();
+    let word = if named.rows == 1 { "row" } else { "rows" };
+    let are_more = named.rows > numbers.len() as u64;
+    let more = if are_more { ", …" } else { "" };
+    format!("{word} {}{more}", numbers.join(", "))
 }

@@ -69,19 +69,19 @@ fn each_has_a_line_and_one_that_cannot_be_used_stops_no_other() {
     4 files: 15 rows
       parts/a.csv: 5 rows, 1 cannot be sent
         name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+        missing_name  1  row 5; may help: `--map`
       parts/b.csv: 7 rows, 1 cannot be sent
         name ← `name`, email ← `E-mail`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+        missing_name  1  row 7; may help: `--map`
       parts/c.csv: cannot be used
       parts/d.csv: 3 rows, 1 cannot be sent
+        missing_name  1  row 3; may help: `--map`
 
     can be sent       12
     cannot be sent     3
-      missing_name     3  `parts/a.csv`: row 5, …; may help: `--map`
     paid for already   0  `rescore.ledger` does not exist yet
     duplicates         3  repeat an earlier row
     calls to make      9
-
-    time: 100 ms to 900 ms if each call takes 100 ms; the run finds the pace
     ");
     let json = place.rescore(words).args(["--json"]).done().json();
     let error = &json["files"][2]["error"];
