@@ -19,12 +19,10 @@ use super::settings::SettingsArgs;
 use super::sources::Sources;
 use super::values::{self, DecideBy};
 use crate::base::error::{Error, Result};
-use crate::config::{CheckConfig, CheckLedger};
+use crate::config::{CheckConfig, LedgerChoice};
 use crate::input::ReaderSettings;
 use crate::layout::AddedColumns;
-use crate::ledger::LedgerLocation;
 use crate::observe::Style;
-use crate::raw_json::Pointer;
 use crate::service::Account;
 
 const LEDGER: &str = "Ledger";
@@ -105,14 +103,25 @@ impl CheckArgs {
         }
         let run = RunArgs::from_arg_matches(sources.matches())
             .map_err(|error| Error::internal("cannot read the options of `run`").because(error))?;
-        let to_come = run.to_come();
+        let ledger = run.ledger()?;
+        let keeps_answers = !matches!(ledger.choice, LedgerChoice::Nowhere);
         Ok(CheckConfig {
             inputs: self.inputs(&columns)?,
+            judges_first_rows: run.judges_first_rows(),
+            limits: run.limits.limits(),
             plan: self.account.plan()?,
-            ledger: self.ledger(&run, captured, sources)?,
+            ledger,
+            account: { keeps_answers.then(|| self.account(sources)) }
+                .transpose()?
+                .flatten(),
+            captured: captured.into(),
+            rate: run.pace().rate,
             tariff: self.price.tariff(),
-            rejects: self.rejects.filter(|_| to_come.output.is_none()),
-            run: to_come,
+            rejects: self
+                .rejects
+                .filter(|_| run.output.is_none() && run.output_dir.is_none()),
+            output: run.output,
+            directory: run.output_dir,
             overwrite: self.overwrite,
             json: self.json,
             style: if self.quiet {
@@ -147,45 +156,25 @@ impl CheckArgs {
             .collect()
     }
 
-    /// The ledger, with the account whose answers are in it.
+    /// The account whose answers are looked up; `None` is the only one that the ledger has.
     ///
     /// # Errors
     /// One of address and service ID is missing, or not valid.
-    fn ledger(
-        &self,
-        run: &RunArgs,
-        captured: Vec<Pointer>,
-        sources: Sources<'_>,
-    ) -> Result<Option<CheckLedger>> {
-        if !run.keeps_answers() {
-            return Ok(None);
+    fn account(&self, sources: Sources<'_>) -> Result<Option<Account>> {
+        if self.sandbox {
+            refuse_address(sources)?;
+            return Ok(Some(Account::of_sandbox()));
         }
         let given = self.account.given();
-        let account = if self.sandbox {
-            refuse_address(sources)?;
-            Some(Account::of_sandbox())
-        } else if given.is_nothing() {
-            None
-        } else {
-            // Nothing is sent, so nothing is sent unencrypted.
-            let parsed = given.parse(true, sources)?;
-            let Some((endpoint, service_id)) = parsed else {
-                return Err(MissingSetting::error(&given.missing()).hint(
-                    "without either, the ledger is used if all of its answers are of one service",
-                ));
-            };
-            Some(Account::of_service(&endpoint, &service_id))
+        if given.is_nothing() {
+            return Ok(None);
+        }
+        // Nothing is sent, so nothing is sent unencrypted.
+        let Some((endpoint, service_id)) = given.parse(true, sources)? else {
+            return Err(MissingSetting::error(&given.missing()).hint(
+                "without either, the ledger is used if all of its answers are of one service",
+            ));
         };
-        Ok(Some(CheckLedger {
-            ledger: self
-                .ledger
-                .as_deref()
-                .map(LedgerLocation::named)
-                .transpose()?,
-            account,
-            reuse: run.reuse(),
-            sandbox: self.sandbox,
-            captured: captured.into(),
-        }))
+        Ok(Some(Account::of_service(&endpoint, &service_id)))
     }
 }

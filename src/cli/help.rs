@@ -86,7 +86,7 @@ Exit codes:
     3  a file cannot be written";
 
 /// Options of `run` that change what a check says, and how.
-const OF_RUN_IN_CHECK: [(&str, &str); 11] = [
+const OF_RUN_IN_CHECK: [(&str, &str); 10] = [
     (
         "output",
         "The output of the run, which is not written: what is in the ledger of its folder is paid for already",
@@ -94,10 +94,6 @@ const OF_RUN_IN_CHECK: [(&str, &str); 11] = [
     (
         "output_dir",
         "The directory of the run's outputs: what is in its ledger is paid for already, and files that are finished are skipped",
-    ),
-    (
-        "concurrency",
-        "Maximum number of calls in flight, for the time that they take [default: 512]",
     ),
     (
         "rate",

@@ -24,8 +24,8 @@ use crate::base::error::{Error, Result, shown};
 use crate::base::money::Money;
 use crate::base::tolerance::Tolerance;
 use crate::config::{
-    BudgetConfig, FilesConfig, LedgerChoice, LedgerConfig, LogConfig, OutputToCome, PaceConfig,
-    RunConfig, RunToCome, ServiceConfig, TimeoutConfig, WatchConfig,
+    BudgetConfig, FilesConfig, LedgerChoice, LedgerConfig, LogConfig, PaceConfig, RunConfig,
+    ServiceConfig, TimeoutConfig, WatchConfig,
 };
 use crate::engine::Patience;
 use crate::input::{Input, ReaderSettings};
@@ -51,7 +51,7 @@ pub(super) struct RunArgs {
     input: Vec<PathBuf>,
     /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` or nothing is standard output
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
     /// Use the built-in stand-in for the service: no key, no cost, made-up scores
     #[arg(long)]
     sandbox: bool,
@@ -164,7 +164,7 @@ pub(super) struct RunArgs {
     wait_lock: Option<Duration>,
 
     #[command(flatten)]
-    limits: InputLimitArgs,
+    pub(super) limits: InputLimitArgs,
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
@@ -194,7 +194,7 @@ pub(super) struct RunArgs {
         conflicts_with_all = ["output", "rejects", "changes", "report", "limit", "sample"],
         help_heading = FILES
     )]
-    output_dir: Option<PathBuf>,
+    pub(super) output_dir: Option<PathBuf>,
     /// With --output-dir: stop at the first input that cannot be used
     // `requires` alone accepts `-o FILE --fail-fast`, as `--output-dir` cannot be used with `-o`.
     #[arg(long, requires = "output_dir", conflicts_with = "output", help_heading = FILES)]
@@ -295,39 +295,14 @@ impl RunArgs {
         })
     }
 
-    /// What `check` needs to know of the run.
-    pub(super) fn to_come(&self) -> RunToCome {
-        let PaceConfig {
-            rate, concurrency, ..
-        } = self.pace();
-        let output = match (&self.output_dir, &self.output) {
-            (Some(directory), _) => Some(OutputToCome::Directory(directory.clone())),
-            (None, Some(path)) if path == Path::new("-") => Some(OutputToCome::Stdout),
-            (None, path) => path.clone().map(OutputToCome::File),
-        };
-        RunToCome {
-            rate,
-            concurrency,
-            output,
-            retries: self.retry_failed,
-            overwrites: self.overwrite,
-            judges_first_rows: self.judges_first_rows(),
-            limits: self.limits.limits(),
-        }
-    }
-
-    /// Whether it has a ledger.
-    pub(super) const fn keeps_answers(&self) -> bool {
-        !self.no_ledger
-    }
-
     /// Whether a file is refused whose first rows all fail for the same reason.
-    fn judges_first_rows(&self) -> bool {
+    pub(super) fn judges_first_rows(&self) -> bool {
         self.give_up_after != Some(GiveUpAfter::Never)
             && !self.accept_failures.is_some_and(Tolerance::is_everything)
     }
 
-    fn pace(&self) -> PaceConfig {
+    /// When calls are made.
+    pub(super) fn pace(&self) -> PaceConfig {
         let rate = self.rate.unwrap_or(if self.sandbox {
             Rate::Unlimited
         } else {
@@ -432,7 +407,11 @@ impl RunArgs {
         })
     }
 
-    fn ledger(&self) -> Result<LedgerConfig> {
+    /// Which answers are stored and used.
+    ///
+    /// # Errors
+    /// The address of a ledger's server is not one.
+    pub(super) fn ledger(&self) -> Result<LedgerConfig> {
         Ok(LedgerConfig {
             choice: match &self.ledger {
                 Some(ledger) => LedgerChoice::Named(LedgerLocation::named(ledger)?),
@@ -443,8 +422,7 @@ impl RunArgs {
         })
     }
 
-    /// Which answers are used.
-    pub(super) fn reuse(&self) -> Reuse {
+    fn reuse(&self) -> Reuse {
         match self.max_age {
             Some(age) => Reuse::Recent(age),
             None if self.retry_failed => Reuse::Retry,

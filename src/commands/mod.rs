@@ -3,9 +3,11 @@
 pub(crate) mod check;
 pub(crate) mod decide;
 mod files;
+mod input_check;
 mod interrupt;
 pub(crate) mod ledger;
 mod lock_wait;
+mod lookup;
 pub(crate) mod man;
 mod open_input;
 pub(crate) mod print;

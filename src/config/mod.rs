@@ -11,7 +11,7 @@ mod man;
 mod report;
 mod run;
 
-pub(crate) use check::{CheckConfig, CheckLedger, OutputToCome, RunToCome};
+pub(crate) use check::CheckConfig;
 pub(crate) use decide::{DecideConfig, DecideOutput, DecideTask, RewriteTask};
 pub(crate) use ledger::{AdminConfig, AdminTask};
 pub(crate) use man::{ManConfig, ManPage};

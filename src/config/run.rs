@@ -9,7 +9,7 @@ use crate::base::secret::Secret;
 use crate::base::tolerance::Tolerance;
 use crate::engine::Patience;
 use crate::input;
-use crate::ledger::{LedgerLocation, Reuse};
+use crate::ledger::{LedgerLocation, Reuse, ledger_in};
 use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
@@ -141,6 +141,18 @@ pub(crate) enum LedgerChoice {
     Named(LedgerLocation),
     /// Nowhere.
     Nowhere,
+}
+
+impl LedgerConfig {
+    /// Where the ledger of a run is that writes to this folder.
+    #[must_use]
+    pub(crate) fn location(&self, folder: &Path, sandbox: bool) -> LedgerLocation {
+        match &self.choice {
+            LedgerChoice::Named(location) => location.clone(),
+            LedgerChoice::Folder => LedgerLocation::File(ledger_in(folder, sandbox)),
+            LedgerChoice::Nowhere => LedgerLocation::Temporary,
+        }
+    }
 }
 
 /// What answers the calls of a run.

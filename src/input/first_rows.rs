@@ -45,12 +45,18 @@ pub(super) fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
     } else {
         error.detail(mapping)
     };
+    error.hint(fix(reason))
+}
+
+/// What helps if the first rows all fail for this reason.
+#[must_use]
+pub(crate) fn fix(reason: Reason) -> String {
     let fix = match reason {
         Reason::NotJson | Reason::NotAnObject => {
             "put each object on one line, with `jq -c '.[]'` for an array and with `jq -c .` otherwise"
         }
         Reason::Ragged | Reason::TextAfterQuote => "check the header, the quotes and `--delimiter`",
-        Reason::Undecodable => "check `--encoding`",
+        Reason::NotUtf8 | Reason::Undecodable => "check `--encoding`",
         Reason::ExistingColumns => "`--existing keep` keeps the old columns under other names",
         Reason::InvalidPhone => {
             "`--phone-region` reads national numbers, as in `--phone-region DE`, and `--invalid-phone drop` leaves out the number if the row has an email address"
@@ -60,7 +66,7 @@ pub(super) fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
         }
         _ => "name the right columns with `--map FIELD=COLUMN`",
     };
-    error.hint(format!("{fix}; `--give-up-after never` continues anyway"))
+    format!("{fix}; `--give-up-after never` continues anyway")
 }
 
 #[cfg(test)]

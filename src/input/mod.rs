@@ -20,7 +20,7 @@ mod source;
 mod tests;
 mod text;
 
-pub(crate) use first_rows::FirstRows;
+pub(crate) use first_rows::{FirstRows, fix};
 pub(crate) use reader::{Opened, RowBatch};
 pub use reader::{ReadRow, Reader};
 pub(crate) use scored::AskedColumns;

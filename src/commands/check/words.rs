@@ -1,351 +1,207 @@
 //! The result for people.
 
+use std::path::Path;
+use std::time::Duration;
+
 use super::super::open_input::bytes_ignored;
-use super::counts::CheckedRows;
-use super::estimate::{LATENCY, RateSource, TimeEstimate};
-use super::outlook::{FileOutlook, LedgerOutlook, Outlook, RowsOfKind};
-use super::remedies::remedy_for;
+use super::result::{CheckResult, CheckedLedger, NamedRows};
 use crate::base::elapsed::time;
-use crate::base::error::{printable, quoted, shown};
-use crate::base::own_file::not_writable;
-use crate::config::InputLimits;
+use crate::base::error::{printable, shown};
 use crate::fields::usual_length;
-use crate::observe::{count, counted, day, only_of_others, per_time};
+use crate::input::fix;
+use crate::observe::{count, counted, only_of_others, per_time};
+use crate::service::Account;
 
 /// The result, without a line end after the last line.
-pub(super) fn text(outlook: &Outlook) -> String {
-    let mut lines = match outlook.only_file() {
-        Some(file) => one_file(file),
-        None => files(outlook),
-    };
+pub(super) fn text(result: &CheckResult) -> String {
+    let mut lines = inputs(result);
     lines.push(String::new());
-    lines.extend(aligned(&table(outlook)));
-    lines.extend(remarks(outlook));
-    lines.join("\n")
+    lines.extend(aligned(&table(result)));
+    lines.push(String::new());
+    lines.extend(remarks(result));
+    lines.join("\n").trim_end().to_owned()
 }
 
-/// The only input, with its columns.
-fn one_file(file: &FileOutlook) -> Vec<String> {
-    let mut first = format!("{}: {}", file.name, counted(file.rows.read, "row"));
-    if let Some(part) = file.selection.words() {
-        first += &format!(", {part}");
+/// Each input, and which of its rows cannot be sent. Most have the columns of the one before, which are not repeated.
+fn inputs(result: &CheckResult) -> Vec<String> {
+    let (mut lines, mut shown, mut indent) = (Vec::new(), String::new(), "");
+    if result.files.len() > 1 {
+        let files = counted(result.files.len() as u64, "file");
+        let rows = counted(result.total.rows.read, "row");
+        lines.push(format!("{files}: {rows}"));
+        indent = "  ";
     }
-    let mut lines = vec![first];
-    lines.extend(columns(file, "  "));
-    lines
-}
-
-/// A line for each input. Most have the columns of the one before, which are not repeated.
-fn files(outlook: &Outlook) -> Vec<String> {
-    let mut lines = vec![format!(
-        "{}: {}",
-        counted(outlook.files.len() as u64, "file"),
-        counted(outlook.total(|rows| rows.read), "row")
-    )];
-    let mut shown = Vec::new();
-    for file in &outlook.files {
-        let rejected = file.rows.rejected();
-        let was_read = !file.finished && file.error.is_none();
+    for file in &result.files {
+        let rows = &file.counts.rows;
+        let is_usable = !file.finished && file.error.is_none();
         let facts = [
             file.finished.then(|| "finished".to_owned()),
-            (was_read || file.rows.read > 0).then(|| counted(file.rows.read, "row")),
-            (rejected > 0).then(|| format!("{} cannot be sent", count(rejected))),
+            (is_usable || rows.read > 0).then(|| counted(rows.read, "row")),
+            file.part.clone(),
+            (rows.unsendable > 0).then(|| format!("{} cannot be sent", count(rows.unsendable))),
             file.error.is_some().then(|| "cannot be used".to_owned()),
         ];
         let facts: Vec<_> = facts.into_iter().flatten().collect();
-        lines.push(format!("  {}: {}", file.name, facts.join(", ")));
-        let columns: Vec<_> = columns(file, "    ").collect();
-        if !columns.is_empty() && columns != shown {
-            lines.extend(columns.iter().cloned());
-            shown = columns;
+        lines.push(format!("{indent}{}: {}", file.name, facts.join(", ")));
+        let mut below = Vec::new();
+        if !file.mapping.is_empty() && file.mapping != shown {
+            below.push(printable(&file.mapping));
+            shown.clone_from(&file.mapping);
         }
-    }
-    lines
-}
-
-/// Which column is which field, and which are replaced.
-fn columns(file: &FileOutlook, indent: &str) -> impl Iterator<Item = String> {
-    let mapping =
-        (!file.mapping.is_empty()).then(|| format!("{indent}{}", printable(&file.mapping)));
-    let names: Vec<_> = file.replaced.iter().map(|name| quoted(name)).collect();
-    let replaced =
-        (!names.is_empty()).then(|| format!("{indent}replacing {} of the input", names.join(", ")));
-    mapping.into_iter().chain(replaced)
-}
-
-/// A line of the table: what is counted, the number, and a remark.
-struct CountLine {
-    label: String,
-    number: u64,
-    remark: String,
-    /// What follows on lines of its own.
-    below: Option<&'static str>,
-}
-
-impl CountLine {
-    fn new(label: &str, number: u64, remark: impl Into<String>) -> Self {
-        Self {
-            label: label.to_owned(),
-            number,
-            remark: remark.into(),
-            below: None,
-        }
-    }
-}
-
-fn table(outlook: &Outlook) -> Vec<CountLine> {
-    let sendable = outlook.total(CheckedRows::sendable);
-    let mut lines = vec![
-        CountLine::new("can be sent", sendable, ""),
-        CountLine::new("cannot be sent", outlook.total(CheckedRows::rejected), ""),
-    ];
-    for (reason, found) in outlook.by_kind(|rows| &rows.unsendable) {
-        let remedy = remedy_for(reason, found.file.remedies);
-        lines.push(CountLine {
-            label: format!("  {reason}"),
-            number: found.rows,
-            remark: rows(outlook, &found),
-            below: remedy.map(|remedy| remedy.words),
+        let reasons = { file.unsendable.iter() }.map(|(reason, named)| {
+            let help = match named.options.unwrap_or_default() {
+                [] => String::new(),
+                options => format!("; may help: `{}`", options.join("`, `")),
+            };
+            (reason.to_string(), named.rows, first_of(named) + &help)
         });
+        below.extend(aligned(&reasons.collect::<Vec<_>>()));
+        lines.extend(below.iter().map(|line| format!("{indent}  {line}")));
     }
-    if let Some(ledger) = &outlook.ledger {
-        let label = if ledger.sandbox {
-            "known already"
-        } else {
-            "paid for already"
-        };
-        let known = outlook.total(|rows| rows.known);
-        lines.push(CountLine::new(label, known, answers(ledger)));
-    }
-    let failed_before = outlook.total(|rows| rows.failed_before);
-    if failed_before > 0 {
-        let remark = "were or may have been billed; `--retry-failed` asks again";
-        lines.push(CountLine::new("failed already", failed_before, remark));
-    }
-    let too_old = outlook.total(|rows| rows.too_old);
-    if too_old > 0 {
-        let remark = "have an answer that is older than the run asks for";
-        lines.push(CountLine::new("asked again", too_old, remark));
-    }
-    let remark = "repeat an earlier row";
-    lines.push(CountLine::new("duplicates", outlook.duplicates(), remark));
-    lines.push(CountLine::new("calls to make", outlook.calls, ""));
     lines
 }
 
-/// Which answers are paid for, and when they are used.
-fn answers(ledger: &LedgerOutlook) -> String {
-    let LedgerOutlook {
-        ledger,
-        endpoint,
-        exists,
-        continues,
-        ..
-    } = ledger;
-    let of = match endpoint {
-        Some(endpoint) => format!(" of {}", printable(endpoint)),
-        None => String::new(),
-    };
-    if !exists {
-        return format!("`{}` does not exist yet", shown(ledger));
+/// What is counted, the number, and a remark.
+type TableLine = (String, u64, String);
+
+fn table(result: &CheckResult) -> Vec<TableLine> {
+    let total = &result.total;
+    let line = |label: &str, number, remark: &str| (label.to_owned(), number, remark.to_owned());
+    let mut lines = vec![
+        line("can be sent", total.rows.sendable, ""),
+        line("cannot be sent", total.rows.unsendable, ""),
+    ];
+    if let Some(ledger) = &result.ledger {
+        lines.push(paid_for(ledger, total.known));
     }
-    let when = if *continues {
-        ", for the unfinished run"
-    } else {
-        ""
-    };
-    format!("answers{of} in `{}`{when}", shown(ledger))
+    let remark = "were or may have been billed; `--retry-failed` asks again";
+    let failed = line("failed already", total.failed_before, remark);
+    let remark = "have an answer that is older than the run asks for";
+    let too_old = line("asked again", result.ledger_answers_too_old, remark);
+    lines.extend([failed, too_old].into_iter().filter(|line| line.1 > 0));
+    lines.push(line(
+        "duplicates",
+        result.duplicates,
+        "repeat an earlier row",
+    ));
+    lines.push(line("calls to make", result.calls, ""));
+    lines
 }
 
-fn aligned(lines: &[CountLine]) -> Vec<String> {
-    let widest = |width: fn(&CountLine) -> usize| lines.iter().map(width).max().unwrap_or(0);
-    let label = widest(|line| line.label.len());
-    let number = widest(|line| count(line.number).len());
-    let mut text = Vec::new();
-    for line in lines {
-        let (name, remark) = (&line.label, &line.remark);
-        let shown = format!("{name:label$}  {:>number$}  {remark}", count(line.number));
-        text.push(shown.trim_end().to_owned());
-        let below = line.below.unwrap_or_default().lines();
-        text.extend(below.map(|below| format!("    {below}")));
-    }
-    text
+/// How many rows have an answer, and where that is.
+fn paid_for(ledger: &CheckedLedger, known: u64) -> TableLine {
+    let label = if ledger.endpoint == Some(Account::of_sandbox().endpoint) {
+        "known already"
+    } else {
+        "paid for already"
+    };
+    let remark = match (&ledger.facts, &ledger.endpoint) {
+        (None, _) => format!("`{}` does not exist yet", ledger.path),
+        (Some(facts), endpoint) => {
+            let of = endpoint.as_deref().map(printable);
+            let of = of
+                .map(|endpoint| format!(" of {endpoint}"))
+                .unwrap_or_default();
+            let of_stopped = ", for the unfinished run";
+            let when = if facts.run.continues { of_stopped } else { "" };
+            format!("answers{of} in `{}`{when}", ledger.path)
+        }
+    };
+    (label.to_owned(), known, remark)
+}
+
+fn aligned(lines: &[TableLine]) -> Vec<String> {
+    let widest = |width: fn(&TableLine) -> usize| lines.iter().map(width).max().unwrap_or(0);
+    let label = widest(|(label, ..)| label.len());
+    let number = widest(|(_, number, _)| count(*number).len());
+    let line = |(name, rows, remark): &TableLine| {
+        let line = format!("{name:label$}  {:>number$}  {remark}", count(*rows));
+        line.trim_end().to_owned()
+    };
+    lines.iter().map(line).collect()
 }
 
 /// What follows the table.
-fn remarks(outlook: &Outlook) -> Vec<String> {
-    let rejected = outlook.total(CheckedRows::rejected);
-    let mut lines = vec![String::new()];
-    if let Some(tariff) = &outlook.tariff {
+fn remarks(result: &CheckResult) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(cost) = &result.cost {
+        let (all, one) = (
+            cost.tariff.shown_for(result.calls),
+            cost.tariff.shown_for(1),
+        );
         lines.push(format!(
-            "cost: {} at {} a call; retries may cost more",
-            tariff.shown_for(outlook.calls),
-            tariff.shown_for(1)
+            "cost: {all} at {one} a call; retries may cost more"
         ));
     }
-    if outlook.calls > 0 {
-        lines.push(format!("time: {}", how_long(outlook.time)));
-    }
-    for file in &outlook.files {
-        let Some(reason) = file.rows.refused else {
-            continue;
+    if let (Some(rate), Some(seconds)) = (result.time.calls_per_second, result.time.seconds) {
+        let all = time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
+        let from = match result.time.from {
+            Some("ledger") => ", the limit that an earlier run found",
+            _ => "",
         };
-        let which = match outlook.only_file() {
-            Some(_) => "this file",
-            None => &format!("`{}`", file.name),
-        };
-        lines.push(format!(
-            "`rescore run` refuses {which}: its first rows all fail for the same reason,\n`{reason}` (`--give-up-after never` continues anyway)"
-        ));
+        lines.push(format!("time: at least {all} at {}{from}", per_time(rate)));
     }
-    match outlook.rejects() {
-        Some(file) => lines.push(format!(
-            "rejects: {} in `{}`",
-            counted(rejected, "row"),
-            shown(file)
-        )),
-        None if rejected == 0 => {}
-        None if outlook.run_writes_rejects => {
-            lines.push("`rescore run` writes the rows that cannot be sent to its rejects".into());
+    for file in &result.files {
+        if let Some(reason) = file.run_refuses {
+            lines.push(format!(
+                "`rescore run` refuses {}: its first rows all fail for the same reason, `{reason}`\n  {}",
+                file.name,
+                fix(reason)
+            ));
         }
-        None if outlook.only_file().is_some() => lines.push(
-            "`--rejects FILE` writes the rows that cannot be sent, so that you can fix them".into(),
-        ),
-        None => {}
     }
-    if lines.len() == 1 {
-        lines.clear();
+    if let Some(path) = &result.rejects {
+        let rows = counted(result.total.rows.unsendable, "row");
+        lines.push(format!("rejects: {rows} in `{}`", shown(Path::new(path))));
     }
     lines
 }
 
-fn how_long(estimate: TimeEstimate) -> String {
-    match estimate {
-        TimeEstimate::AtRate {
-            rate,
-            time: takes,
-            from: RateSource::Option,
-        } => format!("at least {} at {}", time(takes), per_time(rate)),
-        TimeEstimate::AtRate {
-            rate,
-            time: takes,
-            from: RateSource::Ledger(found),
-        } => format!(
-            "about {} at {}, the limit found {}",
-            time(takes),
-            per_time(rate),
-            day(found)
-        ),
-        TimeEstimate::Between {
-            least,
-            in_flight,
-            most,
-        } => format!(
-            "not known before the first call\n      {} ({} at a time) to {} (one by one) if each takes {}",
-            time(least),
-            count(in_flight),
-            time(most),
-            time(LATENCY)
-        ),
-    }
-}
-
 /// What a person should know besides the numbers.
-pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
+pub(super) fn warnings(result: &CheckResult) -> Vec<String> {
     let mut warnings = Vec::new();
-    for file in &outlook.files {
+    for file in &result.files {
         if file.ignores_bytes {
-            let name = match outlook.only_file() {
-                Some(_) => "the input",
-                None => &format!("`{}`", file.name),
-            };
-            warnings.push(bytes_ignored(name));
+            warnings.push(bytes_ignored(&file.name));
         }
-        if file.rows.read == 0 && file.error.is_none() && !file.finished {
+        if file.counts.rows.read == 0 && file.error.is_none() && !file.finished {
             warnings.push(format!("{} has no rows", file.name));
         }
-    }
-    for (field, found) in outlook.by_kind(|rows| &rows.unusual) {
-        if let Some(usual) = usual_length(field) {
-            warnings.push(format!(
-                "unusual length of `{field}` in {} (usual: {} to {} characters), sent all the same: {}",
-                counted(found.rows, "row"),
-                usual.start(),
-                usual.end(),
-                rows(outlook, &found)
-            ));
+        for (field, named) in &file.unusual_lengths {
+            if let Some(usual) = usual_length(*field) {
+                warnings.push(format!(
+                    "{}: unusual length of `{field}` in {} (usual: {} to {} characters), sent all the same: {}",
+                    file.name,
+                    counted(named.rows, "row"),
+                    usual.start(),
+                    usual.end(),
+                    first_of(named)
+                ));
+            }
         }
     }
-    warnings.extend(refused_by_limits(outlook));
-    let continues = { outlook.ledger.as_ref() }.is_some_and(|it| it.continues);
-    if let Some(output) = outlook.existing_output.as_ref().filter(|_| !continues) {
-        warnings.push(format!(
-            "`{}` already exists: `rescore run` replaces it only with `--overwrite`, or if it continues the run that wrote it",
-            shown(output)
-        ));
+    if let Some(error) = &result.sends_nothing {
+        warnings.push(format!("`rescore run` sends nothing: {error}"));
     }
-    let new = { outlook.ledger.as_ref() }.filter(|it| !it.exists);
-    if let Some(ledger) = new.map(|it| &it.ledger)
-        && let Some(why) = not_writable(ledger)
+    if let Some(CheckedLedger { path, facts, .. }) = &result.ledger
+        && let Some(facts) = facts
+            .as_ref()
+            .filter(|facts| !facts.other_accounts.is_empty())
     {
-        warnings.push(format!(
-            "`rescore run` sends nothing: it cannot make the ledger `{}`: {why}",
-            shown(ledger)
-        ));
+        warnings.push(only_of_others(path, &facts.other_accounts));
     }
-    if let Some(ledger) = outlook.ledger.as_ref().filter(|it| !it.others.is_empty()) {
-        warnings.push(only_of_others(shown(&ledger.ledger), &ledger.others));
-    }
-    let damaged = outlook.total(|rows| rows.damaged);
-    if damaged > 0 {
-        warnings.push(format!(
-            "{} in the ledger cannot be used: damaged",
-            counted(damaged, "answer")
-        ));
+    if result.ledger_answers_damaged > 0 {
+        let answers = counted(result.ledger_answers_damaged, "answer");
+        warnings.push(format!("{answers} in the ledger cannot be used: damaged"));
     }
     warnings
 }
 
-/// Why the run would send nothing, by `--min-rows` and `--max-invalid`.
-fn refused_by_limits(outlook: &Outlook) -> Vec<String> {
-    // It counts the rows of those as well, which were not read here.
-    if outlook.files.iter().any(|file| file.finished) {
-        return Vec::new();
-    }
-    let InputLimits {
-        min_rows,
-        max_invalid,
-    } = outlook.limits;
-    let (read, rejected) = (
-        outlook.total(|rows| rows.read),
-        outlook.total(CheckedRows::rejected),
-    );
-    let nothing = |why| format!("`rescore run` sends nothing: {why}");
-    let few = min_rows.filter(|least| read < least.get());
-    let few = few.map(|least| format!("{}, fewer than `--min-rows {least}`", counted(read, "row")));
-    let invalid = max_invalid.filter(|most| !most.covers(rejected, read));
-    let invalid = invalid.map(|most| {
-        format!(
-            "{} of {} cannot be sent, more than `--max-invalid {most}` allows",
-            count(rejected),
-            counted(read, "row")
-        )
-    });
-    few.into_iter().chain(invalid).map(nothing).collect()
-}
-
-/// `row 7`, `rows 7, 9`, `rows 7, 9, 12, …`, with the name of the file if there are several.
-fn rows(outlook: &Outlook, found: &RowsOfKind<'_>) -> String {
-    let numbers: Vec<_> = found.first.first.iter().map(u64::to_string).collect();
-    let more = if found.rows > numbers.len() as u64 {
-        ", …"
-    } else {
-        ""
-    };
-    let rows = if numbers.len() == 1 { "row" } else { "rows" };
-    let place = match outlook.only_file() {
-        Some(_) => String::new(),
-        None => format!("`{}`: ", found.file.name),
-    };
-    format!("{place}{rows} {}{more}", numbers.join(", "))
+/// `row 7`, `rows 7, 9`, `rows 7, 9, 12, …`.
+fn first_of(named: &NamedRows) -> String {
+    let numbers: Vec<_> = named.first.iter().map(u64::to_string).collect();
+    let word = if named.rows == 1 { "row" } else { "rows" };
+    let are_more = named.rows > numbers.len() as u64;
+    let more = if are_more { ", …" } else { "" };
+    format!("{word} {}{more}", numbers.join(", "))
 }

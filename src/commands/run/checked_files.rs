@@ -8,8 +8,8 @@ use super::super::files::{
     InputFile, NamedFile, OutputDirectory, WrittenNames, check_name, find_inputs, is_finished,
     naming_the_other_run, refuse_clashes, rejects_beside, rejects_of,
 };
+use super::super::input_check::refuse_broken;
 use super::super::open_input::OpenInput;
-use super::input_check::refuse_broken;
 use super::part::{PartToRun, RunPart, Targets, Turn, bodies, real_path};
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};

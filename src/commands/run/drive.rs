@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 
+use super::super::lookup::LookupStage;
 use super::super::open_input::OpenInput;
 use super::ended_files::EndedFiles;
 use super::ledger::{PreparedLedger, RunLedger};
@@ -13,7 +14,7 @@ use super::part::{OpenPart, RunPart, Turn};
 use super::prepare::{CallParts, Context, PreparedRun};
 use super::rows::{self, RowStages, RowsEnd, run_rows};
 use super::signals::StopSignals;
-use super::threads::{LookupStage, StopChannel, WhenBroken, watch_stdout};
+use super::threads::{StopChannel, WhenBroken, watch_stdout};
 use crate::base::error::{Error, Exit, Result};
 use crate::engine::{Engine, Limits};
 use crate::observe::{

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use super::super::files::UnfinishedFiles;
 use super::super::lock_wait::LockWait;
+use super::super::lookup::LookupStage;
 use super::disk_space;
-use super::threads::LookupStage;
 use crate::base::error::{Error, Result, shown};
-use crate::config::{LedgerChoice, LedgerConfig};
+use crate::config::LedgerConfig;
 use crate::ledger::{
     LedgerAccount, LedgerFacts, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger,
-    OutputLock, OutputState, Reuse, RunEnd, RunningLedger, ServerWait, ledger_in, lock_of,
+    OutputLock, OutputState, Reuse, RunEnd, RunningLedger, ServerWait, lock_of,
 };
 use crate::observe::{KeptLedger, LedgerLeft, counted};
 use crate::output::{Replace, Sealed, partial_of};
@@ -52,11 +52,7 @@ impl LedgerPlan {
         sandbox: bool,
     ) -> Self {
         Self {
-            location: match &config.choice {
-                LedgerChoice::Named(location) => location.clone(),
-                LedgerChoice::Folder => LedgerLocation::File(ledger_in(folder, sandbox)),
-                LedgerChoice::Nowhere => LedgerLocation::Temporary,
-            },
+            location: config.location(folder, sandbox),
             reuse: config.reuse,
             output: output.map(Path::to_owned),
             lock: None,

@@ -14,7 +14,6 @@ mod drive;
 mod ended_files;
 mod execute;
 mod finish;
-mod input_check;
 mod ledger;
 mod log;
 mod open_files;

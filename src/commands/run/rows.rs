@@ -11,10 +11,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::super::files::UnfinishedFiles;
+use super::super::lookup::LookupStage;
 use super::ledger::RunLedger;
-use super::threads::{
-    self, BATCHES, LookupStage, ReaderEnd, StopChannel, WhenBroken, WriterEnd, stop_of,
-};
+use super::threads::{self, BATCHES, ReaderEnd, StopChannel, WhenBroken, WriterEnd, stop_of};
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result};
 use crate::engine::{self, Channels, Engine, Stop, WindowSize};

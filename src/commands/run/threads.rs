@@ -10,10 +10,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tokio::sync::mpsc;
 
+use super::super::lookup::LookupStage;
 use crate::base::error::{Error, Result};
-use crate::engine::{PendingRow, Read, Request, Stop, Write};
-use crate::input::{self, ReadRow, Reader};
-use crate::ledger::{Lookup, RequestHasher, RequestKey};
+use crate::engine::{Read, Stop, Write};
+use crate::input::Reader;
 use crate::output::{WriteError, Writer, Written};
 use crate::telemetry::event::{CancelReason, Event, InputEnd};
 use crate::telemetry::hub::Events;
@@ -97,68 +97,6 @@ pub(super) fn reader(
         rows: receiver,
         ended: end,
     })
-}
-
-/// Turns rows that were read into rows that wait for a verdict.
-pub(super) struct LookupStage {
-    hasher: RequestHasher,
-    lookup: Box<dyn Lookup>,
-}
-
-impl LookupStage {
-    /// A stage over a ledger whose keys are made so.
-    pub(super) const fn new(hasher: RequestHasher, lookup: Box<dyn Lookup>) -> Self {
-        Self { hasher, lookup }
-    }
-
-    /// The same stage, with look-ups that fail like this.
-    #[cfg(test)]
-    pub(super) fn failing(self, faults: crate::ledger::StoreFaults) -> Self {
-        let lookup = crate::ledger::FailingLookup {
-            lookup: self.lookup,
-            faults,
-            reads: 0,
-        };
-        Self {
-            lookup: Box::new(lookup),
-            ..self
-        }
-    }
-
-    /// Gives the rows of a batch their keys, and what the ledger knows of them. A ledger that cannot be read stops the run.
-    pub(super) fn prepare(&mut self, batch: input::RowBatch) -> Read {
-        match self.ask_all(batch.rows) {
-            Ok(rows) => Read::Rows {
-                rows,
-                position: batch.position,
-                trailer: batch.trailer,
-            },
-            Err(error) => Read::Failed(Stop::new(CancelReason::Ledger, error)),
-        }
-    }
-
-    fn ask_all(&mut self, rows: Vec<ReadRow>) -> Result<Vec<PendingRow>> {
-        let bodies = rows.iter().filter_map(|row| row.request.as_ref().ok());
-        let keys: Vec<RequestKey> = bodies.map(|body| self.hasher.key(body)).collect();
-        let found = self.lookup.look_up(&keys)?;
-        let mut known = keys.into_iter().zip(found);
-        let ask = |ReadRow { row, request, .. }| {
-            let request = match request {
-                Ok(body) => {
-                    let (key, found) = known.next().ok_or_else(unanswered)?;
-                    Ok(Request { body, key, found })
-                }
-                Err(failure) => Err(failure),
-            };
-            Ok(PendingRow::new(row, request))
-        };
-        rows.into_iter().map(ask).collect()
-    }
-}
-
-/// There is an answer for each request, known or not.
-fn unanswered() -> Error {
-    Error::internal("a look-up had no answer for a request")
 }
 
 /// How the writer ended: itself, or the files that it left behind when it failed.

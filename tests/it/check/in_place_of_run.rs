@@ -119,34 +119,6 @@ fn with_fresh_and_without_a_ledger_no_answer_is_known() {
 }
 
 #[test]
-fn an_output_that_the_run_would_not_replace_is_a_warning() {
-    const WARNING: &str =
-        "warning: `scored.csv` already exists: `rescore run` replaces it only with `--overwrite`";
-    let place = Place::with("users.csv", users::csv(10));
-    let of_stand_in = Place::new();
-    let stand_in = stopped(&place, &of_stand_in);
-    let options = ["users.csv", "-o", "scored.csv"];
-    let command = |verb, more| {
-        let line = [&[verb], &options[..], more].concat();
-        command(&place, &stand_in.url(), &line).done()
-    };
-    // A part of the run is an output too, and continues.
-    command("run", &["--limit", "6"]).exits(0);
-    command("check", &[]).exits(0).silent_about(WARNING);
-    command("run", &[]).exits(0);
-    command("check", &[]).exits(0).says(WARNING);
-    command("check", &["--ledger", "other.ledger"])
-        .exits(0)
-        .says(WARNING);
-    command("run", &[])
-        .exits(2)
-        .says("`scored.csv` already exists");
-    command("check", &["--overwrite"])
-        .exits(0)
-        .silent_about(WARNING);
-}
-
-#[test]
 fn the_answers_of_a_finished_run_are_used_unless_all_are_asked_for_again() {
     let place = Place::with("users.csv", users::csv(10) + "11,,,,,\n");
     let of_stand_in = Place::new();
@@ -280,9 +252,26 @@ fn what_keeps_the_run_from_sending_anything_is_a_warning() {
     let done = place
         .rescore("check users.csv --min-rows 5 --max-invalid 20%")
         .done();
-    done.exits(1)
-        .says("warning: `rescore run` sends nothing: 4 rows, fewer than `--min-rows 5`")
-        .says("warning: `rescore run` sends nothing: 1 of 4 rows cannot be sent, more than `--max-invalid 20%` allows");
+    done.exits(1).says(
+        "warning: `rescore run` sends nothing: 1 of the 4 rows of `users.csv` cannot be sent",
+    );
+    let few =
+        "warning: `rescore run` sends nothing: `users.csv` has 4 rows, fewer than `--min-rows 5`";
+    let done = place.rescore("check users.csv --min-rows 5").done();
+    done.exits(1).says(few);
+    // As for the run, all rows of a file count, and those that come of a stream.
+    let all = place
+        .rescore("check users.csv --min-rows 4 --limit 1")
+        .done();
+    all.exits(0).silent_about("sends nothing");
+    let piped = place
+        .rescore("check --min-rows 5")
+        .stdin(place.read("users.csv"));
+    piped
+        .done()
+        .exits(1)
+        .says("sends nothing")
+        .says("has 4 rows");
     let lines = format!("{}{}", users::csv(0), ",,,,\n".repeat(100));
     place.write("users.csv", lines);
     let check = place

@@ -63,16 +63,13 @@ fn where_the_run_has_an_output_it_writes_them_and_the_check_does_not() {
         let words: Vec<_> = words.into_iter().chain(options.split(' ')).collect();
         let done = command(&place, &server.url(), &words).done();
         done.exits(1);
-        done.printed()
     };
     for options in ["-o out.csv", "-o out.csv --overwrite", "-o - --overwrite"] {
         let before = place.names();
         if options.ends_with("--overwrite") {
             place.write("rejects.csv", "precious");
         }
-        let said = in_place("check", options);
-        let expected = "`rescore run` writes the rows that cannot be sent to its rejects";
-        assert!(said.ends_with(&format!("{expected}\n")), "{said}");
+        in_place("check", options);
         assert_eq!(place.names(), before);
         if options.ends_with("--overwrite") {
             assert_eq!(place.text("rejects.csv"), "precious");

@@ -69,21 +69,19 @@ fn each_has_a_line_and_one_that_cannot_be_used_stops_no_other() {
     4 files: 15 rows
       parts/a.csv: 5 rows, 1 cannot be sent
         name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+        missing_name  1  row 5; may help: `--map`
       parts/b.csv: 7 rows, 1 cannot be sent
         name ← `name`, email ← `E-mail`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+        missing_name  1  row 7; may help: `--map`
       parts/c.csv: cannot be used
       parts/d.csv: 3 rows, 1 cannot be sent
+        missing_name  1  row 3; may help: `--map`
 
     can be sent       12
     cannot be sent     3
-      missing_name     3  `parts/a.csv`: row 5, …
-        `--map name=COLUMN` if another column has it
     paid for already   0  `rescore.ledger` does not exist yet
     duplicates         3  repeat an earlier row
     calls to make      9
-
-    time: not known before the first call
-          100 ms (512 at a time) to 900 ms (one by one) if each takes 100 ms
     ");
     let json = place.rescore(words).args(["--json"]).done().json();
     let error = &json["files"][2]["error"];
@@ -95,8 +93,14 @@ fn each_has_a_line_and_one_that_cannot_be_used_stops_no_other() {
 fn what_a_run_over_several_files_refuses_a_check_refuses() {
     let place = parts();
     for (words, expected) in [
-        (&["--limit", "2"][..], "`--limit` is for one input"),
-        (&["--rejects", "r.csv"], "`--rejects` is for one input"),
+        (
+            &["--limit", "2"][..],
+            "`--limit` and `--sample` are for one input, and there are 2",
+        ),
+        (
+            &["--rejects", "r.csv"],
+            "`--rejects`, `--limit` and `--sample` are for one input",
+        ),
         (&["-"], "standard input cannot be one of several"),
         (&["none/*.csv"], "no file matches `none/*.csv`"),
         (&["parts"], "`parts` is a directory"),

@@ -29,9 +29,6 @@ fn the_sample_needs_no_setting_and_no_key() {
     paid for already    0  `rescore.ledger` does not exist yet
     duplicates          6  repeat an earlier row
     calls to make     194
-
-    time: not known before the first call
-          100 ms (512 at a time) to 19 s (one by one) if each takes 100 ms
     ");
     assert_eq!(place.names(), ["users.csv"]);
 }
@@ -51,32 +48,23 @@ fn what_is_wrong_with_rows_comes_with_what_helps() {
         "fix.csv",
     ];
     assert_snapshot!(said(&place, &words, 1), @r"
-    messy.csv: 39 rows
+    messy.csv: 39 rows, 11 cannot be sent
       name ← `Full Name`, email ← `E-mail`, phone ← `Phone Number`, ip ← `IP Address`, user_agent ← `User Agent`
+      ragged              2  rows 8, 31
+      text_after_quote    1  row 26
+      not_utf8            1  row 28; may help: `--encoding`
+      missing_ip          1  row 10; may help: `--map`
+      missing_user_agent  1  row 23; may help: `--map`, `--set`
+      missing_contact     1  row 21; may help: `--map`
+      invalid_ip          1  row 4; may help: `--map`
+      invalid_email       2  rows 13, 16; may help: `--map`
+      invalid_phone       1  row 18; may help: `--phone-region`, `--invalid-phone`
 
-    can be sent           28
-    cannot be sent        11
-      ragged               2  rows 8, 31
-      text_after_quote     1  row 26
-      not_utf8             1  row 28
-        `--encoding`, such as `windows-1252`, if the file is in another encoding
-      missing_ip           1  row 10
-        `--map ip=COLUMN` if another column has it
-      missing_user_agent   1  row 23
-        `--map user_agent=COLUMN` if another column has it
-        `--set user_agent=VALUE` if it is the same for all; it replaces every row's value, so all requests change
-      missing_contact      1  row 21
-        `--map email=COLUMN` or `--map phone=COLUMN` if another column has one
-      invalid_ip           1  row 4
-        `--map ip=COLUMN` if another column has it
-      invalid_email        2  rows 13, 16
-        `--map email=COLUMN` if another column has it
-      invalid_phone        1  row 18
-        `--phone-region CODE` reads national numbers
-        `--invalid-phone drop` sends rows with an email address without the number
-    paid for already       0  `rescore.ledger` does not exist yet
-    duplicates             0  repeat an earlier row
-    calls to make         28
+    can be sent       28
+    cannot be sent    11
+    paid for already   0  `rescore.ledger` does not exist yet
+    duplicates         0  repeat an earlier row
+    calls to make     28
 
     cost: 0.112 EUR at 0.004 EUR a call; retries may cost more
     time: at least 5.6 s at 5.00/s
@@ -94,9 +82,9 @@ fn lengths_that_the_service_does_not_expect_are_warnings_and_not_rules() {
     let done = place.rescore("check users.csv -q").done();
     done.exits(0);
     assert_snapshot!(done.stderr, @r"
-    warning: unusual length of `name` in 2 rows (usual: 3 to 50 characters), sent all the same: rows 2, 3
-    warning: unusual length of `email` in 1 row (usual: 5 to 60 characters), sent all the same: row 3
-    warning: unusual length of `user_agent` in 1 row (usual: 5 to 512 characters), sent all the same: row 2
+    warning: users.csv: unusual length of `name` in 2 rows (usual: 3 to 50 characters), sent all the same: rows 2, 3
+    warning: users.csv: unusual length of `email` in 1 row (usual: 5 to 60 characters), sent all the same: row 3
+    warning: users.csv: unusual length of `user_agent` in 1 row (usual: 5 to 512 characters), sent all the same: row 2
     ");
 }
 
@@ -111,20 +99,18 @@ fn the_rows_of_a_file_that_the_run_refuses_are_counted_and_its_calls_are_not() {
         format!("name,email,ip,user_agent\n{rows}{good}"),
     );
     assert_snapshot!(said(&place, &["users.csv"], 1), @r"
-    users.csv: 151 rows
+    users.csv: 151 rows, 150 cannot be sent
       name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+      invalid_ip  150  rows 1, 2, 3, …; may help: `--map`
 
     can be sent         1
     cannot be sent    150
-      invalid_ip      150  rows 1, 2, 3, …
-        `--map ip=COLUMN` if another column has it
     paid for already    0  `rescore.ledger` does not exist yet
     duplicates          0  repeat an earlier row
     calls to make       0
 
-    `rescore run` refuses this file: its first rows all fail for the same reason,
-    `invalid_ip` (`--give-up-after never` continues anyway)
-    `--rejects FILE` writes the rows that cannot be sent, so that you can fix them
+    `rescore run` refuses users.csv: its first rows all fail for the same reason, `invalid_ip`
+      name the right columns with `--map FIELD=COLUMN`; `--give-up-after never` continues anyway
     ");
     let run = place
         .rescore("run users.csv --sandbox -o scored.csv")
@@ -178,10 +164,7 @@ fn a_number_in_jsonl_that_must_be_text_comes_with_what_helps() {
     let place = Place::with("users.jsonl", format!("{row}\n").repeat(100));
     let said = said(&place, &["users.jsonl"], 1);
     let hint = "a number must be in quotes, and a phone number needs its `+`";
-    assert!(
-        said.contains(&format!("    {hint}: \"+4930123456\"\n")),
-        "{said}"
-    );
+    assert!(said.contains(hint), "{said}");
     let run = "run users.jsonl --sandbox -o scored.jsonl";
     place.rescore(run).done().exits(2).says(hint);
 }

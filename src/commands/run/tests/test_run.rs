@@ -10,9 +10,10 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tempfile::TempDir;
 
+use super::super::super::lookup::LookupStage;
 use super::super::drive::runtime;
 use super::super::rows::{RowStages, RowsEnd, finish, run_rows};
-use super::super::threads::{LookupStage, StopChannel, WhenBroken};
+use super::super::threads::{StopChannel, WhenBroken};
 use crate::base::error::Exit;
 use crate::commands::files::UnfinishedFiles;
 use crate::engine::Fixture;
