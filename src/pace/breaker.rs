@@ -33,8 +33,9 @@ enum Circuit {
         /// When the next single call may start.
         next: Duration,
         probes: u32,
-        /// Good answers since the last bad one.
+        /// Good answers, and bad ones among them, since the bad ones were the more.
         good: u32,
+        bad: u32,
     },
 }
 
@@ -49,14 +50,15 @@ pub(super) enum FailureKind {
 
 /// Failures in a row that open the circuit: a service that fails one call in three does so once in 59,000 calls.
 const FAILED_IN_A_ROW: usize = 10;
-/// Failures of half of this many calls open it as well: half of the servers behind a load balancer may be down.
+/// Failures of three quarters of this many calls open it as well, or of half of them with a bare 503. Where half of them fail in
+/// other ways, rows get their verdicts by being tried again.
 const LAST: usize = 40;
 /// Seconds before the single calls; the last is repeated. A restart takes seconds, an incident minutes.
 const PROBES: [u64; 5] = [5, 10, 20, 40, 60];
 /// The longest of these waits while the service answers with failures, in seconds. Six calls a minute are no burden to it,
 /// and it may fail over certain rows: then about ninety of them can be told from an outage before the run stops waiting.
 const WHILE_FAILING: u64 = 10;
-/// Good answers in a row that close it: a single one may be a load balancer's lucky choice.
+/// Good answers that close it, unless bad ones outnumber them meanwhile: a single one may be a load balancer's lucky choice.
 const GOOD: u32 = 3;
 
 impl CircuitBreaker {
@@ -119,16 +121,17 @@ impl CircuitBreaker {
         out: usize,
         counts: bool,
     ) -> bool {
+        let busy_since = *self.busy_since.get_or_insert(now);
         if self.is_open() || self.failed_in_a_row > 0 || self.last.is_empty() {
             return false;
         }
-        if began > *self.busy_since.get_or_insert(now) && out == 0 {
+        if began > busy_since && out == 0 {
             return false;
         }
         if counts {
             self.remember(true);
         }
-        !self.half_failed()
+        self.failed() * 2 < LAST
     }
 
     /// Whether no call was answered that started since then.
@@ -157,7 +160,7 @@ impl CircuitBreaker {
             Circuit::Closed if began < self.last_answered => None,
             Circuit::Closed => {
                 self.note(true);
-                if self.failed_in_a_row < FAILED_IN_A_ROW && !self.half_failed() {
+                if self.failed_in_a_row < FAILED_IN_A_ROW && !self.too_many_failed() {
                     return None;
                 }
                 let next = now + wait(0, kind).min(self.longest);
@@ -166,6 +169,7 @@ impl CircuitBreaker {
                     next,
                     probes: 0,
                     good: 0,
+                    bad: 0,
                 };
                 Some(down(now, now, next))
             }
@@ -175,10 +179,14 @@ impl CircuitBreaker {
                 next,
                 probes,
                 good,
+                bad,
             } => {
                 // Good answers in between start the waits over.
                 *probes = if *good > 0 { 0 } else { *probes + 1 };
-                *good = 0;
+                *bad += u32::from(*good > 0);
+                if *bad > *good {
+                    (*good, *bad) = (0, 0);
+                }
                 let rest = (*since + self.longest).saturating_sub(now);
                 *next = now + wait(*probes, kind).min(rest);
                 Some(down(*since, now, *next))
@@ -198,9 +206,15 @@ impl CircuitBreaker {
         self.remember(failed);
     }
 
-    fn half_failed(&self) -> bool {
-        let failed = self.last.iter().filter(|failed| **failed).count();
-        failed * 2 >= LAST
+    /// Whether so many of the last calls failed that it is no accident. A service that gets too many calls is soon in trouble.
+    fn too_many_failed(&self) -> bool {
+        let most = if self.busy_since.is_some() { 2 } else { 3 };
+        self.failed() * 4 >= LAST * most
+    }
+
+    /// How many of the last calls failed.
+    fn failed(&self) -> usize {
+        self.last.iter().filter(|failed| **failed).count()
     }
 
     fn remember(&mut self, failed: bool) {
@@ -328,25 +342,35 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_last_forty_failing_opens_the_circuit() {
+    fn three_quarters_of_the_last_forty_failing_open_the_circuit_and_half_of_the_single_calls_close_it()
+     {
         let mut breaker = CircuitBreaker::new(second(1_000));
         let opened = (0..LAST).find(|_| {
             breaker.good(second(0), second(0));
-            breaker.good(second(0), second(0));
+            breaker.bad(second(0), second(0), FailureKind::ErrorAnswer);
             breaker.bad(second(0), second(0), FailureKind::ErrorAnswer);
             breaker
                 .bad(second(0), second(0), FailureKind::NoAnswer)
                 .is_some()
         });
-        // Twenty failures, two a round.
+        // Thirty failures, three a round.
         assert_eq!(opened, Some(9));
+        let mut now = second(0);
+        let closed = (1..LAST).find(|_| {
+            now = breaker.next_probe().unwrap();
+            if breaker.good(now, now).is_some() {
+                return true;
+            }
+            breaker.bad(now, now, FailureKind::NoAnswer);
+            false
+        });
+        assert_eq!(closed, Some(3));
     }
 
     #[test]
-    fn one_failure_in_three_never_opens_the_circuit() {
+    fn one_failure_in_two_never_opens_the_circuit() {
         let mut breaker = CircuitBreaker::new(second(1_000));
         for _ in 0..10_000 {
-            breaker.good(second(0), second(0));
             breaker.good(second(0), second(0));
             assert_eq!(
                 breaker.bad(second(0), second(0), FailureKind::ErrorAnswer),
