@@ -1,7 +1,7 @@
 //! `rescore check`: what a run over a file would do and cost, from one pass without a call, a key or the network.
 //!
 //! It is the run with a caller that counts: the same reader and look-up ([`count`]), the same ledger and refusals
-//! ([`execute`]). The numbers ([`result`]) are printed as JSON, or in words.
+//! ([`mod@execute`]). The numbers ([`result`]) are printed as JSON, or in words.
 
 mod count;
 mod execute;
