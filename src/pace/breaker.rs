@@ -243,6 +243,7 @@ fn wait(probes: u32, kind: FailureKind) -> Duration {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
