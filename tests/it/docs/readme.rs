@@ -146,7 +146,8 @@ fn the_nightly_example_does_what_it_says() {
     assert_eq!(place.text("tonight-changes.csv").lines().count(), 1 + 16);
 }
 
-/// The text without moments, which are shorter today.
+/// The text without moments, which are shorter today, and without the sizes of a ledger, whose pages fill as answers happen to
+/// arrive together: numbers with a comma, and what an answer takes.
 fn without_moments(text: &str) -> String {
     let is_moment = |word: &str| {
         let word = word.trim_end_matches(',');
@@ -154,8 +155,11 @@ fn without_moments(text: &str) -> String {
             word.len() >= 5 && word.chars().all(|c| c.is_ascii_digit() || "-:".contains(c));
         digits && word.contains(['-', ':'])
     };
+    let is_size =
+        |word: &str| word.len() >= 6 && word.chars().all(|c| c.is_ascii_digit() || c == ',');
     let line = |line: &str| {
-        let words = line.split(' ').filter(|word| !is_moment(word));
+        let line = line.split(" bytes, ").next().unwrap_or_default();
+        let words = { line.split(' ') }.filter(|word| !is_moment(word) && !is_size(word));
         words.collect::<Vec<_>>().join(" ")
     };
     text.trim_end()
