@@ -25,6 +25,20 @@ async fn after_a_paid_answer_without_a_verdict_nothing_is_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn twenty_users_with_one_transaction_id_stop_the_run_and_keep_their_answers() {
+    let mixed_up = Scripted::new(ScriptedResult::VerdictOf(1).immediately());
+    let outcomes = until_stopped(&Fixture::new(mixed_up).build()).await;
+    assert_eq!(outcomes.len(), 20);
+    assert_eq!(outcomes[18].outline(), "t-1");
+    assert_eq!(outcomes[19].outline(), "t-1 ! no_verdicts 3");
+
+    let mixed_up = Scripted::new(ScriptedResult::VerdictOf(1).immediately());
+    let engine = { Fixture::new(mixed_up).give_up_after(GiveUpAfter::Never) }.build();
+    assert_outcomes(&engine, &["t-1"; 30]).await;
+    assert_eq!(engine.stats().repeated_transactions, 29);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_bare_403_stops_the_run_at_the_start_or_after_three_in_a_row() {
     let forbidden = ScriptedResult::Status(403).immediately();
     let start = Fixture::new(Scripted::new(forbidden)).build();

@@ -310,7 +310,7 @@ fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     Ok(roots)
 }
 
-/// Accepts any server, as `sslmode=prefer` says: whoever stands between could have made a certificate of its own.
+/// Accepts any server, as `sslmode=prefer` says. This keeps out listeners, but no attacker who takes the server's place.
 #[derive(Debug)]
 struct AnyServer(Vec<SignatureScheme>);
 
