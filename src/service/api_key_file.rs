@@ -3,12 +3,10 @@
 //! It decides whether a text can be an API key, regardless of its source. It must not know options,
 //! variables or the service, and its messages never repeat a key.
 
-use std::error::Error as _;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::base::error::{Error, Result, system_words};
+use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
 
 /// A file with an API key. It may have another key later, as keys are rotated.
@@ -61,7 +59,7 @@ impl KeyFile {
         }
         let key = self
             .read()
-            .map_err(|error| format!("no new API key: {}", words(&error)))?;
+            .map_err(|error| format!("no new API key: {}", error.log_words()))?;
         if key.expose() == known.expose() {
             return Err(format!("`{shown}` was read again and has the same API key"));
         }
@@ -102,17 +100,6 @@ pub(crate) fn unusable_key(place: &str) -> Error {
     Error::usage(format!(
         "the API key {place} contains a line break, white space or other characters that API keys never have"
     ))
-}
-
-/// An error of [`KeyFile::read`] as one line.
-fn words(error: &Error) -> String {
-    match error
-        .source()
-        .and_then(<dyn std::error::Error>::downcast_ref::<io::Error>)
-    {
-        Some(cause) => format!("{error}: {}", system_words(cause)),
-        None => error.to_string(),
-    }
 }
 
 fn open_to_others(file: &Path) -> bool {

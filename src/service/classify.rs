@@ -159,7 +159,6 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
 
 /// Class F, by status: why no call can succeed, and what the user can do.
 fn of_refusal(reply: &Reply) -> Classified {
-    const CHECK_ADDRESS: &str = "check the base address";
     let (what, hint) = match reply.status {
         401 => {
             let refused = refusal(reply, "the service does not accept the API key");
@@ -169,23 +168,18 @@ fn of_refusal(reply: &Reply) -> Classified {
             ));
         }
         402 => return out_of_credit(reply),
-        405 => ("this address does not accept requests", CHECK_ADDRESS),
-        407 => {
-            return refused(
-                reply,
-                "the proxy requires a login",
-                "give it in `HTTP_PROXY`, such as `http://user:password@proxy:3128`",
-            );
-        }
-        511 => (
-            "the network requires a login first",
-            "log in to the network, or use another one",
+        407 | 511 => (
+            "the proxy or the network requires a login",
+            "give it in `HTTP_PROXY`, such as `http://user:password@proxy:3128`",
         ),
         300..=399 => (
             "the service redirects to another address; neither key nor data were sent there",
             "check the base address, including `https://` and a missing or extra `/`",
         ),
-        _ => ("the service knows nothing at this address", CHECK_ADDRESS),
+        _ => (
+            "the service does not accept requests at this address",
+            "check the base address",
+        ),
     };
     refused(reply, what, hint)
 }

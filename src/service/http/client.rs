@@ -117,14 +117,14 @@ impl Client {
             };
             self.connections.answered(&client, &response);
             let status = response.status().as_u16();
-            let (mut body, mut cut) = (Body::default(), false);
+            let (mut body, mut cut) = (BytesMut::new(), false);
             loop {
                 match response.chunk().await {
                     Ok(Some(chunk)) if body.len() + chunk.len() > Reply::MAX_BODY => {
                         cut = true;
                         break;
                     }
-                    Ok(Some(chunk)) => body.push(chunk),
+                    Ok(Some(chunk)) => body.extend_from_slice(&chunk),
                     // A success that breaks off may have been billed. For anything else the status
                     // is enough.
                     Err(error) if (200..300).contains(&status) => return Err(self.fault(error)),
@@ -134,7 +134,7 @@ impl Client {
             Ok(Reply {
                 status,
                 headers: std::mem::take(response.headers_mut()),
-                body: body.into_bytes(),
+                body: body.freeze(),
                 cut,
                 sent: SentRequest {
                     // The keys as of now: the key may have been renewed since the request was sent.
@@ -191,36 +191,6 @@ impl Service for Client {
 
     fn longest_call(&self) -> Duration {
         self.timeout
-    }
-}
-
-/// A body as it arrives. Nearly every body is a single chunk, which is not copied.
-#[derive(Default)]
-struct Body {
-    first: Bytes,
-    all: BytesMut,
-}
-
-impl Body {
-    fn len(&self) -> usize {
-        self.first.len().max(self.all.len())
-    }
-
-    fn push(&mut self, chunk: Bytes) {
-        if self.first.is_empty() && self.all.is_empty() {
-            self.first = chunk;
-            return;
-        }
-        self.all.extend_from_slice(&std::mem::take(&mut self.first));
-        self.all.extend_from_slice(&chunk);
-    }
-
-    fn into_bytes(self) -> Bytes {
-        if self.all.is_empty() {
-            self.first
-        } else {
-            self.all.freeze()
-        }
     }
 }
 

@@ -74,15 +74,11 @@ fn not_connected(
     let tunnel = tunnel_error(error);
     // With plain HTTP, every connection is to the proxy; and it is unknown which part of the way
     // takes too long.
-    let whole_way = || endpoint.is_plain() || error.is_timeout();
-    let proxy = proxy.filter(|_| tunnel.is_some() || whole_way());
+    let is_of_proxy = tunnel.is_some() || endpoint.is_plain() || error.is_timeout();
+    let proxy = proxy.filter(|_| is_of_proxy).map(quoted);
     let tls = find::<rustls::Error>(error);
-    let words = match (
-        find::<io::Error>(error).map(unwrapped),
-        tls,
-        tunnel.as_deref(),
-    ) {
-        (_, Some(rustls::Error::InvalidCertificate(_)), _) if proxy.is_none() => {
+    match (tls, tunnel.as_deref()) {
+        (Some(rustls::Error::InvalidCertificate(_)), _) if proxy.is_none() => {
             return TransportFault::Refused(
                 format!(
                     "the service's certificate is not trusted: {}",
@@ -92,41 +88,43 @@ fn not_connected(
                  check the base address and this machine's clock",
             );
         }
-        (_, Some(rustls::Error::InvalidMessage(_)), _) if proxy.is_none() => {
+        (Some(rustls::Error::InvalidMessage(_)), _) if proxy.is_none() => {
             return TransportFault::Refused(
                 "the service does not speak TLS at this address".to_owned(),
                 "check scheme and port of the base address",
             );
         }
-        (_, Some(tls), _) => format!("{HANDSHAKE}: {tls}"),
-        // The system's own timeout has words of its own; ours is worded by a library.
-        (Some(cause), ..) if cause.raw_os_error().is_some() => system_words(cause),
-        _ if error.is_timeout() => "timed out".to_owned(),
-        (Some(cause), ..) if cause.kind() == io::ErrorKind::UnexpectedEof => {
-            format!("{HANDSHAKE}: {HUNG_UP}")
-        }
-        (Some(cause), ..) => system_words(cause),
         // If these words changed, the call would be retried like the others.
-        (None, _, Some("proxy authorization required")) => {
+        (None, Some("proxy authorization required")) => {
             return TransportFault::Refused(
-                format!(
-                    "the proxy {} requires a login",
-                    quoted(proxy.unwrap_or_default())
-                ),
+                format!("the proxy {} requires a login", proxy.unwrap_or_default()),
                 "give it in the variable that names the proxy, such as `http://user:password@proxy:3128`",
             );
         }
-        (None, _, Some("unsuccessful")) => "it refuses to connect to the service".to_owned(),
-        (None, _, Some("unexpected end of file")) => HUNG_UP.to_owned(),
-        _ => innermost(error),
+        _ => {}
+    }
+    let cause = find::<io::Error>(error).map(unwrapped);
+    let words = match (tls, cause) {
+        (Some(tls), _) => format!("{HANDSHAKE}: {tls}"),
+        // The system's own timeout has words of its own; ours is worded by a library.
+        (None, Some(cause)) if cause.raw_os_error().is_some() => system_words(cause),
+        _ if error.is_timeout() => "timed out".to_owned(),
+        (None, Some(cause)) if cause.kind() == io::ErrorKind::UnexpectedEof => {
+            format!("{HANDSHAKE}: {HUNG_UP}")
+        }
+        (None, Some(cause)) => system_words(cause),
+        (None, None) if tunnel.as_deref() == Some("unsuccessful") => {
+            "it refuses to connect to the service".to_owned()
+        }
+        (None, None) => tunnel.unwrap_or_else(|| innermost(error)),
     };
-    let is_handshake = words.starts_with(HANDSHAKE);
     match proxy {
         Some(proxy) => TransportFault::Unreachable(format!(
-            "cannot connect through the proxy {}: {words}",
-            quoted(proxy)
+            "cannot connect through the proxy {proxy}: {words}"
         )),
-        None if is_handshake => TransportFault::Unreachable(format!("cannot connect: {words}")),
+        None if words.starts_with(HANDSHAKE) => {
+            TransportFault::Unreachable(format!("cannot connect: {words}"))
+        }
         None => TransportFault::NotConnected(format!("cannot connect: {words}")),
     }
 }

@@ -84,7 +84,7 @@ fn a_proxy_that_does_not_connect_is_asked_again_and_then_stops_the_run() {
     for (code, why) in [
         (502, "it refuses to connect to the service"),
         (403, "it refuses to connect to the service"),
-        (0, "the other side closed the connection"),
+        (0, "unexpected end of file"),
     ] {
         let (proxy, done) = through(move |_| match code {
             0 => silence().then_close(),

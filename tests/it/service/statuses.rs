@@ -230,25 +230,25 @@ fn each_refusal_of_the_run_says_why_in_the_services_words_and_the_way_out() {
         (
             404,
             "Not Found",
-            "the service knows nothing at this address",
+            "the service does not accept requests at this address",
             ADDRESS,
         ),
         (
             405,
             "Method Not Allowed",
-            "this address does not accept requests",
+            "the service does not accept requests at this address",
             ADDRESS,
         ),
         (
             407,
             "Proxy Authentication Required",
-            "the proxy requires a login",
+            "the proxy or the network requires a login",
             LOGIN,
         ),
         (
             410,
             "Gone",
-            "the service knows nothing at this address",
+            "the service does not accept requests at this address",
             ADDRESS,
         ),
         (
@@ -260,8 +260,8 @@ fn each_refusal_of_the_run_says_why_in_the_services_words_and_the_way_out() {
         (
             511,
             "Network Authentication Required",
-            "the network requires a login first",
-            "log in to the network, or use another one",
+            "the proxy or the network requires a login",
+            LOGIN,
         ),
     ] {
         let place = Place::with("users.csv", users::csv(20));
