@@ -1,5 +1,7 @@
 //! Why a row failed, as one of a fixed set of words.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
@@ -138,4 +140,18 @@ impl Serialize for Reason {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.word())
     }
+}
+
+/// Reasons that a message names: the most frequent ones nearly always tell what is wrong with a file.
+const NAMED: usize = 3;
+
+/// `missing_name 3, invalid_ip 2`.
+#[must_use]
+pub(crate) fn most_frequent(failed: &BTreeMap<Reason, u64>) -> String {
+    let mut reasons: Vec<_> = failed.iter().collect();
+    reasons.sort_by_key(|(_, rows)| Reverse(**rows));
+    let named: Vec<_> = { reasons.iter().take(NAMED) }
+        .map(|(reason, rows)| format!("{reason} {rows}"))
+        .collect();
+    named.join(", ")
 }

@@ -4,21 +4,15 @@
 //! knows neither HTTP nor files; `service` makes answers, `output` writes verdicts.
 
 mod answer;
-mod decision;
 mod failure;
-mod frequent;
-mod levels;
 mod outcome;
 mod policy;
-mod thresholds;
 
 pub(crate) use answer::is_formula;
 pub use answer::{Answer, Score, TransactionId};
-pub use decision::Decision;
+pub(crate) use failure::most_frequent;
 pub use failure::{Failure, Reason};
-pub(crate) use frequent::most_frequent;
-pub(crate) use levels::Levels;
 pub(crate) use outcome::Resolution;
 pub use outcome::Verdict;
-pub use policy::DecisionPolicy;
-pub(crate) use thresholds::Thresholds;
+pub use policy::{Decision, DecisionPolicy};
+pub(crate) use policy::{Levels, Thresholds};

@@ -1,8 +1,8 @@
 //! The final outcome of one row.
 
 use super::answer::Answer;
-use super::decision::Decision;
 use super::failure::{Failure, Reason};
+use super::policy::Decision;
 
 /// The final outcome of one row.
 #[derive(Debug, Clone, PartialEq)]
