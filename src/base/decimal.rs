@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::iter::repeat;
 
 /// A number as it was written, ordered by its exact value: `2.0`, `2` and `20e-1` are equal.
 ///
@@ -47,28 +46,25 @@ impl Decimal {
         self.nearest < 0.0
     }
 
-    fn parts(&self) -> DecimalParts<'_> {
+    /// Its size as 0.`d₁d₂d₃…` × 10^`power`, without zeros at either end: the power, and the digits.
+    fn size(&self) -> (i64, String) {
         let (number, exponent) = self
             .text
             .split_once(['e', 'E'])
             .unwrap_or((&self.text, "0"));
-        let negative = number.starts_with('-');
         let number = number.trim_start_matches(['-', '+']);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         // An exponent that does not fit is cut to the largest of its sign.
         let far = if exponent.starts_with('-') { -FAR } else { FAR };
-        let exponent = exponent.parse().unwrap_or(far).clamp(-FAR, FAR);
-        let digits = (whole.as_bytes(), fraction.as_bytes());
-        let zeros = both(digits).take_while(|digit| *digit == b'0').count();
-        if zeros == whole.len() + fraction.len() {
-            return DecimalParts::ZERO;
+        let exponent: i64 = exponent.parse().unwrap_or(far).clamp(-FAR, FAR);
+        let digits = format!("{whole}{fraction}");
+        let significant = digits.trim_start_matches('0');
+        if significant.is_empty() {
+            return (i64::MIN, String::new());
         }
-        DecimalParts {
-            negative,
-            power: exponent + distance(whole.len()) - distance(zeros),
-            digits,
-            zeros,
-        }
+        let zeros = distance(digits.len() - significant.len());
+        let power = exponent + distance(whole.len()) - zeros;
+        (power, significant.trim_end_matches('0').to_owned())
     }
 }
 
@@ -80,62 +76,24 @@ fn distance(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(FAR)
 }
 
-fn both<'a>((whole, fraction): (&'a [u8], &'a [u8])) -> impl Iterator<Item = u8> + 'a {
-    whole.iter().chain(fraction).copied()
-}
-
-/// A number taken apart: 0.`d₁d₂d₃…` × 10^`power`, where the first digit is not zero.
-struct DecimalParts<'a> {
-    negative: bool,
-    power: i64,
-    digits: (&'a [u8], &'a [u8]),
-    /// The number of leading zeros in `digits`.
-    zeros: usize,
-}
-
-impl DecimalParts<'_> {
-    const ZERO: Self = Self {
-        negative: false,
-        power: i64::MIN,
-        digits: (b"", b""),
-        zeros: 0,
-    };
-
-    fn significant(&self) -> impl Iterator<Item = u8> {
-        both(self.digits).skip(self.zeros).chain(repeat(b'0'))
-    }
-
-    fn compare_size(&self, other: &Self) -> Ordering {
-        let digits = || {
-            let mut pairs = self.significant().zip(other.significant());
-            let differing = pairs
-                .by_ref()
-                .take(Decimal::MAX_CHARACTERS)
-                .find(|(a, b)| a != b);
-            differing.map_or(Ordering::Equal, |(a, b)| a.cmp(&b))
-        };
-        self.power.cmp(&other.power).then_with(digits)
-    }
-}
-
-impl Decimal {
-    /// Compares digit by digit.
-    fn compare_digits(&self, other: &Self) -> Ordering {
-        let (a, b) = (self.parts(), other.parts());
-        match (a.negative, b.negative) {
-            (false, false) => a.compare_size(&b),
-            (true, true) => b.compare_size(&a),
-            (true, false) => Ordering::Less,
-            (false, true) => Ordering::Greater,
-        }
-    }
-}
-
 impl Ord for Decimal {
     fn cmp(&self, other: &Self) -> Ordering {
         match self.nearest.partial_cmp(&other.nearest) {
             Some(order) if order.is_ne() => order,
-            _ => self.compare_digits(other),
+            // The same double, and so of one sign, unless both are next to nothing.
+            _ => {
+                let signed = |number: &Self| {
+                    let (power, digits) = number.size();
+                    let is_negative = number.text.starts_with('-') && !digits.is_empty();
+                    (is_negative, power, digits)
+                };
+                let (a, b) = (signed(self), signed(other));
+                match (a.0, b.0) {
+                    (false, false) => a.cmp(&b),
+                    (true, true) => b.cmp(&a),
+                    (a, b) => b.cmp(&a),
+                }
+            }
         }
     }
 }

@@ -69,8 +69,8 @@ pub enum Signal {
 pub struct Error {
     exit: Exit,
     message: Box<str>,
-    /// Whether the first detail names columns, which only people get to see.
-    lists_columns: bool,
+    /// The line with a file's columns, which only people get to see.
+    columns: Option<String>,
     details: Vec<String>,
     hint: Option<Box<str>>,
     file: Option<Box<Path>>,
@@ -85,7 +85,7 @@ impl Error {
         Self {
             exit,
             message: message.into().into(),
-            lists_columns: false,
+            columns: None,
             details: Vec::new(),
             hint: None,
             file: None,
@@ -151,16 +151,14 @@ impl Error {
     /// names would be a user's values.
     #[must_use]
     pub(crate) fn columns(mut self, line: impl Into<String>) -> Self {
-        let others = self.details().to_vec();
-        self.details = std::iter::once(line.into()).chain(others).collect();
-        self.lists_columns = true;
+        self.columns = Some(line.into());
         self
     }
 
     /// Whether it has a line with columns.
     #[must_use]
     pub(crate) const fn lists_columns(&self) -> bool {
-        self.lists_columns
+        self.columns.is_some()
     }
 
     /// Adds the hint: one sentence that names an exact flag or command.
@@ -259,8 +257,7 @@ impl Error {
     /// The lines below the message, without that of columns.
     #[must_use]
     pub(crate) fn details(&self) -> &[String] {
-        let others = self.details.get(usize::from(self.lists_columns)..);
-        others.unwrap_or_default()
+        &self.details
     }
 
     /// The hint, without the word in front.
@@ -272,23 +269,25 @@ impl Error {
     /// The whole text for people: message, causes, columns, details, hint.
     #[must_use]
     pub fn report(&self) -> String {
-        format!("error: {}", self.words(&self.details, self.hint.as_deref()))
+        let columns = self.columns.as_deref();
+        format!("error: {}", self.words(columns, self.hint.as_deref()))
     }
 
     /// The text for a log: that for people, without columns, without a hint that names one, and without the word in front.
     #[must_use]
     pub(crate) fn log_words(&self) -> String {
-        let hint = self.hint.as_deref().filter(|_| !self.lists_columns);
-        self.words(self.details(), hint)
+        let hint = self.hint.as_deref().filter(|_| self.columns.is_none());
+        self.words(None, hint)
     }
 
-    fn words(&self, details: &[String], hint: Option<&str>) -> String {
+    fn words(&self, columns: Option<&str>, hint: Option<&str>) -> String {
         let mut text = printable(&self.message);
         for cause in self.causes() {
             text.push_str(": ");
             text.push_str(&printable(&cause));
         }
-        for line in details {
+        let details = self.details.iter().map(String::as_str);
+        for line in columns.into_iter().chain(details) {
             text.push_str("\n  ");
             text.push_str(&printable(line));
         }
