@@ -95,8 +95,8 @@ fn carry_out(command: Command) -> Result<Exit> {
         Command::Report(config) => commands::report::execute(*config),
         Command::Ledger(config) => commands::ledger::execute(config),
         Command::Sandbox(settings) => commands::sandbox::execute(&settings),
-        Command::Print(text) => commands::print::execute(&text),
-        Command::Man(config) => commands::man::execute(&config),
+        Command::Print(text) => commands::text::print(&text),
+        Command::Man(config) => commands::text::write_pages(&config),
     }
 }
 

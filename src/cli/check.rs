@@ -1,7 +1,7 @@
 //! The arguments of `rescore check`: those of `run`, with the same names and meanings. Those that change no count are
 //! hidden.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, FromArgMatches as _};
@@ -19,7 +19,7 @@ use super::settings::SettingsArgs;
 use super::sources::Sources;
 use super::values::{self, DecideBy};
 use crate::base::error::{Error, Result};
-use crate::config::{CheckConfig, LedgerChoice};
+use crate::config::{CheckConfig, FilesConfig, LedgerChoice};
 use crate::input::ReaderSettings;
 use crate::layout::AddedColumns;
 use crate::observe::Style;
@@ -106,8 +106,17 @@ impl CheckArgs {
         let ledger = run.ledger()?;
         let keeps_answers = !matches!(ledger.choice, LedgerChoice::Nowhere);
         Ok(CheckConfig {
-            inputs: self.inputs(&columns)?,
-            judges_first_rows: run.judges_first_rows(),
+            files: FilesConfig {
+                inputs: self.inputs(&columns, run.judges_first_rows())?,
+                rejects: { self.rejects.clone() }
+                    .filter(|_| run.output.is_none() && run.output_dir.is_none()),
+                output: run.output.clone().filter(|path| path != Path::new("-")),
+                directory: run.output_dir.clone(),
+                changes: None,
+                report: None,
+                overwrite: self.overwrite,
+                fail_fast: false,
+            },
             limits: run.limits.limits(),
             plan: self.account.plan()?,
             ledger,
@@ -117,12 +126,6 @@ impl CheckArgs {
             captured: captured.into(),
             rate: run.pace().rate,
             tariff: self.price.tariff(),
-            rejects: self
-                .rejects
-                .filter(|_| run.output.is_none() && run.output_dir.is_none()),
-            output: run.output,
-            directory: run.output_dir,
-            overwrite: self.overwrite,
             json: self.json,
             style: if self.quiet {
                 Style::Off
@@ -132,7 +135,11 @@ impl CheckArgs {
         })
     }
 
-    fn inputs(&self, columns: &AddedColumns) -> Result<Vec<ReaderSettings>> {
+    fn inputs(
+        &self,
+        columns: &AddedColumns,
+        judges_first_rows: bool,
+    ) -> Result<Vec<ReaderSettings>> {
         let settings = |input| {
             Ok(ReaderSettings {
                 file: self.format.file(input)?,
@@ -140,8 +147,7 @@ impl CheckArgs {
                 phones: self.fields.phones(),
                 existing: self.columns.existing(),
                 columns: columns.clone(),
-                // A run would refuse such a file; here its rows are counted all the same.
-                judges_first_rows: false,
+                judges_first_rows,
                 selection: self.selection.selection(),
                 scored: None,
             })

@@ -3,19 +3,19 @@
 //! A reader's thread finds the verdict in each row; the thread that called decides, and either writes the rows again or
 //! counts what other thresholds would do. Nothing is guessed: a row that is not as rescore writes it stays as it is.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tokio::time::Instant;
 
-use super::files::{NamedFile, SummaryFile, check_name, naming_the_other_run, refuse_clashes};
-use super::interrupt::Interrupts;
-use super::open_input::{bytes_ignored, open_scored};
-use super::read_ahead::read_ahead;
+use super::files::{NamedFile, check_name, refuse_clashes};
+use super::inputs::{input_warnings, open_scored, read_ahead};
+use super::signals::Interrupts;
+use super::summary_file::SummaryFile;
 use crate::analysis::WhatIf;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::stdout::print;
 use crate::config::{DecideConfig, DecideOutput, DecideTask, RewriteTask};
-use crate::input::{AskedColumns, FileSettings, Input, Opened, ReadRow, RowBatch};
+use crate::input::{AskedColumns, FileSettings, Input, ReadRow, RowBatch};
 use crate::layout::Layout;
 use crate::observe::{self, DecideSummary, WhatIfView, warn};
 use crate::output::{DoneRow, OutputFile, Replace, RowFiles, Target, WriteError, Writer, Written};
@@ -52,18 +52,32 @@ fn rewrite(
     let RewriteTask {
         policy,
         level,
-        output,
+        output: places,
         quiet,
     } = task;
-    let files = DecideFiles::check(output, &file.input)?;
+    refuse_clashes(&named_files(&places, &file.input))?;
+    let target = |path: &Option<PathBuf>| {
+        let replace = Replace::by(places.overwrite);
+        let target = |path: &PathBuf| Target::new(path, |_| replace);
+        path.as_ref().map(target).transpose()
+    };
+    let (output, changes) = (target(&places.path)?, target(&places.changes)?);
     let asked = AskedColumns::new(level.as_slice(), []);
     let (reader, opened) = open_scored(file, prefix, asked)?;
-    let (rows, summary) =
-        interrupts.opening(files.partial(), || files.open(&opened.layout, opened.mode))?;
+    for (flag, target) in [("--output", &output), ("--changes", &changes)] {
+        if let Some(target) = target.as_ref().filter(|target| !target.is_special()) {
+            check_name(flag, target.path(), opened.layout.format)?;
+        }
+    }
+    let summary = places.summary.as_deref();
+    let summary = { summary.map(|path| SummaryFile::create(path, opened.mode)) }.transpose()?;
+    let partial = [&output, &changes].into_iter().flatten();
+    let partial: Vec<_> = partial.filter_map(Target::partial).collect();
+    let files = interrupts.opening(partial, || open(output, changes, opened.mode))?;
     let mut layout = opened.layout.clone();
     layout.columns = layout.columns.decided_again();
     let mut stage = Decider {
-        writer: Writer::new(layout, policy.clone(), rows),
+        writer: Writer::new(layout, policy.clone(), files),
         policy,
         layout: &opened.layout,
         stats: DecideStats::default(),
@@ -85,17 +99,38 @@ fn rewrite(
         level: level.as_deref(),
     };
     if quiet {
-        summary_of_rows
-            .warnings()
-            .for_each(|warning| warn(&warning));
+        let mut warnings = summary_of_rows.warnings();
+        warnings.by_ref().for_each(|warning| warn(&warning));
     } else {
         observe::tell(&summary_of_rows.text());
     }
     if let Some(file) = summary {
         file.write(|file| summary_of_rows.write_json(file));
     }
-    warn_of_input(stats.rows.read, &opened);
+    let warnings = input_warnings(&opened.name, stats.rows.read, &opened);
+    warnings.iter().for_each(|warning| warn(warning));
     Ok(stats.exit())
+}
+
+/// The files that are read and written, of which no two may be one.
+fn named_files(places: &DecideOutput, input: &Input) -> Vec<NamedFile> {
+    let written = [
+        ("output", &places.path),
+        ("changes", &places.changes),
+        ("summary", &places.summary),
+    ];
+    let written = written.into_iter();
+    let written = written.filter_map(|(what, path)| Some(NamedFile::new(what, path.as_deref()?)));
+    NamedFile::input(input).into_iter().chain(written).collect()
+}
+
+/// Opens the files for rows. Only those who can read the input may read them.
+fn open(output: Option<Target>, changes: Option<Target>, mode: u32) -> Result<RowFiles> {
+    // Next to an output whose mode was narrowed by hand, the changes are as narrow.
+    let beside = mode & output.as_ref().and_then(Target::mode).unwrap_or(mode);
+    let output = output.map_or_else(OutputFile::stdout, |target| target.open(mode))?;
+    let changes = changes.map(|target| target.open(beside)).transpose()?;
+    Ok(RowFiles::new(output, None, changes))
 }
 
 /// Gives the files their names once all rows are written and the numbers add up; otherwise nothing of them is left.
@@ -139,23 +174,14 @@ fn what_if(file: &FileSettings, prefix: &str, today: &Thresholds, json: bool) ->
         today,
         file: &file.input.shown(),
     };
-    warn_of_input(rows.read, &opened);
+    let warnings = input_warnings(&opened.name, rows.read, &opened);
+    warnings.iter().for_each(|warning| warn(warning));
     print(&if json { view.json() } else { view.text() })?;
     Ok(if rows.unreadable_rows() > 0 {
         Exit::SomeFailed
     } else {
         Exit::Complete
     })
-}
-
-/// Warns of a scored file that is as empty as what its run wrote of an empty input, and of bytes behind compressed data.
-fn warn_of_input(rows: u64, opened: &Opened) {
-    if rows == 0 {
-        warn(&format!("{} has no rows", opened.name));
-    }
-    if opened.ignored.any() {
-        warn(&bytes_ignored("the input"));
-    }
 }
 
 /// The score of a row; `None` if it has none, as it failed in the run.
@@ -251,77 +277,5 @@ impl Decider<'_> {
         self.stats.drift = self.writer.take_drift();
         self.stats.unknown_levels = self.writer.take_unknown_levels();
         (self.stats, self.writer.into_files())
-    }
-}
-
-/// The files that are written: checked before the input is read, opened when it is known to be a scored file.
-struct DecideFiles {
-    /// `None` is standard output.
-    output: Option<Target>,
-    changes: Option<Target>,
-    summary: Option<PathBuf>,
-}
-
-impl DecideFiles {
-    /// Checks the files.
-    ///
-    /// # Errors
-    /// Exit code 2: two of them are one file, or one exists and may not be replaced, or cannot be made there.
-    fn check(config: DecideOutput, input: &Input) -> Result<Self> {
-        let DecideOutput {
-            path,
-            changes,
-            summary,
-            overwrite,
-        } = config;
-        let mut files = Vec::from_iter(NamedFile::input(input));
-        files.extend(path.as_deref().map(NamedFile::output));
-        let named = |path| NamedFile::partial("changes", path);
-        files.extend(changes.as_deref().map(named));
-        let named = |path| NamedFile::new("summary", path);
-        files.extend(summary.as_deref().map(named));
-        refuse_clashes(&files)?;
-        let target = |path: PathBuf| {
-            let mut real = path.clone();
-            let target = Target::new(&path, |followed: &Path| {
-                followed.clone_into(&mut real);
-                Replace::by(overwrite)
-            });
-            target.map_err(|error| naming_the_other_run(error, &real))
-        };
-        Ok(Self {
-            output: path.map(target).transpose()?,
-            changes: changes.map(target).transpose()?,
-            summary,
-        })
-    }
-
-    /// The files that are there under another name until they are complete.
-    fn partial(&self) -> Vec<PathBuf> {
-        let files = [&self.output, &self.changes].into_iter().flatten();
-        files.filter_map(Target::partial).collect()
-    }
-
-    /// Opens the files for rows with this layout. Only those who can read the input may read them.
-    ///
-    /// # Errors
-    /// Exit code 2: a file has the name of another format, or cannot be made. Exit code 3: the disk is full.
-    fn open(self, layout: &Layout, mode: u32) -> Result<(RowFiles, Option<SummaryFile>)> {
-        let (output, changes) = (self.output.as_ref(), self.changes.as_ref());
-        for (flag, target) in [("--output", output), ("--changes", changes)] {
-            if let Some(target) = target.filter(|target| !target.is_special()) {
-                check_name(flag, target.path(), layout.format)?;
-            }
-        }
-        let summary = self.summary.map(|path| SummaryFile::create(&path, mode));
-        // Next to an output whose mode was narrowed by hand, the changes are as narrow.
-        let beside = mode & output.and_then(Target::mode).unwrap_or(mode);
-        let open = |target: &Target| {
-            let opened = target.open(mode);
-            opened.map_err(|error| naming_the_other_run(error, target.path()))
-        };
-        let output = output.map_or_else(OutputFile::stdout, open)?;
-        let changes = changes.map(|target| target.open(beside)).transpose()?;
-        Ok((RowFiles::new(output, None, changes), summary.transpose()?))
     }
 }

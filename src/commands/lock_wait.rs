@@ -41,11 +41,6 @@ impl<'a> LockWait<'a> {
         }
     }
 
-    /// Whether it waits at all.
-    pub(in crate::commands) const fn may_wait(&self) -> bool {
-        self.longest.is_some()
-    }
-
     /// Tries to take something until no other process holds it.
     ///
     /// # Errors

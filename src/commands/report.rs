@@ -11,14 +11,13 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::files::{NamedFile, refuse_clashes};
-use super::interrupt::Interrupts;
-use super::open_input::{bytes_ignored, open_scored};
-use super::read_ahead::read_ahead;
+use super::inputs::{input_warnings, open_scored, read_ahead};
+use super::signals::Interrupts;
 use crate::analysis::{GroupTally, PastVerdict, RowTally, TalliedRow, number_of};
 use crate::base::error::{Error, Exit, Result, quoted, shown};
 use crate::base::thousands::grouped;
 use crate::config::{EarlierFile, ReportConfig};
-use crate::input::{AskedColumns, Input, Opened, ReadRow, Reader};
+use crate::input::{AskedColumns, Input, Opened, ReadRow};
 use crate::layout::{Layout, PREVIOUS, VERDICT_COLUMNS};
 use crate::observe::{counted, stamp, tell, warn};
 use crate::output::{Document, OutputFile, Replace, Target};
@@ -43,25 +42,39 @@ pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
     let replace = |_: &Path| Replace::by(config.overwrite);
     let target = { config.output.as_deref() }.map(|path| Target::new(path, replace));
     let target = target.transpose()?;
-    let facts = config.summary.as_deref().map(read_summary).transpose()?;
+    let run = config.summary.as_deref().map(read_summary).transpose()?;
     // Opened first, as it fails at its first line if it is not a scored file, and the earlier one only after being read.
-    let key = { config.against.as_ref() }.map(|against| against.key.clone());
+    let key = config.against.iter().map(|against| against.key.clone());
     let needed: Vec<_> = config.by.iter().cloned().chain(key).collect();
     let [_, score, decision] =
         VERDICT_COLUMNS.map(|name| format!("{PREVIOUS}{}{name}", config.prefix));
     let asked = AskedColumns::new(&needed, [score, decision]);
     let (reader, opened) = open_scored(&config.scored, &config.prefix, asked)?;
-    let report = content(config, reader, &opened, facts)?;
+    let past = { config.against.as_ref() }
+        .map(|against| PastVerdicts::read(against, &config.prefix, &config.thresholds))
+        .transpose()?;
+    let mut count = FileCount {
+        layout: &opened.layout,
+        thresholds: &config.thresholds,
+        tally: RowTally::new(Some(&config.thresholds)),
+        groups: vec![GroupTally::default(); config.by.len()],
+        past,
+        sandbox: run.as_ref().is_some_and(RunFacts::is_sandbox),
+    };
+    for batch in read_ahead(reader)? {
+        batch?.rows.iter().for_each(|row| count.row(row));
+    }
+    let rows = count.tally.rows();
+    let warnings = input_warnings(&opened.name, rows, &opened);
+    warnings.iter().for_each(|warning| warn(warning));
+    let page = page(&count.content(&config, &opened, run)?);
     let output = match &target {
         Some(target) => interrupts.opening(target.partial(), || target.open(opened.mode))?,
         None => OutputFile::stdout()?,
     };
-    if let Some(path) = Document::new(output).complete(&page(&report))? {
-        let rows = counted(report.tally.rows(), "row");
-        tell(&format!(
-            "rescore: wrote {}: a report on {rows}",
-            shown(&path)
-        ));
+    if let Some(path) = Document::new(output).complete(&page)? {
+        let (path, rows) = (shown(&path), counted(rows, "row"));
+        tell(&format!("rescore: wrote {path}: a report on {rows}"));
     }
     Ok(Exit::Complete)
 }
@@ -74,75 +87,9 @@ fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
     let against = config.against.as_ref().map(|against| &against.file);
     let inputs = [Some(&config.scored), against].into_iter().flatten();
     let inputs = inputs.filter_map(|file| NamedFile::input(&file.input));
-    let summary = config.summary.as_deref().map(NamedFile::input_at);
-    inputs
-        .chain(summary)
-        .try_for_each(|input| refuse_clashes(&[input, NamedFile::partial("report", output)]))
-}
-
-/// Reads all files.
-fn content(
-    config: ReportConfig,
-    reader: Reader,
-    opened: &Opened,
-    run: Option<RunFacts>,
-) -> Result<PageContent> {
-    let thresholds = &config.thresholds;
-    let mut past = { config.against.as_ref() }
-        .map(|against| PastVerdicts::read(against, &config.prefix, thresholds))
-        .transpose()?;
-    let mut count = FileCount {
-        layout: &opened.layout,
-        thresholds,
-        tally: RowTally::new(Some(thresholds)),
-        groups: vec![GroupTally::default(); config.by.len()],
-        pairing: PairingCounts::default(),
-        sandbox: false,
-    };
-    for batch in read_ahead(reader)? {
-        for row in &batch?.rows {
-            count.row(row, past.as_mut());
-        }
-    }
-    let FileCount {
-        mut tally,
-        groups,
-        pairing,
-        sandbox,
-        ..
-    } = count;
-    let comparison = match (config.against, past) {
-        (Some(against), Some(past)) => Some(against_file(against, &pairing, &past, &opened.name)?),
-        _ => (tally.drift.decisions.compared() > 0).then_some(Comparison::Own),
-    };
-    let redecided = match (&run, &config.summary) {
-        (Some(facts), Some(path)) => is_redecided(facts, path, &tally, &opened.name)?,
-        _ => false,
-    };
-    if !redecided && run.as_ref().is_some_and(RunFacts::is_by_level) {
-        tally.decided_by_level();
-    }
-    if tally.rows() == 0 {
-        warn(&format!("{} has no rows", opened.name));
-    }
-    if opened.ignored.any() {
-        warn(&bytes_ignored(&opened.name));
-    }
-    let groups = config.by.into_iter().zip(groups);
-    let groups = groups.map(|(column, groups)| ColumnGroups {
-        column,
-        values: groups.top(TOP),
-    });
-    Ok(PageContent {
-        file: name_of(&config.scored.input),
-        made: stamp(SystemTime::now()),
-        sandbox: sandbox || run.as_ref().is_some_and(RunFacts::is_sandbox),
-        tally,
-        comparison,
-        groups: groups.collect(),
-        run,
-        redecided,
-    })
+    let summary = { config.summary.as_deref() }.map(|path| NamedFile::new("input", path));
+    let mut sources = inputs.chain(summary);
+    sources.try_for_each(|source| refuse_clashes(&[source, NamedFile::new("report", output)]))
 }
 
 /// What was counted of a scored file.
@@ -153,20 +100,20 @@ struct FileCount<'a> {
     tally: RowTally,
     /// By the values of each column. These columns are asked for first, then the key, then the verdict before.
     groups: Vec<GroupTally>,
-    pairing: PairingCounts,
+    past: Option<PastVerdicts>,
     /// A stand-in answered.
     sandbox: bool,
 }
 
 impl FileCount<'_> {
     /// Counts a row, with its verdict in an earlier file or else with the one that it had before.
-    fn row(&mut self, read: &ReadRow, past: Option<&mut PastVerdicts>) {
+    fn row(&mut self, read: &ReadRow) {
         let layout = self.layout;
-        let written = |span: Span| read.row.slice(span);
+        let value = |span: Span| layout.value(read.row.slice(span));
         let asked = |place: usize| read.asked.get(place).copied().unwrap_or_default();
         let by = self.groups.len();
-        let before = if let Some(past) = past {
-            past.find(&layout.value(written(asked(by))), &mut self.pairing)
+        let before = if let Some(past) = &mut self.past {
+            past.find(&value(asked(by)))
         } else {
             let (score, decision) = verdict_at(read, layout, (asked(by), asked(by + 1)));
             past_verdict(score.as_ref(), decision, self.thresholds)
@@ -180,13 +127,50 @@ impl FileCount<'_> {
         };
         self.tally.count(tallied, before);
         for (place, groups) in self.groups.iter_mut().enumerate() {
-            groups.count(layout.value(written(asked(place))).as_bytes(), decision);
+            groups.count(value(asked(place)).as_bytes(), decision);
         }
         if !self.sandbox && read.request.is_ok() {
             let mut ids = read.row.existing.iter().filter(|(_, column)| *column == 0);
-            let is_made_up = |id: Span| layout.value(written(id)).starts_with(ID_PREFIX);
-            self.sandbox = ids.any(|(id, _)| is_made_up(*id));
+            self.sandbox = ids.any(|(id, _)| value(*id).starts_with(ID_PREFIX));
         }
+    }
+
+    /// What the page shows.
+    ///
+    /// # Errors
+    /// Exit code 2: the earlier file has no rows or none of this one's, or the summary is about another file.
+    fn content(
+        mut self,
+        config: &ReportConfig,
+        opened: &Opened,
+        run: Option<RunFacts>,
+    ) -> Result<PageContent> {
+        let comparison = match (&config.against, self.past) {
+            (Some(against), Some(past)) => Some(past.comparison(against, &opened.name)?),
+            _ => (self.tally.drift.decisions.compared() > 0).then_some(Comparison::Own),
+        };
+        let redecided = match (&run, &config.summary) {
+            (Some(facts), Some(path)) => is_redecided(facts, path, &self.tally, &opened.name)?,
+            _ => false,
+        };
+        if !redecided && run.as_ref().is_some_and(RunFacts::is_by_level) {
+            self.tally.decided_by_level();
+        }
+        let groups = config.by.iter().zip(self.groups);
+        let groups = groups.map(|(column, groups)| ColumnGroups {
+            column: column.clone(),
+            values: groups.top(TOP),
+        });
+        Ok(PageContent {
+            file: name_of(&config.scored.input),
+            made: stamp(SystemTime::now()),
+            sandbox: self.sandbox,
+            tally: self.tally,
+            comparison,
+            groups: groups.collect(),
+            run,
+            redecided,
+        })
     }
 }
 
@@ -222,17 +206,16 @@ fn past_verdict(
 
 /// The verdicts of an earlier file, by the key of their rows: users come and go between two files, so rows are not paired
 /// by their position. Of each row a few bytes are kept, and nothing of a user but a hash of the key.
+#[derive(Default)]
 struct PastVerdicts {
     name: String,
     rows: HashMap<u64, PastRow>,
+    counts: PairingCounts,
 }
 
 /// A row of the earlier file.
 struct PastRow {
-    /// `None` without a verdict.
-    decision: Option<Decision>,
-    /// NaN if it is not known: an `Option` takes twice as much memory.
-    score: f64,
+    verdict: Option<PastVerdict>,
     /// Several rows have this key, with different verdicts.
     is_ambiguous: bool,
     is_found: bool,
@@ -246,16 +229,19 @@ impl PastVerdicts {
     fn read(against: &EarlierFile, prefix: &str, thresholds: &Thresholds) -> Result<Self> {
         let asked = AskedColumns::new(std::slice::from_ref(&against.key), []);
         let (reader, Opened { layout, name, .. }) = open_scored(&against.file, prefix, asked)?;
-        let rows = HashMap::default();
-        let mut past = Self { name, rows };
+        let mut past = Self {
+            name,
+            ..Self::default()
+        };
         for batch in read_ahead(reader)? {
             for read in batch?.rows {
-                let earlier = read.row.earlier;
-                let (score, decision) =
-                    verdict_at(&read, &layout, (earlier.score, earlier.decision));
-                let verdict = past_verdict(score.as_ref(), decision, thresholds);
+                let places = (read.row.earlier.score, read.row.earlier.decision);
+                let (score, decision) = verdict_at(&read, &layout, places);
                 let key = read.asked.first().copied().unwrap_or_default();
-                past.add(&layout.value(read.row.slice(key)), verdict);
+                past.add(
+                    &layout.value(read.row.slice(key)),
+                    past_verdict(score.as_ref(), decision, thresholds),
+                );
             }
         }
         Ok(past)
@@ -270,69 +256,55 @@ impl PastVerdicts {
     fn add(&mut self, key: &str, verdict: Option<PastVerdict>) {
         if let Some(hash) = self.hash(key) {
             let row = self.rows.entry(hash).or_insert(PastRow {
-                decision: verdict.map(|verdict| verdict.decision),
-                score: { verdict.and_then(|verdict| verdict.score) }.unwrap_or(f64::NAN),
+                verdict,
                 is_ambiguous: false,
                 is_found: false,
             });
-            row.is_ambiguous |= row.verdict() != verdict;
+            row.is_ambiguous |= row.verdict != verdict;
         }
     }
 
     /// The verdict before on the row with this key. Also counts whether there is one.
-    fn find(&mut self, key: &str, counts: &mut PairingCounts) -> Option<PastVerdict> {
-        let Some(row) = self.hash(key).and_then(|hash| self.rows.get_mut(&hash)) else {
-            counts.new += 1;
+    fn find(&mut self, key: &str) -> Option<PastVerdict> {
+        let hash = self.hash(key);
+        let Some(row) = hash.and_then(|hash| self.rows.get_mut(&hash)) else {
+            self.counts.new += 1;
             return None;
         };
         row.is_found = true;
         if row.is_ambiguous {
-            counts.ambiguous += 1;
+            self.counts.ambiguous += 1;
             return None;
         }
-        counts.paired += 1;
-        row.verdict()
+        self.counts.paired += 1;
+        row.verdict
     }
-}
 
-impl PastRow {
-    fn verdict(&self) -> Option<PastVerdict> {
-        Some(PastVerdict {
-            decision: self.decision?,
-            score: Some(self.score).filter(|score| !score.is_nan()),
+    /// What the page shows of the comparison with this file.
+    ///
+    /// # Errors
+    /// Exit code 2: it has no rows, or none of the other file's.
+    fn comparison(self, against: &EarlierFile, file: &str) -> Result<Comparison> {
+        let (earlier, counts) = (&self.name, self.counts);
+        if self.rows.is_empty() {
+            let message = format!("{earlier} has no rows to compare with");
+            return Err(Error::usage(message));
+        }
+        if counts.paired + counts.ambiguous == 0 && counts.new > 0 {
+            let column = quoted(&against.key);
+            let message = format!("no row of {file} is in {earlier}, by the column {column}");
+            return Err(Error::usage(message));
+        }
+        let gone = self.rows.values().filter(|row| !row.is_found).count() as u64;
+        Ok(Comparison::File {
+            name: name_of(&against.file.input),
+            pairing: PairingCounts {
+                key: against.key.clone(),
+                gone,
+                ..counts
+            },
         })
     }
-}
-
-/// What the page shows of the comparison with an earlier file.
-///
-/// # Errors
-/// Exit code 2: it has no rows, or none of the other file's.
-fn against_file(
-    against: EarlierFile,
-    pairing: &PairingCounts,
-    past: &PastVerdicts,
-    file: &str,
-) -> Result<Comparison> {
-    let earlier = &past.name;
-    if past.rows.is_empty() {
-        let message = format!("{earlier} has no rows to compare with");
-        return Err(Error::usage(message));
-    }
-    if pairing.paired + pairing.ambiguous == 0 && pairing.new > 0 {
-        let column = quoted(&against.key);
-        let message = format!("no row of {file} is in {earlier}, by the column {column}");
-        return Err(Error::usage(message));
-    }
-    let gone = past.rows.values().filter(|row| !row.is_found);
-    Ok(Comparison::File {
-        name: name_of(&against.file.input),
-        pairing: PairingCounts {
-            key: against.key,
-            gone: gone.count() as u64,
-            ..*pairing
-        },
-    })
 }
 
 /// A file's name without its directory, which has no place in a page that is passed on.
@@ -388,8 +360,7 @@ mod tests {
 
     #[test]
     fn a_row_is_found_with_its_verdict_and_others_are_new_or_gone() {
-        let (name, rows) = (String::new(), HashMap::default());
-        let mut past = PastVerdicts { name, rows };
+        let mut past = PastVerdicts::default();
         let verdict = |score: &str, decision| {
             let score = Score::from_json_number(score).unwrap();
             past_verdict(Some(&score), decision, &Thresholds::default())
@@ -404,14 +375,14 @@ mod tests {
         past.add("5", verdict("3", None));
         past.add("6", None);
         past.add("", None);
-        let mut counts = PairingCounts::default();
-        let mut find = |key: &str| past.find(key, &mut counts);
+        let mut find = |key: &str| past.find(key);
         assert_eq!(find("1"), verdict("1.5", Some(Decision::Block)));
         assert_eq!(find("2"), None);
         // By today's thresholds, as a decision is all that it lacks.
         assert_eq!(find("3"), verdict("9", Some(Decision::Block)));
         assert_eq!(find("4"), verdict("1", Some(Decision::Approve)));
         assert_eq!((find("5"), find("7"), find("")), (None, None, None));
+        let counts = &past.counts;
         assert_eq!((counts.paired, counts.ambiguous, counts.new), (4, 1, 2));
         let gone = past.rows.values().filter(|row| !row.is_found);
         assert_eq!((past.rows.len(), gone.count()), (6, 1));

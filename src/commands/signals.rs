@@ -1,11 +1,17 @@
-//! The signals that end a run in order: SIGINT, SIGTERM and, on Linux, SIGHUP. SIGXFSZ must not end it: the write that causes
-//! it fails, as on a full disk.
+//! The signals that end a command: SIGINT, SIGTERM and, on Linux, SIGHUP. SIGXFSZ must not end it: the write that causes it
+//! fails, as on a full disk. A command that makes no calls ends immediately: repeating it costs nothing, so nothing of it is
+//! kept. The other threads are not asked, as they may be waiting for a pipe that never delivers.
 
+use std::fs;
 use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::Runtime;
 
 use crate::base::error::{Error, Result, Signal};
+use crate::base::stderr::{draw, flush};
+use crate::observe::tell_error;
 
 /// A listener for signals. It listens as long as it exists, so that no signal is lost between two waits.
 pub(super) struct Signals {
@@ -69,6 +75,51 @@ pub(super) fn listen_on_a_thread(
         .spawn(move || work(&runtime, signals))
         .map(drop)
         .map_err(|e| Error::stopped("cannot start a thread").because(e))
+}
+
+/// A thread that ends the process at the first signal, and removes the files that are not complete.
+pub(super) struct Interrupts(Arc<Mutex<Vec<PathBuf>>>);
+
+impl Interrupts {
+    /// Listens from now on.
+    ///
+    /// # Errors
+    /// The system refuses the signal handlers, or a thread cannot be started.
+    pub(super) fn listen() -> Result<Self> {
+        let partial = Arc::new(Mutex::new(Vec::new()));
+        let files: Arc<Mutex<Vec<PathBuf>>> = Arc::clone(&partial);
+        listen_on_a_thread(OnHangUp::Ends, move |runtime, mut signals| {
+            let error = Error::interrupted(runtime.block_on(signals.next()));
+            // While a file is being opened, which may last for as long as a pipe has no reader, none is removed: an empty
+            // partial file is in nobody's way. The lock is held to the end of the process, so that no file is added any more.
+            let files = files.try_lock();
+            for file in files.iter().flat_map(|files| files.iter()) {
+                // If it is complete and has its final name, it is not there any more.
+                let _ = fs::remove_file(file);
+            }
+            draw(&[]);
+            tell_error(&error);
+            flush();
+            #[allow(clippy::exit, reason = "a signal asks for exactly this")]
+            std::process::exit(error.exit().code().into());
+        })?;
+        Ok(Self(partial))
+    }
+
+    /// Opens files, which have these names until they are complete. From then on a signal removes them.
+    ///
+    /// # Errors
+    /// As `open`, which then leaves no file.
+    pub(super) fn opening<T>(
+        &self,
+        partial: impl IntoIterator<Item = PathBuf>,
+        open: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = open()?;
+        files.extend(partial);
+        Ok(opened)
+    }
 }
 
 /// What SIGHUP means.

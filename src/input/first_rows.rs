@@ -49,8 +49,7 @@ pub(super) fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
 }
 
 /// What helps if the first rows all fail for this reason.
-#[must_use]
-pub(crate) fn fix(reason: Reason) -> String {
+fn fix(reason: Reason) -> String {
     let fix = match reason {
         Reason::NotJson | Reason::NotAnObject => {
             "put each object on one line, with `jq -c '.[]'` for an array and with `jq -c .` otherwise"

@@ -20,9 +20,8 @@ mod source;
 mod tests;
 mod text;
 
-pub(crate) use first_rows::{FirstRows, fix};
 pub(crate) use reader::{Opened, RowBatch};
 pub use reader::{ReadRow, Reader};
 pub(crate) use scored::AskedColumns;
 pub use settings::{Compose, FileSettings, FormatChoice, Input, ReaderSettings};
-pub(crate) use source::{TrailingGarbage, is_checked_for_long, stdin_file};
+pub(crate) use source::{is_checked_for_long, stdin_file};

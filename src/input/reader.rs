@@ -254,7 +254,7 @@ impl Reader {
     fn takes(&mut self, row: &ReadRow) -> bool {
         let is_in = self.settings.selection.sample.is_none_or(|sample| {
             sample.has(match &row.request {
-                Ok(request) => self.compose.sent(request),
+                Ok(request) => request,
                 Err(_) => row.row.content(),
             })
         });

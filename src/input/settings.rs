@@ -133,7 +133,6 @@ const BODIES: usize = 64 * 1024;
 /// is the most expensive way. It runs on the reader's thread to save the thread that makes the calls from it.
 pub struct Compose {
     write: Box<WriteBody>,
-    marks: usize,
     block: BytesMut,
 }
 
@@ -142,15 +141,8 @@ impl Compose {
     pub fn new(write: impl Fn(&UserRequest<'_>, &mut BytesMut) + Send + 'static) -> Self {
         Self {
             write: Box::new(write),
-            marks: 0,
             block: BytesMut::with_capacity(BODIES),
         }
-    }
-
-    /// The same, where the function writes so many bytes before the body that are not sent. A sample must not depend on them.
-    #[must_use]
-    pub(crate) fn behind_marks(self, marks: usize) -> Self {
-        Self { marks, ..self }
     }
 
     /// What stands for a request.
@@ -158,11 +150,5 @@ impl Compose {
     pub(crate) fn body(&mut self, request: &UserRequest<'_>) -> Bytes {
         (self.write)(request, &mut self.block);
         self.block.split().freeze()
-    }
-
-    /// What is sent of it.
-    #[inline]
-    pub(super) fn sent<'a>(&self, body: &'a [u8]) -> &'a [u8] {
-        body.get(self.marks..).unwrap_or_default()
     }
 }

@@ -115,20 +115,6 @@ impl Target {
         Ok(self)
     }
 
-    /// Fails if a file that goes beside this one, with the same permission to overwrite, exists and may not be overwritten.
-    ///
-    /// # Errors
-    /// Exit code 2: it exists.
-    pub(crate) fn refuse_existing_beside(&self, path: &Path) -> Result<()> {
-        let beside = Self {
-            shown: path.to_owned(),
-            real: path.to_owned(),
-            replace: self.replace,
-            special: self.special || !path.is_file(),
-        };
-        beside.refuse_existing()
-    }
-
     /// Fails if there is a file that may not be overwritten.
     fn refuse_existing(&self) -> Result<()> {
         if self.special || !self.real.exists() {

@@ -40,7 +40,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("futures", &["engine/", "pace/gate/permits.rs"]),
-    ("glob", &["commands/files/parts.rs"]),
+    ("glob", &["commands/inputs.rs"]),
     ("governor", &["pace/limiter.rs"]),
     ("h2", &["service/http/fault.rs"]),
     ("hdrhistogram", &["telemetry/latency.rs"]),
@@ -76,7 +76,6 @@ const OWNERS: &[(&str, &[&str])] = &[
         "rustix",
         &[
             "commands/run/prepare.rs",
-            "commands/run/threads.rs",
             "commands/signals.rs",
             "input/source.rs",
             "program.rs",
@@ -97,10 +96,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ),
     ("socket2", &["sandbox/server.rs"]),
     ("strsim", &["cli/", "fields/"]),
-    (
-        "tempfile",
-        &["base/own_file.rs", "commands/run/disk_space.rs", "ledger/"],
-    ),
+    ("tempfile", &["base/own_file.rs", "ledger/"]),
     ("tokio_postgres_rustls", &["ledger/postgres/server.rs"]),
     ("toml", &["cli/settings_file.rs"]),
     ("tracing", &["observe/log/encoder.rs"]),

@@ -1,11 +1,7 @@
-//! `rescore check`: what a run over a file would do and cost, from one pass without a call, a key or the network.
-//!
-//! It is the run with a caller that counts: the same reader and look-up ([`count`]), the same ledger and refusals
-//! ([`mod@execute`]). The numbers ([`result`]) are printed as JSON, or in words.
+//! `rescore check`: what a run would do and cost. It is the run with a caller that counts: the same files, the same ledger, the
+//! same look-up of each row. Nothing is sent, and nothing is written but the rejects that somebody asks for.
 
-mod count;
 mod execute;
 mod result;
-mod words;
 
 pub(crate) use execute::execute;

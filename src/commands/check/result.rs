@@ -1,27 +1,32 @@
-//! The result: every number of a check, as programs get it. The reference documents every key. Keys may be added, but
-//! existing ones never change. A value that is not known is null, never absent.
+//! The result of a check: every number as programs get it, and the same in words. The reference documents every key. A value
+//! that is not known is null, never absent.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use crate::base::error::Error;
+use crate::base::elapsed::time;
+use crate::base::error::{Error, printable, shown};
 use crate::base::money::{Currency, Money, Price, Tariff};
-use crate::fields::Field;
 use crate::input::{Input, ReaderSettings};
 use crate::ledger::{KnownLimit, LedgerFacts};
+use crate::observe::{count, counted, only_of_others, per_time};
 use crate::pace::Rate;
 use crate::raw_json::escape_unsafe;
 use crate::row::RowNumber;
+use crate::service::Account;
 use crate::verdict::Reason;
 
 /// How many of the first rows of a kind are named: enough to look at, few enough to read.
 const NAMED: usize = 3;
+
 /// What a run would do and cost.
 #[derive(Default, Serialize)]
 pub(super) struct CheckResult {
-    pub(super) r#type: &'static str,
-    pub(super) version: u8,
+    r#type: &'static str,
+    version: u8,
     pub(super) exit_code: u8,
     /// The inputs; there is at least one.
     pub(super) files: Vec<CheckedFile>,
@@ -40,27 +45,17 @@ pub(super) struct CheckResult {
     /// Why the run would send nothing, by `--min-rows` or `--max-invalid`.
     #[serde(skip)]
     pub(super) sends_nothing: Option<Error>,
+    /// What a person should know of the inputs.
+    #[serde(skip)]
+    pub(super) input_warnings: Vec<String>,
 }
 
 /// How many rows there are of a kind, and which are the first.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct NamedRows {
-    pub(super) rows: u64,
+    rows: u64,
     /// The numbers of the first ones.
-    pub(super) first: Vec<u64>,
-    /// The options that would help, if they cannot be sent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) options: Option<&'static [&'static str]>,
-}
-
-impl NamedRows {
-    /// Counts one more row.
-    pub(super) fn add(&mut self, row: RowNumber) {
-        self.rows += 1;
-        if self.first.len() < NAMED {
-            self.first.push(row.get());
-        }
-    }
+    first: Vec<u64>,
 }
 
 /// The rows of an input, or of all inputs.
@@ -81,22 +76,11 @@ pub(super) struct CheckedRows {
     pub(super) unsendable: u64,
 }
 
-impl CheckCounts {
-    /// Adds the rows of an input.
-    pub(super) const fn add(&mut self, file: &Self) {
-        self.rows.read += file.rows.read;
-        self.rows.sendable += file.rows.sendable;
-        self.rows.unsendable += file.rows.unsendable;
-        self.known += file.known;
-        self.failed_before += file.failed_before;
-    }
-}
-
 /// An input, and what was counted in it.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct CheckedFile {
     /// Its path; `None` is standard input.
-    pub(super) input: Option<String>,
+    input: Option<String>,
     /// Why it cannot be used, or not to its end.
     pub(super) error: Option<String>,
     /// Its output is there: a run skips it, and it was not read.
@@ -107,43 +91,12 @@ pub(super) struct CheckedFile {
     pub(super) counts: CheckCounts,
     /// Rows that cannot be sent.
     pub(super) unsendable: BTreeMap<Reason, NamedRows>,
-    /// The reason for which a run would refuse the file: its first rows all fail for it.
-    pub(super) run_refuses: Option<Reason>,
-    /// Rows with values of unusual lengths.
-    #[serde(serialize_with = "by_name")]
-    pub(super) unusual_lengths: BTreeMap<Field, NamedRows>,
     /// Its name for people.
     #[serde(skip)]
     pub(super) name: String,
     /// Which of its rows a run would take, in words, if not all.
     #[serde(skip)]
-    pub(super) part: Option<String>,
-    /// Bytes behind the compressed data are ignored.
-    #[serde(skip)]
-    pub(super) ignores_bytes: bool,
-}
-
-impl CheckedFile {
-    /// An input that was not read yet.
-    pub(super) fn of(settings: &ReaderSettings) -> Self {
-        let input = &settings.file.input;
-        Self {
-            name: input.shown(),
-            input: match input {
-                Input::File(path) => Some(path.to_string_lossy().into_owned()),
-                Input::Stdin => None,
-            },
-            part: settings.selection.words(),
-            ..Self::default()
-        }
-    }
-}
-
-fn by_name<S: Serializer>(
-    rows: &BTreeMap<Field, NamedRows>,
-    to: S,
-) -> std::result::Result<S::Ok, S::Error> {
-    to.collect_map(rows.iter().map(|(field, rows)| (field.to_string(), rows)))
+    part: Option<String>,
 }
 
 /// What the calls cost.
@@ -153,7 +106,7 @@ pub(super) struct CallCost {
     currency: Option<Currency>,
     expected: Money,
     #[serde(skip)]
-    pub(super) tariff: Tariff,
+    tariff: Tariff,
 }
 
 /// The ledger whose answers were looked up.
@@ -170,16 +123,69 @@ pub(super) struct CheckedLedger {
 /// How long the calls take at a rate that is given, or that an earlier run found. Nobody knows it otherwise.
 #[derive(Serialize, Default)]
 pub(super) struct CallTime {
-    pub(super) calls_per_second: Option<f64>,
-    pub(super) from: Option<&'static str>,
-    pub(super) seconds: Option<f64>,
+    calls_per_second: Option<f64>,
+    from: Option<&'static str>,
+    seconds: Option<f64>,
 }
 
-impl CheckResult {
-    /// The object for programs, on one line.
-    pub(super) fn json(&self) -> String {
-        // It fails only on map keys that are not strings, and there are none.
-        escape_unsafe(&serde_json::to_string(self).unwrap_or_default())
+impl NamedRows {
+    /// Counts one more row.
+    pub(super) fn add(&mut self, row: RowNumber) {
+        self.rows += 1;
+        if self.first.len() < NAMED {
+            self.first.push(row.get());
+        }
+    }
+
+    /// `row 7`, `rows 7, 9`, `rows 7, 9, 12, …`.
+    fn named(&self) -> String {
+        let numbers: Vec<_> = self.first.iter().map(u64::to_string).collect();
+        let word = if self.rows == 1 { "row" } else { "rows" };
+        let are_more = self.rows > numbers.len() as u64;
+        let more = if are_more { ", …" } else { "" };
+        format!("{word} {}{more}", numbers.join(", "))
+    }
+}
+
+impl CheckCounts {
+    /// Adds the rows of an input.
+    pub(super) const fn add(&mut self, file: &Self) {
+        self.rows.read += file.rows.read;
+        self.rows.sendable += file.rows.sendable;
+        self.rows.unsendable += file.rows.unsendable;
+        self.known += file.known;
+        self.failed_before += file.failed_before;
+    }
+}
+
+impl CheckedFile {
+    /// An input that was not read yet.
+    pub(super) fn of(settings: &ReaderSettings) -> Self {
+        let input = &settings.file.input;
+        Self {
+            name: input.shown(),
+            input: match input {
+                Input::File(path) => Some(path.to_string_lossy().into_owned()),
+                Input::Stdin => None,
+            },
+            part: settings.selection.words(),
+            ..Self::default()
+        }
+    }
+
+    /// How many rows it has, and why some cannot be sent.
+    fn line(&self) -> String {
+        let rows = &self.counts.rows;
+        let is_read = rows.read > 0 || !self.finished && self.error.is_none();
+        let facts = [
+            self.finished.then(|| "finished".to_owned()),
+            is_read.then(|| counted(rows.read, "row")),
+            self.part.clone(),
+            (rows.unsendable > 0).then(|| format!("{} cannot be sent", count(rows.unsendable))),
+            self.error.is_some().then(|| "cannot be used".to_owned()),
+        ];
+        let facts: Vec<_> = facts.into_iter().flatten().collect();
+        format!("{}: {}", self.name, facts.join(", "))
     }
 }
 
@@ -195,7 +201,7 @@ impl CallCost {
 }
 
 impl CallTime {
-    /// The time of so many calls at this rate, if the ledger knows this limit.
+    /// The time of so many calls at this rate, if the ledger knows this limit: the slower of both counts.
     pub(super) fn new(calls: u64, rate: Rate, known: Option<&KnownLimit>) -> Self {
         let found = known.and_then(|known| Some((known.limit.rate?.value, "ledger")));
         let (asked, found) = match rate {
@@ -215,6 +221,168 @@ impl CallTime {
     }
 }
 
+/// What is counted, the number, and a remark.
+type TableLine = (String, u64, String);
+
+impl CheckResult {
+    /// Nothing was counted yet.
+    pub(super) fn new(ledger: Option<CheckedLedger>) -> Self {
+        Self {
+            r#type: "check",
+            version: 1,
+            ledger,
+            ..Self::default()
+        }
+    }
+
+    /// The object for programs, on one line.
+    pub(super) fn json(&self) -> String {
+        // It fails only on map keys that are not strings, and there are none.
+        escape_unsafe(&serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// The result for people, without a line end after the last line.
+    pub(super) fn text(&self) -> String {
+        let mut lines = self.inputs();
+        lines.push(String::new());
+        lines.extend(aligned(&self.table()));
+        lines.push(String::new());
+        if let Some(CallCost { tariff, .. }) = &self.cost {
+            let (all, one) = (tariff.shown_for(self.calls), tariff.shown_for(1));
+            lines.push(format!(
+                "cost: {all} at {one} a call; retries may cost more"
+            ));
+        }
+        if let (Some(rate), Some(seconds)) = (self.time.calls_per_second, self.time.seconds) {
+            let all = time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
+            let from = match self.time.from {
+                Some("ledger") => ", the limit that an earlier run found",
+                _ => "",
+            };
+            lines.push(format!("time: at least {all} at {}{from}", per_time(rate)));
+        }
+        if let Some(path) = &self.rejects {
+            let rows = counted(self.total.rows.unsendable, "row");
+            lines.push(format!("rejects: {rows} in `{}`", shown(Path::new(path))));
+        }
+        lines.join("\n").trim_end().to_owned()
+    }
+
+    /// Each input, and which of its rows cannot be sent. Most have the columns of the one before, which are not repeated.
+    fn inputs(&self) -> Vec<String> {
+        let (mut lines, mut shown, mut indent) = (Vec::new(), "", "");
+        if self.files.len() > 1 {
+            let files = counted(self.files.len() as u64, "file");
+            let rows = counted(self.total.rows.read, "row");
+            lines.push(format!("{files}: {rows}"));
+            indent = "  ";
+        }
+        for file in &self.files {
+            lines.push(format!("{indent}{}", file.line()));
+            if !file.mapping.is_empty() && file.mapping != shown {
+                lines.push(format!("{indent}  {}", printable(&file.mapping)));
+                shown = &file.mapping;
+            }
+            let reasons = file.unsendable.iter().map(|(reason, named)| {
+                let help = help(*reason).map(|options| format!("; may help: {options}"));
+                let remark = named.named() + &help.unwrap_or_default();
+                (reason.to_string(), named.rows, remark)
+            });
+            let reasons = aligned(&reasons.collect::<Vec<_>>());
+            lines.extend(reasons.iter().map(|line| format!("{indent}  {line}")));
+        }
+        lines
+    }
+
+    fn table(&self) -> Vec<TableLine> {
+        let total = &self.total;
+        let line =
+            |label: &str, number, remark: &str| (label.to_owned(), number, remark.to_owned());
+        let mut lines = vec![
+            line("can be sent", total.rows.sendable, ""),
+            line("cannot be sent", total.rows.unsendable, ""),
+        ];
+        if let Some(ledger) = &self.ledger {
+            let is_sandbox = ledger.endpoint == Some(Account::of_sandbox().endpoint);
+            let label = if is_sandbox { "known" } else { "paid for" };
+            lines.push(line(
+                &format!("{label} already"),
+                total.known,
+                &ledger.remark(),
+            ));
+        }
+        let remark = "were or may have been billed; `--retry-failed` asks again";
+        let failed = line("failed already", total.failed_before, remark);
+        let remark = "have an answer that is older than the run asks for";
+        let too_old = line("asked again", self.ledger_answers_too_old, remark);
+        lines.extend([failed, too_old].into_iter().filter(|line| line.1 > 0));
+        let remark = "repeat an earlier row";
+        lines.push(line("duplicates", self.duplicates, remark));
+        lines.push(line("calls to make", self.calls, ""));
+        lines
+    }
+
+    /// What a person should know besides the numbers.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.input_warnings.clone();
+        if let Some(error) = &self.sends_nothing {
+            warnings.push(format!("`rescore run` sends nothing: {error}"));
+        }
+        if let Some(CheckedLedger { path, facts, .. }) = &self.ledger
+            && let Some(facts) = facts
+            && !facts.other_accounts.is_empty()
+        {
+            warnings.push(only_of_others(path, &facts.other_accounts));
+        }
+        if self.ledger_answers_damaged > 0 {
+            let answers = counted(self.ledger_answers_damaged, "answer");
+            warnings.push(format!("{answers} in the ledger cannot be used: damaged"));
+        }
+        warnings
+    }
+}
+
+impl CheckedLedger {
+    /// Where the answers are.
+    fn remark(&self) -> String {
+        let Some(facts) = &self.facts else {
+            return format!("`{}` does not exist yet", self.path);
+        };
+        let of = self.endpoint.as_deref().map(printable);
+        let of = of.map(|endpoint| format!(" of {endpoint}"));
+        let when = if facts.run.continues {
+            ", for the unfinished run"
+        } else {
+            ""
+        };
+        format!("answers{} in `{}`{when}", of.unwrap_or_default(), self.path)
+    }
+}
+
+fn aligned(lines: &[TableLine]) -> Vec<String> {
+    let widest = |width: fn(&TableLine) -> usize| lines.iter().map(width).max().unwrap_or(0);
+    let label = widest(|(label, ..)| label.len());
+    let number = widest(|(_, number, _)| count(*number).len());
+    let line = |(name, rows, remark): &TableLine| {
+        let line = format!("{name:label$}  {:>number$}  {remark}", count(*rows));
+        line.trim_end().to_owned()
+    };
+    lines.iter().map(line).collect()
+}
+
+/// The options that may help rows that fail for this reason, where it is not the rows that have to be changed.
+const fn help(reason: Reason) -> Option<&'static str> {
+    match reason {
+        Reason::InvalidPhone => Some("`--phone-region`"),
+        Reason::NotUtf8 | Reason::Undecodable => Some("`--encoding`"),
+        Reason::MissingUserAgent => Some("`--map`, `--set`"),
+        Reason::MissingName | Reason::MissingIp | Reason::MissingContact | Reason::WrongType => {
+            Some("`--map`")
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::SystemTime;
@@ -222,22 +390,18 @@ mod tests {
     use super::*;
     use crate::telemetry::pace::{FoundLimit, Limit};
 
-    const fn known(rate: f64) -> KnownLimit {
-        KnownLimit {
+    #[test]
+    fn the_slower_of_the_option_and_the_found_limit_counts() {
+        let limit = KnownLimit {
             limit: Limit {
                 rate: Some(FoundLimit {
-                    value: rate,
+                    value: 50.0,
                     times: 9,
                 }),
                 in_flight: None,
             },
             found: SystemTime::UNIX_EPOCH,
-        }
-    }
-
-    #[test]
-    fn the_slower_of_the_option_and_the_found_limit_counts() {
-        let limit = known(50.0);
+        };
         for (rate, limit, expected) in [
             (Rate::PerSecond(10.0), None, Some((100.0, "rate"))),
             (Rate::PerSecond(10.0), Some(&limit), Some((100.0, "rate"))),

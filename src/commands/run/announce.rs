@@ -1,9 +1,9 @@
 //! The second phase: says what is about to happen, before the first call.
 
+use super::super::inputs::path_of;
+use super::files::{Files, Turn};
 use super::ledger::PreparedLedger;
-use super::open_files::OpenFiles;
-use super::part::{PartToRun, RunPart, Turn};
-use super::prepare::{CallParts, Context, PreparedRun};
+use super::prepare::{Run, Start};
 use crate::base::error::{printable, quoted, shown};
 use crate::layout::Format;
 use crate::ledger::{KnownLimit, LedgerFacts, RunEnd};
@@ -13,24 +13,17 @@ use crate::service::proxy_for;
 use crate::telemetry::pace::Limit;
 
 /// Says what is read, who answers and what earlier runs left, then the warnings.
-pub(super) fn announce(prepared: &PreparedRun) {
-    let PreparedRun {
-        context,
-        ledger,
-        calls,
-        files,
-        warnings,
-        ..
-    } = prepared;
-    if context.watch.shows_text() {
-        introduce(context, calls, files);
+pub(super) fn announce(run: &Run, start: &Start) {
+    let (files, ledger) = (&run.files, &start.ledger);
+    if run.config.watch.shows_text() {
+        introduce(run);
         if files.to_run().next().is_some() {
-            tell_limit(ledger, calls.gate.limit());
+            tell_limit(ledger, start.gate.limit());
             tell_ledger(ledger);
         }
     }
     let of_ledger = killed(ledger).into_iter().chain(elsewhere(ledger));
-    for warning in warnings.iter().cloned().chain(of_ledger) {
+    for warning in start.warnings.iter().cloned().chain(of_ledger) {
         observe::warn(&printable(&warning));
     }
     for part in &files.parts {
@@ -40,62 +33,58 @@ pub(super) fn announce(prepared: &PreparedRun) {
     }
 }
 
-fn introduce(context: &Context, calls: &CallParts, files: &OpenFiles) {
-    let is_skipped = |part: &&RunPart| matches!(part.turn, Turn::Skip { .. });
-    let skipped = files.parts.iter().filter(is_skipped).count();
+fn introduce(run: &Run) {
+    let files = &run.files;
+    let skipped = { files.parts.iter() }.filter(|part| matches!(part.turn, Turn::Skip));
+    let skipped = skipped.count() as u64;
     if skipped > 0 {
+        let skipped = counted(skipped, "file");
         tell(&format!(
-            "rescore: skipping {} that an earlier run has finished",
-            counted(skipped as u64, "file")
+            "rescore: skipping {skipped} that an earlier run has finished"
         ));
     }
-    let what = match (files.to_run().next(), files.to_run().count()) {
-        (None, _) => return tell("rescore: nothing to send"),
-        (Some(only), _) if files.directory.is_none() => {
-            let facts = &only.facts;
-            facts.selection.of(&facts.name())
-        }
-        (_, number) => counted(number as u64, "file"),
+    let what = match (files.to_run().count(), files.only()) {
+        (0, _) => return tell("rescore: nothing to send"),
+        (_, Some(only)) => files.selection().of(&only.input.file.input.shown()),
+        (number, None) => counted(number as u64, "file"),
     };
-    let service = if context.is_sandbox() {
-        "the built-in sandbox".to_owned()
-    } else {
-        context.endpoint.to_string()
+    let service = match run.stand_in {
+        Some(_) => "the built-in sandbox".to_owned(),
+        None => run.endpoint.to_string(),
     };
-    let proxy =
-        proxy_for(&context.endpoint).map(|proxy| format!(" through the proxy {}", quoted(&proxy)));
+    let proxy = proxy_for(&run.endpoint);
+    let proxy = proxy.map(|proxy| format!(" through the proxy {}", quoted(&proxy)));
     tell(&format!(
         "rescore: sending {what} to {service}{}; up to {} at a time, {}",
         proxy.unwrap_or_default(),
-        counted(calls.concurrency.get() as u64, "call"),
-        pace(calls.pace.rate)
+        counted(run.concurrency.get() as u64, "call"),
+        pace(run.config.pace.rate)
     ));
     tell_columns(files);
 }
 
-/// Says which columns of the inputs are used, and which are replaced: once, if they are the same in all.
-fn tell_columns(files: &OpenFiles) {
-    let mut told: Vec<&PartToRun> = Vec::new();
-    for part in files.to_run() {
-        let facts = &part.facts;
-        let is_same = |told: &&PartToRun| {
-            told.facts.mapping == facts.mapping
-                && told.facts.replaced == facts.replaced
-                && told.layout.format == part.layout.format
+/// Says which columns of the inputs are used, and which are replaced: again only where they differ from those before.
+fn tell_columns(files: &Files) {
+    let mut told = Vec::new();
+    for part in &files.parts {
+        let Some(opened) = part.to_run().map(|open| &open.opened) else {
+            continue;
         };
-        let is_empty = facts.mapping.is_empty() && facts.replaced.is_empty();
-        if is_empty || told.iter().any(is_same) {
+        let columns = (&opened.mapping, &opened.replaced);
+        let is_nothing = opened.mapping.is_empty() && opened.replaced.is_empty();
+        if is_nothing || told.contains(&columns) {
             continue;
         }
         if !told.is_empty() {
-            tell(&format!("         from {} on:", facts.name()));
+            let name = shown(path_of(&part.input));
+            tell(&format!("         from {name} on:"));
         }
-        if !facts.mapping.is_empty() {
-            tell(&format!("         {}", printable(&facts.mapping)));
+        if !opened.mapping.is_empty() {
+            tell(&format!("         {}", printable(&opened.mapping)));
         }
-        if !facts.replaced.is_empty() {
-            let names: Vec<_> = facts.replaced.iter().map(|name| quoted(name)).collect();
-            let columns = match part.layout.format {
+        if !opened.replaced.is_empty() {
+            let names: Vec<_> = opened.replaced.iter().map(|name| quoted(name)).collect();
+            let columns = match opened.layout.format {
                 Format::Delimited { .. } => "columns",
                 Format::Jsonl => "members",
             };
@@ -104,7 +93,7 @@ fn tell_columns(files: &OpenFiles) {
                 names.join(", ")
             ));
         }
-        told.push(part);
+        told.push(columns);
     }
 }
 

@@ -1,20 +1,15 @@
 //! The third phase: starts everything that the run has only one of, lets the rows of one part after the other run, and ends it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 
 use super::super::lookup::LookupStage;
-use super::super::open_input::OpenInput;
-use super::ended_files::EndedFiles;
-use super::ledger::{PreparedLedger, RunLedger};
-use super::open_files::OpenFiles;
-use super::part::{OpenPart, RunPart, Turn};
-use super::prepare::{CallParts, Context, PreparedRun};
-use super::rows::{self, RowStages, RowsEnd, run_rows};
-use super::signals::StopSignals;
-use super::threads::{StopChannel, WhenBroken, watch_stdout};
+use super::files::{Files, RunPart, Turn};
+use super::finish::{Driven, EndedFiles, in_a_line};
+use super::ledger::{PreparedLedger, RunLedger, run_end};
+use super::prepare::{Run, Start};
+use super::threads::{RowStages, StopChannel, run_rows};
 use crate::base::error::{Error, Exit, Result};
 use crate::engine::{Engine, Limits};
 use crate::observe::{
@@ -27,117 +22,87 @@ use crate::telemetry::event::{CancelReason, Event};
 use crate::telemetry::hub::{Events, Observer};
 use crate::telemetry::row_counts::RowCounts;
 use crate::telemetry::stats::Stats;
-use crate::verdict::DecisionPolicy;
-
-/// A run whose rows have run, to the end or to a stop.
-pub(super) struct DrivenRun {
-    pub(super) context: Context,
-    pub(super) ledger: RunLedger,
-    pub(super) files: EndedFiles,
-    pub(super) events: Events,
-    pub(super) metrics: Option<MetricsThread>,
-    pub(super) signals: StopSignals,
-}
 
 /// Starts the run and lets its rows run.
 ///
 /// # Errors
 /// What kept the first call from being made, such as a signal.
-pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
-    let PreparedRun {
-        mut context,
-        ledger,
-        mut files,
-        calls,
-        stops,
-        signals,
-        warnings: _,
-    } = prepared;
+pub(super) fn drive(run: &mut Run, start: Start) -> Result<Driven> {
     let runtime = runtime()?;
-    let (events, progress) = start_progress(&runtime, &context, &files, &calls, &ledger);
-    let metrics = context.metrics.take();
+    let (events, progress) = start_progress(&runtime, run, &start.ledger);
+    let metrics = run.metrics.take();
     let metrics = metrics.map(|file| MetricsThread::start(file, events.clone()));
-    emit_unrun(&files, &events);
-    let mut ended = EndedFiles::of(&mut files);
+    emit_unrun(&run.files, &events);
+    let mut ended = EndedFiles::of(&run.files);
+    let any = run.files.to_run().next().is_some();
+    let parts = std::mem::take(&mut run.files.parts);
     // A run that was stopped just before its end is ended.
-    let ends = ledger.facts.run.continues && events.with_stats(Stats::exit) == Exit::Complete;
-    let ledger = if files.to_run().next().is_some() || ends {
-        let lookup = ledger.lookup_stage()?;
-        signals.run_starts(ledger.last_words())?;
-        let policy = calls.policy.clone();
-        let (ledger, engine) = start_ledger(ledger, calls, &context, &events)?;
-        note_report(&mut ended, &files, &ledger);
+    let run_facts = &start.ledger.facts.run;
+    let ends = run_facts.continues && events.with_stats(Stats::exit) == Exit::Complete;
+    let ledger = if any || ends {
+        let lookup = start.ledger.lookup_stage()?;
+        run.signals.run_starts(start.ledger.last_words())?;
+        let (ledger, engine, stops) = start_ledger(run, start, &events)?;
+        // Has the ledger remember the report, so that the same command replaces it.
+        let record = ledger.recorder(parts.first().and_then(RunPart::real_input));
+        let report = run.files.report.take();
+        run.files.report = report.map(|report| report.noting(record));
         let mut turns = Turns {
+            run,
             runtime: &runtime,
             engine: &engine,
             ledger: &ledger,
-            policy,
             stops,
-            when_broken: files.when_broken,
-            is_one_of_several: files.directory.is_some(),
             lookup: Some(lookup),
             before: 0,
             ended: &mut ended,
         };
-        for (file, part) in (1..).zip(files.parts) {
+        for (file, part) in (1..).zip(parts) {
             turns.next(file, part)?;
         }
         // The stage for look-ups is closed before the engine, whose ledger is to be the last that closes it.
         drop(turns);
-        rows::finish(&engine, ended.unfinished_beside());
+        engine.end(events.with_stats(run_end));
         progress.finish();
-        signals.rows_ended(events.with_stats(|stats| stats.cancelled.is_some()));
+        let stopped = events.with_stats(|stats| stats.cancelled.is_some());
+        run.signals.rows_ended(stopped);
         ledger
     } else {
         // The ledger stays as it is: no run has started.
-        files
-            .parts
-            .into_iter()
-            .for_each(|part| ended.add_unrun(part));
+        parts.into_iter().for_each(|part| ended.add_unrun(part));
         progress.finish();
-        ledger.without_a_run()
+        start.ledger.without_a_run()
     };
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
-    Ok(DrivenRun {
-        context,
+    Ok(Driven {
         ledger,
-        files: ended,
+        ended,
         events,
         metrics,
-        signals,
     })
 }
 
 /// Counts the parts whose rows do not run.
-fn emit_unrun(files: &OpenFiles, events: &Events) {
+fn emit_unrun(files: &Files, events: &Events) {
     for part in &files.parts {
         match &part.turn {
-            Turn::Run(_) => {}
-            Turn::Skip { rejects } => events.emit(Event::FileSkipped {
-                has_rejects: rejects.is_some(),
+            Turn::Waits | Turn::Run(_) => {}
+            Turn::Skip => events.emit(Event::FileSkipped {
+                has_rejects: part.rejects.is_some(),
             }),
             Turn::Unusable(error) => events.emit(Event::FileFailed(reason_of(error))),
         }
     }
 }
 
-/// Has the ledger remember the report, so that the same command replaces it.
-fn note_report(ended: &mut EndedFiles, files: &OpenFiles, ledger: &RunLedger) {
-    let input = files.parts.first().and_then(RunPart::real_input);
-    let record = ledger.recorder(input);
-    ended.report = { ended.report.take() }.map(|report| report.noting(record));
-}
-
 /// The parts in their turns, and what the rows of all of them pass through.
 struct Turns<'a> {
+    run: &'a Run,
     runtime: &'a Runtime,
     engine: &'a Engine<Client>,
     ledger: &'a RunLedger,
-    policy: DecisionPolicy,
     stops: StopChannel,
-    when_broken: WhenBroken,
-    is_one_of_several: bool,
     /// `None` once the run is stopping.
     lookup: Option<LookupStage>,
     /// The bytes of the inputs whose turns are over.
@@ -150,111 +115,75 @@ impl Turns<'_> {
     ///
     /// # Errors
     /// A thread cannot be started.
-    fn next(&mut self, file: u64, part: RunPart) -> Result<()> {
-        let Some(lookup) = self.lookup.take() else {
-            self.ended.add_unrun(part);
-            return Ok(());
-        };
-        let real_input = part.real_input();
-        let RunPart {
-            input,
-            output,
-            turn,
-        } = part;
-        let Turn::Run(to_run) = turn else {
-            self.lookup = Some(lookup);
-            self.ended.add_unrun(RunPart {
-                input,
-                output,
-                turn,
-            });
-            return Ok(());
-        };
-        if self.is_one_of_several {
-            self.engine.start_file(file, self.before);
-        }
-        self.before += to_run.facts.size.unwrap_or_default();
-        let path = input.path.clone();
-        let open = match to_run.open(input) {
-            Ok(open) => open,
-            Err(error) => {
-                self.lookup = Some(lookup);
-                self.ended.add_failed(path, &error);
-                self.cannot_open(error);
+    fn next(&mut self, file: u64, mut part: RunPart) -> Result<()> {
+        let turn = std::mem::replace(&mut part.turn, Turn::Waits);
+        let (open, lookup) = match (turn, self.lookup.take()) {
+            (Turn::Run(open), Some(lookup)) => (open, lookup),
+            (turn, lookup) => {
+                self.lookup = lookup;
+                self.ended.add_unrun(RunPart { turn, ..part });
                 return Ok(());
             }
         };
-        self.run(path, real_input, open, lookup)
-    }
-
-    /// Lets the rows of a part run whose turn has come.
-    fn run(
-        &mut self,
-        path: PathBuf,
-        real_input: Option<PathBuf>,
-        open: OpenPart,
-        lookup: LookupStage,
-    ) -> Result<()> {
-        let OpenPart {
-            input:
-                OpenInput {
-                    reader,
-                    layout,
-                    facts,
-                    ..
-                },
-            files,
-            writes_stdout,
-        } = open;
-        if writes_stdout {
-            watch_stdout(self.stops.sender.clone())?;
+        if self.run.files.directory.is_some() {
+            self.engine.start_file(file, self.before);
         }
-        let writer = Writer::new(layout, self.policy.clone(), files);
+        self.before += open.opened.size.unwrap_or_default();
+        let (reader, opened, files) = match open.open(&part.input) {
+            Ok(open) => open,
+            Err(error) => {
+                self.lookup = Some(lookup);
+                self.cannot_open(part, error);
+                return Ok(());
+            }
+        };
+        let policy = self.run.config.policy.clone();
+        let mut writer = Writer::new(opened.layout.clone(), policy, files);
+        if self.run.files.report.is_some() {
+            writer = writer.counting();
+        }
         let stages = RowStages {
             reader,
-            when_broken: self.when_broken,
+            stops_at_broken: self.run.files.stops_at_broken(),
             lookup,
-            writer: if self.ended.report.is_some() {
-                writer.counting()
-            } else {
-                writer
-            },
+            writer,
         };
-        let earlier = self.engine.events().with_stats(RowCounts::of);
-        let record = self.ledger.recorder(real_input);
+        let events = self.engine.events();
+        let earlier = events.with_stats(RowCounts::of);
+        let record = self.ledger.recorder(part.real_input());
         let end = run_rows(self.runtime, self.engine, stages, &mut self.stops, record)?;
-        let RowsEnd {
-            written,
-            error,
-            tally,
-            lookup,
-        } = end;
-        let stats = self.engine.events().with_stats(Clone::clone);
+        let stats = events.with_stats(Clone::clone);
         let rows = RowCounts::of(&stats).since(earlier);
-        let of_part = { error.as_ref() }.filter(|_| stats.cancelled.is_none_or(is_of_input));
+        let of_part = { end.error.as_ref() }.filter(|_| stats.cancelled.is_none_or(is_of_input));
+        let input = (&part.input, &opened);
         self.ended
-            .add_run((path, &facts), written, rows, &stats, of_part);
-        self.ended.tally = tally;
-        match (error, stats.cancelled) {
+            .add_run(input, end.written, rows, &stats, of_part);
+        self.ended.tally = end.tally;
+        match (end.error, stats.cancelled) {
             (error, Some(_)) => self.ended.error = error,
             (Some(error), None) => self.part_failed(&error),
             (None, None) => {}
         }
-        self.lookup = lookup.filter(|_| stats.cancelled.is_none());
+        self.lookup = end.lookup.filter(|_| stats.cancelled.is_none());
         Ok(())
     }
 
     /// The turn of a part has come, and its input cannot be used, or its output cannot be made.
-    fn cannot_open(&mut self, error: Error) {
+    fn cannot_open(&mut self, part: RunPart, error: Error) {
         let reason = match reason_of(&error) {
             // The next output would not have a place either.
             _ if error.is_disk_full() => CancelReason::Output,
-            reason if self.when_broken == WhenBroken::StopRun => reason,
-            _ => return self.part_failed(&error),
+            reason => reason,
         };
-        self.engine.events().emit(Event::CancelBegan(reason));
-        self.ended.error = Some(error);
-        self.lookup = None;
+        let words = in_a_line(&error);
+        if self.run.files.stops_at_broken() || error.is_disk_full() {
+            self.engine.events().emit(Event::CancelBegan(reason));
+            self.ended.error = Some(error);
+            self.lookup = None;
+        } else {
+            self.part_failed(&error);
+        }
+        self.ended.add_failed(&part.input, words);
     }
 
     /// The run continues without this part, or without its end.
@@ -287,32 +216,30 @@ pub(super) fn runtime() -> Result<Runtime> {
 
 fn start_progress(
     runtime: &Runtime,
-    context: &Context,
-    files: &OpenFiles,
-    calls: &CallParts,
+    run: &Run,
     ledger: &PreparedLedger,
 ) -> (Events, ProgressThread) {
+    let (files, watch) = (&run.files, &run.config.watch);
     let server_wait = ledger.server_wait.clone();
     let names = files.names();
     let number = { files.directory.as_ref() }.map(|_| names.len() as u64);
     let (notices, inbox) = observe::notices(names.clone());
     let ender = notices.ender();
-    let watch = &context.watch;
     let settings = ProgressSettings {
-        identity: context.identity.clone(),
+        identity: run.identity.clone(),
         style: if watch.quiet { Style::Off } else { watch.style },
         every: watch.every,
         size: files.size(),
         files: number,
         limit: files.selection().limit,
-        sandbox: context.is_sandbox(),
+        sandbox: run.stand_in.is_some(),
         tariff: watch.tariff.clone(),
-        concurrency: calls.concurrency.get(),
+        concurrency: run.concurrency.get(),
         ledger_wait: LedgerWait(Arc::new(move || server_wait.why())),
     };
     // The runtime's clock is the run's clock.
     let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(notices)];
-    let log = { context.log.as_ref() }.map(|log| log.observer(names));
+    let log = { run.log.as_ref() }.map(|log| log.observer(names));
     observers.extend(log.map(|log| Box::new(log) as _));
     let events = runtime.block_on(async { Events::new(observers) });
     let progress = ProgressThread::start(settings, events.clone(), inbox, ender);
@@ -321,35 +248,30 @@ fn start_progress(
 
 /// Starts the run in its ledger and makes the engine, which gives the ledger new answers.
 fn start_ledger(
-    ledger: PreparedLedger,
-    calls: CallParts,
-    context: &Context,
+    run: &Run,
+    start: Start,
     events: &Events,
-) -> Result<(RunLedger, Engine<Client>)> {
-    let mut give_up = GiveUpPolicy::new(calls.budget.give_up_after);
+) -> Result<(RunLedger, Engine<Client>, StopChannel)> {
+    let (ledger, service) = (start.ledger, (start.client, start.gate));
+    let (budget, pace) = (run.config.budget, run.config.pace);
+    let mut give_up = GiveUpPolicy::new(budget.give_up_after);
     if ledger.facts.usable > 0 {
         give_up.worked_before();
     }
+    let (calls, lost) = (ledger.facts.run.calls_before, ledger.facts.run.lost_calls);
     let limits = Limits {
-        retries: RetryPolicy::new(calls.pace.retries, calls.pace.resends),
-        patience: calls.pace.patience,
-        calls: CallBudget::new(calls.budget.calls, ledger.facts.run.calls_before),
-        failures: calls.budget.failures,
-        host: context.endpoint.host().to_owned(),
+        retries: RetryPolicy::new(pace.retries, pace.resends),
+        patience: pace.patience,
+        calls: CallBudget::new(budget.calls, calls),
+        failures: budget.failures,
+        host: run.endpoint.host().to_owned(),
     };
-    let (calls_before, lost) = (ledger.facts.run.calls_before, ledger.facts.run.lost_calls);
     let (ledger, writer) = ledger.start()?;
-    if calls_before > 0 || lost > 0 {
-        let calls = calls_before;
+    if calls > 0 || lost > 0 {
         events.emit(Event::EarlierStarts { calls, lost });
     }
-    let engine = Engine::new(
-        (calls.client, calls.gate),
-        writer,
-        events.clone(),
-        (calls.policy, calls.captured),
-        limits,
-        give_up,
-    );
-    Ok((ledger, engine))
+    let decisions = (run.config.policy.clone(), run.config.captured.clone());
+    let events = events.clone();
+    let engine = Engine::new(service, writer, events, decisions, limits, give_up);
+    Ok((ledger, engine, start.stops))
 }

@@ -10,8 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use super::announce::announce;
 use super::drive::drive;
-use super::ended_files::named;
-use super::finish::finish;
+use super::finish::{finish, read_file};
 use super::log::log_not_started;
 use super::prepare::{identity_of, job_name, metrics_file, prepare};
 use crate::base::error::{Error, Exit, Result};
@@ -34,10 +33,10 @@ pub(crate) fn execute(config: RunConfig) -> Result<Exit> {
 }
 
 fn run(config: RunConfig) -> Result<Exit> {
-    let prepared = prepare(config)?;
-    announce(&prepared);
-    let driven = drive(prepared)?;
-    Ok(finish(driven))
+    let (mut run, start) = prepare(config)?;
+    announce(&run, &start);
+    let driven = drive(&mut run, start)?;
+    Ok(finish(run, driven))
 }
 
 /// Leaves the failure of a run whose arguments, variables or settings file are wrong.
@@ -88,7 +87,7 @@ impl FailureFiles {
                 identity: identity_of(config),
                 sandbox: is_sandbox,
                 endpoint,
-                input: only.map_or_else(ReadFile::default, |only| named(&only.file.input)),
+                input: only.map_or_else(ReadFile::default, |only| read_file(&only.file.input)),
                 selection: only.map_or_else(Selection::default, |only| only.selection),
                 tariff: config.watch.tariff.clone(),
             },

@@ -1,83 +1,84 @@
-//! The last phase: says how the run went, in files and in words, and then ends it in its ledger. A run that is killed before
-//! is continued by the same command, which writes all of this again.
+//! The last phase: what became of the files of the run. It says how the run went, in files and in words, and then ends it in
+//! its ledger. A run that is killed before is continued by the same command, which writes all of this again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::super::files::SummaryFile;
-use super::drive::DrivenRun;
-use super::ended_files::EndedFiles;
-use super::prepare::Context;
+use super::super::inputs::{input_warnings, path_of};
+use super::super::summary_file::SummaryFile;
+use super::files::{Files, RunPart, Turn};
+use super::ledger::RunLedger;
+use super::prepare::Run;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::WatchConfig;
+use crate::input::{Input, Opened, ReaderSettings};
 use crate::observe::{
-    RunEnded, RunSummary, Style, WrittenFile, stamp, tell, tell_error, warn, warn_of,
+    FileState, FileSummary, MetricsThread, ReadFile, RunEnded, RunSummary, Style, WrittenFile,
+    stamp, tell, tell_error, warn, warn_of,
 };
-use crate::output::Document;
+use crate::output::{Document, Written};
 use crate::report::{Comparison, PageContent, RunFacts, page};
+use crate::selection::Selection;
+use crate::telemetry::event::InputEnd;
+use crate::telemetry::hub::Events;
+use crate::telemetry::row_counts::RowCounts;
+use crate::telemetry::stats::Stats;
+
+/// What is left of a run when its rows have run, to the end or to a stop.
+pub(super) struct Driven {
+    pub(super) ledger: RunLedger,
+    pub(super) ended: EndedFiles,
+    pub(super) events: Events,
+    pub(super) metrics: Option<MetricsThread>,
+}
 
 /// Writes the summary, says what ended the run early, and closes the ledger. Returns how the process should exit.
-pub(super) fn finish(driven: DrivenRun) -> Exit {
-    let DrivenRun {
-        context,
-        ledger,
-        mut files,
-        events,
-        metrics,
-        signals,
-    } = driven;
-    let Context {
-        identity,
-        endpoint,
-        stand_in,
-        watch,
-        metrics: _,
-        log,
-    } = context;
+pub(super) fn finish(run: Run, driven: Driven) -> Exit {
+    let (mut ended, ledger, events) = (driven.ended, driven.ledger, driven.events);
+    let (mut files, watch) = (run.files, run.config.watch);
     let stats = events.with_stats(Clone::clone);
-    let error = { files.error.take() }.map(|error| ledger.explain(error, &stats));
+    let error = { ended.error.take() }.map(|error| ledger.explain(error, &stats));
     let left = ledger.settle(&stats);
-    let input = std::mem::take(&mut files.input);
-    let summary_file = files.summary.take();
-    let (report, tally) = (files.report.take(), files.tally.take());
-    let output = still_there(files.output());
+    let input = std::mem::take(&mut ended.input);
+    let tally = ended.tally.take();
+    let output = still_there(ended.output());
     let summary = RunSummary {
-        identity: &identity,
+        identity: &run.identity,
         end: SystemTime::now(),
         error: error.as_ref(),
         stats: &stats,
         accepted: watch.accepted,
         elapsed: events.elapsed(),
-        sandbox: stand_in.is_some(),
+        sandbox: run.stand_in.is_some(),
         tariff: watch.tariff.as_ref(),
-        part: files.selection,
-        endpoint: Some(&endpoint.to_string()),
+        part: ended.selection,
+        endpoint: Some(&run.endpoint.to_string()),
         input,
-        files: files.directory.as_ref().map(|_| &*files.parts),
-        output_is_gone: files.output().is_some() && output.is_none(),
+        files: ended.directory.as_ref().map(|_| &*ended.parts),
+        output_is_gone: ended.output().is_some() && output.is_none(),
         output,
-        rejects: still_there(files.rejects()),
-        changes: still_there(files.changes.as_deref()),
+        rejects: still_there(ended.rejects()),
+        changes: still_there(ended.changes.as_deref()),
         ledger: left,
-        sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
+        sandbox_billed: { run.stand_in }.map(|stand_in| stand_in.stop().billed),
     };
-    tell_summary(&summary, summary_file, &watch);
-    if let Some(report) = report {
+    tell_summary(&summary, files.summary.take(), &watch);
+    if let Some(report) = files.report.take() {
         let tally = tally.filter(|_| stats.cancelled.is_none());
-        finish_report(report, tally, &files, &summary, &watch);
+        finish_report(report, tally, &ended.name, &summary, &watch);
     }
     error.iter().for_each(tell_error);
-    files.warnings().for_each(|warning| warn(&warning));
+    ended.warnings.iter().for_each(|warning| warn(warning));
     let exit = watch.accepted.exit(&stats);
-    if let Some(metrics) = metrics {
+    if let Some(metrics) = driven.metrics {
         metrics.finish(exit);
     }
-    if let Some(log) = log {
+    if let Some(log) = run.log {
         log.finish(RunEnded::of(&stats, events.elapsed(), exit));
     }
     ledger.finish(&stats);
-    signals.run_is_over();
+    run.signals.run_is_over();
     exit
 }
 
@@ -103,7 +104,7 @@ fn still_there(file: Option<&Path>) -> Option<WrittenFile> {
 fn finish_report(
     document: Document,
     tally: Option<Box<RowTally>>,
-    files: &EndedFiles,
+    name: &str,
     summary: &RunSummary<'_>,
     watch: &WatchConfig,
 ) {
@@ -113,7 +114,7 @@ fn finish_report(
         }
         return;
     };
-    match write_report(document, &files.name, *tally, summary) {
+    match write_report(document, name, *tally, summary) {
         Ok(path) if watch.shows_text() => tell(&format!("         wrote {path}: the report")),
         Ok(_) => {}
         // The rows are safe, so this does not change the exit code.
@@ -149,4 +150,157 @@ fn write_report(
     };
     let path = document.complete(&page(&content))?;
     Ok(path.as_deref().map(shown).unwrap_or_default())
+}
+
+/// What became of the files of a run.
+pub(super) struct EndedFiles {
+    /// What became of each part.
+    pub(super) parts: Vec<FileSummary>,
+    /// The directory of several outputs.
+    pub(super) directory: Option<PathBuf>,
+    /// The only input, or the size of several.
+    pub(super) input: ReadFile,
+    /// What the run took of its input, unless that turned out to be all of it.
+    pub(super) selection: Option<Selection>,
+    pub(super) changes: Option<PathBuf>,
+    /// What ended the run early, where its reason does not say it all.
+    pub(super) error: Option<Error>,
+    /// Warnings of what shows only at the end.
+    pub(super) warnings: Vec<String>,
+    /// The name of the file that a report is about, without its directory, which has no place in a page that is passed on.
+    pub(super) name: String,
+    /// What the writer counted for the report; `None` if it is lost.
+    pub(super) tally: Option<Box<RowTally>>,
+}
+
+impl EndedFiles {
+    /// No part has had its turn yet.
+    pub(super) fn of(files: &Files) -> Self {
+        let only = files.only().map(|part| &part.input.file.input);
+        let output = files.parts.first().and_then(|part| part.output.as_deref());
+        let written = files.directory.as_deref().or(output);
+        let name = written.and_then(Path::file_name);
+        let name = name.map(|name| name.to_string_lossy().into_owned());
+        let any = files.to_run().next().is_some();
+        Self {
+            name: { name.or_else(|| only.map(Input::shown)) }.unwrap_or_default(),
+            input: ReadFile {
+                bytes: files.size().filter(|_| any),
+                ..only.map(read_file).unwrap_or_default()
+            },
+            parts: Vec::with_capacity(files.parts.len()),
+            directory: files.directory.clone(),
+            selection: None,
+            changes: None,
+            error: None,
+            warnings: Vec::new(),
+            tally: None,
+        }
+    }
+
+    /// A part whose rows did not run.
+    pub(super) fn add_unrun(&mut self, part: RunPart) {
+        let state = match part.turn {
+            Turn::Waits | Turn::Run(_) => FileState::Left,
+            Turn::Skip => FileState::Skipped,
+            Turn::Unusable(error) => return self.add_failed(&part.input, in_a_line(&error)),
+        };
+        let is_there = state == FileState::Skipped;
+        self.parts.push(FileSummary {
+            output: part.output.filter(|_| is_there),
+            rejects: part.rejects.filter(|_| is_there),
+            ..without_output(&part.input, state)
+        });
+    }
+
+    /// A part that cannot be used, and why.
+    pub(super) fn add_failed(&mut self, input: &ReaderSettings, error: String) {
+        self.parts.push(FileSummary {
+            error: Some(error),
+            ..without_output(input, FileState::Failed)
+        });
+    }
+
+    /// A part whose rows ran, and the statistics after them. `error` says why it broke.
+    pub(super) fn add_run(
+        &mut self,
+        (input, opened): (&ReaderSettings, &Opened),
+        written: Written,
+        rows: RowCounts,
+        stats: &Stats,
+        error: Option<&Error>,
+    ) {
+        let is_whole = stats.has_all_rows();
+        let state = match (is_whole, &written.output, error) {
+            (true, ..) => FileState::Finished,
+            (false, Some(_), _) => FileState::Partial,
+            (false, None, Some(_)) => FileState::Failed,
+            (false, None, None) => FileState::Left,
+        };
+        let selection = input.selection;
+        let is_all = selection.is_everything() || stats.input_end == Some(InputEnd::Whole);
+        self.selection = (!is_all).then_some(selection);
+        if self.directory.is_none() {
+            self.input.bytes = opened.size.or(Some(stats.position));
+        }
+        let name = self.selection.unwrap_or_default();
+        let name = name.of(&input.file.input.shown());
+        let resolved = if is_whole { rows.resolved } else { u64::MAX };
+        self.warnings
+            .extend(input_warnings(&name, resolved, opened));
+        // As in a directory where we may only add files.
+        self.warnings.extend(written.unsynced.map(|directory| {
+            format!(
+                "`{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
+                directory.display()
+            )
+        }));
+        self.warnings.dedup();
+        self.changes = written.changes;
+        self.parts.push(FileSummary {
+            output: written.output,
+            rejects: written.rejects,
+            rows,
+            error: error.map(in_a_line),
+            ..without_output(input, state)
+        });
+    }
+
+    /// The output, complete or partial, or the directory of several; `None` for standard output.
+    pub(super) fn output(&self) -> Option<&Path> {
+        let output = self.parts.iter().find_map(|part| part.output.as_deref());
+        output.and(self.directory.as_deref()).or(output)
+    }
+
+    /// The rows without a verdict of the only output.
+    pub(super) fn rejects(&self) -> Option<&Path> {
+        let only = self.parts.first().filter(|_| self.directory.is_none())?;
+        only.rejects.as_deref()
+    }
+}
+
+fn without_output(input: &ReaderSettings, state: FileState) -> FileSummary {
+    FileSummary {
+        input: path_of(input).to_owned(),
+        output: None,
+        rejects: None,
+        state,
+        rows: RowCounts::default(),
+        error: None,
+    }
+}
+
+/// The error with its cause, without details and hint.
+pub(in crate::commands) fn in_a_line(error: &Error) -> String {
+    let words = error.log_words();
+    words.lines().next().unwrap_or_default().to_owned()
+}
+
+/// The input, before it is read.
+pub(super) fn read_file(input: &Input) -> ReadFile {
+    let path = match input {
+        Input::File(path) => Some(path.clone()),
+        Input::Stdin => None,
+    };
+    ReadFile { path, bytes: None }
 }

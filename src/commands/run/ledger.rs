@@ -1,150 +1,80 @@
-//! The run's ledger: which one it is, open before the run starts, while its rows run, and its end.
-//!
-//! The end has two steps: what the summary must know, and the run's last act.
+//! The ledger of a run: which one it is, open before the run starts, while its rows run, and its end, which has two steps:
+//! what the summary must know, and the run's last act. It also has the words for a disk that is full.
 
+use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::files::UnfinishedFiles;
 use super::super::lock_wait::LockWait;
 use super::super::lookup::LookupStage;
-use super::disk_space;
+use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
 use crate::config::LedgerConfig;
 use crate::ledger::{
     LedgerAccount, LedgerFacts, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger,
-    OutputLock, OutputState, Reuse, RunEnd, RunningLedger, ServerWait, lock_of,
+    OutputLock, OutputState, Reuse, RunEnd, RunningLedger, ServerWait,
 };
-use crate::observe::{KeptLedger, LedgerLeft, counted};
+use crate::observe::{KeptLedger, LedgerLeft};
 use crate::output::{Replace, Sealed, partial_of};
 use crate::raw_json::Pointer;
 use crate::service::{Account, read_kept};
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
 
-/// Which answers are stored and used, once the output is known.
-pub(super) struct LedgerPlan {
-    location: LedgerLocation,
-    reuse: Reuse,
-    /// The output that no other run may write; `None` for a stream.
-    output: Option<PathBuf>,
-    /// Its lock, once it is taken.
-    lock: Option<OutputLock>,
+/// The places by which a run is known.
+#[derive(Debug, Clone)]
+pub(in crate::commands) struct Places {
+    /// The folder that it writes to.
+    pub(in crate::commands) folder: PathBuf,
+    /// The file or directory that no other run may write; `None` is a stream.
+    pub(in crate::commands) written: Option<PathBuf>,
+    /// By what a stopped run is recognised: that, or the changes beside a stream.
+    pub(in crate::commands) known_as: Option<PathBuf>,
+    /// What it reads; `None` is a stream, or several files.
+    pub(in crate::commands) input: Option<PathBuf>,
 }
 
-/// How many calls there can be at a time, and how long each can take.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CallShape {
-    pub(super) in_flight: NonZeroUsize,
-    pub(super) longest: Duration,
-    /// How long the run waits for whatever is away.
-    pub(super) outage: Duration,
+/// The settings of the ledger of a run in these places: the folder's ledger, unless another one is named.
+pub(in crate::commands) fn ledger_settings(
+    config: &LedgerConfig,
+    places: Places,
+    sandbox: bool,
+    captured: &[Pointer],
+) -> LedgerSettings {
+    let columns = captured.to_vec();
+    LedgerSettings {
+        location: config.location(&places.folder, sandbox),
+        reuse: config.reuse,
+        output: places.known_as,
+        input: places.input,
+        account: None,
+        read: Arc::new(move |body| read_kept(body, &columns)),
+        in_flight: NonZeroUsize::MIN,
+        longest_call: Duration::ZERO,
+        wait: ServerWait::default(),
+    }
 }
 
-impl LedgerPlan {
-    /// Finds the ledger of a run that writes to this file or directory, in this folder: the folder's, unless another one is
-    /// named.
-    pub(super) fn new(
-        config: &LedgerConfig,
-        (folder, output): (&Path, Option<&Path>),
-        sandbox: bool,
-    ) -> Self {
-        Self {
-            location: config.location(folder, sandbox),
-            reuse: config.reuse,
-            output: output.map(Path::to_owned),
-            lock: None,
-        }
+/// Whose answers these are.
+pub(in crate::commands) fn ledger_account(account: &Account) -> LedgerAccount {
+    LedgerAccount {
+        endpoint: account.endpoint.clone(),
+        service_id: account.service_id.clone(),
     }
+}
 
-    /// Where answers are stored, for people.
-    pub(super) fn shown(&self) -> Option<PathBuf> {
-        self.location.path()
-    }
-
-    /// The path of the lock of the output.
-    pub(super) fn lock_path(&self) -> Option<PathBuf> {
-        self.output.as_deref().map(lock_of)
-    }
-
-    /// The path of the file that answers are stored in, if it is a file.
-    pub(super) fn file(&self) -> Option<PathBuf> {
-        match &self.location {
-            LedgerLocation::File(path) => Some(path.clone()),
-            LedgerLocation::Server(_) | LedgerLocation::Temporary => None,
-        }
-    }
-
-    /// Takes the output's lock before the input is opened, if the run may wait for it: all that follows then finds what the
-    /// other run has left. A run that does not wait takes it later, so that it blocks no other run while it waits for its
-    /// input.
-    ///
-    /// # Errors
-    /// As for [`Self::open`].
-    pub(super) fn lock_early(&mut self, wait: &LockWait<'_>) -> Result<()> {
-        if wait.may_wait() {
-            wait.until_free(|| self.lock())?;
-        }
-        Ok(())
-    }
-
-    fn lock(&mut self) -> Result<()> {
-        if let (None, Some(output)) = (&self.lock, &self.output) {
-            let lock = OutputLock::take(output).map_err(disk_space::at_the_start)?;
-            self.lock = Some(lock);
-        }
-        Ok(())
-    }
-
-    /// Opens the ledger for a run of this account from `input` to `output`, which writes these further fields of answers.
-    ///
-    /// # Errors
-    /// Exit code 75: another run writes the output, or another program uses the ledger. Exit code 2: the ledger cannot be used
-    /// or made. Exit code 3: the disk is full.
-    pub(super) fn open(
-        mut self,
-        account: Account,
-        (input, output): (Option<&Path>, Option<&Path>),
-        captured: &[Pointer],
-        calls: CallShape,
-        wait: &LockWait<'_>,
-    ) -> Result<PreparedLedger> {
-        wait.until_free(|| self.lock())?;
-        let columns = captured.to_vec();
-        let is_temporary = self.location.path().is_none();
-        let settings = LedgerSettings {
-            location: self.location,
-            reuse: self.reuse,
-            output: output.map(Path::to_owned),
-            input: input.map(Path::to_owned),
-            account: Some(LedgerAccount {
-                endpoint: account.endpoint,
-                service_id: account.service_id,
-            }),
-            read: Arc::new(move |body| read_kept(body, &columns)),
-            in_flight: calls.in_flight,
-            longest_call: calls.longest,
-            wait: ServerWait::new(calls.outage),
-        };
-        let opened = wait.until_free(|| OpenLedger::open(&settings));
-        let (ledger, facts) = opened.map_err(|error| {
-            if is_temporary {
-                disk_space::in_temporary(error)
-            } else {
-                disk_space::at_the_start(error)
-            }
-        })?;
-        Ok(PreparedLedger {
-            ledger,
-            facts,
-            reuse: self.reuse,
-            sandbox: account.sandbox,
-            server_wait: settings.wait,
-            lock: self.lock,
-        })
-    }
+/// Takes the lock of an output, so that no other run writes it.
+///
+/// # Errors
+/// Exit code 75: another run does. Exit code 2 or 3: the lock's file cannot be made.
+pub(super) fn lock_output(
+    output: Option<&Path>,
+    wait: &LockWait<'_>,
+) -> Result<Option<OutputLock>> {
+    let take = || output.map(OutputLock::take).transpose().map_err(full_disk);
+    wait.until_free(take)
 }
 
 /// The ledger before the run starts: open, while nothing in it has changed.
@@ -152,8 +82,7 @@ pub(super) struct PreparedLedger {
     ledger: OpenLedger,
     /// What was learned of it when it was opened.
     pub(super) facts: LedgerFacts,
-    /// Which answers are used.
-    pub(super) reuse: Reuse,
+    reuse: Reuse,
     /// The answers are the stand-in's, which cost nothing.
     sandbox: bool,
     /// Says whether a ledger's server is waited for.
@@ -163,21 +92,48 @@ pub(super) struct PreparedLedger {
 }
 
 impl PreparedLedger {
+    /// Opens the ledger for a run of this account.
+    ///
+    /// # Errors
+    /// Exit code 75: another program uses the ledger. Exit code 2: it cannot be used or made. Exit code 3: the disk is full.
+    pub(super) fn open(
+        mut settings: LedgerSettings,
+        account: &Account,
+        lock: Option<OutputLock>,
+        wait: &LockWait<'_>,
+    ) -> Result<Self> {
+        settings.account = Some(ledger_account(account));
+        let opened = wait.until_free(|| OpenLedger::open(&settings));
+        let (ledger, facts) = opened.map_err(|error| match settings.location {
+            LedgerLocation::Temporary => in_temporary(error),
+            _ => full_disk(error),
+        })?;
+        Ok(Self {
+            ledger,
+            facts,
+            reuse: settings.reuse,
+            sandbox: account.sandbox,
+            server_wait: settings.wait,
+            lock,
+        })
+    }
+
     /// What may be replaced at a file's path without `--overwrite`: what the run over this input left there that this one
     /// continues; `None` is an input without a path.
     ///
     /// # Errors
     /// Exit code 2: there is a file that is not what that run left, or the ledger cannot be read.
     pub(super) fn replaceable(&mut self, file: &Path, input: Option<&Path>) -> Result<Replace> {
-        let run = match self.facts.run.previous {
-            Some(RunEnd::Stopped) if self.facts.run.continues => "unfinished",
+        let run = &self.facts.run;
+        let run = match run.previous {
+            Some(RunEnd::Stopped) if run.continues => "unfinished",
             // It has other settings, and its rows are in the ledger.
-            Some(RunEnd::Stopped) if self.facts.run.same_input && file.exists() => {
+            Some(RunEnd::Stopped) if run.same_input && file.exists() => {
                 return Err(Error::usage(format!("`{}` already exists", file.display()))
                     .detail("the unfinished run had another `--fresh`, `--max-age` or `--retry-failed`")
                     .hint("continue it with its own options, or give `--overwrite`: its answers count like all others in the ledger"));
             }
-            Some(RunEnd::Stopped) if self.facts.run.same_input => return Ok(Replace::Partial),
+            Some(RunEnd::Stopped) if run.same_input => return Ok(Replace::Partial),
             // Failed rows are asked about again, and not all of them at another address.
             Some(RunEnd::Finished { .. })
                 if self.reuse == Reuse::Retry && self.facts.other_accounts.is_empty() =>
@@ -185,8 +141,10 @@ impl PreparedLedger {
                 "finished"
             }
             Some(RunEnd::Finished { failed }) if self.reuse != Reuse::Retry && file.exists() => {
-                return Err(finished(file, failed, self.reuse, self.sandbox));
+                return Err(self.finished(file, failed));
             }
+            // In a directory a run over some of the files may be finished while another one was stopped.
+            Some(RunEnd::Finished { .. }) if !file.exists() => return Ok(Replace::Partial),
             _ => return Ok(Replace::Nothing),
         };
         let (state, partial) = (self.output_state(file, input)?, partial_of(file));
@@ -194,20 +152,45 @@ impl PreparedLedger {
         let why = match state {
             OutputState::Absent => return Ok(Replace::Partial),
             OutputState::AsLeft => return Ok(Replace::Whole),
+            OutputState::OfOtherInput => {
+                format!("`{shown}` was written by a run with another input")
+            }
             OutputState::Changed if self.output_state(&partial, input)? == OutputState::AsLeft => {
                 format!(
                     "`{shown}` appeared during the {run} run, whose complete file is `{}`",
                     partial.display()
                 )
             }
-            OutputState::OfOtherInput => {
-                format!("`{shown}` was written by a run with another input")
-            }
             OutputState::Changed => format!("`{shown}` is not as the {run} run left it"),
         };
         Err(Error::usage(why).hint(
             "move it away, or replace it with `--overwrite`: what is paid for is not paid for again",
         ))
+    }
+
+    /// The refusal to replace what a finished run left.
+    fn finished(&self, file: &Path, failed: u64) -> Error {
+        let paid = if self.sandbox { "scored" } else { "paid for" };
+        let error = Error::usage(format!(
+            "`{}` already exists: an earlier run finished it, and its rows are {paid}",
+            file.display()
+        ));
+        let calls_for = match self.reuse {
+            Reuse::Nothing => "asks again about every row",
+            Reuse::Recent(_) => "makes calls only for rows without a recent answer in the ledger",
+            Reuse::All | Reuse::Retry => "makes calls only for what is not in the ledger",
+        };
+        // `--retry-failed` goes with neither `--fresh` nor `--max-age`.
+        if failed == 0 || self.reuse != Reuse::All {
+            return error.hint(format!("`--overwrite` replaces it, and {calls_for}"));
+        }
+        let rows = match failed {
+            1 => "1 row has".to_owned(),
+            failed => format!("{failed} rows have"),
+        };
+        error
+            .detail(format!("{rows} no verdict: `--retry-failed` asks again for those, and keeps all others"))
+            .hint("add `--retry-failed`, or `--overwrite`, which asks again only for rows that cannot have been billed")
     }
 
     /// How a file relates to the run over this input that this one continues.
@@ -222,26 +205,12 @@ impl PreparedLedger {
         self.ledger.output_state(file, input)
     }
 
-    /// What may be replaced of one of several outputs that has not got its name yet.
-    pub(super) fn replaceable_partials(&self) -> Replace {
-        if self.facts.run.previous == Some(RunEnd::Stopped) {
-            Replace::Partial
-        } else {
-            Replace::Nothing
-        }
-    }
-
     /// The ledger of a run in which no rows run: it stays as it is.
     pub(super) fn without_a_run(self) -> RunLedger {
         RunLedger {
             ledger: None,
             lock: self.lock,
         }
-    }
-
-    /// Whether rows are written without a call, as their answers are in the ledger.
-    pub(super) const fn uses_earlier_answers(&self) -> bool {
-        self.facts.usable > 0
     }
 
     /// What is said of it when the run is ended immediately; `None` where no answers stay.
@@ -279,33 +248,6 @@ impl PreparedLedger {
     }
 }
 
-/// The refusal to replace what a finished run left.
-fn finished(file: &Path, failed: u64, reuse: Reuse, sandbox: bool) -> Error {
-    let paid = if sandbox { "scored" } else { "paid for" };
-    let error = Error::usage(format!(
-        "`{}` already exists: an earlier run finished it, and its rows are {paid}",
-        file.display()
-    ));
-    let calls_for = match reuse {
-        Reuse::Nothing => "asks again about every row",
-        Reuse::Recent(_) => "makes calls only for rows without a recent answer in the ledger",
-        Reuse::All | Reuse::Retry => "makes calls only for what is not in the ledger",
-    };
-    // `--retry-failed` goes with neither `--fresh` nor `--max-age`.
-    if failed == 0 || reuse != Reuse::All {
-        return error.hint(format!("`--overwrite` replaces it, and {calls_for}"));
-    }
-    error
-        .detail(format!(
-            "{} no verdict: `--retry-failed` asks again for those, and keeps all others",
-            match failed {
-                1 => "1 row has".to_owned(),
-                failed => format!("{} have", counted(failed, "row")),
-            }
-        ))
-        .hint("add `--retry-failed`, or `--overwrite`, which asks again only for rows that cannot have been billed")
-}
-
 /// How long closing the ledger may take when a service manager waits: all that ends a run takes less than 30 s together.
 const LAST_COMMIT: Duration = Duration::from_millis(1_500);
 /// How long it may take otherwise: a large log is merged into the database first. Ctrl-C stops it.
@@ -339,23 +281,13 @@ impl RunLedger {
     pub(super) fn explain(&self, error: Error, stats: &Stats) -> Error {
         let is_temporary = { self.ledger.as_ref() }.is_some_and(|ledger| ledger.path().is_none());
         match stats.cancelled {
-            Some(CancelReason::Ledger) if is_temporary => disk_space::in_temporary(error),
+            Some(CancelReason::Ledger) if is_temporary => in_temporary(error),
             Some(CancelReason::MaxCalls | CancelReason::MaxCost) if is_temporary => error
                 .hint("another run needs a higher limit and starts over, as there is no ledger"),
             // No run is remembered of rows to a stream.
             Some(CancelReason::MaxCalls | CancelReason::MaxCost) if self.lock.is_none() => error
                 .hint("to standard output each start writes all rows and has the whole budget: the same command makes calls only for rows that are not paid for"),
-            _ => disk_space::at_the_end(error),
-        }
-    }
-
-    /// What to record of how a run has ended.
-    pub(super) fn end(stats: &Stats, beside: UnfinishedFiles) -> RunEnd {
-        if beside.any_partial || !stats.has_all_usable_rows() || stats.file_failed.is_some() {
-            return RunEnd::Stopped;
-        }
-        RunEnd::Finished {
-            failed: stats.failures() + stats.skipped_with_rejects + beside.rejects,
+            _ => full_disk(error),
         }
     }
 
@@ -365,27 +297,32 @@ impl RunLedger {
             return LedgerLeft::Nothing;
         };
         ledger.settle(patience(stats));
-        let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
         match ledger.path() {
             None => LedgerLeft::Nothing,
             Some(_) if ledger.is_gone() => LedgerLeft::Gone,
             Some(path) => LedgerLeft::Kept(KeptLedger {
                 path: path.to_owned(),
-                damaged,
+                damaged: stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged(),
             }),
         }
     }
 
     /// Makes the run finished, once all its files are written: the last act. The same command continues a run that is killed
-    /// before, and makes no call for a row that has its verdict.
+    /// before, and makes no call for a row that has its verdict. The lock of the output is released after it.
     pub(super) fn finish(self, stats: &Stats) {
-        let Self {
-            ledger,
-            lock: _lock,
-        } = self;
-        if let Some(ledger) = ledger {
+        if let Some(ledger) = self.ledger {
             ledger.finish(patience(stats));
         }
+    }
+}
+
+/// What to record of how a run has ended.
+pub(super) fn run_end(stats: &Stats) -> RunEnd {
+    if !stats.has_all_usable_rows() || stats.file_failed.is_some() {
+        return RunEnd::Stopped;
+    }
+    RunEnd::Finished {
+        failed: stats.failures() + stats.skipped_with_rejects,
     }
 }
 
@@ -396,4 +333,30 @@ const fn patience(stats: &Stats) -> Duration {
     } else {
         CLOSING
     }
+}
+
+/// The error of the answers that are kept only for the run, with the directory, which the user did not name.
+fn in_temporary(error: Error) -> Error {
+    let error = error.detail(format!(
+        "so that identical rows need one call, the run keeps answers in `{}` while it lasts",
+        shown(&std::env::temp_dir())
+    ));
+    if error.comes_from(ErrorKind::FileTooLarge) {
+        return full_disk(error);
+    }
+    error.hint("free space there, or name another directory with the variable `TMPDIR`")
+}
+
+/// An error of a run; where a disk is full, with which disk that is.
+pub(super) fn full_disk(error: Error) -> Error {
+    if error.comes_from(ErrorKind::FileTooLarge) {
+        return error.hint("raise the file size limit (`ulimit -f`)");
+    }
+    let Some(file) = error.file().filter(|_| error.is_disk_full()) else {
+        return error;
+    };
+    let detail = format!("there is no space left in `{}`", shown(directory_of(file)));
+    error
+        .detail(detail)
+        .or_hint("free space there; then run the same command again")
 }

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::signals::OnHangUp;
-use super::ledger::LedgerPlan;
-use super::part::PartToRun;
+use super::files::RunPart;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
 use crate::config::{FilesConfig, LogConfig, RunConfig, ServiceConfig, WatchConfig};
@@ -61,12 +60,11 @@ impl LogPlan {
     /// Exit code 2: it cannot be opened, or it is not a log of ours.
     pub(super) fn open<'a>(
         mut self,
-        inputs: impl Iterator<Item = &'a PartToRun>,
-        ledger: &LedgerPlan,
+        parts: impl Iterator<Item = &'a RunPart>,
+        ledger: Option<PathBuf>,
         concurrency: NonZeroUsize,
     ) -> Result<RunLog> {
-        self.start.files.ledger =
-            { ledger.shown() }.map(|path| path.to_string_lossy().into_owned());
+        self.start.files.ledger = ledger.map(|path| path.to_string_lossy().into_owned());
         self.start.concurrency = concurrency.get();
         let sink = LogSink::open(&self.config.target)
             .map_err(|error| cannot_open(&self.config.target, error))?;
@@ -75,15 +73,16 @@ impl LogPlan {
         if self.limits != RunLimits::default() {
             log.push(LogLine::RunLimits(Box::new(self.limits)));
         }
-        for PartToRun { facts, layout, .. } in inputs {
+        for part in parts {
+            let Some(open) = part.to_run() else { continue };
             log.push(LogLine::InputOpened(Box::new(InputOpened {
-                input: match &facts.source {
+                input: match &part.input.file.input {
                     Input::File(path) => Some(text_of(path)),
                     Input::Stdin => None,
                 },
-                format: layout.format.extension(),
-                bytes: facts.size,
-                mapping: facts.mapping.clone(),
+                format: open.opened.layout.format.extension(),
+                bytes: open.opened.size,
+                mapping: open.opened.mapping.clone(),
             })));
         }
         Ok(log)

@@ -7,139 +7,231 @@ use std::time::SystemTime;
 
 use super::super::files::NamedFile;
 use super::super::lock_wait::LockWait;
-use super::checked_files::CheckedFiles;
-use super::ledger::{CallShape, LedgerPlan, PreparedLedger};
+use super::files::Files;
+use super::ledger::{PreparedLedger, ledger_settings, lock_output};
 use super::log::LogPlan;
-use super::open_files::OpenFiles;
-use super::part::RunPart;
-use super::service::{Answerer, ConnectedService};
 use super::signals::StopSignals;
 use super::threads::StopChannel;
 use crate::base::error::{Error, Result, shown};
 use crate::base::money::Tariff;
 use crate::base::own_file;
+use crate::base::secret::Secret;
 use crate::config::{
-    BudgetConfig, DEFAULT_CONCURRENCY, PaceConfig, RunConfig, ServiceConfig, WatchConfig,
+    DEFAULT_CONCURRENCY, KeySource, RealService, RunConfig, ServiceConfig, TimeoutConfig,
+    WatchConfig,
 };
-use crate::ledger::KnownLimit;
+use crate::ledger::{LedgerLocation, ServerWait, lock_of};
 use crate::observe::{DecisionRule, MetricsFile, MetricsLabels, RunIdentity, RunLog};
 use crate::pace::{Gate, PaceLimits};
-use crate::raw_json::Pointer;
-use crate::sandbox::Sandbox;
-use crate::service::{Client, Endpoint, KeyFile, Service as _};
+use crate::sandbox::{self, Sandbox};
+use crate::service::{
+    Account, Client, ClientSettings, Endpoint, KeyFile, Plan, SANDBOX_ID, Service as _, ServiceId,
+};
 use crate::telemetry::pace::Limit;
-use crate::verdict::DecisionPolicy;
 
 /// What a job is called that writes to standard output and has no name.
 const NAMELESS: &str = "rescore";
 
-/// A run that is ready to start.
-pub(super) struct PreparedRun {
-    pub(super) context: Context,
-    pub(super) ledger: PreparedLedger,
-    pub(super) files: OpenFiles,
-    pub(super) calls: CallParts,
-    pub(super) stops: StopChannel,
-    pub(super) signals: StopSignals,
-    /// What to say before the first call.
-    pub(super) warnings: Vec<String>,
-}
-
-/// What all phases need.
-pub(super) struct Context {
+/// A run, in all its phases.
+pub(super) struct Run {
+    pub(super) config: RunConfig,
     /// Which run it is.
     pub(super) identity: RunIdentity,
     pub(super) endpoint: Endpoint,
     /// The built-in stand-in, where it answers instead of the service.
     pub(super) stand_in: Option<Sandbox>,
-    /// Where metrics go for Prometheus.
+    /// How many calls there are at a time at most.
+    pub(super) concurrency: NonZeroUsize,
+    pub(super) files: Files,
+    /// Where metrics go for Prometheus, until the run starts.
     pub(super) metrics: Option<MetricsFile>,
     /// Where it is logged what happens.
     pub(super) log: Option<RunLog>,
-    pub(super) watch: WatchConfig,
+    pub(super) signals: StopSignals,
 }
 
-/// What makes calls.
-pub(super) struct CallParts {
+/// What is used up when rows start to run.
+pub(super) struct Start {
+    pub(super) ledger: PreparedLedger,
     pub(super) client: Client,
     pub(super) gate: Gate,
-    pub(super) concurrency: NonZeroUsize,
-    pub(super) pace: PaceConfig,
-    pub(super) budget: BudgetConfig,
-    pub(super) policy: DecisionPolicy,
-    pub(super) captured: Box<[Pointer]>,
-}
-
-impl Context {
-    /// Whether the stand-in answers.
-    pub(super) const fn is_sandbox(&self) -> bool {
-        self.stand_in.is_some()
-    }
+    pub(super) stops: StopChannel,
+    /// What to say before the first call.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Opens and checks everything.
 ///
 /// # Errors
 /// What keeps the run from starting. No output has been replaced then.
-pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
+pub(super) fn prepare(config: RunConfig) -> Result<(Run, Start)> {
     let identity = identity_of(&config);
     let log = LogPlan::of(&config, &identity.job);
     // Before anything is opened.
-    let (concurrency, fewer) = fit_fd_limit(&config)?;
-    let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
+    let (concurrency, fewer) = fit_fd_limit(&config);
+    let (watch, pace) = (&config.watch, config.pace);
+    let answerer = Answerer::new(&config.service, config.plan, config.timeouts)?;
     let stops = StopChannel::new();
     // Before anything is waited for: another run may last for hours, and the header may never come.
     let log_signals = log.as_ref().map(LogPlan::signals);
     let signals = StopSignals::start(stops.sender.clone(), log_signals)?;
-    let wait = LockWait::new(config.wait_lock, !config.watch.quiet, || signals.check());
-    let files = wait.until_free(|| CheckedFiles::check(config.files.clone(), &config.ledger))?;
-    let mut ledger = LedgerPlan::new(&config.ledger, files.written(), answerer.is_sandbox());
-    ledger.lock_early(&wait)?;
-    let files = files.read(config.plan, config.limits, config.watch.shows_text())?;
-    let (read, written) = run_wide_files(&config.watch, &answerer, &ledger);
-    files.refuse_clashes(&read, &written)?;
-    let to_run = files.parts.iter().filter_map(RunPart::to_run);
-    let log = { log.map(|log| log.open(to_run, &ledger, concurrency)) }.transpose()?;
-    let warnings = vec![answerer.warning.take(), fewer];
-    let account = answerer.account();
-    let service = answerer.connect()?;
-    let metrics = metrics_of_run(&identity.job, &service, &config.watch)?;
-    // Before any file is touched: another run may be writing them.
-    files.make_directory()?;
-    let input = files.identifying_input();
-    let places = (input.as_deref(), files.identifying_file());
-    let calls = CallShape {
-        in_flight: concurrency,
-        longest: service.client.longest_call(),
-        outage: config.pace.patience.outage,
+    let wait = LockWait::new(config.wait_lock, !watch.quiet, || signals.check());
+    let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
+    wait.until_free(|| files.check_output())?;
+    let places = files.places();
+    // A run that may wait for another one looks at what that one has left. A run that does not wait takes the lock later, so
+    // that it blocks no other run while it waits for its input.
+    let written = places.written.as_deref();
+    let early = { written }.filter(|_| config.wait_lock.is_some());
+    let early = lock_output(early, &wait)?;
+    files.refuse_broken(config.limits, watch.shows_text())?;
+    files.read(config.plan)?;
+    let lock = match early {
+        Some(lock) => Some(lock),
+        None => lock_output(written, &wait)?,
     };
-    let mut ledger = ledger.open(account, places, &config.captured, calls, &wait)?;
-    let files = files.open(config.watch.summary.as_deref(), &mut ledger, &wait)?;
+    let is_sandbox = answerer.stand_in.is_some();
+    let lock_path = places.written.as_deref().map(lock_of);
+    let mut ledger = ledger_settings(&config.ledger, places, is_sandbox, &config.captured);
+    let (read, written) = run_wide_files(watch, &answerer, &ledger.location, lock_path);
+    files.refuse_clashes(&read, &written)?;
+    let parts = files.parts.iter();
+    let log = log.map(|log| log.open(parts, ledger.location.path(), concurrency));
+    let log = log.transpose()?;
+    let account = answerer.account();
+    let endpoint = answerer.settings.endpoint.clone();
+    let client = Client::new(answerer.settings)?;
+    // The built-in stand-in has another port each time.
+    let label = if is_sandbox {
+        "sandbox".to_owned()
+    } else {
+        endpoint.to_string()
+    };
+    let metrics = { watch.metrics.clone() }
+        .map(|path| metrics_file(path, identity.job.clone(), label, watch.tariff.clone()))
+        .transpose()?;
+    files.make_directory()?;
+    ledger.in_flight = concurrency;
+    ledger.longest_call = client.longest_call();
+    ledger.wait = ServerWait::new(pace.patience.outage);
+    let mut ledger = PreparedLedger::open(ledger, &account, lock, &wait)?;
+    files.open(&mut ledger, watch.summary.as_deref(), &wait)?;
     drop(wait);
-    Ok(PreparedRun {
-        files,
-        calls: CallParts {
-            client: service.client,
-            gate: gate(config.pace, concurrency, ledger.facts.known_limit),
-            concurrency,
-            pace: config.pace,
-            budget: config.budget,
-            policy: config.policy,
-            captured: config.captured,
-        },
-        context: Context {
-            identity,
-            endpoint: service.endpoint,
-            stand_in: service.stand_in,
-            metrics,
-            log,
-            watch: config.watch,
-        },
+    let known = ledger.facts.known_limit;
+    let limits = PaceLimits {
+        rate: pace.rate,
+        in_flight: concurrency,
+        known: known.map_or(Limit::NONE, |known| known.limit),
+        wait: pace.patience.wait,
+        outage: pace.patience.outage,
+    };
+    let start = Start {
         ledger,
+        client,
+        gate: Gate::new(limits, fastrand::Rng::new()),
         stops,
+        warnings: answerer.warning.into_iter().chain(fewer).collect(),
+    };
+    let run = Run {
+        config,
+        identity,
+        endpoint,
+        stand_in: answerer.stand_in,
+        concurrency,
+        files,
+        metrics,
+        log,
         signals,
-        warnings: warnings.into_iter().flatten().collect(),
-    })
+    };
+    Ok((run, start))
+}
+
+/// The service or the stand-in, before there is a client.
+struct Answerer {
+    settings: ClientSettings,
+    /// The built-in stand-in, where it answers instead of the service.
+    stand_in: Option<Sandbox>,
+    /// A warning about the key's file.
+    warning: Option<String>,
+}
+
+impl Answerer {
+    /// Reads the key of the service, or starts the stand-in.
+    ///
+    /// # Errors
+    /// Exit code 2: there is no usable key. Exit code 3: the stand-in cannot be started.
+    fn new(config: &ServiceConfig, plan: Plan, timeouts: TimeoutConfig) -> Result<Self> {
+        match config {
+            ServiceConfig::Real(service) => Self::of_service(service, timeouts),
+            ServiceConfig::Sandbox => Self::of_stand_in(plan, timeouts),
+        }
+    }
+
+    fn of_service(service: &RealService, timeouts: TimeoutConfig) -> Result<Self> {
+        let (api_key, key_file) = match &service.key {
+            KeySource::Variable(key) => (key.clone(), None),
+            KeySource::Nowhere => return Err(no_key()),
+            KeySource::Credential(file) if !file.path().exists() => return Err(no_key()),
+            KeySource::File(file) | KeySource::Credential(file) => {
+                (file.read()?, Some(file.clone()))
+            }
+        };
+        Ok(Self {
+            warning: key_file.as_ref().and_then(KeyFile::warning),
+            settings: ClientSettings {
+                endpoint: service.endpoint.clone(),
+                api_key,
+                key_file,
+                service_id: service.service_id.clone(),
+                timeout: timeouts.call,
+                connect_timeout: timeouts.connect,
+                ca_file: service.ca_file.clone(),
+            },
+            stand_in: None,
+        })
+    }
+
+    fn of_stand_in(plan: Plan, timeouts: TimeoutConfig) -> Result<Self> {
+        let stand_in = Sandbox::start(sandbox::SandboxSettings {
+            plan: match plan {
+                Plan::Paid { .. } => sandbox::SandboxPlan::Paid,
+                Plan::Free => sandbox::SandboxPlan::Free,
+            },
+            ..sandbox::SandboxSettings::default()
+        })
+        .map_err(|e| Error::stopped("cannot start the sandbox").because(e))?;
+        let settings = ClientSettings {
+            endpoint: Endpoint::new(&format!("http://{}", stand_in.address()), false)?,
+            api_key: Secret::new("sandbox"),
+            key_file: None,
+            service_id: ServiceId::new(SANDBOX_ID)?,
+            timeout: timeouts.call,
+            connect_timeout: timeouts.connect,
+            ca_file: None,
+        };
+        Ok(Self {
+            settings,
+            stand_in: Some(stand_in),
+            warning: None,
+        })
+    }
+
+    /// The account that it is asked for.
+    fn account(&self) -> Account {
+        match &self.stand_in {
+            Some(_) => Account::of_sandbox(),
+            None => Account::of_service(&self.settings.endpoint, &self.settings.service_id),
+        }
+    }
+}
+
+/// Nothing names a key, and systemd's credentials have none.
+fn no_key() -> Error {
+    Error::usage("no API key")
+        .detail(
+            "API key: give `--api-key-file FILE`, set the variable `RESCORE_API_KEY`, or load the systemd credential `rescore-api-key`",
+        )
+        .hint("`--sandbox` uses a built-in stand-in, which needs no key")
 }
 
 /// The identity of the run that starts now.
@@ -164,14 +256,19 @@ pub(super) fn job_name(named: Option<String>, output: Option<&Path>) -> String {
 fn run_wide_files(
     watch: &WatchConfig,
     answerer: &Answerer,
-    ledger: &LedgerPlan,
+    ledger: &LedgerLocation,
+    lock: Option<PathBuf>,
 ) -> (Vec<NamedFile>, Vec<NamedFile>) {
     let named = |files: Vec<(&'static str, Option<PathBuf>)>| {
         let files = files.into_iter();
-        files.filter_map(|(what, path)| Some(NamedFile::new(what, &path?)))
+        { files.filter_map(|(what, path)| Some(NamedFile::new(what, &path?))) }.collect()
     };
     let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
     let log = watch.log.as_ref().and_then(|log| log.target.file());
+    let ledger = match ledger {
+        LedgerLocation::File(path) => Some(path.clone()),
+        LedgerLocation::Server(_) | LedgerLocation::Temporary => None,
+    };
     let read = named(vec![
         ("API key file", key.map(Into::into)),
         ("certificate authority", answerer.settings.ca_file.clone()),
@@ -180,36 +277,10 @@ fn run_wide_files(
         ("summary", watch.summary.clone()),
         ("metrics", watch.metrics.clone()),
         ("log", log.map(Into::into)),
-        ("output's lock", ledger.lock_path()),
+        ("output's lock", lock),
+        ("ledger", ledger),
     ]);
-    let ledger = ledger.file().map(|path| NamedFile::ledger(&path));
-    (read.collect(), written.chain(ledger).collect())
-}
-
-fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) -> Gate {
-    let bounds = PaceLimits {
-        rate: pace.rate,
-        in_flight,
-        known: known.map_or(Limit::NONE, |known| known.limit),
-        wait: pace.patience.wait,
-        outage: pace.patience.outage,
-    };
-    Gate::new(bounds, fastrand::Rng::new())
-}
-
-/// The file of metrics of a run that starts, if it keeps any.
-fn metrics_of_run(
-    job: &str,
-    service: &ConnectedService,
-    watch: &WatchConfig,
-) -> Result<Option<MetricsFile>> {
-    // The built-in stand-in has another port each time.
-    let endpoint = match service.stand_in {
-        Some(_) => "sandbox".to_owned(),
-        None => service.endpoint.to_string(),
-    };
-    let file = |path| metrics_file(path, job.to_owned(), endpoint, watch.tariff.clone());
-    watch.metrics.clone().map(file).transpose()
+    (read, written)
 }
 
 /// The file of metrics.
@@ -237,61 +308,37 @@ const OTHERS: usize = 48;
 /// idle. With 64 calls to a stand-in that answers within a millisecond there were 100 connections, with 512 there were 770.
 const CONNECTIONS: usize = 2;
 
-/// Descriptors of a run from a file to a file with one call at a time; 23 were counted.
-const LEAST: usize = 24;
-/// Further descriptors of the stand-in: its runtime, its listener and the other end of a connection.
-const OF_SANDBOX: usize = 6;
-
 /// How many calls in flight the limit on open files has room for, and a warning where that is less than was asked for.
-///
-/// # Errors
-/// Exit code 2: there is not even room for one call.
-fn fit_fd_limit(config: &RunConfig) -> Result<(NonZeroUsize, Option<String>)> {
+fn fit_fd_limit(config: &RunConfig) -> (NonZeroUsize, Option<String>) {
     let asked = config.pace.concurrency;
     let concurrency = asked.unwrap_or(DEFAULT_CONCURRENCY);
-    let sandbox = matches!(config.service, ServiceConfig::Sandbox);
-    let extra = [
-        config.files.changes.is_some(),
-        config.watch.summary.is_some(),
-    ];
-    let extra = extra.into_iter().filter(|is_there| *is_there).count();
-    let least = LEAST + extra + if sandbox { OF_SANDBOX } else { 0 };
     // The stand-in lives in this process and holds the other end of every connection.
-    let ends = if sandbox { 2 } else { 1 };
+    let ends = match config.service {
+        ServiceConfig::Sandbox => 2,
+        ServiceConfig::Real(_) => 1,
+    };
     let needed = concurrency.get() * CONNECTIONS * ends + OTHERS;
     let Some(limit) = raise(needed).filter(|limit| *limit < needed) else {
-        return Ok((concurrency, None));
+        return (concurrency, None);
     };
-    if limit < least {
-        return Err(Error::usage(format!(
-            "this process may open only {limit} files (`ulimit -n`), and {least} are needed"
-        ))
-        .hint("raise the limit, as with `ulimit -n 1024`"));
-    }
     let room = limit.saturating_sub(OTHERS) / (CONNECTIONS * ends);
     let room = NonZeroUsize::new(room).unwrap_or(NonZeroUsize::MIN);
     let warning = asked.map(|asked| {
         format!("at most {room} calls in flight instead of {asked}: this process may open only {limit} files (`ulimit -n`)")
     });
-    Ok((room, warning))
+    (room, warning)
 }
 
 /// Raises the limit towards `needed`, and returns what it is then; `None` where there is none.
 fn raise(needed: usize) -> Option<usize> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    let now = limit.current?;
-    let target = limit
-        .maximum
-        .map_or(needed as u64, |most| most.min(needed as u64));
+    let (now, needed) = (limit.current?, needed as u64);
+    let target = limit.maximum.map_or(needed, |most| most.min(needed));
     let raised = Rlimit {
         current: Some(target),
         maximum: limit.maximum,
     };
-    let after = if target > now && setrlimit(Resource::Nofile, raised).is_ok() {
-        target
-    } else {
-        now
-    };
-    usize::try_from(after).ok()
+    let is_raised = target > now && setrlimit(Resource::Nofile, raised).is_ok();
+    usize::try_from(if is_raised { target } else { now }).ok()
 }

@@ -35,8 +35,6 @@ struct SignalState {
     last_words: OnceLock<Option<String>>,
     /// All rows are done, and no signal came in time to stop the run.
     rows_are_done: AtomicBool,
-    /// It was said that the run is finishing.
-    said_finishing: AtomicBool,
     /// The process is about to exit by itself.
     is_over: AtomicBool,
 }
@@ -47,14 +45,13 @@ impl StopSignals {
     /// # Errors
     /// The system refuses the signal handlers, or a thread cannot be started.
     pub(super) fn start(stops: UnboundedSender<Stop>, log: Option<LogSignals>) -> Result<Self> {
-        let shared = Arc::new(SignalState::default());
-        let heard = Arc::clone(&shared);
+        let state = Arc::new(SignalState::default());
+        let heard = Arc::clone(&state);
         let hang_up = log.as_ref().map_or(OnHangUp::Ends, |log| log.hang_up);
-        listen_on_a_thread(hang_up, move |runtime, signals| {
-            let signals = LoggedSignals { signals, log };
-            runtime.block_on(listen(signals, &stops, &heard));
+        listen_on_a_thread(hang_up, move |runtime, mut signals| {
+            runtime.block_on(listen(&mut signals, log.as_ref(), &stops, &heard));
         })?;
-        Ok(Self(shared))
+        Ok(Self(state))
     }
 
     /// Checks that the run may still start.
@@ -75,23 +72,14 @@ impl StopSignals {
     /// There was a signal, so the run must not start.
     pub(super) fn run_starts(&self, last_words: Option<String>) -> Result<()> {
         self.check()?;
-        let Self(shared) = self;
         // Set once, as there is one run.
-        let _ = shared.last_words.set(last_words);
+        let _ = self.0.last_words.set(last_words);
         Ok(())
     }
 
     /// No more rows run, and the run stops for no signal any more. Unless it was `stopped`, all rows are done.
     pub(super) fn rows_ended(&self, stopped: bool) {
-        let Self(shared) = self;
-        if stopped {
-            return;
-        }
-        shared.rows_are_done.store(true, Ordering::SeqCst);
-        // It came while the files got their names.
-        if shared.first.get().is_some() {
-            shared.say_finishing();
-        }
+        self.0.rows_are_done.store(!stopped, Ordering::SeqCst);
     }
 
     /// The run is finished: a signal ends nothing any more.
@@ -100,57 +88,40 @@ impl StopSignals {
     }
 }
 
-impl SignalState {
-    /// Says, once, that the first signal comes too late to stop the run.
-    fn say_finishing(&self) {
-        if !self.said_finishing.swap(true, Ordering::SeqCst) {
-            tell("rescore: all rows are done, finishing; another signal stops immediately");
-        }
-    }
-}
-
-async fn listen(mut signals: LoggedSignals, stops: &UnboundedSender<Stop>, state: &SignalState) {
-    let SignalState {
-        first: came,
-        last_words,
-        rows_are_done,
-        is_over,
-        ..
-    } = state;
-    let first = signals.next().await;
+async fn listen(
+    signals: &mut Signals,
+    log: Option<&LogSignals>,
+    stops: &UnboundedSender<Stop>,
+    state: &SignalState,
+) {
+    let first = next(signals, log).await;
     let since = Instant::now();
-    let _ = came.set(first);
-    if rows_are_done.load(Ordering::SeqCst) {
-        state.say_finishing();
+    let _ = state.first.set(first);
+    if state.rows_are_done.load(Ordering::SeqCst) {
+        tell("rescore: all rows are done, finishing; another signal stops immediately");
     }
     // Nobody receives it when the run is already over.
     let _ = stops.send(Stop {
         reason: first.into(),
         error: None,
     });
-    let mut last = None;
-    if last_words.get().is_none() {
-        last = timeout(OPENING, signals.second(first, since)).await.ok();
-        if last.is_none() && last_words.get().is_none() {
-            last = Some(first);
-        }
-    }
-    let last = match last {
-        Some(last) => last,
-        None => signals.second(first, since).await,
+    let opens = || state.last_words.get().is_none();
+    let second = second(signals, log, first, since);
+    tokio::pin!(second);
+    let last = match timeout(OPENING, &mut second).await {
+        Ok(last) => last,
+        Err(_) if opens() => first,
+        Err(_) => second.await,
     };
-    if is_over.load(Ordering::SeqCst) {
+    if state.is_over.load(Ordering::SeqCst) {
         return;
     }
-    match last_words.get() {
-        Some(last_words) => {
-            let kept = last_words.iter().map(|kept| format!("\n         {kept}"));
-            let kept: String = kept.collect();
-            tell(&format!("rescore: stopped immediately{kept}"));
-        }
+    match state.last_words.get() {
+        Some(Some(kept)) => tell(&format!("rescore: stopped immediately\n         {kept}")),
+        Some(None) => tell("rescore: stopped immediately"),
         None => tell_error(&before_the_first_call(last)),
     }
-    if let Some(log) = &signals.log {
+    if let Some(log) = log {
         log.stopped_immediately(last.into());
     }
     flush();
@@ -158,34 +129,31 @@ async fn listen(mut signals: LoggedSignals, stops: &UnboundedSender<Stop>, state
     std::process::exit(Exit::Interrupted(last).code().into());
 }
 
-/// The signals of a run, of which one may only be about its log.
-struct LoggedSignals {
-    signals: Signals,
-    log: Option<LogSignals>,
-}
-
-impl LoggedSignals {
-    /// The next signal that ends the run.
-    async fn next(&mut self) -> Signal {
-        loop {
-            match (self.signals.next().await, &self.log) {
-                (Signal::HangUp, Some(log)) if log.hang_up == OnHangUp::ReopensLog => log.reopen(),
-                (signal, _) => return signal,
-            }
+/// The next signal that ends the run; one may only be about its log.
+async fn next(signals: &mut Signals, log: Option<&LogSignals>) -> Signal {
+    loop {
+        match (signals.next().await, log) {
+            (Signal::HangUp, Some(log)) if log.hang_up == OnHangUp::ReopensLog => log.reopen(),
+            (signal, _) => return signal,
         }
     }
+}
 
-    /// The next signal that asks again for the end. SIGHUP does not: when a connection drops, the shell and the system send
-    /// one each, and nobody is impatient.
-    /// Neither does a SIGTERM that comes with another one: `timeout` sends one to the program, and one to its group.
-    async fn second(&mut self, first: Signal, since: Instant) -> Signal {
-        let is_repeated = || first == Signal::Terminate && since.elapsed() < SAME_REQUEST;
-        loop {
-            match self.next().await {
-                Signal::HangUp => {}
-                Signal::Terminate if is_repeated() => {}
-                signal => return signal,
-            }
+/// The next signal that asks again for the end. SIGHUP does not: when a connection drops, the shell and the system send
+/// one each, and nobody is impatient. Neither does a SIGTERM that comes with another one: `timeout` sends one to the
+/// program, and one to its group.
+async fn second(
+    signals: &mut Signals,
+    log: Option<&LogSignals>,
+    first: Signal,
+    since: Instant,
+) -> Signal {
+    let is_repeated = || first == Signal::Terminate && since.elapsed() < SAME_REQUEST;
+    loop {
+        match next(signals, log).await {
+            Signal::HangUp => {}
+            Signal::Terminate if is_repeated() => {}
+            signal => return signal,
         }
     }
 }

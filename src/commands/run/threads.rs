@@ -1,26 +1,39 @@
-//! The threads of a run beside the one that makes the calls. The reader's reads rows and looks up in the ledger what is known of
-//! them, so that a slow disk holds up rows to come and not calls in flight. The writer's writes rows that are done. A third one
-//! watches whether anybody still reads standard output. None of them knows which part of the run it is.
+//! The threads of a run beside the one that makes the calls, and the rows of one part as they pass through them. The reader's
+//! thread reads rows and looks up in the ledger what is known of them, so that a slow disk holds up rows to come and not calls
+//! in flight. The writer's writes rows that are done. What outlives the
+//! part (the engine, the ledger, the events) is given from outside.
 
-use std::io;
-use std::sync::mpsc::Receiver;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::super::lookup::LookupStage;
+use crate::analysis::RowTally;
 use crate::base::error::{Error, Result};
-use crate::engine::{Read, Stop, Write};
+use crate::engine::{self, Channels, Engine, Read, Stop, WindowSize, Write};
 use crate::input::Reader;
-use crate::output::{WriteError, Writer, Written};
+use crate::output::{Sealed, WriteError, Writer, Written};
+use crate::service::Service;
 use crate::telemetry::event::{CancelReason, Event, InputEnd};
 use crate::telemetry::hub::Events;
+use crate::telemetry::stats::Stats;
 
+/// Rows of the window: at 300 rows/s a row may wait for seven minutes before it holds up the others. There are this many in
+/// memory, at 0.9 KB each, only while one waits.
+const WINDOW_ROWS: usize = 128 * 1_024;
+/// Bytes of the window, for files with huge records.
+const WINDOW_BYTES: usize = 64 * 1024 * 1024;
+/// How often to check whether to stop waiting for the writer.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long the writer gets after a stop, on top of the time that it had while calls finished. A program that has stopped
+/// reading our standard output must not keep a service manager waiting.
+const LAST_ROWS: Duration = Duration::from_secs(2);
 /// Batches between the reader's thread and the dispatcher, and between the dispatcher and the writer's thread: one in work,
 /// one waiting.
-pub(super) const BATCHES: usize = 2;
+const BATCHES: usize = 2;
 
 /// Where signals and the writer's thread ask the run to stop.
 pub(super) struct StopChannel {
@@ -35,48 +48,179 @@ impl StopChannel {
     }
 }
 
-/// A reader's thread.
-pub(super) struct ReaderThread {
-    /// What it reads.
-    pub(super) rows: mpsc::Receiver<Read>,
-    /// How it ended.
-    pub(super) ended: Receiver<ReaderEnd>,
+/// The stages that the rows of a part pass through besides the engine.
+pub(super) struct RowStages {
+    pub(super) reader: Reader,
+    /// An input that can be read no further stops the run; otherwise the rows that were read get their verdicts, and the run
+    /// continues with its next part.
+    pub(super) stops_at_broken: bool,
+    pub(super) lookup: LookupStage,
+    pub(super) writer: Writer,
 }
 
-/// How a reader's thread ended.
-#[derive(Default)]
-pub(super) struct ReaderEnd {
-    /// The stage that it worked on; `None` if it has not ended.
+/// What the rows of a part left behind.
+pub(super) struct RowsEnd {
+    pub(super) written: Written,
+    /// What ended them early, where its reason does not say it all.
+    pub(super) error: Option<Error>,
+    /// What the writer counted for a report.
+    pub(super) tally: Option<Box<RowTally>>,
+    /// The stage for the next part; `None` after a stop.
     pub(super) lookup: Option<LookupStage>,
-    /// Why its input could be read no further, where that does not stop the run.
-    pub(super) broken: Option<Error>,
 }
 
-/// What follows when the input can be read no further.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WhenBroken {
-    /// The run stops.
-    StopRun,
-    /// The rows that were read get their verdicts, and the run continues with its next file.
-    EndFile,
+/// Connects the stages and lets rows run until the end or a stop; then ends the files accordingly.
+///
+/// # Errors
+/// A thread cannot be started.
+pub(super) fn run_rows<S: Service>(
+    runtime: &Runtime,
+    engine: &Engine<S>,
+    rows: RowStages,
+    stops: &mut StopChannel,
+    record: impl FnOnce(&[Sealed]),
+) -> Result<RowsEnd> {
+    let events = engine.events();
+    let (write_sender, write) = mpsc::channel(BATCHES);
+    let writing = writer(rows.writer, write, events.clone(), stops.sender.clone())?;
+    let (read, reading) = reader(rows.reader, rows.lookup, rows.stops_at_broken)?;
+    let stops = &mut stops.receiver;
+    let window = WindowSize {
+        rows: WINDOW_ROWS,
+        bytes: WINDOW_BYTES,
+    };
+    let channels = Channels {
+        read,
+        write: write_sender,
+        stops,
+    };
+    // Even if it panics, rows that are paid for still reach the disk.
+    let run = AssertUnwindSafe(|| runtime.block_on(engine::run(engine, channels, window)));
+    let stop = catch_unwind(run).unwrap_or_else(|_| {
+        let stop = Stop::internal("the dispatcher panicked");
+        events.emit(Event::CancelBegan(stop.reason));
+        Some(stop)
+    });
+    let mut error = stop.and_then(|stop| stop.error);
+    let writer = wait_for(&writing, stops, events, &mut error);
+    // After a stop, a reader that waits for a silent pipe never ends.
+    let (lookup, broken) = match is_stopped(events) {
+        true => reading.recv_timeout(LOOK).unwrap_or_default(),
+        false => reading.recv().unwrap_or_default(),
+    };
+    let mut end = RowsEnd {
+        written: Written::default(),
+        error: error.or(broken),
+        tally: None,
+        lookup,
+    };
+    end_files(events, writer, &mut end, record);
+    Ok(end)
 }
 
-/// Reads until the input ends or nobody receives any more.
-pub(super) fn reader(
+fn is_stopped(events: &Events) -> bool {
+    events.with_stats(|stats| stats.cancelled.is_some())
+}
+
+/// Waits for the writer to end, but after a stop no longer than it may take.
+fn wait_for(
+    writing: &Receiver<WriterEnd>,
+    stops: &mut mpsc::UnboundedReceiver<Stop>,
+    events: &Events,
+    error: &mut Option<Error>,
+) -> WriterEnd {
+    let mut left = LAST_ROWS;
+    loop {
+        let ended = writing.recv_timeout(LOOK);
+        // What a writer that failed on the last rows, or a signal, sent after the dispatcher had stopped listening.
+        while let Ok(stop) = stops.try_recv() {
+            if !is_stopped(events) {
+                events.emit(Event::CancelBegan(stop.reason));
+            }
+            *error = error.take().or(stop.error);
+        }
+        let failed = match ended {
+            Ok(end) => return end,
+            Err(RecvTimeoutError::Timeout) if !is_stopped(events) => continue,
+            Err(RecvTimeoutError::Timeout) => {
+                left = left.saturating_sub(LOOK);
+                if !left.is_zero() {
+                    continue;
+                }
+                Error::stopped("the output accepts no more rows; the last ones are lost")
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                events.emit(Event::CancelBegan(CancelReason::Internal));
+                Error::internal("the writer's thread panicked")
+            }
+        };
+        events.emit(Event::OutputFailed);
+        error.get_or_insert(failed);
+        return Err(Written::default());
+    }
+}
+
+/// Gives the files their names, or keeps the partial ones after a stop, and finds the error to report.
+fn end_files(
+    events: &Events,
+    writer: WriterEnd,
+    end: &mut RowsEnd,
+    record: impl FnOnce(&[Sealed]),
+) {
+    let is_consistent = events.with_stats(Stats::check_invariants);
+    let mut writer = match (writer, is_consistent) {
+        (writer, Err(broken)) => {
+            events.emit(Event::CancelBegan(CancelReason::Internal));
+            let error = Error::internal(broken);
+            end.error =
+                Some(error.hint("this is a bug: do not rely on anything in the partial file"));
+            end.written = writer.map_or_else(|left| left, |writer| writer.into_files().give_up());
+            end.lookup = None;
+            return;
+        }
+        (Err(written), Ok(())) => {
+            end.written = written;
+            end.lookup = None;
+            return;
+        }
+        (Ok(writer), Ok(())) => writer,
+    };
+    let tally = writer.take_tally();
+    let files = writer.into_files();
+    end.written = if events.with_stats(Stats::has_all_rows) {
+        files.commit(record)
+    } else {
+        files.keep_partial()
+    };
+    if let Some(failed) = end.written.error.take() {
+        let failed = stop_of(*failed);
+        events.emit(Event::CancelBegan(failed.reason));
+        end.error = end.error.take().or(failed.error);
+        end.lookup = None;
+    } else {
+        end.tally = tally;
+    }
+}
+
+/// The stage that a reader's thread worked on, and why its input could be read no further, where that does not stop the run.
+type ReaderEnd = (Option<LookupStage>, Option<Error>);
+
+/// Reads until the input ends or nobody receives any more. What is read comes first, and then how it ended.
+fn reader(
     mut reader: Reader,
     mut lookup: LookupStage,
-    when_broken: WhenBroken,
-) -> Result<ReaderThread> {
+    stops_at_broken: bool,
+) -> Result<(mpsc::Receiver<Read>, Receiver<ReaderEnd>)> {
     let (sender, receiver) = mpsc::channel(BATCHES);
     let (ended, end) = std::sync::mpsc::channel();
     let read = move || {
         let mut broken = None;
         loop {
-            let message = match (reader.next_batch(), when_broken) {
-                (Ok(Some(batch)), _) => lookup.prepare(batch),
-                (Ok(None), _) => Read::End(reader.end()),
-                (Err(error), WhenBroken::StopRun) => Read::Failed(Stop::of_input(error)),
-                (Err(error), WhenBroken::EndFile) => {
+            let message = match reader.next_batch() {
+                Ok(Some(batch)) => lookup.prepare(batch),
+                Ok(None) => Read::End(reader.end()),
+                Err(error) if stops_at_broken => Read::Failed(Stop::of_input(error)),
+                Err(error) => {
                     broken = Some(error);
                     Read::End(InputEnd::Broken)
                 }
@@ -89,21 +233,17 @@ pub(super) fn reader(
         }
         // The look-ups are given back: the last to close the ledger merges its log into it, and that should not be this
         // thread. Nobody waits for them after a stop.
-        let lookup = Some(lookup);
-        let _ = ended.send(ReaderEnd { lookup, broken });
+        let _ = ended.send((Some(lookup), broken));
     };
     spawn("reader", read)?;
-    Ok(ReaderThread {
-        rows: receiver,
-        ended: end,
-    })
+    Ok((receiver, end))
 }
 
 /// How the writer ended: itself, or the files that it left behind when it failed.
-pub(super) type WriterEnd = std::result::Result<Writer, Written>;
+type WriterEnd = std::result::Result<Writer, Written>;
 
 /// Writes until all senders are gone, then says how it ended.
-pub(super) fn writer(
+fn writer(
     mut writer: Writer,
     mut rows: mpsc::Receiver<Write>,
     events: Events,
@@ -155,7 +295,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
 }
 
 /// The stop that a failed writer asks for: the reader of our standard output has gone, or writing failed.
-pub(super) fn stop_of(error: WriteError) -> Stop {
+fn stop_of(error: WriteError) -> Stop {
     match error {
         WriteError::Closed => Stop {
             reason: CancelReason::OutputClosed,
@@ -166,41 +306,4 @@ pub(super) fn stop_of(error: WriteError) -> Stop {
             error: Some(error),
         },
     }
-}
-
-/// How much later the run stops: a reader such as `head` may close its end as soon as it has the last row, and a run that
-/// has written all of its rows is about to end by itself.
-const LATER: Duration = Duration::from_secs(1);
-
-/// Stops the run if nobody reads standard output any more. A file always counts as read. The writer's thread notices that only
-/// when it writes the next row, and while the service is down or asks for a pause there is none: without its reader, which may
-/// have been killed, such a run would wait for a long time and then go on paying.
-///
-/// # Errors
-/// A thread cannot be started.
-pub(super) fn watch_stdout(stops: mpsc::UnboundedSender<Stop>) -> Result<()> {
-    spawn("stdout", move || {
-        if is_closed() {
-            #[allow(clippy::disallowed_methods, reason = "this thread makes no calls")]
-            std::thread::sleep(LATER);
-            // Nobody receives it when the run is already over.
-            let _ = stops.send(stop_of(WriteError::Closed));
-        }
-    })
-}
-
-/// Waits until nobody reads standard output any more; `false` if the system cannot say.
-fn is_closed() -> bool {
-    let stdout = io::stdout();
-    // Errors are always reported, and only they matter here.
-    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
-    loop {
-        match poll(&mut polled, None) {
-            Ok(_) => break,
-            Err(Errno::INTR) => {}
-            Err(_) => return false,
-        }
-    }
-    let [stdout] = polled;
-    stdout.revents().contains(PollFlags::ERR)
 }

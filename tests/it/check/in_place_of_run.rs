@@ -200,9 +200,9 @@ fn an_output_with_rejects_is_scored_again_once_both_are_removed() {
     };
     refused("hint: remove `scored/a.csv` and `scored/a.rejects.csv` to score this input again");
     fs::remove_file(place.path("scored/a.csv")).unwrap();
-    refused(
-        "`scored/a.rejects.csv` is left from an earlier output\n\nhint: remove it to score this input again",
-    );
+    let run = [&["run"], &options[..]].concat();
+    let done = command(&place, &stand_in.url(), &run).done();
+    done.exits(2).says("`scored/a.rejects.csv` already exists");
     fs::remove_file(place.path("scored/a.rejects.csv")).unwrap();
     agrees(&place, &stand_in, &options, 1);
 }
@@ -236,14 +236,16 @@ fn a_file_that_the_run_refuses_costs_no_call() {
     let of_stand_in = Place::new();
     let stand_in = StandIn::start(&of_stand_in, "");
     let options = ["?.csv", "--output-dir", "scored"];
-    let said = agrees(&place, &stand_in, &options, 2);
-    assert_eq!(
-        (&said["calls"], &said["duplicates"]),
-        (&json!(4), &json!(0))
-    );
-    assert_eq!(said["files"][0]["run_refuses"], "missing_name");
+    for verb in ["check", "run"] {
+        let line = [&[verb], &options[..]].concat();
+        let done = command(&place, &stand_in.url(), &line).done();
+        done.exits(2)
+            .says("the first 100 rows of `a.csv` all fail for the same reason, `missing_name`");
+    }
+    assert_eq!(stand_in.bill()["billed"], 4);
+    fs::remove_dir_all(place.path("scored")).unwrap();
     let anyway = [&options[..], &["--give-up-after", "never"]].concat();
-    assert_eq!(agrees(&place, &stand_in, &anyway, 1)["calls"], 3);
+    assert_eq!(agrees(&place, &stand_in, &anyway, 1)["calls"], 7);
 }
 
 #[test]

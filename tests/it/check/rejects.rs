@@ -105,6 +105,7 @@ fn an_interrupted_check_leaves_no_file_and_says_so() {
         let running = program.stdin_from(Stdio::from(reading)).start();
         // More than a batch, so that rejects are written; the rest never comes.
         let rows: String = (0..2_000).map(|row| format!("{row},,,\n")).collect();
+        let rows = format!("Ann,ann@example.com,::1,curl/8\n{rows}");
         writing
             .write_all(format!("name,email,ip,user_agent\n{rows}").as_bytes())
             .unwrap();

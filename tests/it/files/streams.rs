@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
 use crate::support::process::{KEY, Place, device};
-use crate::support::server::{Server, answer, good};
+use crate::support::server::Server;
 use crate::support::users;
 
 #[test]
@@ -64,28 +64,6 @@ fn a_closed_pipe_ends_the_run_quietly_and_soon() {
         .silent_about("error")
         .silent_about("roken pipe");
     done.check(server.calls() < 5_000, "no call for rows that nobody reads");
-}
-
-#[test]
-fn a_run_that_writes_nothing_ends_as_well_when_nobody_reads_any_more() {
-    // Nothing may be sent for ten minutes after the third answer.
-    let server = Server::start(|request| match request.nth {
-        ..=3 => good(request),
-        _ => answer(429, &[("Retry-After", "600")], ""),
-    });
-    let place = Place::with("users.csv", users::csv(9));
-    let (reader, writer) = io::pipe().unwrap();
-    let run = place.run(&server, "users.csv -c 1 --summary summary.json");
-    let running = run.stdout(writer).start();
-    let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
-    assert_eq!(lines.by_ref().take(4).count(), 4);
-    server.wait_for_calls(4);
-    drop(lines);
-    let done = running.done();
-    done.exits(3).says("standard output was closed");
-    assert_eq!(server.calls(), 4);
-    let summary = place.json("summary.json");
-    assert_eq!(summary["stopped"], "output_closed");
 }
 
 #[test]

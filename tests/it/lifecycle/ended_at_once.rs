@@ -17,6 +17,8 @@ const COMMANDS: [&[&str]; 4] = [
         "ip=192.0.2.1",
         "--set",
         "user_agent=x",
+        "--give-up-after",
+        "never",
     ],
     &[
         "decide",

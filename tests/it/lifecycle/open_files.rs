@@ -49,37 +49,6 @@ fn if_few_files_may_be_open_fewer_calls_are_in_flight_and_a_warning_says_so() {
 }
 
 #[test]
-fn if_too_few_files_may_be_open_for_one_call_the_run_does_not_start_and_names_their_number() {
-    let run = "run users.csv -o scored.csv";
-    for (limit, more, needed) in [
-        (4, &[][..], 24),
-        (20, &[], 24),
-        (23, &[], 24),
-        (25, &["--changes", "c.csv", "--summary", "s.json"], 26),
-        (24, &["--sandbox"], 30),
-    ] {
-        let place = Place::with("users.csv", users::csv(3));
-        let server = Server::good();
-        let program = place.rescore(run).env("RESCORE_API_KEY", KEY);
-        let program = program
-            .env("RESCORE_BASE_URL", server.url())
-            .env("RESCORE_SERVICE_ID", "test")
-            .under(with_files(&place, &format!("-n {limit}")));
-        let done = more
-            .iter()
-            .fold(program, |program, arg| program.arg(*arg))
-            .done();
-        done.exits(2);
-        let words = format!(
-            "error: this process may open only {limit} files (`ulimit -n`), and {needed} are needed\n\nhint: raise the limit, as with `ulimit -n 1024`\n"
-        );
-        done.check(done.stderr == words, "the refusal and nothing else");
-        assert_eq!(place.names(), ["few-files.sh", "users.csv"]);
-        assert_eq!(server.connections(), 0);
-    }
-}
-
-#[test]
 fn a_run_with_just_enough_open_files_succeeds() {
     let csv = users::csv(90);
     for (limit, more) in [

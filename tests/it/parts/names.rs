@@ -22,7 +22,7 @@ fn what_cannot_be_a_run_over_parts_is_refused_before_anything_is_made() {
         ),
         (
             "parts/a.csv more/a.csv --output-dir o",
-            "`more/a.csv` and `parts/a.csv` have the same name",
+            "`o/a.csv` would be written for `more/a.csv` and for `parts/a.csv`",
         ),
         (
             "parts/a.csv parts/a.csv.gz --output-dir o",

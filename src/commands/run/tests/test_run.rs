@@ -12,10 +12,9 @@ use tempfile::TempDir;
 
 use super::super::super::lookup::LookupStage;
 use super::super::drive::runtime;
-use super::super::rows::{RowStages, RowsEnd, finish, run_rows};
-use super::super::threads::{StopChannel, WhenBroken};
+use super::super::ledger::run_end;
+use super::super::threads::{RowStages, RowsEnd, StopChannel, run_rows};
 use crate::base::error::Exit;
-use crate::commands::files::UnfinishedFiles;
 use crate::engine::Fixture;
 use crate::fields::UserRequest;
 use crate::input::{Compose, Input, Reader, ReaderSettings};
@@ -214,13 +213,13 @@ impl TestRun {
         let decisions = DecisionPolicy::default();
         let rows = RowStages {
             reader,
-            when_broken: WhenBroken::StopRun,
+            stops_at_broken: true,
             lookup,
             writer: Writer::new(opened.layout, decisions, RowFiles::new(output, None, None)),
         };
         let ended = run_rows(&runtime, &engine, rows, &mut StopChannel::new(), |_| ());
         let RowsEnd { written, error, .. } = ended.unwrap();
-        finish(&engine, UnfinishedFiles::default());
+        engine.end(events.with_stats(run_end));
         let asked = engine.service().rows();
         drop(engine);
         let stats = events.with_stats(Clone::clone);

@@ -1,4 +1,4 @@
-//! `rescore man DIR`: writes the manual pages, which `cli` has made.
+//! The commands whose result is a text that `cli` has made: settings in force, completions, manual pages.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -6,17 +6,27 @@ use std::path::Path;
 
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::base::own_file::{self, HINT, is_not_ours};
+use crate::base::stdout;
 use crate::config::{ManConfig, ManPage};
 use crate::observe::tell;
 
 /// Everybody may read a manual page, as far as the umask allows.
 const MODE: u32 = 0o666;
 
-/// Writes the pages. Those of an earlier version are replaced.
+/// Prints a text.
+///
+/// # Errors
+/// Exit code 3: it cannot be written.
+pub(crate) fn print(text: &str) -> Result<Exit> {
+    stdout::print(text.trim_end_matches('\n'))?;
+    Ok(Exit::Complete)
+}
+
+/// Writes the manual pages. Those of an earlier version are replaced.
 ///
 /// # Errors
 /// Exit code 2: the directory or a page cannot be written.
-pub(crate) fn execute(config: &ManConfig) -> Result<Exit> {
+pub(crate) fn write_pages(config: &ManConfig) -> Result<Exit> {
     let ManConfig { directory, pages } = config;
     fs::create_dir_all(directory).map_err(|error| {
         Error::usage(format!(

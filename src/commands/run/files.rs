@@ -1,0 +1,511 @@
+//! The files of a run, which is a list of parts, an input and its output each; one file is a list of one. First the inputs are
+//! found and the places of the outputs are checked; then the inputs are read up to their first rows; at last, when the ledger
+//! is known, it is decided what may be replaced, and what is written is opened. One of several parts is opened only when its
+//! turn comes.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::super::files::{
+    NamedFile, check_name, is_finished, make_directory, output_directory, refuse_clashes,
+    refuse_outdated, rejects_beside, rejects_of,
+};
+use super::super::inputs::{find_inputs, name_of, open_users, path_of, refuse_broken};
+use super::super::lock_wait::LockWait;
+use super::super::summary_file::SummaryFile;
+use super::ledger::{Places, PreparedLedger, full_disk};
+use crate::base::directory::directory_of;
+use crate::base::error::{Error, Result, shown};
+use crate::config::{FilesConfig, InputLimits};
+use crate::input::{Input, Opened, Reader, ReaderSettings, is_checked_for_long};
+use crate::ledger::{OutputState, Reuse};
+use crate::observe::tell;
+use crate::output::{Document, OutputFile, Replace, RowFiles, Target, partial_of};
+use crate::selection::Selection;
+use crate::service::Plan;
+
+/// The permission bits of a file that restricts nobody.
+const EVERYBODY: u32 = 0o666;
+
+/// The files of a run, or of the run that a check is about.
+pub(in crate::commands) struct Files {
+    pub(in crate::commands) parts: Vec<RunPart>,
+    /// The directory of several outputs.
+    pub(in crate::commands) directory: Option<PathBuf>,
+    /// The only output; `None` is standard output, or a directory.
+    target: Option<Target>,
+    config: FilesConfig,
+    /// One of several inputs is also read if its output is complete.
+    again: bool,
+    /// Where the summary and the report go, once they are open.
+    pub(super) summary: Option<SummaryFile>,
+    pub(super) report: Option<Document>,
+}
+
+/// An input, and what is to be done with it.
+pub(in crate::commands) struct RunPart {
+    pub(in crate::commands) input: ReaderSettings,
+    /// `None` is standard output.
+    pub(in crate::commands) output: Option<PathBuf>,
+    /// Where its rows without a verdict go or are, if anywhere.
+    pub(in crate::commands) rejects: Option<PathBuf>,
+    pub(in crate::commands) turn: Turn,
+}
+
+/// What is to be done with an input.
+pub(in crate::commands) enum Turn {
+    /// It was not looked at yet.
+    Waits,
+    /// Its rows run.
+    Run(Box<OpenPart>),
+    /// An earlier run has finished it.
+    Skip,
+    /// It cannot be used.
+    Unusable(Error),
+}
+
+/// An input whose rows are to run, and its output.
+pub(in crate::commands) struct OpenPart {
+    /// What was found out about the input before the first call.
+    pub(in crate::commands) opened: Opened,
+    /// The only input stays open, as it may be a stream; one of several is opened again when its turn comes.
+    pub(in crate::commands) reader: Option<Reader>,
+    pub(super) plan: Plan,
+    /// None until the ledger has said what may be replaced.
+    targets: Targets,
+    /// The files that are written; `None` until they are open.
+    pub(super) files: Option<RowFiles>,
+}
+
+/// The places of an output and of the files beside it, each of which may be made or replaced.
+#[derive(Default)]
+struct Targets {
+    /// `None` is standard output.
+    output: Option<Target>,
+    rejects: Option<Target>,
+    changes: Option<Target>,
+    report: Option<Target>,
+}
+
+impl RunPart {
+    /// Its rows, if they run.
+    pub(in crate::commands) fn to_run(&self) -> Option<&OpenPart> {
+        match &self.turn {
+            Turn::Run(part) => Some(part),
+            _ => None,
+        }
+    }
+
+    /// The path of its input with links followed; `None` for a stream. The path of a pipe, such as `/dev/fd/63`, is another
+    /// one each time.
+    pub(super) fn real_input(&self) -> Option<PathBuf> {
+        match &self.input.file.input {
+            Input::File(path) if path.is_file() => path.canonicalize().ok(),
+            Input::File(_) | Input::Stdin => None,
+        }
+    }
+}
+
+impl Files {
+    /// Finds the inputs, and where their outputs go.
+    ///
+    /// # Errors
+    /// Exit code 2: an input is not a name, there are several without a directory for their outputs, or two outputs would
+    /// have one name.
+    pub(in crate::commands) fn find(config: FilesConfig, reuse: Reuse) -> Result<Self> {
+        let inputs = find_inputs(&config.inputs)?;
+        let directory = { config.directory.as_deref() }
+            .map(|path| output_directory(path, inputs.iter().map(path_of)))
+            .transpose()?;
+        let again = config.overwrite || reuse == Reuse::Retry;
+        let mut files = Self {
+            parts: Vec::with_capacity(inputs.len()),
+            directory,
+            target: None,
+            config,
+            again,
+            summary: None,
+            report: None,
+        };
+        for input in inputs {
+            let output = match &files.directory {
+                Some(directory) => Some(directory.join(name_of(&input))),
+                None => files.config.output.clone(),
+            };
+            files.parts.push(RunPart {
+                input,
+                output,
+                rejects: None,
+                turn: Turn::Waits,
+            });
+        }
+        files.refuse_equal_names()?;
+        let output = files.config.output.as_deref();
+        files.target = output.and_then(|output| Target::new(output, |_| Replace::Whole).ok());
+        Ok(files)
+    }
+
+    /// Checks where the only output goes, before its input is read: nobody should wait for a pipe only to be told that the
+    /// output exists. All of it is checked again when the run holds its ledger, which has the last word.
+    ///
+    /// # Errors
+    /// Exit code 2: there may be no file there, or it may not be replaced. Exit code 75: another run is writing it.
+    pub(super) fn check_output(&mut self) -> Result<()> {
+        let [RunPart { input, .. }] = &*self.parts else {
+            if self.directory.is_some() {
+                return Ok(());
+            }
+            return Err(
+                Error::usage("several inputs need a directory for their outputs")
+                    .hint("name one with `--output-dir DIR`"),
+            );
+        };
+        let Some(output) = self.config.output.as_deref() else {
+            return Ok(());
+        };
+        if let Some(input) = NamedFile::input(&input.file.input) {
+            // Before anything else: no message may suggest overwriting the input.
+            refuse_clashes(&[input, NamedFile::new("output", output)])?;
+        }
+        let replace = match input.file.input {
+            Input::Stdin if !self.again => Replace::Partial,
+            _ => Replace::Whole,
+        };
+        self.target = Some(Target::new(output, |_| replace)?);
+        Ok(())
+    }
+
+    /// The places by which the run is known.
+    pub(in crate::commands) fn places(&self) -> Places {
+        let file = self.target.as_ref().filter(|target| !target.is_special());
+        let file = file.map(|target| target.path().to_owned());
+        let folder = match (&self.directory, &file) {
+            (Some(directory), _) => directory,
+            (None, Some(file)) => directory_of(file),
+            (None, None) => Path::new("."),
+        };
+        let folder = folder.to_owned();
+        let written = self.directory.clone().or(file);
+        Places {
+            folder,
+            known_as: written.clone().or_else(|| self.config.changes.clone()),
+            written,
+            input: self.only().and_then(RunPart::real_input),
+        }
+    }
+
+    /// The only part, unless its output is in a directory.
+    pub(in crate::commands) fn only(&self) -> Option<&RunPart> {
+        match &*self.parts {
+            [only] if self.directory.is_none() => Some(only),
+            _ => None,
+        }
+    }
+
+    /// Whether an input that cannot be used ends the run, or it continues with the others.
+    pub(super) const fn stops_at_broken(&self) -> bool {
+        self.directory.is_none() || self.config.fail_fast
+    }
+
+    /// Reads the inputs as far as needed to see that they are as they must be; and says if that or opening them takes long.
+    ///
+    /// # Errors
+    /// Exit code 2: they are not.
+    pub(in crate::commands) fn refuse_broken(
+        &self,
+        limits: InputLimits,
+        shows_text: bool,
+    ) -> Result<()> {
+        let inputs = self.parts.iter().map(|part| part.input.clone());
+        let inputs: Vec<_> = inputs.collect();
+        if shows_text && { inputs.iter() }.any(|input| is_checked_for_long(&input.file.input)) {
+            tell("rescore: checking the compressed input before anything is sent");
+        }
+        refuse_broken(limits, &inputs)
+    }
+
+    /// Opens the inputs and reads them up to their first rows. Those whose output is complete are skipped, unless the run asks
+    /// for them again.
+    ///
+    /// # Errors
+    /// Exit code 2: an input cannot be used and that ends the run, or two outputs would have one name.
+    pub(super) fn read(&mut self, plan: Plan) -> Result<()> {
+        let mut parts = std::mem::take(&mut self.parts);
+        for part in &mut parts {
+            let looked = self.look_at(part, plan);
+            match looked {
+                Err(error) if self.stops_at_broken() => return Err(error),
+                Err(error) => part.turn = Turn::Unusable(error),
+                Ok(()) => {}
+            }
+            if let (Turn::Run(open), Some(_)) = (&mut part.turn, &self.directory) {
+                open.reader = None;
+            }
+        }
+        self.parts = parts;
+        self.refuse_equal_names()
+    }
+
+    /// Opens an input and reads it up to its first rows, or finds that it is finished.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be used.
+    pub(in crate::commands) fn look_at(&self, part: &mut RunPart, plan: Plan) -> Result<()> {
+        let is_one_of_several = self.directory.is_some();
+        let finished = { part.output.as_deref() }
+            .filter(|output| is_one_of_several && !self.again && is_finished(output));
+        if let Some(output) = finished {
+            part.rejects = rejects_of(output);
+            part.turn = Turn::Skip;
+            return Ok(());
+        }
+        let path = path_of(&part.input);
+        if is_one_of_several && path.metadata().is_ok_and(|there| !there.is_file()) {
+            // What is read from a pipe now could not be read again.
+            let path = shown(path);
+            return Err(Error::usage(format!(
+                "cannot read `{path}`: one of several inputs must be a regular file"
+            )));
+        }
+        let (reader, opened) = open_users(&part.input, plan)?;
+        // Next to `/dev/null` there is no place for files.
+        let is_special = self.target.as_ref().is_some_and(Target::is_special);
+        part.rejects = match (&self.config.rejects, &part.output) {
+            (None, Some(output)) if !is_special => {
+                let extension = opened.layout.format.extension();
+                Some(rejects_beside(output, extension)?)
+            }
+            (named, _) => named.clone(),
+        };
+        part.turn = Turn::Run(Box::new(OpenPart {
+            opened,
+            reader: Some(reader),
+            plan,
+            targets: Targets::default(),
+            files: None,
+        }));
+        Ok(())
+    }
+
+    /// Fails when two files of parts would have one name, or have it until they are complete: an output may also be called as
+    /// the rejects of another one.
+    fn refuse_equal_names(&self) -> Result<()> {
+        let mut names = HashMap::new();
+        for part in self.parts.iter().filter(|_| self.directory.is_some()) {
+            let input = path_of(&part.input);
+            for file in part.output.iter().chain(&part.rejects) {
+                for name in [file.clone(), partial_of(file)] {
+                    let Some(other) = names.insert(name, input) else {
+                        continue;
+                    };
+                    return Err(Error::usage(format!(
+                        "`{}` would be written for `{}` and for `{}`",
+                        shown(file),
+                        shown(other),
+                        shown(input)
+                    ))
+                    .hint("rename one of them, or score them one after the other, each with its own `--output-dir DIR`"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails when any two of the files that the run reads or writes would be one; `read` and `written` are those that it reads
+    /// and writes once, however many inputs it has.
+    ///
+    /// # Errors
+    /// Exit code 2: they would, or the name of a file does not fit its format.
+    pub(in crate::commands) fn refuse_clashes(
+        &self,
+        read: &[NamedFile],
+        written: &[NamedFile],
+    ) -> Result<()> {
+        let FilesConfig {
+            changes, report, ..
+        } = &self.config;
+        for part in &self.parts {
+            let named = [
+                ("output", &part.output),
+                ("rejects", &part.rejects),
+                ("changes", changes),
+                ("report", report),
+            ];
+            let named = named
+                .into_iter()
+                .filter_map(|(what, path)| Some(NamedFile::new(what, path.as_deref()?)));
+            let mut files = Vec::from_iter(NamedFile::input(&part.input.file.input));
+            files.extend_from_slice(read);
+            files.extend(named);
+            files.extend_from_slice(written);
+            refuse_clashes(&files)?;
+        }
+        let Some((only, open)) = self.only().and_then(|only| Some((only, only.to_run()?))) else {
+            return Ok(());
+        };
+        let output = self.target.as_ref().filter(|output| !output.is_special());
+        [
+            ("--output", output.map(Target::path)),
+            ("--rejects", only.rejects.as_deref()),
+            ("--changes", changes.as_deref()),
+        ]
+        .into_iter()
+        .filter_map(|(flag, path)| Some((flag, path?)))
+        .try_for_each(|(flag, path)| check_name(flag, path, open.opened.layout.format))
+    }
+
+    /// Makes the directory of several outputs, in which their ledger is.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be made.
+    pub(super) fn make_directory(&self) -> Result<()> {
+        self.directory.as_deref().map_or(Ok(()), make_directory)
+    }
+
+    /// Decides with the ledger what is to be done with each part, and opens what is written. Only those who can read all
+    /// inputs may read the summary.
+    ///
+    /// # Errors
+    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Exit code 75:
+    /// another run is writing one of them. Nothing is replaced then, but the summary may have been emptied.
+    pub(super) fn open(
+        &mut self,
+        ledger: &mut PreparedLedger,
+        summary: Option<&Path>,
+        wait: &LockWait<'_>,
+    ) -> Result<()> {
+        let mode = { self.to_run() }.fold(EVERYBODY, |all, part| all & part.opened.mode);
+        let mut parts = std::mem::take(&mut self.parts);
+        wait.until_free(|| {
+            for part in &mut parts {
+                match self.place(part, ledger) {
+                    Err(error) if self.stops_at_broken() => return Err(error),
+                    Err(error) => part.turn = Turn::Unusable(error),
+                    Ok(()) => {}
+                }
+            }
+            self.summary = { summary.map(|path| SummaryFile::create(path, mode)) }.transpose()?;
+            if let (None, [RunPart { turn, .. }]) = (&self.directory, &mut *parts)
+                && let Turn::Run(only) = turn
+            {
+                only.files = Some(only.targets.open(mode)?);
+                self.report = only.targets.open_report(mode)?;
+            }
+            Ok(())
+        })?;
+        self.parts = parts;
+        Ok(())
+    }
+
+    /// Finds where a part is written.
+    ///
+    /// # Errors
+    /// Exit code 2: what is there does not belong to this input or may not be replaced, or the ledger cannot be read.
+    fn place(&self, part: &mut RunPart, ledger: &mut PreparedLedger) -> Result<()> {
+        let input = part.real_input();
+        let open = match (&mut part.turn, &part.output) {
+            (Turn::Run(open), _) => open,
+            (Turn::Skip, Some(output)) => {
+                let state = ledger.output_state(output, input.as_deref())?;
+                let is_of_other = state == OutputState::OfOtherInput;
+                return refuse_outdated(path_of(&part.input), output, is_of_other);
+            }
+            _ => return Ok(()),
+        };
+        // Reading the input may have taken long, and another run may have started and ended meanwhile.
+        let mut target = |path: Option<&PathBuf>| {
+            let Some(path) = path else {
+                return Ok(None);
+            };
+            let target = Target::new(path, |_| Replace::Whole)?;
+            let replace = if self.config.overwrite || target.is_special() {
+                Replace::Whole
+            } else {
+                ledger.replaceable(target.path(), input.as_deref())?
+            };
+            target.again(replace).map(Some)
+        };
+        open.targets = Targets {
+            output: target(part.output.as_ref())?,
+            rejects: target(part.rejects.as_ref())?,
+            changes: target(self.config.changes.as_ref())?,
+            report: target(self.config.report.as_ref())?,
+        };
+        Ok(())
+    }
+
+    /// The inputs whose rows are to run.
+    pub(super) fn to_run(&self) -> impl Iterator<Item = &OpenPart> {
+        self.parts.iter().filter_map(RunPart::to_run)
+    }
+
+    /// The size in bytes of the inputs whose rows are to run, where it is known.
+    pub(super) fn size(&self) -> Option<u64> {
+        self.to_run().map(|part| part.opened.size).sum()
+    }
+
+    /// Which rows of each input run.
+    pub(super) fn selection(&self) -> Selection {
+        let first = self.parts.first();
+        first.map_or_else(Selection::default, |part| part.input.selection)
+    }
+
+    /// The names of several inputs, in their order; none where there is only one output.
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
+        let several = self.parts.iter().filter(|_| self.directory.is_some());
+        { several.map(|part| shown(path_of(&part.input)).into()) }.collect()
+    }
+}
+
+impl OpenPart {
+    /// Opens what is not open yet: the input again, and its files.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be used, or its output cannot be made. Exit code 3: the disk is full.
+    pub(super) fn open(self, input: &ReaderSettings) -> Result<(Reader, Opened, RowFiles)> {
+        let (reader, opened) = match self.reader {
+            Some(reader) => (reader, self.opened),
+            None => open_users(input, self.plan)?,
+        };
+        let files = match self.files {
+            Some(files) => files,
+            None => self.targets.open(opened.mode)?,
+        };
+        Ok((reader, opened, files))
+    }
+}
+
+impl Targets {
+    /// Opens the files for rows. Only those who can read the input may read them.
+    ///
+    /// # Errors
+    /// Exit code 2: one cannot be made. Exit code 3: the disk is full. Nothing is replaced then.
+    fn open(&self, mode: u32) -> Result<RowFiles> {
+        let beside = |target: &Option<Target>| {
+            let opened = target.as_ref().map(|target| target.open(self.beside(mode)));
+            opened.transpose().map_err(full_disk)
+        };
+        let output = match &self.output {
+            Some(target) => target.open(mode).map_err(full_disk)?,
+            None => OutputFile::stdout()?,
+        };
+        Ok(RowFiles::new(
+            output,
+            beside(&self.rejects)?,
+            beside(&self.changes)?,
+        ))
+    }
+
+    /// Opens the report, if there is one.
+    fn open_report(&self, mode: u32) -> Result<Option<Document>> {
+        let report = self.report.as_ref();
+        let report = report.map(|target| target.open(self.beside(mode)).map(Document::new));
+        report.transpose().map_err(full_disk)
+    }
+
+    /// Next to an output whose mode was narrowed by hand, the other files are as narrow.
+    fn beside(&self, mode: u32) -> u32 {
+        mode & self.output.as_ref().and_then(Target::mode).unwrap_or(mode)
+    }
+}
