@@ -90,9 +90,9 @@ fn carry_out(command: Command) -> Result<Exit> {
             }
             commands::run::execute(*config)
         }
-        Command::Check(config) => commands::check::execute(*config),
+        Command::Check(config) => commands::check::execute(&config),
         Command::Decide(config) => commands::decide::execute(*config),
-        Command::Report(config) => commands::report::execute(*config),
+        Command::Report(config) => commands::report::execute(&config),
         Command::Ledger(config) => commands::ledger::execute(config),
         Command::Sandbox(settings) => commands::sandbox::execute(&settings),
         Command::Print(text) => commands::text::print(&text),

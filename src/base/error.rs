@@ -70,7 +70,7 @@ pub struct Error {
     exit: Exit,
     message: Box<str>,
     /// The line with a file's columns, which only people get to see.
-    columns: Option<String>,
+    columns: Option<Box<str>>,
     details: Vec<String>,
     hint: Option<Box<str>>,
     file: Option<Box<Path>>,
@@ -151,7 +151,7 @@ impl Error {
     /// names would be a user's values.
     #[must_use]
     pub(crate) fn columns(mut self, line: impl Into<String>) -> Self {
-        self.columns = Some(line.into());
+        self.columns = Some(line.into().into());
         self
     }
 

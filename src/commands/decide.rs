@@ -49,12 +49,7 @@ fn rewrite(
     interrupts: &Interrupts,
 ) -> Result<Exit> {
     let started = Instant::now();
-    let RewriteTask {
-        policy,
-        level,
-        output: places,
-        quiet,
-    } = task;
+    let (policy, level, places) = (task.policy, task.level, task.output);
     refuse_clashes(&named_files(&places, &file.input))?;
     let target = |path: &Option<PathBuf>| {
         let replace = Replace::by(places.overwrite);
@@ -71,9 +66,7 @@ fn rewrite(
     }
     let summary = places.summary.as_deref();
     let summary = { summary.map(|path| SummaryFile::create(path, opened.mode)) }.transpose()?;
-    let partial = [&output, &changes].into_iter().flatten();
-    let partial: Vec<_> = partial.filter_map(Target::partial).collect();
-    let files = interrupts.opening(partial, || open(output, changes, opened.mode))?;
+    let files = open(output, changes, opened.mode, interrupts)?;
     let mut layout = opened.layout.clone();
     layout.columns = layout.columns.decided_again();
     let mut stage = Decider {
@@ -98,17 +91,19 @@ fn rewrite(
         changes: written.changes,
         level: level.as_deref(),
     };
-    if quiet {
-        let mut warnings = summary_of_rows.warnings();
-        warnings.by_ref().for_each(|warning| warn(&warning));
+    if task.quiet {
+        summary_of_rows
+            .warnings()
+            .for_each(|warning| warn(&warning));
     } else {
         observe::tell(&summary_of_rows.text());
     }
     if let Some(file) = summary {
         file.write(|file| summary_of_rows.write_json(file));
     }
-    let warnings = input_warnings(&opened.name, stats.rows.read, &opened);
-    warnings.iter().for_each(|warning| warn(warning));
+    for warning in input_warnings(&opened.name, stats.rows.read, &opened) {
+        warn(&warning);
+    }
     Ok(stats.exit())
 }
 
@@ -125,12 +120,24 @@ fn named_files(places: &DecideOutput, input: &Input) -> Vec<NamedFile> {
 }
 
 /// Opens the files for rows. Only those who can read the input may read them.
-fn open(output: Option<Target>, changes: Option<Target>, mode: u32) -> Result<RowFiles> {
+fn open(
+    output: Option<Target>,
+    changes: Option<Target>,
+    mode: u32,
+    interrupts: &Interrupts,
+) -> Result<RowFiles> {
+    let partial = [&output, &changes].into_iter().flatten();
+    let partial: Vec<_> = partial.filter_map(Target::partial).collect();
     // Next to an output whose mode was narrowed by hand, the changes are as narrow.
     let beside = mode & output.as_ref().and_then(Target::mode).unwrap_or(mode);
-    let output = output.map_or_else(OutputFile::stdout, |target| target.open(mode))?;
-    let changes = changes.map(|target| target.open(beside)).transpose()?;
-    Ok(RowFiles::new(output, None, changes))
+    interrupts.opening(partial, || {
+        let output = match output {
+            Some(target) => target.open(mode)?,
+            None => OutputFile::stdout(),
+        };
+        let changes = changes.map(|target| target.open(beside)).transpose()?;
+        Ok(RowFiles::new(output, None, changes))
+    })
 }
 
 /// Gives the files their names once all rows are written and the numbers add up; otherwise nothing of them is left.
@@ -174,8 +181,9 @@ fn what_if(file: &FileSettings, prefix: &str, today: &Thresholds, json: bool) ->
         today,
         file: &file.input.shown(),
     };
-    let warnings = input_warnings(&opened.name, rows.read, &opened);
-    warnings.iter().for_each(|warning| warn(warning));
+    for warning in input_warnings(&opened.name, rows.read, &opened) {
+        warn(&warning);
+    }
     print(&if json { view.json() } else { view.text() })?;
     Ok(if rows.unreadable_rows() > 0 {
         Exit::SomeFailed

@@ -35,21 +35,21 @@ pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
             } else {
                 "the ledger is there already"
             };
-            done(&format!("{}: {made}", ledger.shown()))
+            Ok(done(&format!("{}: {made}", ledger.shown())))
         }
         AdminTask::Stats(ledger) => {
             stdout::print(&stats(&ledger)?)?;
             Ok(Exit::Complete)
         }
-        AdminTask::Prune { ledger, older_than } => done(&prune(&ledger, older_than, &wait)?),
+        AdminTask::Prune { ledger, older_than } => Ok(done(&prune(&ledger, older_than, &wait)?)),
         AdminTask::Forget { ledger, users } => forget(&ledger, *users, &wait),
     }
 }
 
 /// Prints what was done. A failure to print it undoes nothing.
-fn done(text: &str) -> Result<Exit> {
+fn done(text: &str) -> Exit {
     let _ = stdout::print(text);
-    Ok(Exit::Complete)
+    Exit::Complete
 }
 
 /// Removes answers that are older; the result as text.
@@ -158,12 +158,8 @@ fn forget(ledger: &LedgerLocation, users: ReaderSettings, wait: &LockWait<'_>) -
             counted(invalid, "row")
         ));
     }
-    done(&text)?;
-    Ok(if removed > 0 {
-        Exit::Complete
-    } else {
-        Exit::SomeFailed
-    })
+    let done = done(&text);
+    Ok(if removed > 0 { done } else { Exit::SomeFailed })
 }
 
 /// Writes everything that a run can have sent for a user, each with a line end behind it: JSON has none of its own.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::elapsed::time;
-use crate::base::error::{Error, Exit, Result, printable};
+use crate::base::error::{Exit, Result, printable};
 use crate::observe::tell;
 
 /// How often a lock is tried again: nobody notices the difference, and a try costs some microseconds.
@@ -58,7 +58,10 @@ impl<'a> LockWait<'a> {
                 return Err(busy.hint("`--wait-lock 10m` waits until it has ended"));
             };
             let since = self.since.get_or_init(|| {
-                self.announce(&busy, longest);
+                if self.says {
+                    let (busy, longest) = (printable(busy.message()), time(longest));
+                    tell(&format!("rescore: {busy}: waiting up to {longest}"));
+                }
                 Instant::now()
             });
             let left = longest.saturating_sub(since.elapsed());
@@ -69,14 +72,6 @@ impl<'a> LockWait<'a> {
             }
             (self.interrupted)()?;
             pause(left.min(LOOK));
-        }
-    }
-
-    /// Says what the command waits for.
-    fn announce(&self, busy: &Error, longest: Duration) {
-        if self.says {
-            let busy = printable(&busy.to_string());
-            tell(&format!("rescore: {busy}: waiting up to {}", time(longest)));
         }
     }
 }
@@ -92,7 +87,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::base::error::Signal;
+    use crate::base::error::{Error, Signal};
 
     fn busy() -> Error {
         Error::busy("another run is writing `x`").hint("later")

@@ -36,8 +36,8 @@ const LONGEST_SUMMARY: u64 = 1024 * 1024;
 /// # Errors
 /// Exit code 2: a file cannot be read, does not have the columns, or may not be written. Exit code 3: the page cannot be
 /// written.
-pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
-    refuse_overwriting(&config)?;
+pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
+    refuse_overwriting(config)?;
     let interrupts = Interrupts::listen()?;
     let replace = |_: &Path| Replace::by(config.overwrite);
     let target = { config.output.as_deref() }.map(|path| Target::new(path, replace));
@@ -65,12 +65,13 @@ pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
         batch?.rows.iter().for_each(|row| count.row(row));
     }
     let rows = count.tally.rows();
-    let warnings = input_warnings(&opened.name, rows, &opened);
-    warnings.iter().for_each(|warning| warn(warning));
-    let page = page(&count.content(&config, &opened, run)?);
+    for warning in input_warnings(&opened.name, rows, &opened) {
+        warn(&warning);
+    }
+    let page = page(&count.content(config, &opened, run)?);
     let output = match &target {
         Some(target) => interrupts.opening(target.partial(), || target.open(opened.mode))?,
-        None => OutputFile::stdout()?,
+        None => OutputFile::stdout(),
     };
     if let Some(path) = Document::new(output).complete(&page)? {
         let (path, rows) = (shown(&path), counted(rows, "row"));

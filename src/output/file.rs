@@ -12,7 +12,7 @@ use super::encoder::Encoder;
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result};
 use crate::base::file_id::FileId;
-use crate::base::{own_file, stdout};
+use crate::base::own_file;
 
 /// A file that is complete except for its name: its final path and its metadata.
 pub(crate) type Sealed = (PathBuf, Metadata);
@@ -66,12 +66,8 @@ struct PartialFile {
 
 impl OutputFile {
     /// Standard output.
-    ///
-    /// # Errors
-    /// Exit code 3: it is not open for writing.
-    pub(crate) fn stdout() -> Result<Self> {
-        stdout::check()?;
-        Ok(Self::direct(io::stdout(), "standard output".to_owned()))
+    pub(crate) fn stdout() -> Self {
+        Self::direct(io::stdout(), "standard output".to_owned())
     }
 
     /// Any writer, for tests and benchmarks.

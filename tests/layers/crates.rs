@@ -82,7 +82,6 @@ const OWNERS: &[(&str, &[&str])] = &[
             "output/file.rs",
             "base/own_file.rs",
             "base/rlimit.rs",
-            "base/stdout.rs",
             "ledger/file.rs",
             "ledger/lock.rs",
         ],

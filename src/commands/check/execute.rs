@@ -31,7 +31,7 @@ const REDRAWN: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// Exit code 2: the input, the ledger or the rejects cannot be used. Exit code 3: a file cannot be written.
-pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
+pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
     let is_several = files.only().is_none();
     if is_several && files.directory.is_none() && config.files.rejects.is_some() {
@@ -42,18 +42,11 @@ pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
         account: config.account.as_ref().map(ledger_account),
         ..ledger_settings(&config.ledger, files.places(), is_sandbox, &config.captured)
     };
-    if let (Some(only), Some(rejects)) = (files.only(), &config.files.rejects) {
-        let mut named = Vec::from_iter(NamedFile::input(&only.input.file.input));
-        if let LedgerLocation::File(path) = &settings.location {
-            named.push(NamedFile::new("ledger", path));
-        }
-        named.push(NamedFile::new("rejects", rejects));
-        refuse_clashes(&named)?;
-    }
+    refuse_overwriting(&files, config, &settings.location)?;
     let interrupts = Interrupts::listen()?;
-    let (lookup, ledger) = look_at(&settings, &config)?;
+    let (lookup, ledger) = look_at(&settings, config)?;
     let mut pass = Pass {
-        config: &config,
+        config,
         interrupts: &interrupts,
         lookup,
         calls: HashSet::new(),
@@ -98,6 +91,19 @@ pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
         warn(&printable(&warning));
     }
     Ok(exit)
+}
+
+/// Fails if the rejects would replace the input or the ledger.
+fn refuse_overwriting(files: &Files, config: &CheckConfig, ledger: &LedgerLocation) -> Result<()> {
+    let (Some(only), Some(rejects)) = (files.only(), &config.files.rejects) else {
+        return Ok(());
+    };
+    let mut named = Vec::from_iter(NamedFile::input(&only.input.file.input));
+    if let LedgerLocation::File(path) = ledger {
+        named.push(NamedFile::new("ledger", path));
+    }
+    named.push(NamedFile::new("rejects", rejects));
+    refuse_clashes(&named)
 }
 
 /// A pass over one input after the other.

@@ -69,7 +69,9 @@ pub(super) fn drive(run: &mut Run, start: Start) -> Result<Driven> {
         ledger
     } else {
         // The ledger stays as it is: no run has started.
-        parts.into_iter().for_each(|part| ended.add_unrun(part));
+        for part in parts {
+            ended.add_unrun(part);
+        }
         progress.finish();
         start.ledger.without_a_run()
     };
@@ -133,7 +135,7 @@ impl Turns<'_> {
             Ok(open) => open,
             Err(error) => {
                 self.lookup = Some(lookup);
-                self.cannot_open(part, error);
+                self.cannot_open(&part, error);
                 return Ok(());
             }
         };
@@ -169,7 +171,7 @@ impl Turns<'_> {
     }
 
     /// The turn of a part has come, and its input cannot be used, or its output cannot be made.
-    fn cannot_open(&mut self, part: RunPart, error: Error) {
+    fn cannot_open(&mut self, part: &RunPart, error: Error) {
         let reason = match reason_of(&error) {
             // The next output would not have a place either.
             _ if error.is_disk_full() => CancelReason::Output,

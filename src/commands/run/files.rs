@@ -488,7 +488,7 @@ impl Targets {
         };
         let output = match &self.output {
             Some(target) => target.open(mode).map_err(full_disk)?,
-            None => OutputFile::stdout()?,
+            None => OutputFile::stdout(),
         };
         Ok(RowFiles::new(
             output,

@@ -231,7 +231,7 @@ impl EndedFiles {
         error: Option<&Error>,
     ) {
         let is_whole = stats.has_all_rows();
-        let state = match (is_whole, &written.output, error) {
+        let ended = match (is_whole, &written.output, error) {
             (true, ..) => FileState::Finished,
             (false, Some(_), _) => FileState::Partial,
             (false, None, Some(_)) => FileState::Failed,
@@ -262,7 +262,7 @@ impl EndedFiles {
             rejects: written.rejects,
             rows,
             error: error.map(in_a_line),
-            ..without_output(input, state)
+            ..without_output(input, ended)
         });
     }
 

@@ -147,19 +147,12 @@ impl PreparedLedger {
             Some(RunEnd::Finished { .. }) if !file.exists() => return Ok(Replace::Partial),
             _ => return Ok(Replace::Nothing),
         };
-        let (state, partial) = (self.output_state(file, input)?, partial_of(file));
         let shown = file.display();
-        let why = match state {
+        let why = match self.output_state(file, input)? {
             OutputState::Absent => return Ok(Replace::Partial),
             OutputState::AsLeft => return Ok(Replace::Whole),
             OutputState::OfOtherInput => {
                 format!("`{shown}` was written by a run with another input")
-            }
-            OutputState::Changed if self.output_state(&partial, input)? == OutputState::AsLeft => {
-                format!(
-                    "`{shown}` appeared during the {run} run, whose complete file is `{}`",
-                    partial.display()
-                )
             }
             OutputState::Changed => format!("`{shown}` is not as the {run} run left it"),
         };
@@ -177,8 +170,7 @@ impl PreparedLedger {
         ));
         let calls_for = match self.reuse {
             Reuse::Nothing => "asks again about every row",
-            Reuse::Recent(_) => "makes calls only for rows without a recent answer in the ledger",
-            Reuse::All | Reuse::Retry => "makes calls only for what is not in the ledger",
+            _ => "makes calls only for rows whose answer is not in the ledger or too old",
         };
         // `--retry-failed` goes with neither `--fresh` nor `--max-age`.
         if failed == 0 || self.reuse != Reuse::All {

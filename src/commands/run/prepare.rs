@@ -17,10 +17,10 @@ use crate::base::money::Tariff;
 use crate::base::own_file;
 use crate::base::secret::Secret;
 use crate::config::{
-    DEFAULT_CONCURRENCY, KeySource, RealService, RunConfig, ServiceConfig, TimeoutConfig,
-    WatchConfig,
+    DEFAULT_CONCURRENCY, KeySource, PaceConfig, RealService, RunConfig, ServiceConfig,
+    TimeoutConfig, WatchConfig,
 };
-use crate::ledger::{LedgerLocation, ServerWait, lock_of};
+use crate::ledger::{KnownLimit, LedgerLocation, OutputLock, ServerWait, lock_of};
 use crate::observe::{DecisionRule, MetricsFile, MetricsLabels, RunIdentity, RunLog};
 use crate::pace::{Gate, PaceLimits};
 use crate::sandbox::{self, Sandbox};
@@ -79,17 +79,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<(Run, Start)> {
     let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
     wait.until_free(|| files.check_output())?;
     let places = files.places();
-    // A run that may wait for another one looks at what that one has left. A run that does not wait takes the lock later, so
-    // that it blocks no other run while it waits for its input.
-    let written = places.written.as_deref();
-    let early = { written }.filter(|_| config.wait_lock.is_some());
-    let early = lock_output(early, &wait)?;
-    files.refuse_broken(config.limits, watch.shows_text())?;
-    files.read(config.plan)?;
-    let lock = match early {
-        Some(lock) => Some(lock),
-        None => lock_output(written, &wait)?,
-    };
+    let lock = read_inputs(&mut files, places.written.as_deref(), &config, &wait)?;
     let is_sandbox = answerer.stand_in.is_some();
     let lock_path = places.written.as_deref().map(lock_of);
     let mut ledger = ledger_settings(&config.ledger, places, is_sandbox, &config.captured);
@@ -117,18 +107,10 @@ pub(super) fn prepare(config: RunConfig) -> Result<(Run, Start)> {
     let mut ledger = PreparedLedger::open(ledger, &account, lock, &wait)?;
     files.open(&mut ledger, watch.summary.as_deref(), &wait)?;
     drop(wait);
-    let known = ledger.facts.known_limit;
-    let limits = PaceLimits {
-        rate: pace.rate,
-        in_flight: concurrency,
-        known: known.map_or(Limit::NONE, |known| known.limit),
-        wait: pace.patience.wait,
-        outage: pace.patience.outage,
-    };
     let start = Start {
+        gate: gate(pace, concurrency, ledger.facts.known_limit),
         ledger,
         client,
-        gate: Gate::new(limits, fastrand::Rng::new()),
         stops,
         warnings: answerer.warning.into_iter().chain(fewer).collect(),
     };
@@ -144,6 +126,38 @@ pub(super) fn prepare(config: RunConfig) -> Result<(Run, Start)> {
         signals,
     };
     Ok((run, start))
+}
+
+/// Reads the inputs up to their first rows, and takes the lock of the output.
+///
+/// # Errors
+/// Exit code 2: an input cannot be used. Exit code 75: another run writes the output.
+fn read_inputs(
+    files: &mut Files,
+    written: Option<&Path>,
+    config: &RunConfig,
+    wait: &LockWait<'_>,
+) -> Result<Option<OutputLock>> {
+    // A run that may wait for another one looks at what that one has left. A run that does not wait takes the lock later, so
+    // that it blocks no other run while it waits for its input.
+    let early = lock_output(written.filter(|_| config.wait_lock.is_some()), wait)?;
+    files.refuse_broken(config.limits, config.watch.shows_text())?;
+    files.read(config.plan)?;
+    match early {
+        Some(lock) => Ok(Some(lock)),
+        None => lock_output(written, wait),
+    }
+}
+
+fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) -> Gate {
+    let limits = PaceLimits {
+        rate: pace.rate,
+        in_flight,
+        known: known.map_or(Limit::NONE, |known| known.limit),
+        wait: pace.patience.wait,
+        outage: pace.patience.outage,
+    };
+    Gate::new(limits, fastrand::Rng::new())
 }
 
 /// The service or the stand-in, before there is a client.

@@ -104,9 +104,10 @@ pub(super) fn run_rows<S: Service>(
     let mut error = stop.and_then(|stop| stop.error);
     let writer = wait_for(&writing, stops, events, &mut error);
     // After a stop, a reader that waits for a silent pipe never ends.
-    let (lookup, broken) = match is_stopped(events) {
-        true => reading.recv_timeout(LOOK).unwrap_or_default(),
-        false => reading.recv().unwrap_or_default(),
+    let (lookup, broken) = if is_stopped(events) {
+        reading.recv_timeout(LOOK).unwrap_or_default()
+    } else {
+        reading.recv().unwrap_or_default()
     };
     let mut end = RowsEnd {
         written: Written::default(),

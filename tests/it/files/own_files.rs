@@ -269,9 +269,10 @@ fn a_file_that_appears_during_a_run_is_neither_replaced_nor_removed() {
         assert!(place.path(&format!("{name}.partial")).exists());
         if args.is_empty() {
             let run = place.run(&server, "users.csv -o scored.csv");
-            run.args(CHANGES).done().exits(2).says(&format!(
-                "{name}` appeared during the unfinished run, whose complete file is `"
-            ));
+            run.args(CHANGES)
+                .done()
+                .exits(2)
+                .says(&format!("{name}` is not as the unfinished run left it"));
         }
     }
 }

@@ -96,40 +96,6 @@ fn a_full_device_is_an_error_and_not_a_panic() {
 }
 
 #[test]
-fn a_standard_output_that_is_only_read_is_refused_before_any_call() {
-    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
-    let only_read = || File::open(place.path("users.csv")).unwrap();
-    let done = place
-        .run(&server, "users.csv -q")
-        .stdout(only_read())
-        .done();
-    done.exits(3)
-        .says("cannot write standard output\n  it is not open for writing\n");
-    assert_eq!(server.calls(), 0);
-    place
-        .rescore("check users.csv --json")
-        .stdout(only_read())
-        .done()
-        .exits(3)
-        .says("cannot write standard output");
-    place.score(&server, "").exits(0);
-    for command in ["decide scored.csv", "report scored.csv"] {
-        place
-            .rescore(command)
-            .stdout(only_read())
-            .done()
-            .exits(3)
-            .says("cannot write standard output");
-    }
-    // Rows that go to a file need none.
-    place
-        .run(&server, "users.csv -o again.csv")
-        .stdout(only_read())
-        .done()
-        .exits(0);
-}
-
-#[test]
 fn standard_output_can_be_named_as_a_device() {
     let (csv, server) = (users::csv(3), Server::good());
     let place = Place::with("users.csv", &csv);
