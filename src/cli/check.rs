@@ -138,7 +138,6 @@ impl CheckArgs {
                 file: self.format.file(input)?,
                 assignments: self.fields.assignments()?,
                 phones: self.fields.phones(),
-                existing: self.columns.existing(),
                 columns: columns.clone(),
                 // A run would refuse such a file; here its rows are counted all the same.
                 judges_first_rows: false,

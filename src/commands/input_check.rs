@@ -74,8 +74,7 @@ impl InputRows {
         let (mut reader, _) = Reader::open(all, Compose::new(|_, _| {}))?;
         while let Some(batch) = reader.next_batch()? {
             self.rows += batch.rows.len() as u64;
-            let requests = batch.rows.iter().map(|row| &row.request);
-            for failure in requests.filter_map(|request| request.as_ref().err()) {
+            for failure in batch.rows.iter().filter_map(|row| row.state.failure()) {
                 *self.unsendable.entry(failure.reason).or_default() += 1;
             }
             if self.are_enough(limits) {

@@ -1,18 +1,9 @@
 //! The input of a command, opened, and what was found out about it.
 
 use crate::base::error::Result;
-use crate::input::{
-    self, AskedColumns, Compose, FileSettings, Input, Opened, Reader, ReaderSettings,
-    TrailingGarbage,
-};
+use crate::input::{Compose, FileSettings, Input, Opened, Reader, ReaderSettings};
 use crate::layout::Layout;
-use crate::observe::tell;
 use crate::selection::Selection;
-
-/// A warning that bytes behind the compressed data of this input are ignored; gzip says the same.
-pub(in crate::commands) fn bytes_ignored(input: &str) -> String {
-    format!("the compressed data of {input} is followed by other bytes, which are ignored")
-}
 
 /// Opens a file that an earlier run wrote, with these columns besides ours.
 ///
@@ -21,7 +12,7 @@ pub(in crate::commands) fn bytes_ignored(input: &str) -> String {
 pub(in crate::commands) fn open_scored(
     file: &FileSettings,
     prefix: &str,
-    asked: AskedColumns,
+    asked: Vec<String>,
 ) -> Result<(Reader, Opened)> {
     let settings = ReaderSettings::of_scored(file, prefix, asked);
     Reader::open(settings, Compose::new(|_, _| {}))
@@ -38,8 +29,6 @@ pub(in crate::commands) struct InputFacts {
     pub(in crate::commands) size: Option<u64>,
     /// Which of its rows the run takes.
     pub(in crate::commands) selection: Selection,
-    /// Whether bytes behind compressed data are ignored, as known now: some show only at the end.
-    pub(in crate::commands) ignored: TrailingGarbage,
 }
 
 impl InputFacts {
@@ -64,18 +53,11 @@ pub(in crate::commands) struct OpenInput {
 }
 
 impl OpenInput {
-    /// Opens the input. `compose` makes the requests of its rows. If checking it takes long, it says so.
+    /// Opens the input. `compose` makes the requests of its rows.
     ///
     /// # Errors
     /// Exit code 2: it cannot be read, or is not a file of users.
-    pub(in crate::commands) fn open(
-        settings: ReaderSettings,
-        compose: Compose,
-        shows_text: bool,
-    ) -> Result<Self> {
-        if shows_text && input::is_checked_for_long(&settings.file.input) {
-            tell("rescore: checking the compressed input before anything is sent");
-        }
+    pub(in crate::commands) fn open(settings: ReaderSettings, compose: Compose) -> Result<Self> {
         let (source, selection) = (settings.file.input.clone(), settings.selection);
         let (reader, opened) = Reader::open(settings, compose)?;
         let Opened {
@@ -84,7 +66,6 @@ impl OpenInput {
             replaced,
             size,
             mode,
-            ignored,
             name: _,
         } = opened;
         Ok(Self {
@@ -97,7 +78,6 @@ impl OpenInput {
                 replaced,
                 size,
                 selection,
-                ignored,
             },
         })
     }

@@ -3,7 +3,8 @@
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use crate::base::error::{Error, Result};
-use crate::input::{Reader, RowBatch};
+use crate::input::Reader;
+use crate::row_state::RowBatch;
 
 /// Batches that are read and wait: one in work, one ready.
 const BATCHES: usize = 2;

@@ -3,6 +3,7 @@
 //! The earlier file is read first, if there is one, and its verdicts are kept by their key; then the scored file is read once
 //! and counted, and `report` makes the page.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
 use std::hash::BuildHasher as _;
@@ -12,18 +13,18 @@ use std::time::SystemTime;
 
 use super::files::{NamedFile, refuse_clashes};
 use super::interrupt::Interrupts;
-use super::open_input::{bytes_ignored, open_scored};
+use super::open_input::open_scored;
 use super::read_ahead::read_ahead;
 use crate::analysis::{GroupTally, PastVerdict, RowTally, TalliedRow, number_of};
 use crate::base::error::{Error, Exit, Result, quoted, shown};
 use crate::base::thousands::grouped;
 use crate::config::{EarlierFile, ReportConfig};
-use crate::input::{AskedColumns, Input, Opened, ReadRow, Reader};
-use crate::layout::{Layout, PREVIOUS, VERDICT_COLUMNS};
+use crate::input::{Input, Opened, Reader};
+use crate::layout::Layout;
 use crate::observe::{counted, stamp, tell, warn};
 use crate::output::{Document, OutputFile, Replace, Target};
 use crate::report::{ColumnGroups, Comparison, PageContent, PairingCounts, RunFacts, page};
-use crate::row::Span;
+use crate::row_state::{Row, RowState, earlier_verdict};
 use crate::sandbox::ID_PREFIX;
 use crate::verdict::{Decision, Score, Thresholds};
 
@@ -46,10 +47,7 @@ pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
     let facts = config.summary.as_deref().map(read_summary).transpose()?;
     // Opened first, as it fails at its first line if it is not a scored file, and the earlier one only after being read.
     let key = { config.against.as_ref() }.map(|against| against.key.clone());
-    let needed: Vec<_> = config.by.iter().cloned().chain(key).collect();
-    let [_, score, decision] =
-        VERDICT_COLUMNS.map(|name| format!("{PREVIOUS}{}{name}", config.prefix));
-    let asked = AskedColumns::new(&needed, [score, decision]);
+    let asked = config.by.iter().cloned().chain(key).collect();
     let (reader, opened) = open_scored(&config.scored, &config.prefix, asked)?;
     let report = content(config, reader, &opened, facts)?;
     let output = match &target {
@@ -93,7 +91,6 @@ fn content(
         .transpose()?;
     let mut count = FileCount {
         layout: &opened.layout,
-        thresholds,
         tally: RowTally::new(Some(thresholds)),
         groups: vec![GroupTally::default(); config.by.len()],
         pairing: PairingCounts::default(),
@@ -113,7 +110,7 @@ fn content(
     } = count;
     let comparison = match (config.against, past) {
         (Some(against), Some(past)) => Some(against_file(against, &pairing, &past, &opened.name)?),
-        _ => (tally.drift.decisions.compared() > 0).then_some(Comparison::Own),
+        _ => None,
     };
     let redecided = match (&run, &config.summary) {
         (Some(facts), Some(path)) => is_redecided(facts, path, &tally, &opened.name)?,
@@ -124,9 +121,6 @@ fn content(
     }
     if tally.rows() == 0 {
         warn(&format!("{} has no rows", opened.name));
-    }
-    if opened.ignored.any() {
-        warn(&bytes_ignored(&opened.name));
     }
     let groups = config.by.into_iter().zip(groups);
     let groups = groups.map(|(column, groups)| ColumnGroups {
@@ -148,10 +142,9 @@ fn content(
 /// What was counted of a scored file.
 struct FileCount<'a> {
     layout: &'a Layout,
-    thresholds: &'a Thresholds,
     /// Of all rows.
     tally: RowTally,
-    /// By the values of each column. These columns are asked for first, then the key, then the verdict before.
+    /// By the values of each column. These columns are asked for first, then the key.
     groups: Vec<GroupTally>,
     pairing: PairingCounts,
     /// A stand-in answered.
@@ -159,52 +152,45 @@ struct FileCount<'a> {
 }
 
 impl FileCount<'_> {
-    /// Counts a row, with its verdict in an earlier file or else with the one that it had before.
-    fn row(&mut self, read: &ReadRow, past: Option<&mut PastVerdicts>) {
+    /// Counts a row, with its verdict in an earlier file.
+    fn row(&mut self, row: &Row, past: Option<&mut PastVerdicts>) {
         let layout = self.layout;
-        let written = |span: Span| read.row.slice(span);
-        let asked = |place: usize| read.asked.get(place).copied().unwrap_or_default();
-        let by = self.groups.len();
-        let before = if let Some(past) = past {
-            past.find(&layout.value(written(asked(by))), &mut self.pairing)
-        } else {
-            let (score, decision) = verdict_at(read, layout, (asked(by), asked(by + 1)));
-            past_verdict(score.as_ref(), decision, self.thresholds)
-        };
-        let earlier = read.row.earlier;
-        let (score, decision) = verdict_at(read, layout, (earlier.score, earlier.decision));
+        let before = past.and_then(|past| {
+            let key = asked(row, layout, self.groups.len());
+            past.find(&key, &mut self.pairing)
+        });
+        let (score, decision) = verdict_of(row, layout);
         let tallied = TalliedRow {
-            number: read.row.number,
+            number: row.number,
             score: score.as_ref(),
             decision,
         };
         self.tally.count(tallied, before);
         for (place, groups) in self.groups.iter_mut().enumerate() {
-            groups.count(layout.value(written(asked(place))).as_bytes(), decision);
+            groups.count(asked(row, layout, place).as_bytes(), decision);
         }
-        if !self.sandbox && read.request.is_ok() {
-            let mut ids = read.row.existing.iter().filter(|(_, column)| *column == 0);
-            let is_made_up = |id: Span| layout.value(written(id)).starts_with(ID_PREFIX);
-            self.sandbox = ids.any(|(id, _)| is_made_up(*id));
+        if !self.sandbox && matches!(row.state, RowState::Scored(_)) {
+            let id = layout.value(row.raw.slice(row.raw.value_of(0)));
+            self.sandbox = id.starts_with(ID_PREFIX);
         }
     }
 }
 
-/// The score and the decision at these places of a row. A value that is not one counts as none, as do all of a row that
-/// cannot be read.
-fn verdict_at(
-    read: &ReadRow,
-    layout: &Layout,
-    (score, decision): (Span, Span),
-) -> (Option<Score>, Option<Decision>) {
-    if read.request.is_err() {
-        return (None, None);
+/// The value of one of the columns that are asked for; empty in a row that cannot be read.
+fn asked<'a>(row: &'a Row, layout: &Layout, place: usize) -> Cow<'a, str> {
+    let span = match &row.state {
+        RowState::Scored(asked) => asked.get(place).copied(),
+        _ => None,
+    };
+    layout.value(row.raw.slice(span.unwrap_or_default()))
+}
+
+/// The score and the decision of a row. A value that is not one counts as none, as do all of a row that cannot be read.
+fn verdict_of(row: &Row, layout: &Layout) -> (Option<Score>, Option<Decision>) {
+    match row.state {
+        RowState::Scored(_) => earlier_verdict(&row.raw, layout),
+        _ => (None, None),
     }
-    let value = |span| layout.value(read.row.slice(span));
-    (
-        Score::from_json_number(&value(score)).ok(),
-        Decision::of_word(&value(decision)),
-    )
 }
 
 /// A verdict before. Where only the decision is missing, today's thresholds decide.
@@ -244,18 +230,15 @@ impl PastVerdicts {
     /// # Errors
     /// Exit code 2: it cannot be read, or is not a scored file.
     fn read(against: &EarlierFile, prefix: &str, thresholds: &Thresholds) -> Result<Self> {
-        let asked = AskedColumns::new(std::slice::from_ref(&against.key), []);
-        let (reader, Opened { layout, name, .. }) = open_scored(&against.file, prefix, asked)?;
+        let key = vec![against.key.clone()];
+        let (reader, Opened { layout, name, .. }) = open_scored(&against.file, prefix, key)?;
         let rows = HashMap::default();
         let mut past = Self { name, rows };
         for batch in read_ahead(reader)? {
-            for read in batch?.rows {
-                let earlier = read.row.earlier;
-                let (score, decision) =
-                    verdict_at(&read, &layout, (earlier.score, earlier.decision));
+            for row in batch?.rows {
+                let (score, decision) = verdict_of(&row, &layout);
                 let verdict = past_verdict(score.as_ref(), decision, thresholds);
-                let key = read.asked.first().copied().unwrap_or_default();
-                past.add(&layout.value(read.row.slice(key)), verdict);
+                past.add(&asked(&row, &layout, 0), verdict);
             }
         }
         Ok(past)

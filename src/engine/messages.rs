@@ -4,22 +4,14 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::stop::Stop;
-use super::window::PendingRow;
-use crate::output::DoneRow;
+use crate::row_state::{Row, RowBatch};
 use crate::telemetry::event::InputEnd;
 
 /// What the reader's thread sends. The end is a message of its own: a reader that died must not look like a short file.
 #[derive(Debug)]
 pub(crate) enum Read {
     /// Some rows, in input order.
-    Rows {
-        /// The rows.
-        rows: Vec<PendingRow>,
-        /// How many bytes of the source are used up with them; for progress by bytes.
-        position: u64,
-        /// Blank lines after the last row; empty except in the last batch.
-        trailer: Bytes,
-    },
+    Rows(RowBatch),
     /// There are no more rows.
     End(InputEnd),
     /// The input cannot be read any further, or the ledger cannot.
@@ -30,7 +22,7 @@ pub(crate) enum Read {
 #[derive(Debug)]
 pub(crate) enum Write {
     /// Finished rows, in input order.
-    Rows(Vec<DoneRow>),
+    Rows(Vec<Row>),
     /// Blank lines after the last row.
     Trailer(Bytes),
 }

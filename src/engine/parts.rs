@@ -2,7 +2,7 @@
 //!
 //! What changes is plain data behind a `RefCell`, which is never borrowed across an `await`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::time::Duration;
 
 use super::api_key::KeyGeneration;
@@ -28,14 +28,17 @@ pub(crate) struct Engine<S> {
     pub(super) ledger: LedgerWriter,
     /// Where events go.
     pub(super) events: Events,
-    /// Makes decisions of answers.
-    pub(super) decisions: DecisionPolicy,
-    /// Further fields of the answer that are written.
-    pub(super) fields: Box<[Pointer]>,
+    pub(super) answers: AnswerRules,
     pub(super) limits: Limits,
     pub(super) seen: RefCell<Seen>,
-    /// How long the latest call took.
-    pub(super) latest_call: Cell<Duration>,
+}
+
+/// What is made of answers.
+pub(crate) struct AnswerRules {
+    /// Makes decisions of them.
+    pub(crate) decisions: DecisionPolicy,
+    /// Their further fields that are written.
+    pub(crate) fields: Box<[Pointer]>,
 }
 
 /// The limits of the run.
@@ -74,13 +77,14 @@ pub(super) struct Seen {
 }
 
 impl<S> Engine<S> {
-    /// An engine before its first row. `fields` are further fields of the answer that are written.
+    /// An engine before its first row.
     #[must_use]
     pub(crate) fn new(
-        (service, gate): (S, Gate),
+        service: S,
+        gate: Gate,
         ledger: LedgerWriter,
         events: Events,
-        (decisions, fields): (DecisionPolicy, Box<[Pointer]>),
+        answers: AnswerRules,
         limits: Limits,
         give_up: GiveUpPolicy,
     ) -> Self {
@@ -88,18 +92,16 @@ impl<S> Engine<S> {
             give_up,
             outage: Outage::default(),
             key: KeyGeneration::default(),
-            answers: AnswerChecks::new(&fields, decisions.level_field()),
+            answers: AnswerChecks::new(&answers.fields, answers.decisions.level_field()),
         };
         Self {
             service,
             gate,
             ledger,
             events,
-            decisions,
-            fields,
+            answers,
             limits,
             seen: RefCell::new(seen),
-            latest_call: Cell::new(Duration::MAX),
         }
     }
 
@@ -133,7 +135,7 @@ impl<S> Engine<S> {
 
     /// The verdict of an answer that is durable.
     pub(super) fn scored(&self, answer: Answer) -> Verdict {
-        let decision = self.decisions.decide(&answer);
+        let decision = self.answers.decisions.decide(&answer);
         Verdict::Scored(answer, decision)
     }
 

@@ -71,8 +71,6 @@ pub(crate) async fn run<S: Service>(
                     dispatcher.row_done(outcome);
                 }
             }
-            // The connections get their turn, and send the calls that were started.
-            () = yield_now(), if start == StartNeeds::CallsSent => dispatcher.calls_sent(),
             Ok(permit) = engine.gate.permit(), if start == StartNeeds::Permit => {
                 dispatcher.time_passed();
                 if let Some(call) = dispatcher.start() {

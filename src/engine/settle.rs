@@ -1,23 +1,30 @@
 //! What follows a call that has ended: for its row, and for the run. Nothing here waits.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::api_key::KeyRefusal;
 use super::outage::{FailedBy, OutageVerdict};
 use super::parts::{Engine, Seen};
-use super::row_call::{EndedCall, RowCall, RowHistory, RowOutcome};
+use super::row_call::{RowCall, RowHistory, RowOutcome};
 use super::stop::{self, Stop};
 use crate::base::error::Error;
 use crate::pace::{
-    AnsweredBy, Attempts, FailedAttempt, FreshRows, PaceEvent, Reaction, Trouble, Undurable,
+    Allowance, AnsweredBy, Attempts, CallOutcome, FailedAttempt, FreshRows, PaceEvent, Permit,
+    Reaction, Trouble, Undurable,
 };
 use crate::row::RowNumber;
-use crate::service::{Class, Classified, Fault, Health, KeyRenewal, Service};
+use crate::service::{
+    Class, Classified, Exchange, Fault, Health, KeyRenewal, Quota, Service, classify,
+};
 use crate::telemetry::event::{CallEnd, CancelReason, Event, FailureClass, Next};
 use crate::verdict::{Answer, Reason, Verdict};
 
+/// A call that fails this much later than its time limit stood still with this process or its machine: a timer is never that
+/// late otherwise.
+const STOOD_STILL: Duration = Duration::from_secs(1);
 /// How soon a service that cannot be reached at the start is tried again, until that looks like an outage.
 const STARTS_AGAIN: Duration = Duration::from_millis(500);
 
@@ -47,22 +54,29 @@ impl NextStep {
 }
 
 impl<S: Service> Engine<S> {
-    /// Decides what follows a call, and reports it.
+    /// Reports the end of a call to the gate, decides what follows it, and reports that as well.
     pub(super) fn settle<'a>(
         &self,
         call: &RowCall,
-        ended: EndedCall<'a>,
         history: &mut RowHistory,
+        permit: Permit<'a>,
+        exchange: Exchange,
+        key: u64,
     ) -> (NextStep, Undurable<'a>) {
-        let EndedCall {
-            outcome,
-            undurable,
-            change,
-            when,
-            end,
-            is_probe,
-            key,
-        } = ended;
+        let when = Instant::now();
+        self.apply_quota(permit.began(), &exchange);
+        let is_probe = permit.is_probe();
+        let latency = when - permit.began();
+        let end = CallEnd {
+            row: call.row,
+            attempt: history.calls,
+            status: exchange.as_ref().ok().map(|reply| reply.status),
+            latency,
+        };
+        let outcome = classify(exchange, &self.answers.fields);
+        let shown = self.shows(&outcome, !history.attempts.is_first(), is_probe, latency);
+        let (undurable, change) = permit.finish(when, shown, &mut history.refusals);
+        self.report_pace(call.row, change, when);
         history.again = None;
         let next = match outcome {
             Classified::Answered(answer, body) => {
@@ -92,6 +106,70 @@ impl<S: Service> Engine<S> {
             self.events.emit(Event::CallsPaused(pause));
         }
         (next, undurable)
+    }
+
+    /// Slows calls down if the answer's headers say that little of the quota is left.
+    fn apply_quota(&self, began: Instant, exchange: &Exchange) {
+        let Ok(reply) = exchange else {
+            return;
+        };
+        let quota = Quota::of(&reply.headers, SystemTime::now);
+        if let (Some(calls), Some(lasts)) = (quota.remaining, quota.reset) {
+            self.gate.allowed(began, Allowance { calls, lasts });
+        }
+    }
+
+    /// What the outcome of a call that took so long means for the pace; `is_repeat`: an attempt of the row has failed before.
+    fn shows(
+        &self,
+        outcome: &Classified,
+        is_repeat: bool,
+        is_probe: bool,
+        took: Duration,
+    ) -> CallOutcome {
+        let stood_still = took > self.service.longest_call().saturating_add(STOOD_STILL);
+        match outcome {
+            // The service may have answered long ago.
+            Classified::Failed(_) if stood_still && !is_probe => CallOutcome::Abandoned,
+            Classified::Throttled { wait, .. } => match wait {
+                // The run stops, so the pause is of no use.
+                Some(wait) if *wait > self.limits.patience.wait => CallOutcome::Abandoned,
+                wait => CallOutcome::Throttled(*wait),
+            },
+            Classified::Failed(fault) => match fault.health {
+                Health::AtWork => CallOutcome::Answered,
+                // A row over which the service always fails must not make it look down.
+                Health::Failed if is_repeat && !is_probe => CallOutcome::Abandoned,
+                // Fresh rows tell an outage from rows that always fail, so they are tried every few seconds. A row that
+                // has failed before shows nothing new: it is tried no more often than if the service did not answer.
+                Health::Failed if is_repeat => CallOutcome::Unavailable,
+                Health::Failed => CallOutcome::Failed,
+                Health::BusyOrAway => CallOutcome::BusyOrAway,
+                Health::Gone => CallOutcome::Unavailable,
+                Health::Slow => CallOutcome::TimedOut,
+            },
+            Classified::Answered(..) | Classified::Refused(_) | Classified::KeyRefused(_) => {
+                CallOutcome::Answered
+            }
+        }
+    }
+
+    /// Reports what the end of a call changed about the pace, and has the ledger remember a new limit.
+    fn report_pace(&self, row: RowNumber, change: Option<PaceEvent>, when: Instant) {
+        match change {
+            Some(PaceEvent::Down { lasted, next }) => {
+                self.events.emit(Event::ServiceDown { row, lasted, next });
+            }
+            Some(PaceEvent::Up { lasted }) => self.events.emit(Event::ServiceUp { lasted }),
+            // Reported with the refusal.
+            Some(PaceEvent::Paused(_) | PaceEvent::RowWaits(_)) | None => {}
+        }
+        if let Some(change) = self.gate.new_pace(when) {
+            self.events.emit(Event::PaceChanged(change));
+        }
+        if let Some(limit) = self.gate.new_limit() {
+            self.ledger.found(limit);
+        }
     }
 
     /// What a good answer means for the run. Why it must stop, if it must.

@@ -22,11 +22,11 @@ impl FirstRows {
         }
     }
 
-    /// Adds the next row's request. Returns the reason if enough rows have failed only for this
+    /// Adds the next row, with the rule that it breaks, if any. Returns the reason if enough rows have failed only for this
     /// one.
-    pub(crate) fn take<T>(&mut self, request: &Result<T, Failure>) -> Option<Reason> {
+    pub(crate) fn take(&mut self, broken: Option<&Failure>) -> Option<Reason> {
         let (rows, seen) = self.failing?;
-        let reason = request.as_ref().err().map(|failure| failure.reason);
+        let reason = broken.map(|failure| failure.reason);
         let same = reason.filter(|reason| seen.is_none_or(|seen| seen == *reason));
         self.failing = same
             .map(|reason| (rows + 1, Some(reason)))
@@ -57,7 +57,7 @@ pub(crate) fn fix(reason: Reason) -> String {
         }
         Reason::Ragged | Reason::TextAfterQuote => "check the header, the quotes and `--delimiter`",
         Reason::NotUtf8 | Reason::Undecodable => "check `--encoding`",
-        Reason::ExistingColumns => "`--existing keep` keeps the old columns under other names",
+        Reason::ExistingColumns => "`--prefix` writes the new columns under other names",
         Reason::InvalidPhone => {
             "`--phone-region` reads national numbers, as in `--phone-region DE`, and `--invalid-phone drop` leaves out the number if the row has an email address"
         }
@@ -80,8 +80,8 @@ mod tests {
             .iter()
             .flat_map(|(n, reason)| (0..*n).map(move |_| *reason));
         (1..).zip(all).find_map(|(number, reason)| {
-            let request = reason.map_or(Ok(()), |reason| Err(Failure::new(reason, "")));
-            first.take(&request).map(|reason| (number, reason))
+            let broken = reason.map(|reason| Failure::new(reason, ""));
+            first.take(broken.as_ref()).map(|reason| (number, reason))
         })
     }
 
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn it_can_be_switched_off() {
         let mut first = FirstRows::new(false);
-        let request = Err::<(), _>(Failure::new(Reason::MissingIp, ""));
-        assert!((0..500).all(|_| first.take(&request).is_none()));
+        let broken = Failure::new(Reason::MissingIp, "");
+        assert!((0..500).all(|_| first.take(Some(&broken)).is_none()));
     }
 }

@@ -6,22 +6,21 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use bytes::Bytes;
 use memchr::memchr2;
 
-use super::buffer::{Buffer, Extent, line_end};
-use super::existing::{self, Conflict};
+use super::buffer::{Buffer, Extent, MAX_RECORD, line_end};
 use super::members::{FoundMembers, MemberLookup, MemberUses, TextPlace};
-use super::scored::{self, AskedColumns};
+use super::ours::{self, Conflict};
 use super::settings::{Compose, ReaderSettings};
 use super::sniff;
 use crate::base::error::{Result, quoted};
 use crate::fields::{
     self, ColumnSource, Field, Mapping, MemberSample, PerField, PhoneRules, Template, UserRequest,
 };
-use crate::layout::{AddedColumns, Existing};
+use crate::layout::AddedColumns;
 use crate::raw_json::{self, JsonValue, Pointer};
-use crate::row::{Row, Span};
+use crate::row::{RawRow, Span};
+use crate::row_state::RowState;
 use crate::verdict::{Failure, Reason};
 
 /// Makes requests of records.
@@ -33,7 +32,6 @@ pub(super) struct JsonlParser {
     /// Where the region of national phone numbers is looked up, if the file has it.
     region: Option<usize>,
     columns: AddedColumns,
-    existing: Existing,
     /// Our columns that the first objects have.
     seen: Vec<usize>,
     /// Which member is which field, as one line for people.
@@ -63,7 +61,7 @@ impl JsonlParser {
     pub(super) fn open(settings: &ReaderSettings, buffer: &mut Buffer) -> Result<Self> {
         while !buffer.at_end
             && memchr::memchr(b'}', &buffer.bytes).is_none()
-            && buffer.bytes.len() <= settings.file.max_record
+            && buffer.bytes.len() <= MAX_RECORD
         {
             buffer.fill()?;
         }
@@ -123,16 +121,17 @@ impl JsonlParser {
                 first.names.push(name.into_owned());
             }
         });
-        match (found.conflict(self.existing), &settings.scored) {
+        match (found.conflict(), &settings.scored) {
             (Some(Conflict::Foreign(column)), Some(_)) => {
-                return Err(scored::has_foreign(&self.columns, column, row, file));
+                return Err(ours::has_foreign(&self.columns, column, row, file));
             }
             (Some(conflict), None) => {
                 return Err(conflict.refuses(&self.columns, "member", file, row));
             }
             _ => {}
         }
-        self.seen.extend(found.ours.iter().map(|ours| ours.column));
+        self.seen
+            .extend(found.ours.iter().map(|(_, column)| *column));
         for (place, there) in first.asked.iter_mut().enumerate() {
             *there |= self.asked(&found, place).is_ok_and(|value| value.is_some());
         }
@@ -140,20 +139,15 @@ impl JsonlParser {
     }
 
     /// Fails if none of the first objects of a scored file has one of our columns, or one that is asked for.
-    fn refuse_unscored(
-        &self,
-        asked: &AskedColumns,
-        first: &FirstObjects,
-        file: &str,
-    ) -> Result<()> {
+    fn refuse_unscored(&self, asked: &[String], first: &FirstObjects, file: &str) -> Result<()> {
         let there = ("member", &*first.names);
         let mut ours = self.columns.iter().enumerate();
         if let Some((_, lacks)) = ours.find(|(column, _)| !self.seen.contains(column)) {
-            return Err(scored::lacks_ours(lacks, there, file));
+            return Err(ours::lacks_ours(lacks, there, file));
         }
-        let mut names = asked.names().zip(&first.asked);
-        match names.find(|((_, may_lack), is_there)| !may_lack && !**is_there) {
-            Some(((lacks, _), _)) => Err(scored::lacks(lacks, there, file)),
+        let mut names = asked.iter().zip(&first.asked);
+        match names.find(|(_, is_there)| !**is_there) {
+            Some((lacks, _)) => Err(ours::lacks(lacks, there, file)),
             None => Ok(()),
         }
     }
@@ -162,7 +156,7 @@ impl JsonlParser {
     #[inline]
     fn read<'a>(&mut self, text: &'a str, before: usize) -> serde_json::Result<FoundMembers<'a>> {
         let place = TextPlace { text, before };
-        FoundMembers::read(&mut self.members, place, self.existing)
+        FoundMembers::read(&mut self.members, place)
     }
 
     /// The value that one of the columns that are asked for in a scored file has in an object.
@@ -187,9 +181,6 @@ impl JsonlParser {
 
     /// The names of our columns that the first objects have and that are replaced.
     pub(super) fn replaced(&self) -> Vec<String> {
-        if self.existing != Existing::Replace {
-            return Vec::new();
-        }
         let columns = self.columns.iter().enumerate();
         let seen = columns.filter(|(column, _)| self.seen.contains(column));
         seen.map(|(_, name)| name.clone()).collect()
@@ -200,9 +191,9 @@ impl JsonlParser {
     fn refuse_sources(&self, file: &str) -> Result<()> {
         for column in self.columns.iter() {
             let mut lookups = self.members.lookups_of(column);
-            let field = lookups.find_map(|(lookup, _)| existing::field_of(&self.sources, &lookup));
+            let field = lookups.find_map(|(lookup, _)| ours::field_of(&self.sources, &lookup));
             if let Some(field) = field {
-                return Err(existing::is_source(column, field, "member", file));
+                return Err(ours::is_source(column, field, "member", file));
             }
         }
         Ok(())
@@ -218,7 +209,7 @@ impl JsonlParser {
             MemberLookup::At(Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name)))
         };
         if let Some(asked) = &settings.scored {
-            asked.names().for_each(|(name, _)| {
+            asked.iter().for_each(|name| {
                 add(at(name));
             });
         }
@@ -242,7 +233,6 @@ impl JsonlParser {
             is_scored,
             region,
             columns: settings.columns.clone(),
-            existing: settings.existing,
             seen: Vec::new(),
             described: String::new(),
         }
@@ -268,40 +258,38 @@ impl JsonlParser {
         (0..self.members.lookups().len()).map(span).collect()
     }
 
-    /// The record's request, which is empty in a scored file. It also notes where the row has our columns, and in `asked`
-    /// where it has those that are asked for.
+    /// What asks for the record; in a scored file, where it has the columns that are asked for. It also notes where the row has
+    /// our columns.
     #[inline]
-    pub(super) fn request(
+    pub(super) fn state(
         &mut self,
-        row: &mut Row,
-        asked: &mut Box<[Span]>,
+        row: &mut RawRow,
         phones: PhoneRules,
         compose: &mut Compose,
-    ) -> Result<Bytes, Failure> {
+    ) -> Result<RowState, Failure> {
         let before = row.before().len();
-        let bytes = row.raw.get(row.content.range()).unwrap_or_default();
+        let bytes = row.bytes.get(row.content.range()).unwrap_or_default();
         let content = readable(bytes);
         let found = self
             .read(&content, before)
             .map_err(|error| not_an_object(&content, &error))?;
-        if let Some(conflict) = found.conflict(self.existing) {
+        if let Some(conflict) = found.conflict() {
             return Err(conflict.fails(&self.columns));
         }
         let place = TextPlace {
             text: &content,
             before,
         };
-        if self.is_scored {
-            *asked = self.spans_of_asked(&found, place)?;
-        }
+        let asked = { self.is_scored }
+            .then(|| self.spans_of_asked(&found, place))
+            .transpose()?;
         // Also for a row that fails: its old values must not be mistaken for new ones.
-        row.existing = found.existing.into();
-        row.earlier = found.earlier;
+        row.ours = found.ours.into();
         if let Some(failure) = found.failure {
             return Err(failure);
         }
-        if self.is_scored {
-            return Ok(Bytes::new());
+        if let Some(asked) = asked {
+            return Ok(RowState::Scored(asked));
         }
         let damaged = matches!(content, Cow::Owned(_));
         let intact = |part: JsonValue<'_>| {
@@ -333,7 +321,8 @@ impl JsonlParser {
             let found = find(Field::Phone, &self.region?);
             Some(found.ok().flatten().unwrap_or_default())
         };
-        UserRequest::new(take, phones, region).map(|request| compose.body(&request))
+        let request = UserRequest::new(take, phones, region)?;
+        Ok(RowState::Asked(compose.body(&request)))
     }
 }
 
@@ -417,7 +406,7 @@ pub(super) fn readable(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 /// Finds the line at the front of the buffer; `None` if it is not complete yet.
-pub(super) fn scan(buffer: &Buffer, max_record: usize) -> Result<Option<Extent>> {
+pub(super) fn scan(buffer: &Buffer) -> Result<Option<Extent>> {
     let bytes = &buffer.bytes;
     let (mut start, mut lines_before) = (0, 0);
     loop {
@@ -429,11 +418,11 @@ pub(super) fn scan(buffer: &Buffer, max_record: usize) -> Result<Option<Extent>>
             },
             None if buffer.at_end && !rest.is_empty() => (bytes.len(), 0),
             None if rest.trim_ascii().is_empty() => {
-                return buffer.check_blank_lines(max_record).map(|()| None);
+                return buffer.check_blank_lines().map(|()| None);
             }
             None => {
                 return buffer
-                    .check_size(rest.len(), max_record, buffer.line + lines_before)
+                    .check_size(rest.len(), buffer.line + lines_before)
                     .map(|()| None);
             }
         };

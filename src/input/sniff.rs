@@ -41,7 +41,7 @@ pub(super) fn detect(settings: &FileSettings, buffer: &mut Buffer) -> Result<(Fo
         refuse_encoding(settings.encoding, buffer.source.name())?;
         return Ok((Format::Jsonl, preamble.freeze()));
     }
-    let line = separator_line(settings, buffer, &mut preamble)?;
+    let line = separator_line(buffer, &mut preamble)?;
     let by_format = (format == FormatChoice::Tsv).then_some(b'\t');
     let delimiter = match settings.delimiter.or(line).or(by_format) {
         Some(delimiter) => delimiter,
@@ -142,11 +142,7 @@ pub(super) fn refuse_other_text(first: Option<&[u8]>, file: &str) -> Result<()> 
 }
 
 /// Takes Excel's first line that names the delimiter, such as `sep=;`, off the buffer.
-fn separator_line(
-    settings: &FileSettings,
-    buffer: &mut Buffer,
-    preamble: &mut BytesMut,
-) -> Result<Option<u8>> {
+fn separator_line(buffer: &mut Buffer, preamble: &mut BytesMut) -> Result<Option<u8>> {
     let Some(at) = memchr2(b'\n', b'\r', &buffer.bytes) else {
         return Ok(None);
     };
@@ -170,7 +166,7 @@ fn separator_line(
     };
     preamble.unsplit(buffer.bytes.split_to(at + length));
     buffer.line += 1;
-    buffer.fill_first_line(settings.max_record)?;
+    buffer.fill_first_line()?;
     Ok(Some(delimiter))
 }
 

@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 
-use bytes::{Buf as _, BufMut as _, BytesMut};
 use tokio::time::{Duration, Instant};
 
 use super::super::lookup::LookupStage;
@@ -13,34 +12,18 @@ use super::result::{CheckResult, CheckedFile};
 use crate::base::error::{Error, Result};
 use crate::base::stderr::draw;
 use crate::config::CheckConfig;
-use crate::fields::{Field, InvalidPhone, UserRequest};
-use crate::input::{Compose, FirstRows, ReadRow, ReaderSettings, RowBatch};
+use crate::fields::InvalidPhone;
+use crate::input::{FirstRows, ReaderSettings};
 use crate::layout::Format;
 use crate::ledger::KnownOutcome;
 use crate::observe::{Style, counted};
-use crate::output::{RejectsWriter, WriteError};
-use crate::service::{self, Plan};
+use crate::output::{WriteError, Writer};
+use crate::row_state::{RowBatch, RowState};
 use crate::telemetry::event::PassedOver;
-use crate::verdict::Reason;
+use crate::verdict::{Reason, Verdict};
 
 /// Between two pictures of the progress. Most passes are over before the first one.
 const REDRAWN: Duration = Duration::from_secs(1);
-
-/// Makes the requests of a run, each behind a byte with a bit for each field that is unusually long or short: lengths are
-/// counted on the reader's thread, where the fields are at hand.
-pub(super) fn marked(plan: Plan) -> Compose {
-    let compose = Compose::new(move |user: &UserRequest<'_>, to: &mut BytesMut| {
-        let mut marks = 0;
-        user.unusual_lengths(|field| marks |= bit(field));
-        to.put_u8(marks);
-        service::write_body(user, plan, to);
-    });
-    compose.behind_marks(size_of::<u8>())
-}
-
-const fn bit(field: Field) -> u8 {
-    1 << field as u8
-}
 
 /// A pass over one input after the other.
 pub(super) struct Pass<'a> {
@@ -63,7 +46,7 @@ impl Pass<'_> {
         settings: &ReaderSettings,
         opened: OpenInput,
         file: &mut CheckedFile,
-        mut rejects: Option<&mut RejectsWriter>,
+        mut rejects: Option<&mut Writer>,
     ) -> Result<Option<Error>> {
         let (facts, format) = (opened.facts, opened.layout.format);
         file.mapping = facts.mapping;
@@ -81,7 +64,6 @@ impl Pass<'_> {
             }
         }
         draw(&[]);
-        file.ignores_bytes = facts.ignored.any();
         for (reason, rows) in &mut file.unsendable {
             rows.options = Some(options(*reason, settings, format));
         }
@@ -92,49 +74,30 @@ impl Pass<'_> {
         &mut self,
         file: &mut CheckedFile,
         first: &mut FirstRows,
-        mut rejects: Option<&mut RejectsWriter>,
+        rejects: Option<&mut Writer>,
         mut batch: RowBatch,
     ) -> Result<()> {
-        for ReadRow { row, request, .. } in &mut batch.rows {
-            let Ok(body) = request else { continue };
-            let marks = body.first().copied().unwrap_or_default();
-            body.advance(body.len().min(size_of::<u8>()));
-            // Nearly always there are none.
-            if marks != 0 {
-                for field in Field::ALL
-                    .into_iter()
-                    .filter(|field| marks & bit(*field) != 0)
-                {
-                    file.unusual_lengths
-                        .entry(field)
-                        .or_default()
-                        .add(row.number);
-                }
-            }
-        }
-        let mut found = self.lookup.look_up(&batch.rows)?;
+        self.lookup.look_up(&mut batch.rows)?;
         let counts = &mut file.counts;
-        for ReadRow { row, request, .. } in &batch.rows {
+        for row in &mut batch.rows {
             counts.rows.read += 1;
-            if let Some(reason) = first.take(request) {
+            let broken = row.state.failure();
+            if let Some(reason) = first.take(broken) {
                 file.run_refuses = Some(reason);
             }
-            if let Err(failure) = request {
+            if let Some(failure) = broken {
                 counts.rows.unsendable += 1;
                 file.unsendable
                     .entry(failure.reason)
                     .or_default()
                     .add(row.number);
-                if let Some(rejects) = &mut rejects {
-                    rejects.add(row, failure);
-                }
-                continue;
+                let verdict = Verdict::Failed(failure.clone());
+                row.state = RowState::Done { verdict, old: None };
             }
-            counts.rows.sendable += 1;
-            // There is one for each.
-            let Some((key, found)) = found.next() else {
+            let RowState::Waiting { key, found, .. } = &row.state else {
                 continue;
             };
+            counts.rows.sendable += 1;
             if file.run_refuses.is_some() {
                 continue;
             }
@@ -150,8 +113,11 @@ impl Pass<'_> {
                 None => self.result.duplicates += 1,
             }
         }
-        let written = rejects.map(RejectsWriter::write_out);
-        written.unwrap_or(Ok(())).map_err(closed)
+        match rejects {
+            // It writes those that have a verdict: that they cannot be sent.
+            Some(rejects) => rejects.write(&batch.rows).map_err(closed),
+            None => Ok(()),
+        }
     }
 }
 
@@ -176,7 +142,7 @@ fn options(reason: Reason, settings: &ReaderSettings, format: Format) -> &'stati
         | Reason::WrongType
         | Reason::AmbiguousField => &["--map"],
         Reason::MissingUserAgent => &["--map", "--set"],
-        Reason::ExistingColumns => &["--existing"],
+        Reason::ExistingColumns => &["--prefix"],
         // With another delimiter, hardly any row would fit its header; and some reasons come from calls.
         _ => &[],
     }

@@ -14,21 +14,21 @@ use super::super::input_check::refuse_broken;
 use super::super::interrupt::Interrupts;
 use super::super::lookup::LookupStage;
 use super::super::open_input::OpenInput;
-use super::count::{Pass, closed, marked};
+use super::count::{Pass, closed};
 use super::result::{CallCost, CallTime, CheckResult, CheckedFile, CheckedLedger};
 use super::words;
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Exit, Result, printable, shown};
 use crate::base::stdout::print;
 use crate::config::{CheckConfig, LedgerChoice};
-use crate::input::{Input, ReaderSettings};
+use crate::input::{Compose, Input, ReaderSettings};
 use crate::ledger::{
     LedgerAccount, LedgerLocation, LedgerSettings, Lookup, LookupResult, RequestHasher, RequestKey,
     Reuse, ServerWait, preview,
 };
 use crate::observe::{Style, count, tell_error, warn};
-use crate::output::{RejectsWriter, Replace, Target};
-use crate::service::read_kept;
+use crate::output::{Replace, Target, Writer};
+use crate::service::{ApiKeys, read_kept, write_body};
 
 /// Checks the inputs, and prints what a run over them would do.
 ///
@@ -83,13 +83,13 @@ fn open_rejects(
     config: &CheckConfig,
     input: &OpenInput,
     interrupts: &Interrupts,
-) -> Result<Option<RejectsWriter>> {
+) -> Result<Option<Writer>> {
     let Some(path) = &config.rejects else {
         return Ok(None);
     };
     check_name("--rejects", path, input.layout.format)?;
     let target = Target::new(path, |_| Replace::by(config.overwrite))?;
-    let open = || RejectsWriter::open(&target, input.mode, &input.layout);
+    let open = || Writer::of_rejects(&target, input.mode, input.layout.clone());
     interrupts.opening(target.partial(), open).map(Some)
 }
 
@@ -167,7 +167,8 @@ impl CheckedInputs {
             pass.result.total.add(&file.counts);
             pass.result.files.push(file);
         }
-        let mut written = rejects.map(RejectsWriter::commit).unwrap_or_default();
+        let written = rejects.map(|rejects| rejects.into_files().commit(|_| ()));
+        let mut written = written.unwrap_or_default();
         match written.error.take() {
             Some(error) => Err(closed(*error)),
             None => Ok(written.rejects),
@@ -215,7 +216,8 @@ impl CheckedInputs {
                 endpoint: account.endpoint.clone(),
                 service_id: account.service_id.clone(),
             }),
-            read: Arc::new(move |body| read_kept(body, &columns)),
+            // Nothing of an answer is shown.
+            read: Arc::new(move |body| read_kept(body, &columns, &ApiKeys::default())),
             in_flight: NonZeroUsize::MIN,
             longest_call: Duration::ZERO,
             wait: ServerWait::default(),
@@ -252,8 +254,9 @@ impl CheckedInputs {
             directory.refuse_outdated(input, output, false)?;
             return Ok(None);
         }
-        let shows_text = config.style != Style::Off;
-        let opened = OpenInput::open(input.settings.clone(), marked(config.plan), shows_text)?;
+        let plan = config.plan;
+        let compose = Compose::new(move |user, to| write_body(user, plan, to));
+        let opened = OpenInput::open(input.settings.clone(), compose)?;
         if let Some((directory, output)) = output.filter(|_| !config.overwrite) {
             let rejects = rejects_beside(&output, opened.layout.format.extension())?;
             directory.refuse_left_rejects(&output, &rejects)?;

@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::base::error::Error;
 use crate::base::money::{Currency, Money, Price, Tariff};
-use crate::fields::Field;
 use crate::input::{Input, ReaderSettings};
 use crate::ledger::{KnownLimit, LedgerFacts};
 use crate::pace::Rate;
@@ -109,18 +108,12 @@ pub(super) struct CheckedFile {
     pub(super) unsendable: BTreeMap<Reason, NamedRows>,
     /// The reason for which a run would refuse the file: its first rows all fail for it.
     pub(super) run_refuses: Option<Reason>,
-    /// Rows with values of unusual lengths.
-    #[serde(serialize_with = "by_name")]
-    pub(super) unusual_lengths: BTreeMap<Field, NamedRows>,
     /// Its name for people.
     #[serde(skip)]
     pub(super) name: String,
     /// Which of its rows a run would take, in words, if not all.
     #[serde(skip)]
     pub(super) part: Option<String>,
-    /// Bytes behind the compressed data are ignored.
-    #[serde(skip)]
-    pub(super) ignores_bytes: bool,
 }
 
 impl CheckedFile {
@@ -137,13 +130,6 @@ impl CheckedFile {
             ..Self::default()
         }
     }
-}
-
-fn by_name<S: Serializer>(
-    rows: &BTreeMap<Field, NamedRows>,
-    to: S,
-) -> std::result::Result<S::Ok, S::Error> {
-    to.collect_map(rows.iter().map(|(field, rows)| (field.to_string(), rows)))
 }
 
 /// What the calls cost.

@@ -3,11 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::super::open_input::bytes_ignored;
 use super::result::{CheckResult, CheckedLedger, NamedRows};
 use crate::base::elapsed::time;
 use crate::base::error::{printable, shown};
-use crate::fields::usual_length;
 use crate::input::fix;
 use crate::observe::{count, counted, only_of_others, per_time};
 use crate::service::Account;
@@ -161,23 +159,8 @@ fn remarks(result: &CheckResult) -> Vec<String> {
 pub(super) fn warnings(result: &CheckResult) -> Vec<String> {
     let mut warnings = Vec::new();
     for file in &result.files {
-        if file.ignores_bytes {
-            warnings.push(bytes_ignored(&file.name));
-        }
         if file.counts.rows.read == 0 && file.error.is_none() && !file.finished {
             warnings.push(format!("{} has no rows", file.name));
-        }
-        for (field, named) in &file.unusual_lengths {
-            if let Some(usual) = usual_length(*field) {
-                warnings.push(format!(
-                    "{}: unusual length of `{field}` in {} (usual: {} to {} characters), sent all the same: {}",
-                    file.name,
-                    counted(named.rows, "row"),
-                    usual.start(),
-                    usual.end(),
-                    first_of(named)
-                ));
-            }
         }
     }
     if let Some(error) = &result.sends_nothing {

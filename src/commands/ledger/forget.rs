@@ -8,6 +8,7 @@ use crate::fields::UserRequest;
 use crate::input::{Compose, Reader, ReaderSettings};
 use crate::ledger::{LedgerLocation, administer};
 use crate::observe::{count, counted, tell};
+use crate::row_state::RowState;
 use crate::service::{Plan, write_body};
 
 /// Removes all answers about the users of a file: what is printed, and how the command ends. The whole file is read before
@@ -27,7 +28,7 @@ pub(super) fn forget(
     let (mut keys, mut rows, mut invalid) = (Vec::new(), 0_u64, 0_u64);
     while let Some(batch) = reader.next_batch()? {
         for row in batch.rows {
-            let Ok(bodies) = row.request else {
+            let RowState::Asked(bodies) = row.state else {
                 invalid += 1;
                 continue;
             };

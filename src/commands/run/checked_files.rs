@@ -14,10 +14,9 @@ use super::part::{PartToRun, RunPart, Targets, Turn, bodies, real_path};
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
 use crate::config::{FilesConfig, InputLimits, LedgerChoice, LedgerConfig};
-use crate::input::{Input, ReaderSettings, is_checked_for_long};
+use crate::input::{Input, ReaderSettings};
 use crate::layout::Format;
 use crate::ledger::{LedgerLocation, Reuse, ledger_in};
-use crate::observe::tell;
 use crate::output::{Replace, Target};
 use crate::service::Plan;
 
@@ -83,7 +82,7 @@ impl CheckedFiles {
 
     /// Whether an input that cannot be used ends the run, or it continues with the others.
     pub(super) const fn stops_at_broken(&self) -> bool {
-        self.directory.is_none() || self.config.fail_fast
+        self.directory.is_none()
     }
 
     /// Reads the inputs up to their first rows, or as far as needed to see that they are as they must be. Those whose output
@@ -100,13 +99,6 @@ impl CheckedFiles {
         let inputs = self.parts.iter().map(|part| part.input.settings.clone());
         let inputs: Vec<_> = inputs.collect();
         refuse_broken(limits, &inputs, shows_text)?;
-        let mut sources = inputs.iter().map(|input| &input.file.input);
-        if shows_text && sources.any(is_checked_for_long) {
-            let them = if inputs.len() > 1 { "inputs" } else { "input" };
-            tell(&format!(
-                "rescore: checking the compressed {them} before anything is sent"
-            ));
-        }
         let mut names = WrittenNames::default();
         let mut parts = std::mem::take(&mut self.parts);
         for part in &mut parts {
@@ -143,7 +135,7 @@ impl CheckedFiles {
                 shown(&input.path)
             )));
         }
-        let opened = OpenInput::open(input.settings.clone(), bodies(plan), false)?;
+        let opened = OpenInput::open(input.settings.clone(), bodies(plan))?;
         let format = opened.layout.format;
         // Next to `/dev/null` there is no place for files.
         let is_special = self.target.as_ref().is_some_and(Target::is_special);

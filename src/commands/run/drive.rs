@@ -16,7 +16,7 @@ use super::rows::{self, RowStages, RowsEnd, run_rows};
 use super::signals::StopSignals;
 use super::threads::{StopChannel, WhenBroken, watch_stdout};
 use crate::base::error::{Error, Exit, Result};
-use crate::engine::{Engine, Limits};
+use crate::engine::{AnswerRules, Engine, Limits};
 use crate::observe::{
     self, LedgerWait, MetricsThread, ProgressSettings, ProgressThread, Style, tell_error,
 };
@@ -344,10 +344,14 @@ fn start_ledger(
         events.emit(Event::EarlierStarts { calls, lost });
     }
     let engine = Engine::new(
-        (calls.client, calls.gate),
+        calls.client,
+        calls.gate,
         writer,
         events.clone(),
-        (calls.policy, calls.captured),
+        AnswerRules {
+            decisions: calls.policy,
+            fields: calls.captured,
+        },
         limits,
         give_up,
     );

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::super::files::{SummaryFile, UnfinishedFiles};
-use super::super::open_input::{InputFacts, bytes_ignored};
+use super::super::open_input::InputFacts;
 use super::open_files::OpenFiles;
 use super::part::{RunPart, Turn};
 use crate::analysis::RowTally;
@@ -126,9 +126,6 @@ impl EndedFiles {
             let selection = self.selection.unwrap_or_default();
             let name = selection.of(&facts.name());
             self.warnings.push(format!("{name} has no rows"));
-        }
-        if facts.ignored.any() {
-            self.warnings.push(bytes_ignored(&facts.name()));
         }
         self.warnings.extend(larger(facts, stats));
         self.unsynced = self.unsynced.take().or(written.unsynced);

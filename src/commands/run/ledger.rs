@@ -20,7 +20,7 @@ use crate::ledger::{
 use crate::observe::{KeptLedger, LedgerLeft, counted};
 use crate::output::{Replace, Sealed, partial_of};
 use crate::raw_json::Pointer;
-use crate::service::{Account, read_kept};
+use crate::service::{Account, ApiKeys, read_kept};
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
 
@@ -98,7 +98,8 @@ impl LedgerPlan {
         Ok(())
     }
 
-    /// Opens the ledger for a run of this account from `input` to `output`, which writes these further fields of answers.
+    /// Opens the ledger for a run of this account from `input` to `output`, which writes these further fields of answers, unless
+    /// one of these keys is in them.
     ///
     /// # Errors
     /// Exit code 75: another run writes the output, or another program uses the ledger. Exit code 2: the ledger cannot be used
@@ -108,6 +109,7 @@ impl LedgerPlan {
         account: Account,
         (input, output): (Option<&Path>, Option<&Path>),
         captured: &[Pointer],
+        keys: ApiKeys,
         calls: CallShape,
         wait: &LockWait<'_>,
     ) -> Result<PreparedLedger> {
@@ -123,7 +125,7 @@ impl LedgerPlan {
                 endpoint: account.endpoint,
                 service_id: account.service_id,
             }),
-            read: Arc::new(move |body| read_kept(body, &columns)),
+            read: Arc::new(move |body| read_kept(body, &columns, &keys)),
             in_flight: calls.in_flight,
             longest_call: calls.longest,
             wait: ServerWait::new(calls.outage),

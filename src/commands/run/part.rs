@@ -113,7 +113,7 @@ impl PartToRun {
                 mode: self.mode,
                 facts: self.facts,
             },
-            None => OpenInput::open(input.settings, bodies(self.plan), false)?,
+            None => OpenInput::open(input.settings, bodies(self.plan))?,
         };
         let files = match self.open {
             Some(open) => open,

@@ -86,7 +86,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let log = LogPlan::of(&config, &identity.job);
     // Before anything is opened.
     let (concurrency, fewer) = fit_fd_limit(&config)?;
-    let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
+    let mut answerer = Answerer::new(config.service, config.plan, config.timeout)?;
     let stops = StopChannel::new();
     // Before anything is waited for: another run may last for hours, and the header may never come.
     let log_signals = log.as_ref().map(LogPlan::signals);
@@ -113,7 +113,14 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
         longest: service.client.longest_call(),
         outage: config.pace.patience.outage,
     };
-    let mut ledger = ledger.open(account, places, &config.captured, calls, &wait)?;
+    let mut ledger = ledger.open(
+        account,
+        places,
+        &config.captured,
+        service.client.keys(),
+        calls,
+        &wait,
+    )?;
     let files = files.open(config.watch.summary.as_deref(), &mut ledger, &wait)?;
     drop(wait);
     Ok(PreparedRun {

@@ -1,8 +1,10 @@
 //! What answers the calls of a run: the service, or the built-in stand-in.
 
+use std::time::Duration;
+
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
-use crate::config::{KeySource, RealService, ServiceConfig, TimeoutConfig};
+use crate::config::{KeySource, RealService, ServiceConfig};
 use crate::sandbox::{self, Sandbox};
 use crate::service::{
     Account, Client, ClientSettings, Endpoint, KeyFile, Plan, SANDBOX_ID, ServiceId,
@@ -28,10 +30,10 @@ impl Answerer {
     ///
     /// # Errors
     /// Exit code 2: there is no usable key. Exit code 3: the stand-in cannot be started.
-    pub(super) fn new(config: ServiceConfig, plan: Plan, timeouts: TimeoutConfig) -> Result<Self> {
+    pub(super) fn new(config: ServiceConfig, plan: Plan, timeout: Duration) -> Result<Self> {
         match config {
-            ServiceConfig::Real(service) => Self::of_service(*service, timeouts),
-            ServiceConfig::Sandbox => Self::of_stand_in(plan, timeouts),
+            ServiceConfig::Real(service) => Self::of_service(*service, timeout),
+            ServiceConfig::Sandbox => Self::of_stand_in(plan, timeout),
         }
     }
 
@@ -40,7 +42,7 @@ impl Answerer {
         self.stand_in.is_some()
     }
 
-    fn of_service(service: RealService, timeouts: TimeoutConfig) -> Result<Self> {
+    fn of_service(service: RealService, timeout: Duration) -> Result<Self> {
         let (api_key, key_file) = match service.key {
             KeySource::Variable(key) => (key, None),
             KeySource::Nowhere => return Err(no_key()),
@@ -54,15 +56,14 @@ impl Answerer {
                 api_key,
                 key_file,
                 service_id: service.service_id,
-                timeout: timeouts.call,
-                connect_timeout: timeouts.connect,
+                timeout,
                 ca_file: service.ca_file,
             },
             stand_in: None,
         })
     }
 
-    fn of_stand_in(plan: Plan, timeouts: TimeoutConfig) -> Result<Self> {
+    fn of_stand_in(plan: Plan, timeout: Duration) -> Result<Self> {
         let stand_in = Sandbox::start(sandbox::SandboxSettings {
             plan: match plan {
                 Plan::Paid { .. } => sandbox::SandboxPlan::Paid,
@@ -76,8 +77,7 @@ impl Answerer {
             api_key: Secret::new("sandbox"),
             key_file: None,
             service_id: ServiceId::new(SANDBOX_ID)?,
-            timeout: timeouts.call,
-            connect_timeout: timeouts.connect,
+            timeout,
             ca_file: None,
         };
         Ok(Self {

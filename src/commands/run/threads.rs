@@ -73,7 +73,10 @@ pub(super) fn reader(
         let mut broken = None;
         loop {
             let message = match (reader.next_batch(), when_broken) {
-                (Ok(Some(batch)), _) => lookup.prepare(batch),
+                (Ok(Some(mut batch)), _) => match lookup.look_up(&mut batch.rows) {
+                    Ok(()) => Read::Rows(batch),
+                    Err(error) => Read::Failed(Stop::new(CancelReason::Ledger, error)),
+                },
                 (Ok(None), _) => Read::End(reader.end()),
                 (Err(error), WhenBroken::StopRun) => Read::Failed(Stop::of_input(error)),
                 (Err(error), WhenBroken::EndFile) => {
@@ -81,7 +84,7 @@ pub(super) fn reader(
                     Read::End(InputEnd::Broken)
                 }
             };
-            let last = !matches!(message, Read::Rows { .. });
+            let last = !matches!(message, Read::Rows(_));
             // Nobody receives any more when the run is stopping.
             if sender.blocking_send(message).is_err() || last {
                 break;

@@ -247,7 +247,7 @@ fn an_earlier_output_as_the_input() {
     let run_only = ["-o", "third.csv"];
     let said = agree(&place, &stand_in, &[], &["other.csv"], &run_only);
     let options = &said["files"][0]["unsendable"]["existing_columns"]["options"];
-    assert_eq!(*options, json!(["--existing"]));
+    assert_eq!(*options, json!(["--prefix"]));
     assert_eq!(outline(&said), (149, 0, 1));
 }
 

@@ -73,22 +73,6 @@ fn what_is_wrong_with_rows_comes_with_what_helps() {
 }
 
 #[test]
-fn lengths_that_the_service_does_not_expect_are_warnings_and_not_rules() {
-    let long = "x".repeat(60);
-    let file = format!(
-        "name,email,ip,user_agent\nAnn,ann@example.com,::1,curl/8\nBo,bo@example.com,::1,curl\n{long},{long}@example.com,::1,curl/8\n"
-    );
-    let place = Place::with("users.csv", file);
-    let done = place.rescore("check users.csv -q").done();
-    done.exits(0);
-    assert_snapshot!(done.stderr, @r"
-    warning: users.csv: unusual length of `name` in 2 rows (usual: 3 to 50 characters), sent all the same: rows 2, 3
-    warning: users.csv: unusual length of `email` in 1 row (usual: 5 to 60 characters), sent all the same: row 3
-    warning: users.csv: unusual length of `user_agent` in 1 row (usual: 5 to 512 characters), sent all the same: row 2
-    ");
-}
-
-#[test]
 fn the_rows_of_a_file_that_the_run_refuses_are_counted_and_its_calls_are_not() {
     let rows: String = (0..150)
         .map(|n| format!("User {n},u{n}@example.com,nowhere,curl/8\n"))
