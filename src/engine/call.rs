@@ -16,7 +16,7 @@ use crate::base::error::Error;
 use crate::ledger::{self, ClaimResult, Holding, Urgency};
 use crate::pace::{Attempts, Closed, Permit, RowRefusals};
 use crate::row::RowNumber;
-use crate::service::{Exchange, Fault, Service};
+use crate::service::{Exchange, Service};
 use crate::telemetry::event::{Again, Event};
 use crate::telemetry::hub::Events;
 use crate::verdict::Verdict;
@@ -81,23 +81,19 @@ impl<S: Service> Engine<S> {
                     // Held until the result is durable, and dropped before any other wait: it keeps others from calling.
                     let (next, undurable) = self.settle(call, history, permit, exchange, key);
                     match next {
-                        NextStep::Keep(answer, body, stop) => {
-                            let answered = ledger::Outcome::Answer(body);
-                            let kept = self.keep(call, answered).await;
+                        NextStep::Settle {
+                            verdict,
+                            stored,
+                            stop,
+                        } => {
+                            let kept = self.keep(call, stored).await;
                             drop(undurable);
-                            return self.ended(call.row, kept, || self.scored(answer), stop);
-                        }
-                        NextStep::Fail(fault, stop) => {
-                            let kept = self.keep_failure(call, &fault).await;
-                            drop(undurable);
-                            let verdict = || Verdict::Failed(fault.failure);
                             return self.ended(call.row, kept, verdict, stop);
                         }
-                        NextStep::End(outcome) => return outcome,
-                        NextStep::Retry => drop(undurable),
-                        NextStep::BackOff(length) => {
+                        NextStep::Stop(stop) => return RowOutcome::stopped(call.row, stop),
+                        NextStep::Again(after) => {
                             drop(undurable);
-                            if self.gate.back_off(length).await == Err(Closed) {
+                            if !after.is_zero() && self.gate.back_off(after).await == Err(Closed) {
                                 return RowOutcome::left(call.row);
                             }
                         }
@@ -154,24 +150,18 @@ impl<S: Service> Engine<S> {
 }
 
 impl<S> Engine<S> {
-    /// Makes an answer durable, with its whole body.
-    async fn keep(&self, call: &RowCall, answer: ledger::Outcome) -> Result<(), Error> {
-        let mut paid = PaidAnswer {
+    /// Makes what became of a request durable, if it is to be stored.
+    async fn keep(&self, call: &RowCall, stored: Option<ledger::Outcome>) -> Result<(), Error> {
+        let Some(stored) = stored else {
+            return Ok(());
+        };
+        let mut on_its_way = Unstored {
             events: &self.events,
             row: call.row,
-            is_durable: false,
+            may_be_lost: matches!(stored, ledger::Outcome::Answer(_)),
         };
-        self.ledger.keep(call.key, answer).await?;
-        paid.is_durable = true;
-        Ok(())
-    }
-
-    /// Makes it durable that a request is not to be sent again, if that is so.
-    async fn keep_failure(&self, call: &RowCall, fault: &Fault) -> Result<(), Error> {
-        if fault.class.is_for_good() {
-            let failure = ledger::Outcome::Failure(fault.failure.clone());
-            self.ledger.keep(call.key, failure).await?;
-        }
+        self.ledger.keep(call.key, stored).await?;
+        on_its_way.may_be_lost = false;
         Ok(())
     }
 
@@ -181,7 +171,7 @@ impl<S> Engine<S> {
         &self,
         row: RowNumber,
         kept: Result<(), Error>,
-        verdict: impl FnOnce() -> Verdict,
+        verdict: Verdict,
         stop: Option<Stop>,
     ) -> RowOutcome {
         let given_up = || self.ledger.given_up().map(Stop::of_ledger);
@@ -189,7 +179,7 @@ impl<S> Engine<S> {
         match kept {
             Ok(()) => RowOutcome {
                 stop,
-                ..RowOutcome::verdict(row, verdict())
+                ..RowOutcome::verdict(row, verdict)
             },
             Err(error) => RowOutcome::stopped(row, stop.unwrap_or_else(|| Stop::of_ledger(error))),
         }
@@ -260,16 +250,16 @@ impl<S> Drop for CallInFlight<'_, S> {
     }
 }
 
-/// A paid answer on its way to the disk. Dropped before it is there, it reports that the answer may be lost.
-struct PaidAnswer<'a> {
+/// An outcome on its way to the disk. Dropped before it is there, it reports that a paid answer may be lost.
+struct Unstored<'a> {
     events: &'a Events,
     row: RowNumber,
-    is_durable: bool,
+    may_be_lost: bool,
 }
 
-impl Drop for PaidAnswer<'_> {
+impl Drop for Unstored<'_> {
     fn drop(&mut self) {
-        if !self.is_durable {
+        if self.may_be_lost {
             self.events.emit(Event::AnswerLost(self.row));
         }
     }

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::api_key::KeyRefusal;
 use super::outage::{FailedBy, OutageVerdict};
 use super::parts::{Engine, Seen};
-use super::row_call::{RowCall, RowHistory, RowOutcome};
+use super::row_call::{RowCall, RowHistory};
 use super::stop::{self, Stop};
 use crate::base::error::Error;
+use crate::ledger;
 use crate::pace::{
     Allowance, AnsweredBy, Attempts, CallOutcome, FailedAttempt, FreshRows, PaceEvent, Permit,
     Reaction, Trouble, Undurable,
@@ -30,25 +30,37 @@ const STARTS_AGAIN: Duration = Duration::from_millis(500);
 
 /// What follows a call, for its row.
 pub(super) enum NextStep {
-    /// The answer is made durable, with its whole body; then the row has its verdict. With a stop, this answer ends the run.
-    Keep(Answer, Bytes, Option<Stop>),
-    /// The row has failed, which is made durable if it is not to be sent again. With a stop, this answer ends the run.
-    Fail(Fault, Option<Stop>),
-    /// The row ends like this, with nothing to make durable.
-    End(RowOutcome),
-    /// The row is tried again as soon as a call may start.
-    Retry,
-    /// The row is tried again after this back-off.
-    BackOff(Duration),
+    /// The row has its verdict, once what is to be stored is durable. With a stop, this answer ends the run.
+    Settle {
+        verdict: Verdict,
+        stored: Option<ledger::Outcome>,
+        stop: Option<Stop>,
+    },
+    /// The run stops, and the row is left.
+    Stop(Stop),
+    /// The row is tried again after this time, as soon as a call may start.
+    Again(Duration),
 }
 
 impl NextStep {
+    /// The row has failed, which is stored if it is not to be sent again.
+    fn fail(fault: Fault, stop: Option<Stop>) -> Self {
+        let stored =
+            { fault.class.is_for_good() }.then(|| ledger::Outcome::Failure(fault.failure.clone()));
+        let verdict = Verdict::Failed(fault.failure);
+        Self::Settle {
+            verdict,
+            stored,
+            stop,
+        }
+    }
+
     /// Whether the run stops.
     const fn stops(&self) -> bool {
         match self {
-            Self::Keep(_, _, stop) | Self::Fail(_, stop) => stop.is_some(),
-            Self::End(outcome) => outcome.stop.is_some(),
-            Self::Retry | Self::BackOff(_) => false,
+            Self::Settle { stop, .. } => stop.is_some(),
+            Self::Stop(_) => true,
+            Self::Again(_) => false,
         }
     }
 }
@@ -82,7 +94,11 @@ impl<S: Service> Engine<S> {
             Classified::Answered(answer, body) => {
                 self.events.emit_at(when, Event::AttemptAnswered(end));
                 let stop = self.answered(call, history, &answer, key);
-                NextStep::Keep(answer, body, stop)
+                NextStep::Settle {
+                    verdict: self.scored(answer),
+                    stored: Some(ledger::Outcome::Answer(body)),
+                    stop,
+                }
             }
             Classified::Throttled { wait, status } => {
                 let refused = self.gate.refused_for(when);
@@ -97,7 +113,7 @@ impl<S: Service> Engine<S> {
                 // As with a throttle, nothing was done, and none of the row's attempts is used up.
                 Ok(()) => {
                     self.report_refusal(end, Next::Again(Duration::ZERO));
-                    NextStep::Retry
+                    NextStep::Again(Duration::ZERO)
                 }
                 Err(error) => self.refused(end, error),
             },
@@ -222,7 +238,7 @@ impl<S: Service> Engine<S> {
         };
         if let Some(stop) = stop {
             report(Next::Stop);
-            return NextStep::End(RowOutcome::stopped(call.row, stop));
+            return NextStep::Stop(stop);
         }
         let least = match change {
             Some(PaceEvent::RowWaits(least)) => Some(least),
@@ -232,16 +248,11 @@ impl<S: Service> Engine<S> {
         if least.is_some() && refusals.are_not_chance() {
             let fault = Fault::throttled(refusals.times(), status);
             report(Next::GiveUp);
-            let verdict = Verdict::Failed(fault.failure);
-            return NextStep::End(RowOutcome::verdict(call.row, verdict));
+            return NextStep::fail(fault, None);
         }
         let wait = refusals.wait(least, self.gate.fraction());
         report(Next::Again(wait));
-        if wait.is_zero() {
-            NextStep::Retry
-        } else {
-            NextStep::BackOff(wait)
-        }
+        NextStep::Again(wait)
     }
 
     /// What follows a failed call: another attempt, or nothing.
@@ -374,22 +385,21 @@ impl<S: Service> Engine<S> {
         match after {
             Ok(Next::Again(back_off)) => {
                 history.repeats(fault.class);
-                NextStep::BackOff(back_off)
+                NextStep::Again(back_off)
             }
-            Ok(Next::GiveUp | Next::Stop) => NextStep::Fail(fault, None),
+            Ok(Next::GiveUp | Next::Stop) => NextStep::fail(fault, None),
             // It is this answer that ends the run: the row has its verdict, and the rejects say why.
             Err(stop) if stop.reason == CancelReason::NoVerdicts => {
-                NextStep::Fail(fault, Some(stop))
+                NextStep::fail(fault, Some(stop))
             }
-            Err(stop) => NextStep::End(RowOutcome::stopped(call.row, stop)),
+            Err(stop) => NextStep::Stop(stop),
         }
     }
 
     /// The service refuses the run, which stops.
     fn refused(&self, call: CallEnd, error: Error) -> NextStep {
         self.report_refusal(call, Next::Stop);
-        let stop = Stop::new(CancelReason::Refused, error);
-        NextStep::End(RowOutcome::stopped(call.row, stop))
+        NextStep::Stop(Stop::new(CancelReason::Refused, error))
     }
 
     /// Reports a call with which the service refused the run or its key: it cost nothing, and no row has failed because

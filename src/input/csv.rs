@@ -80,13 +80,7 @@ impl CsvParser {
                     None => error,
                 })?;
         } else {
-            let mapping = mapped(&names, header.is_some(), settings, file).map_err(|error| {
-                match settings.file.delimiter {
-                    // With a wrong delimiter, values are cut anywhere.
-                    Some(_) => error,
-                    None => hint_at_title(error, &names, delimiter, buffer),
-                }
-            })?;
+            let mapping = mapped(&names, header.is_some(), settings, file)?;
             parser.ours = places_of_ours(&names, &mapping, settings, file)?;
             parser.mapping = Some(mapping);
         }
@@ -390,26 +384,4 @@ fn spans(columns: &[Option<usize>], cells: &[Span]) -> Box<[(Span, usize)]> {
         .collect();
     spans.sort_unstable_by_key(|(span, _)| span.start);
     spans.into()
-}
-
-/// Adds to an error about the header that it is perhaps a title, if the next record has far more values: spreadsheets have
-/// titles, and pad them with empty cells.
-fn hint_at_title(error: Error, names: &[String], delimiter: u8, buffer: &Buffer) -> Error {
-    let mut cells = Vec::new();
-    let RecordScan::Record(_) = find_record(&buffer.bytes, delimiter, buffer.at_end, &mut cells)
-    else {
-        return error;
-    };
-    let has_value = |cell: &&Span| {
-        let value = buffer.bytes.get(cell.range());
-        value.is_some_and(|value| !unquote(value).trim_ascii().is_empty())
-    };
-    let in_first = names.iter().filter(|name| !name.trim().is_empty()).count();
-    if cells.iter().filter(has_value).count() < 2 * in_first.max(1) {
-        return error;
-    }
-    error.hint(
-        "the first line has far fewer values than the next: \
-         if it is a title, remove all lines above the header",
-    )
 }

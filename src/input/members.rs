@@ -183,9 +183,6 @@ impl<'a> FoundMembers<'a> {
         };
         raw_json::members(place.text, |key, value| {
             let uses = members.uses(key);
-            if raw_json::too_deep(value) {
-                found.refuse_depth(key);
-            }
             let mut lookups = uses.lookups.iter();
             if !lookups.all(|(lookup, rank)| found.note(*lookup, *rank, key, value)) {
                 return;
@@ -244,16 +241,6 @@ impl<'a> FoundMembers<'a> {
     /// Why the object must not be changed.
     pub(super) fn conflict(&self) -> Option<Conflict> {
         Conflict::of(self.ours.iter().map(|(_, column)| *column), self.foreign)
-    }
-
-    #[cold]
-    fn refuse_depth(&mut self, key: JsonValue<'_>) {
-        let message = format!(
-            "{} is nested deeper than {} levels",
-            quoted_key(key),
-            raw_json::MAX_DEPTH
-        );
-        self.fail(Reason::TooDeep, message);
     }
 
     #[cold]
