@@ -37,7 +37,6 @@ impl<S: Service> Engine<S> {
     ) -> impl Future<Output = RowOutcome> + 'a {
         async move {
             let mut history = RowHistory {
-                request: self.seen.borrow().answers.hash(&claimed.call.body),
                 calls: 0,
                 attempts: Attempts::default(),
                 refusals: RowRefusals::default(),

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::messages::Read;
 use super::parts::Engine;
 use super::row_call::{ClaimedCall, RowOutcome};
 use super::rows::Rows;
@@ -15,9 +15,9 @@ use super::stop::Stop;
 use super::window::WindowSize;
 use crate::ledger::{Claimed, RequestKey, Urgency};
 use crate::pace::{FreshRows, Permit};
-use crate::row_state::Row;
+use crate::row_state::{Row, RowBatch};
 use crate::service::Service;
-use crate::telemetry::event::{CancelReason, Event};
+use crate::telemetry::event::{CancelReason, Event, InputEnd};
 
 /// The time for an answer to reach the disk after its call. A disk that takes longer hangs.
 const COMMIT: Duration = Duration::from_secs(10);
@@ -25,6 +25,36 @@ const COMMIT: Duration = Duration::from_secs(10);
 const TERMINATED: Duration = Duration::from_secs(20);
 /// What is left of a drain after SIGINT, when something else had started it: the person who sends it does not want to wait.
 const INTERRUPTED: Duration = Duration::from_secs(5);
+
+/// What the reader's thread sends. The end is a message of its own: a reader that died must not look like a short file.
+#[derive(Debug)]
+pub(crate) enum Read {
+    /// Some rows, in input order.
+    Rows(RowBatch),
+    /// There are no more rows.
+    End(InputEnd),
+    /// The input cannot be read any further, or the ledger cannot.
+    Failed(Stop),
+}
+
+/// What the engine sends to the writer's thread.
+#[derive(Debug)]
+pub(crate) enum Write {
+    /// Finished rows, in input order.
+    Rows(Vec<Row>),
+    /// Blank lines after the last row.
+    Trailer(Bytes),
+}
+
+/// The engine's ends.
+pub(crate) struct Channels<'a> {
+    /// From the reader's thread.
+    pub(crate) read: mpsc::Receiver<Read>,
+    /// To the writer's thread.
+    pub(crate) write: mpsc::Sender<Write>,
+    /// From signals and the writer's thread. What comes after the engine's end stays in it.
+    pub(crate) stops: &'a mut mpsc::UnboundedReceiver<Stop>,
+}
 
 /// The state of the engine's loop.
 pub(super) struct Dispatcher<'a, S> {

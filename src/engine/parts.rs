@@ -5,9 +5,8 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use super::api_key::KeyGeneration;
 use super::checks::AnswerChecks;
-use super::outage::Outage;
+use super::seen::{KeyGeneration, Outage, Seen};
 use super::stop::Stop;
 use crate::ledger::{
     Claimed, KnownOutcome, LedgerWriter, RequestKey, RunEnd, Urgency, WorkerNumber,
@@ -63,17 +62,6 @@ pub(crate) struct Patience {
     pub(crate) wait: Duration,
     /// For a service that is down.
     pub(crate) outage: Duration,
-}
-
-/// What was seen in the run so far.
-pub(super) struct Seen {
-    /// Trouble, and whether it must stop the run.
-    pub(super) give_up: GiveUpPolicy,
-    /// Tells an outage of the service from rows that always fail.
-    pub(super) outage: Outage,
-    /// Which API key calls go out with.
-    pub(super) key: KeyGeneration,
-    pub(super) answers: AnswerChecks,
 }
 
 impl<S> Engine<S> {

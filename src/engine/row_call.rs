@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 
-use super::checks::RequestHash;
 use super::stop::Stop;
 use crate::ledger::{RequestKey, WorkerNumber};
 use crate::pace::{Attempts, RowRefusals};
@@ -72,8 +71,6 @@ impl RowOutcome {
 
 /// What a row has been through.
 pub(super) struct RowHistory {
-    /// What the row asks.
-    pub(super) request: RequestHash,
     /// All its calls, also those that used up no attempt.
     pub(super) calls: u32,
     /// Its failed attempts.

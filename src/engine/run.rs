@@ -10,8 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::dispatcher::{Dispatcher, StartNeeds};
-use super::messages::{Channels, Write};
+use super::dispatcher::{Channels, Dispatcher, StartNeeds, Write};
 use super::parts::Engine;
 use super::stop::Stop;
 use super::window::WindowSize;

@@ -4,10 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::api_key::KeyRefusal;
-use super::outage::{FailedBy, OutageVerdict};
-use super::parts::{Engine, Seen};
+use super::parts::Engine;
 use super::row_call::{RowCall, RowHistory};
+use super::seen::{FailedBy, KeyRefusal, OutageVerdict, Seen};
 use super::stop::{self, Stop};
 use crate::base::error::Error;
 use crate::ledger;
@@ -93,7 +92,7 @@ impl<S: Service> Engine<S> {
         let next = match outcome {
             Classified::Answered(answer, body) => {
                 self.events.emit_at(when, Event::AttemptAnswered(end));
-                let stop = self.answered(call, history, &answer, key);
+                let stop = self.answered(call, &answer, key);
                 NextStep::Settle {
                     verdict: self.scored(answer),
                     stored: Some(ledger::Outcome::Answer(body)),
@@ -189,13 +188,7 @@ impl<S: Service> Engine<S> {
     }
 
     /// What a good answer means for the run. Why it must stop, if it must.
-    fn answered(
-        &self,
-        call: &RowCall,
-        history: &RowHistory,
-        answer: &Answer,
-        key: u64,
-    ) -> Option<Stop> {
+    fn answered(&self, call: &RowCall, answer: &Answer, key: u64) -> Option<Stop> {
         self.gate.service_works();
         let mut seen = self.seen.borrow_mut();
         let Seen {
@@ -206,7 +199,7 @@ impl<S: Service> Engine<S> {
         } = &mut *seen;
         keys.verdict(key);
         give_up.verdict();
-        let asked = (call.row, history.request);
+        let asked = (call.row, call.key.fingerprint());
         let is_mixed_up = answers.check(asked, answer, &self.events);
         if is_mixed_up && give_up.stops_without_decisions() {
             return Some(stop::mixed_up(&self.limits.host));

@@ -7,7 +7,6 @@
 mod buffer;
 mod cells;
 mod csv;
-mod first_rows;
 mod jsonl;
 mod members;
 mod ours;
@@ -19,8 +18,7 @@ mod source;
 mod tests;
 mod text;
 
-pub(crate) use first_rows::{FirstRows, fix};
-pub(crate) use reader::Opened;
 pub use reader::Reader;
+pub(crate) use reader::{FirstRows, Opened, fix};
 pub use settings::{Compose, FileSettings, FormatChoice, Input, ReaderSettings};
 pub(crate) use source::stdin_file;

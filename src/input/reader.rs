@@ -1,4 +1,5 @@
-//! The reader: opens a source and returns its rows in batches.
+//! The reader: opens a source and returns its rows in batches. It refuses a file whose first rows all fail for the same reason
+//! before any can be sent: then the file or a setting is wrong, and not the rows.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -7,7 +8,6 @@ use bytes::Bytes;
 
 use super::buffer::Buffer;
 use super::csv::CsvParser;
-use super::first_rows::{self, FirstRows};
 use super::jsonl::{self, JsonlParser};
 use super::settings::{Compose, ReaderSettings};
 use super::sniff;
@@ -17,7 +17,7 @@ use crate::layout::{Format, Layout};
 use crate::row::RowNumber;
 use crate::row_state::{Row, RowBatch, RowState};
 use crate::telemetry::event::InputEnd;
-use crate::verdict::Failure;
+use crate::verdict::{Failure, Reason};
 
 /// A batch is complete with this many rows, so that the first rows do not have to wait for a whole block …
 const BATCH_ROWS: usize = 512;
@@ -260,12 +260,115 @@ impl Reader {
         };
         if let Some(reason) = self.first_rows.take(state.as_ref().err()) {
             let name = self.buffer.source.name();
-            return Err(first_rows::hopeless(name, reason, self.parser.mapping()));
+            return Err(hopeless(name, reason, self.parser.mapping()));
         }
         let state = state.unwrap_or_else(|failure| {
             let message = format!("{}: {}", extent.lines(start), failure.message);
             RowState::Invalid(Failure::new(failure.reason, message))
         });
         Ok(Some(Row { number, raw, state }))
+    }
+}
+
+/// How many rows are checked: so many do not share a fault by chance.
+const ROWS: u32 = 100;
+
+/// The rows before the first valid one, as long as all fail for the same reason.
+#[derive(Debug)]
+pub(crate) struct FirstRows {
+    /// How many there were, and why they fail; `None` once a row is different.
+    failing: Option<(u32, Option<Reason>)>,
+}
+
+impl FirstRows {
+    /// Checks the first rows, or none.
+    pub(crate) fn new(look: bool) -> Self {
+        Self {
+            failing: look.then_some((0, None)),
+        }
+    }
+
+    /// Adds the next row, with the rule that it breaks, if any. Returns the reason if enough rows have failed only for this
+    /// one.
+    pub(crate) fn take(&mut self, broken: Option<&Failure>) -> Option<Reason> {
+        let (rows, seen) = self.failing?;
+        let reason = broken.map(|failure| failure.reason);
+        let same = reason.filter(|reason| seen.is_none_or(|seen| seen == *reason));
+        self.failing = same
+            .map(|reason| (rows + 1, Some(reason)))
+            .filter(|(rows, _)| *rows < ROWS);
+        same.filter(|_| rows + 1 == ROWS)
+    }
+}
+
+/// The error for a file whose first rows all fail for this reason. `mapping` says which column is which field.
+fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
+    let error = Error::usage(format!(
+        "the first {ROWS} rows of {name} all fail for the same reason, `{reason}`, and none was sent"
+    ));
+    let error = if mapping.is_empty() {
+        error
+    } else {
+        error.detail(mapping)
+    };
+    error.hint(fix(reason))
+}
+
+/// What helps if the first rows all fail for this reason.
+#[must_use]
+pub(crate) fn fix(reason: Reason) -> String {
+    let fix = match reason {
+        Reason::NotJson | Reason::NotAnObject => {
+            "put each object on one line, with `jq -c '.[]'` for an array and with `jq -c .` otherwise"
+        }
+        Reason::Ragged | Reason::TextAfterQuote => "check the header, the quotes and `--delimiter`",
+        Reason::NotUtf8 | Reason::Undecodable => "check `--encoding`",
+        Reason::ExistingColumns => "`--prefix` writes the new columns under other names",
+        Reason::InvalidPhone => {
+            "`--phone-region` reads national numbers, as in `--phone-region DE`, and `--invalid-phone drop` leaves out the number if the row has an email address"
+        }
+        Reason::WrongType => {
+            "`--map FIELD=/POINTER` reads a nested member; a number must be in quotes, and a phone number needs its `+`"
+        }
+        _ => "name the right columns with `--map FIELD=COLUMN`",
+    };
+    format!("{fix}; `--give-up-after never` continues anyway")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The row at which the file is rejected, and why.
+    fn over(rows: &[(u32, Option<Reason>)]) -> Option<(u32, Reason)> {
+        let mut first = FirstRows::new(true);
+        let all = rows
+            .iter()
+            .flat_map(|(n, reason)| (0..*n).map(move |_| *reason));
+        (1..).zip(all).find_map(|(number, reason)| {
+            let broken = reason.map(|reason| Failure::new(reason, ""));
+            first.take(broken.as_ref()).map(|reason| (number, reason))
+        })
+    }
+
+    #[test]
+    fn a_hundred_rows_with_the_same_fault_are_enough_and_one_other_row_lets_all_pass() {
+        use Reason::{InvalidIp, MissingIp};
+        let expected = Some((100, InvalidIp));
+        assert_eq!(over(&[(500, Some(InvalidIp))]), expected);
+        assert_eq!(over(&[(99, Some(InvalidIp))]), None);
+        assert_eq!(over(&[(1, None), (500, Some(InvalidIp))]), None);
+        assert_eq!(
+            over(&[(99, Some(InvalidIp)), (1, None), (500, Some(InvalidIp))]),
+            None
+        );
+        assert_eq!(over(&[(99, Some(InvalidIp)), (500, Some(MissingIp))]), None);
+    }
+
+    #[test]
+    fn it_can_be_switched_off() {
+        let mut first = FirstRows::new(false);
+        let broken = Failure::new(Reason::MissingIp, "");
+        assert!((0..500).all(|_| first.take(Some(&broken)).is_none()));
     }
 }

@@ -65,7 +65,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("maud", &["report/"]),
     (
         "memchr",
-        &["fields/sanitise.rs", "input/", "layout.rs", "raw_json/"],
+        &["fields/sanitise.rs", "input/", "layout.rs", "raw_json.rs"],
     ),
     ("mimalloc", &["main.rs"]),
     ("reqwest", &["service/http/client.rs", "service/http/"]),
