@@ -11,7 +11,7 @@ use memchr::memchr;
 
 use crate::base::encoding::TextEncoding;
 use crate::raw_json::{self, JsonValue};
-use crate::row::Row;
+use crate::row::RawRow;
 
 /// The format of the file's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,22 +64,6 @@ impl Compression {
         })
     }
 }
-
-/// What to do if the input already has columns with our names: the usual input of a rescoring is
-/// last night's output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Existing {
-    /// Replace the old values.
-    #[default]
-    Replace,
-    /// Keep the old values under `previous_*` names and append the new ones.
-    Keep,
-    /// Reject the file (CSV) or the row (JSONL).
-    Error,
-}
-
-/// The prefix of an old column's name with [`Existing::Keep`].
-pub const PREVIOUS: &str = "previous_";
 
 /// The three columns that every output has.
 pub const VERDICT_COLUMNS: [&str; 3] = ["transaction_id", "risk_score", "decision"];
@@ -189,12 +173,10 @@ pub struct Layout {
     /// What comes before everything else and is kept: a byte order mark, and Excel's line that
     /// names the delimiter.
     pub preamble: Bytes,
-    /// The header as a row, with the cells that already have our columns' names. JSONL has none.
-    pub header: Option<Row>,
+    /// The header, with the cells that already have our columns' names. JSONL has none.
+    pub header: Option<RawRow>,
     /// The columns that we write.
     pub columns: AddedColumns,
-    /// What happens to existing columns with these names.
-    pub existing: Existing,
 }
 
 impl Layout {

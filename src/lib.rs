@@ -29,6 +29,7 @@ mod program;
 mod raw_json;
 mod report;
 mod row;
+mod row_state;
 mod sandbox;
 mod selection;
 mod service;
@@ -56,16 +57,14 @@ pub mod internals {
     }
     pub mod input {
         pub use crate::input::{
-            Compose, FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings,
+            Compose, FileSettings, FormatChoice, Input, Reader, ReaderSettings,
         };
     }
     pub mod layout {
-        pub use crate::layout::{
-            AddedColumns, Existing, Format, Layout, PREVIOUS, VERDICT_COLUMNS,
-        };
+        pub use crate::layout::{AddedColumns, Format, Layout, VERDICT_COLUMNS};
     }
     pub mod output {
-        pub use crate::output::{DoneRow, OutputFile, Replace, RowFiles, Target, Writer};
+        pub use crate::output::{OutputFile, Replace, RowFiles, Target, Writer};
     }
     pub mod pace {
         pub use crate::pace::{Allowance, Gate, PaceLimits, Rate};
@@ -74,7 +73,8 @@ pub mod internals {
         pub use crate::raw_json::{Pointer, members, string};
     }
     pub mod row {
-        pub use crate::row::{Earlier, Row, RowNumber, Span};
+        pub use crate::row::{RawRow, RowNumber, Span};
+        pub use crate::row_state::{Row, RowState};
     }
     pub mod sandbox {
         pub use crate::sandbox::{RateLimit, Sandbox, SandboxSettings};

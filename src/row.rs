@@ -1,8 +1,7 @@
-//! A row as it was read: its number and its raw bytes.
+//! The number of a row, and its bytes as they were read.
 //!
-//! Rows are made by `input` and travel unchanged through the engine to `output`, so nothing has
-//! to look up their order, messages or bytes. This file knows nothing about formats: `input` finds
-//! out which bytes of a record are its content.
+//! Nothing changes these bytes on their way to the output. This file knows nothing about formats: `input` finds out which
+//! bytes of a record are its content.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -68,45 +67,31 @@ impl Span {
     }
 }
 
-/// Where a row has the verdict of an earlier run; empty spans if it has none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Earlier {
-    /// The score as written: a cell with its quotes, a JSON value.
-    pub(crate) score: Span,
-    /// The decision, likewise.
-    pub(crate) decision: Span,
-}
-
-/// One row of the input with all of its bytes.
-#[derive(Debug, Clone)]
-pub struct Row {
-    /// Its position among the rows.
-    pub number: RowNumber,
+/// The bytes of a row or a header, and where in them things are.
+#[derive(Debug, Clone, Default)]
+pub struct RawRow {
     /// The blank lines before the row, its content and its line end, exactly as read.
-    pub raw: Bytes,
-    /// The content within `raw`, without the blank lines before it and the line end after it.
+    pub bytes: Bytes,
+    /// The content, without the blank lines before it and the line end after it.
     pub content: Span,
-    /// Where this row already has values of the columns that we write, as span and column, sorted
-    /// by span. A column that the row has twice is listed twice.
-    pub existing: Box<[(Span, usize)]>,
-    /// The user's verdict from an earlier run, if the row has one, also when those columns are not
-    /// replaced.
-    pub earlier: Earlier,
+    /// The values that it already has for columns of ours, as span and column, sorted by span. A column that it has twice is
+    /// listed twice.
+    pub ours: Box<[(Span, usize)]>,
 }
 
-impl Row {
-    /// The bytes of `span` within this row; empty if the span is outside of it.
+impl RawRow {
+    /// The bytes of `span`; empty if the span is outside of the row.
     #[must_use]
     #[inline]
     pub fn slice(&self, span: Span) -> &[u8] {
-        self.raw.get(span.range()).unwrap_or_default()
+        self.bytes.get(span.range()).unwrap_or_default()
     }
 
     /// The blank lines before the row.
     #[must_use]
     #[inline]
     pub fn before(&self) -> &[u8] {
-        self.raw
+        self.bytes
             .get(..self.content.start as usize)
             .unwrap_or_default()
     }
@@ -122,7 +107,7 @@ impl Row {
     #[must_use]
     #[inline]
     pub fn line_end(&self) -> &[u8] {
-        self.raw
+        self.bytes
             .get(self.content.end as usize..)
             .unwrap_or_default()
     }
@@ -136,10 +121,19 @@ impl Row {
         }
     }
 
-    /// Whether the row already has a cell or member for this column of ours.
+    /// Where it has a value for this column of ours; an empty span if it has none.
+    #[must_use]
+    #[inline]
+    pub fn value_of(&self, column: usize) -> Span {
+        let mut ours = self.ours.iter();
+        let found = ours.find(|(_, there)| *there == column);
+        found.map_or_else(Span::default, |(span, _)| *span)
+    }
+
+    /// Whether it already has a cell or member for this column of ours.
     #[must_use]
     #[inline]
     pub(crate) fn has(&self, column: usize) -> bool {
-        self.existing.iter().any(|(_, there)| *there == column)
+        self.ours.iter().any(|(_, there)| *there == column)
     }
 }

@@ -32,9 +32,9 @@ const LAYERS: &[&[&str]] = &[
     &["drift"],
     &["analysis"],
     &["telemetry", "fields"],
-    &[
-        "input", "output", "service", "pace", "ledger", "observe", "report", "sandbox",
-    ],
+    &["service", "pace", "ledger", "observe", "report", "sandbox"],
+    &["row_state"],
+    &["input", "output"],
     &["engine"],
     &["config"],
     &["commands", "cli"],

@@ -11,7 +11,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use rescore::internals::input::{Compose, Reader};
-use rescore::internals::output::{DoneRow, Replace, RowFiles, Target, Writer};
+use rescore::internals::output::{Replace, RowFiles, Target, Writer};
+use rescore::internals::row::{Row, RowState};
 use rescore::internals::verdict::{Answer, DecisionPolicy, Score, TransactionId, Verdict};
 
 use crate::bench::Bench;
@@ -84,7 +85,7 @@ fn through(input: &Path, output: &Path, compose: Compose) -> f64 {
         RowFiles::new(output, None, None),
     );
     let (batches, read) = sync_channel(BATCHES);
-    let (finished, write) = sync_channel::<Vec<DoneRow>>(BATCHES);
+    let (finished, write) = sync_channel::<Vec<Row>>(BATCHES);
     let reading = spawn("reader", move || {
         while let Some(batch) = reader.next_batch().unwrap() {
             batches.send(batch).unwrap();
@@ -96,16 +97,13 @@ fn through(input: &Path, output: &Path, compose: Compose) -> f64 {
         }
         writer
     });
-    for batch in read {
-        let rows = batch.rows.into_iter().map(|prepared| {
-            prepared.request.unwrap();
-            DoneRow {
-                row: prepared.row,
-                verdict: verdict.clone(),
-                old: None,
-            }
-        });
-        finished.send(rows.collect()).unwrap();
+    for mut batch in read {
+        for row in &mut batch.rows {
+            assert!(row.state.failure().is_none());
+            let verdict = verdict.clone();
+            row.state = RowState::Done { verdict, old: None };
+        }
+        finished.send(batch.rows).unwrap();
     }
     drop(finished);
     reading.join().unwrap();

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use rescore::internals::fields::{InvalidPhone, PhoneRegion, PhoneRules};
 use rescore::internals::input::Reader;
+use rescore::internals::row::RowState;
 
 use crate::bench::Bench;
 use crate::reading::{compose, reader_settings};
@@ -72,7 +73,9 @@ fn read(file: &Path, region: Option<PhoneRegion>) -> f64 {
     let mut with_phone = 0;
     while let Some(batch) = reader.next_batch().unwrap() {
         for row in batch.rows {
-            let body = row.request.unwrap();
+            let RowState::Asked(body) = row.state else {
+                panic!("a row is not asked for");
+            };
             with_phone += u32::from(body.windows(8).any(|part| part == b"\"phone\":"));
         }
     }

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use rescore::internals::encoding::TextEncoding;
 use rescore::internals::fields::{Assignments, PhoneRules};
 use rescore::internals::input::{self, Compose, FileSettings, FormatChoice, Input, Reader};
-use rescore::internals::layout::{AddedColumns, Existing};
+use rescore::internals::layout::AddedColumns;
+use rescore::internals::row::RowState;
 use rescore::internals::selection::Selection;
 use rescore::internals::service::{self, Plan};
 
@@ -27,14 +28,12 @@ pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
             encoding: TextEncoding::UTF_8,
             delimiter: None,
             no_header: false,
-            max_record: 1024 * 1024,
         },
         judges_first_rows: true,
         selection: Selection::default(),
         scored: None,
         assignments: Assignments::default(),
         phones: PhoneRules::default(),
-        existing: Existing::Replace,
         columns: AddedColumns::new("", [], None),
     }
 }
@@ -49,7 +48,10 @@ pub(crate) fn bodies(input: &Path) -> Vec<Bytes> {
     let (mut reader, _) = Reader::open(reader_settings(input), compose()).unwrap();
     std::iter::from_fn(|| reader.next_batch().unwrap())
         .flat_map(|batch| batch.rows)
-        .map(|prepared| prepared.request.unwrap())
+        .map(|row| match row.state {
+            RowState::Asked(body) => body,
+            other => panic!("{other:?}"),
+        })
         .collect()
 }
 
@@ -64,7 +66,7 @@ pub(crate) fn through_reader(input: &Path, rows: u32, compose: Compose) -> f64 {
     let (mut reader, _) = Reader::open(reader_settings(input), compose).unwrap();
     while let Some(batch) = reader.next_batch().unwrap() {
         for row in batch.rows {
-            row.request.unwrap();
+            assert!(row.state.failure().is_none());
         }
     }
     f64::from(rows) / began.elapsed().as_secs_f64()

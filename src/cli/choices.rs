@@ -4,7 +4,6 @@ use clap::ValueEnum;
 
 use crate::fields::InvalidPhone;
 use crate::input::FormatChoice;
-use crate::layout::Existing;
 use crate::observe::{LogLevel, Style};
 
 /// `--format`.
@@ -46,27 +45,6 @@ impl From<PhoneArg> for InvalidPhone {
         match phone {
             PhoneArg::Reject => Self::Reject,
             PhoneArg::Drop => Self::Drop,
-        }
-    }
-}
-
-/// `--existing`.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum ExistingArg {
-    /// Replace them with the new values
-    Replace,
-    /// Keep them under `previous_*` names
-    Keep,
-    /// Refuse the file
-    Error,
-}
-
-impl From<ExistingArg> for Existing {
-    fn from(existing: ExistingArg) -> Self {
-        match existing {
-            ExistingArg::Replace => Self::Replace,
-            ExistingArg::Keep => Self::Keep,
-            ExistingArg::Error => Self::Error,
         }
     }
 }

@@ -1,15 +1,14 @@
-//! The arguments that say which columns are written, and what happens to those of an earlier run.
+//! The arguments that say which columns are written.
 
 use std::collections::HashSet;
 
 use clap::Args;
 
-use super::choices::ExistingArg;
 use super::fields::FIELDS;
 use super::format::FILES;
 use super::values::{self, Column};
 use crate::base::error::{Error, Result, quoted};
-use crate::layout::{AddedColumns, ColumnContent, Existing, PREVIOUS};
+use crate::layout::{AddedColumns, ColumnContent};
 use crate::raw_json::Pointer;
 
 // A doc comment would be taken for the help of the command.
@@ -23,10 +22,7 @@ pub(super) struct ColumnArgs {
         long, value_name = "NAME=POINTER", value_delimiter = '\n', value_parser = values::column, help_heading = FIELDS
     )]
     column: Vec<Column>,
-    /// What to do with the columns of an earlier run in the input; other columns with the same names are never replaced
-    #[arg(long, value_name = "ACTION", value_enum, default_value = "replace", help_heading = FILES)]
-    existing: ExistingArg,
-    /// Put this before the names of all new columns, as in `rescore_decision`
+    /// Put this before the names of all new columns, as in `rescore_decision`; those of an earlier run then stay
     #[arg(
         long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix,
         help_heading = FILES
@@ -60,29 +56,9 @@ impl ColumnArgs {
                 quoted(twice)
             )));
         }
-        let old = |name: &String| {
-            columns
-                .iter()
-                .find(|old| *name == format!("{PREVIOUS}{old}"))
-        };
-        let mut kept = { columns.iter().enumerate() }
-            .filter_map(|(column, name)| Some((column, name, old(name)?)));
-        if let (ExistingArg::Keep, Some((column, name, old))) = (self.existing, kept.next()) {
-            return Err(Error::usage(format!(
-                "`{}`: {} is the name that `--existing keep` gives to an old {}",
-                option(column),
-                quoted(name),
-                quoted(old)
-            )));
-        }
         let pointers = self.column.iter();
         let pointers = pointers.map(|Column(_, pointer)| pointer.clone());
         let pointers = pointers.collect();
         Ok((columns, pointers))
-    }
-
-    /// What `--existing` says.
-    pub(super) fn existing(&self) -> Existing {
-        self.existing.into()
     }
 }

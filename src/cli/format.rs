@@ -29,12 +29,6 @@ pub(super) struct FormatArgs {
     /// The file has no header: its first row is a user, and `--map` takes column numbers, as in `email=3`
     #[arg(long, help_heading = FILES)]
     no_header: bool,
-    /// Maximum length of a record in bytes, such as `65536`, `64K` or `20M`, so that a quote that is never closed cannot swallow the file
-    #[arg(
-        long, value_name = "BYTES", default_value = "16M", allow_negative_numbers = true,
-        value_parser = values::record_bytes, help_heading = FILES
-    )]
-    max_record_bytes: usize,
 }
 
 impl FormatArgs {
@@ -54,7 +48,6 @@ impl FormatArgs {
             encoding: self.encoding,
             delimiter: self.delimiter,
             no_header: self.no_header,
-            max_record: self.max_record_bytes,
         })
     }
 }

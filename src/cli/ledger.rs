@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::config::{AdminConfig, AdminTask};
 use crate::fields::{Assignments, InvalidPhone, PhoneRegion, PhoneRules};
 use crate::input::{FileSettings, FormatChoice, Input, ReaderSettings};
-use crate::layout::{AddedColumns, Existing};
+use crate::layout::AddedColumns;
 use crate::ledger::{self, LedgerLocation};
 use crate::selection::Selection;
 
@@ -94,9 +94,6 @@ pub(super) struct ForgetArgs {
 /// What is younger is hardly meant to be removed.
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The longest record of a file of users, as in `run`.
-const LONGEST_RECORD: usize = 16 * 1024 * 1024;
-
 impl LedgerCommand {
     pub(super) fn into_config(self) -> Result<AdminConfig> {
         let (wait_lock, task) = match self {
@@ -151,7 +148,6 @@ fn users(arguments: &ForgetArgs) -> Result<ReaderSettings> {
             encoding: arguments.encoding.unwrap_or_default(),
             delimiter: None,
             no_header: arguments.no_header,
-            max_record: LONGEST_RECORD,
         },
         assignments,
         phones: PhoneRules {
@@ -159,7 +155,6 @@ fn users(arguments: &ForgetArgs) -> Result<ReaderSettings> {
             // A run that rejects such a row has no answer for it; one that drops the number does.
             invalid: InvalidPhone::Drop,
         },
-        existing: Existing::Replace,
         // Nothing is written, so there are no columns of ours.
         columns: AddedColumns::none(),
         // A row that cannot have been sent does no harm here.

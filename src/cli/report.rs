@@ -26,8 +26,6 @@ pub(super) struct ReportArgs {
     /// Show what has changed since this scored file, such as last month's
     ///
     /// Rows are paired by `--key`. The verdicts of the earlier file are kept in memory: up to 60 MB for a million rows.
-    /// Without this option, a file with the columns of `--existing keep` is compared
-    /// with these.
     #[arg(long, value_name = "EARLIER", value_parser = values::file())]
     against: Option<PathBuf>,
     /// Pair the rows of both files by this column, such as an id

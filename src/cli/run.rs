@@ -25,7 +25,7 @@ use crate::base::money::Money;
 use crate::base::tolerance::Tolerance;
 use crate::config::{
     BudgetConfig, FilesConfig, LedgerChoice, LedgerConfig, LogConfig, PaceConfig, RunConfig,
-    ServiceConfig, TimeoutConfig, WatchConfig,
+    ServiceConfig, WatchConfig,
 };
 use crate::engine::Patience;
 use crate::input::{Input, ReaderSettings};
@@ -95,9 +95,6 @@ pub(super) struct RunArgs {
     /// Time limit for one call
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration, help_heading = PACE)]
     timeout: Duration,
-    /// Time limit for one connection attempt
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::duration, help_heading = PACE)]
-    connect_timeout: Duration,
     /// Stop if the service asks for a longer pause, or throttles every call for this long
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
     max_wait: Duration,
@@ -195,10 +192,6 @@ pub(super) struct RunArgs {
         help_heading = FILES
     )]
     pub(super) output_dir: Option<PathBuf>,
-    /// With --output-dir: stop at the first input that cannot be used
-    // `requires` alone accepts `-o FILE --fail-fast`, as `--output-dir` cannot be used with `-o`.
-    #[arg(long, requires = "output_dir", conflicts_with = "output", help_heading = FILES)]
-    fail_fast: bool,
 
     /// How progress is shown on standard error
     #[arg(long, value_name = "STYLE", value_enum, default_value = "auto", help_heading = WATCH)]
@@ -280,10 +273,7 @@ impl RunArgs {
             limits: self.limits.limits(),
             files,
             service,
-            timeouts: TimeoutConfig {
-                call: self.timeout,
-                connect: self.connect_timeout,
-            },
+            timeout: self.timeout,
             plan,
             pace,
             budget,
@@ -363,7 +353,6 @@ impl RunArgs {
             changes: self.changes.clone(),
             report: self.report.clone(),
             overwrite: self.overwrite,
-            fail_fast: self.fail_fast,
         })
     }
 
@@ -399,7 +388,6 @@ impl RunArgs {
             file: self.format.file(input)?,
             assignments: self.fields.assignments()?,
             phones: self.fields.phones(),
-            existing: self.columns.existing(),
             columns,
             judges_first_rows: self.judges_first_rows(),
             selection: self.selection.selection(),

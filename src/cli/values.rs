@@ -256,19 +256,6 @@ pub(super) fn count(text: &str) -> Result<NonZeroU64, String> {
         .map_err(|_| "expected a whole number, at least 1".to_owned())
 }
 
-/// `--max-record-bytes`: bytes, or with a letter KiB, MiB or GiB.
-pub(super) fn record_bytes(text: &str) -> Result<usize, String> {
-    let text = text.to_ascii_lowercase();
-    let units = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30)];
-    let (digits, unit) = { units.into_iter() }
-        .find_map(|(letter, unit)| Some((text.strip_suffix(letter)?, unit)))
-        .unwrap_or((&text, 1_usize));
-    let bytes = { digits.parse().ok() }.and_then(|number: usize| number.checked_mul(unit));
-    bytes
-        .filter(|bytes| (1 << 10..=1 << 30).contains(bytes))
-        .ok_or_else(|| "expected bytes from 1K to 1G, such as `65536`, `64K` or `20M`".to_owned())
-}
-
 /// `--max-failures`.
 pub(super) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
     let wrong = || "expected a whole number, at least 1, or a share such as `5%`".to_owned();

@@ -3,23 +3,25 @@
 //! A reader's thread finds the verdict in each row; the thread that called decides, and either writes the rows again or
 //! counts what other thresholds would do. Nothing is guessed: a row that is not as rescore writes it stays as it is.
 
+use std::mem;
 use std::path::PathBuf;
 
 use tokio::time::Instant;
 
 use super::files::{NamedFile, check_name, refuse_clashes};
-use super::inputs::{input_warnings, open_scored, read_ahead};
+use super::inputs::{no_rows, open_scored, read_ahead};
 use super::signals::Interrupts;
 use super::summary_file::SummaryFile;
 use crate::analysis::WhatIf;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::stdout::print;
 use crate::config::{DecideConfig, DecideOutput, DecideTask, RewriteTask};
-use crate::input::{AskedColumns, FileSettings, Input, ReadRow, RowBatch};
-use crate::layout::Layout;
+use crate::input::{FileSettings, Input};
+use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
 use crate::observe::{self, DecideSummary, WhatIfView, warn};
-use crate::output::{DoneRow, OutputFile, Replace, RowFiles, Target, WriteError, Writer, Written};
-use crate::row::Row;
+use crate::output::{OutputFile, Replace, RowFiles, Target, WriteError, Writer, Written};
+use crate::row::{RawRow, Span};
+use crate::row_state::{Row, RowBatch, RowState};
 use crate::telemetry::decide_stats::{DecideStats, ScoredRows};
 use crate::verdict::{
     Answer, Decision, DecisionPolicy, Failure, Reason, Score, Thresholds, TransactionId, Verdict,
@@ -57,8 +59,7 @@ fn rewrite(
         path.as_ref().map(target).transpose()
     };
     let (output, changes) = (target(&places.path)?, target(&places.changes)?);
-    let asked = AskedColumns::new(level.as_slice(), []);
-    let (reader, opened) = open_scored(file, prefix, asked)?;
+    let (reader, opened) = open_scored(file, prefix, level.iter().cloned().collect())?;
     for (flag, target) in [("--output", &output), ("--changes", &changes)] {
         if let Some(target) = target.as_ref().filter(|target| !target.is_special()) {
             check_name(flag, target.path(), opened.layout.format)?;
@@ -101,9 +102,9 @@ fn rewrite(
     if let Some(file) = summary {
         file.write(|file| summary_of_rows.write_json(file));
     }
-    for warning in input_warnings(&opened.name, stats.rows.read, &opened) {
-        warn(&warning);
-    }
+    { no_rows(&opened.name, stats.rows.read) }
+        .iter()
+        .for_each(|warning| warn(warning));
     Ok(stats.exit())
 }
 
@@ -163,13 +164,13 @@ fn end_files(
 
 /// Counts the scores and prints what each pair of thresholds would do, from one pass that writes nothing.
 fn what_if(file: &FileSettings, prefix: &str, today: &Thresholds, json: bool) -> Result<Exit> {
-    let (reader, opened) = open_scored(file, prefix, AskedColumns::default())?;
+    let (reader, opened) = open_scored(file, prefix, Vec::new())?;
     let (mut what_if, mut rows) = (WhatIf::new(today), ScoredRows::default());
     for batch in read_ahead(reader)? {
-        for ReadRow { row, request, .. } in batch?.rows {
+        for Row { number, raw, state } in batch?.rows {
             rows.read += 1;
-            match request.and_then(|_| score_of(&row, &opened.layout)) {
-                Err(failure) => rows.unreadable(row.number, failure.reason),
+            match score_of(&raw, state, &opened.layout).map(|(score, _)| score) {
+                Err(failure) => rows.unreadable(number, failure.reason),
                 Ok(None) => rows.without_verdict += 1,
                 Ok(Some(score)) => what_if.count(&score),
             }
@@ -181,9 +182,9 @@ fn what_if(file: &FileSettings, prefix: &str, today: &Thresholds, json: bool) ->
         today,
         file: &file.input.shown(),
     };
-    for warning in input_warnings(&opened.name, rows.read, &opened) {
-        warn(&warning);
-    }
+    { no_rows(&opened.name, rows.read) }
+        .iter()
+        .for_each(|warning| warn(warning));
     print(&if json { view.json() } else { view.text() })?;
     Ok(if rows.unreadable_rows() > 0 {
         Exit::SomeFailed
@@ -192,16 +193,27 @@ fn what_if(file: &FileSettings, prefix: &str, today: &Thresholds, json: bool) ->
     })
 }
 
-/// The score of a row; `None` if it has none, as it failed in the run.
-fn score_of(row: &Row, layout: &Layout) -> Result<Option<Score>, Failure> {
+/// The score of a row, `None` if it failed in the run; and where it has what is asked for.
+fn score_of(
+    row: &RawRow,
+    read: RowState,
+    layout: &Layout,
+) -> Result<(Option<Score>, Box<[Span]>), Failure> {
+    let asked = match read {
+        RowState::Invalid(failure) => return Err(failure),
+        RowState::Scored(asked) => asked,
+        _ => Box::default(),
+    };
     let foreign = |message| Failure::new(Reason::ExistingColumns, message);
-    let score = layout.value(row.slice(row.earlier.score));
+    let value = |column| layout.value(row.slice(row.value_of(column)));
+    let score = value(SCORE_COLUMN);
     if !score.is_empty() {
-        return Score::from_json_number(&score).map(Some).map_err(foreign);
+        let score = Score::from_json_number(&score).map_err(foreign)?;
+        return Ok((Some(score), asked));
     }
     // A decision that has no score is not ours to remove.
-    match Decision::of_word(&layout.value(row.slice(row.earlier.decision))) {
-        None => Ok(None),
+    match Decision::of_word(&value(DECISION_COLUMN)) {
+        None => Ok((None, asked)),
         Some(_) => Err(foreign("a decision without a score")),
     }
 }
@@ -215,46 +227,37 @@ struct Decider<'a> {
 }
 
 impl Decider<'_> {
-    fn batch(&mut self, batch: RowBatch) -> Result<(), WriteError> {
-        let rows: Vec<_> = { batch.rows.into_iter() }
-            .map(|read| self.row(read))
-            .collect();
-        self.writer.write(&rows)?;
+    fn batch(&mut self, mut batch: RowBatch) -> Result<(), WriteError> {
+        for row in &mut batch.rows {
+            let verdict = self.verdict(row);
+            row.state = RowState::Done { verdict, old: None };
+        }
+        self.writer.write(&batch.rows)?;
         self.writer.trailer(&batch.trailer);
         Ok(())
     }
 
-    fn row(&mut self, read: ReadRow) -> DoneRow {
-        let ReadRow {
-            row,
-            request,
-            asked,
-        } = read;
+    fn verdict(&mut self, row: &mut Row) -> Verdict {
         self.stats.rows.read += 1;
-        let verdict = match request.and_then(|_| score_of(&row, self.layout)) {
+        let read = mem::replace(&mut row.state, RowState::Left);
+        match score_of(&row.raw, read, self.layout) {
             Err(failure) => {
                 self.stats.rows.unreadable(row.number, failure.reason);
                 Verdict::Failed(failure)
             }
-            Ok(None) => {
+            Ok((None, _)) => {
                 self.stats.rows.without_verdict += 1;
                 Verdict::Failed(Failure::new(Reason::NoAnswer, "the row has no score"))
             }
-            Ok(Some(score)) => {
-                let level = asked
-                    .first()
-                    .map(|span| self.layout.value(row.slice(*span)));
+            Ok((Some(score), asked)) => {
+                let level = asked.first();
+                let level = level.map(|span| self.layout.value(row.raw.slice(*span)));
                 let (answer, decision) = self.decide(score, level.as_deref());
                 if let Some(decision) = decision {
                     self.stats.decisions.count(decision);
                 }
                 Verdict::Scored(answer, decision)
             }
-        };
-        DoneRow {
-            row,
-            verdict,
-            old: None,
         }
     }
 

@@ -12,11 +12,10 @@ use glob::{MatchOptions, glob_with};
 use crate::base::error::{Error, Result, shown};
 use crate::config::InputLimits;
 use crate::fields::UserRequest;
-use crate::input::{
-    AskedColumns, Compose, FileSettings, Input, Opened, Reader, ReaderSettings, RowBatch,
-};
+use crate::input::{Compose, FileSettings, Input, Opened, Reader, ReaderSettings};
 use crate::observe::{count, counted};
 use crate::output::is_same_file;
+use crate::row_state::RowBatch;
 use crate::selection::Selection;
 use crate::service::{self, Plan};
 use crate::verdict::{Reason, most_frequent};
@@ -123,19 +122,15 @@ pub(super) fn open_users(input: &ReaderSettings, plan: Plan) -> Result<(Reader, 
 pub(super) fn open_scored(
     file: &FileSettings,
     prefix: &str,
-    asked: AskedColumns,
+    asked: Vec<String>,
 ) -> Result<(Reader, Opened)> {
     let settings = ReaderSettings::of_scored(file, prefix, asked);
     Reader::open(settings, Compose::new(|_, _| {}))
 }
 
-/// Warnings of an input without rows, and of bytes behind compressed data, which gzip ignores as well.
-pub(super) fn input_warnings(name: &str, rows: u64, opened: &Opened) -> Vec<String> {
-    let empty = (rows == 0).then(|| format!("{name} has no rows"));
-    let ignored = opened.ignored.any().then(|| {
-        format!("the compressed data of {name} is followed by other bytes, which are ignored")
-    });
-    empty.into_iter().chain(ignored).collect()
+/// The warning of an input without rows.
+pub(super) fn no_rows(name: &str, rows: u64) -> Option<String> {
+    (rows == 0).then(|| format!("{name} has no rows"))
 }
 
 /// Reads on a thread, for the commands that make no calls, until the file ends or the receiver is gone. The channel closes
@@ -219,7 +214,7 @@ fn count_rows(
     let (mut reader, _) = Reader::open(all, Compose::new(|_, _| {}))?;
     while let Some(batch) = reader.next_batch()? {
         *rows += batch.rows.len() as u64;
-        for failure in { batch.rows.iter() }.filter_map(|row| row.request.as_ref().err()) {
+        for failure in { batch.rows.iter() }.filter_map(|row| row.state.failure()) {
             *unsendable.entry(failure.reason).or_default() += 1;
         }
         let has_enough = limits.min_rows.is_none_or(|least| *rows >= least.get());

@@ -17,6 +17,7 @@ use crate::ledger::{
     self, AGES, AccountStats, KnownLimit, LEDGER_VERSION, LedgerLocation, administer,
 };
 use crate::observe::{count, counted, moment, most, tell};
+use crate::row_state::RowState;
 use crate::service::{Plan, write_body};
 
 /// Runs it and prints its result.
@@ -127,7 +128,7 @@ fn forget(ledger: &LedgerLocation, users: ReaderSettings, wait: &LockWait<'_>) -
     let (mut keys, mut rows, mut invalid) = (Vec::new(), 0_u64, 0_u64);
     while let Some(batch) = reader.next_batch()? {
         for row in batch.rows {
-            let Ok(bodies) = row.request else {
+            let RowState::Asked(bodies) = row.state else {
                 invalid += 1;
                 continue;
             };

@@ -2,13 +2,13 @@
 //!
 //! It works on the reader's thread, so that a slow disk holds up rows to come and not calls in flight.
 
-use crate::base::error::{Error, Result};
-use crate::engine::{PendingRow, Read, Request, Stop};
-use crate::input::{self, ReadRow};
-use crate::ledger::{Lookup, LookupResult, RequestHasher, RequestKey};
-use crate::telemetry::event::CancelReason;
+use std::mem;
 
-/// Turns rows that were read into rows that wait for a verdict.
+use crate::base::error::{Error, Result};
+use crate::ledger::{Lookup, RequestHasher, RequestKey};
+use crate::row_state::{Row, RowState};
+
+/// Turns rows that are asked for into rows that wait for a verdict.
 pub(super) struct LookupStage {
     hasher: RequestHasher,
     lookup: Box<dyn Lookup>,
@@ -34,45 +34,26 @@ impl LookupStage {
         }
     }
 
-    /// Gives the rows of a batch their keys, and what the ledger knows of them. A ledger that cannot be read stops the run.
-    pub(super) fn prepare(&mut self, batch: input::RowBatch) -> Read {
-        match self.ask_all(batch.rows) {
-            Ok(rows) => Read::Rows {
-                rows,
-                position: batch.position,
-                trailer: batch.trailer,
-            },
-            Err(error) => Read::Failed(Stop::new(CancelReason::Ledger, error)),
-        }
-    }
-
-    /// The key of each request among these rows, with what the ledger knows of it.
+    /// Gives each of these rows that is asked for its key, and what the ledger knows of it.
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub(super) fn look_up(
-        &mut self,
-        rows: &[ReadRow],
-    ) -> Result<impl Iterator<Item = (RequestKey, LookupResult)> + use<>> {
-        let bodies = rows.iter().filter_map(|row| row.request.as_ref().ok());
+    pub(super) fn look_up(&mut self, rows: &mut [Row]) -> Result<()> {
+        let bodies = rows.iter().filter_map(|row| match &row.state {
+            RowState::Asked(body) => Some(body),
+            _ => None,
+        });
         let keys: Vec<RequestKey> = bodies.map(|body| self.hasher.key(body)).collect();
         let found = self.lookup.look_up(&keys)?;
-        Ok(keys.into_iter().zip(found))
-    }
-
-    fn ask_all(&mut self, rows: Vec<ReadRow>) -> Result<Vec<PendingRow>> {
-        let mut known = self.look_up(&rows)?;
-        let ask = |ReadRow { row, request, .. }| {
-            let request = match request {
-                Ok(body) => {
-                    let (key, found) = known.next().ok_or_else(unanswered)?;
-                    Ok(Request { body, key, found })
-                }
-                Err(failure) => Err(failure),
-            };
-            Ok(PendingRow::new(row, request))
-        };
-        rows.into_iter().map(ask).collect()
+        let mut known = keys.into_iter().zip(found);
+        for row in rows {
+            if let RowState::Asked(body) = &mut row.state {
+                let (key, found) = known.next().ok_or_else(unanswered)?;
+                let body = mem::take(body);
+                row.state = RowState::Waiting { body, key, found };
+            }
+        }
+        Ok(())
     }
 }
 

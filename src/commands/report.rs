@@ -3,6 +3,7 @@
 //! The earlier file is read first, if there is one, and its verdicts are kept by their key; then the scored file is read once
 //! and counted, and `report` makes the page.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
 use std::hash::BuildHasher as _;
@@ -11,18 +12,18 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::files::{NamedFile, refuse_clashes};
-use super::inputs::{input_warnings, open_scored, read_ahead};
+use super::inputs::{no_rows, open_scored, read_ahead};
 use super::signals::Interrupts;
 use crate::analysis::{GroupTally, PastVerdict, RowTally, TalliedRow, number_of};
 use crate::base::error::{Error, Exit, Result, quoted, shown};
 use crate::base::thousands::grouped;
 use crate::config::{EarlierFile, ReportConfig};
-use crate::input::{AskedColumns, Input, Opened, ReadRow};
-use crate::layout::{Layout, PREVIOUS, VERDICT_COLUMNS};
+use crate::input::{Input, Opened};
+use crate::layout::Layout;
 use crate::observe::{counted, stamp, tell, warn};
 use crate::output::{Document, OutputFile, Replace, Target};
 use crate::report::{ColumnGroups, Comparison, PageContent, PairingCounts, RunFacts, page};
-use crate::row::Span;
+use crate::row_state::{Row, RowState, earlier_verdict};
 use crate::sandbox::ID_PREFIX;
 use crate::verdict::{Decision, Score, Thresholds};
 
@@ -45,17 +46,13 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
     let run = config.summary.as_deref().map(read_summary).transpose()?;
     // Opened first, as it fails at its first line if it is not a scored file, and the earlier one only after being read.
     let key = config.against.iter().map(|against| against.key.clone());
-    let needed: Vec<_> = config.by.iter().cloned().chain(key).collect();
-    let [_, score, decision] =
-        VERDICT_COLUMNS.map(|name| format!("{PREVIOUS}{}{name}", config.prefix));
-    let asked = AskedColumns::new(&needed, [score, decision]);
+    let asked = config.by.iter().cloned().chain(key).collect();
     let (reader, opened) = open_scored(&config.scored, &config.prefix, asked)?;
     let past = { config.against.as_ref() }
         .map(|against| PastVerdicts::read(against, &config.prefix, &config.thresholds))
         .transpose()?;
     let mut count = FileCount {
         layout: &opened.layout,
-        thresholds: &config.thresholds,
         tally: RowTally::new(Some(&config.thresholds)),
         groups: vec![GroupTally::default(); config.by.len()],
         past,
@@ -65,9 +62,9 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
         batch?.rows.iter().for_each(|row| count.row(row));
     }
     let rows = count.tally.rows();
-    for warning in input_warnings(&opened.name, rows, &opened) {
-        warn(&warning);
-    }
+    { no_rows(&opened.name, rows) }
+        .iter()
+        .for_each(|warning| warn(warning));
     let page = page(&count.content(config, &opened, run)?);
     let output = match &target {
         Some(target) => interrupts.opening(target.partial(), || target.open(opened.mode))?,
@@ -96,10 +93,9 @@ fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
 /// What was counted of a scored file.
 struct FileCount<'a> {
     layout: &'a Layout,
-    thresholds: &'a Thresholds,
     /// Of all rows.
     tally: RowTally,
-    /// By the values of each column. These columns are asked for first, then the key, then the verdict before.
+    /// By the values of each column. These columns are asked for first, then the key.
     groups: Vec<GroupTally>,
     past: Option<PastVerdicts>,
     /// A stand-in answered.
@@ -107,32 +103,24 @@ struct FileCount<'a> {
 }
 
 impl FileCount<'_> {
-    /// Counts a row, with its verdict in an earlier file or else with the one that it had before.
-    fn row(&mut self, read: &ReadRow) {
+    /// Counts a row, with its verdict in the earlier file.
+    fn row(&mut self, row: &Row) {
         let layout = self.layout;
-        let value = |span: Span| layout.value(read.row.slice(span));
-        let asked = |place: usize| read.asked.get(place).copied().unwrap_or_default();
-        let by = self.groups.len();
-        let before = if let Some(past) = &mut self.past {
-            past.find(&value(asked(by)))
-        } else {
-            let (score, decision) = verdict_at(read, layout, (asked(by), asked(by + 1)));
-            past_verdict(score.as_ref(), decision, self.thresholds)
-        };
-        let earlier = read.row.earlier;
-        let (score, decision) = verdict_at(read, layout, (earlier.score, earlier.decision));
+        let key = self.groups.len();
+        let before = { self.past.as_mut() }.and_then(|past| past.find(&asked(row, layout, key)));
+        let (score, decision) = verdict_of(row, layout);
         let tallied = TalliedRow {
-            number: read.row.number,
+            number: row.number,
             score: score.as_ref(),
             decision,
         };
         self.tally.count(tallied, before);
         for (place, groups) in self.groups.iter_mut().enumerate() {
-            groups.count(value(asked(place)).as_bytes(), decision);
+            groups.count(asked(row, layout, place).as_bytes(), decision);
         }
-        if !self.sandbox && read.request.is_ok() {
-            let mut ids = read.row.existing.iter().filter(|(_, column)| *column == 0);
-            self.sandbox = ids.any(|(id, _)| value(*id).starts_with(ID_PREFIX));
+        if !self.sandbox && matches!(row.state, RowState::Scored(_)) {
+            let id = layout.value(row.raw.slice(row.raw.value_of(0)));
+            self.sandbox = id.starts_with(ID_PREFIX);
         }
     }
 
@@ -148,7 +136,7 @@ impl FileCount<'_> {
     ) -> Result<PageContent> {
         let comparison = match (&config.against, self.past) {
             (Some(against), Some(past)) => Some(past.comparison(against, &opened.name)?),
-            _ => (self.tally.drift.decisions.compared() > 0).then_some(Comparison::Own),
+            _ => None,
         };
         let redecided = match (&run, &config.summary) {
             (Some(facts), Some(path)) => is_redecided(facts, path, &self.tally, &opened.name)?,
@@ -175,21 +163,21 @@ impl FileCount<'_> {
     }
 }
 
-/// The score and the decision at these places of a row. A value that is not one counts as none, as do all of a row that
-/// cannot be read.
-fn verdict_at(
-    read: &ReadRow,
-    layout: &Layout,
-    (score, decision): (Span, Span),
-) -> (Option<Score>, Option<Decision>) {
-    if read.request.is_err() {
-        return (None, None);
+/// The value of one of the columns that are asked for; empty in a row that cannot be read.
+fn asked<'a>(row: &'a Row, layout: &Layout, place: usize) -> Cow<'a, str> {
+    let span = match &row.state {
+        RowState::Scored(asked) => asked.get(place).copied(),
+        _ => None,
+    };
+    layout.value(row.raw.slice(span.unwrap_or_default()))
+}
+
+/// The score and the decision of a row. A value that is not one counts as none, as do all of a row that cannot be read.
+fn verdict_of(row: &Row, layout: &Layout) -> (Option<Score>, Option<Decision>) {
+    match row.state {
+        RowState::Scored(_) => earlier_verdict(&row.raw, layout),
+        _ => (None, None),
     }
-    let value = |span| layout.value(read.row.slice(span));
-    (
-        Score::from_json_number(&value(score)).ok(),
-        Decision::of_word(&value(decision)),
-    )
 }
 
 /// A verdict before. Where only the decision is missing, today's thresholds decide.
@@ -228,21 +216,17 @@ impl PastVerdicts {
     /// # Errors
     /// Exit code 2: it cannot be read, or is not a scored file.
     fn read(against: &EarlierFile, prefix: &str, thresholds: &Thresholds) -> Result<Self> {
-        let asked = AskedColumns::new(std::slice::from_ref(&against.key), []);
-        let (reader, Opened { layout, name, .. }) = open_scored(&against.file, prefix, asked)?;
+        let key = vec![against.key.clone()];
+        let (reader, Opened { layout, name, .. }) = open_scored(&against.file, prefix, key)?;
         let mut past = Self {
             name,
             ..Self::default()
         };
         for batch in read_ahead(reader)? {
-            for read in batch?.rows {
-                let places = (read.row.earlier.score, read.row.earlier.decision);
-                let (score, decision) = verdict_at(&read, &layout, places);
-                let key = read.asked.first().copied().unwrap_or_default();
-                past.add(
-                    &layout.value(read.row.slice(key)),
-                    past_verdict(score.as_ref(), decision, thresholds),
-                );
+            for row in batch?.rows {
+                let (score, decision) = verdict_of(&row, &layout);
+                let verdict = past_verdict(score.as_ref(), decision, thresholds);
+                past.add(&asked(&row, &layout, 0), verdict);
             }
         }
         Ok(past)

@@ -26,8 +26,8 @@ pub(crate) struct RunConfig {
     pub(crate) limits: InputLimits,
     /// What answers the calls.
     pub(crate) service: ServiceConfig,
-    /// How long the client waits for it.
-    pub(crate) timeouts: TimeoutConfig,
+    /// From a call's start to its answer's end.
+    pub(crate) timeout: Duration,
     /// The plan, with its flags.
     pub(crate) plan: Plan,
     /// When calls are made.
@@ -94,8 +94,6 @@ pub(crate) struct FilesConfig {
     pub(crate) report: Option<PathBuf>,
     /// Files that exist may be replaced.
     pub(crate) overwrite: bool,
-    /// The first of several inputs that cannot be used ends the run.
-    pub(crate) fail_fast: bool,
 }
 
 impl FilesConfig {
@@ -175,15 +173,6 @@ pub(crate) struct RealService {
     pub(crate) service_id: ServiceId,
     /// A further certificate authority, or a server's certificate that signed itself, PEM.
     pub(crate) ca_file: Option<PathBuf>,
-}
-
-/// How long the client waits.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TimeoutConfig {
-    /// For an answer, from the start of the call.
-    pub(crate) call: Duration,
-    /// For a connection.
-    pub(crate) connect: Duration,
 }
 
 /// Where the API key is.

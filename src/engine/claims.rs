@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::row_call::RowCall;
+use super::row_call::{ClaimedCall, RowCall};
 use crate::ledger::{Holding, Urgency, WorkerNumber};
 
 /// New requests that are claimed together at most; as many that are claimed again may come with them.
@@ -20,7 +20,7 @@ const ASKED_AGAIN: Duration = Duration::from_millis(500);
 /// Rows that are about to be called for.
 pub(super) struct Claims {
     /// Claimed for this run; the first is called for next.
-    ready: VecDeque<RowCall>,
+    ready: VecDeque<ClaimedCall>,
     /// Whether the first of them may be called for.
     holding: Holding,
     /// Those that are being claimed.
@@ -83,20 +83,21 @@ impl Claims {
 
     /// The worker that has claimed the next row.
     pub(super) fn next_worker(&self) -> Option<WorkerNumber> {
-        Some(self.ready.front()?.claim.worker)
+        Some(self.ready.front()?.worker)
     }
 
     /// What the claim of the next row is worth.
     pub(super) fn set_holding(&mut self, holding: Holding) {
         self.holding = holding;
         if holding == Holding::Lost {
-            self.lost.extend(self.ready.drain(..));
+            let lost = self.ready.drain(..).map(|claimed| claimed.call);
+            self.lost.extend(lost);
             self.holding = Holding::Held;
         }
     }
 
     /// The row to call for.
-    pub(super) fn next(&mut self) -> Option<RowCall> {
+    pub(super) fn next(&mut self) -> Option<ClaimedCall> {
         self.ready.pop_front()
     }
 
@@ -150,9 +151,9 @@ impl Claims {
         mem::take(&mut self.out)
     }
 
-    /// A row is claimed.
-    pub(super) fn add_ready(&mut self, call: RowCall) {
-        self.ready.push_back(call);
+    /// A row is claimed by this worker.
+    pub(super) fn add_ready(&mut self, call: RowCall, worker: WorkerNumber) {
+        self.ready.push_back(ClaimedCall { call, worker });
     }
 
     /// A row was not claimed: another run calls for it now.
@@ -165,7 +166,6 @@ impl Claims {
 mod tests {
     use bytes::Bytes;
 
-    use super::super::row_call::Claim;
     use super::*;
     use crate::ledger::RequestKey;
     use crate::row::RowNumber;
@@ -175,12 +175,13 @@ mod tests {
         let mut claims = Claims::new();
         assert_eq!(claims.urgency(false), Urgency::Now, "no call can start");
         assert_eq!(claims.urgency(true), Urgency::Soon, "more are being read");
-        claims.add_ready(RowCall {
+        let call = RowCall {
             row: RowNumber::FIRST,
             body: Bytes::new(),
             key: RequestKey::some(1),
-            claim: Claim::default(),
-        });
+            taken_over: false,
+        };
+        claims.add_ready(call, WorkerNumber::default());
         assert_eq!(claims.urgency(false), Urgency::WithAnswers);
         assert!(claims.next().is_some());
         assert_eq!(

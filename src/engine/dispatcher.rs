@@ -5,30 +5,19 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::messages::Read;
 use super::parts::Engine;
-use super::row_call::{RowCall, RowOutcome};
+use super::row_call::{ClaimedCall, RowOutcome};
 use super::rows::Rows;
 use super::stop::Stop;
 use super::window::WindowSize;
 use crate::ledger::{Claimed, RequestKey, Urgency};
-use crate::output::DoneRow;
 use crate::pace::{FreshRows, Permit};
+use crate::row_state::{Row, RowBatch};
 use crate::service::Service;
-use crate::telemetry::event::{CancelReason, Event};
-
-/// Calls that start before the connections' tasks get their turn and send them. Answers that come together would
-/// otherwise have all their next calls go out together, and so come together again, each time waiting for one another:
-/// with 64 in flight at 20 ms that reached 95.4 % of what is possible, and this reaches 96.3 %.
-const STARTS: usize = 8;
-
-/// Calls that take less are sent as they come: each turn of the connections' tasks costs a system call and may wake the
-/// server, and without latency that is several percent of the CPU time of a row. With 64 in flight at 2 ms, a few at a time
-/// is no faster; at 4 ms it is. That holds where they have connections: each call that starts beside more others than ever
-/// before opens one, although a connection may be free within a moment.
-const QUICK: Duration = Duration::from_millis(3);
+use crate::telemetry::event::{CancelReason, Event, InputEnd};
 
 /// The time for an answer to reach the disk after its call. A disk that takes longer hangs.
 const COMMIT: Duration = Duration::from_secs(10);
@@ -37,16 +26,42 @@ const TERMINATED: Duration = Duration::from_secs(20);
 /// What is left of a drain after SIGINT, when something else had started it: the person who sends it does not want to wait.
 const INTERRUPTED: Duration = Duration::from_secs(5);
 
+/// What the reader's thread sends. The end is a message of its own: a reader that died must not look like a short file.
+#[derive(Debug)]
+pub(crate) enum Read {
+    /// Some rows, in input order.
+    Rows(RowBatch),
+    /// There are no more rows.
+    End(InputEnd),
+    /// The input cannot be read any further, or the ledger cannot.
+    Failed(Stop),
+}
+
+/// What the engine sends to the writer's thread.
+#[derive(Debug)]
+pub(crate) enum Write {
+    /// Finished rows, in input order.
+    Rows(Vec<Row>),
+    /// Blank lines after the last row.
+    Trailer(Bytes),
+}
+
+/// The engine's ends.
+pub(crate) struct Channels<'a> {
+    /// From the reader's thread.
+    pub(crate) read: mpsc::Receiver<Read>,
+    /// To the writer's thread.
+    pub(crate) write: mpsc::Sender<Write>,
+    /// From signals and the writer's thread. What comes after the engine's end stays in it.
+    pub(crate) stops: &'a mut mpsc::UnboundedReceiver<Stop>,
+}
+
 /// The state of the engine's loop.
 pub(super) struct Dispatcher<'a, S> {
     engine: &'a Engine<S>,
     pub(super) rows: Rows<'a, S>,
     /// Rows that are being scored.
     scoring: usize,
-    /// Calls that were started, and perhaps not sent yet.
-    starts: usize,
-    /// The most rows that were being scored when calls were sent: so many calls have connections.
-    connected: usize,
     /// Whether the input may have more rows.
     reads: bool,
     /// Whether the writer takes rows.
@@ -67,8 +82,6 @@ struct Stopped {
 pub(super) enum StartNeeds {
     /// There is no such row.
     NoRow,
-    /// Calls that were started must be sent first.
-    CallsSent,
     /// A permit.
     Permit,
     /// The canary's verdict, or that another row may show more.
@@ -82,8 +95,6 @@ impl<'a, S: Service> Dispatcher<'a, S> {
             engine,
             rows: Rows::new(engine, size),
             scoring: 0,
-            starts: 0,
-            connected: 0,
             reads: true,
             writes: true,
             stopped: None,
@@ -111,16 +122,15 @@ impl<'a, S: Service> Dispatcher<'a, S> {
 
     /// The next row that may start now, with its permit. A row without a permit is data in a queue and not a future that
     /// waits. So a row that comes back from its back-off, which holds up the output, waits only behind rows like itself.
-    pub(super) fn start_now(&mut self) -> Option<(RowCall, Permit<'a>)> {
+    pub(super) fn start_now(&mut self) -> Option<(ClaimedCall, Permit<'a>)> {
         if !self.is_stopping() {
             let admitted = self.rows.admit_without_call();
             self.stop_if_err(admitted);
         }
         self.rows.look_at_lease();
-        while !self.must_send() && self.may_start() {
+        while self.may_start() {
             let permit = self.engine.gate.try_permit()?;
             if let Some(call) = self.start() {
-                self.starts += 1;
                 return Some((call, permit));
             }
         }
@@ -140,18 +150,12 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         !self.is_stopping() && self.rows.claims.may_call()
     }
 
-    /// Whether calls that were started must be sent before others start.
-    fn must_send(&self) -> bool {
-        self.starts >= STARTS
-            && (self.scoring > self.connected || self.engine.latest_call.get() >= QUICK)
-    }
-
     fn may_start(&self) -> bool {
         self.needs_permit() && self.engine.may_start_beside(self.scoring)
     }
 
     /// The row to start with a permit, if there still is one.
-    pub(super) fn start(&mut self) -> Option<RowCall> {
+    pub(super) fn start(&mut self) -> Option<ClaimedCall> {
         if self.is_stopping() {
             return None;
         }
@@ -174,7 +178,6 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         match (self.needs_permit(), self.may_start()) {
             (false, _) => StartNeeds::NoRow,
             (true, false) => StartNeeds::Canary,
-            (true, true) if self.must_send() => StartNeeds::CallsSent,
             (true, true) => StartNeeds::Permit,
         }
     }
@@ -212,12 +215,6 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         self.rows.time = Instant::now();
     }
 
-    /// Calls that were started are sent.
-    pub(super) fn calls_sent(&mut self) {
-        self.starts = 0;
-        self.connected = self.connected.max(self.scoring);
-    }
-
     /// A row was scored.
     pub(super) fn row_done(&mut self, outcome: RowOutcome) {
         self.scoring = self.scoring.saturating_sub(1);
@@ -239,11 +236,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     /// The reader's thread sent something; `None` if it ended.
     pub(super) fn read(&mut self, read: Option<Read>) {
         match read {
-            Some(Read::Rows {
-                rows,
-                position,
-                trailer,
-            }) => self.rows.receive(rows, position, trailer),
+            Some(Read::Rows(batch)) => self.rows.receive(batch),
             Some(Read::End(end)) => {
                 self.reads = false;
                 self.engine.events.emit(Event::InputEnded(end));
@@ -254,7 +247,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     }
 
     /// Takes what is ready to be written.
-    pub(super) fn take_ready(&mut self) -> Vec<DoneRow> {
+    pub(super) fn take_ready(&mut self) -> Vec<Row> {
         let time = self.rows.time;
         self.rows.window.take_ready(time)
     }
@@ -306,7 +299,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     }
 
     /// Takes the rows that are resolved and not yet written, and the blank lines after the last row of the input.
-    pub(super) fn take_rest(&mut self) -> (Vec<DoneRow>, Bytes) {
+    pub(super) fn take_rest(&mut self) -> (Vec<Row>, Bytes) {
         let (rows, trailer) = self.rows.take_rest();
         let is_whole = !self.is_stopping();
         (rows, if is_whole { trailer } else { Bytes::new() })

@@ -5,7 +5,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::parts::{Engine, Limits, Patience};
+use super::parts::{AnswerRules, Engine, Limits, Patience};
 use crate::ledger::{LedgerWriter, RequestKey};
 use crate::pace::{
     CallBudget, CallLimit, FailureBudget, Gate, GiveUpAfter, GiveUpPolicy, PaceLimits, Rate,
@@ -128,10 +128,14 @@ impl Fixture {
             host: "scripted.test".to_owned(),
         };
         Engine::new(
-            (self.service, gate),
+            self.service,
+            gate,
             self.ledger,
             self.events,
-            (DecisionPolicy::default(), Box::default()),
+            AnswerRules {
+                decisions: DecisionPolicy::default(),
+                fields: Box::default(),
+            },
             limits,
             GiveUpPolicy::new(self.give_up_after),
         )

@@ -5,29 +5,27 @@
 //! for it; what follows is decided in [`settle`]; and an answer is durable before the row counts as done. The [`dispatcher`]
 //! is state whose handlers never wait, and the loop in [`run`](mod@run) waits for what happens next.
 
-mod api_key;
 mod call;
 mod checks;
 mod claims;
 mod dispatcher;
 #[cfg(test)]
 mod fixture;
-mod messages;
-mod outage;
 mod parts;
 mod row_call;
 mod rows;
 mod run;
+mod seen;
 mod settle;
 mod stop;
 #[cfg(test)]
 mod tests;
 mod window;
 
+pub(crate) use dispatcher::{Channels, Read, Write};
 #[cfg(test)]
 pub(crate) use fixture::Fixture;
-pub(crate) use messages::{Channels, Read, Write};
-pub(crate) use parts::{Engine, Limits, Patience};
+pub(crate) use parts::{AnswerRules, Engine, Limits, Patience};
 pub(crate) use run::run;
 pub(crate) use stop::Stop;
-pub(crate) use window::{PendingRow, Request, WindowSize};
+pub(crate) use window::WindowSize;

@@ -2,12 +2,11 @@
 //!
 //! What changes is plain data behind a `RefCell`, which is never borrowed across an `await`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::time::Duration;
 
-use super::api_key::KeyGeneration;
 use super::checks::AnswerChecks;
-use super::outage::Outage;
+use super::seen::{KeyGeneration, Outage, Seen};
 use super::stop::Stop;
 use crate::ledger::{
     Claimed, KnownOutcome, LedgerWriter, RequestKey, RunEnd, Urgency, WorkerNumber,
@@ -28,14 +27,17 @@ pub(crate) struct Engine<S> {
     pub(super) ledger: LedgerWriter,
     /// Where events go.
     pub(super) events: Events,
-    /// Makes decisions of answers.
-    pub(super) decisions: DecisionPolicy,
-    /// Further fields of the answer that are written.
-    pub(super) fields: Box<[Pointer]>,
+    pub(super) answers: AnswerRules,
     pub(super) limits: Limits,
     pub(super) seen: RefCell<Seen>,
-    /// How long the latest call took.
-    pub(super) latest_call: Cell<Duration>,
+}
+
+/// What is made of answers.
+pub(crate) struct AnswerRules {
+    /// Makes decisions of them.
+    pub(crate) decisions: DecisionPolicy,
+    /// Their further fields that are written.
+    pub(crate) fields: Box<[Pointer]>,
 }
 
 /// The limits of the run.
@@ -62,25 +64,15 @@ pub(crate) struct Patience {
     pub(crate) outage: Duration,
 }
 
-/// What was seen in the run so far.
-pub(super) struct Seen {
-    /// Trouble, and whether it must stop the run.
-    pub(super) give_up: GiveUpPolicy,
-    /// Tells an outage of the service from rows that always fail.
-    pub(super) outage: Outage,
-    /// Which API key calls go out with.
-    pub(super) key: KeyGeneration,
-    pub(super) answers: AnswerChecks,
-}
-
 impl<S> Engine<S> {
-    /// An engine before its first row. `fields` are further fields of the answer that are written.
+    /// An engine before its first row.
     #[must_use]
     pub(crate) fn new(
-        (service, gate): (S, Gate),
+        service: S,
+        gate: Gate,
         ledger: LedgerWriter,
         events: Events,
-        (decisions, fields): (DecisionPolicy, Box<[Pointer]>),
+        answers: AnswerRules,
         limits: Limits,
         give_up: GiveUpPolicy,
     ) -> Self {
@@ -88,18 +80,16 @@ impl<S> Engine<S> {
             give_up,
             outage: Outage::default(),
             key: KeyGeneration::default(),
-            answers: AnswerChecks::new(&fields, decisions.level_field()),
+            answers: AnswerChecks::new(&answers.fields, answers.decisions.level_field()),
         };
         Self {
             service,
             gate,
             ledger,
             events,
-            decisions,
-            fields,
+            answers,
             limits,
             seen: RefCell::new(seen),
-            latest_call: Cell::new(Duration::MAX),
         }
     }
 
@@ -133,7 +123,7 @@ impl<S> Engine<S> {
 
     /// The verdict of an answer that is durable.
     pub(super) fn scored(&self, answer: Answer) -> Verdict {
-        let decision = self.decisions.decide(&answer);
+        let decision = self.answers.decisions.decide(&answer);
         Verdict::Scored(answer, decision)
     }
 

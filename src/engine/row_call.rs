@@ -1,15 +1,13 @@
 //! A row on its way through its calls: what it asks, what it has been through, and how it ends.
 
 use bytes::Bytes;
-use tokio::time::Instant;
 
-use super::checks::RequestHash;
 use super::stop::Stop;
 use crate::ledger::{RequestKey, WorkerNumber};
-use crate::pace::{Attempts, PaceEvent, RowRefusals, Undurable};
+use crate::pace::{Attempts, RowRefusals};
 use crate::row::RowNumber;
-use crate::service::{Class, Classified};
-use crate::telemetry::event::{Again, CallEnd};
+use crate::service::Class;
+use crate::telemetry::event::Again;
 use crate::verdict::Verdict;
 
 /// A row that is to be called for.
@@ -20,16 +18,16 @@ pub(super) struct RowCall {
     pub(super) body: Bytes,
     /// Names the request in the ledger.
     pub(super) key: RequestKey,
-    pub(super) claim: Claim,
-}
-
-/// The claim of a request.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Claim {
-    /// The worker of this process that has claimed it, once it is claimed.
-    pub(super) worker: WorkerNumber,
     /// Another worker had claimed it, and may have called for it.
     pub(super) taken_over: bool,
+}
+
+/// A row that may be called for, as its request is claimed.
+#[derive(Debug)]
+pub(super) struct ClaimedCall {
+    pub(super) call: RowCall,
+    /// The worker of this process that has claimed it.
+    pub(super) worker: WorkerNumber,
 }
 
 /// How a row has ended.
@@ -73,8 +71,6 @@ impl RowOutcome {
 
 /// What a row has been through.
 pub(super) struct RowHistory {
-    /// What the row asks.
-    pub(super) request: RequestHash,
     /// All its calls, also those that used up no attempt.
     pub(super) calls: u32,
     /// Its failed attempts.
@@ -98,21 +94,4 @@ impl RowHistory {
         });
         self.is_doubtful |= is_unknown;
     }
-}
-
-/// A call that has ended, and what it brought.
-pub(super) struct EndedCall<'a> {
-    pub(super) outcome: Classified,
-    /// Keeps others from calling for as long as the answer is not durable. Dropped before any other wait.
-    pub(super) undurable: Undurable<'a>,
-    /// What its end changed about the pace.
-    pub(super) change: Option<PaceEvent>,
-    /// When it ended.
-    pub(super) when: Instant,
-    /// What is reported of it.
-    pub(super) end: CallEnd,
-    /// Whether it was a single call to a service that is taken to be down.
-    pub(super) is_probe: bool,
-    /// The generation of the API key that it went out with.
-    pub(super) key: u64,
 }

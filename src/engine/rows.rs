@@ -8,14 +8,14 @@ use tokio::time::Instant;
 
 use super::claims::Claims;
 use super::parts::Engine;
-use super::row_call::{Claim, RowCall, RowOutcome};
+use super::row_call::{RowCall, RowOutcome};
 use super::stop::Stop;
-use super::window::{Admitted, PendingRow, Request, RowWindow, WindowSize};
+use super::window::{RowWindow, WindowSize};
 use crate::ledger::{
     ByRequest, ClaimResult, Claimed, KnownOutcome, LookupResult, RequestKey, Urgency,
 };
-use crate::output::DoneRow;
 use crate::row::RowNumber;
+use crate::row_state::{Row, RowBatch, RowState};
 use crate::telemetry::event::{Event, Origin};
 use crate::verdict::Verdict;
 
@@ -52,13 +52,13 @@ impl<'a, S> Rows<'a, S> {
     }
 
     /// Takes rows that were read.
-    pub(super) fn receive(&mut self, rows: Vec<PendingRow>, position: u64, trailer: Bytes) {
+    pub(super) fn receive(&mut self, batch: RowBatch) {
         self.emit(Event::RowsRead {
-            rows: rows.len() as u64,
-            position,
+            rows: batch.rows.len() as u64,
+            position: batch.position,
         });
-        self.window.receive(rows);
-        self.trailer = trailer;
+        self.window.receive(batch.rows);
+        self.trailer = batch.trailer;
     }
 
     /// Admits rows that cost no call, up to the first one that does.
@@ -67,21 +67,19 @@ impl<'a, S> Rows<'a, S> {
     /// The run must stop: too many rows have failed, or the ledger cannot be read.
     pub(super) fn admit_without_call(&mut self) -> Result<(), Stop> {
         while self.window.has_room() && self.next_needs_no_call() {
-            let Some(Admitted { number, request }) = self.admit() else {
-                return Ok(());
-            };
-            match request {
-                Err(failure) => {
-                    self.settle(number, Some(Verdict::Failed(failure)), Origin::Called);
+            match self.admit() {
+                Some((row, RowState::Invalid(failure))) => {
+                    self.settle(row, Some(Verdict::Failed(failure)), Origin::Called);
                     self.engine.check_failures()?;
                 }
-                Ok(Request { found, key, .. }) => match found.known {
+                Some((row, RowState::Waiting { key, found, .. })) => match found.known {
                     Some(known) => {
-                        self.settle_known(number, Vec::new(), (known, found.from.origin()))?;
+                        self.settle_known(row, Vec::new(), (known, found.from.origin()))?;
                     }
                     // It waits for the answer to an equal request that is out.
-                    None => self.out.entry(key).or_default().push(number),
+                    None => self.out.entry(key).or_default().push(row),
                 },
+                _ => return Ok(()),
             }
         }
         Ok(())
@@ -97,40 +95,39 @@ impl<'a, S> Rows<'a, S> {
         if !self.window.has_room() {
             return None;
         }
-        let admitted = self.admit()?;
-        let (row, Ok(request)) = (admitted.number, admitted.request) else {
+        let (row, RowState::Waiting { body, key, .. }) = self.admit()? else {
             return None;
         };
-        let Request { body, key, .. } = request;
         self.out.insert(key, Vec::new());
-        self.window.set_key(row, key);
+        if let Some(RowState::Out { key: is_out, .. }) = self.window.state(row) {
+            *is_out = Some(key);
+        }
         Some(RowCall {
             row,
             body,
             key,
-            claim: Claim::default(),
+            taken_over: false,
         })
     }
 
     /// Whether there is a next row that breaks a rule, whose verdict is known, or whose request is out.
-    fn next_needs_no_call(&mut self) -> bool {
-        match self.window.next_request() {
+    fn next_needs_no_call(&self) -> bool {
+        match self.window.next_state() {
             None => false,
-            Some(Err(_)) => true,
-            Some(Ok(request)) => {
-                request.found.known.is_some() || self.out.contains_key(&request.key)
+            Some(RowState::Waiting { key, found, .. }) => {
+                found.known.is_some() || self.out.contains_key(key)
             }
+            Some(_) => true,
         }
     }
 
-    fn admit(&mut self) -> Option<Admitted> {
-        let admitted = self.window.admit()?;
-        let row = admitted.number;
+    fn admit(&mut self) -> Option<(RowNumber, RowState)> {
+        let (row, state) = self.window.admit()?;
         self.emit(Event::RowAdmitted(row));
-        if let Ok(request) = &admitted.request {
-            self.report(row, &request.found);
+        if let RowState::Waiting { found, .. } = &state {
+            self.report(row, found);
         }
-        Some(admitted)
+        Some((row, state))
     }
 
     /// Reports what is special about what the ledger has for a row.
@@ -192,9 +189,8 @@ impl<'a, S> Rows<'a, S> {
             match result {
                 ClaimResult::Ours { taken_over } => {
                     // It may have been claimed before, and not called for.
-                    let taken_over = taken_over || call.claim.taken_over;
-                    call.claim = Claim { worker, taken_over };
-                    self.claims.add_ready(call);
+                    call.taken_over |= taken_over;
+                    self.claims.add_ready(call, worker);
                 }
                 ClaimResult::Taken => self.claims.add_taken(call, self.time),
                 ClaimResult::Known(found) => known.push((call.row, found)),
@@ -205,7 +201,9 @@ impl<'a, S> Rows<'a, S> {
         }
         for (row, found) in known {
             self.report(row, &found);
-            self.window.set_old(row, found.old);
+            if let Some(RowState::Out { old, .. }) = self.window.state(row) {
+                *old = found.old;
+            }
             if let Some(known) = found.known {
                 let same = self.take_same(row);
                 self.settle_known(row, same, (known, found.from.origin()))?;
@@ -253,7 +251,10 @@ impl<'a, S> Rows<'a, S> {
 
     /// Takes the rows that wait for the same answer as a row whose request is out.
     fn take_same(&mut self, row: RowNumber) -> Vec<RowNumber> {
-        let key = self.window.take_key(row);
+        let key = match self.window.state(row) {
+            Some(RowState::Out { key, .. }) => key.take(),
+            _ => None,
+        };
         key.and_then(|key| self.out.remove(&key))
             .unwrap_or_default()
     }
@@ -276,7 +277,7 @@ impl<'a, S> Rows<'a, S> {
 
     /// Takes all that is resolved and not yet written, and the blank lines after the last row. Rows that are still without a
     /// verdict are left for a later run.
-    pub(super) fn take_rest(&mut self) -> (Vec<DoneRow>, Bytes) {
+    pub(super) fn take_rest(&mut self) -> (Vec<Row>, Bytes) {
         self.time = Instant::now();
         for row in self.window.leave_unresolved() {
             self.emit(Event::RowLeft(row));

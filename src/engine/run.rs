@@ -10,8 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::dispatcher::{Dispatcher, StartNeeds};
-use super::messages::{Channels, Write};
+use super::dispatcher::{Channels, Dispatcher, StartNeeds, Write};
 use super::parts::Engine;
 use super::stop::Stop;
 use super::window::WindowSize;
@@ -71,8 +70,6 @@ pub(crate) async fn run<S: Service>(
                     dispatcher.row_done(outcome);
                 }
             }
-            // The connections get their turn, and send the calls that were started.
-            () = yield_now(), if start == StartNeeds::CallsSent => dispatcher.calls_sent(),
             Ok(permit) = engine.gate.permit(), if start == StartNeeds::Permit => {
                 dispatcher.time_passed();
                 if let Some(call) = dispatcher.start() {

@@ -1,74 +1,103 @@
 //! What follows a call that has ended: for its row, and for the run. Nothing here waits.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
+use tokio::time::Instant;
 
-use super::api_key::KeyRefusal;
-use super::outage::{FailedBy, OutageVerdict};
-use super::parts::{Engine, Seen};
-use super::row_call::{EndedCall, RowCall, RowHistory, RowOutcome};
+use super::parts::Engine;
+use super::row_call::{RowCall, RowHistory};
+use super::seen::{FailedBy, KeyRefusal, OutageVerdict, Seen};
 use super::stop::{self, Stop};
 use crate::base::error::Error;
+use crate::ledger;
 use crate::pace::{
-    AnsweredBy, Attempts, FailedAttempt, FreshRows, PaceEvent, Reaction, Trouble, Undurable,
+    Allowance, AnsweredBy, Attempts, CallOutcome, FailedAttempt, FreshRows, PaceEvent, Permit,
+    Reaction, Trouble, Undurable,
 };
 use crate::row::RowNumber;
-use crate::service::{Class, Classified, Fault, Health, KeyRenewal, Service};
+use crate::service::{
+    Class, Classified, Exchange, Fault, Health, KeyRenewal, Quota, Service, classify,
+};
 use crate::telemetry::event::{CallEnd, CancelReason, Event, FailureClass, Next};
 use crate::verdict::{Answer, Reason, Verdict};
 
+/// A call that fails this much later than its time limit stood still with this process or its machine: a timer is never that
+/// late otherwise.
+const STOOD_STILL: Duration = Duration::from_secs(1);
 /// How soon a service that cannot be reached at the start is tried again, until that looks like an outage.
 const STARTS_AGAIN: Duration = Duration::from_millis(500);
 
 /// What follows a call, for its row.
 pub(super) enum NextStep {
-    /// The answer is made durable, with its whole body; then the row has its verdict. With a stop, this answer ends the run.
-    Keep(Answer, Bytes, Option<Stop>),
-    /// The row has failed, which is made durable if it is not to be sent again. With a stop, this answer ends the run.
-    Fail(Fault, Option<Stop>),
-    /// The row ends like this, with nothing to make durable.
-    End(RowOutcome),
-    /// The row is tried again as soon as a call may start.
-    Retry,
-    /// The row is tried again after this back-off.
-    BackOff(Duration),
+    /// The row has its verdict, once what is to be stored is durable. With a stop, this answer ends the run.
+    Settle {
+        verdict: Verdict,
+        stored: Option<ledger::Outcome>,
+        stop: Option<Stop>,
+    },
+    /// The run stops, and the row is left.
+    Stop(Stop),
+    /// The row is tried again after this time, as soon as a call may start.
+    Again(Duration),
 }
 
 impl NextStep {
+    /// The row has failed, which is stored if it is not to be sent again.
+    fn fail(fault: Fault, stop: Option<Stop>) -> Self {
+        let stored =
+            { fault.class.is_for_good() }.then(|| ledger::Outcome::Failure(fault.failure.clone()));
+        let verdict = Verdict::Failed(fault.failure);
+        Self::Settle {
+            verdict,
+            stored,
+            stop,
+        }
+    }
+
     /// Whether the run stops.
     const fn stops(&self) -> bool {
         match self {
-            Self::Keep(_, _, stop) | Self::Fail(_, stop) => stop.is_some(),
-            Self::End(outcome) => outcome.stop.is_some(),
-            Self::Retry | Self::BackOff(_) => false,
+            Self::Settle { stop, .. } => stop.is_some(),
+            Self::Stop(_) => true,
+            Self::Again(_) => false,
         }
     }
 }
 
 impl<S: Service> Engine<S> {
-    /// Decides what follows a call, and reports it.
+    /// Reports the end of a call to the gate, decides what follows it, and reports that as well.
     pub(super) fn settle<'a>(
         &self,
         call: &RowCall,
-        ended: EndedCall<'a>,
         history: &mut RowHistory,
+        permit: Permit<'a>,
+        exchange: Exchange,
+        key: u64,
     ) -> (NextStep, Undurable<'a>) {
-        let EndedCall {
-            outcome,
-            undurable,
-            change,
-            when,
-            end,
-            is_probe,
-            key,
-        } = ended;
+        let when = Instant::now();
+        self.apply_quota(permit.began(), &exchange);
+        let is_probe = permit.is_probe();
+        let latency = when - permit.began();
+        let end = CallEnd {
+            row: call.row,
+            attempt: history.calls,
+            status: exchange.as_ref().ok().map(|reply| reply.status),
+            latency,
+        };
+        let outcome = classify(exchange, &self.answers.fields);
+        let shown = self.shows(&outcome, !history.attempts.is_first(), is_probe, latency);
+        let (undurable, change) = permit.finish(when, shown, &mut history.refusals);
+        self.report_pace(call.row, change, when);
         history.again = None;
         let next = match outcome {
             Classified::Answered(answer, body) => {
                 self.events.emit_at(when, Event::AttemptAnswered(end));
-                let stop = self.answered(call, history, &answer, key);
-                NextStep::Keep(answer, body, stop)
+                let stop = self.answered(call, &answer, key);
+                NextStep::Settle {
+                    verdict: self.scored(answer),
+                    stored: Some(ledger::Outcome::Answer(body)),
+                    stop,
+                }
             }
             Classified::Throttled { wait, status } => {
                 let refused = self.gate.refused_for(when);
@@ -83,7 +112,7 @@ impl<S: Service> Engine<S> {
                 // As with a throttle, nothing was done, and none of the row's attempts is used up.
                 Ok(()) => {
                     self.report_refusal(end, Next::Again(Duration::ZERO));
-                    NextStep::Retry
+                    NextStep::Again(Duration::ZERO)
                 }
                 Err(error) => self.refused(end, error),
             },
@@ -94,14 +123,72 @@ impl<S: Service> Engine<S> {
         (next, undurable)
     }
 
-    /// What a good answer means for the run. Why it must stop, if it must.
-    fn answered(
+    /// Slows calls down if the answer's headers say that little of the quota is left.
+    fn apply_quota(&self, began: Instant, exchange: &Exchange) {
+        let Ok(reply) = exchange else {
+            return;
+        };
+        let quota = Quota::of(&reply.headers, SystemTime::now);
+        if let (Some(calls), Some(lasts)) = (quota.remaining, quota.reset) {
+            self.gate.allowed(began, Allowance { calls, lasts });
+        }
+    }
+
+    /// What the outcome of a call that took so long means for the pace; `is_repeat`: an attempt of the row has failed before.
+    fn shows(
         &self,
-        call: &RowCall,
-        history: &RowHistory,
-        answer: &Answer,
-        key: u64,
-    ) -> Option<Stop> {
+        outcome: &Classified,
+        is_repeat: bool,
+        is_probe: bool,
+        took: Duration,
+    ) -> CallOutcome {
+        let stood_still = took > self.service.longest_call().saturating_add(STOOD_STILL);
+        match outcome {
+            // The service may have answered long ago.
+            Classified::Failed(_) if stood_still && !is_probe => CallOutcome::Abandoned,
+            Classified::Throttled { wait, .. } => match wait {
+                // The run stops, so the pause is of no use.
+                Some(wait) if *wait > self.limits.patience.wait => CallOutcome::Abandoned,
+                wait => CallOutcome::Throttled(*wait),
+            },
+            Classified::Failed(fault) => match fault.health {
+                Health::AtWork => CallOutcome::Answered,
+                // A row over which the service always fails must not make it look down.
+                Health::Failed if is_repeat && !is_probe => CallOutcome::Abandoned,
+                // Fresh rows tell an outage from rows that always fail, so they are tried every few seconds. A row that
+                // has failed before shows nothing new: it is tried no more often than if the service did not answer.
+                Health::Failed if is_repeat => CallOutcome::Unavailable,
+                Health::Failed => CallOutcome::Failed,
+                Health::BusyOrAway => CallOutcome::BusyOrAway,
+                Health::Gone => CallOutcome::Unavailable,
+                Health::Slow => CallOutcome::TimedOut,
+            },
+            Classified::Answered(..) | Classified::Refused(_) | Classified::KeyRefused(_) => {
+                CallOutcome::Answered
+            }
+        }
+    }
+
+    /// Reports what the end of a call changed about the pace, and has the ledger remember a new limit.
+    fn report_pace(&self, row: RowNumber, change: Option<PaceEvent>, when: Instant) {
+        match change {
+            Some(PaceEvent::Down { lasted, next }) => {
+                self.events.emit(Event::ServiceDown { row, lasted, next });
+            }
+            Some(PaceEvent::Up { lasted }) => self.events.emit(Event::ServiceUp { lasted }),
+            // Reported with the refusal.
+            Some(PaceEvent::Paused(_) | PaceEvent::RowWaits(_)) | None => {}
+        }
+        if let Some(change) = self.gate.new_pace(when) {
+            self.events.emit(Event::PaceChanged(change));
+        }
+        if let Some(limit) = self.gate.new_limit() {
+            self.ledger.found(limit);
+        }
+    }
+
+    /// What a good answer means for the run. Why it must stop, if it must.
+    fn answered(&self, call: &RowCall, answer: &Answer, key: u64) -> Option<Stop> {
         self.gate.service_works();
         let mut seen = self.seen.borrow_mut();
         let Seen {
@@ -112,7 +199,7 @@ impl<S: Service> Engine<S> {
         } = &mut *seen;
         keys.verdict(key);
         give_up.verdict();
-        let asked = (call.row, history.request);
+        let asked = (call.row, call.key.fingerprint());
         let is_mixed_up = answers.check(asked, answer, &self.events);
         if is_mixed_up && give_up.stops_without_decisions() {
             return Some(stop::mixed_up(&self.limits.host));
@@ -144,7 +231,7 @@ impl<S: Service> Engine<S> {
         };
         if let Some(stop) = stop {
             report(Next::Stop);
-            return NextStep::End(RowOutcome::stopped(call.row, stop));
+            return NextStep::Stop(stop);
         }
         let least = match change {
             Some(PaceEvent::RowWaits(least)) => Some(least),
@@ -154,16 +241,11 @@ impl<S: Service> Engine<S> {
         if least.is_some() && refusals.are_not_chance() {
             let fault = Fault::throttled(refusals.times(), status);
             report(Next::GiveUp);
-            let verdict = Verdict::Failed(fault.failure);
-            return NextStep::End(RowOutcome::verdict(call.row, verdict));
+            return NextStep::fail(fault, None);
         }
         let wait = refusals.wait(least, self.gate.fraction());
         report(Next::Again(wait));
-        if wait.is_zero() {
-            NextStep::Retry
-        } else {
-            NextStep::BackOff(wait)
-        }
+        NextStep::Again(wait)
     }
 
     /// What follows a failed call: another attempt, or nothing.
@@ -296,22 +378,21 @@ impl<S: Service> Engine<S> {
         match after {
             Ok(Next::Again(back_off)) => {
                 history.repeats(fault.class);
-                NextStep::BackOff(back_off)
+                NextStep::Again(back_off)
             }
-            Ok(Next::GiveUp | Next::Stop) => NextStep::Fail(fault, None),
+            Ok(Next::GiveUp | Next::Stop) => NextStep::fail(fault, None),
             // It is this answer that ends the run: the row has its verdict, and the rejects say why.
             Err(stop) if stop.reason == CancelReason::NoVerdicts => {
-                NextStep::Fail(fault, Some(stop))
+                NextStep::fail(fault, Some(stop))
             }
-            Err(stop) => NextStep::End(RowOutcome::stopped(call.row, stop)),
+            Err(stop) => NextStep::Stop(stop),
         }
     }
 
     /// The service refuses the run, which stops.
     fn refused(&self, call: CallEnd, error: Error) -> NextStep {
         self.report_refusal(call, Next::Stop);
-        let stop = Stop::new(CancelReason::Refused, error);
-        NextStep::End(RowOutcome::stopped(call.row, stop))
+        NextStep::Stop(Stop::new(CancelReason::Refused, error))
     }
 
     /// Reports a call with which the service refused the run or its key: it cost nothing, and no row has failed because

@@ -6,13 +6,11 @@ use std::collections::VecDeque;
 use std::mem;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::ledger::{LookupResult, RequestKey};
-use crate::output::DoneRow;
-use crate::row::{Row, RowNumber};
-use crate::verdict::{Failure, Score, Verdict};
+use crate::row::RowNumber;
+use crate::row_state::{Row, RowState};
+use crate::verdict::Verdict;
 
 /// How much may be between reading and writing.
 #[derive(Debug, Clone, Copy)]
@@ -21,61 +19,6 @@ pub(crate) struct WindowSize {
     pub(crate) rows: usize,
     /// Bytes of rows and their requests.
     pub(crate) bytes: usize,
-}
-
-/// A row between the input and the output.
-#[derive(Debug)]
-pub(crate) struct PendingRow {
-    pub(super) row: Row,
-    /// The bytes that it counts for in the window, once it is in it.
-    bytes: usize,
-    state: RowState,
-}
-
-/// The request for a row.
-#[derive(Debug)]
-pub(crate) struct Request {
-    /// What is sent.
-    pub(crate) body: Bytes,
-    /// Names the request: rows with the same key share one call.
-    pub(crate) key: RequestKey,
-    /// What the ledger had when the row was read.
-    pub(crate) found: LookupResult,
-}
-
-/// How far a row has come.
-#[derive(Debug)]
-enum RowState {
-    /// It waits before the window, with its request or the rule that it breaks.
-    Waiting(Result<Request, Failure>),
-    /// It is in the window and has no verdict yet.
-    Scoring {
-        /// Its request that is out, if equal rows may wait for the same answer.
-        key: Option<RequestKey>,
-        /// How the user was judged before this run.
-        old: Option<Score>,
-    },
-    /// It has its verdict.
-    Resolved {
-        /// The verdict.
-        verdict: Verdict,
-        /// How the user was judged before this run.
-        old: Option<Score>,
-    },
-    /// It is left for a later run.
-    Left,
-}
-
-impl PendingRow {
-    /// A row with its request, or with the rule that it breaks.
-    #[must_use]
-    pub(crate) const fn new(row: Row, request: Result<Request, Failure>) -> Self {
-        Self {
-            row,
-            bytes: 0,
-            state: RowState::Waiting(request),
-        }
-    }
 }
 
 /// Rows that are handed to the writer together: each hand-over may wake its thread, which costs more than a row.
@@ -88,24 +31,27 @@ pub(super) struct RowWindow {
     size: WindowSize,
     /// In input order: first those in the window, then those that wait for it. The first has the number `first`, or a
     /// higher one if rows before it were not selected.
-    rows: VecDeque<PendingRow>,
+    rows: VecDeque<Row>,
     first: RowNumber,
     /// How many of `rows` are in the window.
     admitted: usize,
     /// Of what is in the window or ready.
     bytes: usize,
     /// Ready to be written.
-    ready: Vec<DoneRow>,
+    ready: Vec<Row>,
     ready_bytes: usize,
     write_at: Instant,
     is_overdue: bool,
 }
 
-/// A row that was just admitted.
-pub(super) struct Admitted {
-    pub(super) number: RowNumber,
-    /// Its request, or the rule that it breaks.
-    pub(super) request: Result<Request, Failure>,
+/// The bytes that a row counts for. Its request is about as long as the row itself, and what was captured of an answer can be
+/// larger.
+fn bytes_of(row: &Row) -> usize {
+    let verdict = match &row.state {
+        RowState::Done { verdict, .. } => verdict.bytes(),
+        _ => 0,
+    };
+    2 * row.raw.bytes.len() + verdict
 }
 
 impl RowWindow {
@@ -135,76 +81,41 @@ impl RowWindow {
     }
 
     /// Takes rows that were read.
-    pub(super) fn receive(&mut self, rows: Vec<PendingRow>) {
+    pub(super) fn receive(&mut self, rows: Vec<Row>) {
         self.rows.extend(rows);
     }
 
-    /// The request of the row that is admitted next, or the rule that it breaks.
-    pub(super) fn next_request(&mut self) -> Option<&mut Result<Request, Failure>> {
-        match &mut self.rows.get_mut(self.admitted)?.state {
-            RowState::Waiting(request) => Some(request),
-            _ => None,
-        }
+    /// The state of the row that is admitted next.
+    pub(super) fn next_state(&self) -> Option<&RowState> {
+        Some(&self.rows.get(self.admitted)?.state)
     }
 
-    /// Admits the next row.
-    pub(super) fn admit(&mut self) -> Option<Admitted> {
+    /// Admits the next row. Returns its number and the state that it had.
+    pub(super) fn admit(&mut self) -> Option<(RowNumber, RowState)> {
         let next = self.rows.get_mut(self.admitted)?;
-        let scoring = RowState::Scoring {
-            key: None,
-            old: None,
-        };
-        let RowState::Waiting(mut request) = mem::replace(&mut next.state, scoring) else {
-            return None;
-        };
-        next.bytes = next.row.raw.len();
-        if let Ok(request) = &mut request {
-            next.bytes += request.body.len();
-            next.state = RowState::Scoring {
-                key: None,
-                old: request.found.old.take(),
-            };
-        }
-        self.bytes += next.bytes;
-        self.admitted += 1;
-        let number = next.row.number;
-        Some(Admitted { number, request })
-    }
-
-    /// Notes the request that is out for a row in the window.
-    pub(super) fn set_key(&mut self, number: RowNumber, new: RequestKey) {
-        if let Some(RowState::Scoring { key, .. }) = self.state(number) {
-            *key = Some(new);
-        }
-    }
-
-    /// Notes how the user of a row in the window was judged before this run.
-    pub(super) fn set_old(&mut self, number: RowNumber, new: Option<Score>) {
-        if let Some(RowState::Scoring { old, .. }) = self.state(number) {
-            *old = new;
-        }
-    }
-
-    /// Takes back the request that is out for a row.
-    pub(super) fn take_key(&mut self, number: RowNumber) -> Option<RequestKey> {
-        match self.state(number)? {
-            RowState::Scoring { key, .. } => key.take(),
+        let old = match &mut next.state {
+            RowState::Waiting { found, .. } => found.old.take(),
             _ => None,
-        }
+        };
+        let state = mem::replace(&mut next.state, RowState::Out { key: None, old });
+        self.bytes += bytes_of(next);
+        self.admitted += 1;
+        Some((next.number, state))
     }
 
-    fn state(&mut self, number: RowNumber) -> Option<&mut RowState> {
+    /// The state of a row in the window.
+    pub(super) fn state(&mut self, number: RowNumber) -> Option<&mut RowState> {
         self.row(number).map(|row| &mut row.state)
     }
 
-    fn row(&mut self, number: RowNumber) -> Option<&mut PendingRow> {
+    fn row(&mut self, number: RowNumber) -> Option<&mut Row> {
         let index = usize::try_from(number.get().checked_sub(self.first.get())?).ok()?;
-        let is_there = |row: &PendingRow| row.row.number == number;
+        let is_there = |row: &Row| row.number == number;
         let index = if self.rows.get(index).is_some_and(is_there) {
             index
         } else {
             // Rows before it were not selected.
-            let by_number = |row: &PendingRow| row.row.number;
+            let by_number = |row: &Row| row.number;
             self.rows.binary_search_by_key(&number, by_number).ok()?
         };
         if index >= self.admitted {
@@ -218,20 +129,17 @@ impl RowWindow {
         let Some(row) = self.row(number) else {
             return false;
         };
-        row.state = match (verdict, &mut row.state) {
-            (Some(verdict), RowState::Scoring { old, .. }) => {
-                let old = old.take();
-                RowState::Resolved { verdict, old }
-            }
-            (Some(verdict), _) => RowState::Resolved { verdict, old: None },
-            (None, _) => RowState::Left,
+        let before = bytes_of(row);
+        let old = match &mut row.state {
+            RowState::Out { old, .. } => old.take(),
+            _ => None,
         };
-        if let RowState::Resolved { verdict, .. } = &row.state {
-            // What was captured of an answer can be larger than the row.
-            let more = verdict.bytes();
-            row.bytes += more;
-            self.bytes += more;
-        }
+        row.state = match verdict {
+            Some(verdict) => RowState::Done { verdict, old },
+            None => RowState::Left,
+        };
+        let now = bytes_of(row);
+        self.bytes = (self.bytes + now).saturating_sub(before);
         true
     }
 
@@ -239,9 +147,9 @@ impl RowWindow {
     pub(super) fn leave_unresolved(&mut self) -> Vec<RowNumber> {
         let mut left = Vec::new();
         for row in self.rows.iter_mut().take(self.admitted) {
-            if matches!(row.state, RowState::Scoring { .. }) {
+            if matches!(row.state, RowState::Out { .. }) {
                 row.state = RowState::Left;
-                left.push(row.row.number);
+                left.push(row.number);
             }
         }
         left
@@ -254,27 +162,23 @@ impl RowWindow {
     }
 
     fn advance_up_to(&mut self, most: usize, now: Instant) {
-        let is_done = |row: &PendingRow| !matches!(row.state, RowState::Scoring { .. });
+        let is_done = |row: &Row| !matches!(row.state, RowState::Out { .. });
         while self.ready.len() < most && self.admitted > 0 && self.rows.front().is_some_and(is_done)
         {
             let Some(row) = self.rows.pop_front() else {
                 return;
             };
             self.admitted -= 1;
-            self.first = row.row.number.next();
-            if let RowState::Resolved { verdict, old } = row.state {
-                if self.ready.is_empty() {
-                    self.write_at = now + WRITE_DELAY;
-                }
-                self.ready_bytes += row.bytes;
-                self.ready.push(DoneRow {
-                    row: row.row,
-                    verdict,
-                    old,
-                });
-            } else {
-                self.bytes -= row.bytes;
+            self.first = row.number.next();
+            if !matches!(row.state, RowState::Done { .. }) {
+                self.bytes -= bytes_of(&row);
+                continue;
             }
+            if self.ready.is_empty() {
+                self.write_at = now + WRITE_DELAY;
+            }
+            self.ready_bytes += bytes_of(&row);
+            self.ready.push(row);
         }
     }
 
@@ -299,7 +203,7 @@ impl RowWindow {
     }
 
     /// Takes what is ready to be written.
-    pub(super) fn take_ready(&mut self, now: Instant) -> Vec<DoneRow> {
+    pub(super) fn take_ready(&mut self, now: Instant) -> Vec<Row> {
         self.is_overdue = false;
         self.bytes -= mem::take(&mut self.ready_bytes);
         let ready = mem::take(&mut self.ready);
@@ -308,7 +212,7 @@ impl RowWindow {
     }
 
     /// Takes all that is resolved and not yet written.
-    pub(super) fn take_rest(&mut self, now: Instant) -> Vec<DoneRow> {
+    pub(super) fn take_rest(&mut self, now: Instant) -> Vec<Row> {
         self.advance_up_to(usize::MAX, now);
         self.take_ready(now)
     }

@@ -91,7 +91,6 @@ impl Mapping<usize> {
         let columns = NamesInFile {
             word: "column",
             names: header,
-            nested: Vec::new,
         };
         missing::refuse(assignments, columns, Requirement::All, is_there, file)?;
         let described = describe(&sources, assignments, |template| {
@@ -242,14 +241,13 @@ pub(crate) enum MemberSample {
 impl Mapping<String> {
     /// Maps the assignments to the members of a JSONL file's first objects. A field without an
     /// assignment is looked up by name in each row, as rows may differ. The templates name the
-    /// members of the first objects. `nested` are pointers to other members that may be meant.
+    /// members of the first objects.
     ///
     /// # Errors
     /// None of the objects has a required field, or a member that `--map` names. A small sample is
     /// not enough for this error.
     pub(crate) fn of_members(
         members: &[String],
-        nested: impl FnOnce() -> Vec<String>,
         sample: MemberSample,
         assignments: &Assignments,
         file: &str,
@@ -281,7 +279,6 @@ impl Mapping<String> {
             let columns = NamesInFile {
                 word: "member",
                 names: members,
-                nested,
             };
             missing::refuse(assignments, columns, needed, is_there, file)?;
         }
@@ -409,7 +406,7 @@ mod tests {
     fn for_a_misspelt_member_in_a_pointer_the_nearest_one_is_suggested() {
         let members = header(&["name", "email", "device", "ua"]);
         let map = assignments(&[(Field::Ip, "/devcie/ip")]);
-        let of = |sample| Mapping::of_members(&members, Vec::new, sample, &map, "`x.jsonl`");
+        let of = |sample| Mapping::of_members(&members, sample, &map, "`x.jsonl`");
         for sample in [MemberSample::Few, MemberSample::Part] {
             let described = of(sample).unwrap().described;
             assert!(
@@ -422,26 +419,6 @@ mod tests {
             "error: no member `/devcie/ip` for `--map ip=…` in `x.jsonl`\n\
              \x20 members: name, email, device, ua\n\n\
              hint: did you mean `--map 'ip=/device/ip'`?"
-        );
-    }
-
-    #[test]
-    fn nested_members_are_suggested_for_what_the_outermost_object_lacks() {
-        let members = header(&["id", "full_name", "contact", "device"]);
-        let nested = || {
-            header(&[
-                "/contact/phone",
-                "/device/address/ip_address",
-                "/device/ip",
-                "/device/user-agent",
-            ])
-        };
-        let (whole, none) = (MemberSample::Whole, Assignments::default());
-        let error = Mapping::of_members(&members, nested, whole, &none, "`x.jsonl`").unwrap_err();
-        assert_eq!(
-            error.hint_text().unwrap(),
-            "did you mean `--map 'phone=/contact/phone' --map 'ip=/device/ip' \
-             --map 'user_agent=/device/user-agent'`?"
         );
     }
 

@@ -28,18 +28,16 @@ pub(super) enum Requirement {
 }
 
 /// The columns of a file, or the members of its objects.
-pub(super) struct NamesInFile<'a, F> {
+pub(super) struct NamesInFile<'a> {
     /// `column` or `member`.
     pub(super) word: &'static str,
     pub(super) names: &'a [String],
-    /// Gives pointers to nested members that may be meant.
-    pub(super) nested: F,
 }
 
 /// Fails if columns are missing. `is_there` tells whether a column that `--map` names exists.
 pub(super) fn refuse(
     assignments: &Assignments,
-    columns: NamesInFile<'_, impl FnOnce() -> Vec<String>>,
+    columns: NamesInFile<'_>,
     needed: Requirement,
     is_there: impl Fn(&str) -> bool,
     file: &str,
@@ -47,7 +45,6 @@ pub(super) fn refuse(
     let NamesInFile {
         word,
         names: columns,
-        nested,
     } = columns;
     let is_absent = |field: Field| {
         assignments.get(field).is_none() && !columns.iter().any(|name| names::is_of(field, name))
@@ -92,9 +89,8 @@ pub(super) fn refuse(
     };
     let error = Error::usage(format!("no {word}{plural} {words} in {file}"));
     let error = error.columns(columns_line(word, columns));
-    let nested = nested();
     let meant: Vec<_> = { missing.iter() }
-        .filter_map(|missing| missing.meant(columns, &nested))
+        .filter_map(|missing| missing.meant(columns))
         .collect();
     Err(match missing.first() {
         Some(first) if meant.is_empty() => error.hint(first.fix(word, missing.len() > 1)),
@@ -115,10 +111,16 @@ impl MissingField<'_> {
     fn fix(&self, word: &str, several: bool) -> String {
         let which = if several { "each" } else { "the" };
         match self {
-            Self::Unmapped(field) | Self::Named(field, ..) => format!(
-                "name {which} {word} with `--map {field}={}`, or give a constant with `--set {field}=VALUE`",
-                word.to_uppercase()
-            ),
+            Self::Unmapped(field) | Self::Named(field, ..) => {
+                let name = match word {
+                    // One that is not in the outermost object has a pointer.
+                    "member" => "MEMBER`, such as `/device/ip",
+                    _ => "COLUMN",
+                };
+                format!(
+                    "name {which} {word} with `--map {field}={name}`, or give a constant with `--set {field}=VALUE`"
+                )
+            }
             Self::Region(_) => format!(
                 "name the {word} with the codes of countries, or give the same for all rows, as in \
                  `--phone-region DE`"
@@ -139,12 +141,9 @@ impl MissingField<'_> {
     }
 
     /// The option that the user may have meant.
-    fn meant(&self, columns: &[String], nested: &[String]) -> Option<String> {
+    fn meant(&self, columns: &[String]) -> Option<String> {
         let (field, template, names) = match self {
-            Self::Unmapped(field) => {
-                let near = names::suggestion(*field, columns);
-                return near.or_else(|| names::nested(*field, nested));
-            }
+            Self::Unmapped(field) => return names::suggestion(*field, columns),
             Self::Named(field, template, names) => (field, template, names),
             Self::Region(name) => {
                 let near = nearest(name, columns)?;

@@ -27,5 +27,5 @@ pub(crate) use names::rank;
 pub use phone::{InvalidPhone, PhoneRules};
 pub use region::PhoneRegion;
 pub use request::UserRequest;
-pub(crate) use sanitise::{is_value, text};
+pub(crate) use sanitise::text;
 pub(crate) use template::{Part, Template};

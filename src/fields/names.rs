@@ -133,24 +133,6 @@ pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
     Some(option(field, column))
 }
 
-/// The `--map` option for the nested member whose name means a field. A phone number will do for an email address.
-pub(super) fn nested(field: Field, pointers: &[String]) -> Option<String> {
-    let rank_for = |field: Field, pointer: &str| {
-        let (found, rank) = rank(pointer.rsplit('/').next()?)?;
-        (found == field).then_some(rank)
-    };
-    let best = |field: Field| {
-        let of_field = { pointers.iter() }
-            .filter_map(|pointer| Some((rank_for(field, pointer)?, pointer)))
-            .min_by_key(|(rank, _)| *rank);
-        of_field.map(|(_, pointer)| option(field, pointer))
-    };
-    best(field).or_else(|| {
-        let phone = (field == Field::Email).then_some(Field::Phone);
-        phone.and_then(best)
-    })
-}
-
 /// The `--map` option as the user would type it.
 pub(super) fn option(field: Field, column: &str) -> String {
     let quote = quote(column);

@@ -148,12 +148,6 @@ pub(super) fn wrong_constant(value: &str, field: Field) -> Option<&'static str> 
     checked.is_err().then_some(wrong)
 }
 
-/// Whether a text could be a user's value, and not a name.
-#[must_use]
-pub(crate) fn is_value(text: &str) -> bool {
-    value_in(text).is_some()
-}
-
 /// The field that a text could be a value of, as in a row's cells but not in column names.
 #[must_use]
 pub(crate) fn value_in(text: &str) -> Option<Field> {

@@ -6,10 +6,13 @@ use bytes::BytesMut;
 use tokio::time::Instant;
 
 use super::source::Source;
-use super::text::{HEAD, NotText, TextCheck};
+use super::text::{self, HEAD};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
-use crate::row::{Earlier, Row, RowNumber, Span};
+use crate::row::{RawRow, Span};
+
+/// The largest record, or series of blank lines, in bytes. A quote that is never closed must not fill the memory.
+pub(super) const MAX_RECORD: usize = 16 * 1024 * 1024;
 
 /// How much is read in one go: large enough that reading costs little per row, small enough to keep
 /// memory use flat.
@@ -51,29 +54,23 @@ pub(super) struct Buffer {
     pub(super) at_end: bool,
     /// The line number of the buffer's first byte.
     pub(super) line: u64,
-    /// Checks that the input is text.
-    check: TextCheck,
-    /// Whether the head, which is checked before the first call, has been read.
-    has_head: bool,
 }
 
 impl Buffer {
     /// A buffer with nothing read yet.
-    pub(super) fn new(source: Source, encoding: TextEncoding) -> Self {
+    pub(super) fn new(source: Source) -> Self {
         Self {
             bytes: BytesMut::new(),
             source,
             at_end: false,
             line: 1,
-            check: TextCheck::new(encoding),
-            has_head: false,
         }
     }
 
     /// Reads another block; sets `at_end` if there is none.
     ///
     /// # Errors
-    /// It cannot be read, or is not text.
+    /// It cannot be read.
     pub(super) fn fill(&mut self) -> Result<()> {
         let held = self.bytes.len();
         // For a record larger than a block the amount doubles each time, so that it is scanned
@@ -91,35 +88,28 @@ impl Buffer {
             let read = self.source.read(free);
             self.bytes.truncate(before + *read.as_ref().unwrap_or(&0));
             self.at_end = read? == 0;
-            let new = self.bytes.get(before..).unwrap_or_default();
-            let taken = self.check.add(new, self.at_end);
-            let judged = taken.and_then(|()| {
-                if self.has_head {
-                    self.check.result()
-                } else {
-                    Ok(())
-                }
-            });
-            self.refuse(judged)?;
         }
         Ok(())
     }
 
     /// Reads until there is a line that is not blank, by which the file can be judged.
-    pub(super) fn fill_first_line(&mut self, max_record: usize) -> Result<()> {
+    pub(super) fn fill_first_line(&mut self) -> Result<()> {
         loop {
             let text = self.bytes.trim_ascii_start();
             let whole = memchr::memchr2(b'\n', b'\r', text).is_some();
-            if whole || self.at_end || self.bytes.len() > max_record {
+            if whole || self.at_end || self.bytes.len() > MAX_RECORD {
                 return Ok(());
             }
             self.fill()?;
         }
     }
 
-    /// Reads the head, which is checked before the first call. The second row of a pipe may come in
-    /// an hour: the rest of its head is checked as it comes.
-    pub(super) fn fill_head(&mut self) -> Result<()> {
+    /// Reads the head, and checks that it is text. The second row of a pipe may come in an hour: then the head is what is
+    /// there.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not text.
+    pub(super) fn fill_head(&mut self, encoding: TextEncoding) -> Result<()> {
         let started = Instant::now();
         while self.bytes.len() < HEAD && !self.at_end {
             let left = HEAD_WAIT.saturating_sub(started.elapsed());
@@ -128,67 +118,50 @@ impl Buffer {
             }
             self.read(self.bytes.len() + 1, HEAD)?;
         }
-        self.has_head = true;
-        self.refuse(self.check.result())
-    }
-
-    fn refuse(&self, judged: std::result::Result<(), NotText>) -> Result<()> {
-        judged.map_err(|wrong| wrong.error(self.source.name(), &self.bytes))
+        let head = self.bytes.get(..HEAD).unwrap_or(&self.bytes);
+        let whole = self.at_end && head.len() == self.bytes.len();
+        text::check(head, encoding, whole)
+            .map_err(|wrong| wrong.error(self.source.name(), &self.bytes))
     }
 
     /// Takes a record off the front, without copying it.
     #[inline]
-    pub(super) fn take(&mut self, extent: &Extent, number: RowNumber) -> Row {
-        let raw = self
+    pub(super) fn take(&mut self, extent: &Extent) -> RawRow {
+        let bytes = self
             .bytes
             .split_to(extent.end.min(self.bytes.len()))
             .freeze();
         self.line += extent.lines_before + extent.lines;
-        Row {
-            number,
-            raw,
+        RawRow {
+            bytes,
             content: extent.content,
-            existing: Box::default(),
-            earlier: Earlier::default(),
+            ours: Box::default(),
         }
     }
 
     /// Fails if there are only blank lines, and too many to keep.
-    pub(super) fn check_blank_lines(&self, most: usize) -> Result<()> {
-        if self.at_end || self.bytes.len() <= most {
+    pub(super) fn check_blank_lines(&self) -> Result<()> {
+        if self.at_end || self.bytes.len() <= MAX_RECORD {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "{} has more than {} of blank lines, starting at line {}",
+            "{} has more than 16 MiB of blank lines, starting at line {}",
             self.source.name(),
-            size(most),
             self.line
-        ))
-        .hint("`--max-record-bytes` raises the limit"))
+        )))
     }
 
     /// Fails if the record of `length` bytes at the front, or its part so far, is larger than
     /// allowed.
     #[inline]
-    pub(super) fn check_size(&self, length: usize, max_record: usize, line: u64) -> Result<()> {
-        if length <= max_record {
+    pub(super) fn check_size(&self, length: usize, line: u64) -> Result<()> {
+        if length <= MAX_RECORD {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "a record in {} at line {line} is larger than {}",
-            self.source.name(),
-            size(max_record)
-        ))
-        .hint("`--max-record-bytes` raises the limit"))
-    }
-}
-
-/// A limit in the words of its option: `16M`, `64K`.
-fn size(bytes: usize) -> String {
-    match (bytes % (1 << 20), bytes % (1 << 10)) {
-        (0, _) => format!("{}M", bytes >> 20),
-        (_, 0) => format!("{}K", bytes >> 10),
-        _ => format!("{bytes} bytes"),
+            "a record in {} at line {line} is larger than 16 MiB",
+            self.source.name()
+        )))
     }
 }
 

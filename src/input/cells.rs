@@ -6,7 +6,7 @@
 
 use memchr::{memchr, memchr2_iter, memchr3};
 
-use super::buffer::{Buffer, Extent, line_end};
+use super::buffer::{Buffer, Extent, MAX_RECORD, line_end};
 use crate::base::error::{Error, Result};
 use crate::row::Span;
 
@@ -27,19 +27,18 @@ pub(super) fn unquoted(cell: &str) -> Option<&str> {
 pub(super) fn scan(
     buffer: &Buffer,
     delimiter: u8,
-    max_record: usize,
     cells: &mut Vec<Span>,
 ) -> Result<Option<Extent>> {
     match find_record(&buffer.bytes, delimiter, buffer.at_end, cells) {
         RecordScan::Record(extent) => Ok(Some(extent)),
-        RecordScan::Nothing => buffer.check_blank_lines(max_record).map(|()| None),
+        RecordScan::Nothing => buffer.check_blank_lines().map(|()| None),
         RecordScan::Partial {
             lines_before,
             open_quote,
         } => {
             let line = buffer.line + lines_before;
             match open_quote {
-                Some(lines) if buffer.at_end || buffer.bytes.len() > max_record => {
+                Some(lines) if buffer.at_end || buffer.bytes.len() > MAX_RECORD => {
                     Err(Error::usage(format!(
                         "{}: the quote that opens at line {} is never closed",
                         buffer.source.name(),
@@ -50,7 +49,7 @@ pub(super) fn scan(
                     ))
                 }
                 _ => buffer
-                    .check_size(buffer.bytes.len(), max_record, line)
+                    .check_size(buffer.bytes.len(), line)
                     .map(|()| None),
             }
         }

@@ -2,20 +2,16 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
-
 use super::buffer::{Buffer, Extent};
 use super::cells::{RecordScan, find_record, scan, unquoted};
-use super::existing::{self, Conflict, OurColumn};
-use super::scored::{self, AskedColumns};
+use super::ours::{self, Conflict};
 use super::settings::{Compose, ReaderSettings};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result, quoted};
 use crate::fields::{self, ColumnSource, Field, Mapping, PhoneRules, UserRequest};
-use crate::layout::{
-    AddedColumns, DECISION_COLUMN, Existing, PREVIOUS, SCORE_COLUMN, VERDICT_COLUMNS, unquote,
-};
-use crate::row::{Earlier, Row, RowNumber, Span};
+use crate::layout::{AddedColumns, VERDICT_COLUMNS, unquote};
+use crate::row::{RawRow, Span};
+use crate::row_state::RowState;
 use crate::verdict::{Failure, Reason};
 
 /// Finds records and makes requests of them.
@@ -33,10 +29,8 @@ pub(super) struct CsvParser {
     columns: AddedColumns,
     /// The place of each of our columns in the header; empty if it has none.
     ours: Box<[Option<usize>]>,
-    /// Whether old values in our columns are replaced.
-    replaces: bool,
     /// The places of the columns that are asked for in a scored file.
-    asked: Box<[Option<usize>]>,
+    asked: Box<[usize]>,
 }
 
 impl CsvParser {
@@ -48,7 +42,7 @@ impl CsvParser {
         delimiter: u8,
         settings: &ReaderSettings,
         buffer: &mut Buffer,
-    ) -> Result<(Self, Option<Row>)> {
+    ) -> Result<(Self, Option<RawRow>)> {
         let mut parser = Self {
             delimiter,
             encoding: settings.file.encoding,
@@ -58,11 +52,10 @@ impl CsvParser {
             mapping: settings.scored.is_none().then(Mapping::nothing),
             columns: settings.columns.clone(),
             ours: Box::default(),
-            replaces: settings.existing == Existing::Replace,
             asked: Box::default(),
         };
         let extent = loop {
-            match parser.scan(buffer, settings.file.max_record)? {
+            match parser.scan(buffer)? {
                 Some(extent) => break extent,
                 // An empty file, such as a nightly export without news.
                 None if buffer.at_end => return Ok((parser, None)),
@@ -82,30 +75,28 @@ impl CsvParser {
                         &names,
                         file,
                         |_, _| String::new(),
-                        scored::PREFIX,
+                        ours::PREFIX,
                     ),
                     None => error,
                 })?;
         } else {
-            let mapping = mapped(&names, header.is_some(), settings, file).map_err(|error| {
-                match settings.file.delimiter {
-                    // With a wrong delimiter, values are cut anywhere.
-                    Some(_) => error,
-                    None => hint_at_title(error, &names, delimiter, buffer),
-                }
-            })?;
-            parser.ours = ours(&names, &mapping, settings, file)?;
+            let mapping = mapped(&names, header.is_some(), settings, file)?;
+            parser.ours = places_of_ours(&names, &mapping, settings, file)?;
             parser.mapping = Some(mapping);
         }
         if let Some(header) = &mut header {
-            header.existing = spans(&parser.ours, &parser.cells);
+            header.ours = spans(&parser.ours, &parser.cells);
         }
         parser.judge_first_rows(buffer)?;
         Ok((parser, header))
     }
 
     /// The names of the columns, or their numbers, and the header if there is one.
-    fn header(&self, extent: &Extent, buffer: &mut Buffer) -> Result<(Vec<String>, Option<Row>)> {
+    fn header(
+        &self,
+        extent: &Extent,
+        buffer: &mut Buffer,
+    ) -> Result<(Vec<String>, Option<RawRow>)> {
         if self.no_header {
             let numbers = (1..=self.width).map(|number| number.to_string());
             return Ok((numbers.collect(), None));
@@ -116,7 +107,7 @@ impl CsvParser {
                 buffer.source.name()
             )));
         }
-        let header = buffer.take(extent, RowNumber::FIRST);
+        let header = buffer.take(extent);
         let name = |cell: &Span| {
             let name = unquote(header.slice(*cell));
             self.encoding.decode_lossy(&name).into_owned()
@@ -126,7 +117,7 @@ impl CsvParser {
 
     /// Finds our columns and those that are asked for in a scored file. Without a header, ours are the last three, as a run
     /// writes them.
-    fn find_in_scored(&mut self, asked: &AskedColumns, names: &[String], file: &str) -> Result<()> {
+    fn find_in_scored(&mut self, asked: &[String], names: &[String], file: &str) -> Result<()> {
         let columns = ("column", names);
         self.ours = if self.no_header {
             let first = { names.len() }
@@ -139,16 +130,15 @@ impl CsvParser {
             (first..names.len()).map(Some).collect()
         } else {
             let place = |name: &String| match place_of(name, names, file)? {
-                None => Err(scored::lacks_ours(name, columns, file)),
+                None => Err(ours::lacks_ours(name, columns, file)),
                 place => Ok(place),
             };
             self.columns.iter().map(place).collect::<Result<_>>()?
         };
-        let place = |(name, may_lack): (&str, bool)| match place_of(name, names, file)? {
-            None if !may_lack => Err(scored::lacks(name, columns, file)),
-            place => Ok(place),
+        let place = |name: &String| {
+            place_of(name, names, file)?.ok_or_else(|| ours::lacks(name, columns, file))
         };
-        self.asked = asked.names().map(place).collect::<Result<_>>()?;
+        self.asked = asked.iter().map(place).collect::<Result<_>>()?;
         Ok(())
     }
 
@@ -160,7 +150,7 @@ impl CsvParser {
     /// The names of the columns that are replaced.
     pub(super) fn replaced(&self) -> Vec<String> {
         let places = self.columns.iter().zip(&self.ours);
-        let there = places.filter(|(_, place)| place.is_some() && self.replaces);
+        let there = places.filter(|(_, place)| place.is_some());
         there.map(|(name, _)| name.clone()).collect()
     }
 
@@ -168,7 +158,7 @@ impl CsvParser {
     fn judge_first_rows(&mut self, buffer: &Buffer) -> Result<()> {
         let (mut rest, file) = (buffer.bytes.as_ref(), buffer.source.name());
         for row in 1.. {
-            if self.ours.is_empty() || !self.replaces {
+            if self.ours.is_empty() {
                 break;
             }
             let found = find_record(rest, self.delimiter, buffer.at_end, &mut self.cells);
@@ -177,7 +167,7 @@ impl CsvParser {
             };
             if let Some(column) = self.foreign(|cell| rest.get(cell.range())) {
                 return Err(match self.mapping {
-                    None => scored::has_foreign(&self.columns, column, row, file),
+                    None => ours::has_foreign(&self.columns, column, row, file),
                     Some(_) => {
                         Conflict::Foreign(column).refuses(&self.columns, "column", file, row)
                     }
@@ -191,13 +181,13 @@ impl CsvParser {
     /// The first of the columns to replace in which the record has a value that we never write. In a ragged record, nobody
     /// knows which cells are ours.
     fn foreign<'a>(&self, bytes: impl Fn(Span) -> Option<&'a [u8]>) -> Option<usize> {
-        if self.cells.len() != self.width || !self.replaces {
+        if self.cells.len() != self.width {
             return None;
         }
         let fits = |column: usize, place: usize| {
             let cell = self.cells.get(place).copied().and_then(&bytes);
             let text = unquote(cell.unwrap_or_default());
-            existing::fits(
+            ours::fits(
                 self.columns.content(column),
                 self.encoding.decode(text).as_deref(),
             )
@@ -208,14 +198,13 @@ impl CsvParser {
 
     /// Finds the record at the front of the buffer; `None` if it is not complete yet.
     #[inline]
-    pub(super) fn scan(&mut self, buffer: &Buffer, max_record: usize) -> Result<Option<Extent>> {
-        scan(buffer, self.delimiter, max_record, &mut self.cells)
+    pub(super) fn scan(&mut self, buffer: &Buffer) -> Result<Option<Extent>> {
+        scan(buffer, self.delimiter, &mut self.cells)
     }
 
     /// The cell at this place of the header in the record that was scanned last; empty if there is none.
-    fn cell(&self, place: Option<usize>) -> Span {
-        let cell = place.and_then(|place| self.cells.get(place));
-        cell.copied().unwrap_or_default()
+    fn cell(&self, place: usize) -> Span {
+        self.cells.get(place).copied().unwrap_or_default()
     }
 
     /// The text of a cell of the record that was scanned last; `None` if there is no such cell. `whole` is the row as text,
@@ -223,7 +212,7 @@ impl CsvParser {
     #[inline]
     fn text<'r>(
         &self,
-        row: &'r Row,
+        row: &'r RawRow,
         whole: Option<&'r str>,
         index: usize,
         field: Field,
@@ -237,17 +226,16 @@ impl CsvParser {
         }
     }
 
-    /// The record's request, which is empty in a scored file. It also notes where the row has our columns, and in `asked`
-    /// where it has those that are asked for.
+    /// What asks for the record; in a scored file, where it has the columns that are asked for. It also notes where the row has
+    /// our columns.
     #[inline]
-    pub(super) fn request(
+    pub(super) fn state(
         &self,
-        row: &mut Row,
-        asked: &mut Box<[Span]>,
+        row: &mut RawRow,
         extent: &Extent,
         phones: PhoneRules,
         compose: &mut Compose,
-    ) -> Result<Bytes, Failure> {
+    ) -> Result<RowState, Failure> {
         let is_whole = self.cells.len() == self.width;
         if !self.ours.is_empty() && is_whole {
             if let Some(column) = self.foreign(|cell| Some(row.slice(cell))) {
@@ -255,14 +243,7 @@ impl CsvParser {
             }
             // Also for a row that fails: it must not keep last night's verdict. A ragged row stays as it is, as nobody
             // knows which of its cells are ours.
-            if self.replaces {
-                row.existing = spans(&self.ours, &self.cells);
-            }
-            let ours = |column: usize| self.cell(self.ours.get(column).copied().flatten());
-            row.earlier = Earlier {
-                score: ours(SCORE_COLUMN),
-                decision: ours(DECISION_COLUMN),
-            };
+            row.ours = spans(&self.ours, &self.cells);
         }
         if extent.malformed {
             return Err(Failure::new(
@@ -282,11 +263,11 @@ impl CsvParser {
             return Err(Failure::new(Reason::Ragged, message));
         }
         let Some(mapping) = &self.mapping else {
-            *asked = self.asked.iter().map(|place| self.cell(*place)).collect();
-            return Ok(Bytes::new());
+            let asked = self.asked.iter().map(|place| self.cell(*place));
+            return Ok(RowState::Scored(asked.collect()));
         };
         let whole = { self.encoding.is_utf8() }
-            .then(|| std::str::from_utf8(&row.raw).ok())
+            .then(|| std::str::from_utf8(&row.bytes).ok())
             .flatten();
         let find = |field| match mapping.sources.get(field) {
             ColumnSource::Absent => Ok(None),
@@ -298,11 +279,12 @@ impl CsvParser {
             },
         };
         let region = || {
-            let code = unquote(row.slice(self.cell(Some(mapping.region?))));
+            let code = unquote(row.slice(self.cell(mapping.region?)));
             // What is not text names no region.
             Some(self.encoding.decode(code).unwrap_or_default())
         };
-        UserRequest::new(find, phones, region).map(|request| compose.body(&request))
+        let request = UserRequest::new(find, phones, region)?;
+        Ok(RowState::Asked(compose.body(&request)))
     }
 }
 
@@ -358,7 +340,7 @@ fn place_of(name: &str, names: &[String], file: &str) -> Result<Option<usize>> {
 ///
 /// # Errors
 /// A column that must not be changed.
-fn ours(
+fn places_of_ours(
     names: &[String],
     mapping: &Mapping<usize>,
     settings: &ReaderSettings,
@@ -373,31 +355,22 @@ fn ours(
         ))
         .hint("give the column another name with `--column`, `--reason-column` or `--prefix`"));
     }
-    let (mut ours, mut found, mut previous) = (Vec::new(), Vec::new(), Vec::new());
-    for (column, name) in settings.columns.iter().enumerate() {
+    let mut places = Vec::new();
+    for name in settings.columns.iter() {
         let place = place_of(name, names, file)?;
-        ours.push(place);
-        let Some(place) = place else {
-            continue;
-        };
-        if let Some(field) = existing::field_of(&mapping.sources, &place) {
-            return Err(existing::is_source(name, field, "column", file));
+        if let Some(field) = place.and_then(|place| ours::field_of(&mapping.sources, &place)) {
+            return Err(ours::is_source(name, field, "column", file));
         }
-        found.push(OurColumn { column, fits: true });
-        if names
-            .iter()
-            .any(|kept| kept.trim() == format!("{PREVIOUS}{name}"))
-        {
-            previous.push(column);
-        }
+        places.push(place);
     }
-    if let Some(conflict) = Conflict::of(settings.existing, &found, &previous) {
+    let columns = places.iter().enumerate();
+    let found = columns.filter_map(|(column, place)| place.map(|_| column));
+    if let Some(conflict) = Conflict::of(found.clone(), None) {
         return Err(conflict.refuses(&settings.columns, "column", file, 0));
     }
-    Ok(if found.is_empty() {
-        Box::default()
-    } else {
-        ours.into()
+    Ok(match found.count() {
+        0 => Box::default(),
+        _ => places.into(),
     })
 }
 
@@ -411,26 +384,4 @@ fn spans(columns: &[Option<usize>], cells: &[Span]) -> Box<[(Span, usize)]> {
         .collect();
     spans.sort_unstable_by_key(|(span, _)| span.start);
     spans.into()
-}
-
-/// Adds to an error about the header that it is perhaps a title, if the next record has far more values: spreadsheets have
-/// titles, and pad them with empty cells.
-fn hint_at_title(error: Error, names: &[String], delimiter: u8, buffer: &Buffer) -> Error {
-    let mut cells = Vec::new();
-    let RecordScan::Record(_) = find_record(&buffer.bytes, delimiter, buffer.at_end, &mut cells)
-    else {
-        return error;
-    };
-    let has_value = |cell: &&Span| {
-        let value = buffer.bytes.get(cell.range());
-        value.is_some_and(|value| !unquote(value).trim_ascii().is_empty())
-    };
-    let in_first = names.iter().filter(|name| !name.trim().is_empty()).count();
-    if cells.iter().filter(has_value).count() < 2 * in_first.max(1) {
-        return error;
-    }
-    error.hint(
-        "the first line has far fewer values than the next: \
-         if it is a title, remove all lines above the header",
-    )
 }

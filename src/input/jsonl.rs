@@ -6,22 +6,21 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use bytes::Bytes;
 use memchr::memchr2;
 
-use super::buffer::{Buffer, Extent, line_end};
-use super::existing::{self, Conflict};
+use super::buffer::{Buffer, Extent, MAX_RECORD, line_end};
 use super::members::{FoundMembers, MemberLookup, MemberUses, TextPlace};
-use super::scored::{self, AskedColumns};
+use super::ours::{self, Conflict};
 use super::settings::{Compose, ReaderSettings};
 use super::sniff;
 use crate::base::error::{Result, quoted};
 use crate::fields::{
     self, ColumnSource, Field, Mapping, MemberSample, PerField, PhoneRules, Template, UserRequest,
 };
-use crate::layout::{AddedColumns, Existing};
+use crate::layout::AddedColumns;
 use crate::raw_json::{self, JsonValue, Pointer};
-use crate::row::{Row, Span};
+use crate::row::{RawRow, Span};
+use crate::row_state::RowState;
 use crate::verdict::{Failure, Reason};
 
 /// Makes requests of records.
@@ -33,7 +32,6 @@ pub(super) struct JsonlParser {
     /// Where the region of national phone numbers is looked up, if the file has it.
     region: Option<usize>,
     columns: AddedColumns,
-    existing: Existing,
     /// Our columns that the first objects have.
     seen: Vec<usize>,
     /// Which member is which field, as one line for people.
@@ -63,7 +61,7 @@ impl JsonlParser {
     pub(super) fn open(settings: &ReaderSettings, buffer: &mut Buffer) -> Result<Self> {
         while !buffer.at_end
             && memchr::memchr(b'}', &buffer.bytes).is_none()
-            && buffer.bytes.len() <= settings.file.max_record
+            && buffer.bytes.len() <= MAX_RECORD
         {
             buffer.fill()?;
         }
@@ -94,8 +92,7 @@ impl JsonlParser {
             (false, FEW_ROWS..) => MemberSample::Part,
             (false, _) => MemberSample::Few,
         };
-        let nested = || nested_pointers(sample.iter().copied());
-        let mapping = Mapping::of_members(&first.names, nested, part, &settings.assignments, file)?;
+        let mapping = Mapping::of_members(&first.names, part, &settings.assignments, file)?;
         parser.described = mapping.described;
         Ok(parser)
     }
@@ -123,16 +120,17 @@ impl JsonlParser {
                 first.names.push(name.into_owned());
             }
         });
-        match (found.conflict(self.existing), &settings.scored) {
+        match (found.conflict(), &settings.scored) {
             (Some(Conflict::Foreign(column)), Some(_)) => {
-                return Err(scored::has_foreign(&self.columns, column, row, file));
+                return Err(ours::has_foreign(&self.columns, column, row, file));
             }
             (Some(conflict), None) => {
                 return Err(conflict.refuses(&self.columns, "member", file, row));
             }
             _ => {}
         }
-        self.seen.extend(found.ours.iter().map(|ours| ours.column));
+        self.seen
+            .extend(found.ours.iter().map(|(_, column)| *column));
         for (place, there) in first.asked.iter_mut().enumerate() {
             *there |= self.asked(&found, place).is_ok_and(|value| value.is_some());
         }
@@ -140,20 +138,15 @@ impl JsonlParser {
     }
 
     /// Fails if none of the first objects of a scored file has one of our columns, or one that is asked for.
-    fn refuse_unscored(
-        &self,
-        asked: &AskedColumns,
-        first: &FirstObjects,
-        file: &str,
-    ) -> Result<()> {
+    fn refuse_unscored(&self, asked: &[String], first: &FirstObjects, file: &str) -> Result<()> {
         let there = ("member", &*first.names);
         let mut ours = self.columns.iter().enumerate();
         if let Some((_, lacks)) = ours.find(|(column, _)| !self.seen.contains(column)) {
-            return Err(scored::lacks_ours(lacks, there, file));
+            return Err(ours::lacks_ours(lacks, there, file));
         }
-        let mut names = asked.names().zip(&first.asked);
-        match names.find(|((_, may_lack), is_there)| !may_lack && !**is_there) {
-            Some(((lacks, _), _)) => Err(scored::lacks(lacks, there, file)),
+        let mut names = asked.iter().zip(&first.asked);
+        match names.find(|(_, is_there)| !**is_there) {
+            Some((lacks, _)) => Err(ours::lacks(lacks, there, file)),
             None => Ok(()),
         }
     }
@@ -162,7 +155,7 @@ impl JsonlParser {
     #[inline]
     fn read<'a>(&mut self, text: &'a str, before: usize) -> serde_json::Result<FoundMembers<'a>> {
         let place = TextPlace { text, before };
-        FoundMembers::read(&mut self.members, place, self.existing)
+        FoundMembers::read(&mut self.members, place)
     }
 
     /// The value that one of the columns that are asked for in a scored file has in an object.
@@ -187,9 +180,6 @@ impl JsonlParser {
 
     /// The names of our columns that the first objects have and that are replaced.
     pub(super) fn replaced(&self) -> Vec<String> {
-        if self.existing != Existing::Replace {
-            return Vec::new();
-        }
         let columns = self.columns.iter().enumerate();
         let seen = columns.filter(|(column, _)| self.seen.contains(column));
         seen.map(|(_, name)| name.clone()).collect()
@@ -200,9 +190,9 @@ impl JsonlParser {
     fn refuse_sources(&self, file: &str) -> Result<()> {
         for column in self.columns.iter() {
             let mut lookups = self.members.lookups_of(column);
-            let field = lookups.find_map(|(lookup, _)| existing::field_of(&self.sources, &lookup));
+            let field = lookups.find_map(|(lookup, _)| ours::field_of(&self.sources, &lookup));
             if let Some(field) = field {
-                return Err(existing::is_source(column, field, "member", file));
+                return Err(ours::is_source(column, field, "member", file));
             }
         }
         Ok(())
@@ -218,7 +208,7 @@ impl JsonlParser {
             MemberLookup::At(Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name)))
         };
         if let Some(asked) = &settings.scored {
-            asked.names().for_each(|(name, _)| {
+            asked.iter().for_each(|name| {
                 add(at(name));
             });
         }
@@ -242,7 +232,6 @@ impl JsonlParser {
             is_scored,
             region,
             columns: settings.columns.clone(),
-            existing: settings.existing,
             seen: Vec::new(),
             described: String::new(),
         }
@@ -268,40 +257,38 @@ impl JsonlParser {
         (0..self.members.lookups().len()).map(span).collect()
     }
 
-    /// The record's request, which is empty in a scored file. It also notes where the row has our columns, and in `asked`
-    /// where it has those that are asked for.
+    /// What asks for the record; in a scored file, where it has the columns that are asked for. It also notes where the row has
+    /// our columns.
     #[inline]
-    pub(super) fn request(
+    pub(super) fn state(
         &mut self,
-        row: &mut Row,
-        asked: &mut Box<[Span]>,
+        row: &mut RawRow,
         phones: PhoneRules,
         compose: &mut Compose,
-    ) -> Result<Bytes, Failure> {
+    ) -> Result<RowState, Failure> {
         let before = row.before().len();
-        let bytes = row.raw.get(row.content.range()).unwrap_or_default();
+        let bytes = row.bytes.get(row.content.range()).unwrap_or_default();
         let content = readable(bytes);
         let found = self
             .read(&content, before)
             .map_err(|error| not_an_object(&content, &error))?;
-        if let Some(conflict) = found.conflict(self.existing) {
+        if let Some(conflict) = found.conflict() {
             return Err(conflict.fails(&self.columns));
         }
         let place = TextPlace {
             text: &content,
             before,
         };
-        if self.is_scored {
-            *asked = self.spans_of_asked(&found, place)?;
-        }
+        let asked = { self.is_scored }
+            .then(|| self.spans_of_asked(&found, place))
+            .transpose()?;
         // Also for a row that fails: its old values must not be mistaken for new ones.
-        row.existing = found.existing.into();
-        row.earlier = found.earlier;
+        row.ours = found.ours.into();
         if let Some(failure) = found.failure {
             return Err(failure);
         }
-        if self.is_scored {
-            return Ok(Bytes::new());
+        if let Some(asked) = asked {
+            return Ok(RowState::Scored(asked));
         }
         let damaged = matches!(content, Cow::Owned(_));
         let intact = |part: JsonValue<'_>| {
@@ -333,7 +320,8 @@ impl JsonlParser {
             let found = find(Field::Phone, &self.region?);
             Some(found.ok().flatten().unwrap_or_default())
         };
-        UserRequest::new(take, phones, region).map(|request| compose.body(&request))
+        let request = UserRequest::new(take, phones, region)?;
+        Ok(RowState::Asked(compose.body(&request)))
     }
 }
 
@@ -417,7 +405,7 @@ pub(super) fn readable(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 /// Finds the line at the front of the buffer; `None` if it is not complete yet.
-pub(super) fn scan(buffer: &Buffer, max_record: usize) -> Result<Option<Extent>> {
+pub(super) fn scan(buffer: &Buffer) -> Result<Option<Extent>> {
     let bytes = &buffer.bytes;
     let (mut start, mut lines_before) = (0, 0);
     loop {
@@ -429,11 +417,11 @@ pub(super) fn scan(buffer: &Buffer, max_record: usize) -> Result<Option<Extent>>
             },
             None if buffer.at_end && !rest.is_empty() => (bytes.len(), 0),
             None if rest.trim_ascii().is_empty() => {
-                return buffer.check_blank_lines(max_record).map(|()| None);
+                return buffer.check_blank_lines().map(|()| None);
             }
             None => {
                 return buffer
-                    .check_size(rest.len(), max_record, buffer.line + lines_before)
+                    .check_size(rest.len(), buffer.line + lines_before)
                     .map(|()| None);
             }
         };
@@ -458,80 +446,5 @@ pub(super) fn scan(buffer: &Buffer, max_record: usize) -> Result<Option<Extent>>
             lines,
             malformed: false,
         }));
-    }
-}
-
-/// How deep members whose names mean a field are searched for, which `--map` may be meant to take: exports of events have a user at this depth at most.
-const NESTED_DEPTH: usize = 4;
-
-/// The fewest lines that must have one. A name that only few lines have may be a user's: in a file that is one object with all
-/// users, each user's name or address leads to the members.
-const FEWEST_LINES: usize = 3;
-/// The most that are kept. More are not the members of one user, and each is compared with all.
-const MOST_POINTERS: usize = 64;
-
-/// The pointers to those that at least half of these lines have.
-fn nested_pointers<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
-    let (mut found, mut all) = (Vec::new(), 0);
-    for line in lines {
-        all += 1;
-        search_nested(&readable(line), "", NESTED_DEPTH, &mut found);
-    }
-    found.retain(|(_, times)| *times >= FEWEST_LINES && times * 2 >= all);
-    found.into_iter().map(|(pointer, _)| pointer).collect()
-}
-
-/// Counts those in this value, if it is an object; `path` leads there.
-fn search_nested(value: &str, path: &str, depth: usize, found: &mut Vec<(String, usize)>) {
-    let visit = |key: JsonValue<'_>, value: JsonValue<'_>| {
-        let name = raw_json::string(key).unwrap_or_default();
-        let pointer = format!("{path}{}", Pointer::of_member(&name));
-        if value.get().starts_with('{') {
-            if depth > 1 && !fields::is_value(&name) {
-                search_nested(value.get(), &pointer, depth - 1, found);
-            }
-        } else if !path.is_empty() && fields::rank(&name).is_some() {
-            let has_room = found.len() < MOST_POINTERS;
-            match found.iter_mut().find(|(known, _)| *known == pointer) {
-                Some((_, times)) => *times += 1,
-                None if has_room => found.push((pointer, 1)),
-                None => {}
-            }
-        }
-    };
-    // A broken line fails later, with its own reason.
-    let _ = raw_json::members(value, visit);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::nested_pointers as pointers;
-
-    #[test]
-    fn members_with_known_names_are_found_unless_their_path_may_be_a_user() {
-        let lines = [
-            r#"{"id":1,"ip":"::1","device":{"ip":"::1","os":"x","browser":{"user_agent":"M"}},"a@b.example":{"ip":"::1"}}"#,
-            r#"{"id":2,"device":{"ip":null,"browser":{"user_agent":"M"}},"Ann":{"e-mail":"a@b.example"},"a/b":{"name":"Ann"}}"#,
-            r#"{"id":3,"device":{"browser":{"user_agent":"M"}},"a/b":{"name":"Bob"}}"#,
-            r#"{"id":4,"device":{"ip":"::1"},"Ann":{"e-mail":"a@b.example"},"a/b":{"name":"Eve"}}"#,
-            "{",
-        ];
-        assert_eq!(
-            pointers(lines.iter().map(|line| line.as_bytes())),
-            ["/device/ip", "/device/browser/user_agent", "/a~1b/name"]
-        );
-    }
-
-    #[test]
-    fn one_object_with_all_users_leads_to_nobody() {
-        let users = |from: usize| {
-            let user = |number| format!(r#""User {number}":{{"name":"User {number}","ip":"::1"}}"#);
-            let users: Vec<String> = (from..from + 5_000).map(user).collect();
-            format!(r#"{{"users":{{{}}}}}"#, users.join(","))
-        };
-        let lines = [users(0), users(5_000)];
-        let lines = || lines.iter().map(String::as_bytes);
-        assert!(pointers(lines()).is_empty());
-        assert!(pointers(lines().take(1)).is_empty());
     }
 }

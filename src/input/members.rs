@@ -7,12 +7,12 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use super::existing::{self, Conflict, OurColumn};
+use super::ours::{self, Conflict};
 use crate::base::error::quoted;
 use crate::fields::{self, Field};
-use crate::layout::{AddedColumns, ColumnContent, Existing, PREVIOUS};
+use crate::layout::{AddedColumns, ColumnContent};
 use crate::raw_json::{self, JsonValue, Pointer};
-use crate::row::{Earlier, Span};
+use crate::row::Span;
 use crate::verdict::{Failure, Reason};
 
 /// One value that is looked up in every object.
@@ -38,8 +38,6 @@ struct KeyUses {
     lookups: Vec<(usize, usize)>,
     /// Our column with the same name.
     ours: Option<OurMember>,
-    /// Our column whose name it has with `previous_` in front.
-    previous: Option<usize>,
 }
 
 /// How many different keys are remembered: more than a record has. A file with new keys in every
@@ -103,14 +101,13 @@ impl MemberUses {
     fn uses_of(&self, key: JsonValue<'_>) -> KeyUses {
         let name = raw_json::string(key).unwrap_or_default();
         let lookups = self.lookups_of(&name).collect();
-        let position = |name: &str| self.columns.iter().position(|column| column == name);
+        let ours = self.columns.iter().position(|column| *column == name);
         KeyUses {
             lookups,
-            ours: position(&name).map(|column| OurMember {
+            ours: ours.map(|column| OurMember {
                 column,
                 content: self.columns.content(column),
             }),
-            previous: name.strip_prefix(PREVIOUS).and_then(position),
         }
     }
 
@@ -135,7 +132,7 @@ fn value_fits(content: ColumnContent, value: JsonValue<'_>) -> bool {
         number if content == ColumnContent::Score => Some(Cow::Borrowed(number)),
         _ => raw_json::string(value),
     };
-    existing::fits(content, text.as_deref())
+    ours::fits(content, text.as_deref())
 }
 
 /// Where the text of an object is in its row.
@@ -164,13 +161,10 @@ impl TextPlace<'_> {
 pub(super) struct FoundMembers<'a> {
     /// The value of each lookup, with the rank of its name.
     pub(super) values: Vec<Option<(usize, JsonValue<'a>)>>,
-    /// What it has under our columns' names.
-    pub(super) ours: Vec<OurColumn>,
-    /// Our columns whose `previous_` names it has.
-    previous: Vec<usize>,
-    /// The spans of what is replaced for our columns.
-    pub(super) existing: Vec<(Span, usize)>,
-    pub(super) earlier: Earlier,
+    /// The values under our columns' names.
+    pub(super) ours: Vec<(Span, usize)>,
+    /// One of these columns with a value that we never write.
+    foreign: Option<usize>,
     pub(super) failure: Option<Failure>,
 }
 
@@ -180,30 +174,21 @@ impl<'a> FoundMembers<'a> {
     /// # Errors
     /// The text is not an object.
     #[inline]
-    pub(super) fn read(
-        members: &mut MemberUses,
-        place: TextPlace<'a>,
-        policy: Existing,
-    ) -> serde_json::Result<Self> {
+    pub(super) fn read(members: &mut MemberUses, place: TextPlace<'a>) -> serde_json::Result<Self> {
         let mut found = Self {
             values: vec![None; members.lookups.len()],
             ours: Vec::new(),
-            previous: Vec::new(),
-            existing: Vec::new(),
-            earlier: Earlier::default(),
+            foreign: None,
             failure: None,
         };
         raw_json::members(place.text, |key, value| {
             let uses = members.uses(key);
-            if raw_json::too_deep(value) {
-                found.refuse_depth(key);
-            }
             let mut lookups = uses.lookups.iter();
             if !lookups.all(|(lookup, rank)| found.note(*lookup, *rank, key, value)) {
                 return;
             }
-            if uses.ours.is_some() || uses.previous.is_some() {
-                found.take_ours(uses, key, value, place, policy);
+            if let Some(ours) = uses.ours {
+                found.take_ours(ours, key, value, place);
             }
         })?;
         Ok(found)
@@ -238,43 +223,24 @@ impl<'a> FoundMembers<'a> {
     #[cold]
     fn take_ours(
         &mut self,
-        uses: &KeyUses,
+        OurMember { column, content }: OurMember,
         key: JsonValue<'_>,
         value: JsonValue<'_>,
         place: TextPlace<'_>,
-        policy: Existing,
     ) {
-        if let Some(OurMember { column, content }) = uses.ours {
-            if self.existing.iter().any(|(_, there)| *there == column) {
-                let message = format!("{} appears twice", quoted_key(key));
-                self.fail(Reason::DuplicateKey, message);
-            }
-            let part = if policy == Existing::Keep { key } else { value };
-            self.existing.push((place.span(part), column));
-            match content {
-                ColumnContent::Score => self.earlier.score = place.span(value),
-                ColumnContent::Decision => self.earlier.decision = place.span(value),
-                _ => {}
-            }
-            let fits = value_fits(content, value);
-            self.ours.push(OurColumn { column, fits });
+        if self.ours.iter().any(|(_, there)| *there == column) {
+            let message = format!("{} appears twice", quoted_key(key));
+            self.fail(Reason::DuplicateKey, message);
         }
-        self.previous.extend(uses.previous);
+        self.ours.push((place.span(value), column));
+        if !value_fits(content, value) {
+            self.foreign.get_or_insert(column);
+        }
     }
 
     /// Why the object must not be changed.
-    pub(super) fn conflict(&self, existing: Existing) -> Option<Conflict> {
-        Conflict::of(existing, &self.ours, &self.previous)
-    }
-
-    #[cold]
-    fn refuse_depth(&mut self, key: JsonValue<'_>) {
-        let message = format!(
-            "{} is nested deeper than {} levels",
-            quoted_key(key),
-            raw_json::MAX_DEPTH
-        );
-        self.fail(Reason::TooDeep, message);
+    pub(super) fn conflict(&self) -> Option<Conflict> {
+        Conflict::of(self.ours.iter().map(|(_, column)| *column), self.foreign)
     }
 
     #[cold]
@@ -310,10 +276,6 @@ mod tests {
         assert!(members.places.contains_key("\"k0\""));
         let ours = members.uses(JsonValue::of("\"decision\"")).ours;
         assert!(ours.is_some_and(|ours| ours.content == ColumnContent::Decision));
-        let previous = members
-            .uses(JsonValue::of("\"previous_decision\""))
-            .previous;
-        assert_eq!(previous, Some(2));
         let email = members.uses(JsonValue::of("\"email\""));
         assert_eq!(email.lookups, [(0, 0)]);
     }

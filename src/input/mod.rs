@@ -1,18 +1,16 @@
 //! Files to rows.
 //!
 //! A [`Reader`] opens the source, detects its format, finds the columns, and then returns rows in batches. Each row has
-//! all of its raw bytes and the request that its fields make. Of a file that an earlier run wrote, it finds our columns
+//! all of its raw bytes, and the request that its fields make as its state. Of a file that an earlier run wrote, it finds our columns
 //! and those that a command asks for instead. The reader runs on its own thread and must not know what happens to a row.
 
 mod buffer;
 mod cells;
 mod csv;
-mod existing;
-mod first_rows;
 mod jsonl;
 mod members;
+mod ours;
 mod reader;
-mod scored;
 mod settings;
 mod sniff;
 mod source;
@@ -20,8 +18,7 @@ mod source;
 mod tests;
 mod text;
 
-pub(crate) use reader::{Opened, RowBatch};
-pub use reader::{ReadRow, Reader};
-pub(crate) use scored::AskedColumns;
+pub(crate) use reader::Opened;
+pub use reader::Reader;
 pub use settings::{Compose, FileSettings, FormatChoice, Input, ReaderSettings};
-pub(crate) use source::{is_checked_for_long, stdin_file};
+pub(crate) use source::stdin_file;

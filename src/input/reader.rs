@@ -1,4 +1,5 @@
-//! The reader: opens a source and returns its rows in batches.
+//! The reader: opens a source and returns its rows in batches. It refuses a file whose first rows all fail for the same reason
+//! before any can be sent: then the file or a setting is wrong, and not the rows.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -7,38 +8,16 @@ use bytes::Bytes;
 
 use super::buffer::Buffer;
 use super::csv::CsvParser;
-use super::first_rows::{self, FirstRows};
 use super::jsonl::{self, JsonlParser};
 use super::settings::{Compose, ReaderSettings};
 use super::sniff;
-use super::source::{Source, TrailingGarbage};
+use super::source::Source;
 use crate::base::error::{Error, Result};
 use crate::layout::{Format, Layout};
-use crate::row::{Row, RowNumber, Span};
+use crate::row::RowNumber;
+use crate::row_state::{Row, RowBatch, RowState};
 use crate::telemetry::event::InputEnd;
-use crate::verdict::Failure;
-
-/// A row and its request, or why it has none.
-#[derive(Debug)]
-pub struct ReadRow {
-    /// The row.
-    pub row: Row,
-    /// The request's body, or the rule that the row breaks. In a scored file, requests are empty.
-    pub request: Result<Bytes, Failure>,
-    /// Where the row has the columns that are asked for in a scored file; an empty span where it has none.
-    pub(crate) asked: Box<[Span]>,
-}
-
-/// Some consecutive rows.
-#[derive(Debug)]
-pub struct RowBatch {
-    /// The rows.
-    pub rows: Vec<ReadRow>,
-    /// The position in the source after these rows, in bytes, for the progress.
-    pub(crate) position: u64,
-    /// Blank lines after the last row; empty except in the last batch.
-    pub trailer: Bytes,
-}
+use crate::verdict::{Failure, Reason};
 
 /// A batch is complete with this many rows, so that the first rows do not have to wait for a whole block …
 const BATCH_ROWS: usize = 512;
@@ -93,9 +72,6 @@ pub struct Opened {
     pub(crate) size: Option<u64>,
     /// The source's permission bits. A pipe does not restrict them.
     pub(crate) mode: u32,
-    /// Whether bytes after compressed data are ignored. For a large file or a stream this is known
-    /// at its end.
-    pub(crate) ignored: TrailingGarbage,
 }
 
 impl Reader {
@@ -128,10 +104,9 @@ impl Reader {
         compose: Compose,
     ) -> Result<(Self, Opened)> {
         let (name, size, mode) = (source.name().to_owned(), source.size(), source.mode());
-        let ignored = source.ignored();
-        let mut buffer = Buffer::new(source, settings.file.encoding);
-        buffer.fill_first_line(settings.file.max_record)?;
-        buffer.fill_head()?;
+        let mut buffer = Buffer::new(source);
+        buffer.fill_first_line()?;
+        buffer.fill_head(settings.file.encoding)?;
         let (format, preamble) = sniff::detect(&settings.file, &mut buffer)?;
         let (parser, header, replaced) = match format {
             Format::Delimited { delimiter } => {
@@ -158,14 +133,12 @@ impl Reader {
                 preamble,
                 header,
                 columns: settings.columns.clone(),
-                existing: settings.existing,
             },
             name,
             mapping: parser.mapping().to_owned(),
             replaced,
             size,
             mode,
-            ignored,
         };
         let mut reader = Self {
             buffer,
@@ -216,7 +189,7 @@ impl Reader {
             match self.next_row()? {
                 Some(row) if !self.takes(&row) => {}
                 Some(row) => {
-                    let length = row.row.raw.len();
+                    let length = row.raw.bytes.len();
                     if rows.is_empty() {
                         // A batch that grows step by step moves each of its rows twice. A slow pipe has few bytes at a
                         // time, and its batches must not take much more memory than their rows.
@@ -251,11 +224,11 @@ impl Reader {
 
     /// Whether the row is one of those that are selected.
     #[inline]
-    fn takes(&mut self, row: &ReadRow) -> bool {
+    fn takes(&mut self, row: &Row) -> bool {
         let is_in = self.settings.selection.sample.is_none_or(|sample| {
-            sample.has(match &row.request {
-                Ok(request) => request,
-                Err(_) => row.row.content(),
+            sample.has(match &row.state {
+                RowState::Asked(body) => body,
+                _ => row.raw.content(),
             })
         });
         self.left -= u64::from(is_in);
@@ -265,41 +238,137 @@ impl Reader {
 
     /// The row of the next complete record in the buffer, selected or not.
     #[inline]
-    fn next_row(&mut self) -> Result<Option<ReadRow>> {
-        let most = self.settings.file.max_record;
+    fn next_row(&mut self) -> Result<Option<Row>> {
         let extent = match &mut self.parser {
-            FormatParser::Csv(parser) => parser.scan(&self.buffer, most)?,
-            FormatParser::Jsonl(_) => jsonl::scan(&self.buffer, most)?,
+            FormatParser::Csv(parser) => parser.scan(&self.buffer)?,
+            FormatParser::Jsonl(_) => jsonl::scan(&self.buffer)?,
         };
         let Some(extent) = extent else {
             return Ok(None);
         };
         let start = self.buffer.line;
-        let line = start + extent.lines_before;
+        let length = extent.content.range().len();
         self.buffer
-            .check_size(extent.content.range().len(), most, line)?;
-        let mut row = self.buffer.take(&extent, self.number);
-        self.number = self.number.next();
+            .check_size(length, start + extent.lines_before)?;
+        let number = self.number;
+        self.number = number.next();
+        let mut raw = self.buffer.take(&extent);
         let (phones, compose) = (self.settings.phones, &mut self.compose);
-        let mut asked = Box::default();
-        let mut request = match &mut self.parser {
-            FormatParser::Csv(parser) => {
-                parser.request(&mut row, &mut asked, &extent, phones, compose)
-            }
-            FormatParser::Jsonl(parser) => parser.request(&mut row, &mut asked, phones, compose),
+        let state = match &mut self.parser {
+            FormatParser::Csv(parser) => parser.state(&mut raw, &extent, phones, compose),
+            FormatParser::Jsonl(parser) => parser.state(&mut raw, phones, compose),
         };
-        if let Some(reason) = self.first_rows.take(&request) {
+        if let Some(reason) = self.first_rows.take(state.as_ref().err()) {
             let name = self.buffer.source.name();
-            return Err(first_rows::hopeless(name, reason, self.parser.mapping()));
+            return Err(hopeless(name, reason, self.parser.mapping()));
         }
-        // In place: nearly every row has a request, which would be moved otherwise.
-        if let Err(failure) = &mut request {
-            failure.message = format!("{}: {}", extent.lines(start), failure.message).into();
+        let state = state.unwrap_or_else(|failure| {
+            let message = format!("{}: {}", extent.lines(start), failure.message);
+            RowState::Invalid(Failure::new(failure.reason, message))
+        });
+        Ok(Some(Row { number, raw, state }))
+    }
+}
+
+/// How many rows are checked: so many do not share a fault by chance.
+const ROWS: u32 = 100;
+
+/// The rows before the first valid one, as long as all fail for the same reason.
+#[derive(Debug)]
+pub(crate) struct FirstRows {
+    /// How many there were, and why they fail; `None` once a row is different.
+    failing: Option<(u32, Option<Reason>)>,
+}
+
+impl FirstRows {
+    /// Checks the first rows, or none.
+    pub(crate) fn new(look: bool) -> Self {
+        Self {
+            failing: look.then_some((0, None)),
         }
-        Ok(Some(ReadRow {
-            row,
-            request,
-            asked,
-        }))
+    }
+
+    /// Adds the next row, with the rule that it breaks, if any. Returns the reason if enough rows have failed only for this
+    /// one.
+    pub(crate) fn take(&mut self, broken: Option<&Failure>) -> Option<Reason> {
+        let (rows, seen) = self.failing?;
+        let reason = broken.map(|failure| failure.reason);
+        let same = reason.filter(|reason| seen.is_none_or(|seen| seen == *reason));
+        self.failing = same
+            .map(|reason| (rows + 1, Some(reason)))
+            .filter(|(rows, _)| *rows < ROWS);
+        same.filter(|_| rows + 1 == ROWS)
+    }
+}
+
+/// The error for a file whose first rows all fail for this reason. `mapping` says which column is which field.
+fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
+    let error = Error::usage(format!(
+        "the first {ROWS} rows of {name} all fail for the same reason, `{reason}`, and none was sent"
+    ));
+    let error = if mapping.is_empty() {
+        error
+    } else {
+        error.detail(mapping)
+    };
+    error.hint(fix(reason))
+}
+
+/// What helps if the first rows all fail for this reason.
+#[must_use]
+pub(crate) fn fix(reason: Reason) -> String {
+    let fix = match reason {
+        Reason::NotJson | Reason::NotAnObject => {
+            "put each object on one line, with `jq -c '.[]'` for an array and with `jq -c .` otherwise"
+        }
+        Reason::Ragged | Reason::TextAfterQuote => "check the header, the quotes and `--delimiter`",
+        Reason::NotUtf8 | Reason::Undecodable => "check `--encoding`",
+        Reason::ExistingColumns => "`--prefix` writes the new columns under other names",
+        Reason::InvalidPhone => {
+            "`--phone-region` reads national numbers, as in `--phone-region DE`, and `--invalid-phone drop` leaves out the number if the row has an email address"
+        }
+        Reason::WrongType => {
+            "`--map FIELD=/POINTER` reads a nested member; a number must be in quotes, and a phone number needs its `+`"
+        }
+        _ => "name the right columns with `--map FIELD=COLUMN`",
+    };
+    format!("{fix}; `--give-up-after never` continues anyway")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The row at which the file is rejected, and why.
+    fn over(rows: &[(u32, Option<Reason>)]) -> Option<(u32, Reason)> {
+        let mut first = FirstRows::new(true);
+        let all = rows
+            .iter()
+            .flat_map(|(n, reason)| (0..*n).map(move |_| *reason));
+        (1..).zip(all).find_map(|(number, reason)| {
+            let broken = reason.map(|reason| Failure::new(reason, ""));
+            first.take(broken.as_ref()).map(|reason| (number, reason))
+        })
+    }
+
+    #[test]
+    fn a_hundred_rows_with_the_same_fault_are_enough_and_one_other_row_lets_all_pass() {
+        use Reason::{InvalidIp, MissingIp};
+        let expected = Some((100, InvalidIp));
+        assert_eq!(over(&[(500, Some(InvalidIp))]), expected);
+        assert_eq!(over(&[(99, Some(InvalidIp))]), None);
+        assert_eq!(over(&[(1, None), (500, Some(InvalidIp))]), None);
+        assert_eq!(
+            over(&[(99, Some(InvalidIp)), (1, None), (500, Some(InvalidIp))]),
+            None
+        );
+        assert_eq!(over(&[(99, Some(InvalidIp)), (500, Some(MissingIp))]), None);
+    }
+
+    #[test]
+    fn it_can_be_switched_off() {
+        let mut first = FirstRows::new(false);
+        let broken = Failure::new(Reason::MissingIp, "");
+        assert!((0..500).all(|_| first.take(Some(&broken)).is_none()));
     }
 }

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use bytes::{Bytes, BytesMut};
 
-use super::scored::AskedColumns;
 use crate::base::encoding::TextEncoding;
 use crate::base::error::shown;
 use crate::fields::{Assignments, PhoneRules, UserRequest};
-use crate::layout::{AddedColumns, Existing};
+use crate::layout::AddedColumns;
 use crate::selection::Selection;
 
 /// Where rows come from.
@@ -58,8 +57,6 @@ pub struct FileSettings {
     pub delimiter: Option<u8>,
     /// There is no header: columns are named by number.
     pub no_header: bool,
-    /// The largest record in bytes. A quote that is never closed must not fill the memory.
-    pub max_record: usize,
 }
 
 /// The settings of a reader.
@@ -71,28 +68,25 @@ pub struct ReaderSettings {
     pub assignments: Assignments,
     /// What to do with phone numbers that are not international.
     pub phones: PhoneRules,
-    /// What to do with columns that have our names.
-    pub existing: Existing,
     /// The columns that we write.
     pub columns: AddedColumns,
     /// Whether to reject a file whose first rows all fail for the same reason.
     pub judges_first_rows: bool,
     /// Which rows are read.
     pub selection: Selection,
-    /// An earlier run wrote the file: it must have our columns, no requests are made of its rows, and these columns are
-    /// found besides ours.
-    pub scored: Option<AskedColumns>,
+    /// An earlier run wrote the file: it must have our columns and these, which are found in each row, and no requests are made
+    /// of its rows. In JSONL, a name may be a JSON pointer.
+    pub scored: Option<Vec<String>>,
 }
 
 impl ReaderSettings {
     /// The settings for a file that an earlier run wrote, with this prefix of its columns' names.
     #[must_use]
-    pub(crate) fn of_scored(file: &FileSettings, prefix: &str, asked: AskedColumns) -> Self {
+    pub(crate) fn of_scored(file: &FileSettings, prefix: &str, asked: Vec<String>) -> Self {
         Self {
             file: file.clone(),
             assignments: Assignments::default(),
             phones: PhoneRules::default(),
-            existing: Existing::Replace,
             columns: AddedColumns::new(prefix, [], None),
             judges_first_rows: false,
             selection: Selection::default(),
@@ -110,11 +104,9 @@ impl ReaderSettings {
                 encoding: TextEncoding::UTF_8,
                 delimiter: None,
                 no_header: false,
-                max_record: 1 << 20,
             },
             assignments: Assignments::default(),
             phones: PhoneRules::default(),
-            existing: Existing::Replace,
             columns: AddedColumns::new("", [], None),
             judges_first_rows: true,
             selection: Selection::default(),

@@ -1,18 +1,17 @@
 //! Bytes from a file or standard input, decompressed and counted.
 //!
 //! The rest of `input` sees one stream of plain bytes. Compression is detected by a file's first
-//! bytes, never by its name. As with gzip itself, members follow each other, and bytes after the last member that do not
-//! start another one are ignored.
+//! bytes, never by its name. As with gzip itself, members follow each other.
 
 use std::fs::{File, Metadata};
-use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::io::{self, BufReader, Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use flate2::bufread::GzDecoder;
+use flate2::bufread::MultiGzDecoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::settings::Input;
@@ -30,7 +29,6 @@ pub(super) struct Source {
     waits_for: WaitsFor,
     consumed: Arc<AtomicU64>,
     compressed: bool,
-    ignored: TrailingGarbage,
 }
 
 impl Source {
@@ -39,22 +37,14 @@ impl Source {
     /// # Errors
     /// Exit code 2: it does not exist, is a directory or is unreadable.
     pub(super) fn open(input: &Input) -> Result<Self> {
-        let ignored = TrailingGarbage::default();
         let path = match input {
             Input::Stdin => {
-                let name = "standard input".to_owned();
                 let (mode, waits_for) = match stdin_file() {
                     Some(file) => (own_file::mode_of(&file), WaitsFor::Nothing),
                     None => (PIPE, WaitsFor::stream(&io::stdin())),
                 };
-                return Self::decompressed(
-                    Box::new(io::stdin()),
-                    name,
-                    None,
-                    mode,
-                    waits_for,
-                    ignored,
-                );
+                let name = "standard input".to_owned();
+                return Self::decompressed(io::stdin(), name, (None, mode), waits_for);
             }
             Input::File(path) => path,
         };
@@ -62,22 +52,19 @@ impl Source {
         let (file, metadata) = open_file(path).map_err(|e| unreadable(&name, false, e))?;
         if !metadata.is_file() {
             let waits_for = WaitsFor::stream(&file);
-            return Self::decompressed(Box::new(file), name, None, PIPE, waits_for, ignored);
+            return Self::decompressed(file, name, (None, PIPE), waits_for);
         }
         let mode = own_file::mode_of(&metadata);
         // Files that the system creates as they are read, as in `/proc`, have no size: they are
         // read to their end.
-        let size = Some(metadata.len()).filter(|size| *size > 0);
-        let raw: Box<dyn Read + Send> = match size {
-            None => Box::new(file),
-            Some(size) => {
-                check(&file, size, &ignored).map_err(|e| unreadable(&name, true, e))?;
-                // The size at the start counts: a file that grows is read as it was, and one that
-                // shrinks is an error.
-                Box::new(Fixed { file, left: size })
-            }
-        };
-        Self::decompressed(raw, name, size, mode, WaitsFor::Nothing, ignored)
+        if metadata.len() == 0 {
+            return Self::decompressed(file, name, (None, mode), WaitsFor::Nothing);
+        }
+        let left = metadata.len();
+        check(&file, left).map_err(|e| unreadable(&name, true, e))?;
+        // The size at the start counts: a file that grows is read as it was, and one that shrinks is an error.
+        let fixed = Fixed { file, left };
+        Self::decompressed(fixed, name, (Some(left), mode), WaitsFor::Nothing)
     }
 
     /// Any reader instead of a pipe.
@@ -86,31 +73,21 @@ impl Source {
     /// As for [`Self::open`].
     pub(super) fn of_reader(reader: impl Read + Send + 'static) -> Result<Self> {
         let name = "the input".to_owned();
-        Self::decompressed(
-            Box::new(reader),
-            name,
-            None,
-            PIPE,
-            WaitsFor::Unknown,
-            TrailingGarbage::default(),
-        )
+        Self::decompressed(reader, name, (None, PIPE), WaitsFor::Unknown)
     }
 
     fn decompressed(
-        raw: Box<dyn Read + Send>,
+        raw: impl Read + Send + 'static,
         name: String,
-        size: Option<u64>,
-        mode: u32,
+        (size, mode): (Option<u64>, u32),
         waits_for: WaitsFor,
-        ignored: TrailingGarbage,
     ) -> Result<Self> {
         let consumed = Arc::new(AtomicU64::new(0));
         let raw = CountedReader {
             inner: raw,
             consumed: Arc::clone(&consumed),
         };
-        let (reader, compression) =
-            decompress(raw, &ignored).map_err(|e| unreadable(&name, true, e))?;
+        let (reader, compression) = decompress(raw).map_err(|e| unreadable(&name, true, e))?;
         Ok(Self {
             reader,
             name,
@@ -119,7 +96,6 @@ impl Source {
             waits_for,
             consumed,
             compressed: compression.is_some(),
-            ignored,
         })
     }
 
@@ -166,11 +142,6 @@ impl Source {
             WaitsFor::Stream(stream) => is_readable(stream, within),
             WaitsFor::Unknown => false,
         }
-    }
-
-    /// Whether bytes after compressed data are ignored.
-    pub(super) fn ignored(&self) -> TrailingGarbage {
-        self.ignored.clone()
     }
 
     /// The position in the stored bytes while `held` plain bytes are not used yet. For compressed
@@ -247,43 +218,19 @@ fn unreadable(name: &str, compressed: bool, error: io::Error) -> Error {
 /// that damage is found before rows are paid for. In a larger file, and in a stream, damage is
 /// found when it is reached.
 const CHECKED: u64 = 1024 * 1024 * 1024;
-/// From this size on, the check takes seconds.
-const SLOW: u64 = 64 * 1024 * 1024;
-
-/// Whether opening this input takes long, because it is compressed and checked first.
-#[must_use]
-pub(crate) fn is_checked_for_long(input: &Input) -> bool {
-    let Input::File(path) = input else {
-        return false;
-    };
-    let checked = || {
-        let (file, metadata) = open_file(path)?;
-        let size = metadata.len();
-        Ok::<_, io::Error>((SLOW..CHECKED).contains(&size) && is_compressed(&file)?)
-    };
-    checked().unwrap_or(false)
-}
 
 /// Reads a file to its end if it is compressed, and returns to its start.
-fn check(mut file: &File, size: u64, ignored: &TrailingGarbage) -> io::Result<()> {
-    if size >= CHECKED || !is_compressed(file)? {
-        return Ok(());
+fn check(mut file: &File, size: u64) -> io::Result<()> {
+    if size < CHECKED {
+        let whole = Fixed {
+            file: file.try_clone()?,
+            left: size,
+        };
+        if let (mut plain, Some(_)) = decompress(whole)? {
+            io::copy(&mut plain, &mut io::sink())?;
+        }
     }
-    let whole = Fixed {
-        file: file.try_clone()?,
-        left: size,
-    };
-    let (mut plain, _) = decompress(whole, ignored)?;
-    io::copy(&mut plain, &mut io::sink())?;
     file.rewind()
-}
-
-/// Whether a file that was just opened is compressed.
-fn is_compressed(mut file: &File) -> io::Result<bool> {
-    let mut start = Vec::new();
-    file.take(4).read_to_end(&mut start)?;
-    file.rewind()?;
-    Ok(compression_of(&start).is_some())
 }
 
 struct CountedReader<R> {
@@ -326,18 +273,6 @@ impl Read for Fixed {
     }
 }
 
-/// Whether bytes after the compressed data were ignored. It is known once the end has been read.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct TrailingGarbage(Arc<AtomicBool>);
-
-impl TrailingGarbage {
-    /// Whether there were any so far.
-    #[must_use]
-    pub(crate) fn any(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// What every gzip member starts with.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
@@ -361,104 +296,20 @@ fn compression_of(bytes: &[u8]) -> Option<Compression> {
 /// # Errors
 /// The first bytes cannot be read.
 fn decompress(
-    raw: impl Read + Send + 'static,
-    ignored: &TrailingGarbage,
+    mut raw: impl Read + Send + 'static,
 ) -> io::Result<(Box<dyn Read + Send>, Option<Compression>)> {
-    let mut raw = PeekReader::new(raw);
-    let compression = compression_of(raw.peek(ZSTD.len())?);
+    let mut start = Vec::new();
+    raw.by_ref()
+        .take(ZSTD.len() as u64)
+        .read_to_end(&mut start)?;
+    let compression = compression_of(&start);
+    let whole = BufReader::new(io::Cursor::new(start).chain(raw));
     let plain: Box<dyn Read + Send> = match compression {
-        None => Box::new(raw),
-        Some(Compression::Gzip) => Box::new(GzipMembers {
-            member: Some(GzDecoder::new(raw)),
-            ignored: ignored.clone(),
-        }),
-        Some(Compression::Zstd) => Box::new(zstd::stream::read::Decoder::with_buffer(raw)?),
+        None => Box::new(whole),
+        Some(Compression::Gzip) => Box::new(MultiGzDecoder::new(whole)),
+        Some(Compression::Zstd) => Box::new(zstd::stream::read::Decoder::with_buffer(whole)?),
     };
     Ok((plain, compression))
-}
-
-/// A reader with a look at the next bytes.
-struct PeekReader<R> {
-    /// Bytes that were looked at; some may have been read since.
-    seen: Vec<u8>,
-    taken: usize,
-    rest: BufReader<R>,
-}
-
-impl<R: Read> PeekReader<R> {
-    fn new(raw: R) -> Self {
-        Self {
-            seen: Vec::new(),
-            taken: 0,
-            rest: BufReader::new(raw),
-        }
-    }
-
-    /// The next bytes, without consuming them; fewer at the end.
-    fn peek(&mut self, bytes: usize) -> io::Result<&[u8]> {
-        self.seen.drain(..self.taken);
-        self.taken = 0;
-        let missing = bytes.saturating_sub(self.seen.len()) as u64;
-        self.rest
-            .by_ref()
-            .take(missing)
-            .read_to_end(&mut self.seen)?;
-        Ok(&self.seen)
-    }
-}
-
-impl<R: Read> Read for PeekReader<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.taken == self.seen.len() {
-            return self.rest.read(into);
-        }
-        let read = self.fill_buf()?.read(into)?;
-        self.consume(read);
-        Ok(read)
-    }
-}
-
-impl<R: Read> BufRead for PeekReader<R> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        match self.seen.get(self.taken..) {
-            Some(seen) if !seen.is_empty() => Ok(seen),
-            _ => self.rest.fill_buf(),
-        }
-    }
-
-    fn consume(&mut self, bytes: usize) {
-        if self.taken < self.seen.len() {
-            self.taken += bytes;
-        } else {
-            self.rest.consume(bytes);
-        }
-    }
-}
-
-/// Consecutive gzip members.
-struct GzipMembers<R: Read> {
-    /// The current member; `None` after the last.
-    member: Option<GzDecoder<PeekReader<R>>>,
-    ignored: TrailingGarbage,
-}
-
-impl<R: Read> Read for GzipMembers<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while let Some(member) = &mut self.member {
-            let read = member.read(into)?;
-            if read > 0 || into.is_empty() {
-                return Ok(read);
-            }
-            let next = member.get_mut().peek(GZIP.len())?;
-            let (another, over) = (next == GZIP, next.is_empty());
-            let ended = self.member.take().filter(|_| another);
-            self.member = ended.map(|member| GzDecoder::new(member.into_inner()));
-            if !another && !over {
-                self.ignored.0.store(true, Ordering::Relaxed);
-            }
-        }
-        Ok(0)
-    }
 }
 
 #[cfg(test)]
@@ -484,37 +335,22 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// The result, and whether bytes were ignored.
-    fn decompressed(bytes: &[u8], step: usize) -> io::Result<(Vec<u8>, bool)> {
-        let ignored = TrailingGarbage::default();
+    fn decompressed(bytes: &[u8], step: usize) -> io::Result<Vec<u8>> {
         let raw = Slow(io::Cursor::new(bytes.to_vec()), step);
-        let (mut plain, _) = decompress(raw, &ignored)?;
+        let (mut plain, _) = decompress(raw)?;
         let mut text = Vec::new();
         plain.read_to_end(&mut text)?;
-        Ok((text, ignored.any()))
+        Ok(text)
     }
 
     #[test]
-    fn members_follow_each_other_and_bytes_after_the_last_are_ignored() {
+    fn members_follow_each_other() {
         // With an empty member in between, as in block-compressed files.
         let two = [gzip(b"one,"), gzip(b""), gzip(b"two")].concat();
         for step in [1, 2, 3, 7, usize::MAX] {
-            assert_eq!(
-                decompressed(&two, step).unwrap(),
-                (b"one,two".to_vec(), false)
-            );
-            for behind in [&b"\0"[..], &[0; 512], b"text", b"\x1f", b"\n"] {
-                let bytes = [&two, behind].concat();
-                assert_eq!(
-                    decompressed(&bytes, step).unwrap(),
-                    (b"one,two".to_vec(), true)
-                );
-            }
-            assert_eq!(
-                decompressed(b"plain", step).unwrap(),
-                (b"plain".to_vec(), false)
-            );
-            assert_eq!(decompressed(b"", step).unwrap(), (Vec::new(), false));
+            assert_eq!(decompressed(&two, step).unwrap(), b"one,two");
+            assert_eq!(decompressed(b"plain", step).unwrap(), b"plain");
+            assert_eq!(decompressed(b"", step).unwrap(), b"");
         }
     }
 
@@ -524,7 +360,7 @@ mod tests {
         let data = zstd::encode_all(&b"some text"[..], 0).unwrap();
         let bytes = [skipped(0x50), skipped(0x5f), data].concat();
         for step in [1, 7, usize::MAX] {
-            assert_eq!(decompressed(&bytes, step).unwrap().0, b"some text");
+            assert_eq!(decompressed(&bytes, step).unwrap(), b"some text");
         }
         assert_eq!(compression_of(b"P*M\x19"), None);
         assert_eq!(compression_of(b"`*M\x18"), None);
@@ -538,7 +374,7 @@ mod tests {
         zstd.include_checksum(true).unwrap();
         zstd.write_all(text).unwrap();
         for whole in [gzip(text), zstd.finish().unwrap()] {
-            let (text, _) = decompressed(&whole, usize::MAX).unwrap();
+            let text = decompressed(&whole, usize::MAX).unwrap();
             for length in 5..whole.len() {
                 assert!(decompressed(&whole[..length], 3).is_err(), "{length}");
             }
@@ -547,7 +383,7 @@ mod tests {
             for byte in 0..whole.len() {
                 let mut flipped = whole.clone();
                 flipped[byte] ^= 0x10;
-                if let Ok((other, _)) = decompressed(&flipped, 3) {
+                if let Ok(other) = decompressed(&flipped, 3) {
                     // A name or a time in the header changed, or it no longer is compressed data.
                     assert!(other == text || other == flipped, "{byte}");
                 }

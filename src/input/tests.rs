@@ -7,10 +7,11 @@ use std::io::{self, Read};
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Compose, Input, ReadRow, Reader, ReaderSettings};
+use super::{Compose, Input, Reader, ReaderSettings};
 use crate::base::error::Result;
 use crate::fields::UserRequest;
-use crate::layout::Existing;
+use crate::layout::{DECISION_COLUMN, SCORE_COLUMN};
+use crate::row_state::Row;
 
 /// Returns at most `step` bytes per read, is interrupted at every third read, and fails at the
 /// `fails`th.
@@ -58,7 +59,8 @@ fn read(bytes: &[u8], step: usize, fails: usize) -> (Vec<(Bytes, bool)>, Result<
                 batch
                     .rows
                     .into_iter()
-                    .map(|row| (row.row.raw, row.request.is_ok())),
+                    .map(|row| (row.state.failure().is_none(), row.raw.bytes))
+                    .map(|(valid, bytes)| (bytes, valid)),
             ),
             Ok(None) => return (rows, Ok(())),
             Err(error) => return (rows, Err(error)),
@@ -114,17 +116,16 @@ fn a_failed_read_is_an_error_and_never_a_short_file() {
 }
 
 /// The earlier score and decision of each row, as written.
-fn earlier(text: &str, existing: Existing, delimiter: Option<u8>) -> Vec<(String, String)> {
+fn earlier(text: &str, delimiter: Option<u8>) -> Vec<(String, String)> {
     let mut settings = ReaderSettings::without_options(Input::Stdin);
     settings.file.delimiter = delimiter;
-    settings.existing = existing;
     let source = io::Cursor::new(text.as_bytes().to_vec());
     let (mut reader, _) = Reader::over(source, settings, Compose::new(|_, _| {})).unwrap();
     let mut rows = Vec::new();
     while let Some(batch) = reader.next_batch().unwrap() {
-        rows.extend(batch.rows.into_iter().map(|ReadRow { row, .. }| {
-            let text = |span| String::from_utf8(row.slice(span).to_vec()).unwrap();
-            (text(row.earlier.score), text(row.earlier.decision))
+        rows.extend(batch.rows.into_iter().map(|Row { raw, .. }| {
+            let text = |column| String::from_utf8(raw.slice(raw.value_of(column)).to_vec());
+            (text(SCORE_COLUMN).unwrap(), text(DECISION_COLUMN).unwrap())
         }));
     }
     rows
@@ -136,7 +137,7 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn earlier_cells_are_found_whether_they_are_replaced_or_kept() {
+fn earlier_cells_are_found() {
     let csv = "decision,name,email,ip,user_agent,transaction_id,risk_score\n\
         approve,A,a@x.org,::1,u,t,1.50\r\n\
         \n\"review\",\"B\nb\",b@x.org,::1,u,,\"3\"\n\
@@ -151,34 +152,27 @@ fn earlier_cells_are_found_whether_they_are_replaced_or_kept() {
         ("", ""),
         ("9", "block"),
     ]);
-    for existing in [Existing::Replace, Existing::Keep] {
-        assert_eq!(earlier(csv, existing, None), expected);
-        let other = |delimiter: &str| csv.replace("::1", "192.0.2.1").replace(',', delimiter);
-        for delimiter in [";", ":", "\t", "_"] {
-            let byte = delimiter.as_bytes()[0];
-            let named = other(delimiter)
-                .replace("user_agent", "\"user_agent\"")
-                .replace("transaction_id", "\"transaction_id\"")
-                .replace("risk_score", "\"risk_score\"");
-            assert_eq!(earlier(&named, existing, Some(byte)), expected);
-        }
-        assert_eq!(
-            earlier(CSV, existing, None),
-            vec![(String::new(), String::new()); 4]
-        );
+    assert_eq!(earlier(csv, None), expected);
+    let other = |delimiter: &str| csv.replace("::1", "192.0.2.1").replace(',', delimiter);
+    for delimiter in [";", ":", "\t", "_"] {
+        let byte = delimiter.as_bytes()[0];
+        let named = other(delimiter)
+            .replace("user_agent", "\"user_agent\"")
+            .replace("transaction_id", "\"transaction_id\"")
+            .replace("risk_score", "\"risk_score\"");
+        assert_eq!(earlier(&named, Some(byte)), expected);
     }
-    let alone = "name,email,ip,user_agent,risk_score\nA,a@x.org,::1,u,7\n";
-    assert_eq!(earlier(alone, Existing::Keep, None), pairs(&[("7", "")]));
+    assert_eq!(earlier(CSV, None), vec![(String::new(), String::new()); 4]);
 }
 
 #[test]
-fn earlier_members_are_found_whether_they_are_replaced_or_kept() {
+fn earlier_members_are_found() {
     let user = r#""name":"A","email":"a@x.org","ip":"::1","user_agent":"u""#;
     let text = format!(
         "{{\"decision\":\"approve\",{user},\"transaction_id\":\"t\",\"risk_score\": 1.50 }}\r\n\
         \n{{{user},\"transaction_id\":null,\"risk_score\":3,\"d\\u0065cision\":\"r\\u0065view\"}}\n\
         {{{user}}}\n\
-        {{{user},\"transaction_id\":null,\"decision\":null,\"risk_score\":null,\"previous_score\":1}}\n\
+        {{{user},\"transaction_id\":null,\"decision\":null,\"risk_score\":null}}\n\
         no json\n"
     );
     let expected = pairs(&[
@@ -188,7 +182,5 @@ fn earlier_members_are_found_whether_they_are_replaced_or_kept() {
         ("null", "null"),
         ("", ""),
     ]);
-    for existing in [Existing::Replace, Existing::Keep] {
-        assert_eq!(earlier(&text, existing, None), expected);
-    }
+    assert_eq!(earlier(&text, None), expected);
 }

@@ -1,4 +1,4 @@
-//! Whether the input is text, and UTF-8 unless another encoding was named, judged by its first MiB as the bytes arrive.
+//! Whether the input is text, and UTF-8 unless another encoding was named, judged by its first MiB.
 //!
 //! The encoding is determined by a byte order mark, or else by the majority of the lines that are
 //! not pure ASCII. If most of them are UTF-8, other bytes are the fault of single rows. If not, the
@@ -20,30 +20,6 @@ const SWITCH: &[u8] = b"\x1b$";
 
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Judges bytes in the order in which they arrive.
-#[derive(Debug, Default)]
-pub(super) struct TextCheck {
-    /// The encoding that the input has by the settings.
-    encoding: TextEncoding,
-    /// The first bytes, by which formats are recognised.
-    start: Vec<u8>,
-    /// How many bytes have been judged.
-    judged: usize,
-    /// The number of complete lines among them.
-    lines: u64,
-    /// Whether the last of them ended with a CR, which an LF may follow.
-    after_cr: bool,
-    /// The last, incomplete line.
-    line: Vec<u8>,
-    /// Whether a line switches to another character set, as only ISO-2022 does.
-    switches: bool,
-    /// The number of lines that are UTF-8 and not pure ASCII.
-    utf8: u64,
-    /// The number of lines that are not UTF-8, and the line number of the first.
-    broken: u64,
-    first_broken: u64,
-}
-
 /// Why the input is not readable text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotText {
@@ -55,89 +31,46 @@ pub(super) enum NotText {
     Encoding(u64),
 }
 
-impl TextCheck {
-    /// Nothing has been judged yet.
-    pub(super) fn new(encoding: TextEncoding) -> Self {
-        Self {
-            encoding,
-            ..Self::default()
-        }
+/// Judges the first bytes of an input, of which there are more if it is not `whole`.
+///
+/// # Errors
+/// They are not text, or in another encoding than the settings say.
+pub(super) fn check(head: &[u8], encoding: TextEncoding, whole: bool) -> Result<(), NotText> {
+    if let Some(format) = foreign(head) {
+        return Err(NotText::OtherFormat(format));
     }
-
-    /// Adds the next bytes. Those after the head are not checked.
-    ///
-    /// # Errors
-    /// A NUL byte: this is not text, whatever follows.
-    pub(super) fn add(&mut self, bytes: &[u8], at_end: bool) -> Result<(), NotText> {
-        let bytes = bytes.get(..HEAD - self.judged).unwrap_or(bytes);
-        self.judged += bytes.len();
-        let missing = START.saturating_sub(self.start.len());
-        let start = bytes.get(..missing).unwrap_or(bytes);
-        self.start.extend_from_slice(start);
-        let nul = memchr(0, bytes);
-        let mut rest = bytes.get(..nul.unwrap_or(bytes.len())).unwrap_or(bytes);
-        while let Some(end) = memchr2(b'\n', b'\r', rest) {
-            let (line, after) = rest.split_at(end);
-            let is_cr = after.starts_with(b"\r");
-            let second_half = self.after_cr && !is_cr && line.is_empty() && self.line.is_empty();
-            self.line.extend_from_slice(line);
-            if !second_half {
-                self.end_line(false);
-            }
-            self.after_cr = is_cr;
-            rest = after.get(1..).unwrap_or_default();
+    let (mut lines, mut utf8, mut broken, mut first_broken) = (0, 0, 0, None);
+    let mut rest = head;
+    while !rest.is_empty() {
+        let end = memchr2(b'\n', b'\r', rest);
+        let (line, after) = rest.split_at(end.unwrap_or(rest.len()));
+        let after = after.strip_prefix(b"\r\n").or_else(|| after.get(1..));
+        rest = after.unwrap_or_default();
+        lines += 1;
+        if memchr(0, line).is_some() {
+            return Err(NotText::Nul(lines));
         }
-        self.line.extend_from_slice(rest);
-        if nul.is_some() {
-            // A known format is more helpful.
-            self.foreign()?;
-            return Err(NotText::Nul(self.lines + 1));
-        }
-        if at_end || self.judged == HEAD {
-            // The head may end within a character.
-            self.end_line(!at_end);
-        }
-        Ok(())
-    }
-
-    fn end_line(&mut self, cut: bool) {
-        let line = std::mem::take(&mut self.line);
-        self.lines += 1;
         if line.is_ascii() {
-            self.switches |= memmem::find(&line, SWITCH).is_some();
-            return;
-        }
-        match std::str::from_utf8(&line) {
-            Err(e) if !cut || e.error_len().is_some() => {
-                self.broken += 1;
-                if self.broken == 1 {
-                    self.first_broken = self.lines;
-                }
+            if memmem::find(line, SWITCH).is_some() {
+                return Err(NotText::OtherFormat(ISO_2022_JP));
             }
-            _ => self.utf8 += 1,
+            continue;
+        }
+        // The head may end within a character.
+        let is_cut = end.is_none() && !whole;
+        match std::str::from_utf8(line) {
+            Err(e) if !is_cut || e.error_len().is_some() => {
+                broken += 1;
+                first_broken = first_broken.or(Some(lines));
+            }
+            _ => utf8 += 1,
         }
     }
-
-    /// The verdict on all bytes so far.
-    ///
-    /// # Errors
-    /// It is in another file format or another encoding.
-    pub(super) fn result(&self) -> Result<(), NotText> {
-        self.foreign()?;
-        if self.switches {
-            return Err(NotText::OtherFormat(ISO_2022_JP));
+    match first_broken {
+        Some(line) if broken > utf8 && encoding.is_utf8() && !head.starts_with(BYTE_ORDER_MARK) => {
+            Err(NotText::Encoding(line))
         }
-        if self.encoding.is_utf8()
-            && self.broken > self.utf8
-            && !self.start.starts_with(BYTE_ORDER_MARK)
-        {
-            return Err(NotText::Encoding(self.first_broken));
-        }
-        Ok(())
-    }
-
-    fn foreign(&self) -> Result<(), NotText> {
-        foreign(&self.start).map_or(Ok(()), |foreign| Err(NotText::OtherFormat(foreign)))
+        _ => Ok(()),
     }
 }
 
@@ -208,9 +141,6 @@ fn looks_like_macintosh(bytes: &[u8]) -> bool {
     }
     mac > others
 }
-
-/// How many bytes are needed: the signature of a tar archive is the furthest from the start.
-const START: usize = 512;
 
 /// A format that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -331,18 +261,12 @@ const fn without_mark(start: &[u8]) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// The verdict on bytes that arrive in pieces of this size.
-    fn judged(bytes: &[u8], step: usize) -> Result<(), NotText> {
-        let mut check = TextCheck::default();
-        for piece in bytes.chunks(step) {
-            check.add(piece, false)?;
-        }
-        check.add(b"", true)?;
-        check.result()
+    fn judged(head: &[u8], whole: bool) -> Result<(), NotText> {
+        check(head, TextEncoding::UTF_8, whole)
     }
 
     #[test]
-    fn most_lines_that_are_not_ascii_decide_however_the_bytes_arrive() {
+    fn most_lines_that_are_not_ascii_decide() {
         for (text, expected) in [
             (&b"name\r\nJane\r\n"[..], Ok(())),
             (b"name\r\nJ\xfcrgen\r\nJ\xc3\xbcrgen", Ok(())),
@@ -361,25 +285,14 @@ mod tests {
                 Err(NotText::OtherFormat(ISO_2022_JP)),
             ),
         ] {
-            for step in 1..=text.len() {
-                assert_eq!(judged(text, step), expected, "{step}: {text:?}");
-            }
+            assert_eq!(judged(text, true), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn only_the_head_is_checked_and_it_may_end_within_a_letter() {
-        let ascii = vec![b'x'; HEAD - 1];
-        for (tail, right) in [
-            ("\u{fc}".as_bytes(), true),
-            (b"\xfc", false),
-            (b"\0", false),
-        ] {
-            let text = [&ascii, tail].concat();
-            assert_eq!(judged(&text, 4_096).is_ok(), right, "{tail:?}");
-        }
-        let text = [&ascii[..], b"x\xfc\0"].concat();
-        assert_eq!(judged(&text, 4_096), Ok(()));
+    fn the_head_may_end_within_a_letter() {
+        assert_eq!(judged(b"J\xc3", false), Ok(()));
+        assert_eq!(judged(b"J\xfc", false), Err(NotText::Encoding(1)));
     }
 
     #[test]

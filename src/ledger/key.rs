@@ -23,7 +23,7 @@ pub(super) type SealNonce = [u8; NONCE_LEN];
 
 /// Names a request in one ledger.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RequestKey {
+pub struct RequestKey {
     /// Different requests share one with a chance of 2⁻⁶⁴.
     pub(super) fingerprint: i64,
     sealing: [u8; 32],

@@ -46,7 +46,7 @@ pub(crate) use lease::{Holding, WorkerNumber};
 pub(crate) use lock::{OutputLock, lock_of};
 pub(crate) use open::{OpenLedger, RunningLedger, administer, init, preview, stats};
 pub(crate) use opening::LedgerFacts;
-pub(crate) use outcome::{KnownOutcome, LookupResult, Outcome};
+pub(crate) use outcome::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
 pub(crate) use outputs::OutputState;
 pub(crate) use settings::{LedgerAccount, LedgerLocation, LedgerSettings, Reuse, ServerWait};
 pub(crate) use store::{ClaimResult, Lookup, RunEnd};

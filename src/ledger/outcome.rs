@@ -58,7 +58,7 @@ pub(super) struct Stored {
 
 /// What a ledger knows about a request.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct LookupResult {
+pub struct LookupResult {
     /// What became of it, where that can be used.
     pub(crate) known: Option<KnownOutcome>,
     /// Where that comes from.

@@ -2,25 +2,18 @@
 //!
 //! A row's own bytes are copied, never parsed and printed again.
 
-use csv_core::{QuoteStyle, WriteResult, Writer, WriterBuilder};
-
-use super::earlier::DecisionChange;
 use crate::base::any_byte::any_byte;
 use crate::base::control_chars::is_unsafe_to_print;
 use crate::base::encoding::TextEncoding;
-use crate::layout::{ColumnContent, Existing, Format, Layout, PREVIOUS};
-use crate::row::{Row, Span};
+use crate::layout::{ColumnContent, Format, Layout};
+use crate::row::{RawRow, RowNumber, Span};
 use crate::verdict::{Decision, Failure, Score, Verdict, is_formula};
 
 /// Encodes rows, and single cells. Cells are quoted if they contain the delimiter, or another one that a spreadsheet may use:
 /// many split at the delimiter of the machine's locale or the user's choice, and the text after it could be a formula.
 pub(super) struct CsvEncoder {
-    writer: Writer,
-    quoting: Writer,
     delimiter: u8,
     encoding: TextEncoding,
-    reject: FrontColumns,
-    change: FrontColumns,
 }
 
 /// The columns in front of a reject.
@@ -34,58 +27,53 @@ pub(super) const CHANGE: [&str; 5] = [
     "new_score",
 ];
 
+/// A decision that differs from the one before.
+pub(super) struct DecisionChange<'a> {
+    pub(super) before: Decision,
+    /// `None` if only the decision is known.
+    pub(super) score_before: Option<&'a Score>,
+    pub(super) now: Decision,
+    pub(super) score_now: &'a Score,
+}
+
 /// Delimiters that spreadsheets use, besides the file's own.
 const SPLITS: [u8; 2] = *b";\t";
 
 impl CsvEncoder {
-    /// For a file with this header, if it has one.
-    pub(super) fn new(format: Format, encoding: TextEncoding, header: Option<&Row>) -> Self {
+    /// For a file in this format.
+    pub(super) const fn new(format: Format, encoding: TextEncoding) -> Self {
         let delimiter = match format {
             Format::Delimited { delimiter } => delimiter,
             Format::Jsonl => b',',
         };
-        let mut builder = WriterBuilder::new();
-        builder.delimiter(delimiter);
         Self {
-            writer: builder.build(),
-            quoting: builder.quote_style(QuoteStyle::Always).build(),
             delimiter,
             encoding,
-            reject: FrontColumns::new(&REJECT, header, delimiter),
-            change: FrontColumns::new(&CHANGE, header, delimiter),
         }
     }
 
-    fn put(&mut self, out: &mut Vec<u8>, text: &str) {
+    fn put(&self, out: &mut Vec<u8>, text: &str) {
         let cell = &*self.encoding.encode(text);
-        if !self.may_need_quotes(cell) {
+        if !self.needs_quotes(cell) {
             out.extend_from_slice(cell);
             return;
         }
-        let start = out.len();
-        // Each byte may be doubled, and two quotes and a delimiter are added: with this much room
-        // the writer never needs more.
-        out.resize(start + cell.len() * 2 + 3, 0);
-        let room = out.get_mut(start..).unwrap_or_default();
-        let writer = if cell.iter().any(|byte| SPLITS.contains(byte)) {
-            &mut self.quoting
-        } else {
-            &mut self.writer
-        };
-        let (result, _, mut written) = writer.field(cell, room);
-        debug_assert!(matches!(result, WriteResult::InputEmpty));
-        // Closes the cell's quotes. The delimiter that it adds is dropped, as the caller writes it.
-        let (_, ended) = writer.delimiter(room.get_mut(written..).unwrap_or_default());
-        written += ended.saturating_sub(1);
-        out.truncate(start + written);
+        out.push(b'"');
+        for byte in cell {
+            if *byte == b'"' {
+                out.push(b'"');
+            }
+            out.push(*byte);
+        }
+        out.push(b'"');
     }
 
-    /// Whether a cell has a byte for which it could be quoted. Nearly none has: ids, scores and words.
+    /// Whether a cell has a byte for which it is quoted. Nearly none has: ids, scores and words.
     #[allow(
         clippy::needless_bitwise_bool,
         reason = "without branches the compiler checks many bytes per instruction"
     )]
-    fn may_need_quotes(&self, cell: &[u8]) -> bool {
+    fn needs_quotes(&self, cell: &[u8]) -> bool {
         let [semicolon, tab] = SPLITS;
         any_byte(cell, |byte| {
             (byte == self.delimiter)
@@ -99,7 +87,7 @@ impl CsvEncoder {
 
     /// Writes a cell with text from outside, without anything that a spreadsheet would run or that
     /// is unsafe to print.
-    fn put_foreign(&mut self, out: &mut Vec<u8>, text: &str) {
+    fn put_foreign(&self, out: &mut Vec<u8>, text: &str) {
         let mut safe: String = text
             .chars()
             .map(|c| if is_unsafe_to_print(c) { ' ' } else { c })
@@ -110,19 +98,11 @@ impl CsvEncoder {
         self.put(out, &safe);
     }
 
-    pub(super) fn header(&mut self, out: &mut Vec<u8>, header: &Row, layout: &Layout) {
-        let keep = layout.existing == Existing::Keep;
+    pub(super) fn header(&self, out: &mut Vec<u8>, header: &RawRow, layout: &Layout) {
         out.extend_from_slice(header.before());
-        splice(out, header, |out, column, old| {
-            if keep {
-                let name = layout.columns.get(column).map_or("", String::as_str);
-                self.put(out, &format!("{PREVIOUS}{name}"));
-            } else {
-                out.extend_from_slice(old);
-            }
-        });
+        out.extend_from_slice(header.content());
         for (column, name) in layout.columns.iter().enumerate() {
-            if keep || !header.has(column) {
+            if !header.has(column) {
                 out.push(self.delimiter);
                 self.put(out, name);
             }
@@ -130,7 +110,7 @@ impl CsvEncoder {
         out.extend_from_slice(header.line_end());
     }
 
-    pub(super) fn row(&mut self, out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout) {
+    pub(super) fn row(&self, out: &mut Vec<u8>, row: &RawRow, verdict: &Verdict, layout: &Layout) {
         out.extend_from_slice(row.before());
         let only_decisions = layout.columns.only_decisions();
         splice(out, row, |out, column, old| {
@@ -148,9 +128,7 @@ impl CsvEncoder {
         let header = layout.header.as_ref();
         for column in 0..layout.columns.len() {
             // A column that the header does not have is appended, also to a row with too few cells.
-            let has_place = layout.existing == Existing::Replace
-                && header.is_some_and(|header| header.has(column));
-            if !has_place {
+            if !header.is_some_and(|header| header.has(column)) {
                 out.push(self.delimiter);
                 self.put_verdict(out, verdict, layout.columns.content(column));
             }
@@ -158,7 +136,7 @@ impl CsvEncoder {
         out.extend_from_slice(row.line_end());
     }
 
-    fn put_verdict(&mut self, out: &mut Vec<u8>, verdict: &Verdict, content: ColumnContent) {
+    fn put_verdict(&self, out: &mut Vec<u8>, verdict: &Verdict, content: ColumnContent) {
         let (answer, decision) = match verdict {
             Verdict::Scored(answer, decision) => (answer, decision),
             Verdict::Failed(failure) => {
@@ -190,64 +168,66 @@ impl CsvEncoder {
         }
     }
 
-    /// The header of the rejects.
-    pub(super) fn reject_header(&mut self, out: &mut Vec<u8>, header: &Row, layout: &Layout) {
-        self.front_header(out, self.reject, header, layout);
-    }
-
-    /// The header of the changes.
-    pub(super) fn change_header(&mut self, out: &mut Vec<u8>, header: &Row, layout: &Layout) {
-        self.front_header(out, self.change, header, layout);
-    }
-
-    fn front_header(
-        &mut self,
+    /// The header of the rejects or the changes, with these names in front of the input's: after the cells of a ragged row
+    /// they would end up in any column.
+    pub(super) fn header_beside(
+        &self,
         out: &mut Vec<u8>,
-        front: FrontColumns,
-        header: &Row,
+        names: &[&str],
+        header: &RawRow,
         layout: &Layout,
     ) {
         out.extend_from_slice(&layout.preamble);
-        for name in front.names {
+        for name in names {
             self.put(out, name);
             out.push(self.delimiter);
         }
-        front.put_rest(out, header, self.delimiter);
+        put_line(out, header);
     }
 
     /// A reject is the original row with three cells in front.
-    pub(super) fn reject(&mut self, out: &mut Vec<u8>, row: &Row, failure: &Failure) {
-        out.extend_from_slice(row.number.to_string().as_bytes());
+    pub(super) fn reject(
+        &self,
+        out: &mut Vec<u8>,
+        (number, row): (RowNumber, &RawRow),
+        failure: &Failure,
+    ) {
+        out.extend_from_slice(number.to_string().as_bytes());
         out.push(self.delimiter);
         self.put(out, failure.reason.word());
         out.push(self.delimiter);
         self.put_foreign(out, &failure.message);
         out.push(self.delimiter);
-        self.reject.put_rest(out, row, self.delimiter);
+        put_line(out, row);
     }
 
     /// A change is the original row with five cells in front.
-    pub(super) fn change(&self, out: &mut Vec<u8>, row: &Row, change: &DecisionChange<'_>) {
+    pub(super) fn change(
+        &self,
+        out: &mut Vec<u8>,
+        (number, row): (RowNumber, &RawRow),
+        change: &DecisionChange<'_>,
+    ) {
         // All of these are our own words or digits, also what was taken from the row, and never
         // need quotes.
         for cell in [
-            &*row.number.to_string(),
-            change.before.decision.word(),
-            change.before.score.as_ref().map_or("", Score::digits),
-            change.decision.word(),
-            change.score.digits(),
+            &*number.to_string(),
+            change.before.word(),
+            change.score_before.map_or("", Score::digits),
+            change.now.word(),
+            change.score_now.digits(),
         ] {
             out.extend_from_slice(cell.as_bytes());
             out.push(self.delimiter);
         }
-        self.change.put_rest(out, row, self.delimiter);
+        put_line(out, row);
     }
 }
 
 /// Copies a row's content, with the cells of our columns written by `put`.
-fn splice(out: &mut Vec<u8>, row: &Row, mut put: impl FnMut(&mut Vec<u8>, usize, &[u8])) {
+fn splice(out: &mut Vec<u8>, row: &RawRow, mut put: impl FnMut(&mut Vec<u8>, usize, &[u8])) {
     let mut copied = row.content.start;
-    for (span, column) in &row.existing {
+    for (span, column) in &row.ours {
         out.extend_from_slice(row.slice(Span {
             start: copied,
             end: span.start,
@@ -261,51 +241,9 @@ fn splice(out: &mut Vec<u8>, row: &Row, mut put: impl FnMut(&mut Vec<u8>, usize,
     }));
 }
 
-/// The columns in front of the input's own in the rejects and the changes: after the cells of a
-/// ragged row they would end up in any column. If the input already is such a file, for instance
-/// rejects that were fixed, its old columns are replaced.
-#[derive(Clone, Copy)]
-struct FrontColumns {
-    names: &'static [&'static str],
-    /// How many cells of the input they replace.
-    replaced: usize,
-}
-
-impl FrontColumns {
-    fn new(names: &'static [&'static str], header: Option<&Row>, delimiter: u8) -> Self {
-        let mut rest = header.map(Row::content).unwrap_or_default();
-        let there = names.iter().all(|name| {
-            let (cell, behind) = split_cell(rest, delimiter);
-            rest = behind;
-            cell.trim_ascii() == name.as_bytes()
-                || cell.trim_ascii() == format!("\"{name}\"").as_bytes()
-        });
-        Self {
-            names,
-            replaced: if there { names.len() } else { 0 },
-        }
-    }
-
-    /// Adds a row without the replaced cells.
-    fn put_rest(self, out: &mut Vec<u8>, row: &Row, delimiter: u8) {
-        let rest = |rest, _| split_cell(rest, delimiter).1;
-        out.extend_from_slice((0..self.replaced).fold(row.content(), rest));
-        out.extend_from_slice(row.line_end_or_new());
-    }
-}
-
-/// The first cell as written, and the rest after its delimiter.
-fn split_cell(content: &[u8], delimiter: u8) -> (&[u8], &[u8]) {
-    let mut quoted = false;
-    let end = content.iter().position(|byte| {
-        // A quote within quotes is written twice, which closes and reopens them.
-        quoted ^= *byte == b'"';
-        !quoted && *byte == delimiter
-    });
-    match end.and_then(|end| content.split_at_checked(end)) {
-        Some((cell, behind)) => (cell, behind.get(1..).unwrap_or_default()),
-        None => (content, b""),
-    }
+fn put_line(out: &mut Vec<u8>, row: &RawRow) {
+    out.extend_from_slice(row.content());
+    out.extend_from_slice(row.line_end_or_new());
 }
 
 #[cfg(test)]
@@ -327,12 +265,12 @@ mod tests {
         ] {
             let mut out = Vec::new();
             let format = Format::Delimited { delimiter: b',' };
-            CsvEncoder::new(format, TextEncoding::UTF_8, None).put_foreign(&mut out, text);
+            CsvEncoder::new(format, TextEncoding::UTF_8).put_foreign(&mut out, text);
             assert_eq!(String::from_utf8_lossy(&out), cell);
         }
         let mut out = Vec::new();
         let format = Format::Delimited { delimiter: b'|' };
-        let mut cells = CsvEncoder::new(format, TextEncoding::UTF_8, None);
+        let cells = CsvEncoder::new(format, TextEncoding::UTF_8);
         // A transaction id, and JSON as sent.
         for cell in ["a;b", "[1,\t2]", "a|b", "a,b"] {
             cells.put(&mut out, cell);
@@ -347,7 +285,7 @@ mod tests {
             let [delimiter] = <[u8; 1]>::try_from(delimiter.as_bytes()).unwrap();
             let mut out = Vec::new();
             let format = Format::Delimited { delimiter };
-            CsvEncoder::new(format, TextEncoding::UTF_8, None).put(&mut out, &text);
+            CsvEncoder::new(format, TextEncoding::UTF_8).put(&mut out, &text);
             let splits = text.bytes().any(|byte| SPLITS.contains(&byte));
             let quotes = if splits { ::csv::QuoteStyle::Always } else { ::csv::QuoteStyle::Necessary };
             let mut writer = ::csv::WriterBuilder::new();

@@ -2,11 +2,10 @@
 //!
 //! A line's own bytes are copied. Our members are added before the last brace, or replace old ones.
 
-use super::csv::{CHANGE, REJECT};
-use super::earlier::DecisionChange;
-use crate::layout::{ColumnContent, Existing, Layout, PREVIOUS};
-use crate::raw_json::{self, put_string};
-use crate::row::{Row, Span};
+use super::csv::{CHANGE, DecisionChange, REJECT};
+use crate::layout::{ColumnContent, Layout};
+use crate::raw_json::put_string;
+use crate::row::{RawRow, RowNumber, Span};
 use crate::verdict::{Failure, Reason, Score, Verdict};
 
 /// What is written before the value of each new member, such as `,"decision":`. It is the same in every row.
@@ -27,7 +26,7 @@ impl MemberHeads {
 
 pub(super) fn write_row(
     out: &mut Vec<u8>,
-    row: &Row,
+    row: &RawRow,
     verdict: &Verdict,
     layout: &Layout,
     heads: &MemberHeads,
@@ -55,7 +54,7 @@ const fn stays(verdict: &Verdict) -> bool {
 }
 
 /// The position of the object's last brace in the row.
-fn brace(row: &Row) -> Option<u32> {
+fn brace(row: &RawRow) -> Option<u32> {
     let content = row.content().trim_ascii_end();
     content
         .ends_with(b"}")
@@ -64,15 +63,14 @@ fn brace(row: &Row) -> Option<u32> {
 
 fn with_members(
     out: &mut Vec<u8>,
-    row: &Row,
+    row: &RawRow,
     verdict: &Verdict,
     layout: &Layout,
     heads: &MemberHeads,
     brace: u32,
 ) {
-    let keep = layout.existing == Existing::Keep;
     let mut copied = row.content.start;
-    for (span, column) in &row.existing {
+    for (span, column) in &row.ours {
         let content = layout.columns.content(*column);
         if layout.columns.only_decisions() && content != ColumnContent::Decision {
             continue;
@@ -81,12 +79,7 @@ fn with_members(
             start: copied,
             end: span.start,
         }));
-        if keep {
-            let name = layout.columns.get(*column).map_or("", String::as_str);
-            put_string(&format!("{PREVIOUS}{name}"), out);
-        } else {
-            put_value(out, verdict, content);
-        }
+        put_value(out, verdict, content);
         copied = span.end;
     }
     out.extend_from_slice(row.slice(Span {
@@ -101,7 +94,7 @@ fn with_members(
         .trim_ascii()
         == b"{";
     for (column, head) in heads.0.iter().enumerate() {
-        if keep || !row.has(column) {
+        if !row.has(column) {
             let comma = usize::from(std::mem::take(&mut first));
             out.extend_from_slice(head.get(comma..).unwrap_or_default());
             put_value(out, verdict, layout.columns.content(column));
@@ -135,16 +128,20 @@ fn put_value(out: &mut Vec<u8>, verdict: &Verdict, content: ColumnContent) {
     out.extend_from_slice(value.unwrap_or("null").as_bytes());
 }
 
-/// A reject is the original line with three more members, which replace those from an earlier run.
+/// A reject is the original line with three more members.
 /// A line that is not an object becomes the text of a member.
-pub(super) fn write_reject(out: &mut Vec<u8>, row: &Row, failure: &Failure) {
+pub(super) fn write_reject(
+    out: &mut Vec<u8>,
+    (number, row): (RowNumber, &RawRow),
+    failure: &Failure,
+) {
     let brace = brace(row)
         .filter(|_| serde_json::from_slice::<serde::de::IgnoredAny>(row.content()).is_ok());
-    side_line(out, row, brace, &REJECT, |out| {
-        let [number, reason, message] = REJECT;
+    side_line(out, row, brace, |out| {
+        let [number_name, reason, message] = REJECT;
         let front = format!(
-            "\"{number}\":{},\"{reason}\":\"{}\",\"{message}\":",
-            row.number, failure.reason
+            "\"{number_name}\":{number},\"{reason}\":\"{}\",\"{message}\":",
+            failure.reason
         );
         out.extend_from_slice(front.as_bytes());
         put_string(&failure.message, out);
@@ -155,63 +152,46 @@ pub(super) fn write_reject(out: &mut Vec<u8>, row: &Row, failure: &Failure) {
     });
 }
 
-/// The object without the members with these names, up to its last brace; `None` unless it has each
-/// of them exactly once, as otherwise they are the user's.
-fn without(object: &[u8], names: &[&str]) -> Option<Vec<u8>> {
-    let (mut others, mut ours) = (vec![b'{'], Vec::new());
-    raw_json::members(std::str::from_utf8(object).ok()?, |key, value| {
-        let name = raw_json::string(key);
-        if let Some(at) = names.iter().position(|ours| name.as_deref() == Some(*ours)) {
-            ours.push(at);
-            return;
-        }
-        if others.len() > 1 {
-            others.push(b',');
-        }
-        for part in [key.get(), ":", value.get()] {
-            others.extend_from_slice(part.as_bytes());
-        }
-    })
-    .ok()?;
-    ours.sort_unstable();
-    ours.iter().copied().eq(0..names.len()).then_some(others)
-}
-
 /// A change is the original line with five more members.
-pub(super) fn write_change(out: &mut Vec<u8>, row: &Row, change: &DecisionChange<'_>) {
-    side_line(out, row, brace(row), &CHANGE, |out| {
-        let [number, old_decision, old_score, new_decision, new_score] = CHANGE;
+pub(super) fn write_change(
+    out: &mut Vec<u8>,
+    (number, row): (RowNumber, &RawRow),
+    change: &DecisionChange<'_>,
+) {
+    side_line(out, row, brace(row), |out| {
+        let [
+            number_name,
+            old_decision,
+            old_score,
+            new_decision,
+            new_score,
+        ] = CHANGE;
         let members = format!(
-            "\"{number}\":{},\"{old_decision}\":\"{}\",\"{old_score}\":{},\"{new_decision}\":\"{}\",\"{new_score}\":{}",
-            row.number,
-            change.before.decision.word(),
-            change.before.score.as_ref().map_or("null", Score::digits),
-            change.decision.word(),
-            change.score.digits(),
+            "\"{number_name}\":{number},\"{old_decision}\":\"{}\",\"{old_score}\":{},\"{new_decision}\":\"{}\",\"{new_score}\":{}",
+            change.before.word(),
+            change.score_before.map_or("null", Score::digits),
+            change.now.word(),
+            change.score_now.digits(),
         );
         out.extend_from_slice(members.as_bytes());
     });
 }
 
 /// Writes a line of the rejects or the changes: the original object with more members before its
-/// last brace, which is at `brace`, or without a brace an object with only these members. Members
-/// with these `names` from an earlier run are replaced.
+/// last brace, which is at `brace`, or without a brace an object with only these members.
 fn side_line(
     out: &mut Vec<u8>,
-    row: &Row,
+    row: &RawRow,
     brace: Option<u32>,
-    names: &[&str],
     members: impl FnOnce(&mut Vec<u8>),
 ) {
     let Span { start, end } = row.content;
-    let others = brace.and_then(|_| without(row.content(), names));
-    let (head, tail) = match (&others, brace) {
-        (Some(others), _) => (others.as_slice(), &b"}"[..]),
-        (None, Some(brace)) => (
+    let (head, tail) = match brace {
+        Some(brace) => (
             row.slice(Span { start, end: brace }),
             row.slice(Span { start: brace, end }),
         ),
-        (None, None) => (&b"{"[..], &b"}"[..]),
+        None => (&b"{"[..], &b"}"[..]),
     };
     out.extend_from_slice(head);
     if head.trim_ascii() != b"{" {

@@ -5,7 +5,6 @@
 //! the changes. The writer runs on its own thread and must not know where verdicts come from.
 
 mod csv;
-mod earlier;
 mod encoder;
 mod file;
 mod jsonl;
@@ -14,10 +13,8 @@ mod target;
 mod tests;
 mod writer;
 
-pub use earlier::DoneRow;
 pub(crate) use file::{Document, Sealed, WriteError, Written};
 pub use file::{OutputFile, RowFiles};
 pub(crate) use target::{PARTIAL, is_same_file, partial_of};
 pub use target::{Replace, Target};
-pub(crate) use writer::RejectsWriter;
 pub use writer::Writer;

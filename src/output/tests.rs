@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::earlier::DoneRow;
 use super::file::{OutputFile, RowFiles, WriteError};
 use super::target::{Replace, Target};
 use super::writer::Writer;
 use crate::base::encoding::TextEncoding;
 use crate::drift::Drift;
-use crate::layout::{AddedColumns, Existing, Format, Layout};
-use crate::row::{Earlier, Row, RowNumber, Span};
+use crate::layout::{AddedColumns, DECISION_COLUMN, Format, Layout, SCORE_COLUMN};
+use crate::row::{RawRow, RowNumber, Span};
+use crate::row_state::{Row, RowState};
 use crate::verdict::{
     Answer, Decision, DecisionPolicy, Failure, Reason, Score, TransactionId, Verdict,
 };
@@ -77,22 +77,30 @@ fn verdict() -> Verdict {
     Verdict::Scored(answer, Some(Decision::Approve))
 }
 
+fn failed(failure: Failure) -> RowState {
+    RowState::Done {
+        verdict: Verdict::Failed(failure),
+        old: None,
+    }
+}
+
 /// Rows made of their parts: blank lines before, content, line end.
-fn rows(parts: &[(&str, &str, &str)]) -> Vec<DoneRow> {
+fn rows(parts: &[(&str, &str, &str)]) -> Vec<Row> {
     let mut number = RowNumber::FIRST;
     let mut rows = Vec::new();
     for (before, content, end) in parts {
         let raw = [*before, *content, *end].concat();
-        rows.push(DoneRow {
-            row: Row {
-                number,
-                raw: Bytes::from(raw),
+        rows.push(Row {
+            number,
+            raw: RawRow {
+                bytes: Bytes::from(raw),
                 content: Span::new(before.len(), before.len() + content.len()),
-                existing: Box::default(),
-                earlier: Earlier::default(),
+                ours: Box::default(),
             },
-            verdict: verdict(),
-            old: None,
+            state: RowState::Done {
+                verdict: verdict(),
+                old: None,
+            },
         });
         number = number.next();
     }
@@ -100,14 +108,13 @@ fn rows(parts: &[(&str, &str, &str)]) -> Vec<DoneRow> {
 }
 
 fn layout() -> Layout {
-    let header = rows(&[("", "a,b", "\r\n")]).remove(0).row;
+    let header = rows(&[("", "a,b", "\r\n")]).remove(0).raw;
     Layout {
         format: Format::Delimited { delimiter: b',' },
         encoding: TextEncoding::UTF_8,
         preamble: "\u{feff}".into(),
         header: Some(header),
         columns: AddedColumns::new("", [], None),
-        existing: Existing::Replace,
     }
 }
 
@@ -119,7 +126,7 @@ fn writer(layout: Layout, to: &Unsteady, beside: [Option<Target>; 2]) -> Writer 
     Writer::new(layout, policy, RowFiles::new(output, rejects, changes))
 }
 
-fn write(batches: &[Vec<DoneRow>], to: &Unsteady) -> Result<(), WriteError> {
+fn write(batches: &[Vec<Row>], to: &Unsteady) -> Result<(), WriteError> {
     let mut writer = writer(layout(), to, [None, None]);
     for batch in batches {
         writer.write(batch)?;
@@ -203,7 +210,7 @@ fn a_row_without_a_verdict_has_empty_cells_and_goes_to_the_rejects_unchanged() {
     let path = directory.path().join("x.rejects.csv");
     let to = Unsteady::new(usize::MAX, 0, None);
     let mut batch = rows(&[("", "1,\"2\"", "\r\n"), ("", "3,4", "\r\n")]);
-    batch[0].verdict = Verdict::Failed(Failure::new(Reason::InvalidIp, "line 2: \"no\", ip"));
+    batch[0].state = failed(Failure::new(Reason::InvalidIp, "line 2: \"no\", ip"));
     let rejects = Target::new(&path, |_| Replace::Nothing).unwrap();
     let mut writer = writer(layout(), &to, [Some(rejects), None]);
     assert!(writer.write(&batch).is_ok() && writer.into_files().commit(|_| ()).error.is_none());
@@ -223,7 +230,7 @@ fn a_row_without_a_verdict_has_empty_cells_and_goes_to_the_rejects_unchanged() {
 struct Night {
     directory: tempfile::TempDir,
     layout: Layout,
-    rows: Vec<DoneRow>,
+    rows: Vec<Row>,
 }
 
 impl Night {
@@ -236,9 +243,10 @@ impl Night {
         for (finished, (before, content, decision)) in night.iter_mut().zip(contents) {
             let end = before.len() + content.len();
             let end = if content.ends_with('}') { end - 1 } else { end };
-            finished.row.earlier.decision = Span::new(end - decision.len(), end);
+            let span = Span::new(end - decision.len(), end);
+            finished.raw.ours = Box::new([(span, DECISION_COLUMN)]);
         }
-        let header = header.map(|header| rows(&[("\n", header, "\r\n")]).remove(0).row);
+        let header = header.map(|header| rows(&[("\n", header, "\r\n")]).remove(0).raw);
         Self {
             directory: tempfile::tempdir().unwrap(),
             layout: Layout {
@@ -299,10 +307,10 @@ fn changes_have_five_columns_before_the_original_row() {
     ] {
         let with = |text: &str| text.replace('|', &delimiter.to_string());
         let contents = [
-            ("\n", "\"a|\nb\"|\"Block\"", "\"Block\""),
+            ("\n", "\"a|\nb\"|\"block\"", "\"block\""),
             ("", "c|approve", "approve"),
             ("", "d|=1+1", "=1+1"),
-            ("\n\n", "e|REVIEW", "REVIEW"),
+            ("\n\n", "e|review", "review"),
         ]
         .map(|(before, content, decision)| (before, with(content), decision));
         let contents = contents
@@ -312,7 +320,10 @@ fn changes_have_five_columns_before_the_original_row() {
         let format = Format::Delimited { delimiter: byte };
         let mut night = Night::of(format, Some(&with("name|decision")), &contents);
         // Also an earlier score in the row: here in the first cell, which does not have one.
-        night.rows[3].row.earlier.score = Span::new(2, 3);
+        let ours = &mut night.rows[3].raw.ours;
+        *ours = [&[(Span::new(2, 3), SCORE_COLUMN)], &ours[..]]
+            .concat()
+            .into();
         let (mut writer, written) = night.written(&everything());
         assert!(written.is_ok());
         let drift = writer.take_drift();
@@ -328,8 +339,8 @@ fn changes_have_five_columns_before_the_original_row() {
             "\u{feff}{front}{}",
             with(
                 "|name|decision\r\n\
-                1|block||approve|1.50|\"a|\nb\"|\"Block\"\r\n\
-                4|review||approve|1.50|e|REVIEW\r\n"
+                1|block||approve|1.50|\"a|\nb\"|\"block\"\r\n\
+                4|review||approve|1.50|e|review\r\n"
             )
         );
         assert_eq!(night.read("changes").unwrap(), expected);
@@ -346,20 +357,10 @@ fn changes_of_objects_have_five_more_members() {
         ),
         ("", r#"{"decision":"approve"}"#, r#""approve""#),
         ("", r#"{"decision":7.50}"#, "7.50"),
-        // As an earlier run left it, and with a member that only looks like it.
-        (
-            "",
-            concat!(
-                r#"{"change_row":9, "old_decision":"review","old_score":3,"#,
-                r#""new_decision":"block","new_score":6,"decision":"block"}"#
-            ),
-            r#""block""#,
-        ),
         ("", r#"{"old_score":1, "decision":"block"}"#, r#""block""#),
     ];
     let mut night = Night::of(Format::Jsonl, None, &contents);
-    let earlier = &mut night.rows[2].row.earlier;
-    earlier.score = std::mem::take(&mut earlier.decision);
+    night.rows[2].raw.ours[0].1 = SCORE_COLUMN;
     let (writer, written) = night.written(&everything());
     assert!(written.is_ok() && writer.into_files().commit(|_| ()).error.is_none());
     let expected = concat!(
@@ -369,11 +370,8 @@ fn changes_of_objects_have_five_more_members() {
         r#"{"decision":7.50,"#,
         r#""change_row":3,"old_decision":"block","old_score":7.50,"new_decision":"approve","new_score":1.50}"#,
         "\r\n",
-        r#"{"decision":"block","#,
-        r#""change_row":4,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
-        "\r\n",
         r#"{"old_score":1, "decision":"block","#,
-        r#""change_row":5,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
+        r#""change_row":4,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
         "\r\n",
     );
     assert_eq!(night.read("changes").unwrap(), expected);
@@ -416,7 +414,7 @@ fn only_written_rows_with_a_verdict_are_compared() {
     assert!(left.output.or(left.changes).is_none());
     assert_eq!(night.names(), [""; 0]);
 
-    night.rows[0].verdict = Verdict::Failed(Failure::new(Reason::Refused, "no"));
+    night.rows[0].state = failed(Failure::new(Reason::Refused, "no"));
     let (mut writer, written) = night.written(&everything());
     assert!(written.is_ok());
     assert_eq!(writer.take_drift(), Drift::default());
@@ -433,7 +431,10 @@ fn an_older_answer_is_compared_if_the_row_has_none() {
         &[("", "x,", ""), ("", "y,block", "block")],
     );
     for finished in &mut night.rows {
-        finished.old = Some(Score::from_json_number("4.0").unwrap());
+        finished.state = RowState::Done {
+            verdict: verdict(),
+            old: Some(Score::from_json_number("4.0").unwrap()),
+        };
     }
     let (writer, written) = night.written(&everything());
     assert!(written.is_ok() && writer.into_files().commit(|_| ()).error.is_none());
@@ -455,7 +456,7 @@ fn before_any_file_gets_its_name_the_final_states_are_known() {
         let files = RowFiles::new(open(&output), Some(open("rejects")), Some(open("changes")));
         let mut writer = Writer::new(layout(), DecisionPolicy::default(), files);
         let mut batch = rows(&[("", "1,2", "\n"), ("", "3,4", "\n")]);
-        batch[0].verdict = Verdict::Failed(Failure::new(Reason::InvalidIp, "no"));
+        batch[0].state = failed(Failure::new(Reason::InvalidIp, "no"));
         assert!(writer.write(&batch).is_ok());
         let mut told = Vec::new();
         let written = writer.into_files().commit(|sealed| {

@@ -1,16 +1,16 @@
 //! Writes rows with their verdicts in input order: the output, the rejects and the changes.
 
-use super::csv::CsvEncoder;
-use super::earlier::{DecisionChange, DoneRow, EarlierVerdict};
-use super::file::{OutputFile, RowFiles, WriteError, Written};
+use super::csv::{CHANGE, CsvEncoder, DecisionChange, REJECT};
+use super::file::{OutputFile, RowFiles, WriteError};
 use super::jsonl;
 use super::target::Target;
-use crate::analysis::{RowTally, TalliedRow, UnknownLevels};
+use crate::analysis::{PastVerdict, RowTally, TalliedRow, UnknownLevels, number_of};
 use crate::base::error::Result;
 use crate::drift::Drift;
 use crate::layout::{Format, Layout};
-use crate::row::Row;
-use crate::verdict::{DecisionPolicy, Failure, Verdict};
+use crate::row::{RawRow, RowNumber};
+use crate::row_state::{Row, RowState, earlier_verdict};
+use crate::verdict::{Decision, DecisionPolicy, Failure, Score, Verdict};
 
 /// Writes rows to the output, failed rows also to the rejects, and rows whose decision changed also
 /// to the changes.
@@ -19,36 +19,55 @@ pub struct Writer {
     /// Decides about earlier scores that have no decision, and knows where levels are.
     policy: DecisionPolicy,
     files: RowFiles,
+    csv: CsvEncoder,
+    heads: jsonl::MemberHeads,
     /// The comparison of decisions in these rows, since it was last taken.
     drift: Drift,
     /// The levels without a decision in these rows, since they were last taken.
     unknown_levels: UnknownLevels,
     /// What a report shows of these rows, if there will be one.
     tally: Option<Box<RowTally>>,
-    beside: RowsBeside,
-    heads: jsonl::MemberHeads,
 }
 
 impl Writer {
-    /// A writer whose output starts with the byte order mark and the header.
+    /// A writer whose files start with the byte order mark and the header.
     #[must_use]
     pub fn new(layout: Layout, policy: DecisionPolicy, mut files: RowFiles) -> Self {
-        let mut beside = RowsBeside::new(&layout, &mut files);
+        let csv = CsvEncoder::new(layout.format, layout.encoding);
         let out = files.output.buffer();
         out.extend_from_slice(&layout.preamble);
         if let Some(header) = &layout.header {
-            beside.csv.header(out, header, &layout);
+            csv.header(out, header, &layout);
+            for (file, names) in [
+                (&mut files.rejects, &REJECT[..]),
+                (&mut files.changes, &CHANGE[..]),
+            ] {
+                if let Some(file) = file {
+                    csv.header_beside(file.buffer(), names, header, &layout);
+                }
+            }
         }
         Self {
             heads: jsonl::MemberHeads::new(&layout.columns),
             layout,
             policy,
             files,
+            csv,
             drift: Drift::default(),
             unknown_levels: UnknownLevels::default(),
             tally: None,
-            beside,
         }
+    }
+
+    /// A writer of rejects without an output beside them. Nothing in them was paid for, so a file that is not complete is
+    /// removed.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    pub(crate) fn of_rejects(target: &Target, mode: u32, layout: Layout) -> Result<Self> {
+        let rejects = target.open(mode)?.worthless();
+        let files = RowFiles::new(OutputFile::nothing(), Some(rejects), None);
+        Ok(Self::new(layout, DecisionPolicy::default(), files))
     }
 
     /// Counts rows for a report as well.
@@ -68,56 +87,61 @@ impl Writer {
     ///
     /// # Errors
     /// The output, the rejects or the changes cannot be written.
-    pub fn write(&mut self, rows: &[DoneRow]) -> Result<(), WriteError> {
+    pub fn write(&mut self, rows: &[Row]) -> Result<(), WriteError> {
         let mut drift = Drift::default();
-        // A row that is decided again and has no decision has none that could be guessed of its score.
         let only_decisions = self.layout.columns.only_decisions();
-        for finished in rows {
-            let DoneRow { row, verdict, .. } = finished;
-            let policy = (!only_decisions).then_some(&self.policy);
+        for Row { number, raw, state } in rows {
+            // A row without a verdict is left for a later run.
+            let RowState::Done { verdict, old } = state else {
+                continue;
+            };
             let mut past = match verdict {
                 Verdict::Failed(_) => None,
-                Verdict::Scored(..) => EarlierVerdict::of(finished, self.layout.format, policy),
+                Verdict::Scored(..) => self.verdict_before(raw, old.as_ref()),
             };
-            let before = past.as_ref().map(|past| past.decision);
+            let before = past.as_ref().map(|(decision, _)| *decision);
             let out = self.files.output.row();
             match (verdict, self.layout.format) {
-                (Verdict::Failed(_), _) if only_decisions => out.extend_from_slice(&row.raw),
+                (Verdict::Failed(_), _) if only_decisions => out.extend_from_slice(&raw.bytes),
                 (Verdict::Scored(_, now), _) if only_decisions && *now == before => {
-                    out.extend_from_slice(&row.raw);
+                    out.extend_from_slice(&raw.bytes);
                 }
                 (_, Format::Delimited { .. }) => {
-                    self.beside.csv.row(out, row, verdict, &self.layout);
+                    self.csv.row(out, raw, verdict, &self.layout);
                 }
                 (_, Format::Jsonl) => {
-                    jsonl::write_row(out, row, verdict, &self.layout, &self.heads);
+                    jsonl::write_row(out, raw, verdict, &self.layout, &self.heads);
                 }
             }
             match verdict {
-                Verdict::Failed(failure) => self.beside.reject(&mut self.files, row, failure),
+                Verdict::Failed(failure) => {
+                    self.reject((*number, raw), failure);
+                }
                 Verdict::Scored(_, None) => {
-                    self.unknown_levels.count(row.number);
+                    self.unknown_levels.count(*number);
                     past = None;
                 }
                 Verdict::Scored(answer, Some(now)) => {
-                    if let Some(before) = &past {
-                        drift.count(before.decision, *now);
-                        if before.decision != *now {
+                    if let Some((before, score_before)) = &past {
+                        drift.count(*before, *now);
+                        if before != now {
                             let change = DecisionChange {
-                                before,
-                                decision: *now,
-                                score: &answer.score,
+                                before: *before,
+                                score_before: score_before.as_ref(),
+                                now: *now,
+                                score_now: &answer.score,
                             };
-                            self.beside.change(&mut self.files, row, &change);
+                            self.change((*number, raw), &change);
                         }
                     }
                 }
             }
             if let Some(tally) = &mut self.tally {
-                tally.count(
-                    tallied(finished),
-                    past.as_ref().map(EarlierVerdict::outline),
-                );
+                let past = past.map(|(decision, score)| PastVerdict {
+                    decision,
+                    score: score.as_ref().map(number_of),
+                });
+                tally.count(tallied(*number, verdict), past);
             }
         }
         // Written right away: these rows are paid for, and the buffers of a killed program are
@@ -125,6 +149,46 @@ impl Writer {
         self.files.output.write_out()?;
         self.drift.add(&drift);
         self.files.write_out_beside()
+    }
+
+    fn reject(&mut self, row: (RowNumber, &RawRow), failure: &Failure) {
+        if let Some(rejects) = &mut self.files.rejects {
+            match self.layout.format {
+                Format::Delimited { .. } => self.csv.reject(rejects.row(), row, failure),
+                Format::Jsonl => jsonl::write_reject(rejects.row(), row, failure),
+            }
+        }
+    }
+
+    fn change(&mut self, row: (RowNumber, &RawRow), change: &DecisionChange<'_>) {
+        if let Some(changes) = &mut self.files.changes {
+            match self.layout.format {
+                Format::Delimited { .. } => self.csv.change(changes.row(), row, change),
+                Format::Jsonl => jsonl::write_change(changes.row(), row, change),
+            }
+        }
+    }
+
+    /// The verdict on a row's user before this run: the row's own, or else what today's policy makes of the `old` score in the
+    /// ledger.
+    fn verdict_before(
+        &self,
+        raw: &RawRow,
+        old: Option<&Score>,
+    ) -> Option<(Decision, Option<Score>)> {
+        // Most files have no earlier verdicts, and must not be slowed down by those that do.
+        if raw.ours.is_empty() && old.is_none() {
+            return None;
+        }
+        // A row that is decided again and has no decision has none that could be guessed of its score.
+        let only_decisions = self.layout.columns.only_decisions();
+        let decide = |score: &Score| self.policy.decide_score(score).filter(|_| !only_decisions);
+        let (score, decision) = earlier_verdict(raw, &self.layout);
+        // The earlier decision counts, whatever the thresholds were then: their change should show.
+        match decision.or_else(|| decide(score.as_ref()?)) {
+            Some(decision) => Some((decision, score)),
+            None => Some((decide(old?)?, old.cloned())),
+        }
     }
 
     /// The number of rows in the output.
@@ -156,94 +220,14 @@ impl Writer {
 }
 
 /// A row as it is counted.
-fn tallied(finished: &DoneRow) -> TalliedRow<'_> {
-    let (score, decision) = match &finished.verdict {
+const fn tallied(number: RowNumber, verdict: &Verdict) -> TalliedRow<'_> {
+    let (score, decision) = match verdict {
         Verdict::Failed(_) => (None, None),
         Verdict::Scored(answer, decision) => (Some(&answer.score), *decision),
     };
     TalliedRow {
-        number: finished.row.number,
+        number,
         score,
         decision,
-    }
-}
-
-/// How rows are written beside the output: to the rejects and the changes.
-pub(super) struct RowsBeside {
-    format: Format,
-    csv: CsvEncoder,
-}
-
-impl RowsBeside {
-    /// For rows with this layout; the files get their headers.
-    pub(super) fn new(layout: &Layout, files: &mut RowFiles) -> Self {
-        let header = layout.header.as_ref();
-        let mut csv = CsvEncoder::new(layout.format, layout.encoding, header);
-        if let (Some(rejects), Some(header)) = (&mut files.rejects, header) {
-            csv.reject_header(rejects.buffer(), header, layout);
-        }
-        if let (Some(changes), Some(header)) = (&mut files.changes, header) {
-            csv.change_header(changes.buffer(), header, layout);
-        }
-        let format = layout.format;
-        Self { format, csv }
-    }
-
-    fn reject(&mut self, files: &mut RowFiles, row: &Row, failure: &Failure) {
-        let Some(rejects) = &mut files.rejects else {
-            return;
-        };
-        match self.format {
-            Format::Delimited { .. } => self.csv.reject(rejects.row(), row, failure),
-            Format::Jsonl => jsonl::write_reject(rejects.row(), row, failure),
-        }
-    }
-
-    pub(super) fn change(&self, files: &mut RowFiles, row: &Row, change: &DecisionChange<'_>) {
-        let Some(changes) = &mut files.changes else {
-            return;
-        };
-        match self.format {
-            Format::Delimited { .. } => self.csv.change(changes.row(), row, change),
-            Format::Jsonl => jsonl::write_change(changes.row(), row, change),
-        }
-    }
-}
-
-/// Rejects without an output beside them: the rows of a file that cannot be sent. They have the form that they have beside
-/// an output. Nothing in them was paid for, so a file that is not complete is removed.
-pub(crate) struct RejectsWriter {
-    files: RowFiles,
-    beside: RowsBeside,
-}
-
-impl RejectsWriter {
-    /// Opens the file, with at most the permissions in `mode`. It stays empty until its first row.
-    ///
-    /// # Errors
-    /// As [`Target::open`].
-    pub(crate) fn open(target: &Target, mode: u32, layout: &Layout) -> Result<Self> {
-        let rejects = target.open(mode)?.worthless();
-        let mut files = RowFiles::new(OutputFile::nothing(), Some(rejects), None);
-        let beside = RowsBeside::new(layout, &mut files);
-        Ok(Self { files, beside })
-    }
-
-    /// Adds a row with the rule that it breaks. It is in the file after the next [`Self::write_out`].
-    pub(crate) fn add(&mut self, row: &Row, failure: &Failure) {
-        self.beside.reject(&mut self.files, row, failure);
-    }
-
-    /// Writes the rows that were added.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub(crate) fn write_out(&mut self) -> Result<(), WriteError> {
-        self.files.write_out_beside()
-    }
-
-    /// Completes the file, and gives it its final name. Without rows there is none, and one from before is removed.
-    pub(crate) fn commit(self) -> Written {
-        self.files.commit(|_| ())
     }
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::exchange::Reply;
+use super::exchange::{ApiKeys, Reply};
 use super::words;
 use crate::raw_json::{self, Pointer};
 use crate::verdict::{Answer, Score, TransactionId};
@@ -41,10 +41,15 @@ pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
     parse(&reply.body, columns, || words::not_json(reply))
 }
 
-/// Reads an answer again that was kept whole. `None` if it has no verdict.
+/// Reads an answer again that was kept whole. `None` if it has no verdict. A column that nobody read before may have a key in
+/// it, as some services repeat what they are sent: it stays empty.
 #[must_use]
-pub(crate) fn read_kept(body: &[u8], columns: &Columns) -> Option<Answer> {
-    parse(body, columns, String::new).ok()
+pub(crate) fn read_kept(body: &[u8], columns: &Columns, keys: &ApiKeys) -> Option<Answer> {
+    let mut answer = parse(body, columns, String::new).ok()?;
+    for column in &mut answer.captured {
+        column.take_if(|text| keys.are_in(text));
+    }
+    Some(answer)
 }
 
 fn parse(
@@ -121,6 +126,7 @@ fn transaction_id(id: &RawValue) -> Result<TransactionId, &'static str> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::base::secret::Secret;
 
     fn answer(body: &str) -> Result<(String, String), String> {
         let answer = read(&Reply::ok(body), &[])?;
@@ -255,6 +261,16 @@ mod tests {
             read_bytes(id).unwrap_err(),
             "the answer's `transaction_id` is not UTF-8"
         );
+    }
+
+    #[test]
+    fn a_key_in_a_kept_answer_is_not_written() {
+        let body = br#"{"transaction_id":"a","summary":{"risk_score":1,"level":2},"echo":"Bearer sk-0123456789"}"#;
+        let [echo, level] = ["/echo", "/summary/level"].map(|it| Pointer::parse(it).unwrap());
+        let columns = [echo, level, Pointer::to_all()];
+        let keys = ApiKeys::new(Secret::new("sk-0123456789"));
+        let captured = read_kept(body, &columns, &keys).unwrap().captured;
+        assert_eq!(*captured, [None, Some("2".into()), None]);
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Reply {
 
 /// Every API key that a run has used. After a rotation, any answer may repeat the old or the new
 /// key. Clones share the keys.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ApiKeys(pub(super) Arc<[Secret]>);
 
 /// What a request contained.

@@ -64,8 +64,6 @@ reasons! {
     TextAfterQuote = "text_after_quote",
     /// A line of JSONL that is not JSON.
     NotJson = "not_json",
-    /// A member is nested too deeply.
-    TooDeep = "too_deep",
     /// A line of JSONL that is JSON, but not an object.
     NotAnObject = "not_an_object",
     /// A member that would be sent appears twice in the object.

@@ -12,10 +12,10 @@ use bytes::{Bytes, BytesMut};
 use rescore::internals::control_chars::is_unsafe_to_print;
 use rescore::internals::encoding::TextEncoding;
 use rescore::internals::fields::UserRequest;
-use rescore::internals::layout::{AddedColumns, Existing, Format, Layout, VERDICT_COLUMNS};
-use rescore::internals::output::{DoneRow, OutputFile, RowFiles, Writer};
+use rescore::internals::layout::{AddedColumns, Format, Layout, VERDICT_COLUMNS};
+use rescore::internals::output::{OutputFile, RowFiles, Writer};
 use rescore::internals::raw_json::Pointer;
-use rescore::internals::row::{Earlier, Row, RowNumber, Span};
+use rescore::internals::row::{RawRow, Row, RowNumber, RowState, Span};
 use rescore::internals::secret::Secret;
 use rescore::internals::service::{
     ApiKeys, Classified, Plan, Reply, SentRequest, classify, write_body,
@@ -214,12 +214,10 @@ fn check_object(answer: &Answer) {
 
 fn write(answer: &Answer, format: Format, content: &'static str) -> Vec<u8> {
     let raw = [content, "\n"].concat();
-    let row = Row {
-        number: RowNumber::FIRST,
+    let raw = RawRow {
         content: Span::new(0, content.len()),
-        raw: Bytes::from(raw),
-        existing: Box::default(),
-        earlier: Earlier::default(),
+        bytes: Bytes::from(raw),
+        ours: Box::default(),
     };
     let layout = Layout {
         format,
@@ -227,17 +225,19 @@ fn write(answer: &Answer, format: Format, content: &'static str) -> Vec<u8> {
         preamble: Bytes::new(),
         header: None,
         columns: columns(),
-        existing: Existing::Replace,
     };
     let policy = DecisionPolicy::default();
     let decision = policy.decide(answer);
     let kept = Kept::default();
     let files = RowFiles::new(OutputFile::stream(kept.clone()), None, None);
     let mut writer = Writer::new(layout, policy, files);
-    let finished = DoneRow {
-        row,
-        verdict: Verdict::Scored(answer.clone(), decision),
-        old: None,
+    let finished = Row {
+        number: RowNumber::FIRST,
+        raw,
+        state: RowState::Done {
+            verdict: Verdict::Scored(answer.clone(), decision),
+            old: None,
+        },
     };
     assert!(writer.write(&[finished]).is_ok());
     kept.take()

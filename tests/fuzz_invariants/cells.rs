@@ -1,7 +1,7 @@
 //! The cells and members expected for the invented verdicts, written without the code in `output`.
 
-use rescore::internals::layout::{Existing, Format, Layout, PREVIOUS};
-use rescore::internals::row::{Row, RowNumber};
+use rescore::internals::layout::{Format, Layout};
+use rescore::internals::row::{RawRow, Row, RowNumber};
 use rescore::internals::verdict::{Answer, Decision, Score, TransactionId, Verdict};
 
 /// A further field of the answer, as it came.
@@ -68,8 +68,8 @@ pub(super) fn quoted(text: &str, delimiter: u8) -> Vec<u8> {
 }
 
 /// Whether the output appends this column, instead of replacing an old one.
-pub(super) fn is_appended(layout: &Layout, there: &Row, column: usize) -> bool {
-    layout.existing == Existing::Keep || !there.existing.iter().any(|(_, ours)| *ours == column)
+pub(super) fn is_appended(there: &RawRow, column: usize) -> bool {
+    !there.ours.iter().any(|(_, ours)| *ours == column)
 }
 
 /// What replaces an old cell or its name, and what is appended to the row.
@@ -79,22 +79,15 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    pub(super) fn of_header(layout: &Layout, header: &Row, delimiter: u8) -> Self {
-        let keep = layout.existing == Existing::Keep;
+    pub(super) fn of_header(layout: &Layout, header: &RawRow, delimiter: u8) -> Self {
         let mut appended = Vec::new();
         for (column, name) in layout.columns.iter().enumerate() {
-            if is_appended(layout, header, column) {
+            if is_appended(header, column) {
                 appended.push(delimiter);
                 appended.extend(quoted(name, delimiter));
             }
         }
-        let replaced = header.existing.iter().map(|(span, column)| {
-            if keep {
-                quoted(&format!("{PREVIOUS}{}", layout.columns[*column]), delimiter)
-            } else {
-                header.slice(*span).to_vec()
-            }
-        });
+        let replaced = { header.ours.iter() }.map(|(span, _)| header.slice(*span).to_vec());
         Self {
             replaced: replaced.collect(),
             appended,
@@ -106,12 +99,12 @@ impl Ours {
         let cell = |column| quoted(&value(layout, row, verdict, column), delimiter);
         let mut appended = Vec::new();
         for column in 0..layout.columns.len() {
-            if is_appended(layout, header, column) {
+            if is_appended(header, column) {
                 appended.push(delimiter);
                 appended.extend(cell(column));
             }
         }
-        let replaced = row.existing.iter().map(|(_, column)| cell(*column));
+        let replaced = row.raw.ours.iter().map(|(_, column)| cell(*column));
         Self {
             replaced: replaced.collect(),
             appended,
@@ -119,8 +112,7 @@ impl Ours {
     }
 
     pub(super) fn of_members(layout: &Layout, row: &Row, verdict: &Verdict) -> Self {
-        let keep = layout.existing == Existing::Keep;
-        let content = row.content().trim_ascii();
+        let content = row.raw.content().trim_ascii();
         let mut first = content
             .trim_ascii_end()
             .strip_suffix(b"}")
@@ -129,7 +121,7 @@ impl Ours {
             == b"{";
         let mut appended = Vec::new();
         for (column, name) in layout.columns.iter().enumerate() {
-            if is_appended(layout, row, column) {
+            if is_appended(&row.raw, column) {
                 if !std::mem::take(&mut first) {
                     appended.push(b',');
                 }
@@ -138,13 +130,8 @@ impl Ours {
                 );
             }
         }
-        let replaced = row.existing.iter().map(|(_, column)| {
-            if keep {
-                format!("\"{PREVIOUS}{}\"", layout.columns[*column]).into_bytes()
-            } else {
-                json(layout, row, verdict, *column).into_bytes()
-            }
-        });
+        let replaced = row.raw.ours.iter();
+        let replaced = replaced.map(|(_, column)| json(layout, row, verdict, *column).into_bytes());
         Self {
             replaced: replaced.collect(),
             appended,
@@ -153,19 +140,19 @@ impl Ours {
 
     /// Whether the written row is the row that was read with only these changes. After the appended ones comes the row's
     /// `tail`: a JSON object's last brace and what follows it, otherwise nothing.
-    pub(super) fn are_all_that_is_new(&self, written: &[u8], row: &Row, tail: &[u8]) -> bool {
+    pub(super) fn are_all_that_is_new(&self, written: &[u8], row: &RawRow, tail: &[u8]) -> bool {
         let taken_out = || {
             let written = written.strip_suffix(row.line_end())?.strip_suffix(tail)?;
             let mut written = written.strip_suffix(&*self.appended)?;
-            let end = row.raw.len() - row.line_end().len() - tail.len();
+            let end = row.bytes.len() - row.line_end().len() - tail.len();
             let mut copied = 0;
-            for ((span, _), new) in row.existing.iter().zip(&self.replaced) {
+            for ((span, _), new) in row.ours.iter().zip(&self.replaced) {
                 let span = span.range();
-                written = written.strip_prefix(&row.raw[copied..span.start])?;
+                written = written.strip_prefix(&row.bytes[copied..span.start])?;
                 written = written.strip_prefix(&**new)?;
                 copied = span.end;
             }
-            Some(written == &row.raw[copied..end])
+            Some(written == &row.bytes[copied..end])
         };
         taken_out() == Some(true)
     }

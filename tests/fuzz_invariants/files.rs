@@ -8,12 +8,12 @@ use rescore::internals::encoding::TextEncoding;
 use rescore::internals::error::Result;
 use rescore::internals::fields::{Assignments, Field, InvalidPhone, PhoneRules, UserRequest};
 use rescore::internals::input::{
-    Compose, FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings,
+    Compose, FileSettings, FormatChoice, Input, Reader, ReaderSettings,
 };
-use rescore::internals::layout::{AddedColumns, Existing, Layout, PREVIOUS};
-use rescore::internals::output::{DoneRow, OutputFile, RowFiles, Writer};
+use rescore::internals::layout::{AddedColumns, Layout};
+use rescore::internals::output::{OutputFile, RowFiles, Writer};
 use rescore::internals::raw_json;
-use rescore::internals::row::{Row, RowNumber};
+use rescore::internals::row::{Row, RowNumber, RowState};
 use rescore::internals::service::{Plan, write_body};
 use rescore::internals::verdict::{DecisionPolicy, Failure, Reason, Verdict};
 use serde::de::IgnoredAny;
@@ -26,8 +26,6 @@ use super::sides;
 const CHOICES: usize = 4;
 /// Delimiters that may be given. The quote may not: in its place none is given.
 const DELIMITERS: &[u8; 8] = b",;\t|_ \0\"";
-/// Large enough for any input here, or small enough to be exceeded.
-const MAX_RECORD: [usize; 2] = [1 << 20, 48];
 
 /// Delimited text.
 pub(crate) fn csv(input: &[u8]) {
@@ -51,13 +49,12 @@ fn holds(input: &[u8], format: FormatChoice) {
         &marked
     };
     let settings = settings(*choices, format);
-    let limited = settings.file.max_record == MAX_RECORD[1];
     let [flags, _, step, pattern] = *choices;
     let whole = read(file, usize::MAX, &settings);
     let dripped = read(file, usize::from(step).max(1), &settings);
     // The bytes at hand decide whether a file is refused at the start, and a pipe's second row may come an hour later.
     if let (Ok(whole), Ok(dripped)) = (&whole, &dripped) {
-        whole.agrees_with(dripped, limited);
+        whole.agrees_with(dripped);
     }
     for contents in [whole, dripped].into_iter().flatten() {
         if contents.ended && !is_packed(file) {
@@ -104,7 +101,6 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
                 .copied()
                 .filter(|byte| *byte != b'"'),
             no_header: false,
-            max_record: MAX_RECORD[usize::from(has(6))],
         },
         assignments,
         phones: PhoneRules {
@@ -114,11 +110,6 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
             } else {
                 InvalidPhone::Reject
             },
-        },
-        existing: match flags % 4 {
-            0 | 1 => Existing::Replace,
-            2 => Existing::Keep,
-            _ => Existing::Error,
         },
         columns,
         judges_first_rows: true,
@@ -137,7 +128,7 @@ fn is_packed(file: &[u8]) -> bool {
 /// All that was read.
 struct Contents {
     layout: Layout,
-    rows: Vec<ReadRow>,
+    rows: Vec<Row>,
     trailer: Bytes,
     /// It was read to its end.
     ended: bool,
@@ -176,7 +167,7 @@ fn read(file: &[u8], step: usize, settings: &ReaderSettings) -> Result<Contents>
         }
     }
     let mut number = RowNumber::FIRST;
-    for ReadRow { row, .. } in &contents.rows {
+    for row in &contents.rows {
         assert_eq!(row.number, number, "rows are out of order");
         number = number.next();
     }
@@ -191,29 +182,27 @@ impl Contents {
             self.layout
                 .header
                 .iter()
-                .flat_map(|header| header.raw.iter()),
+                .flat_map(|header| header.bytes.iter()),
         );
-        bytes.extend(self.rows.iter().flat_map(|read| read.row.raw.iter()));
+        bytes.extend(self.rows.iter().flat_map(|row| row.raw.bytes.iter()));
         bytes.extend_from_slice(&self.trailer);
         bytes
     }
 
-    /// Rows that both have are equal. How many rows come before a limit is reached may differ.
-    fn agrees_with(&self, other: &Self, limited: bool) {
+    /// Rows that both have are equal.
+    fn agrees_with(&self, other: &Self) {
         if self.layout.format != other.layout.format {
             // The delimiter is guessed from the bytes at hand.
             return;
         }
         for (a, b) in self.rows.iter().zip(&other.rows) {
-            assert_eq!(a.row.raw, b.row.raw);
-            assert_eq!(a.row.content, b.row.content);
-            assert_eq!(a.row.existing, b.row.existing);
-            assert_eq!(a.row.earlier, b.row.earlier);
-            assert_eq!(a.request, b.request);
+            assert_eq!(a.raw.bytes, b.raw.bytes);
+            assert_eq!(a.raw.content, b.raw.content);
+            assert_eq!(a.raw.ours, b.raw.ours);
+            assert_eq!(a.state.failure(), b.state.failure());
+            assert_eq!(body(a), body(b));
         }
-        if !limited {
-            assert_eq!(self.ended, other.ended, "only one was read to its end");
-        }
+        assert_eq!(self.ended, other.ended, "only one was read to its end");
         if self.ended && other.ended {
             assert_eq!(self.rows.len(), other.rows.len());
             assert_eq!(self.trailer, other.trailer);
@@ -221,20 +210,39 @@ impl Contents {
     }
 
     /// The rows with verdicts: rows without a request fail, and of every eight others those in the pattern.
-    fn finished(&self, pattern: u8) -> Vec<DoneRow> {
-        let verdict = |read: &ReadRow| match &read.request {
-            Err(failure) => Verdict::Failed(failure.clone()),
-            Ok(_) if pattern >> (read.row.number.get() % 8) & 1 == 1 => {
+    fn finished(&self, pattern: u8) -> Vec<Row> {
+        let verdict = |row: &Row| match row.state.failure() {
+            Some(failure) => Verdict::Failed(failure.clone()),
+            None if pattern >> (row.number.get() % 8) & 1 == 1 => {
                 Verdict::Failed(Failure::new(Reason::Refused, "no"))
             }
-            Ok(_) => cells::scored(read.row.number),
+            None => cells::scored(row.number),
         };
-        let finished = |read: &ReadRow| DoneRow {
-            row: read.row.clone(),
-            verdict: verdict(read),
-            old: None,
+        let finished = |row: &Row| Row {
+            number: row.number,
+            raw: row.raw.clone(),
+            state: RowState::Done {
+                verdict: verdict(row),
+                old: None,
+            },
         };
         self.rows.iter().map(finished).collect()
+    }
+}
+
+/// What asks for a row that was read.
+fn body(row: &Row) -> Option<&[u8]> {
+    match &row.state {
+        RowState::Asked(body) => Some(body),
+        _ => None,
+    }
+}
+
+/// The verdict of a finished row.
+pub(super) fn verdict(row: &Row) -> &Verdict {
+    match &row.state {
+        RowState::Done { verdict, .. } => verdict,
+        other => panic!("row {} has no verdict: {other:?}", row.number),
     }
 }
 
@@ -245,7 +253,7 @@ struct Output {
     rows: Vec<Vec<u8>>,
 }
 
-fn write(layout: &Layout, finished: &[DoneRow]) -> Output {
+fn write(layout: &Layout, finished: &[Row]) -> Output {
     let writer = |kept: &Kept| {
         let files = RowFiles::new(OutputFile::stream(kept.clone()), None, None);
         Writer::new(layout.clone(), DecisionPolicy::default(), files)
@@ -253,7 +261,7 @@ fn write(layout: &Layout, finished: &[DoneRow]) -> Output {
     let (at_once, singly) = (Kept::default(), Kept::default());
     assert!(writer(&at_once).write(finished).is_ok());
     let mut writer = writer(&singly);
-    let mut put = |rows: &[DoneRow]| {
+    let mut put = |rows: &[Row]| {
         assert!(writer.write(rows).is_ok());
         singly.take()
     };
@@ -269,7 +277,7 @@ fn write(layout: &Layout, finished: &[DoneRow]) -> Output {
 }
 
 /// Without our cells the output is the input.
-fn check_cells(contents: &Contents, finished: &[DoneRow], written: &Output, delimiter: u8) {
+fn check_cells(contents: &Contents, finished: &[Row], written: &Output, delimiter: u8) {
     let layout = &contents.layout;
     let head = written.head.strip_prefix(&*layout.preamble).unwrap();
     let Some(header) = &layout.header else {
@@ -278,20 +286,24 @@ fn check_cells(contents: &Contents, finished: &[DoneRow], written: &Output, deli
     };
     let ours = Ours::of_header(layout, header, delimiter);
     assert!(ours.are_all_that_is_new(head, header, b""), "the header");
-    for (DoneRow { row, verdict, .. }, written) in finished.iter().zip(&written.rows) {
+    for (row, written) in finished.iter().zip(&written.rows) {
+        let verdict = verdict(row);
         let ours = Ours::of_cells(layout, row, verdict, delimiter);
         let number = row.number;
-        assert!(ours.are_all_that_is_new(written, row, b""), "row {number}");
+        assert!(
+            ours.are_all_that_is_new(written, &row.raw, b""),
+            "row {number}"
+        );
     }
 }
 
 /// Whether parsers disagree about the row's cells.
-pub(super) fn is_broken(finished: &DoneRow) -> bool {
-    matches!(&finished.verdict, Verdict::Failed(failure) if failure.reason == Reason::TextAfterQuote)
+pub(super) fn is_broken(finished: &Row) -> bool {
+    matches!(verdict(finished), Verdict::Failed(failure) if failure.reason == Reason::TextAfterQuote)
 }
 
 /// As another parser reads it, every cell of the input is in its place, and ours are under our names.
-fn check_columns(contents: &Contents, finished: &[DoneRow], written: &Output, delimiter: u8) {
+fn check_columns(contents: &Contents, finished: &[Row], written: &Output, delimiter: u8) {
     if !contents.ended || finished.iter().any(is_broken) {
         return;
     }
@@ -299,6 +311,10 @@ fn check_columns(contents: &Contents, finished: &[DoneRow], written: &Output, de
     let Some(header) = &layout.header else {
         return;
     };
+    // The csv crate leaves out a second byte order mark, and here it is a name.
+    if header.bytes.starts_with(b"\xef\xbb\xbf") {
+        return;
+    }
     let skip = layout.preamble.len();
     let read = by_the_csv_crate(&contents.bytes()[skip..], delimiter);
     let head = written.head[skip..].to_vec();
@@ -306,17 +322,17 @@ fn check_columns(contents: &Contents, finished: &[DoneRow], written: &Output, de
     assert_eq!(read.len(), wrote.len());
     assert_eq!(read.len(), 1 + finished.len());
     let appended: Vec<_> = (0..layout.columns.len())
-        .filter(|column| is_appended(layout, header, *column))
+        .filter(|column| is_appended(header, *column))
         .collect();
-    for ((old, new), DoneRow { row, verdict, .. }) in read.iter().zip(&wrote).skip(1).zip(finished)
-    {
+    for ((old, new), row) in read.iter().zip(&wrote).skip(1).zip(finished) {
+        let verdict = verdict(row);
         let (number, value) = (row.number, |column| {
             cells::value(layout, row, verdict, column)
         });
         assert_eq!(new.len(), old.len() + appended.len(), "row {number}");
         // In a ragged row it is not defined which cells are ours.
         let ragged = old.len() != read[0].len();
-        assert!(!ragged || row.existing.is_empty(), "row {number}");
+        assert!(!ragged || row.raw.ours.is_empty(), "row {number}");
         let (kept, added) = new.split_at(old.len());
         for (column, cell) in appended.iter().zip(added) {
             assert_eq!(*cell, value(*column).into_bytes(), "row {number}");
@@ -324,8 +340,7 @@ fn check_columns(contents: &Contents, finished: &[DoneRow], written: &Output, de
         let places = wrote[0].iter().map(|name| String::from_utf8_lossy(name));
         for ((before, after), name) in old.iter().zip(kept).zip(places) {
             let ours = layout.columns.iter().position(|ours| ours == name.trim());
-            match ours.filter(|_| layout.existing == Existing::Replace && !row.existing.is_empty())
-            {
+            match ours.filter(|_| !row.raw.ours.is_empty()) {
                 Some(column) => assert_eq!(*after, value(column).into_bytes(), "row {number}"),
                 None => assert_eq!(before, after, "row {number}"),
             }
@@ -346,28 +361,32 @@ pub(super) fn by_the_csv_crate(text: &[u8], delimiter: u8) -> Vec<Vec<Vec<u8>>> 
 }
 
 /// Without our members the output is the input, and valid JSON stays valid.
-fn check_members(contents: &Contents, finished: &[DoneRow], written: &Output) {
+fn check_members(contents: &Contents, finished: &[Row], written: &Output) {
     let layout = &contents.layout;
     assert_eq!(written.head, layout.preamble);
-    for (DoneRow { row, verdict, .. }, written) in finished.iter().zip(&written.rows) {
+    for (row, written) in finished.iter().zip(&written.rows) {
+        let verdict = verdict(row);
         let number = row.number;
         if stays(verdict) {
-            assert_eq!(*written, row.raw, "row {number}");
+            assert_eq!(*written, row.raw.bytes, "row {number}");
             continue;
         }
         assert!(
-            is_json(row.content()),
+            is_json(row.raw.content()),
             "row {number} is no JSON and has a verdict"
         );
         // Blank lines before the row may contain bytes that are not white space in JSON.
-        let line = &written[row.before().len()..];
+        let line = &written[row.raw.before().len()..];
         assert!(is_json(line), "row {number} became broken JSON");
-        let content = row.content().trim_ascii_end();
-        let tail = &row.content()[content.len() - 1..];
+        let content = row.raw.content().trim_ascii_end();
+        let tail = &row.raw.content()[content.len() - 1..];
         assert!(tail.starts_with(b"}"), "row {number}");
         let ours = Ours::of_members(layout, row, verdict);
-        assert!(ours.are_all_that_is_new(written, row, tail), "row {number}");
-        let (Some(old), Some(new)) = (members(row.content()), members(line)) else {
+        assert!(
+            ours.are_all_that_is_new(written, &row.raw, tail),
+            "row {number}"
+        );
+        let (Some(old), Some(new)) = (members(row.raw.content()), members(line)) else {
             continue;
         };
         assert_eq!(new, expected(&old, layout, row, verdict), "row {number}");
@@ -407,18 +426,16 @@ fn expected(
     row: &Row,
     verdict: &Verdict,
 ) -> Vec<(String, String)> {
-    let keep = layout.existing == Existing::Keep;
     let ours = |name: &str| layout.columns.iter().position(|ours| ours == name);
     let mut expected: Vec<_> = old
         .iter()
         .map(|(name, value)| match ours(name) {
-            Some(_) if keep => (format!("{PREVIOUS}{name}"), value.clone()),
             Some(column) => (name.clone(), cells::json(layout, row, verdict, column)),
             None => (name.clone(), value.clone()),
         })
         .collect();
     for (column, name) in layout.columns.iter().enumerate() {
-        if keep || old.iter().all(|(old, _)| old != name) {
+        if old.iter().all(|(old, _)| old != name) {
             expected.push((name.clone(), cells::json(layout, row, verdict, column)));
         }
     }

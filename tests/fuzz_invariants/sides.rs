@@ -3,16 +3,16 @@
 use std::fs;
 
 use rescore::internals::layout::Layout;
-use rescore::internals::output::{DoneRow, OutputFile, Replace, RowFiles, Target, Writer};
+use rescore::internals::output::{OutputFile, Replace, RowFiles, Target, Writer};
 use rescore::internals::row::Row;
 use rescore::internals::verdict::{DecisionPolicy, Failure, Verdict};
 
 use super::cells;
 use super::drip::Kept;
-use super::files::{by_the_csv_crate, is_broken, is_json};
+use super::files::{by_the_csv_crate, is_broken, is_json, verdict};
 
 /// Writes the rows with both files beside the output, and looks at those.
-pub(super) fn check(layout: &Layout, finished: &[DoneRow]) {
+pub(super) fn check(layout: &Layout, finished: &[Row]) {
     let directory = tempfile::tempdir().unwrap();
     let target =
         |name: &str| Target::new(&directory.path().join(name), |_| Replace::Nothing).unwrap();
@@ -36,9 +36,9 @@ pub(super) fn check(layout: &Layout, finished: &[DoneRow]) {
     }
 }
 
-fn failed(finished: &DoneRow) -> Option<(&Row, &Failure)> {
-    match &finished.verdict {
-        Verdict::Failed(failure) => Some((&finished.row, failure)),
+fn failed(row: &Row) -> Option<(&Row, &Failure)> {
+    match verdict(row) {
+        Verdict::Failed(failure) => Some((row, failure)),
         Verdict::Scored(..) => None,
     }
 }
@@ -60,14 +60,14 @@ fn check_cells(layout: &Layout, failed: &[(&Row, &Failure)], rejects: &[u8], del
     }
 }
 
-fn check_changed_cells(layout: &Layout, changes: &[u8], finished: &[DoneRow], delimiter: u8) {
+fn check_changed_cells(layout: &Layout, changes: &[u8], finished: &[Row], delimiter: u8) {
     let text = changes.strip_prefix(&*layout.preamble).unwrap();
     for record in by_the_csv_crate(text, delimiter).iter().skip(1) {
         let number: usize = String::from_utf8_lossy(&record[0]).parse().unwrap();
         assert_ne!(record[1], record[3], "row {number}: the same decision");
         assert_eq!(
             record[5..],
-            cells_of(&finished[number - 1].row, delimiter),
+            cells_of(&finished[number - 1], delimiter),
             "row {number}"
         );
     }
@@ -75,7 +75,7 @@ fn check_changed_cells(layout: &Layout, changes: &[u8], finished: &[DoneRow], de
 
 /// The cells of a row as it was read. A byte order mark in front is part of the first.
 fn cells_of(row: &Row, delimiter: u8) -> Vec<Vec<u8>> {
-    let content = [b"x\n", row.content()].concat();
+    let content = [b"x\n", row.raw.content()].concat();
     by_the_csv_crate(&content, delimiter).remove(1)
 }
 

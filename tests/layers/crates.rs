@@ -17,8 +17,6 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("clap_complete", &["cli/completions.rs"]),
     ("clap_mangen", &["cli/man.rs"]),
     ("console", &["base/stderr.rs"]),
-    ("csv", &["input/sniff.rs"]),
-    ("csv_core", &["output/csv.rs"]),
     ("encoding_rs", &["base/encoding.rs"]),
     (
         "fastrand",
@@ -65,7 +63,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("maud", &["report/"]),
     (
         "memchr",
-        &["fields/sanitise.rs", "input/", "layout.rs", "raw_json/"],
+        &["fields/sanitise.rs", "input/", "layout.rs", "raw_json.rs"],
     ),
     ("mimalloc", &["main.rs"]),
     ("reqwest", &["service/http/client.rs", "service/http/"]),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::files::{NamedFile, check_name, refuse_clashes, refuse_outdated};
-use super::super::inputs::{input_warnings, path_of, read_ahead};
+use super::super::inputs::{no_rows, path_of, read_ahead};
 use super::super::lookup::LookupStage;
 use super::super::run::{Files, RunPart, Turn, in_a_line, ledger_account, ledger_settings};
 use super::super::signals::Interrupts;
@@ -15,14 +15,16 @@ use crate::base::error::{Error, Exit, Result, printable, shown};
 use crate::base::stderr::draw;
 use crate::base::stdout::print;
 use crate::config::{CheckConfig, LedgerChoice};
-use crate::input::{Opened, ReadRow, RowBatch};
+use crate::input::Opened;
 use crate::ledger::{
     KnownOutcome, LedgerLocation, LedgerSettings, Lookup, LookupResult, RequestHasher, RequestKey,
     preview,
 };
 use crate::observe::{Style, counted, tell_error, warn};
-use crate::output::{RejectsWriter, Replace, Target, WriteError};
+use crate::output::{Replace, Target, WriteError, Writer};
+use crate::row_state::{RowBatch, RowState};
 use crate::telemetry::event::PassedOver;
+use crate::verdict::Verdict;
 
 /// Between two pictures of the progress. Most passes are over before the first one.
 const REDRAWN: Duration = Duration::from_secs(1);
@@ -53,8 +55,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
         result: CheckResult::new(ledger),
     };
     // If an input cannot be read, the pass says so as well.
-    let shows_text = config.style != Style::Off;
-    pass.result.sends_nothing = files.refuse_broken(config.limits, shows_text).err();
+    pass.result.sends_nothing = files.refuse_broken(config.limits).err();
     for mut part in std::mem::take(&mut files.parts) {
         let mut file = CheckedFile::of(&part.input);
         let looked = files.look_at(&mut part, config.plan);
@@ -140,7 +141,7 @@ impl Pass<'_> {
         let (mut shown, mut broken) = (Instant::now(), None);
         for batch in read_ahead(reader)? {
             match batch {
-                Ok(batch) => self.count(file, rejects.as_mut(), &batch)?,
+                Ok(batch) => self.count(file, rejects.as_mut(), batch)?,
                 Err(error) => broken = Some(error),
             }
             if self.config.style == Style::Bar && shown.elapsed() >= REDRAWN {
@@ -153,12 +154,12 @@ impl Pass<'_> {
         if let Some(error) = broken {
             return Err(error);
         }
-        let warnings = input_warnings(&file.name, file.counts.rows.read, &open.opened);
-        self.result.input_warnings.extend(warnings);
+        let warning = no_rows(&file.name, file.counts.rows.read);
+        self.result.input_warnings.extend(warning);
         let Some(rejects) = rejects else {
             return Ok(());
         };
-        let mut written = rejects.commit();
+        let mut written = rejects.into_files().commit(|_| ());
         self.result.rejects = { written.rejects }.map(|path| path.to_string_lossy().into_owned());
         written
             .error
@@ -167,41 +168,38 @@ impl Pass<'_> {
     }
 
     /// Opens the file for rows that cannot be sent, if one is asked for.
-    fn open_rejects(&self, input: &Opened) -> Result<Option<RejectsWriter>> {
+    fn open_rejects(&self, input: &Opened) -> Result<Option<Writer>> {
         let files = &self.config.files;
         let Some(path) = &files.rejects else {
             return Ok(None);
         };
         check_name("--rejects", path, input.layout.format)?;
         let target = Target::new(path, |_| Replace::by(files.overwrite))?;
-        let open = || RejectsWriter::open(&target, input.mode, &input.layout);
+        let open = || Writer::of_rejects(&target, input.mode, input.layout.clone());
         self.interrupts.opening(target.partial(), open).map(Some)
     }
 
     fn count(
         &mut self,
         file: &mut CheckedFile,
-        mut rejects: Option<&mut RejectsWriter>,
-        batch: &RowBatch,
+        rejects: Option<&mut Writer>,
+        mut batch: RowBatch,
     ) -> Result<()> {
-        let mut found = self.lookup.look_up(&batch.rows)?;
+        self.lookup.look_up(&mut batch.rows)?;
         let counts = &mut file.counts;
-        for ReadRow { row, request, .. } in &batch.rows {
+        for row in &mut batch.rows {
             counts.rows.read += 1;
-            if let Err(failure) = request {
+            if let Some(failure) = row.state.failure() {
                 counts.rows.unsendable += 1;
                 let named = file.unsendable.entry(failure.reason).or_default();
                 named.add(row.number);
-                if let Some(rejects) = &mut rejects {
-                    rejects.add(row, failure);
-                }
-                continue;
+                let verdict = Verdict::Failed(failure.clone());
+                row.state = RowState::Done { verdict, old: None };
             }
-            counts.rows.sendable += 1;
-            // There is one for each.
-            let Some((key, found)) = found.next() else {
+            let RowState::Waiting { key, found, .. } = &row.state else {
                 continue;
             };
+            counts.rows.sendable += 1;
             match found.passed_over {
                 Some(PassedOver::Damaged) => self.result.ledger_answers_damaged += 1,
                 Some(PassedOver::TooOld) => self.result.ledger_answers_too_old += 1,
@@ -214,8 +212,11 @@ impl Pass<'_> {
                 None => self.result.duplicates += 1,
             }
         }
-        let written = rejects.map(RejectsWriter::write_out);
-        written.unwrap_or(Ok(())).map_err(closed)
+        match rejects {
+            // It writes those that have a verdict: that they cannot be sent.
+            Some(rejects) => rejects.write(&batch.rows).map_err(closed),
+            None => Ok(()),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::ledger::{PreparedLedger, RunLedger, run_end};
 use super::prepare::{Run, Start};
 use super::threads::{RowStages, StopChannel, run_rows};
 use crate::base::error::{Error, Exit, Result};
-use crate::engine::{Engine, Limits};
+use crate::engine::{AnswerRules, Engine, Limits};
 use crate::observe::{
     self, LedgerWait, MetricsThread, ProgressSettings, ProgressThread, Style, tell_error,
 };
@@ -254,7 +254,7 @@ fn start_ledger(
     start: Start,
     events: &Events,
 ) -> Result<(RunLedger, Engine<Client>, StopChannel)> {
-    let (ledger, service) = (start.ledger, (start.client, start.gate));
+    let ledger = start.ledger;
     let (budget, pace) = (run.config.budget, run.config.pace);
     let mut give_up = GiveUpPolicy::new(budget.give_up_after);
     if ledger.facts.usable > 0 {
@@ -272,8 +272,12 @@ fn start_ledger(
     if calls > 0 || lost > 0 {
         events.emit(Event::EarlierStarts { calls, lost });
     }
-    let decisions = (run.config.policy.clone(), run.config.captured.clone());
+    let answers = AnswerRules {
+        decisions: run.config.policy.clone(),
+        fields: run.config.captured.clone(),
+    };
     let events = events.clone();
-    let engine = Engine::new(service, writer, events, decisions, limits, give_up);
+    let (client, gate) = (start.client, start.gate);
+    let engine = Engine::new(client, gate, writer, events, answers, limits, give_up);
     Ok((ledger, engine, start.stops))
 }

@@ -18,9 +18,8 @@ use super::ledger::{Places, PreparedLedger, full_disk};
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
 use crate::config::{FilesConfig, InputLimits};
-use crate::input::{Input, Opened, Reader, ReaderSettings, is_checked_for_long};
+use crate::input::{Input, Opened, Reader, ReaderSettings};
 use crate::ledger::{OutputState, Reuse};
-use crate::observe::tell;
 use crate::output::{Document, OutputFile, Replace, RowFiles, Target, partial_of};
 use crate::selection::Selection;
 use crate::service::Plan;
@@ -205,23 +204,16 @@ impl Files {
 
     /// Whether an input that cannot be used ends the run, or it continues with the others.
     pub(super) const fn stops_at_broken(&self) -> bool {
-        self.directory.is_none() || self.config.fail_fast
+        self.directory.is_none()
     }
 
-    /// Reads the inputs as far as needed to see that they are as they must be; and says if that or opening them takes long.
+    /// Reads the inputs as far as needed to see that they are as they must be.
     ///
     /// # Errors
     /// Exit code 2: they are not.
-    pub(in crate::commands) fn refuse_broken(
-        &self,
-        limits: InputLimits,
-        shows_text: bool,
-    ) -> Result<()> {
+    pub(in crate::commands) fn refuse_broken(&self, limits: InputLimits) -> Result<()> {
         let inputs = self.parts.iter().map(|part| part.input.clone());
         let inputs: Vec<_> = inputs.collect();
-        if shows_text && { inputs.iter() }.any(|input| is_checked_for_long(&input.file.input)) {
-            tell("rescore: checking the compressed input before anything is sent");
-        }
         refuse_broken(limits, &inputs)
     }
 

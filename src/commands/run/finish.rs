@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::super::inputs::{input_warnings, path_of};
+use super::super::inputs::{no_rows, path_of};
 use super::super::summary_file::SummaryFile;
 use super::files::{Files, RunPart, Turn};
 use super::ledger::RunLedger;
@@ -246,8 +246,7 @@ impl EndedFiles {
         let name = self.selection.unwrap_or_default();
         let name = name.of(&input.file.input.shown());
         let resolved = if is_whole { rows.resolved } else { u64::MAX };
-        self.warnings
-            .extend(input_warnings(&name, resolved, opened));
+        self.warnings.extend(no_rows(&name, resolved));
         // As in a directory where we may only add files.
         self.warnings.extend(written.unsynced.map(|directory| {
             format!(

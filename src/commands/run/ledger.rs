@@ -14,12 +14,12 @@ use crate::base::error::{Error, Result, shown};
 use crate::config::LedgerConfig;
 use crate::ledger::{
     LedgerAccount, LedgerFacts, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger,
-    OutputLock, OutputState, Reuse, RunEnd, RunningLedger, ServerWait,
+    OutputLock, OutputState, ReadAnswer, Reuse, RunEnd, RunningLedger, ServerWait,
 };
 use crate::observe::{KeptLedger, LedgerLeft};
 use crate::output::{Replace, Sealed, partial_of};
 use crate::raw_json::Pointer;
-use crate::service::{Account, read_kept};
+use crate::service::{Account, ApiKeys, read_kept};
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
 
@@ -43,18 +43,23 @@ pub(in crate::commands) fn ledger_settings(
     sandbox: bool,
     captured: &[Pointer],
 ) -> LedgerSettings {
-    let columns = captured.to_vec();
     LedgerSettings {
         location: config.location(&places.folder, sandbox),
         reuse: config.reuse,
         output: places.known_as,
         input: places.input,
         account: None,
-        read: Arc::new(move |body| read_kept(body, &columns)),
+        read: reading(captured, ApiKeys::default()),
         in_flight: NonZeroUsize::MIN,
         longest_call: Duration::ZERO,
         wait: ServerWait::default(),
     }
+}
+
+/// Reads answers in the ledger with these fields, unless one of these keys is in what is read.
+pub(super) fn reading(captured: &[Pointer], keys: ApiKeys) -> ReadAnswer {
+    let columns = captured.to_vec();
+    Arc::new(move |body| read_kept(body, &columns, &keys))
 }
 
 /// Whose answers these are.

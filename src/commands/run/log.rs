@@ -155,7 +155,7 @@ fn run_started(config: &RunConfig, job: &str) -> RunStarted {
     let RunConfig {
         files,
         service,
-        timeouts,
+        timeout,
         plan,
         pace,
         policy,
@@ -182,7 +182,7 @@ fn run_started(config: &RunConfig, job: &str) -> RunStarted {
         concurrency: 0,
         retries: pace.retries,
         resend_unknown: pace.resends,
-        timeout: timeouts.call,
+        timeout: *timeout,
         max_wait: pace.patience.wait,
         max_outage: pace.patience.outage,
         price: watch.tariff.as_ref().map(|tariff| tariff.price.to_string()),

@@ -3,12 +3,13 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::time::SystemTime;
 
 use super::super::files::NamedFile;
 use super::super::lock_wait::LockWait;
 use super::files::Files;
-use super::ledger::{PreparedLedger, ledger_settings, lock_output};
+use super::ledger::{PreparedLedger, ledger_settings, lock_output, reading};
 use super::log::LogPlan;
 use super::signals::StopSignals;
 use super::threads::StopChannel;
@@ -17,8 +18,7 @@ use crate::base::money::Tariff;
 use crate::base::own_file;
 use crate::base::secret::Secret;
 use crate::config::{
-    DEFAULT_CONCURRENCY, KeySource, PaceConfig, RealService, RunConfig, ServiceConfig,
-    TimeoutConfig, WatchConfig,
+    DEFAULT_CONCURRENCY, KeySource, PaceConfig, RealService, RunConfig, ServiceConfig, WatchConfig,
 };
 use crate::ledger::{KnownLimit, LedgerLocation, OutputLock, ServerWait, lock_of};
 use crate::observe::{DecisionRule, MetricsFile, MetricsLabels, RunIdentity, RunLog};
@@ -70,7 +70,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<(Run, Start)> {
     // Before anything is opened.
     let (concurrency, fewer) = fit_fd_limit(&config);
     let (watch, pace) = (&config.watch, config.pace);
-    let answerer = Answerer::new(&config.service, config.plan, config.timeouts)?;
+    let answerer = Answerer::new(&config.service, config.plan, config.timeout)?;
     let stops = StopChannel::new();
     // Before anything is waited for: another run may last for hours, and the header may never come.
     let log_signals = log.as_ref().map(LogPlan::signals);
@@ -101,6 +101,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<(Run, Start)> {
         .map(|path| metrics_file(path, identity.job.clone(), label, watch.tariff.clone()))
         .transpose()?;
     files.make_directory()?;
+    ledger.read = reading(&config.captured, client.keys());
     ledger.in_flight = concurrency;
     ledger.longest_call = client.longest_call();
     ledger.wait = ServerWait::new(pace.patience.outage);
@@ -141,7 +142,7 @@ fn read_inputs(
     // A run that may wait for another one looks at what that one has left. A run that does not wait takes the lock later, so
     // that it blocks no other run while it waits for its input.
     let early = lock_output(written.filter(|_| config.wait_lock.is_some()), wait)?;
-    files.refuse_broken(config.limits, config.watch.shows_text())?;
+    files.refuse_broken(config.limits)?;
     files.read(config.plan)?;
     match early {
         Some(lock) => Ok(Some(lock)),
@@ -174,14 +175,14 @@ impl Answerer {
     ///
     /// # Errors
     /// Exit code 2: there is no usable key. Exit code 3: the stand-in cannot be started.
-    fn new(config: &ServiceConfig, plan: Plan, timeouts: TimeoutConfig) -> Result<Self> {
+    fn new(config: &ServiceConfig, plan: Plan, timeout: Duration) -> Result<Self> {
         match config {
-            ServiceConfig::Real(service) => Self::of_service(service, timeouts),
-            ServiceConfig::Sandbox => Self::of_stand_in(plan, timeouts),
+            ServiceConfig::Real(service) => Self::of_service(service, timeout),
+            ServiceConfig::Sandbox => Self::of_stand_in(plan, timeout),
         }
     }
 
-    fn of_service(service: &RealService, timeouts: TimeoutConfig) -> Result<Self> {
+    fn of_service(service: &RealService, timeout: Duration) -> Result<Self> {
         let (api_key, key_file) = match &service.key {
             KeySource::Variable(key) => (key.clone(), None),
             KeySource::Nowhere => return Err(no_key()),
@@ -197,15 +198,14 @@ impl Answerer {
                 api_key,
                 key_file,
                 service_id: service.service_id.clone(),
-                timeout: timeouts.call,
-                connect_timeout: timeouts.connect,
+                timeout,
                 ca_file: service.ca_file.clone(),
             },
             stand_in: None,
         })
     }
 
-    fn of_stand_in(plan: Plan, timeouts: TimeoutConfig) -> Result<Self> {
+    fn of_stand_in(plan: Plan, timeout: Duration) -> Result<Self> {
         let stand_in = Sandbox::start(sandbox::SandboxSettings {
             plan: match plan {
                 Plan::Paid { .. } => sandbox::SandboxPlan::Paid,
@@ -219,8 +219,7 @@ impl Answerer {
             api_key: Secret::new("sandbox"),
             key_file: None,
             service_id: ServiceId::new(SANDBOX_ID)?,
-            timeout: timeouts.call,
-            connect_timeout: timeouts.connect,
+            timeout,
             ca_file: None,
         };
         Ok(Self {

@@ -218,7 +218,10 @@ fn reader(
         let mut broken = None;
         loop {
             let message = match reader.next_batch() {
-                Ok(Some(batch)) => lookup.prepare(batch),
+                Ok(Some(mut batch)) => match lookup.look_up(&mut batch.rows) {
+                    Ok(()) => Read::Rows(batch),
+                    Err(error) => Read::Failed(Stop::new(CancelReason::Ledger, error)),
+                },
                 Ok(None) => Read::End(reader.end()),
                 Err(error) if stops_at_broken => Read::Failed(Stop::of_input(error)),
                 Err(error) => {
@@ -226,7 +229,7 @@ fn reader(
                     Read::End(InputEnd::Broken)
                 }
             };
-            let last = !matches!(message, Read::Rows { .. });
+            let last = !matches!(message, Read::Rows(_));
             // Nobody receives any more when the run is stopping.
             if sender.blocking_send(message).is_err() || last {
                 break;

@@ -135,9 +135,9 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
         .build();
     let mut rows = asked(case.users.len() as u64, &invalid);
     for (asked, user) in rows.iter_mut().zip(&case.users) {
-        if let Ok(request) = asked {
-            request.body = Scripted::body(*user);
-            request.key = keys.key(&request.body);
+        if let RowState::Waiting { body, key, .. } = asked {
+            *body = Scripted::body(*user);
+            *key = keys.key(body);
         }
     }
     let around = Surroundings {
@@ -173,7 +173,11 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
 fn check_rows(case: &Case, ran: &RunEnd, invalid: &[u64]) -> TestCaseResult {
     let rows = ran.rows();
     prop_assert!(rows.is_sorted_by(|a, b| a < b), "order: {:?}", rows);
-    for DoneRow { row, verdict, .. } in &ran.written {
+    for row in &ran.written {
+        let RowState::Done { verdict, .. } = &row.state else {
+            prop_assert!(false, "row {} has no verdict", row.number);
+            continue;
+        };
         let number = row.number.get();
         if let Verdict::Scored(answer, _) = verdict {
             let expected = format!("t-{}", case.user(row.number));

@@ -85,7 +85,7 @@ async fn a_row_that_another_run_asks_about_gets_its_answer_and_holds_up_no_other
     };
     // Row 6 asks the same as row 2.
     let mut rows = asked(5, &[]);
-    rows.push(Ok(request(2)));
+    rows.push(request(2));
     let around = Surroundings::of(keyed(rows, &keys, 128));
     let ran = Box::pin(run_with(&engine, around, meanwhile)).await;
     assert_eq!(ran.rows(), [1, 2, 3, 4, 5, 6]);
@@ -122,7 +122,7 @@ async fn rows_that_need_no_call_pass_those_that_wait_to_be_claimed() {
         std::future::pending::<()>().await;
     };
     // After the first two rows all ask the same.
-    let asked = { 1..=20 }.map(|row| Ok(request(row.min(3)))).collect();
+    let asked = { 1..=20 }.map(|row| request(row.min(3))).collect();
     let mut around = Surroundings::of(keyed(asked, &keys, 1));
     around.read_delay = Duration::from_secs(1);
     let ran = Box::pin(run_with(&engine, around, meanwhile)).await;

@@ -1,30 +1,30 @@
 //! Tests of the dispatcher's handlers without its loop: what each thing that happens does to its state.
 
 use crate::engine::dispatcher::{Dispatcher, StartNeeds};
-use crate::engine::row_call::{RowCall, RowOutcome};
+use crate::engine::row_call::{ClaimedCall, RowOutcome};
 use crate::ledger::{ClaimResult, Claimed, WorkerNumber};
 use crate::pace::{FailureBudget, FailureLimit};
 use crate::verdict::{Answer, Decision, Score, TransactionId};
 
 use super::harness::*;
 
-fn rows(asked: Vec<Asked>) -> Read {
-    Read::Rows {
+fn rows(asked: Vec<RowState>) -> Read {
+    Read::Rows(RowBatch {
         rows: pending(asked),
         position: 0,
         trailer: Bytes::new(),
-    }
+    })
 }
 
 /// A row that was scored, with a verdict or without one.
-fn done(call: &RowCall, has_verdict: bool) -> RowOutcome {
+fn done(call: &ClaimedCall, has_verdict: bool) -> RowOutcome {
     let answer = Answer {
         transaction_id: TransactionId::new("t").unwrap(),
         score: Score::from_json_number("1").unwrap(),
         captured: Box::default(),
     };
     RowOutcome {
-        row: call.row,
+        row: call.call.row,
         verdict: has_verdict.then_some(Verdict::Scored(answer, Some(Decision::Approve))),
         stop: None,
     }
@@ -44,7 +44,7 @@ fn claim(dispatcher: &mut Dispatcher<'_, Scripted>) {
 /// The numbers of the rows that the dispatcher hands over at the end.
 fn rest(dispatcher: &mut Dispatcher<'_, Scripted>) -> Vec<u64> {
     let (rows, _) = dispatcher.take_rest();
-    rows.iter().map(|row| row.row.number.get()).collect()
+    rows.iter().map(|row| row.number.get()).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +83,7 @@ async fn a_permit_that_no_row_needs_any_more_starts_nothing() {
     assert!(dispatcher.start().is_none());
     dispatcher.read(Some(rows(asked(1, &[]))));
     claim(&mut dispatcher);
-    assert_eq!(dispatcher.start().unwrap().row, RowNumber::FIRST);
+    assert_eq!(dispatcher.start().unwrap().call.row, RowNumber::FIRST);
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,11 +8,11 @@ pub(super) use tokio::sync::mpsc;
 pub(super) use tokio::time::{Instant, sleep, sleep_until};
 
 pub(super) use crate::base::error::{Error, Exit};
-pub(super) use crate::engine::{Channels, PendingRow, Read, Request, Stop, WindowSize, Write, run};
+pub(super) use crate::engine::{Channels, Read, Stop, WindowSize, Write, run};
 pub(super) use crate::engine::{Engine, Fixture};
-pub(super) use crate::output::DoneRow;
 pub(super) use crate::pace::Rate;
 pub(super) use crate::row::RowNumber;
+pub(super) use crate::row_state::{Row, RowBatch, RowState};
 pub(super) use crate::service::scripted::{Scripted, ScriptedResult, Step};
 pub(super) use crate::telemetry::event::{CancelReason, Event};
 pub(super) use crate::telemetry::hub::Observer;
@@ -20,7 +20,7 @@ pub(super) use crate::telemetry::stats::Stats;
 pub(super) use crate::verdict::{Failure, Reason, Verdict};
 
 use crate::ledger::{LookupResult, RequestKey};
-use crate::row::{Earlier, Row, Span};
+use crate::row::{RawRow, Span};
 pub(super) use crate::telemetry::event::InputEnd;
 
 pub(super) const GOOD: Step = ScriptedResult::Verdict.immediately();
@@ -64,12 +64,9 @@ pub(super) fn engine(concurrency: usize, log: &Log, service: Scripted) -> Engine
 
 pub(super) const ROW_BYTES: usize = 50;
 
-/// What a row asks, or the rule that it breaks.
-pub(super) type Asked = Result<Request, Failure>;
-
 /// What is asked about this row.
-pub(super) fn request(row: u64) -> Request {
-    Request {
+pub(super) fn request(row: u64) -> RowState {
+    RowState::Waiting {
         body: Scripted::body(row),
         key: RequestKey::of_row(row),
         found: LookupResult::default(),
@@ -77,48 +74,46 @@ pub(super) fn request(row: u64) -> Request {
 }
 
 /// What rows 1, 2, 3 … ask; those whose number is in `invalid` ask nothing.
-pub(super) fn asked(rows: u64, invalid: &[u64]) -> Vec<Asked> {
+pub(super) fn asked(rows: u64, invalid: &[u64]) -> Vec<RowState> {
     let ask = |row| {
         if invalid.contains(&row) {
-            Err(Failure::new(Reason::MissingName, "no name"))
+            RowState::Invalid(Failure::new(Reason::MissingName, "no name"))
         } else {
-            Ok(request(row))
+            request(row)
         }
     };
     (1..=rows).map(ask).collect()
 }
 
 /// Rows 1, 2, 3 … that ask this.
-pub(super) fn pending(asked: Vec<Asked>) -> Vec<PendingRow> {
+pub(super) fn pending(asked: Vec<RowState>) -> Vec<Row> {
     let mut number = RowNumber::FIRST;
     let mut rows = Vec::new();
-    for request in asked {
-        let row = Row {
-            number,
-            raw: Bytes::from(vec![b'x'; ROW_BYTES]),
+    for state in asked {
+        let raw = RawRow {
+            bytes: Bytes::from(vec![b'x'; ROW_BYTES]),
             content: Span::new(0, ROW_BYTES),
-            existing: Box::default(),
-            earlier: Earlier::default(),
+            ours: Box::default(),
         };
-        rows.push(PendingRow::new(row, request));
+        rows.push(Row { number, raw, state });
         number = number.next();
     }
     rows
 }
 
 /// The messages of a reader: rows in batches of these sizes in turn, and the end.
-pub(super) fn batches(asked: Vec<Asked>, sizes: &[usize]) -> Vec<Read> {
+pub(super) fn batches(asked: Vec<RowState>, sizes: &[usize]) -> Vec<Read> {
     let rows = pending(asked);
     let mut rows = rows.into_iter().peekable();
     let mut sizes = sizes.iter().cycle();
     let mut messages = Vec::new();
     while rows.peek().is_some() {
         let size = sizes.next().copied().unwrap_or(128);
-        messages.push(Read::Rows {
+        messages.push(Read::Rows(RowBatch {
             rows: rows.by_ref().take(size).collect(),
             position: 0,
             trailer: Bytes::new(),
-        });
+        }));
     }
     messages.push(Read::End(InputEnd::Whole));
     messages
@@ -153,7 +148,7 @@ impl Surroundings {
 #[derive(Debug)]
 pub(super) struct RunEnd {
     pub(super) stop: Option<Stop>,
-    pub(super) written: Vec<DoneRow>,
+    pub(super) written: Vec<Row>,
     /// How many rows each hand-over to the writer had.
     pub(super) hand_overs: Vec<usize>,
     pub(super) trailer: Bytes,
@@ -165,7 +160,7 @@ pub(super) struct RunEnd {
 impl RunEnd {
     pub(super) fn rows(&self) -> Vec<u64> {
         let rows = self.written.iter();
-        rows.map(|finished| finished.row.number.get()).collect()
+        rows.map(|row| row.number.get()).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use super::harness::*;
 use crate::ledger::{
     LedgerAccount, LedgerLocation, LedgerSettings, OpenLedger, RequestHasher, Reuse, ServerWait,
 };
-use crate::service::read_kept;
+use crate::service::{ApiKeys, read_kept};
 
 /// Where a ledger is that several runs share.
 pub(super) struct Shared(TempDir);
@@ -33,7 +33,7 @@ impl Shared {
                 endpoint: "https://scripted.test".to_owned(),
                 service_id: "test".to_owned(),
             }),
-            read: Arc::new(|body| read_kept(body, &[])),
+            read: Arc::new(|body| read_kept(body, &[], &ApiKeys::default())),
             in_flight: 1.try_into().unwrap(),
             longest_call: Scripted::LONGEST_CALL,
             wait: ServerWait::default(),
@@ -48,10 +48,11 @@ pub(super) fn asking(rows: u64, keys: &RequestHasher) -> Vec<Read> {
 }
 
 /// The messages of a reader whose rows ask this, with keys, so many in a message after the first row.
-pub(super) fn keyed(mut rows: Vec<Asked>, keys: &RequestHasher, together: usize) -> Vec<Read> {
+pub(super) fn keyed(mut rows: Vec<RowState>, keys: &RequestHasher, together: usize) -> Vec<Read> {
     for asked in &mut rows {
-        let request = asked.as_mut().unwrap();
-        request.key = keys.key(&request.body);
+        if let RowState::Waiting { body, key, .. } = asked {
+            *key = keys.key(body);
+        }
     }
     // The first row is the canary.
     batches(rows, &[1, together])

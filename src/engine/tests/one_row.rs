@@ -13,8 +13,8 @@ pub(super) use crate::service::KeyRenewal;
 pub(super) use crate::service::scripted::{MadeCall, Scripted, ScriptedResult, Step};
 pub(super) use crate::telemetry::pace::{Hint, Limit};
 
-use crate::engine::row_call::{Claim, RowCall};
-use crate::ledger::RequestKey;
+use crate::engine::row_call::{ClaimedCall, RowCall};
+use crate::ledger::{RequestKey, WorkerNumber};
 use crate::pace::Closed;
 use crate::telemetry::stats::Stats;
 use crate::verdict::Verdict;
@@ -41,10 +41,12 @@ impl Engine<Scripted> {
             row,
             body,
             key: RequestKey::of_row(like),
-            claim: Claim::default(),
+            taken_over: false,
         };
+        let worker = WorkerNumber::default();
+        let claimed = ClaimedCall { call, worker };
         match self.gate.permit().await {
-            Ok(permit) => self.score(call, permit).await,
+            Ok(permit) => self.score(claimed, permit).await,
             Err(Closed) => RowOutcome {
                 row,
                 verdict: None,

@@ -117,8 +117,8 @@ async fn blank_lines_after_the_last_row_are_written_unless_the_run_stopped() {
         let log = Log::default();
         let engine = engine(4, &log, Scripted::new(row));
         let mut read = batches(asked(3, &[2]), &[3]);
-        if let Some(Read::Rows { trailer, .. }) = read.first_mut() {
-            *trailer = Bytes::from_static(b"\n\n");
+        if let Some(Read::Rows(batch)) = read.first_mut() {
+            batch.trailer = Bytes::from_static(b"\n\n");
         }
         let ran = run_to_end(&engine, Surroundings::of(read)).await;
         assert_eq!(ran.trailer, trailer);
@@ -140,12 +140,12 @@ async fn rows_between_which_others_were_left_out_get_their_own_verdicts_in_order
     let mut number = RowNumber::FIRST;
     let mut numbers = Vec::new();
     for message in &mut read {
-        let Read::Rows { rows, .. } = message else {
+        let Read::Rows(batch) = message else {
             continue;
         };
-        for (row, skipped) in rows.iter_mut().zip((0..4).cycle()) {
+        for (row, skipped) in batch.rows.iter_mut().zip((0..4).cycle()) {
             number = (0..=skipped).fold(number, |number, _| number.next());
-            row.row.number = number;
+            row.number = number;
             numbers.push(number.get());
         }
     }

@@ -36,8 +36,6 @@ pub(crate) struct ClientSettings {
     pub service_id: ServiceId,
     /// The time limit from the start of the request to the last byte of the answer.
     pub timeout: Duration,
-    /// The time limit for connecting.
-    pub connect_timeout: Duration,
     /// A PEM file with further certificate authorities.
     pub ca_file: Option<PathBuf>,
 }
@@ -75,7 +73,6 @@ impl Client {
         let tls = is_needed.then(|| tls::client_config(ca_file)).transpose()?;
         Ok(Self {
             connections: Connections::new(ClientOptions {
-                connect_timeout: settings.connect_timeout,
                 timeout: settings.timeout,
                 loopback: settings.endpoint.is_loopback(),
                 tls: tls.filter(|_| !plain),
@@ -90,6 +87,11 @@ impl Client {
             endpoint: settings.endpoint,
             key_file: settings.key_file,
         })
+    }
+
+    /// The API keys that it has used.
+    pub(crate) fn keys(&self) -> ApiKeys {
+        self.key.borrow().used.clone()
     }
 
     #[expect(

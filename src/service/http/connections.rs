@@ -29,6 +29,9 @@ const STREAMS: usize = 100;
 /// After so many breaks, connections are no longer reused.
 const MOST_BREAKS: u32 = 3;
 
+/// The time limit for one connection attempt. A host that is there answers far sooner.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The connections. There are as many clients as the calls need, each with connections of its own.
 ///
 /// The library does not reuse connections that were idle for long. But it uses a clock that stops
@@ -56,7 +59,6 @@ pub(super) struct PooledClient {
 
 /// The settings of the library's clients.
 pub(super) struct ClientOptions {
-    pub(super) connect_timeout: Duration,
     pub(super) timeout: Duration,
     pub(super) loopback: bool,
     /// The TLS configuration; `None` for plain HTTP.
@@ -147,7 +149,7 @@ impl ClientOptions {
             .pool_max_idle_per_host(if reuses { usize::MAX } else { 0 })
             // If the total time ended first, a call that was never sent would count as possibly
             // billed.
-            .connect_timeout(self.connect_timeout.min(self.timeout.mul_f64(0.8)))
+            .connect_timeout(CONNECT_TIMEOUT.min(self.timeout.mul_f64(0.8)))
             .timeout(self.timeout);
         if self.loopback {
             // Whatever the resolver or the hosts file says, key and data must not leave this

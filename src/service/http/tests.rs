@@ -49,7 +49,6 @@ async fn after_a_pause_by_the_wall_clock_new_connections_are_made() {
         key_file: None,
         service_id: ServiceId::new("test").unwrap(),
         timeout: Duration::from_secs(30),
-        connect_timeout: Duration::from_secs(5),
         ca_file: None,
     })
     .unwrap();

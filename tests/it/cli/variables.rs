@@ -87,7 +87,7 @@ fn an_error_in_a_value_names_the_variable_that_it_came_from() {
 }
 
 /// Every setting of a run against a server, by its variable; `None` stands for a flag.
-const SETTINGS: [(&str, Option<&str>); 32] = [
+const SETTINGS: [(&str, Option<&str>); 29] = [
     ("RESCORE_OUTPUT", Some("scored.csv")),
     ("RESCORE_FREE_BASE_URL", Some("https://free.example")),
     ("RESCORE_PLAN", Some("paid")),
@@ -110,14 +110,11 @@ const SETTINGS: [(&str, Option<&str>); 32] = [
     ("RESCORE_RETRIES", Some("0")),
     ("RESCORE_RESEND_UNKNOWN", Some("0")),
     ("RESCORE_TIMEOUT", Some("20s")),
-    ("RESCORE_CONNECT_TIMEOUT", Some("4s")),
     ("RESCORE_FORMAT", Some("csv")),
     ("RESCORE_DELIMITER", Some(";")),
-    ("RESCORE_EXISTING", Some("keep")),
     ("RESCORE_REJECTS", Some("bad rows.csv")),
     ("RESCORE_CHANGES", Some("moved.csv")),
     ("RESCORE_OVERWRITE", None),
-    ("RESCORE_MAX_RECORD_BYTES", Some("2048")),
     ("RESCORE_PROGRESS", Some("json")),
     ("RESCORE_PROGRESS_EVERY", Some("1h")),
     ("RESCORE_SUMMARY", Some("summary.json")),
@@ -136,11 +133,11 @@ fn run_with_all(by_variable: bool) -> (Place, Vec<Request>) {
     });
     let place = Place::with(
         "people",
-        "who;email;phone;address;decision\n\
-        Ann;a@x.org;12;::1;block\n\
-        Bob;b@x.org;;nowhere;\n\
-        Trouble;c@x.org;;::1;\n\
-        Dan, d;d@x.org;+15550100199;::1;\n",
+        "who;email;phone;address;transaction_id;risk_score;decision\n\
+        Ann;a@x.org;12;::1;;;block\n\
+        Bob;b@x.org;;nowhere;;;\n\
+        Trouble;c@x.org;;::1;;;\n\
+        Dan, d;d@x.org;+15550100199;::1;;;\n",
     );
     place.write("scored.csv", "last night's");
     write_key(&place, "key.txt", "key-of-the-file");
@@ -191,11 +188,11 @@ fn every_setting_can_be_given_by_its_variable() {
         format!("{id};{score};review;0;Legit")
     };
     let expected = format!(
-        "who;email;phone;address;previous_decision;transaction_id;risk_score;decision;level;label\n\
-        Ann;a@x.org;12;::1;block;{}\n\
-        Bob;b@x.org;;nowhere;;;;;;\n\
-        Trouble;c@x.org;;::1;;;;;;\n\
-        Dan, d;d@x.org;+15550100199;::1;;{}\n",
+        "who;email;phone;address;transaction_id;risk_score;decision;level;label\n\
+        Ann;a@x.org;12;::1;{}\n\
+        Bob;b@x.org;;nowhere;;;;;\n\
+        Trouble;c@x.org;;::1;;;;;\n\
+        Dan, d;d@x.org;+15550100199;::1;{}\n",
         cells("Ann"),
         cells("Dan, d")
     );
@@ -203,8 +200,8 @@ fn every_setting_can_be_given_by_its_variable() {
     assert_eq!(typed.text("scored.csv"), expected);
     assert_eq!(varied.text("bad rows.csv"), typed.text("bad rows.csv"));
     let moved = format!(
-        "change_row;old_decision;old_score;new_decision;new_score;who;email;phone;address;decision\n\
-        1;block;;review;{};Ann;a@x.org;12;::1;block\n",
+        "change_row;old_decision;old_score;new_decision;new_score;who;email;phone;address;transaction_id;risk_score;decision\n\
+        1;block;;review;{};Ann;a@x.org;12;::1;;;block\n",
         Verdict::of("Ann").score
     );
     assert_eq!(varied.text("moved.csv"), moved);
@@ -267,10 +264,8 @@ fn a_bad_variable_is_refused_like_a_bad_argument() {
         ("RESCORE_APPROVE_MAX", "9", "--review-max 5"),
         ("RESCORE_OVERWRITE", "maybe", "`false`, `no` or `0`"),
         ("RESCORE_DELIMITER", "::", "one ASCII character"),
-        ("RESCORE_MAX_RECORD_BYTES", "1", "from 1K to 1G"),
         ("RESCORE_RETRIES", "-1", "from 0 to 100"),
         ("RESCORE_RESEND_UNKNOWN", "101", "from 0 to 100"),
-        ("RESCORE_CONNECT_TIMEOUT", "2h", "1h"),
         ("RESCORE_PROGRESS", "loud", "plain, json, off"),
         ("RESCORE_PROGRESS_EVERY", "10", "1h"),
         ("RESCORE_PLAN", "gold", "paid, free"),

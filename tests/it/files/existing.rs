@@ -9,7 +9,6 @@ use crate::support::server::{Server, ok};
 use crate::support::users::{self, COLUMNS, Verdict, object};
 
 const HEADER: &str = "name,email,ip,user_agent";
-const OLD: &str = r#""transaction_id":"t-old","risk_score":1.0,"decision":"approve""#;
 
 /// `users.jsonl` to `scored.jsonl`.
 fn score_lines<const N: usize>(place: &Place, server: &Server, args: [&str; N]) -> Done {
@@ -53,7 +52,6 @@ fn a_column_that_rescore_did_not_write_is_refused_before_the_first_call() {
         done.exits(2)
             .says("does not come from rescore")
             .says(words)
-            .says("`--existing keep`")
             .says("`--prefix rescore_`")
             .silent_about("Eve");
         if !args.is_empty() {
@@ -65,22 +63,20 @@ fn a_column_that_rescore_did_not_write_is_refused_before_the_first_call() {
 }
 
 #[test]
-fn a_name_that_a_field_is_taken_from_is_refused_whatever_is_asked_for() {
+fn a_name_that_a_field_is_taken_from_is_refused() {
     let server = Server::good();
     let csv = format!("{HEADER}\nA,a@x.org,::1,u\n");
     let (column, line) = ("email=/summary/risk_level", format!("{}\n", object("A")));
-    for existing in ["replace", "keep"] {
-        let place = Place::with("users.csv", &csv);
-        let args = ["--column", column, "--existing", existing];
-        let done = place.score(&server, args);
-        done.exits(2).says("the field `email`").says("--prefix");
-        assert_eq!(place.names(), ["users.csv"]);
+    let place = Place::with("users.csv", &csv);
+    let args = ["--column", column];
+    let done = place.score(&server, args);
+    done.exits(2).says("the field `email`").says("--prefix");
+    assert_eq!(place.names(), ["users.csv"]);
 
-        let place = Place::with("users.jsonl", &line);
-        let done = score_lines(&place, &server, args);
-        done.exits(2).says("the field `email`").says("--prefix");
-        assert_eq!(place.names(), ["users.jsonl"]);
-    }
+    let place = Place::with("users.jsonl", &line);
+    let done = score_lines(&place, &server, args);
+    done.exits(2).says("the field `email`").says("--prefix");
+    assert_eq!(place.names(), ["users.jsonl"]);
     // The member that a pointer goes through is a source as well.
     let place = Place::with("users.jsonl", &line);
     let args = ["--map", "ip=/device/ip", "--column", "device=/summary/x"];
@@ -101,34 +97,23 @@ fn a_name_that_a_field_is_taken_from_is_refused_whatever_is_asked_for() {
 }
 
 #[test]
-fn each_way_out_keeps_the_column_of_the_user() {
+fn with_a_prefix_the_column_of_the_user_stays() {
     let server = Server::good();
     let (eve, cells) = ("manually approved by Eve", Verdict::of("A").cells(','));
     let csv = format!("{HEADER},decision\nA,a@x.org,::1,u,{eve}\n");
-    for (args, header) in [
-        (
-            ["--existing", "keep"],
-            format!(",previous_decision{COLUMNS}"),
-        ),
-        (
-            ["--prefix", "rescore_"],
-            ",decision,rescore_transaction_id,rescore_risk_score,rescore_decision".to_owned(),
-        ),
-    ] {
-        let place = Place::with("users.csv", &csv);
-        place.score(&server, args).exits(0);
-        let expected = format!("{HEADER}{header}\nA,a@x.org,::1,u,{eve}{cells}\n");
-        assert_eq!(place.text("scored.csv"), expected);
-        // The next night, with the same command.
-        let program = place.run(&server, "scored.csv -o again.csv");
-        let done = program.args(args).done();
-        if args[0] == "--prefix" {
-            done.exits(0).says("replacing the columns `rescore_transaction_id`, `rescore_risk_score`, `rescore_decision` of the input");
-            assert_eq!(place.text("again.csv"), place.text("scored.csv"));
-        } else {
-            done.exits(2).says("`previous_decision`").says("--prefix");
-        }
-    }
+    let place = Place::with("users.csv", csv);
+    let args = ["--prefix", "rescore_"];
+    place.score(&server, args).exits(0);
+    let header = ",decision,rescore_transaction_id,rescore_risk_score,rescore_decision";
+    let expected = format!("{HEADER}{header}\nA,a@x.org,::1,u,{eve}{cells}\n");
+    assert_eq!(place.text("scored.csv"), expected);
+    // The next night, with the same command.
+    let done = place
+        .run(&server, "scored.csv -o again.csv")
+        .args(args)
+        .done();
+    done.exits(0).says("replacing the columns `rescore_transaction_id`, `rescore_risk_score`, `rescore_decision` of the input");
+    assert_eq!(place.text("again.csv"), place.text("scored.csv"));
 }
 
 #[test]
@@ -149,13 +134,6 @@ fn last_nights_output_is_scored_again_without_further_options_and_a_line_says_so
         done.check(done.stderr.contains(said) == (from != "1.csv"), said);
     }
     assert_eq!(place.text("4.csv"), place.text("2.csv"));
-    // The output of `--existing keep` can be scored again like any other.
-    let keep = place.run(&server, "2.csv -o kept.csv --existing keep");
-    keep.args(column).done().exits(1).silent_about("replacing");
-    let again = place.run(&server, "kept.csv -o again.csv");
-    again.args(column).done().exits(1).says(said);
-    assert_eq!(place.text("again.csv"), place.text("kept.csv"));
-
     let lines = format!("{}\n{{}}\nno json\n{}\n", object("A"), object("B"));
     place.write("1.jsonl", lines);
     for (from, to) in [("1.jsonl", "2.jsonl"), ("2.jsonl", "3.jsonl")] {
@@ -274,63 +252,12 @@ fn a_member_that_rescore_did_not_write_is_refused_before_the_first_call() {
     assert_eq!(server.calls(), 0);
 }
 
-#[test]
-fn a_third_night_with_keep_is_refused_and_error_refuses_objects_too() {
-    let server = Server::good();
-    let keep = ["--existing", "keep"];
-    let place = Place::with("users.jsonl", format!("{}\n", object("A")));
-    score_lines(&place, &server, keep).exits(0);
-    let second = place.run(&server, "scored.jsonl -o second.jsonl");
-    second.args(keep).done().exits(0);
-    let both = place.json("second.jsonl");
-    let now = Verdict::of("A").decision;
-    assert_eq!(
-        (&both["decision"], &both["previous_decision"]),
-        (&now.into(), &now.into())
-    );
-    let calls = server.calls();
-    let third = place.run(&server, "second.jsonl -o third.jsonl");
-    let done = third.args(keep).done();
-    done.exits(2)
-        .says("both `transaction_id` and `previous_transaction_id`")
-        .says("--prefix");
-    let done = place
-        .run(&server, "scored.jsonl -o error.jsonl --existing error")
-        .done();
-    done.exits(2)
-        .says("already has `transaction_id`")
-        .says("--existing keep");
-    assert_eq!(server.calls(), calls);
-    assert_eq!(
-        place.names(),
-        [
-            "rescore.ledger",
-            "scored.jsonl",
-            "second.jsonl",
-            "users.jsonl"
-        ]
-    );
-    // The names of our own new columns are known without reading the file.
-    let args = [
-        "--existing",
-        "keep",
-        "--column",
-        "previous_decision=/summary/x",
-    ];
-    let done = score_lines(&place, &server, args);
-    done.exits(2)
-        .says("`previous_decision`")
-        .says("--existing keep");
-}
-
 /// Objects with every combination of members with our names, in several orders, valid and invalid.
 fn objects_of_all_kinds() -> Vec<String> {
     let members = [
         r#""transaction_id":"t-old""#,
         r#" "risk_score" : 1.0 "#,
         r#""d\u0065cision":"approve""#,
-        r#""previous_decision":"block""#,
-        r#""previous_risk_score":null"#,
         r#""decision":"manually approved by Eve""#,
     ];
     let mut objects = Vec::new();
@@ -363,29 +290,22 @@ fn with_any_members_in_an_object_the_line_that_comes_out_is_json() {
     let first = format!("{}\n", object("A")).repeat(100);
     let input = format!("{first}{}\n", objects.join("\n"));
     let is_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
-    for existing in ["replace", "keep", "error"] {
-        let place = Place::with("users.jsonl", &input);
-        let args = ["--existing", existing, "--rejects", "rejects.jsonl"];
-        score_lines(&place, &server, args).exits(1);
-        let rejects = place.text("rejects.jsonl");
-        let untouched: Vec<usize> = rejects
-            .lines()
-            .map(|reject| serde_json::from_str::<Value>(reject).unwrap())
-            .filter(|reject| reject["reject_reason"] == "existing_columns")
-            .map(|reject| usize::try_from(reject["reject_row"].as_u64().unwrap()).unwrap())
-            .collect();
-        assert!(untouched.len() > 20, "{existing}: {}", untouched.len());
-        let output = place.text("scored.jsonl");
-        assert_eq!(output.lines().count(), input.lines().count());
-        for (row, (before, after)) in (1..).zip(input.lines().zip(output.lines())) {
-            assert_eq!(
-                is_json(before),
-                is_json(after),
-                "{existing}\n{before}\n{after}"
-            );
-            if untouched.contains(&row) {
-                assert_eq!(before, after, "{existing}");
-            }
+    let place = Place::with("users.jsonl", &input);
+    score_lines(&place, &server, ["--rejects", "rejects.jsonl"]).exits(1);
+    let rejects = place.text("rejects.jsonl");
+    let untouched: Vec<usize> = rejects
+        .lines()
+        .map(|reject| serde_json::from_str::<Value>(reject).unwrap())
+        .filter(|reject| reject["reject_reason"] == "existing_columns")
+        .map(|reject| usize::try_from(reject["reject_row"].as_u64().unwrap()).unwrap())
+        .collect();
+    assert!(untouched.len() > 20, "{}", untouched.len());
+    let output = place.text("scored.jsonl");
+    assert_eq!(output.lines().count(), input.lines().count());
+    for (row, (before, after)) in (1..).zip(input.lines().zip(output.lines())) {
+        assert_eq!(is_json(before), is_json(after), "{before}\n{after}");
+        if untouched.contains(&row) {
+            assert_eq!(before, after);
         }
     }
 }
@@ -394,23 +314,16 @@ fn with_any_members_in_an_object_the_line_that_comes_out_is_json() {
 fn a_later_object_that_must_not_be_touched_keeps_its_old_verdict() {
     let server = Server::good();
     let first = format!("{}\n", object("A")).repeat(100);
-    let both = format!(r#"{OLD},"previous_decision":"block""#);
-    for (existing, members) in [
-        ("error", OLD),
-        ("keep", both.as_str()),
-        ("replace", r#""decision":"approve""#),
-    ] {
-        let line = with("B", members);
-        let place = Place::with("users.jsonl", format!("{first}{line}\n"));
-        score_lines(&place, &server, ["--existing", existing]).exits(1);
-        assert_eq!(
-            place.text("scored.jsonl").lines().last(),
-            Some(line.as_str())
-        );
-        let rejects = place.text("scored.rejects.jsonl");
-        assert!(
-            rejects.contains(r#""reject_reason":"existing_columns""#),
-            "{rejects}"
-        );
-    }
+    let line = with("B", r#""decision":"approve""#);
+    let place = Place::with("users.jsonl", format!("{first}{line}\n"));
+    score_lines(&place, &server, []).exits(1);
+    assert_eq!(
+        place.text("scored.jsonl").lines().last(),
+        Some(line.as_str())
+    );
+    let rejects = place.text("scored.rejects.jsonl");
+    assert!(
+        rejects.contains(r#""reject_reason":"existing_columns""#),
+        "{rejects}"
+    );
 }

@@ -55,7 +55,7 @@ fn no_file_that_is_written_replaces_a_ledger() {
         "-o again.csv --changes paid",
     ] {
         let run = place.run(&server, "scored.csv").args(files);
-        let program = run.args("--no-ledger --existing replace --overwrite");
+        let program = run.args("--no-ledger --overwrite");
         is_refused(program.done());
     }
     for command in [

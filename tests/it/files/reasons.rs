@@ -161,20 +161,6 @@ fn last_nights_reasons_are_replaced_like_the_verdict() {
     let expected = format!("{},why\n{},refused\n{},\n", lines[0], lines[1], lines[2]);
     assert_eq!(place.text("scored.csv"), expected);
 
-    run(
-        &place,
-        &Server::good(),
-        &["--overwrite", "--fresh", "--existing", "keep"],
-    )
-    .exits(0);
-    let text = place.text("scored.csv");
-    let header = text.lines().next().unwrap();
-    assert!(
-        header.ends_with(",previous_why,transaction_id,risk_score,decision,why"),
-        "{header}"
-    );
-    assert!(text.lines().nth(2).unwrap().contains(",refused,"), "{text}");
-
     // The same in JSON.
     let line = format!(
         "{}{},\"why\":null}}\n",
@@ -232,12 +218,6 @@ fn a_column_that_rescore_did_not_write_is_never_replaced() {
             "",
             &["--reason-column", " "],
             "the column name is missing",
-        ),
-        (
-            "",
-            "",
-            &["--existing", "keep", "--reason-column", "previous_decision"],
-            "`--reason-column`: `previous_decision` is the name that `--existing keep` gives",
         ),
     ] {
         let place = Place::with(

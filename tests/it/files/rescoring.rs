@@ -1,4 +1,4 @@
-//! Last night's output as tonight's input: its verdicts are replaced, or kept under other names.
+//! Last night's output as tonight's input: its verdicts are replaced.
 
 use super::columns::{HEADER, score};
 use crate::support::process::Place;
@@ -89,42 +89,4 @@ fn an_object_that_fails_never_keeps_last_nights_verdict() {
             .exits(1);
         assert_eq!(place.text("scored.jsonl"), format!("{start}{new}}}\n"));
     }
-}
-
-#[test]
-fn keep_leaves_the_old_values_under_other_names() {
-    let server = Server::good();
-    let csv = format!("{HEADER},risk_score,transaction_id\nA,a@x.org,::1,u,9.9,\"t,old\"\n");
-    let (place, done) = score(&csv, &server, ["--existing", "keep"]);
-    done.exits(0);
-    let cells = Verdict::of("A").cells(',');
-    let expected = format!(
-        "{HEADER},previous_risk_score,previous_transaction_id{COLUMNS}\nA,a@x.org,::1,u,9.9,\"t,old\"{cells}\n"
-    );
-    assert_eq!(place.text("scored.csv"), expected);
-
-    let start = users::object("A");
-    let start = start.strip_suffix('}').unwrap();
-    let place = Place::with("users.jsonl", format!("{start},\"risk_score\": 9.90 }}"));
-    place
-        .run(&server, "users.jsonl -o scored.jsonl --existing keep")
-        .done()
-        .exits(0);
-    let members = Verdict::of("A").members();
-    assert_eq!(
-        place.text("scored.jsonl"),
-        format!("{start},\"previous_risk_score\": 9.90 {members}}}")
-    );
-}
-
-#[test]
-fn error_refuses_what_has_our_columns_already() {
-    let server = Server::good();
-    let csv = format!("{HEADER},decision\nA,a@x.org,::1,u,block\n");
-    let (place, done) = score(&csv, &server, ["--existing", "error"]);
-    done.exits(2).says("`decision`").says("--existing");
-    assert_eq!(
-        (place.names(), server.calls()),
-        (vec!["users.csv".to_owned()], 0)
-    );
 }

@@ -93,24 +93,6 @@ fn a_file_of_another_kind_is_named_with_the_way_out() {
 }
 
 #[test]
-fn a_title_above_the_header_is_to_be_removed() {
-    let csv = users::csv(2);
-    for title in ["Users of 2026", "Users of 2026,,,,", "\"Users, all\",,"] {
-        let content = format!("{title}\n{csv}");
-        refused("users.csv", content.as_bytes(), [])
-            .says("no column")
-            .says("hint: the first line has far fewer values than the next");
-    }
-    // With a wrong delimiter, values are cut anywhere.
-    let done = refused("users.csv", csv.as_bytes(), ["--delimiter", ";"]);
-    done.check(!done.stderr.contains("title"), "no title");
-    // A header that only lacks columns is none.
-    let content = "id,note\n1,a\n";
-    let done = refused("users.csv", content.as_bytes(), []);
-    done.check(!done.stderr.contains("title"), "no title");
-}
-
-#[test]
 fn json_that_is_not_one_object_a_line_is_named_with_the_command_that_makes_it_so() {
     let object = users::object("A");
     let pretty = object.replace(',', ",\n  ").replace('{', "{\n  ");

@@ -65,8 +65,6 @@ fn what_cannot_be_a_run_over_parts_is_refused_before_anything_is_made() {
             "parts/a.csv --output-dir o --summary o/a.csv",
             "the output `o/a.csv` and the summary `o/a.csv` would be the same file",
         ),
-        ("parts/a.csv --fail-fast", "--output-dir"),
-        ("parts/a.csv -o x --fail-fast", "cannot be used with"),
     ] {
         let done = place.run(&server, "").args(args.split(' ')).done();
         done.exits(2).says(words);

@@ -1,9 +1,7 @@
 //! What has changed since an earlier file, or since the verdicts that rows had before.
 
-use super::html::{has, section, words};
+use super::html::{has, words};
 use crate::support::process::{Done, Place};
-use crate::support::server::Server;
-use crate::support::users;
 
 const HEADER: &str = "id,note,transaction_id,risk_score,decision\n";
 
@@ -73,41 +71,4 @@ fn formats_may_differ_when_rows_are_paired_by_a_key() {
         &words(&page, "drift"),
         &["2 of 2 decisions changed (100 %)"],
     );
-}
-
-#[test]
-fn verdicts_that_a_run_kept_are_compared_without_another_file() {
-    let (server, place) = (
-        Server::good(),
-        Place::with("users.csv", users::scored(&users::csv(30))),
-    );
-    // As if the first three had been blocked.
-    let csv = place.text("users.csv");
-    let mut lines: Vec<_> = csv.lines().map(str::to_owned).collect();
-    for line in &mut lines[1..4] {
-        let (own, _) = line.split_once(",t-").unwrap();
-        *line = format!("{own},t-0,9.9,block");
-    }
-    place.write("users.csv", lines.join("\n"));
-    let args = "users.csv -o scored.csv --existing keep --summary summary.json";
-    place.run(&server, args).done().exits(0);
-    let summary = place.json("summary.json");
-    let page = page(&place.rescore("report scored.csv").done());
-    let changed = &summary["drift"]["changed"];
-    has(
-        &words(&page, "drift"),
-        &[&format!(
-            "Compared with their earlier verdicts: {changed} of 30 decisions changed"
-        )],
-    );
-    let matrix = section(&page, "drift");
-    for before in ["approve", "review", "block"] {
-        for now in ["approve", "review", "block"] {
-            let number = &summary["drift"][before][now];
-            assert!(
-                matrix.contains(&format!(">{number}<small>")),
-                "{before} {now}"
-            );
-        }
-    }
 }

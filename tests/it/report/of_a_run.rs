@@ -16,18 +16,22 @@ fn the_page_of_a_run_is_that_of_its_output() {
     let old: Vec<_> = old.lines().collect();
     let input = format!("{}\n{}\n", old[..31].join("\n"), old[31..].join("\n"));
     let place = Place::with("users.csv", input);
-    let args = "--existing keep --report r.html --summary summary.json";
+    let args = "--report r.html --summary summary.json";
     let done = place.score(&server, args);
     done.exits(1).says("wrote r.html: the report");
     let args = "report scored.csv --run summary.json -o again.html";
     place.rescore(args).done().exits(0);
     let (page, again) = (place.text("r.html"), place.text("again.html"));
-    for id in ["verdicts", "scores", "what-if", "rejects", "drift", "run"] {
+    for id in ["verdicts", "scores", "what-if", "rejects", "run"] {
         assert_eq!(section(&page, id), section(&again, id), "{id}");
     }
     has(
         &words(&page, "verdicts"),
         &["Of 60 rows, ", "1 row has no verdict."],
+    );
+    has(
+        &words(&page, "drift"),
+        &["Compared with their earlier verdicts: "],
     );
     let names = place.names();
     assert!(

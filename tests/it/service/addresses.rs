@@ -82,7 +82,7 @@ fn localhost_is_this_machine_whatever_the_resolver_says() {
         return;
     }
     let url = format!("http://localhost:{}", server.port());
-    let program = place.run_at(&url).args("--connect-timeout 2s");
+    let program = place.run_at(&url);
     let done = program.args("--retries 0").under(WITH_HOSTS).done();
     done.exits(0);
     assert_eq!(server.calls(), 3);

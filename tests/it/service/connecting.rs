@@ -116,10 +116,10 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     assert_eq!(server.calls(), 20);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 
-    // If the good address is gone as well, the connect timeout ends the attempt.
+    // If the good address is gone as well, the time limit of a connection ends the attempt: no more than most of a call's.
     let place = Place::with("users.csv", &csv);
     let url = format!("http://[::1]:{}", server.port());
-    let program = place.run_at(&url).args("--connect-timeout 200ms");
+    let program = place.run_at(&url).args("--timeout 250ms");
     let done = program.args("--max-outage 1s").done();
     done.exits(3)
         .says("the last call: cannot connect: timed out")
@@ -164,11 +164,11 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
         });
         let place = Place::with("users.csv", users::csv(5));
         // Long enough on a busy machine if something comes, short if nothing does.
-        let patience = if way == "silence" { "300ms" } else { "10s" };
+        let timeout = if way == "silence" { "400ms" } else { "12s" };
         let done = place
             .run_at(format!("https://{address}"))
-            .args("--retries 1 --max-outage 1s --connect-timeout")
-            .arg(patience)
+            .args("--retries 1 --max-outage 1s --timeout")
+            .arg(timeout)
             .done();
         done.exits(3)
             .says(&format!("the last call: {why}"))

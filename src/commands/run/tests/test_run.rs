@@ -22,8 +22,8 @@ use crate::ledger::{
     LedgerAccount, LedgerLocation, LedgerSettings, OpenLedger, Reuse, ServerWait, StoreFaults,
 };
 use crate::output::{OutputFile, Replace, RowFiles, Target, Writer};
-use crate::service::read_kept;
 use crate::service::scripted::{Scripted, ScriptedResult};
+use crate::service::{ApiKeys, read_kept};
 use crate::telemetry::hub::Events;
 use crate::verdict::DecisionPolicy;
 
@@ -151,7 +151,7 @@ impl TestRun {
                 endpoint: "https://api.example.com/v1/validate/user".to_owned(),
                 service_id: "test".to_owned(),
             }),
-            read: Arc::new(|body| read_kept(body, &[])),
+            read: Arc::new(|body| read_kept(body, &[], &ApiKeys::default())),
             in_flight: CONCURRENCY.try_into().unwrap(),
             longest_call: Duration::from_secs(30),
             wait: ServerWait::default(),

@@ -1,0 +1,340 @@
+//! JSON that is read but never printed again: members, pointers and numbers as slices of the text.
+//!
+//! A number beyond 2^53 or a score of 17 digits must come out as it went in, so nothing here builds a tree of values:
+//! everything is a slice of the text. What is valid is decided by `serde_json`.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::BufMut;
+use memchr::memchr;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::base::any_byte::any_byte;
+use crate::base::control_chars::{any_unsafe_to_print, is_unsafe_to_print};
+
+/// A JSON value as it is written: a slice of a text that was read without a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JsonValue<'a>(&'a str);
+
+impl<'a> JsonValue<'a> {
+    /// A value that was read.
+    pub(crate) const fn of(text: &'a str) -> Self {
+        Self(text)
+    }
+
+    /// Its text, with the quotes of a string.
+    #[must_use]
+    #[inline]
+    pub const fn get(self) -> &'a str {
+        self.0
+    }
+}
+
+impl<'a> From<&'a RawValue> for JsonValue<'a> {
+    fn from(value: &'a RawValue) -> Self {
+        Self::of(value.get())
+    }
+}
+
+/// The text of a key or string, unescaped; `None` for anything else.
+#[must_use]
+#[inline]
+pub fn string<'a>(value: impl Into<JsonValue<'a>>) -> Option<Cow<'a, str>> {
+    let text = value.into().get();
+    let inner = text.strip_prefix('"')?.strip_suffix('"')?;
+    if memchr(b'\\', inner.as_bytes()).is_none() {
+        Some(Cow::Borrowed(inner))
+    } else {
+        serde_json::from_str(text).ok().map(Cow::Owned)
+    }
+}
+
+/// The value's text on one line: without white space between its tokens, and with JSON escapes for
+/// every character that is unsafe to print, so that the file is safe to show on a terminal.
+#[must_use]
+pub(crate) fn on_one_line(value: JsonValue<'_>) -> Box<str> {
+    let text = value.get();
+    if !text.starts_with(['{', '[']) {
+        return escape_unsafe(text).into();
+    }
+    let (mut quoted, mut escaped) = (false, false);
+    let kept: String = text
+        .chars()
+        .filter(|c| {
+            match c {
+                _ if escaped => escaped = false,
+                '\\' if quoted => escaped = true,
+                '"' => quoted = !quoted,
+                c if !quoted => return !c.is_ascii_whitespace(),
+                _ => {}
+            }
+            true
+        })
+        .collect();
+    escape_unsafe(&kept).into()
+}
+
+/// Appends `text` to `to` as a JSON string. Nearly every text has nothing to escape and is copied
+/// as a whole: byte by byte, this took a seventh of the reader's time.
+pub(crate) fn put_string(text: &str, to: &mut impl BufMut) {
+    if must_escape(text) {
+        // Writing a string to memory cannot fail.
+        let written = serde_json::to_writer(to.writer(), text);
+        debug_assert!(written.is_ok());
+    } else {
+        to.put_u8(b'"');
+        to.put_slice(text.as_bytes());
+        to.put_u8(b'"');
+    }
+}
+
+/// Whether the text has a character that JSON must escape (RFC 8259, section 7).
+#[allow(
+    clippy::needless_bitwise_bool,
+    reason = "without branches the compiler checks many bytes per instruction"
+)]
+fn must_escape(text: &str) -> bool {
+    any_byte(text.as_bytes(), |byte| {
+        (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+    })
+}
+
+/// JSON text with JSON escapes for the characters that are unsafe to print. These can only be
+/// inside strings.
+#[must_use]
+pub(crate) fn escape_unsafe(text: &str) -> String {
+    if !any_unsafe_to_print(text) {
+        return text.to_owned();
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_unsafe_to_print(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                escaped += &format!("\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
+/// Calls `visit` with every member of the object `text` in order: its key as written, including quotes, and its value.
+///
+/// # Errors
+/// `text` is not a JSON object, or something follows it. Members before the fault have been visited.
+#[inline]
+pub fn members<'a>(
+    text: &'a str,
+    visit: impl FnMut(JsonValue<'a>, JsonValue<'a>),
+) -> serde_json::Result<()> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    deserializer.deserialize_map(Members(visit))?;
+    deserializer.end()
+}
+
+struct Members<F>(F);
+
+impl<'de, F: FnMut(JsonValue<'de>, JsonValue<'de>)> Visitor<'de> for Members<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    #[inline]
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some((key, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+            (self.0)(key.into(), value.into());
+        }
+        Ok(())
+    }
+}
+
+/// The path of a value in a JSON text (RFC 6901), such as `/summary/risk_level`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pointer(Box<[Box<str>]>);
+
+impl Pointer {
+    /// Parses a pointer. It starts with `/` and names at least one member.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let Some(rest) = text.strip_prefix('/') else {
+            return Err(format!(
+                "`{text}` is not a JSON pointer: it must start with `/`, as in `/summary/risk_level`"
+            ));
+        };
+        Ok(Self(
+            rest.split('/')
+                .map(|token| token.replace("~1", "/").replace("~0", "~").into())
+                .collect(),
+        ))
+    }
+
+    /// The pointer to the whole text, which is written as nothing.
+    #[must_use]
+    pub(crate) fn to_all() -> Self {
+        Self(Box::default())
+    }
+
+    /// The pointer to a member of the outermost object.
+    #[must_use]
+    pub(crate) fn of_member(name: &str) -> Self {
+        Self(Box::new([name.into()]))
+    }
+
+    /// The name of the outermost member, and the rest of the path.
+    #[must_use]
+    pub(crate) fn split_first(&self) -> (&str, &[Box<str>]) {
+        match self.0.split_first() {
+            Some((first, rest)) => (first, rest),
+            None => ("", &[]),
+        }
+    }
+
+    /// The value in this JSON text, if it exists.
+    #[must_use]
+    pub(crate) fn find<'a>(&self, text: &'a str) -> Option<JsonValue<'a>> {
+        let value: &RawValue = serde_json::from_str(text).ok()?;
+        follow(value.into(), &self.0).ok().flatten()
+    }
+}
+
+/// The pointer as the user writes it.
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|token| {
+            let token = token.replace('~', "~0").replace('/', "~1");
+            write!(f, "/{token}")
+        })
+    }
+}
+
+/// A member that was looked up appears twice in its object, so nobody can know which one is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ambiguous;
+
+/// Follows the tokens of a pointer, starting at `value`.
+///
+/// # Errors
+/// [`Ambiguous`] if a member on the path appears twice.
+pub(crate) fn follow<'a>(
+    value: JsonValue<'a>,
+    tokens: &[Box<str>],
+) -> Result<Option<JsonValue<'a>>, Ambiguous> {
+    let mut at = value;
+    for token in tokens {
+        let text = at.get();
+        let found = if text.starts_with('[') {
+            // Nearly nobody looks into arrays: this need not be fast.
+            let elements: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
+            let index: Option<usize> = token.parse().ok();
+            let found = index.and_then(|index| elements.get(index).copied());
+            found.map(JsonValue::from)
+        } else {
+            let (mut found, mut twice) = (None, false);
+            let read = members(text, |key, value| {
+                if string(key).is_some_and(|key| key == **token) {
+                    twice |= found.is_some();
+                    found = Some(value);
+                }
+            });
+            if twice {
+                return Err(Ambiguous);
+            }
+            if read.is_ok() { found } else { None }
+        };
+        let Some(value) = found else { return Ok(None) };
+        at = value;
+    }
+    Ok(Some(at))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> JsonValue<'_> {
+        serde_json::from_str::<&RawValue>(text).unwrap().into()
+    }
+
+    #[test]
+    fn a_captured_value_fits_on_one_line() {
+        let spread = value("{ \"a b\" : [ 1.0,\n\t\"c \\\" d\" ] }");
+        assert_eq!(&*on_one_line(spread), r#"{"a b":[1.0,"c \" d"]}"#);
+        for (written, kept) in [
+            ("[ \"a\u{9b}b\" ]", r#"["a\u009bb"]"#),
+            ("\"\u{202e}é\u{7f}\"", r#""\u202eé\u007f""#),
+            ("-1.50", "-1.50"),
+        ] {
+            assert_eq!(&*on_one_line(value(written)), kept);
+        }
+    }
+
+    #[test]
+    fn texts_are_escaped_as_serde_json_does() {
+        let each: Vec<_> = ('\0'..='\u{ff}').map(String::from).collect();
+        let further = ["Jane Doe", "O'Neil \\ \"J\"", "Łukasz 🦀 \u{2028}", ""];
+        for text in each.iter().map(String::as_str).chain(further) {
+            let mut written = b"{".to_vec();
+            put_string(text, &mut written);
+            assert_eq!(written, format!("{{{}", serde_json::json!(text)).as_bytes());
+        }
+    }
+
+    #[test]
+    fn members_are_slices_of_the_text_as_they_are_written() {
+        let text = r#" { "a" : 1.50 ,"\u0062":"x\"y", "a":{"c":[1, 2]} } "#;
+        let mut found = Vec::new();
+        let read = members(text, |key, value| found.push((key.get(), value.get())));
+        assert!(read.is_ok());
+        let expected = [
+            ("\"a\"", "1.50"),
+            (r#""\u0062""#, r#""x\"y""#),
+            ("\"a\"", r#"{"c":[1, 2]}"#),
+        ];
+        assert_eq!(found, expected);
+        for not_an_object in ["[1]", "1", "{} x", "{\"a\":1", "{\"a\":\"\t\"}", ""] {
+            assert!(
+                members(not_an_object, |_, _| ()).is_err(),
+                "{not_an_object}"
+            );
+        }
+    }
+
+    fn find(text: &str, pointer: &str) -> Option<String> {
+        Pointer::parse(pointer)
+            .unwrap()
+            .find(text)
+            .map(|value| value.get().to_owned())
+    }
+
+    #[test]
+    fn pointers_find_values_as_written() {
+        let text = r#"{"a":{"b/c":[1, 2.50 ,{"d":9007199254740993}]},"":0}"#;
+        assert_eq!(find(text, "/a/b~1c/1").as_deref(), Some("2.50"));
+        assert_eq!(
+            find(text, "/a/b~1c/2/d").as_deref(),
+            Some("9007199254740993")
+        );
+        assert_eq!(find(text, "/").as_deref(), Some("0"));
+        for absent in ["/x", "/a/x", "/a/b~1c/9", "/a/b~1c/x", "/a/b~1c/1/z"] {
+            assert_eq!(find(text, absent), None, "{absent}");
+        }
+        assert!(Pointer::parse("a").is_err());
+    }
+
+    #[test]
+    fn a_member_that_appears_twice_is_ambiguous() {
+        let value: &RawValue = serde_json::from_str(r#"{"a":1,"\u0061":2}"#).unwrap();
+        assert_eq!(
+            follow(value.into(), &["a".into()]).map(|found| found.map(JsonValue::get)),
+            Err(Ambiguous)
+        );
+    }
+}

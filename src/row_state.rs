@@ -1,0 +1,91 @@
+//! A row on its way from the reader to the writer: its bytes, and how far it has come.
+//!
+//! It is one value for the whole way. The reader makes it, the look-up and the engine change its state in place, and the
+//! writer writes it. This file must not know who does what with it.
+
+use bytes::Bytes;
+
+use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
+use crate::ledger::{LookupResult, RequestKey};
+use crate::row::{RawRow, RowNumber, Span};
+use crate::verdict::{Decision, Failure, Score, Verdict};
+
+/// A row of the input.
+#[derive(Debug)]
+pub struct Row {
+    /// Its position among the rows.
+    pub number: RowNumber,
+    /// Its bytes.
+    pub raw: RawRow,
+    /// How far it has come.
+    pub state: RowState,
+}
+
+/// How far a row has come.
+#[derive(Debug)]
+pub enum RowState {
+    /// It breaks a rule, so that it is not asked for.
+    Invalid(Failure),
+    /// This is what asks for it.
+    Asked(Bytes),
+    /// Nothing asks for it, as an earlier run wrote the file. Here are the columns that a command wants besides ours; an empty
+    /// span is a member that the row lacks.
+    Scored(Box<[Span]>),
+    /// It waits for its turn.
+    Waiting {
+        /// What asks for it.
+        body: Bytes,
+        /// Names the request: rows with the same key share one call.
+        key: RequestKey,
+        /// What the ledger had when the row was read.
+        found: LookupResult,
+    },
+    /// It has had its turn, and no verdict yet.
+    Out {
+        /// Its request, if it is this row that is called for and not an equal one before it.
+        key: Option<RequestKey>,
+        /// How the user was judged before this run, if the ledger knows that.
+        old: Option<Score>,
+    },
+    /// It has its verdict.
+    Done {
+        /// The verdict.
+        verdict: Verdict,
+        /// How the user was judged before this run, if the ledger knows that.
+        old: Option<Score>,
+    },
+    /// It is left for a later run.
+    Left,
+}
+
+/// Some consecutive rows.
+#[derive(Debug)]
+pub struct RowBatch {
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// The position in the source after these rows, in bytes, for the progress.
+    pub(crate) position: u64,
+    /// Blank lines after the last row; empty except in the last batch.
+    pub trailer: Bytes,
+}
+
+impl RowState {
+    /// The rule that the row breaks.
+    #[must_use]
+    pub fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Invalid(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+/// The score and the decision that an earlier run wrote into a row; `None` for what it lacks.
+#[must_use]
+pub(crate) fn earlier_verdict(raw: &RawRow, layout: &Layout) -> (Option<Score>, Option<Decision>) {
+    let value = |column| layout.value(raw.slice(raw.value_of(column)));
+    (
+        Score::from_json_number(&value(SCORE_COLUMN)).ok(),
+        Decision::of_word(&value(DECISION_COLUMN)),
+    )
+}
