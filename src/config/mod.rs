@@ -18,6 +18,6 @@ pub(crate) use man::{ManConfig, ManPage};
 pub(crate) use report::{EarlierFile, ReportConfig};
 pub(crate) use run::{
     BudgetConfig, DEFAULT_CONCURRENCY, FilesConfig, InputLimits, KeySource, LedgerChoice,
-    LedgerConfig, LogConfig, PaceConfig, RealService, RunConfig, ServiceConfig, TimeoutConfig,
+    LedgerConfig, PaceConfig, RealService, RunConfig, ServiceConfig, TimeoutConfig,
     UnconfiguredRun, WatchConfig,
 };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Why a row has no verdict, and the sentence for the rejects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,5 +137,12 @@ impl fmt::Display for Reason {
 impl Serialize for Reason {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.word())
+    }
+}
+
+impl<'a> Deserialize<'a> for Reason {
+    fn deserialize<D: serde::Deserializer<'a>>(from: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(from)?;
+        Self::of_word(&word).ok_or_else(|| serde::de::Error::custom("an unknown reason"))
     }
 }

@@ -43,7 +43,6 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("glob", &["commands/files/parts.rs"]),
     ("governor", &["pace/limiter.rs"]),
     ("h2", &["service/http/fault.rs"]),
-    ("hdrhistogram", &["telemetry/latency.rs"]),
     ("http", &["service/"]),
     ("http_body_util", &["sandbox/"]),
     ("httpdate", &["engine/stop.rs", "service/"]),
@@ -60,7 +59,6 @@ const OWNERS: &[(&str, &[&str])] = &[
             "service/proxy.rs",
         ],
     ),
-    ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
     ("jiff", &["observe/numbers.rs"]),
     ("maud", &["report/"]),
     (
@@ -89,7 +87,6 @@ const OWNERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("postgres", &["ledger/postgres/", "ledger/server_url.rs"]),
-    ("prometheus", &["observe/metrics/"]),
     ("rustls", &["ledger/postgres/server.rs", "service/"]),
     (
         "rustls_platform_verifier",
@@ -103,8 +100,6 @@ const OWNERS: &[(&str, &[&str])] = &[
     ),
     ("tokio_postgres_rustls", &["ledger/postgres/server.rs"]),
     ("toml", &["cli/settings_file.rs"]),
-    ("tracing", &["observe/log/encoder.rs"]),
-    ("tracing_subscriber", &["observe/log/encoder.rs"]),
     ("url", &["service/endpoint.rs", "service/proxy.rs"]),
     ("zstd", &["input/source.rs", "output/encoder.rs"]),
 ];

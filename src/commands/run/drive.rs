@@ -18,15 +18,15 @@ use super::threads::{StopChannel, WhenBroken, watch_stdout};
 use crate::base::error::{Error, Exit, Result};
 use crate::engine::{Engine, Limits};
 use crate::observe::{
-    self, LedgerWait, MetricsThread, ProgressSettings, ProgressThread, Style, tell_error,
+    self, LedgerWait, MetricsThread, ProgressSettings, ProgressThread, RunLog, Style, tell_error,
 };
 use crate::output::Writer;
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
 use crate::service::Client;
+use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event};
 use crate::telemetry::hub::{Events, Observer};
-use crate::telemetry::row_counts::RowCounts;
-use crate::telemetry::stats::Stats;
+use crate::telemetry::part::RowCounts;
 use crate::verdict::DecisionPolicy;
 
 /// A run whose rows have run, to the end or to a stop.
@@ -60,7 +60,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     emit_unrun(&files, &events);
     let mut ended = EndedFiles::of(&mut files);
     // A run that was stopped just before its end is ended.
-    let ends = ledger.facts.run.continues && events.with_stats(Stats::exit) == Exit::Complete;
+    let ends = ledger.facts.run.continues && events.with_counts(Counts::exit) == Exit::Complete;
     let ledger = if files.to_run().next().is_some() || ends {
         let lookup = ledger.lookup_stage()?;
         signals.run_starts(ledger.last_words())?;
@@ -86,7 +86,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
         drop(turns);
         rows::finish(&engine, ended.unfinished_beside());
         progress.finish();
-        signals.rows_ended(events.with_stats(|stats| stats.cancelled.is_some()));
+        signals.rows_ended(events.with_counts(|counts| counts.cancelled.is_some()));
         ledger
     } else {
         // The ledger stays as it is: no run has started.
@@ -220,7 +220,7 @@ impl Turns<'_> {
                 writer
             },
         };
-        let earlier = self.engine.events().with_stats(RowCounts::of);
+        let earlier = self.engine.events().with_counts(RowCounts::of);
         let record = self.ledger.recorder(real_input);
         let end = run_rows(self.runtime, self.engine, stages, &mut self.stops, record)?;
         let RowsEnd {
@@ -229,18 +229,18 @@ impl Turns<'_> {
             tally,
             lookup,
         } = end;
-        let stats = self.engine.events().with_stats(Clone::clone);
-        let rows = RowCounts::of(&stats).since(earlier);
-        let of_part = { error.as_ref() }.filter(|_| stats.cancelled.is_none_or(is_of_input));
+        let counts = self.engine.events().with_counts(Clone::clone);
+        let rows = RowCounts::of(&counts).since(earlier);
+        let of_part = { error.as_ref() }.filter(|_| counts.cancelled.is_none_or(is_of_input));
         self.ended
-            .add_run((path, &facts), written, rows, &stats, of_part);
+            .add_run((path, &facts), written, rows, &counts, of_part);
         self.ended.tally = tally;
-        match (error, stats.cancelled) {
+        match (error, counts.cancelled) {
             (error, Some(_)) => self.ended.error = error,
             (Some(error), None) => self.part_failed(&error),
             (None, None) => {}
         }
-        self.lookup = lookup.filter(|_| stats.cancelled.is_none());
+        self.lookup = lookup.filter(|_| counts.cancelled.is_none());
         Ok(())
     }
 
@@ -295,27 +295,23 @@ fn start_progress(
     let server_wait = ledger.server_wait.clone();
     let names = files.names();
     let number = { files.directory.as_ref() }.map(|_| names.len() as u64);
-    let (notices, inbox) = observe::notices(names.clone());
-    let ender = notices.ender();
+    let (notices, inbox) = observe::notices(names);
     let watch = &context.watch;
+    let style = if watch.quiet { Style::Off } else { watch.style };
     let settings = ProgressSettings {
         identity: context.identity.clone(),
-        style: if watch.quiet { Style::Off } else { watch.style },
-        every: watch.every,
         size: files.size(),
         files: number,
         limit: files.selection().limit,
-        sandbox: context.is_sandbox(),
-        tariff: watch.tariff.clone(),
         concurrency: calls.concurrency.get(),
         ledger_wait: LedgerWait(Arc::new(move || server_wait.why())),
     };
     // The runtime's clock is the run's clock.
     let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(notices)];
-    let log = { context.log.as_ref() }.map(|log| log.observer(names));
+    let log = context.log.as_ref().map(RunLog::writer);
     observers.extend(log.map(|log| Box::new(log) as _));
     let events = runtime.block_on(async { Events::new(observers) });
-    let progress = ProgressThread::start(settings, events.clone(), inbox, ender);
+    let progress = ProgressThread::start(style, settings, events.clone(), inbox);
     (events, progress)
 }
 

@@ -10,12 +10,12 @@ use super::part::{RunPart, Turn};
 use crate::analysis::RowTally;
 use crate::base::error::Error;
 use crate::input::Input;
-use crate::observe::{FileState, FileSummary, ReadFile};
+use crate::observe::{FileState, FileSummary, SizedFile};
 use crate::output::{Document, Written};
 use crate::selection::Selection;
+use crate::telemetry::counts::Counts;
 use crate::telemetry::event::InputEnd;
-use crate::telemetry::row_counts::RowCounts;
-use crate::telemetry::stats::Stats;
+use crate::telemetry::part::RowCounts;
 
 /// The files of a run that is over.
 pub(super) struct EndedFiles {
@@ -24,7 +24,7 @@ pub(super) struct EndedFiles {
     /// The directory of several outputs.
     pub(super) directory: Option<PathBuf>,
     /// The only input, or the size of several.
-    pub(super) input: ReadFile,
+    pub(super) input: SizedFile,
     /// What the run took of its input, unless that turned out to be all of it.
     pub(super) selection: Option<Selection>,
     pub(super) changes: Option<PathBuf>,
@@ -56,7 +56,7 @@ impl EndedFiles {
         };
         let any = files.to_run().next().is_some();
         Self {
-            input: ReadFile {
+            input: SizedFile {
                 bytes: files.size().filter(|_| any),
                 ..input.unwrap_or_default()
             },
@@ -101,26 +101,26 @@ impl EndedFiles {
         });
     }
 
-    /// A part whose rows ran, and these statistics after them. `error` says why it broke.
+    /// A part whose rows ran, and these counts after them. `error` says why it broke.
     pub(super) fn add_run(
         &mut self,
         (input, facts): (PathBuf, &InputFacts),
         written: Written,
         rows: RowCounts,
-        stats: &Stats,
+        counts: &Counts,
         error: Option<&Error>,
     ) {
-        let is_whole = stats.has_all_rows();
+        let is_whole = counts.has_all_rows();
         let ended = match (is_whole, &written.output, error) {
             (true, ..) => FileState::Finished,
             (false, Some(_), _) => FileState::Partial,
             (false, None, Some(_)) => FileState::Failed,
             (false, None, None) => FileState::Left,
         };
-        let is_all = facts.selection.is_everything() || stats.input_end == Some(InputEnd::Whole);
+        let is_all = facts.selection.is_everything() || counts.input_end == Some(InputEnd::Whole);
         self.selection = (!is_all).then_some(facts.selection);
         if self.directory.is_none() {
-            self.input.bytes = facts.size.or(Some(stats.position));
+            self.input.bytes = facts.size.or(Some(counts.position));
         }
         if is_whole && rows.resolved == 0 {
             let selection = self.selection.unwrap_or_default();
@@ -130,7 +130,7 @@ impl EndedFiles {
         if facts.ignored.any() {
             self.warnings.push(bytes_ignored(&facts.name()));
         }
-        self.warnings.extend(larger(facts, stats));
+        self.warnings.extend(larger(facts, counts));
         self.unsynced = self.unsynced.take().or(written.unsynced);
         self.changes = written.changes;
         self.parts.push(FileSummary {
@@ -200,8 +200,8 @@ fn in_a_line(error: &Error) -> String {
 }
 
 /// A warning that an input is larger than it was when it was opened: somebody may still be writing it.
-fn larger(input: &InputFacts, stats: &Stats) -> Option<String> {
-    let (Input::File(path), Some(InputEnd::Whole)) = (&input.source, stats.input_end) else {
+fn larger(input: &InputFacts, counts: &Counts) -> Option<String> {
+    let (Input::File(path), Some(InputEnd::Whole)) = (&input.source, counts.input_end) else {
         return None;
     };
     let now = path.metadata().ok()?.len();
@@ -214,12 +214,12 @@ fn larger(input: &InputFacts, stats: &Stats) -> Option<String> {
 }
 
 /// The input, before it is read.
-pub(super) fn named(input: &Input) -> ReadFile {
+pub(super) fn named(input: &Input) -> SizedFile {
     let path = match input {
         Input::File(path) => Some(path.clone()),
         Input::Stdin => None,
     };
-    ReadFile { path, bytes: None }
+    SizedFile { path, bytes: None }
 }
 
 /// The name of a file without its directory, which has no place in a page that is passed on.

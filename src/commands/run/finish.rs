@@ -1,7 +1,6 @@
 //! The last phase: says how the run went, in files and in words, and then ends it in its ledger. A run that is killed before
 //! is continued by the same command, which writes all of this again.
 
-use std::path::Path;
 use std::time::SystemTime;
 
 use super::super::files::SummaryFile;
@@ -12,7 +11,7 @@ use crate::analysis::RowTally;
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::WatchConfig;
 use crate::observe::{
-    RunEnded, RunSummary, Style, WrittenFile, stamp, tell, tell_error, warn, warn_of,
+    LogLine, RunSummary, SizedFile, Style, stamp, tell, tell_error, warn, warn_of,
 };
 use crate::output::Document;
 use crate::report::{Comparison, PageContent, RunFacts, page};
@@ -29,54 +28,52 @@ pub(super) fn finish(driven: DrivenRun) -> Exit {
     } = driven;
     let Context {
         identity,
-        endpoint,
+        endpoint: _,
         stand_in,
         watch,
         metrics: _,
         log,
     } = context;
-    let stats = events.with_stats(Clone::clone);
-    let error = { files.error.take() }.map(|error| ledger.explain(error, &stats));
-    let left = ledger.settle(&stats);
+    let counts = events.with_counts(Clone::clone);
+    let shown_counts = || counts.as_of(events.elapsed(), identity.tariff.as_ref());
+    let exit = watch.accepted.exit(&counts);
+    let error = { files.error.take() }.map(|error| ledger.explain(error, &counts));
+    let left = ledger.settle(&counts);
     let input = std::mem::take(&mut files.input);
     let summary_file = files.summary.take();
     let (report, tally) = (files.report.take(), files.tally.take());
-    let output = still_there(files.output());
+    let output = files.output().and_then(SizedFile::at);
     let summary = RunSummary {
-        identity: &identity,
-        end: SystemTime::now(),
         error: error.as_ref(),
-        stats: &stats,
         accepted: watch.accepted,
-        elapsed: events.elapsed(),
-        sandbox: stand_in.is_some(),
-        tariff: watch.tariff.as_ref(),
         part: files.selection,
-        endpoint: Some(&endpoint.to_string()),
         input,
         files: files.directory.as_ref().map(|_| &*files.parts),
         output_is_gone: files.output().is_some() && output.is_none(),
         output,
-        rejects: still_there(files.rejects()),
-        changes: still_there(files.changes.as_deref()),
+        rejects: files.rejects().and_then(SizedFile::at),
+        changes: files.changes.as_deref().and_then(SizedFile::at),
         ledger: left,
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
+        ..RunSummary::new(&identity, shown_counts(), exit)
     };
     tell_summary(&summary, summary_file, &watch);
     if let Some(report) = report {
-        let tally = tally.filter(|_| stats.cancelled.is_none());
+        let tally = tally.filter(|_| counts.cancelled.is_none());
         finish_report(report, tally, &files, &summary, &watch);
     }
     error.iter().for_each(tell_error);
     files.warnings().for_each(|warning| warn(&warning));
-    let exit = watch.accepted.exit(&stats);
     if let Some(metrics) = metrics {
         metrics.finish(exit);
     }
     if let Some(log) = log {
-        log.finish(RunEnded::of(&stats, events.elapsed(), exit));
+        log.finish(LogLine::RunEnded {
+            exit_code: exit.code(),
+            counts: Box::new(shown_counts()),
+        });
     }
-    ledger.finish(&stats);
+    ledger.finish(&counts);
     signals.run_is_over();
     exit
 }
@@ -91,11 +88,6 @@ fn tell_summary(summary: &RunSummary<'_>, file: Option<SummaryFile>, watch: &Wat
     if let Some(file) = file {
         file.write(|file| summary.write_json(file));
     }
-}
-
-/// The file, unless it was removed or moved during the run, perhaps with its directory.
-fn still_there(file: Option<&Path>) -> Option<WrittenFile> {
-    file.and_then(|file| WrittenFile::at(file.to_owned()))
 }
 
 /// Writes the page of `--report`: the rows as the writer saw them, and the run as its summary describes it. Only a finished

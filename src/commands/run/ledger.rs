@@ -21,8 +21,8 @@ use crate::observe::{KeptLedger, LedgerLeft, counted};
 use crate::output::{Replace, Sealed, partial_of};
 use crate::raw_json::Pointer;
 use crate::service::{Account, read_kept};
+use crate::telemetry::counts::Counts;
 use crate::telemetry::event::CancelReason;
-use crate::telemetry::stats::Stats;
 
 /// Which answers are stored and used, once the output is known.
 pub(super) struct LedgerPlan {
@@ -336,9 +336,9 @@ impl RunLedger {
     }
 
     /// What ended the run early, with the way out.
-    pub(super) fn explain(&self, error: Error, stats: &Stats) -> Error {
+    pub(super) fn explain(&self, error: Error, counts: &Counts) -> Error {
         let is_temporary = { self.ledger.as_ref() }.is_some_and(|ledger| ledger.path().is_none());
-        match stats.cancelled {
+        match counts.cancelled {
             Some(CancelReason::Ledger) if is_temporary => disk_space::in_temporary(error),
             Some(CancelReason::MaxCalls | CancelReason::MaxCost) if is_temporary => error
                 .hint("another run needs a higher limit and starts over, as there is no ledger"),
@@ -350,22 +350,22 @@ impl RunLedger {
     }
 
     /// What to record of how a run has ended.
-    pub(super) fn end(stats: &Stats, beside: UnfinishedFiles) -> RunEnd {
-        if beside.any_partial || !stats.has_all_usable_rows() || stats.file_failed.is_some() {
+    pub(super) fn end(counts: &Counts, beside: UnfinishedFiles) -> RunEnd {
+        if beside.any_partial || !counts.has_all_usable_rows() || counts.file_failed.is_some() {
             return RunEnd::Stopped;
         }
         RunEnd::Finished {
-            failed: stats.failures() + stats.skipped_with_rejects + beside.rejects,
+            failed: counts.failures() + counts.skipped_with_rejects + beside.rejects,
         }
     }
 
     /// Has everything in the ledger be durable, after its writer has gone; what is left of it.
-    pub(super) fn settle(&self, stats: &Stats) -> LedgerLeft {
+    pub(super) fn settle(&self, counts: &Counts) -> LedgerLeft {
         let Some(ledger) = &self.ledger else {
             return LedgerLeft::Nothing;
         };
-        ledger.settle(patience(stats));
-        let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
+        ledger.settle(patience(counts));
+        let damaged = counts.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
         match ledger.path() {
             None => LedgerLeft::Nothing,
             Some(_) if ledger.is_gone() => LedgerLeft::Gone,
@@ -378,20 +378,20 @@ impl RunLedger {
 
     /// Makes the run finished, once all its files are written: the last act. The same command continues a run that is killed
     /// before, and makes no call for a row that has its verdict.
-    pub(super) fn finish(self, stats: &Stats) {
+    pub(super) fn finish(self, counts: &Counts) {
         let Self {
             ledger,
             lock: _lock,
         } = self;
         if let Some(ledger) = ledger {
-            ledger.finish(patience(stats));
+            ledger.finish(patience(counts));
         }
     }
 }
 
 /// How long closing the ledger may take.
-const fn patience(stats: &Stats) -> Duration {
-    if stats.terminated {
+const fn patience(counts: &Counts) -> Duration {
+    if counts.terminated {
         LAST_COMMIT
     } else {
         CLOSING

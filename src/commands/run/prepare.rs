@@ -3,7 +3,6 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use super::super::files::NamedFile;
 use super::super::lock_wait::LockWait;
@@ -12,17 +11,16 @@ use super::ledger::{CallShape, LedgerPlan, PreparedLedger};
 use super::log::LogPlan;
 use super::open_files::OpenFiles;
 use super::part::RunPart;
-use super::service::{Answerer, ConnectedService};
+use super::service::Answerer;
 use super::signals::StopSignals;
 use super::threads::StopChannel;
 use crate::base::error::{Error, Result, shown};
-use crate::base::money::Tariff;
 use crate::base::own_file;
 use crate::config::{
     BudgetConfig, DEFAULT_CONCURRENCY, PaceConfig, RunConfig, ServiceConfig, WatchConfig,
 };
 use crate::ledger::KnownLimit;
-use crate::observe::{DecisionRule, MetricsFile, MetricsLabels, RunIdentity, RunLog};
+use crate::observe::{DecisionRule, LogTarget, MetricsFile, RunIdentity, RunLog};
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
 use crate::sandbox::Sandbox;
@@ -30,7 +28,7 @@ use crate::service::{Client, Endpoint, KeyFile, Service as _};
 use crate::telemetry::pace::Limit;
 use crate::verdict::DecisionPolicy;
 
-/// What a job is called that writes to standard output and has no name.
+/// What a job is called that writes to standard output.
 const NAMELESS: &str = "rescore";
 
 /// A run that is ready to start.
@@ -82,8 +80,8 @@ impl Context {
 /// # Errors
 /// What keeps the run from starting. No output has been replaced then.
 pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
-    let identity = identity_of(&config);
-    let log = LogPlan::of(&config, &identity.job);
+    let mut identity = identity_of(&config);
+    let log = LogPlan::of(&config);
     // Before anything is opened.
     let (concurrency, fewer) = fit_fd_limit(&config)?;
     let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
@@ -98,12 +96,17 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let files = files.read(config.plan, config.limits, config.watch.shows_text())?;
     let (read, written) = run_wide_files(&config.watch, &answerer, &ledger);
     files.refuse_clashes(&read, &written)?;
+    identity.mapping = common_mapping(&files.parts);
     let to_run = files.parts.iter().filter_map(RunPart::to_run);
-    let log = { log.map(|log| log.open(to_run, &ledger, concurrency)) }.transpose()?;
+    let log = { log.map(|log| log.open(&identity, to_run, &ledger, concurrency)) }.transpose()?;
     let warnings = vec![answerer.warning.take(), fewer];
     let account = answerer.account();
     let service = answerer.connect()?;
-    let metrics = metrics_of_run(&identity.job, &service, &config.watch)?;
+    identity.endpoint = Some(service.endpoint.to_string());
+    let metrics = config.watch.metrics.clone();
+    let metrics = metrics
+        .map(|path| metrics_file(path, identity.clone()))
+        .transpose()?;
     // Before any file is touched: another run may be writing them.
     files.make_directory()?;
     let input = files.identifying_input();
@@ -144,20 +147,34 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
 
 /// The identity of the run that starts now.
 pub(super) fn identity_of(config: &RunConfig) -> RunIdentity {
+    let (sandbox, endpoint) = match &config.service {
+        ServiceConfig::Real(service) => (false, Some(service.endpoint.to_string())),
+        ServiceConfig::Sandbox => (true, None),
+    };
     RunIdentity {
-        job: job_name(config.watch.job.clone(), config.files.name()),
         profile: config.watch.profile.clone(),
-        start: SystemTime::now(),
+        sandbox,
+        endpoint,
         rule: DecisionRule::of(&config.policy, &config.captured),
+        tariff: config.watch.tariff.clone(),
+        ..RunIdentity::new(job_name(config.files.name()))
     }
 }
 
-/// The job's name: that which was given for it, or the output's.
-pub(super) fn job_name(named: Option<String>, output: Option<&Path>) -> String {
-    let output = output.and_then(Path::file_name);
-    named
-        .or_else(|| output.map(|name| name.to_string_lossy().into_owned()))
-        .unwrap_or_else(|| NAMELESS.to_owned())
+/// Which column is which field, where it is the same in all inputs that are to run.
+fn common_mapping(parts: &[RunPart]) -> Option<String> {
+    let mut mappings = { parts.iter().filter_map(RunPart::to_run) }.map(|part| &part.facts.mapping);
+    let first = mappings.next()?;
+    mappings.all(|other| other == first).then(|| first.clone())
+}
+
+/// What a run is called where several are watched: by the name of its output, which is the same every night.
+pub(super) fn job_name(output: Option<&Path>) -> String {
+    let name = output.and_then(Path::file_name);
+    name.map_or_else(
+        || NAMELESS.to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// The files that a run reads and those that it writes once, however many inputs it has: no other file may have their names.
@@ -171,7 +188,7 @@ fn run_wide_files(
         files.filter_map(|(what, path)| Some(NamedFile::new(what, &path?)))
     };
     let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
-    let log = watch.log.as_ref().and_then(|log| log.target.file());
+    let log = watch.log.as_ref().and_then(LogTarget::file);
     let read = named(vec![
         ("API key file", key.map(Into::into)),
         ("certificate authority", answerer.settings.ca_file.clone()),
@@ -197,34 +214,13 @@ fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) ->
     Gate::new(bounds, fastrand::Rng::new())
 }
 
-/// The file of metrics of a run that starts, if it keeps any.
-fn metrics_of_run(
-    job: &str,
-    service: &ConnectedService,
-    watch: &WatchConfig,
-) -> Result<Option<MetricsFile>> {
-    // The built-in stand-in has another port each time.
-    let endpoint = match service.stand_in {
-        Some(_) => "sandbox".to_owned(),
-        None => service.endpoint.to_string(),
-    };
-    let file = |path| metrics_file(path, job.to_owned(), endpoint, watch.tariff.clone());
-    watch.metrics.clone().map(file).transpose()
-}
-
 /// The file of metrics.
 ///
 /// # Errors
 /// Exit code 2: there is a file that is not ours.
-pub(super) fn metrics_file(
-    path: PathBuf,
-    job: String,
-    endpoint: String,
-    tariff: Option<Tariff>,
-) -> Result<MetricsFile> {
-    let labels = MetricsLabels { job, endpoint };
+pub(super) fn metrics_file(path: PathBuf, identity: RunIdentity) -> Result<MetricsFile> {
     let named = path.clone();
-    MetricsFile::new(path, labels, tariff).map_err(|error| {
+    MetricsFile::new(path, identity).map_err(|error| {
         let cannot = Error::usage(format!("cannot write the metrics to `{}`", shown(&named)));
         own_file::cannot_make(&named, cannot.because(error))
     })

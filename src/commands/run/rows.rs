@@ -20,9 +20,9 @@ use crate::engine::{self, Channels, Engine, Stop, WindowSize};
 use crate::input::Reader;
 use crate::output::{Sealed, Writer, Written};
 use crate::service::Service;
+use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event};
 use crate::telemetry::hub::Events;
-use crate::telemetry::stats::Stats;
 
 /// Rows of the window: at 300 rows/s a row may wait for seven minutes before it holds up the others. There are this many in
 /// memory, at 0.9 KB each, only while one waits.
@@ -102,13 +102,13 @@ pub(super) fn finish<S>(engine: &Engine<S>, beside: UnfinishedFiles) {
     engine.end(
         engine
             .events()
-            .with_stats(|stats| RunLedger::end(stats, beside)),
+            .with_counts(|counts| RunLedger::end(counts, beside)),
     );
 }
 
 /// How the reader ended. After a stop, one that waits for a silent pipe never ends.
 fn wait_for_reader(ended: &Receiver<ReaderEnd>, events: &Events) -> ReaderEnd {
-    let end = if events.with_stats(|stats| stats.cancelled.is_some()) {
+    let end = if events.with_counts(|counts| counts.cancelled.is_some()) {
         ended.recv_timeout(LOOK).ok()
     } else {
         ended.recv().ok()
@@ -129,7 +129,7 @@ fn wait_for(
     events: &Events,
     error: &mut Option<Error>,
 ) -> WriterEnd {
-    let cancelled = || events.with_stats(|stats| stats.cancelled.is_some());
+    let cancelled = || events.with_counts(|counts| counts.cancelled.is_some());
     let mut left = LAST_ROWS;
     loop {
         let ended = writing.recv_timeout(LOOK);
@@ -175,7 +175,7 @@ fn end_files(
         tally: None,
         lookup: None,
     };
-    if let Err(broken) = events.with_stats(Stats::check_invariants) {
+    if let Err(broken) = events.with_counts(Counts::check_invariants) {
         events.emit(Event::CancelBegan(CancelReason::Internal));
         let error = Error::internal(broken)
             .hint("this is a bug: do not rely on anything in the partial file");
@@ -188,7 +188,7 @@ fn end_files(
     };
     let tally = writer.take_tally();
     let files = writer.into_files();
-    let mut written = if events.with_stats(Stats::has_all_rows) {
+    let mut written = if events.with_counts(Counts::has_all_rows) {
         files.commit(record)
     } else {
         files.keep_partial()

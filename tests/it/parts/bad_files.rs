@@ -109,7 +109,7 @@ fn with_fail_fast_a_part_that_breaks_in_the_middle_stops_the_run() {
     let args = ["--max-record-bytes", "1024", "--fail-fast"];
     let done = run(&place, &server, args).done();
     done.exits(2)
-        .says("stopped early (invalid input)")
+        .says("stopped early (the input is invalid)")
         .says("left 1");
     assert!(server.calls() <= 2_000);
     assert!(!names(&place, "scored").contains(&"2.csv".to_owned()));

@@ -223,7 +223,7 @@ impl TestRun {
         finish(&engine, UnfinishedFiles::default());
         let asked = engine.service().rows();
         drop(engine);
-        let stats = events.with_stats(Clone::clone);
+        let stats = events.with_counts(Clone::clone);
         assert!(ledger.settle(Duration::from_secs(30)));
         ledger.finish(Duration::from_secs(30));
         let output = match (failing_output, written.output) {
