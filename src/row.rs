@@ -8,9 +8,10 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 /// The number of a row in its file: 1 for the first row after the header (CSV) or the first object (JSONL).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RowNumber(NonZeroU64);
 
 impl RowNumber {

@@ -8,19 +8,23 @@ use std::fmt;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::thousands::grouped;
 
 /// Which rows a run takes; by default all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Selection {
     /// Only this many rows, the first ones; with a sample, the first ones of the sample.
     pub limit: Option<NonZeroU64>,
     /// Only about this share of them.
+    #[serde(rename = "sample_percent")]
     pub sample: Option<Sample>,
 }
 
 /// A share of all rows, above 0 and up to 100 %.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "f64", try_from = "f64")]
 pub struct Sample {
     /// In millionths of a percent.
     millionths: NonZeroU32,
@@ -85,16 +89,24 @@ impl Sample {
         interval < self.millionths.get().into()
     }
 
-    /// The sample of a percentage that [`Self::percent`] has given; `None` for any other number.
-    #[must_use]
-    pub(crate) fn of_percent(percent: f64) -> Option<Self> {
-        format!("{percent}%").parse().ok()
-    }
-
     /// The percentage, for programs.
     #[must_use]
     pub(crate) fn percent(self) -> f64 {
         f64::from(self.millionths.get()) / f64::from(PERCENT)
+    }
+}
+
+impl From<Sample> for f64 {
+    fn from(sample: Sample) -> Self {
+        sample.percent()
+    }
+}
+
+impl TryFrom<f64> for Sample {
+    type Error = &'static str;
+
+    fn try_from(percent: f64) -> Result<Self, Self::Error> {
+        format!("{percent}%").parse()
     }
 }
 
@@ -144,7 +156,10 @@ mod tests {
             ("0.000001 %", "0.000001%"),
         ] {
             assert_eq!(share(text).to_string(), shown);
-            assert_eq!(Sample::of_percent(share(text).percent()), Some(share(text)));
+            assert_eq!(
+                Sample::try_from(share(text).percent()).ok(),
+                Some(share(text))
+            );
         }
         for bad in [
             "0%",
@@ -163,7 +178,10 @@ mod tests {
         ] {
             assert!(bad.parse::<Sample>().is_err(), "{bad}");
         }
-        assert_eq!([-1.0, f64::NAN, 101.0].map(Sample::of_percent), [None; 3]);
+        assert_eq!(
+            [-1.0, f64::NAN, 101.0].map(|it| Sample::try_from(it).ok()),
+            [None; 3]
+        );
     }
 
     #[test]

@@ -13,5 +13,5 @@ pub(crate) use bins::Bars;
 pub(crate) use groups::{GroupTally, TopValues};
 pub(crate) use tally::{DriftTally, Mover, PastVerdict, RowTally, TalliedRow, number_of};
 pub(crate) use unknown_levels::UnknownLevels;
-pub(crate) use verdict_counts::{Outcomes, VerdictCounts};
+pub(crate) use verdict_counts::VerdictCounts;
 pub(crate) use what_if::{ThresholdStep, WhatIf};

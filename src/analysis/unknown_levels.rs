@@ -2,10 +2,12 @@
 //!
 //! It must not know the levels: a mistyped pointer leads to any field of an answer, which may be a person's.
 
+use serde::Serialize;
+
 use crate::row::RowNumber;
 
 /// The rows without a decision, in bounded memory.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct UnknownLevels {
     rows: u64,
     first: Vec<RowNumber>,

@@ -4,8 +4,8 @@
 //! Scores are only counted between neighbouring thresholds, so memory does not grow. Scores come from `commands`; the
 //! numbers go to a table, JSON or a report. This file must not know how they are shown.
 
-use super::verdict_counts::Outcomes;
 use crate::base::decimal::Decimal;
+use crate::drift::Outcomes;
 use crate::verdict::{Score, Thresholds};
 
 /// The highest threshold that is tried; the service's scores end here.

@@ -17,6 +17,38 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
+/// Thousandths are as exact as anyone needs: of seconds, percent, or calls a second.
+#[must_use]
+pub(crate) fn rounded(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}
+
+/// Times for programs: seconds, as numbers.
+pub(crate) mod seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::rounded;
+
+    pub(crate) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        rounded(time.as_secs_f64()).serialize(to)
+    }
+
+    /// For a time that may not be known.
+    #[allow(clippy::ref_option, reason = "what serde passes")]
+    pub(crate) fn serialize_some<S: Serializer>(
+        time: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        time.map(|time| rounded(time.as_secs_f64())).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Duration, D::Error> {
+        Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(serde::de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::num::{NonZeroU64, NonZeroU128};
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::control_chars::is_unsafe_to_print;
@@ -150,6 +150,21 @@ impl Serialize for Money {
         RawValue::from_string(number)
             .map_err(serde::ser::Error::custom)?
             .serialize(serializer)
+    }
+}
+
+impl<'a> Deserialize<'a> for Money {
+    /// As exact as a double: it is only shown again.
+    fn deserialize<D: Deserializer<'a>>(from: D) -> Result<Self, D::Error> {
+        #[allow(clippy::cast_precision_loss, reason = "that is what a double is")]
+        let billionths = (f64::deserialize(from)? * UNIT as f64).round();
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a negative number becomes 0, and one that is too large the largest"
+        )]
+        let billionths = billionths as u128;
+        Ok(Self { billionths })
     }
 }
 

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 use crate::fields::InvalidPhone;
 use crate::input::FormatChoice;
-use crate::observe::{LogLevel, Style};
+use crate::observe::Style;
 
 /// `--format`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -74,30 +74,6 @@ impl ProgressArg {
             Self::Plain => Style::Plain,
             Self::Json => Style::Json,
             Self::Off => Style::Off,
-        }
-    }
-}
-
-/// `--log-level`.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum LogLevelArg {
-    /// Only what ended the run
-    Error,
-    /// Also warnings, outages and stops
-    Warn,
-    /// Also the start, pauses, changes of the pace, and the end
-    Info,
-    /// Also every call
-    Debug,
-}
-
-impl From<LogLevelArg> for LogLevel {
-    fn from(level: LogLevelArg) -> Self {
-        match level {
-            LogLevelArg::Error => Self::Error,
-            LogLevelArg::Warn => Self::Warn,
-            LogLevelArg::Info => Self::Info,
-            LogLevelArg::Debug => Self::Debug,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::account::refuse_address;
-use super::choices::{LogLevelArg, ProgressArg};
+use super::choices::ProgressArg;
 use super::columns::ColumnArgs;
 use super::fields::FieldArgs;
 use super::format::{FILES, FormatArgs, source};
@@ -24,8 +24,8 @@ use crate::base::error::{Error, Result, shown};
 use crate::base::money::Money;
 use crate::base::tolerance::Tolerance;
 use crate::config::{
-    BudgetConfig, FilesConfig, LedgerChoice, LedgerConfig, LogConfig, PaceConfig, RunConfig,
-    ServiceConfig, WatchConfig,
+    BudgetConfig, FilesConfig, LedgerChoice, LedgerConfig, PaceConfig, RunConfig, ServiceConfig,
+    WatchConfig,
 };
 use crate::engine::Patience;
 use crate::input::{Input, ReaderSettings};
@@ -33,7 +33,7 @@ use crate::layout::AddedColumns;
 use crate::ledger::{LedgerLocation, Reuse};
 use crate::observe::{LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
-use crate::telemetry::accepted_failures::AcceptedFailures;
+use crate::telemetry::part::AcceptedFailures;
 
 const LEDGER: &str = "Ledger";
 const WATCH: &str = "Progress and summary";
@@ -196,9 +196,6 @@ pub(super) struct RunArgs {
     /// How progress is shown on standard error
     #[arg(long, value_name = "STYLE", value_enum, default_value = "auto", help_heading = WATCH)]
     progress: ProgressArg,
-    /// Time between two progress lines
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration, help_heading = WATCH)]
-    progress_every: Duration,
     /// Show only warnings, errors, and one line if rows failed
     #[arg(short, long, help_heading = WATCH)]
     quiet: bool,
@@ -208,17 +205,11 @@ pub(super) struct RunArgs {
     /// Keep metrics for Prometheus in this file, for the node exporter's textfile collector, which reads only `*.prom`
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
     metrics: Option<PathBuf>,
-    /// Add a JSON line for each event to this file; `-` is standard error
+    /// Add a JSON line for each event and call to this file; `-` is standard error
     ///
     /// At SIGHUP, a run without a terminal opens the file again, so that it can be rotated.
     #[arg(long, value_name = "FILE", help_heading = WATCH)]
     log: Option<PathBuf>,
-    /// How much is logged
-    #[arg(long, value_name = "LEVEL", value_enum, default_value = "info", help_heading = WATCH)]
-    log_level: LogLevelArg,
-    /// The name of this job in metrics, log, progress and summary [default: the output's name]
-    #[arg(long, value_name = "NAME", value_parser = values::job, help_heading = WATCH)]
-    job: Option<String>,
 
     // Read before this is made.
     #[command(flatten)]
@@ -248,23 +239,18 @@ impl RunArgs {
             give_up_after: self.give_up_after.unwrap_or_default(),
         };
         let rows_on_terminal = files.name().is_none() && std::io::stdout().is_terminal();
-        let log = self.log.map(|path| LogConfig {
-            target: values::log_target(path),
-            level: self.log_level.into(),
-        });
-        let to_stderr = { log.as_ref() }.is_some_and(|log| log.target == LogTarget::Stderr);
+        let log = self.log.map(values::log_target);
+        let to_stderr = log == Some(LogTarget::Stderr);
         let watch = WatchConfig {
             style: match self.progress {
                 // The log says what progress would, and both would be mixed up.
                 ProgressArg::Auto if to_stderr => Style::Off,
                 progress => progress.style(rows_on_terminal),
             },
-            every: self.progress_every,
             quiet: self.quiet,
             summary: self.summary,
             metrics: self.metrics,
             log,
-            job: self.job,
             profile: self.settings.into_profile(),
             accepted: AcceptedFailures(self.accept_failures),
             tariff: self.price.tariff(),

@@ -6,14 +6,10 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum as _;
-
-use super::choices::LogLevelArg;
 use super::settings::{self, ReadText};
 use super::settings_file::SettingsFile;
 use super::values;
-use crate::config::{LogConfig, UnconfiguredRun};
-use crate::observe::LogLevel;
+use crate::config::UnconfiguredRun;
 
 /// The run that these arguments ask for, if they ask for one.
 pub(crate) fn unconfigured_run(
@@ -28,19 +24,13 @@ pub(crate) fn unconfigured_run(
         given.value(name).or_else(set)
     };
     let path = |name: &str| value(name).map(PathBuf::from);
-    let text = |name: &str| value(name)?.into_string().ok();
-    let level = text("log-level").and_then(|word| LogLevelArg::from_str(&word, false).ok());
     Some(UnconfiguredRun {
         output: path("output")
             .filter(|path| path != Path::new("-"))
             .or_else(|| path("output-dir")),
         summary: path("summary"),
         metrics: path("metrics"),
-        log: path("log").map(|path| LogConfig {
-            target: values::log_target(path),
-            level: level.map_or(LogLevel::Info, Into::into),
-        }),
-        job: text("job").and_then(|job| values::job(&job).ok()),
+        log: path("log").map(values::log_target),
         profile,
     })
 }
@@ -156,8 +146,8 @@ mod tests {
             let line = format!("rescore run users.csv {line}");
             assert_eq!(typed(&line, "output").as_deref(), Some("out"), "{line}");
         }
-        assert_eq!(typed("rescore run --log-level debug", "log"), None);
-        assert_eq!(typed("rescore run --log-level=debug", "log"), None);
+        assert_eq!(typed("rescore run --log-x debug", "log"), None);
+        assert_eq!(typed("rescore run --log-x=debug", "log"), None);
     }
 
     #[test]
@@ -169,7 +159,7 @@ mod tests {
         let common = run("rescore run --config f --nonsense");
         assert_eq!(common.summary, Some(PathBuf::from("a")));
         assert_eq!(common.metrics, Some(PathBuf::from("m")));
-        assert_eq!(common.log.unwrap().level, LogLevel::Info);
+        assert_eq!(common.log, Some(values::log_target("l".into())));
         let profile = run("rescore run --profile nightly --config f");
         assert_eq!(profile.summary, Some(PathBuf::from("b")));
         let typed = run("rescore run --profile nightly --config f --summary=c");

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
-use crate::base::control_chars::any_unsafe_to_print;
 use crate::base::decimal::Decimal;
 use crate::base::encoding::{TextEncoding, UnfitLabel};
 use crate::base::money::{Currency, Money, Price};
@@ -212,18 +211,6 @@ pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
         }
         Ok(path)
     })
-}
-
-/// The longest name of a job: longer ones are not names.
-const LONGEST_JOB: usize = 100;
-
-/// `--job`.
-pub(super) fn job(text: &str) -> Result<String, String> {
-    let job = text.trim();
-    if job.is_empty() || job.len() > LONGEST_JOB || any_unsafe_to_print(job) {
-        return Err("expected a name of up to 100 bytes, such as `nightly`".to_owned());
-    }
-    Ok(job.to_owned())
 }
 
 /// A switch, in a variable or a settings file.

@@ -186,7 +186,7 @@ fn what_if(file: &FileSettings, prefix: &str, today: &Thresholds, json: bool) ->
         .iter()
         .for_each(|warning| warn(warning));
     print(&if json { view.json() } else { view.text() })?;
-    Ok(if rows.unreadable_rows() > 0 {
+    Ok(if rows.unreadable.rows > 0 {
         Exit::SomeFailed
     } else {
         Exit::Complete

@@ -173,7 +173,14 @@ pub(in crate::commands) fn refuse_clashes(files: &[NamedFile]) -> Result<()> {
                     other.shown()
                 )
             };
-            return Err(Error::usage(message).hint("give another name"));
+            // Its failure must not be left under that name.
+            let watched = |file: &&NamedFile| matches!(file.what, "summary" | "metrics");
+            let named = [one, other].into_iter().find(watched);
+            let error = Error::usage(message).hint("give another name");
+            return Err(match named.map(|file| file.path.as_path()) {
+                Some(path) => error.about(path),
+                None => error,
+            });
         }
     }
     Ok(())

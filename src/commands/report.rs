@@ -29,8 +29,8 @@ use crate::verdict::{Decision, Score, Thresholds};
 
 /// How many values of a column a page shows.
 const TOP: usize = 20;
-/// No summary is longer: its longest part has 128 numbers.
-const LONGEST_SUMMARY: u64 = 1024 * 1024;
+/// No summary is longer, not even one of many thousand files.
+const LONGEST_SUMMARY: u64 = 16 * 1024 * 1024;
 
 /// Makes the page.
 ///

@@ -18,6 +18,5 @@ pub(crate) use man::{ManConfig, ManPage};
 pub(crate) use report::{EarlierFile, ReportConfig};
 pub(crate) use run::{
     BudgetConfig, DEFAULT_CONCURRENCY, FilesConfig, InputLimits, KeySource, LedgerChoice,
-    LedgerConfig, LogConfig, PaceConfig, RealService, RunConfig, ServiceConfig, UnconfiguredRun,
-    WatchConfig,
+    LedgerConfig, PaceConfig, RealService, RunConfig, ServiceConfig, UnconfiguredRun, WatchConfig,
 };

@@ -10,11 +10,11 @@ use crate::base::tolerance::Tolerance;
 use crate::engine::Patience;
 use crate::input;
 use crate::ledger::{LedgerLocation, Reuse, ledger_in};
-use crate::observe::{LogLevel, LogTarget, Style};
+use crate::observe::{LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::service::{Endpoint, KeyFile, Plan, ServiceId};
-use crate::telemetry::accepted_failures::AcceptedFailures;
+use crate::telemetry::part::AcceptedFailures;
 use crate::verdict::DecisionPolicy;
 
 /// `rescore run`.
@@ -57,9 +57,7 @@ pub(crate) struct UnconfiguredRun {
     /// Where its metrics would go.
     pub(crate) metrics: Option<PathBuf>,
     /// Where its log would go.
-    pub(crate) log: Option<LogConfig>,
-    /// What it is called.
-    pub(crate) job: Option<String>,
+    pub(crate) log: Option<LogTarget>,
     /// The profile of the settings file.
     pub(crate) profile: Option<String>,
 }
@@ -209,33 +207,20 @@ pub(crate) struct PaceConfig {
 pub(crate) struct WatchConfig {
     /// How progress is shown.
     pub(crate) style: Style,
-    /// Time between lines.
-    pub(crate) every: Duration,
     /// Nothing but warnings and errors is shown.
     pub(crate) quiet: bool,
     /// Where the summary goes as JSON.
     pub(crate) summary: Option<PathBuf>,
     /// Where metrics go for Prometheus.
     pub(crate) metrics: Option<PathBuf>,
-    /// Where the log goes, and how much of it.
-    pub(crate) log: Option<LogConfig>,
-    /// What the run is called where several are watched.
-    pub(crate) job: Option<String>,
+    /// Where the log goes.
+    pub(crate) log: Option<LogTarget>,
     /// The profile of the settings file.
     pub(crate) profile: Option<String>,
     /// Failed rows with which the exit code is 0 all the same.
     pub(crate) accepted: AcceptedFailures,
     /// What calls cost; `None` where the user does not say so, and no cost is shown.
     pub(crate) tariff: Option<Tariff>,
-}
-
-/// Where the log goes, and how much of it.
-#[derive(Debug, Clone)]
-pub(crate) struct LogConfig {
-    /// Where it goes.
-    pub(crate) target: LogTarget,
-    /// The least important lines of it.
-    pub(crate) level: LogLevel,
 }
 
 impl WatchConfig {

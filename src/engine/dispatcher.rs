@@ -288,7 +288,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         let longest_call = self.engine.service.longest_call();
         let whole = longest_call.saturating_add(COMMIT);
         let most = if reason.hurries() { TERMINATED } else { whole };
-        if events.with_stats(|stats| stats.in_flight > 0) {
+        if events.with_counts(|counts| counts.calls.in_flight > 0) {
             let longest = longest_call.min(most);
             events.emit(Event::DrainBegan { reason, longest });
         }

@@ -144,7 +144,7 @@ impl<S> Engine<S> {
     /// The run must stop.
     pub(super) fn check_failures(&self) -> Result<(), Stop> {
         let used_up = |stats: &_| self.limits.failures.used_up(stats);
-        match self.events.with_stats(used_up) {
+        match self.events.with_counts(used_up) {
             Some(error) => Err(Stop::new(CancelReason::MaxFailures, error)),
             None => Ok(()),
         }

@@ -1,21 +1,16 @@
 //! What is shown when the rows of a scored file have been decided again: a few lines for people, a JSON object for programs.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::decisions_json::{DecisionsJson, DriftJson, UndecidedJson};
-use super::json::{indented, rounded};
-use super::numbers::{count, counted, parts, rate, time};
-use super::summary::drift_table;
-use super::undecided::undecided;
+use super::numbers::{count, counted, indented, parts, rate, some_path, time};
+use super::summary_text::{drift_table, undecided};
+use crate::base::elapsed::{rounded, seconds};
 use crate::base::error::shown;
-use crate::telemetry::decide_stats::{DecideStats, ScoredRows};
-use crate::verdict::Reason;
+use crate::telemetry::decide_stats::{DecideStats, UnreadableRows};
 
 /// Rows that were decided again.
 #[derive(Debug)]
@@ -32,51 +27,34 @@ pub(crate) struct DecideSummary<'a> {
     pub(crate) level: Option<&'a str>,
 }
 
+/// The object for programs.
 #[derive(Debug, Serialize)]
 struct DecideJson<'a> {
     r#type: &'static str,
     version: u8,
     exit_code: u8,
-    elapsed_seconds: f64,
+    #[serde(with = "seconds")]
+    elapsed_seconds: Duration,
     rows_per_second: Option<f64>,
-    rows: u64,
-    decisions: DecisionsJson,
-    undecided: UndecidedJson,
-    without_verdict: u64,
-    unreadable: UnreadableJson<'a>,
-    drift: Option<DriftJson>,
-    output: Option<Cow<'a, str>>,
-    changes: Option<Cow<'a, str>>,
-}
-
-/// Rows that cannot be read.
-#[derive(Debug, Serialize)]
-pub(super) struct UnreadableJson<'a> {
-    rows: u64,
-    reasons: &'a BTreeMap<Reason, u64>,
-    first: Vec<u64>,
-}
-
-impl<'a> UnreadableJson<'a> {
-    pub(super) fn new(rows: &'a ScoredRows) -> Self {
-        Self {
-            rows: rows.unreadable_rows(),
-            reasons: &rows.unreadable,
-            first: rows.first_unreadable.iter().map(|row| row.get()).collect(),
-        }
-    }
+    #[serde(flatten)]
+    stats: &'a DecideStats,
+    #[serde(serialize_with = "some_path")]
+    output: Option<&'a Path>,
+    #[serde(serialize_with = "some_path")]
+    changes: Option<&'a Path>,
 }
 
 /// `ragged 2, not_json 1; the first are rows 5, 9 and 12`; `None` if all rows can be read.
-pub(super) fn unreadable(rows: &ScoredRows) -> Option<String> {
-    let reasons = rows.unreadable.iter();
+pub(super) fn unreadable(unreadable: &UnreadableRows) -> Option<String> {
+    let reasons = unreadable.reasons.iter();
     let reasons: Vec<_> = reasons
         .map(|(reason, rows)| format!("{reason} {}", count(*rows)))
         .collect();
-    let numbers = rows.first_unreadable.iter().map(|row| count(row.get()));
-    let numbers: Vec<_> = numbers.collect();
+    let numbers: Vec<_> = { unreadable.first.iter() }
+        .map(|row| count(row.get()))
+        .collect();
     let (last, others) = numbers.split_last()?;
-    let all = rows.unreadable_rows() == numbers.len() as u64;
+    let all = unreadable.rows == numbers.len() as u64;
     let which = match (all, others) {
         (true, []) => format!("row {last}"),
         (true, others) => format!("rows {} and {last}", others.join(", ")),
@@ -90,6 +68,12 @@ impl DecideSummary<'_> {
         let (rows, seconds) = (self.stats.rows.read, self.elapsed.as_secs_f64());
         #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
         (seconds > 0.0 && rows > 0).then(|| rows as f64 / seconds)
+    }
+
+    fn undecided(&self) -> Option<String> {
+        let levels = &self.stats.unknown_levels;
+        let first: Vec<_> = levels.first().collect();
+        undecided(levels.rows(), &first, self.level)
     }
 
     /// The lines for people.
@@ -114,16 +98,16 @@ impl DecideSummary<'_> {
             ("review", decisions.review),
             ("block", decisions.block),
         ]));
-        let why = undecided(unknown_levels, self.level);
+        let why = self.undecided();
         lines.extend(why.map(|why| format!("undecided {}: {why}", count(unknown_levels.rows()))));
         if rows.without_verdict > 0 {
             let failed = counted(rows.without_verdict, "row");
             lines.push(format!("no score and so no decision: {failed}"));
         }
-        lines.extend(drift_table(drift, self.changes.as_deref()));
-        let why = unreadable(rows);
+        lines.extend(drift_table(Some(drift), self.changes.as_deref()));
+        let why = unreadable(&rows.unreadable);
         lines.extend(why.map(|why| {
-            let number = count(rows.unreadable_rows());
+            let number = count(rows.unreadable.rows);
             format!("unreadable {number}, left as they are: {why}")
         }));
         let output = self.output.as_deref();
@@ -139,15 +123,15 @@ impl DecideSummary<'_> {
             ..
         } = self.stats;
         let all = counted(rows.read, "row");
-        let undecided = undecided(unknown_levels, self.level).map(|why| {
+        let without = self.undecided().map(|why| {
             let number = count(unknown_levels.rows());
             format!("{number} of {all} have no decision: {why}")
         });
-        let unreadable = unreadable(rows).map(|why| {
-            let number = count(rows.unreadable_rows());
+        let unreadable = unreadable(&rows.unreadable).map(|why| {
+            let number = count(rows.unreadable.rows);
             format!("{number} of {all} are left as they are: {why}")
         });
-        undecided.into_iter().chain(unreadable)
+        without.into_iter().chain(unreadable)
     }
 
     /// Writes the object for programs.
@@ -155,26 +139,15 @@ impl DecideSummary<'_> {
     /// # Errors
     /// Those of the writer.
     pub(crate) fn write_json(&self, mut to: impl Write) -> io::Result<()> {
-        let DecideStats {
-            rows,
-            decisions,
-            unknown_levels,
-            drift,
-        } = self.stats;
         let object = DecideJson {
             r#type: "decide",
             version: 1,
             exit_code: self.stats.exit().code(),
-            elapsed_seconds: rounded(self.elapsed.as_secs_f64()),
+            elapsed_seconds: self.elapsed,
             rows_per_second: self.rows_per_second().map(rounded),
-            rows: rows.read,
-            decisions: (*decisions).into(),
-            undecided: UndecidedJson::new(unknown_levels.rows(), unknown_levels),
-            without_verdict: rows.without_verdict,
-            unreadable: UnreadableJson::new(rows),
-            drift: DriftJson::new(drift),
-            output: self.output.as_deref().map(|path| path.to_string_lossy()),
-            changes: self.changes.as_deref().map(|path| path.to_string_lossy()),
+            stats: self.stats,
+            output: self.output.as_deref(),
+            changes: self.changes.as_deref(),
         };
         to.write_all(indented(&object).as_bytes())?;
         to.flush()

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use super::json::one_line;
+use super::numbers::one_line;
 use crate::base::error::Error;
 use crate::base::stderr::say;
 use crate::raw_json::escape_unsafe;

@@ -1,9 +1,15 @@
-//! Numbers and times as people read them.
+//! Numbers and times as people read them, and how JSON is written for programs.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use serde::{Serialize, Serializer};
+
 pub(crate) use crate::base::elapsed::time;
+use crate::base::share::percent_of;
 use crate::base::thousands::grouped;
+use crate::raw_json::escape_unsafe;
+use crate::telemetry::pace::{FoundLimit, Limit};
 
 /// `1234567` as `1,234,567`.
 #[must_use]
@@ -113,6 +119,43 @@ pub(crate) fn per_time(calls: f64) -> String {
     }
 }
 
+/// `about 48.0/s`, `9 calls at a time`, or both, and which of them is doubtful; empty if no limit is known.
+#[must_use]
+pub(crate) fn most(limit: Limit) -> String {
+    let doubt = |found: FoundLimit| match found.is_doubtful() {
+        true => " (not certain)",
+        false => "",
+    };
+    let rate = limit
+        .rate
+        .map(|found| format!("about {}{}", per_time(found.value), doubt(found)));
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number of calls"
+    )]
+    let in_flight = limit.in_flight.map(|found| {
+        let calls = at_a_time(found.value.round() as u64);
+        format!("{calls}{}", doubt(found))
+    });
+    let known: Vec<_> = rate.into_iter().chain(in_flight).collect();
+    known.join(" and ")
+}
+
+/// `9 calls at a time`.
+pub(super) fn at_a_time(calls: u64) -> String {
+    format!("{} at a time", counted(calls, "call"))
+}
+
+/// Less than one of so many is as good as none.
+const MANY: u64 = 1_000;
+
+/// `0.4 %`; `None` for less than 0.1 %.
+pub(super) fn share_of(some: u64, calls: u64) -> Option<String> {
+    let is_shown = some > 0 && some.saturating_mul(MANY) >= calls;
+    is_shown.then(|| format!("{} %", percent_of(some, calls)))
+}
+
 /// A share from 0 to 1 in percent, with a decimal: in a long run, one percent takes hours.
 pub(super) fn percent(share: f64) -> String {
     // Rounded down, so that 100 % means that everything is done.
@@ -145,6 +188,34 @@ pub(super) fn whole_seconds(length: Duration) -> String {
     }
 }
 
+/// The record on one line.
+pub(super) fn one_line(record: &impl Serialize) -> String {
+    // It fails only on map keys that are not strings, and no record has any.
+    serde_json::to_string(record).unwrap_or_default()
+}
+
+/// The record on several lines, safe to show on a terminal.
+pub(super) fn indented(record: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(record).unwrap_or_default();
+    let lines = text.lines().map(|line| escape_unsafe(line) + "\n");
+    lines.collect()
+}
+
+/// A path for programs, whatever bytes it has.
+pub(super) fn path<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path.to_string_lossy())
+}
+
+/// A path that may not be there.
+pub(super) fn some_path<S: Serializer, P: AsRef<Path>>(
+    path: &Option<P>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    { path.as_ref() }
+        .map(|path| path.as_ref().to_string_lossy())
+        .serialize(to)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +230,23 @@ mod tests {
         assert_eq!(rate(1234.5), "1,235");
         assert_eq!(rate(12.34), "12.3");
         assert_eq!(rate(0.5), "0.50");
+    }
+
+    #[test]
+    fn a_limit_that_was_seen_rarely_is_marked() {
+        let found = |value, times| Some(FoundLimit { value, times });
+        for (rate, in_flight, expected) in [
+            (found(0.1, 3), None, "about 6.00/min"),
+            (None, found(1.0, 8), "1 call at a time"),
+            (
+                found(1234.5, 3),
+                found(9.0, 2),
+                "about 1,235/s and 9 calls at a time (not certain)",
+            ),
+            (None, None, ""),
+        ] {
+            assert_eq!(most(Limit { rate, in_flight }), expected);
+        }
     }
 
     #[test]

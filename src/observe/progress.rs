@@ -1,76 +1,459 @@
-//! The thread that shows progress.
+//! Progress while a run lasts: a thread that shows a bar, lines or JSON objects at intervals, and what should not wait for the
+//! next one, such as warnings and pauses, as it happens.
 
-use std::sync::mpsc::RecvTimeoutError;
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::bar::Bar;
-use super::json_lines::JsonLines;
-use super::notice::{Ender, Inbox, Notice};
-use super::plain::{Plain, WarningsOnly};
-use super::settings::ProgressSettings;
-use super::snapshot::{Recent, Snapshot};
-use super::style::Style;
-use super::view::View;
-use crate::telemetry::hub::Events;
+use serde::Serialize;
+
+use super::bar::picture;
+use super::identity::RunIdentity;
+use super::messages::warn;
+use super::numbers::{
+    count, counted, now_in_local_time, one_line, parts, percent, rate, share_of, time,
+    whole_seconds,
+};
+pub(crate) use super::snapshot::ProgressSettings;
+use super::snapshot::{Now, Recent, Snapshot, down, pausing};
+use crate::base::money::Money;
+use crate::base::stderr::{columns, draw, say, say_progress};
+use crate::row::RowNumber;
+use crate::telemetry::counts::{Counts, OngoingOutage};
+use crate::telemetry::event::{CancelReason, Event, PassedOver};
+use crate::telemetry::hub::{Events, Observer};
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// A bar that is redrawn in place.
+    Bar,
+    /// A line at intervals.
+    Plain,
+    /// A JSON object at intervals.
+    Json,
+    /// Nothing but warnings.
+    Off,
+}
+
+impl Style {
+    /// A bar on a terminal that can redraw, lines everywhere else.
+    #[must_use]
+    pub(crate) fn automatic() -> Self {
+        let dumb = std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
+        if std::io::stderr().is_terminal() && !dumb {
+            Self::Bar
+        } else {
+            Self::Plain
+        }
+    }
+}
+
+/// Ten pictures a second look live and cost next to nothing.
+const FRAME: Duration = Duration::from_millis(100);
+/// The first line comes early: it shows that the run works.
+const FIRST_LINE: Duration = Duration::from_secs(3);
+const LINES: Duration = Duration::from_secs(10);
 
 /// The thread that shows progress.
 pub(crate) struct ProgressThread {
     /// `None` if the thread could not be started.
     thread: Option<JoinHandle<()>>,
-    ender: Ender,
+    ender: Sender<Notice>,
 }
-
-/// Ten pictures a second look live and cost next to nothing.
-const FRAME: Duration = Duration::from_millis(100);
 
 impl ProgressThread {
     /// Starts to show progress. A run whose thread cannot be started continues without it.
     #[must_use]
     pub(crate) fn start(
+        style: Style,
         settings: ProgressSettings,
         events: Events,
         inbox: Inbox,
-        ender: Ender,
     ) -> Self {
+        let Inbox { notices, ender } = inbox;
+        let mut view = View {
+            style,
+            settings,
+            pause_shown: false,
+        };
         let thread = std::thread::Builder::new().name("progress".to_owned());
-        let thread = thread.spawn(move || show(&settings, &events, &inbox)).ok();
+        let thread = thread.spawn(move || view.show(&events, &notices)).ok();
         Self { thread, ender }
     }
 
     /// Ends the progress and leaves the terminal clean.
     pub(crate) fn finish(self) {
-        self.ender.end();
+        // If nobody receives it, the progress has ended already.
+        let _ = self.ender.send(Notice::End);
         // The thread does not wait for the terminal: see `stderr`.
         let _ = self.thread.map(JoinHandle::join);
     }
 }
 
-fn show(settings: &ProgressSettings, events: &Events, inbox: &Inbox) {
-    let mut view: Box<dyn View> = match settings.style {
-        Style::Bar => Box::new(Bar::new(settings.clone())),
-        Style::Plain => Box::new(Plain::new(settings.clone())),
-        Style::Json => Box::new(JsonLines::new(settings.clone())),
-        Style::Off => Box::new(WarningsOnly),
-    };
-    let every = match settings.style {
-        Style::Bar => FRAME,
-        _ => settings.every,
-    };
-    let mut recent = Recent::default();
-    let mut next = events.elapsed() + every;
-    loop {
-        match inbox.next(next.saturating_sub(events.elapsed())) {
-            Err(RecvTimeoutError::Timeout) => {
-                view.frame(&Snapshot::take(events, settings, &mut recent));
-                // Not `+=`: after the machine has slept, all missed frames would come in a burst.
-                next = events.elapsed() + every;
-            }
-            Ok(Notice::End) | Err(RecvTimeoutError::Disconnected) => break,
-            Ok(notice) => {
-                view.notice(notice, &Snapshot::take(events, settings, &mut recent));
+/// What shows progress.
+struct View {
+    style: Style,
+    settings: ProgressSettings,
+    /// A pause was shown since the last line. A service that refuses a call every second must not fill a log: the next
+    /// line shows the rest.
+    pause_shown: bool,
+}
+
+impl View {
+    fn show(&mut self, events: &Events, notices: &Receiver<Notice>) {
+        let (first, every) = match self.style {
+            Style::Bar => (FRAME, FRAME),
+            _ => (FIRST_LINE, LINES),
+        };
+        let mut recent = Recent::default();
+        let mut next = events.elapsed() + first;
+        loop {
+            let heard = notices.recv_timeout(next.saturating_sub(events.elapsed()));
+            let mut now = || Snapshot::take(events, &self.settings, &mut recent);
+            match heard {
+                Err(RecvTimeoutError::Timeout) => {
+                    let now = now();
+                    self.frame(&now);
+                    // Not `+=`: after the machine has slept, all missed frames would come in a burst.
+                    next = events.elapsed() + every;
+                }
+                Ok(Notice::End) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(Notice::Warning(words)) => warn(&words),
+                Ok(Notice::Said { words, is_wait }) => {
+                    let now = now();
+                    self.say(&words, is_wait, &now);
+                }
             }
         }
+        if self.style == Style::Bar {
+            draw(&[]);
+        }
     }
-    view.end();
+
+    /// Shows the numbers of this moment.
+    fn frame(&mut self, now: &Snapshot) {
+        self.pause_shown = false;
+        match self.style {
+            Style::Bar => draw(&self.bar(now, columns())),
+            Style::Plain => say_progress(&with_time(&self.line(now))),
+            Style::Json => say_progress(&self.json(now)),
+            Style::Off => {}
+        }
+    }
+
+    /// Shows what should not wait for the next frame; `is_wait`: that calls wait, which the bar counts down.
+    fn say(&mut self, words: &str, is_wait: bool, now: &Snapshot) {
+        match self.style {
+            Style::Bar if !is_wait => say(&format!("rescore: {words}")),
+            Style::Plain => {
+                if !(is_wait && std::mem::replace(&mut self.pause_shown, is_wait)) {
+                    say(&with_time(&format!("rescore: {words}")));
+                }
+            }
+            Style::Json => say(&self.json(now)),
+            Style::Bar | Style::Off => {}
+        }
+    }
+
+    fn bar(&self, now: &Snapshot, columns: u16) -> Vec<String> {
+        let head = [
+            now.share.map(percent),
+            file(&now.now),
+            Some(counted(now.counts.resolved(), "row")),
+            { now.remaining }.map(|left| format!("ETA {}", whole_seconds(left))),
+            self.settings.identity.sandbox.then(|| "sandbox".to_owned()),
+            { now.now.rows_per_second }.map(|speed| format!("{} rows/s", rate(speed))),
+        ];
+        let below = { now.reasons.iter().cloned() }
+            .chain(self.cost(&now.counts))
+            .chain(verdicts(&now.counts))
+            .chain(calls(&now.counts));
+        picture(now.share, head.into_iter().flatten(), below, columns)
+    }
+
+    fn line(&self, now: &Snapshot) -> String {
+        let sandbox = self.settings.identity.sandbox.then_some("sandbox: ");
+        let file = file(&now.now).map(|file| file + ": ");
+        let share = now.share.map(|share| format!(" ({})", percent(share)));
+        let speed = { now.now.rows_per_second }.map(|speed| format!(", {} rows/s", rate(speed)));
+        let left = { now.remaining }.map(|left| format!(", ETA {}", whole_seconds(left)));
+        let head = format!(
+            "rescore: {}{}{}{}{}{}",
+            sandbox.unwrap_or_default(),
+            file.unwrap_or_default(),
+            counted(now.counts.resolved(), "row"),
+            share.unwrap_or_default(),
+            speed.unwrap_or_default(),
+            left.unwrap_or_default()
+        );
+        let parts: Vec<_> = [head]
+            .into_iter()
+            .chain(verdicts(&now.counts))
+            .chain(calls(&now.counts))
+            .chain(self.cost(&now.counts))
+            .chain(now.reasons.iter().cloned())
+            .collect();
+        parts.join("; ")
+    }
+
+    fn json(&self, now: &Snapshot) -> String {
+        one_line(&ProgressLine {
+            r#type: match now.counts.cancelled {
+                Some(_) => "stopping",
+                None => "progress",
+            },
+            identity: &self.settings.identity,
+            counts: &now.counts,
+            now: &now.now,
+        })
+    }
+
+    /// `spent 1.20 EUR, saved 0.40 EUR`. A stand-in sends no bill.
+    fn cost(&self, counts: &Counts) -> Option<String> {
+        let cost = counts.cost.as_ref()?;
+        let would_have = if self.settings.identity.sandbox {
+            "would have "
+        } else {
+            ""
+        };
+        let spent = format!("{would_have}spent {}", cost.shown(cost.spent));
+        if cost.saved == Money::default() {
+            return Some(spent);
+        }
+        Some(format!("{spent}, saved {}", cost.shown(cost.saved)))
+    }
+}
+
+/// Progress for programs: the counts that the summary has as well, and the moment.
+#[derive(Debug, Serialize)]
+struct ProgressLine<'a> {
+    r#type: &'static str,
+    #[serde(flatten)]
+    identity: &'a RunIdentity,
+    #[serde(flatten)]
+    counts: &'a Counts,
+    now: &'a Now,
+}
+
+/// The line with the time in front, for a log.
+fn with_time(line: &str) -> String {
+    format!("{} {line}", now_in_local_time())
+}
+
+/// `file 3 of 64`; `None` for a run of one file, and before the first.
+fn file(now: &Now) -> Option<String> {
+    let (file, files) = (now.file.filter(|file| *file > 0)?, now.files?);
+    Some(format!("file {} of {}", count(file), count(files)))
+}
+
+/// `approve 3, review 1, undecided 1, failed 2`.
+fn verdicts(counts: &Counts) -> Option<String> {
+    parts(&[
+        ("approve", counts.decisions.approve),
+        ("review", counts.decisions.review),
+        ("block", counts.decisions.block),
+        ("undecided", counts.undecided.rows),
+        ("failed", counts.failures()),
+    ])
+}
+
+/// `16 in flight, 5 retries, 3 throttled (0.4 %)`.
+fn calls(counts: &Counts) -> Option<String> {
+    let calls = &counts.calls;
+    let share = share_of(calls.throttled, calls.sent).map(|share| format!(" ({share})"));
+    let retries = if calls.retries == 1 {
+        "retry"
+    } else {
+        "retries"
+    };
+    let words = [
+        (calls.in_flight, "in flight", String::new()),
+        (calls.retries, retries, String::new()),
+        (calls.throttled, "throttled", share.unwrap_or_default()),
+    ];
+    let words: Vec<_> = { words.into_iter() }
+        .filter(|(number, ..)| *number > 0)
+        .map(|(number, what, more)| format!("{} {what}{more}", count(number)))
+        .collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// Something to show now, not with the next line.
+#[derive(Debug)]
+enum Notice {
+    /// Shown in every style.
+    Warning(String),
+    /// What happened, and whether it is that calls wait.
+    Said { words: String, is_wait: bool },
+    /// The run is over.
+    End,
+}
+
+/// The observer that sends notices.
+pub(crate) struct Notices {
+    to: Sender<Notice>,
+    /// The names of the files in their order, where there are several.
+    files: Vec<Arc<str>>,
+}
+
+/// Where notices arrive.
+pub(crate) struct Inbox {
+    notices: Receiver<Notice>,
+    ender: Sender<Notice>,
+}
+
+/// An observer, and the inbox for its notices. `files` are the names of the files in their order, where there are several.
+#[must_use]
+pub(crate) fn notices(files: Vec<Arc<str>>) -> (Notices, Inbox) {
+    let (to, notices) = channel();
+    let ender = to.clone();
+    (Notices { to, files }, Inbox { notices, ender })
+}
+
+impl Observer for Notices {
+    fn observe(&mut self, _: Duration, event: &Event, counts: &Counts) {
+        let warning = || self.warning(event, counts).map(Notice::Warning);
+        if let Some(notice) = said(event, counts).or_else(warning) {
+            // If nobody receives it, the run is over.
+            let _ = self.to.send(notice);
+        }
+    }
+}
+
+/// The service is waited for at the start.
+const NOT_UP: &str = "the service cannot be reached: it is tried again, at first every few seconds, for as long as \
+    `--max-outage` says; Ctrl-C stops";
+
+/// What happens now and then.
+fn said(event: &Event, counts: &Counts) -> Option<Notice> {
+    let (words, is_wait) = match event {
+        Event::CallsPaused(pause) => (pausing(*pause), true),
+        // Only once for each outage; later tries appear in the next line.
+        Event::ServiceDown { lasted, next, .. } if lasted.is_zero() => {
+            let outage = OngoingOutage {
+                since: Duration::ZERO,
+                next: *next,
+            };
+            match counts.calls.answered {
+                0 => (NOT_UP.to_owned(), false),
+                _ => (down(outage, Duration::ZERO), true),
+            }
+        }
+        Event::ServiceUp { lasted } => {
+            let lasted = time(*lasted);
+            let words = format!("the service is back after {lasted}; continuing at half the pace");
+            (words, false)
+        }
+        Event::OutageDismissed { .. } => {
+            let words = "not an outage: the service answers, but fails on every row that is tried";
+            (words.to_owned(), false)
+        }
+        Event::KeyRenewed => {
+            let words = "a new API key was read from its file; continuing with it";
+            (words.to_owned(), false)
+        }
+        Event::CancelBegan(reason) if counts.calls.in_flight == 0 => {
+            (format!("{}: stopping", reason.words()), false)
+        }
+        Event::DrainBegan { reason, longest } => {
+            (draining(*reason, counts.calls.in_flight, *longest), false)
+        }
+        _ => return None,
+    };
+    Some(Notice::Said { words, is_wait })
+}
+
+/// The run is stopping, or the calls in flight get less time than before.
+fn draining(reason: CancelReason, in_flight: u64, longest: Duration) -> String {
+    let why = reason.words();
+    if in_flight == 0 {
+        return format!("{why}: stopping");
+    }
+    let again = match (reason, in_flight) {
+        (CancelReason::Interrupted, 1) => " (Ctrl-C again stops immediately and loses its answer)",
+        (CancelReason::Interrupted, _) => {
+            " (Ctrl-C again stops immediately and loses their answers)"
+        }
+        _ => "",
+    };
+    let (longest, calls) = (whole_seconds(longest), counted(in_flight, "call"));
+    format!("{why}: waiting up to {longest} for {calls} in flight{again}")
+}
+
+/// What it means if different users get the same answer.
+pub(super) const MIXED_UP: &str = "a cache or proxy may be answering for the service";
+
+impl Notices {
+    /// What somebody should act on, without the word in front.
+    fn warning(&self, event: &Event, counts: &Counts) -> Option<String> {
+        Some(match event {
+            // Only once: a cache that mixes up one answer mixes up many.
+            Event::TransactionRepeated {
+                row,
+                first,
+                first_file,
+            } if counts.calls.repeated_transaction_ids == 1 => {
+                let mut rows = [(*first_file, *first), (counts.file, *row)];
+                rows.sort_unstable();
+                let rows = match (rows, self.files.is_empty()) {
+                    ([(_, one), (_, other)], true) => format!("rows {one} and {other}"),
+                    (rows, false) => rows.map(|(file, row)| self.named(file, row)).join(" and "),
+                };
+                format!("two different users got the same transaction id, in {rows}: {MIXED_UP}")
+            }
+            Event::ManyRefused { rows } => format!(
+                "the service has rejected {rows} consecutive rows; the rejects file says why"
+            ),
+            Event::ScoreBelowZero { row } => format!(
+                "{} got a score below 0, which is decided like any low score: check that the service does not mean \"no score\" by it",
+                self.named(counts.file, *row)
+            ),
+            Event::FieldsAbsent { answers, fields } => {
+                let none_of = match answers {
+                    1 => "the only answer so far does not have".to_owned(),
+                    answers => format!("none of the first {answers} answers has"),
+                };
+                format!("{none_of} {fields}: check the pointer of `--column` or `--decide-by`")
+            }
+            // Only once; the summary has the number.
+            Event::AnswerPassedOver {
+                why: PassedOver::Damaged,
+                ..
+            } if counts.ledger_answers_damaged == 1 => {
+                "the ledger is damaged: the seal of an answer is broken, and its row is sent again; SQLite's `quick_check` may tell more"
+                    .to_owned()
+            }
+            _ => return None,
+        })
+    }
+
+    /// `row 3`, or with its file ``row 3 of `x.csv` ``.
+    fn named(&self, file: u64, row: RowNumber) -> String {
+        let index = { usize::try_from(file).ok() }.and_then(|file| file.checked_sub(1));
+        match index.and_then(|index| self.files.get(index)) {
+            Some(file) => format!("row {row} of `{file}`"),
+            None => format!("row {row}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_in_flight_retried_and_throttled() {
+        let mut counts = Counts::default();
+        assert_eq!(calls(&counts), None);
+        (counts.calls.in_flight, counts.calls.throttled) = (16, 9);
+        counts.calls.sent = 10_000;
+        let expected = "16 in flight, 9 throttled";
+        assert_eq!(calls(&counts).as_deref(), Some(expected));
+        (counts.calls.sent, counts.calls.retries) = (1_000, 1_234);
+        let expected = "16 in flight, 1,234 retries, 9 throttled (0.9 %)";
+        assert_eq!(calls(&counts).as_deref(), Some(expected));
+    }
 }

@@ -1,122 +1,156 @@
-//! The numbers that progress shows at one moment, and how fast they change.
+//! What progress shows of one moment: the counts, how fast they change, and why calls wait or are not faster, which is what
+//! people most want to know.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::run_counts::RunCounts;
-use super::settings::ProgressSettings;
-use crate::telemetry::event::CancelReason;
-use crate::telemetry::hub::Events;
-use crate::telemetry::pace::{Pace, Pause};
-use crate::telemetry::stats::{OngoingOutage, Stats};
+use serde::Serialize;
 
-/// The numbers at one moment.
+use super::identity::RunIdentity;
+use super::numbers::{at_a_time, counted, per_time, time, whole_seconds};
+use crate::base::elapsed::rounded;
+use crate::telemetry::counts::{Counts, OngoingOutage};
+use crate::telemetry::hub::Events;
+use crate::telemetry::pace::{Pace, Pause, Search};
+
+/// What is known of a run besides its counts.
+#[derive(Debug, Clone)]
+pub(crate) struct ProgressSettings {
+    /// Which run it is.
+    pub(crate) identity: RunIdentity,
+    /// The source's size in bytes, if it has one.
+    pub(crate) size: Option<u64>,
+    /// How many files there are; `None` for a run of one file.
+    pub(crate) files: Option<u64>,
+    /// With `--limit`: the run takes no more rows than this.
+    pub(crate) limit: Option<NonZeroU64>,
+    /// The highest number of calls in flight that the run allows.
+    pub(crate) concurrency: usize,
+    /// Says why the ledger's server is waited for, while it is.
+    pub(crate) ledger_wait: LedgerWait,
+}
+
+/// Says why the ledger's server is waited for, while it is.
+#[derive(Clone)]
+pub(crate) struct LedgerWait(pub(crate) Arc<dyn Fn() -> Option<String> + Send + Sync>);
+
+impl fmt::Debug for LedgerWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LedgerWait")
+    }
+}
+
+/// One moment of a run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
-    /// Since the start.
-    pub(super) at: Duration,
-    /// Which file's rows come; `None` for a run of one file.
-    pub(super) file: Option<FileTurn>,
     /// What was counted so far.
-    pub(super) counts: RunCounts,
-    pub(super) in_flight: u64,
-    /// Rows that another run is asking about.
-    pub(super) taken: u64,
-    pub(super) pause: Option<(Duration, Pause)>,
-    pub(super) outage: Option<OngoingOutage>,
-    pub(super) pace: Option<Pace>,
-    /// Why the ledger's server is waited for.
-    pub(super) ledger_wait: Option<String>,
-    /// Why the run is stopping.
-    pub(super) stopping: Option<CancelReason>,
+    pub(super) counts: Counts,
+    /// What only a run that lasts has.
+    pub(super) now: Now,
     /// The share of the source that is done, from 0 to 1.
     pub(super) share: Option<f64>,
-    /// Rows a second.
-    pub(super) rate: Option<f64>,
     /// Estimated time to the end.
     pub(super) remaining: Option<Duration>,
+    /// Why calls wait, or are not faster: the reason first, then more about it. Empty if nothing holds calls back.
+    pub(super) reasons: Vec<String>,
+}
+
+/// What only a run that lasts has, for programs. What is not known (yet) is null.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct Now {
+    pub(super) file: Option<u64>,
+    pub(super) files: Option<u64>,
+    percent: Option<f64>,
+    eta_seconds: Option<f64>,
+    pub(super) rows_per_second: Option<f64>,
+    calls_per_second: Option<f64>,
+    calls_per_second_at_most: Option<f64>,
+    in_flight_at_most: Option<usize>,
+    search: Option<Search>,
+    pause_left_seconds: Option<f64>,
+    outage_seconds: Option<f64>,
+    rows_of_other_runs: u64,
 }
 
 /// In less time there is too little to go by: a number that jumps about is worse than none.
 const SHORTEST_FOR_RATE: Duration = Duration::from_millis(500);
 const SHORTEST_FOR_END: Duration = Duration::from_secs(2);
 
-/// Which of several files has its turn.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct FileTurn {
-    /// Its number, from 1; 0 before the first.
-    pub(super) file: u64,
-    /// How many files there are.
-    pub(super) files: u64,
-}
-
 impl Snapshot {
     pub(super) fn take(events: &Events, settings: &ProgressSettings, recent: &mut Recent) -> Self {
-        let at = events.elapsed();
-        events.with_stats(|stats| {
-            let share = share(stats, settings.size, settings.limit);
-            let now = ProgressPoint {
+        let (at, ledger_wait) = (events.elapsed(), (settings.ledger_wait.0)());
+        events.with_counts(|counts| {
+            let share = share(counts, settings.size, settings.limit);
+            let point = ProgressPoint {
                 at,
-                resolved: stats.resolved(),
+                resolved: counts.resolved(),
+                sent: counts.calls.sent,
                 share: share.unwrap_or_default(),
             };
-            let first = { stats.first_called }.or(stats.first_resolved.map(|at| (at, 0)));
-            let speed = recent.speed(first, now);
-            let remaining = speed.and_then(|speed| speed.to_the_end(now.share));
+            let speed = recent.speed(first(counts), point);
+            let remaining = speed.and_then(|speed| speed.to_the_end(point.share));
+            let remaining =
+                remaining.filter(|_| counts.cancelled.is_none() && !waits_for_others(counts));
+            let calls = speed.and_then(|speed| speed.each_second(speed.calls));
+            let pause = counts.pause_left(at);
+            let seconds = |time: Duration| rounded(time.as_secs_f64());
+            let outage = { counts.outage }.map(|outage| at.saturating_sub(outage.since));
             Self {
-                at,
-                file: settings.files.map(|files| FileTurn {
-                    file: stats.file,
-                    files,
-                }),
-                counts: RunCounts::of(stats, at, settings.tariff.as_ref()),
-                in_flight: stats.in_flight,
-                taken: stats.taken,
-                pause: stats.pause_left(at),
-                outage: stats.outage,
-                pace: stats.pace,
-                ledger_wait: (settings.ledger_wait.0)(),
-                stopping: stats.cancelled,
+                counts: counts.as_of(at, settings.identity.tariff.as_ref()),
+                now: Now {
+                    file: settings.files.map(|_| counts.file),
+                    files: settings.files,
+                    percent: share.map(|share| rounded(share * 100.0)),
+                    eta_seconds: remaining.map(seconds),
+                    rows_per_second: speed
+                        .and_then(|speed| speed.each_second(speed.rows))
+                        .map(rounded),
+                    calls_per_second: calls.map(rounded),
+                    calls_per_second_at_most: counts.pace.and_then(|pace| pace.rate).map(rounded),
+                    in_flight_at_most: counts.pace.map(|pace| pace.in_flight),
+                    search: counts.pace.map(|pace| pace.search),
+                    pause_left_seconds: pause.map(|(left, _)| seconds(left)),
+                    outage_seconds: outage.map(seconds),
+                    rows_of_other_runs: counts.taken,
+                },
                 share,
-                rate: speed.and_then(Speed::rows),
-                remaining: remaining
-                    .filter(|_| stats.cancelled.is_none() && !waits_for_others(stats)),
+                remaining,
+                reasons: match ledger_wait {
+                    Some(why) if counts.cancelled.is_none() => {
+                        vec![format!("waiting for the ledger's server: {why}")]
+                    }
+                    _ => wait_reasons(counts, at, calls, settings.concurrency),
+                },
             }
         })
     }
 }
 
-/// Whether nobody knows when the run goes on: the service is away, or all that is left are rows that
-/// other runs are asking about.
-const fn waits_for_others(stats: &Stats) -> bool {
-    let only_taken = stats.taken > 0 && stats.in_flight == 0;
-    stats.outage.is_some() || only_taken
+/// Whether nobody knows when the run goes on: the service is away, or all that is left are rows that other runs are asking
+/// about.
+const fn waits_for_others(counts: &Counts) -> bool {
+    let only_taken = counts.taken > 0 && counts.calls.in_flight == 0;
+    counts.outage.is_some() || only_taken
 }
 
 /// The share of the run that is done. A run that takes only so many rows ends with them, or before with the source.
 #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
-fn share(stats: &Stats, size: Option<u64>, limit: Option<NonZeroU64>) -> Option<f64> {
-    let of_source = size.and_then(|size| share_of_source(stats, size));
-    let of_limit = limit
-        .filter(|_| stats.read > 0)
-        .map(|limit| stats.resolved() as f64 / limit.get() as f64);
-    of_source.into_iter().chain(of_limit).reduce(f64::max)
-}
-
-/// The share of the source that is done: the share that was read, by bytes, times the share of those rows that are done. A
-/// row that waits at the front of the window must not make the whole run look stuck.
-#[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
-fn share_of_source(stats: &Stats, size: u64) -> Option<f64> {
-    if size == 0 || stats.read == 0 {
+fn share(counts: &Counts, size: Option<u64>, limit: Option<NonZeroU64>) -> Option<f64> {
+    let rows = &counts.rows;
+    if rows.read == 0 {
         return None;
     }
-    let (read, done) = (
-        stats.position as f64 / size as f64,
-        stats.resolved() as f64 / stats.read as f64,
-    );
-    // A file is read only up to its size at the start, and a compressed one ends with its checksum.
-    Some((read * done).min(1.0))
+    // By bytes, times the share of those rows that are done: a row that waits at the front of the window must not make the
+    // whole run look stuck. A file is read only up to its size at the start, and a compressed one ends with its checksum.
+    let of_source = size.filter(|size| *size > 0).map(|size| {
+        let read = counts.position as f64 / size as f64;
+        (read * rows.resolved as f64 / rows.read as f64).min(1.0)
+    });
+    let of_limit = limit.map(|limit| rows.resolved as f64 / limit.get() as f64);
+    of_source.into_iter().chain(of_limit).reduce(f64::max)
 }
 
 /// How far the run was at one moment.
@@ -124,11 +158,24 @@ fn share_of_source(stats: &Stats, size: u64) -> Option<f64> {
 struct ProgressPoint {
     at: Duration,
     resolved: u64,
+    sent: u64,
     share: f64,
 }
 
-/// How far the run was in the last seconds. When a run continues, rows from the ledger fly by at the start; they say
-/// nothing about the speed of rows that need a call, and do not count once there is one.
+/// Where the rows start that say something about the speed. When a run continues, rows from the ledger fly by at the start;
+/// they say nothing about the speed of rows that need a call, and do not count once there is one.
+fn first(counts: &Counts) -> Option<ProgressPoint> {
+    let from_first_row = counts.first_resolved.map(|at| (at, 0, 0));
+    let (at, resolved, sent) = counts.first_called.or(from_first_row)?;
+    Some(ProgressPoint {
+        at,
+        resolved,
+        sent,
+        share: 0.0,
+    })
+}
+
+/// How far the run was in the last seconds.
 #[derive(Debug, Default)]
 pub(super) struct Recent(VecDeque<ProgressPoint>);
 
@@ -138,31 +185,24 @@ const RECENT: Duration = Duration::from_secs(20);
 const FEW: u64 = 10;
 
 impl Recent {
-    /// The current speed; `first` is when the first row that counts was done, and how many were before.
+    /// The current speed; `first` is where the rows start that count.
     #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
-    fn speed(&mut self, first: Option<(Duration, u64)>, now: ProgressPoint) -> Option<Speed> {
-        let (at, resolved) = first?;
-        let start = ProgressPoint {
-            at,
-            resolved,
-            share: now.share * resolved as f64 / now.resolved.max(1) as f64,
-        };
-        while self
-            .0
-            .front()
-            .is_some_and(|oldest| now.at.saturating_sub(oldest.at) > RECENT)
-        {
+    fn speed(&mut self, first: Option<ProgressPoint>, now: ProgressPoint) -> Option<Speed> {
+        let mut start = first?;
+        start.share = now.share * start.resolved as f64 / now.resolved.max(1) as f64;
+        let is_old = |point: &ProgressPoint| now.at.saturating_sub(point.at) > RECENT;
+        while self.0.front().is_some_and(is_old) {
             self.0.pop_front();
         }
-        let young = now.at.saturating_sub(start.at) <= RECENT;
         let since = match self.0.front() {
-            Some(oldest) if !young && now.resolved - oldest.resolved >= FEW => *oldest,
+            Some(oldest) if is_old(&start) && now.resolved - oldest.resolved >= FEW => *oldest,
             _ => start,
         };
         self.0.push_back(now);
         Some(Speed {
             time: now.at.saturating_sub(since.at),
             rows: (now.resolved - since.resolved) as f64,
+            calls: (now.sent - since.sent) as f64,
             share: now.share - since.share,
         })
     }
@@ -173,13 +213,13 @@ impl Recent {
 struct Speed {
     time: Duration,
     rows: f64,
+    calls: f64,
     share: f64,
 }
 
 impl Speed {
-    /// Rows a second.
-    fn rows(self) -> Option<f64> {
-        (self.time >= SHORTEST_FOR_RATE).then(|| self.rows / self.time.as_secs_f64())
+    fn each_second(self, number: f64) -> Option<f64> {
+        (self.time >= SHORTEST_FOR_RATE).then(|| number / self.time.as_secs_f64())
     }
 
     /// Time until everything is done, given the share that is done.
@@ -192,25 +232,140 @@ impl Speed {
     }
 }
 
+/// Fewer calls a second would not be throttled less. How many are is counted elsewhere.
+pub(super) const REFUSED_AT_ANY: &str = "the service throttles some calls at any pace";
+
+/// `ceiling` is the highest number of calls in flight that the run allows, `reached` the calls made in a second.
+fn wait_reasons(
+    counts: &Counts,
+    now: Duration,
+    reached: Option<f64>,
+    ceiling: usize,
+) -> Vec<String> {
+    if counts.cancelled.is_some() {
+        return vec!["stopping".to_owned()];
+    }
+    if let Some((left, pause)) = counts.pause_left(now) {
+        return vec![paused(left, pause)];
+    }
+    if let Some(outage) = counts.outage {
+        return vec![down(outage, now)];
+    }
+    if waits_for_others(counts) {
+        let rows = counted(counts.taken, "row");
+        return vec![format!(
+            "waiting for {rows} that another run is asking about"
+        )];
+    }
+    let Some(pace) = counts.pace else {
+        return Vec::new();
+    };
+    // Calls wait for the one of the two limits that is used up.
+    let all_out =
+        { usize::try_from(counts.calls.in_flight) }.is_ok_and(|out| out >= pace.in_flight);
+    let mut reasons = match pace.limit_in_flight {
+        Some(found) if all_out => vec![limit_in_flight(found)],
+        None if all_out && pace.in_flight >= ceiling => {
+            vec!["`--concurrency` allows no more calls at a time".to_owned()]
+        }
+        _ => rate(pace, reached),
+    };
+    reasons.extend(pace.refused_at_any.map(|_| REFUSED_AT_ANY.to_owned()));
+    reasons
+}
+
+/// Why the rate is not higher. The pace that is shown is the one that is reached, not the one that is allowed.
+fn rate(pace: Pace, reached: Option<f64>) -> Vec<String> {
+    let Some(allowed) = pace.rate else {
+        return Vec::new();
+    };
+    let now = format!("pace {}", per_time(reached.unwrap_or(allowed)));
+    if pace.asked_for().is_some() {
+        return vec![format!("{now}, as the service's headers ask")];
+    }
+    if pace.at_ceiling {
+        let allowed = per_time(allowed);
+        return vec![format!("{now}, of the {allowed} that `--rate` allows")];
+    }
+    match (pace.search, pace.limit.map(limit)) {
+        (Search::Holding, Some(found)) => vec![found, now],
+        (search, found) => {
+            let why = format!("{now}, {}", search.words());
+            [why].into_iter().chain(found).collect()
+        }
+    }
+}
+
+/// The rate limit that was found.
+pub(super) fn limit(found: f64) -> String {
+    format!("limit found: about {}", per_time(found))
+}
+
+/// The limit of concurrent calls that was found.
+pub(super) fn limit_in_flight(found: usize) -> String {
+    format!("limit found: {}", at_a_time(found as u64))
+}
+
+/// The service is down.
+pub(super) fn down(outage: OngoingOutage, now: Duration) -> String {
+    let next = outage.next.saturating_sub(now);
+    let next = if next.is_zero() {
+        "trying".to_owned()
+    } else {
+        format!("next try in {}", whole_seconds(next))
+    };
+    let lasted = now.saturating_sub(outage.since);
+    if lasted.as_secs() == 0 {
+        return format!("service down, {next}");
+    }
+    format!("service down for {}, {next}", whole_seconds(lasted))
+}
+
+/// All calls wait from now on.
+pub(super) fn pausing(pause: Pause) -> String {
+    match pause.asked {
+        Some(asked) => format!("paused: the service asked for {}", whole_seconds(asked)),
+        None => format!("paused for {}: the service is busy", time(pause.length)),
+    }
+}
+
+/// All calls wait for a while longer.
+fn paused(left: Duration, pause: Pause) -> String {
+    let why = match pause.asked {
+        Some(asked) => format!("asked for {}", whole_seconds(asked)),
+        None => "is busy".to_owned(),
+    };
+    // The pause is a little longer than what was asked for.
+    let left = whole_seconds(left.min(pause.asked.unwrap_or(left)));
+    format!("paused: the service {why}, {left} left")
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::telemetry::pace::Hint;
 
     /// Looks at a run of 100,000 rows every second, of which so many are from the ledger, and returns the last speed.
     fn run(known: u64, seconds: u64, resolved: impl Fn(u64) -> u64) -> (f64, Option<Duration>) {
         let mut recent = Recent::default();
         let mut last = (0.0, None);
+        let first = ProgressPoint {
+            resolved: known,
+            ..ProgressPoint::default()
+        };
         for second in 0..=seconds {
             #[allow(clippy::cast_precision_loss, reason = "small")]
             let share = resolved(second) as f64 / 100_000.0;
             let now = ProgressPoint {
                 at: Duration::from_secs(second),
                 resolved: resolved(second),
+                sent: 0,
                 share,
             };
-            let speed = recent.speed(Some((Duration::ZERO, known)), now).unwrap();
-            last = (speed.rows().unwrap_or(0.0), speed.to_the_end(share));
+            let speed = recent.speed(Some(first), now).unwrap();
+            let rate = speed.each_second(speed.rows).unwrap_or(0.0);
+            last = (rate, speed.to_the_end(share));
         }
         last
     }
@@ -233,19 +388,79 @@ mod tests {
     }
 
     #[test]
-    fn nobody_knows_the_end_while_others_are_waited_for() {
-        let now = |taken, in_flight| {
-            let mut stats = Stats::default();
-            (stats.taken, stats.in_flight) = (taken, in_flight);
-            waits_for_others(&stats)
-        };
-        assert!(!now(0, 0) && !now(3, 1) && now(3, 0));
-    }
-
-    #[test]
     fn a_slow_run_is_judged_as_a_whole() {
         let (rate, left) = run(0, 600, |second| second / 20);
         assert!((0.04..0.06).contains(&rate), "{rate}");
         assert!(left.is_some());
+    }
+
+    const PACE: Pace = Pace {
+        rate: Some(48.0),
+        in_flight: 16,
+        search: Search::Holding,
+        limit: Some(50.0),
+        limit_in_flight: Some(16),
+        headers: Hint::Silent,
+        at_ceiling: false,
+        refused_at_any: None,
+    };
+
+    fn words(pace: Pace, in_flight: u64) -> String {
+        let mut counts = Counts::default();
+        (counts.pace, counts.calls.in_flight) = (Some(pace), in_flight);
+        wait_reasons(&counts, Duration::ZERO, Some(46.5), 64).join("; ")
+    }
+
+    #[test]
+    fn of_two_limits_the_one_that_is_used_up_is_shown_and_the_pace_is_what_is_reached() {
+        assert_eq!(words(PACE, 16), "limit found: 16 calls at a time");
+        assert_eq!(words(PACE, 15), "limit found: about 50.0/s; pace 46.5/s");
+        let ceiling = Pace {
+            in_flight: 64,
+            limit_in_flight: None,
+            at_ceiling: true,
+            ..PACE
+        };
+        let all_out = "`--concurrency` allows no more calls at a time";
+        assert_eq!(words(ceiling, 64), all_out);
+        let of_rate = "pace 46.5/s, of the 48.0/s that `--rate` allows";
+        assert_eq!(words(ceiling, 9), of_rate);
+        let unlimited = Pace {
+            rate: None,
+            limit: None,
+            ..ceiling
+        };
+        assert_eq!(words(unlimited, 64), all_out);
+        assert_eq!(words(unlimited, 9), "");
+        let growing = Pace {
+            search: Search::Growing,
+            limit: None,
+            limit_in_flight: None,
+            refused_at_any: Some(0.05),
+            ..PACE
+        };
+        let more = "pace 46.5/s, growing until calls are throttled; the service throttles some calls at any pace";
+        assert_eq!(words(growing, 3), more);
+        let asked = Pace {
+            headers: Hint::Asks(48.0),
+            ..PACE
+        };
+        assert_eq!(words(asked, 3), "pace 46.5/s, as the service's headers ask");
+    }
+
+    #[test]
+    fn nobody_knows_the_end_while_others_are_waited_for() {
+        let counts = |in_flight| {
+            let mut counts = Counts::default();
+            (counts.pace, counts.taken) = (Some(PACE), 12);
+            counts.calls.in_flight = in_flight;
+            counts
+        };
+        assert!(!waits_for_others(&counts(1)) && waits_for_others(&counts(0)));
+        let reasons = wait_reasons(&counts(0), Duration::ZERO, None, 64);
+        assert_eq!(
+            reasons,
+            ["waiting for 12 rows that another run is asking about"]
+        );
     }
 }

@@ -5,9 +5,8 @@
 
 use serde::Serialize;
 
-use super::decided::{UnreadableJson, unreadable};
-use super::json::one_line;
-use super::numbers::{count, counted};
+use super::decided::unreadable;
+use super::numbers::{count, counted, one_line};
 use crate::analysis::{ThresholdStep, WhatIf};
 use crate::base::share::percent_of;
 use crate::raw_json::escape_unsafe;
@@ -31,10 +30,9 @@ pub(crate) struct WhatIfView<'a> {
 struct WhatIfJson<'a> {
     r#type: &'static str,
     version: u8,
-    rows: u64,
+    #[serde(flatten)]
+    rows: &'a ScoredRows,
     scores: u64,
-    without_verdict: u64,
-    unreadable: UnreadableJson<'a>,
     today: PairJson<'a>,
     pairs: Vec<PairJson<'a>>,
 }
@@ -75,10 +73,10 @@ impl WhatIfView<'_> {
             counted(rows.read, "row"),
             count(self.what_if.scores())
         );
-        if let Some(why) = unreadable(rows) {
+        if let Some(why) = unreadable(&rows.unreadable) {
             head += &format!(
                 "\nunreadable {}, not counted: {why}",
-                count(rows.unreadable_rows())
+                count(rows.unreadable.rows)
             );
         }
         head
@@ -203,10 +201,8 @@ impl WhatIfView<'_> {
         let line = one_line(&WhatIfJson {
             r#type: "what_if",
             version: 1,
-            rows: self.rows.read,
+            rows: self.rows,
             scores: self.what_if.scores(),
-            without_verdict: self.rows.without_verdict,
-            unreadable: UnreadableJson::new(self.rows),
             today: pairs
                 .iter()
                 .find(|pair| pair.today)

@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::num::NonZeroU64;
 
 use crate::base::error::Error;
+use crate::telemetry::counts::Counts;
 use crate::telemetry::event::CancelReason;
-use crate::telemetry::stats::Stats;
+
 use crate::verdict::most_frequent;
 
 /// The most calls of a run, and the option that says so.
@@ -108,9 +109,9 @@ pub(crate) struct FailureBudget(pub(crate) Option<FailureLimit>);
 impl FailureBudget {
     /// The error that stops the run, once the limit is reached.
     #[must_use]
-    pub(crate) fn used_up(&self, stats: &Stats) -> Option<Error> {
+    pub(crate) fn used_up(&self, counts: &Counts) -> Option<Error> {
         // Otherwise a run that has stopped would stop again immediately, over failures that it does not even ask about again.
-        let (failed, resolved) = (stats.newly_failed.values().sum::<u64>(), stats.resolved());
+        let (failed, resolved) = (counts.newly_failed.values().sum::<u64>(), counts.resolved());
         #[allow(
             clippy::cast_precision_loss,
             reason = "a share of rows needs no 53 bits"
@@ -127,7 +128,7 @@ impl FailureBudget {
         };
         let message =
             format!("{failed} of {resolved} rows failed: `--max-failures {limit}` is reached");
-        let before = stats.failures() - failed;
+        let before = counts.failures() - failed;
         let mut error = Error::limited(message);
         if before > 0 {
             error = error.detail(format!(
@@ -135,7 +136,7 @@ impl FailureBudget {
             ));
         }
         let error = error
-            .detail(format!("most frequent: {}", most_frequent(&stats.newly_failed)))
+            .detail(format!("most frequent: {}", most_frequent(&counts.newly_failed)))
             .hint("fix the rows that fail, start again once the service is well, or raise `--max-failures`");
         Some(error)
     }
@@ -179,8 +180,8 @@ mod tests {
         assert!(CallBudget::new(None, 0).reserve().is_ok());
     }
 
-    fn after(good: u64, reasons: &[(Reason, u64)]) -> Stats {
-        let mut stats = Stats::default();
+    fn after(good: u64, reasons: &[(Reason, u64)]) -> Counts {
+        let mut counts = Counts::default();
         let mut tell = |resolution, times| {
             for _ in 0..times {
                 let event = Event::RowResolved {
@@ -188,28 +189,28 @@ mod tests {
                     resolution,
                     origin: Origin::Called,
                 };
-                stats.apply(Duration::ZERO, &event);
+                counts.apply(Duration::ZERO, &event);
             }
         };
         tell(Resolution::Scored(Some(Decision::Approve)), good);
         for (reason, times) in reasons {
             tell(Resolution::Failed(*reason), *times);
         }
-        stats
+        counts
     }
 
     #[test]
     fn failures_from_before_this_start_do_not_count() {
         let budget = FailureBudget(NonZeroU64::new(2).map(FailureLimit::Rows));
-        let mut stats = Stats::default();
+        let mut counts = Counts::default();
         let mut fail = |reason, origin| {
             let event = Event::RowResolved {
                 row: RowNumber::FIRST,
                 resolution: Resolution::Failed(reason),
                 origin,
             };
-            stats.apply(Duration::ZERO, &event);
-            budget.used_up(&stats)
+            counts.apply(Duration::ZERO, &event);
+            budget.used_up(&counts)
         };
         for _ in 0..5 {
             assert!(fail(Reason::Forbidden, Origin::Ledger).is_none());
@@ -242,8 +243,8 @@ mod tests {
     fn a_share_of_failures_is_not_judged_by_the_first_rows() {
         let budget = FailureBudget(Some(FailureLimit::Percent(10.0)));
         for (good, failed, stops) in [(0, 99, false), (91, 9, false), (90, 10, true)] {
-            let stats = after(good, &[(Reason::InvalidIp, failed)]);
-            assert_eq!(budget.used_up(&stats).is_some(), stops, "{good} {failed}");
+            let counts = after(good, &[(Reason::InvalidIp, failed)]);
+            assert_eq!(budget.used_up(&counts).is_some(), stops, "{good} {failed}");
         }
     }
 }

@@ -17,8 +17,8 @@ pub(super) const SUMMARY: &str = r#"{"type":"summary","version":1,"exit_code":1,
 "failed":{"rows":5,"reasons":{"invalid_ip":4,"refused":1}},
 "calls":{"sent":990,"answered":985,"retries":4,"throttled":12,"maybe_billed_twice":1,"unknown_outcome":1,
 "billed_without_verdict":0,"lost":0,"repeated_transaction_ids":0},"paused_seconds":2.5,"outages":1,"down_seconds":4.0,
-"limit":{"calls_per_second":48.5,"in_flight":16},"pace":{"slot_seconds":1,"calls":[10,400,580]},
-"latency_ms":{"p50":80.1,"p95":120.0,"p99":2100.0},"cost":{"spent":3.96,"saved":0.04,"currency":"EUR"},"later":1}"#;
+"limit":{"calls_per_second":48.5,"in_flight":16},"cost":{"price":0.004,"currency":"EUR","spent":3.96,"spent_at_most":3.964,
+"all_starts_at_most":3.96,"paid_earlier":0.028,"saved":0.012},"later":1}"#;
 
 /// A report of a rehearsal with everything in it.
 pub(super) fn everything() -> PageContent {

@@ -2,23 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::{Outcomes, UnknownLevels};
+use serde::{Serialize, Serializer};
+
+use crate::analysis::UnknownLevels;
 use crate::base::error::Exit;
-use crate::drift::Drift;
+use crate::drift::{Drift, Outcomes};
 use crate::row::RowNumber;
 use crate::verdict::Reason;
 
 /// The rows of a scored file that have no score, and those that cannot be read.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct ScoredRows {
     /// All rows.
+    #[serde(rename = "rows")]
     pub(crate) read: u64,
     /// Rows without a score, which failed in the run.
     pub(crate) without_verdict: u64,
-    /// Rows that cannot be read, by reason.
-    pub(crate) unreadable: BTreeMap<Reason, u64>,
-    /// The first of these.
-    pub(crate) first_unreadable: Vec<RowNumber>,
+    /// Rows that cannot be read.
+    pub(crate) unreadable: UnreadableRows,
+}
+
+/// Rows that cannot be read: how many, why, and the numbers of the first ones.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct UnreadableRows {
+    pub(crate) rows: u64,
+    pub(crate) reasons: BTreeMap<Reason, u64>,
+    pub(crate) first: Vec<RowNumber>,
 }
 
 /// How many unreadable rows are named: enough to look at.
@@ -27,29 +36,27 @@ const NAMED: usize = 3;
 impl ScoredRows {
     /// Counts a row that cannot be read.
     pub(crate) fn unreadable(&mut self, row: RowNumber, reason: Reason) {
-        *self.unreadable.entry(reason).or_default() += 1;
-        if self.first_unreadable.len() < NAMED {
-            self.first_unreadable.push(row);
+        self.unreadable.rows += 1;
+        *self.unreadable.reasons.entry(reason).or_default() += 1;
+        if self.unreadable.first.len() < NAMED {
+            self.unreadable.first.push(row);
         }
-    }
-
-    /// The number of rows that cannot be read.
-    #[must_use]
-    pub(crate) fn unreadable_rows(&self) -> u64 {
-        self.unreadable.values().sum()
     }
 }
 
 /// Everything that was counted while rows were decided again.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct DecideStats {
     /// All rows.
+    #[serde(flatten)]
     pub(crate) rows: ScoredRows,
     /// The decisions.
     pub(crate) decisions: Outcomes,
     /// Rows without a decision, by their level.
+    #[serde(rename = "undecided")]
     pub(crate) unknown_levels: UnknownLevels,
     /// Decisions before, compared with those now.
+    #[serde(serialize_with = "if_compared")]
     pub(crate) drift: Drift,
 }
 
@@ -57,7 +64,7 @@ impl DecideStats {
     /// How the command ended.
     #[must_use]
     pub(crate) fn exit(&self) -> Exit {
-        if self.unknown_levels.rows() + self.rows.unreadable_rows() == 0 {
+        if self.unknown_levels.rows() + self.rows.unreadable.rows == 0 {
             Exit::Complete
         } else {
             Exit::SomeFailed
@@ -70,7 +77,7 @@ impl DecideStats {
     /// The numbers that do not add up, which is always a bug.
     pub(crate) fn check_invariants(&self) -> Result<(), String> {
         let (rows, decided) = (&self.rows, self.decisions.rows());
-        let (undecided, unreadable) = (self.unknown_levels.rows(), rows.unreadable_rows());
+        let (undecided, unreadable) = (self.unknown_levels.rows(), rows.unreadable.rows);
         if rows.read == decided + undecided + rows.without_verdict + unreadable {
             return Ok(());
         }
@@ -79,6 +86,12 @@ impl DecideStats {
             rows.read, rows.without_verdict
         ))
     }
+}
+
+fn if_compared<S: Serializer>(drift: &Drift, to: S) -> Result<S::Ok, S::Error> {
+    Some(drift)
+        .filter(|drift| drift.compared() > 0)
+        .serialize(to)
 }
 
 #[cfg(test)]
@@ -94,11 +107,12 @@ mod tests {
         }
         let first: Vec<_> = stats
             .rows
-            .first_unreadable
+            .unreadable
+            .first
             .iter()
             .map(|row| row.get())
             .collect();
-        assert_eq!((stats.rows.unreadable_rows(), &*first), (5, &[2, 3, 4][..]));
+        assert_eq!((stats.rows.unreadable.rows, &*first), (5, &[2, 3, 4][..]));
         assert_eq!(stats.exit(), Exit::SomeFailed);
         assert!(stats.check_invariants().is_err(), "counted but not read");
         stats.rows.read = 5;

@@ -1,20 +1,25 @@
 //! What happened, as the stages report it.
 //!
-//! Events are in the past tense and carry row numbers and reason words, never the value of a field. Stages only emit
-//! them; counting, printing and drawing is left to the statistics and the observers.
+//! Events are in the past tense and carry row numbers and reason words, never the value of a field: the log has them as they
+//! are here, as JSON. Stages only emit them; counting, printing and drawing is left to [`Counts`](super::counts::Counts)
+//! and the observers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize, Serializer};
+
 use super::pace::{PaceChange, Pause};
 use crate::analysis::UnknownLevels;
+use crate::base::elapsed::seconds;
 use crate::base::error::{Exit, Signal};
 use crate::drift::Drift;
 use crate::row::RowNumber;
 use crate::verdict::{Reason, Resolution};
 
 /// One thing that happened.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", content = "data", rename_all = "snake_case")]
 pub(crate) enum Event {
     /// The reader handed on some rows.
     RowsRead {
@@ -74,6 +79,7 @@ pub(crate) enum Event {
     /// A call brought no verdict.
     AttemptFailed {
         /// The call.
+        #[serde(flatten)]
         call: CallEnd,
         /// What kind of failure.
         reason: Reason,
@@ -85,6 +91,7 @@ pub(crate) enum Event {
     /// The service, or a proxy on its behalf, asked for fewer calls.
     Throttled {
         /// The call that was refused.
+        #[serde(flatten)]
         call: CallEnd,
         /// What happens to the row.
         next: Next,
@@ -96,18 +103,22 @@ pub(crate) enum Event {
         /// The row whose call showed it.
         row: RowNumber,
         /// How long it has been down.
+        #[serde(rename = "lasted_seconds", serialize_with = "seconds::serialize")]
         lasted: Duration,
         /// Time until the next single call.
+        #[serde(rename = "next_seconds", serialize_with = "seconds::serialize")]
         next: Duration,
     },
     /// The service is back.
     ServiceUp {
         /// How long it was down.
+        #[serde(rename = "lasted_seconds", serialize_with = "seconds::serialize")]
         lasted: Duration,
     },
     /// An apparent outage is put down to the rows: the service answers, but fails on each row that is tried.
     OutageDismissed {
         /// How long the service was taken to be down.
+        #[serde(rename = "lasted_seconds", serialize_with = "seconds::serialize")]
         lasted: Duration,
     },
     /// The pace of calls has changed.
@@ -129,6 +140,7 @@ pub(crate) enum Event {
         /// How many answers were checked.
         answers: u32,
         /// The fields' pointers, as they are shown.
+        #[serde(serialize_with = "text")]
         fields: Arc<str>,
     },
     /// What the ledger has of a row's request is not used: the row is sent again.
@@ -181,12 +193,13 @@ pub(crate) enum Event {
         /// Why the run is stopping, or why calls get less time.
         reason: CancelReason,
         /// How long they get.
+        #[serde(rename = "longest_seconds", serialize_with = "seconds::serialize")]
         longest: Duration,
     },
 }
 
 /// A call that has ended, whatever it brought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct CallEnd {
     /// The row.
     pub(crate) row: RowNumber,
@@ -195,11 +208,13 @@ pub(crate) struct CallEnd {
     /// The HTTP status; `None` if no answer came.
     pub(crate) status: Option<u16>,
     /// From the request's first byte to the answer's last.
+    #[serde(rename = "latency_seconds", serialize_with = "seconds::serialize")]
     pub(crate) latency: Duration,
 }
 
 /// Where a row's verdict comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Origin {
     /// From this row's own calls, or without a call if the row could not be sent.
     Called,
@@ -211,7 +226,8 @@ pub(crate) enum Origin {
 }
 
 /// Why something that is stored of a row's request is not used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum PassedOver {
     /// The answer is older than the run asks for.
     TooOld,
@@ -222,7 +238,8 @@ pub(crate) enum PassedOver {
 }
 
 /// What was read when no more rows come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum InputEnd {
     /// All rows.
     Whole,
@@ -233,7 +250,8 @@ pub(crate) enum InputEnd {
 }
 
 /// What a retry follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Again {
     /// A call that failed.
     Failed,
@@ -275,10 +293,18 @@ impl FailureClass {
     }
 }
 
+impl Serialize for FailureClass {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.letter())
+    }
+}
+
 /// What follows a failed attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Next {
     /// Another attempt, after this back-off.
+    #[serde(rename = "again_in_seconds", serialize_with = "seconds::serialize")]
     Again(Duration),
     /// Nothing: the row has failed.
     GiveUp,
@@ -287,7 +313,8 @@ pub(crate) enum Next {
 }
 
 /// Why a run stops early.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum CancelReason {
     /// SIGINT.
     Interrupted,
@@ -321,6 +348,8 @@ pub(crate) enum CancelReason {
     Output,
     /// The reader of standard output has gone.
     OutputClosed,
+    /// The run could not start: its settings, its input or its files are wrong.
+    NotStarted,
     /// A bug in rescore.
     Internal,
 }
@@ -340,7 +369,7 @@ impl CancelReason {
             Self::Terminated => Exit::Interrupted(Signal::Terminate),
             Self::HungUp => Exit::Interrupted(Signal::HangUp),
             Self::Refused => Exit::Refused,
-            Self::Input => Exit::Usage,
+            Self::Input | Self::NotStarted => Exit::Usage,
             Self::Unavailable
             | Self::MaxWait
             | Self::InputChanged
@@ -354,27 +383,57 @@ impl CancelReason {
         }
     }
 
-    /// The word for it in the JSON summary.
+    /// Why the run stops, for people. Programs read the name of the variant.
     #[must_use]
-    pub(crate) const fn word(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Interrupted => "interrupted",
             Self::Terminated => "terminated",
-            Self::HungUp => "hung_up",
-            Self::Refused => "refused",
-            Self::Unavailable => "unavailable",
-            Self::MaxWait => "max_wait",
-            Self::Input => "input",
-            Self::InputChanged => "input_changed",
-            Self::Ledger => "ledger",
-            Self::NoVerdicts => "no_verdicts",
-            Self::NoDecisions => "no_decisions",
-            Self::MaxCalls => "max_calls",
-            Self::MaxCost => "max_cost",
-            Self::MaxFailures => "max_failures",
-            Self::Output => "output",
-            Self::OutputClosed => "output_closed",
-            Self::Internal => "internal",
+            Self::HungUp => "hung up",
+            Self::Refused => "the service refuses the run",
+            Self::Unavailable => "the service is unavailable",
+            Self::MaxWait => {
+                "the service refuses calls, or asks to wait, for longer than `--max-wait`"
+            }
+            Self::Input => "the input is invalid",
+            Self::InputChanged => "the input has changed",
+            Self::Ledger => "the ledger cannot be used",
+            Self::NoVerdicts => "the service gives no verdicts",
+            Self::NoDecisions => "no answer has the level that decides",
+            Self::MaxCalls => "`--max-calls` is reached",
+            Self::MaxCost => "`--max-cost` is reached",
+            Self::MaxFailures => "`--max-failures` is reached",
+            Self::Output => "the output cannot be written",
+            Self::OutputClosed => "standard output was closed",
+            Self::NotStarted => "it could not start",
+            Self::Internal => "internal error",
         }
+    }
+}
+
+fn text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_has_the_words_of_all_reasons_to_stop() {
+        // serde says which words there are where it meets another one.
+        let unknown = serde_json::from_str::<CancelReason>("\"?\"").unwrap_err();
+        let unknown = unknown.to_string();
+        let (_, words) = unknown.split_once("expected one of ").unwrap();
+        let words: Vec<_> = words.split('`').skip(1).step_by(2).collect();
+        let schema = include_str!("../../docs/schema/rescore.schema.json");
+        let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+        let listed = schema["$defs"]["stopped"]["enum"].as_array().unwrap();
+        let mut listed: Vec<_> = listed.iter().map(|word| word.as_str().unwrap()).collect();
+        listed.sort_unstable();
+        let mut sorted = words.clone();
+        sorted.sort_unstable();
+        assert_eq!(listed, sorted);
     }
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::counts::Counts;
 use super::event::Event;
-use super::stats::Stats;
 
 /// Watches a run. It is called under a lock from every thread of the run, so it must be quick and must not block.
 pub(crate) trait Observer: Send {
-    /// An event happened, `at` after the start of the run. `stats` include it already.
-    fn observe(&mut self, at: Duration, event: &Event, stats: &Stats);
+    /// An event happened, `at` after the start of the run. `counts` include it already.
+    fn observe(&mut self, at: Duration, event: &Event, counts: &Counts);
 }
 
 /// The stages' handle to the hub. Clones share it.
@@ -27,7 +27,7 @@ struct Hub {
 
 /// What every event goes through.
 struct Recorder {
-    stats: Stats,
+    counts: Counts,
     observers: Vec<Box<dyn Observer>>,
 }
 
@@ -36,7 +36,7 @@ impl Events {
     #[must_use]
     pub(crate) fn new(observers: Vec<Box<dyn Observer>>) -> Self {
         let recorder = Mutex::new(Recorder {
-            stats: Stats::default(),
+            counts: Counts::default(),
             observers,
         });
         Self(Arc::new(Hub {
@@ -56,10 +56,10 @@ impl Events {
     pub(crate) fn emit_at(&self, when: Instant, event: Event) {
         let at = when.saturating_duration_since(self.0.started);
         let mut recorder = self.lock();
-        let Recorder { stats, observers } = &mut *recorder;
-        stats.apply(at, &event);
+        let Recorder { counts, observers } = &mut *recorder;
+        counts.apply(at, &event);
         for observer in observers {
-            observer.observe(at, &event, stats);
+            observer.observe(at, &event, counts);
         }
     }
 
@@ -69,9 +69,9 @@ impl Events {
         self.0.started.elapsed()
     }
 
-    /// Reads the statistics.
-    pub(crate) fn with_stats<T>(&self, read: impl FnOnce(&Stats) -> T) -> T {
-        read(&self.lock().stats)
+    /// Reads the counts.
+    pub(crate) fn with_counts<T>(&self, read: impl FnOnce(&Counts) -> T) -> T {
+        read(&self.lock().counts)
     }
 
     fn lock(&self) -> MutexGuard<'_, Recorder> {

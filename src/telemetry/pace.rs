@@ -6,17 +6,21 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::elapsed::seconds;
+
 /// A pause of all calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Pause {
     /// How long.
+    #[serde(rename = "seconds", serialize_with = "seconds::serialize")]
     pub(crate) length: Duration,
     /// How long the service asked for; `None` if it named no time and we chose one.
+    #[serde(rename = "asked_seconds", serialize_with = "seconds::serialize_some")]
     pub(crate) asked: Option<Duration>,
 }
 
 /// How fast calls may go.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Pace {
     /// At most this many calls a second; `None` if the rate is not limited.
     pub rate: Option<f64>,
@@ -37,16 +41,18 @@ pub struct Pace {
 }
 
 /// A new pace, and what brought it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PaceChange {
     /// The pace from now on.
+    #[serde(flatten)]
     pub pace: Pace,
     /// What brought it.
     pub(crate) cause: PaceCause,
 }
 
 /// What changed the pace.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum PaceCause {
     /// The run started with it.
     Start,
@@ -67,24 +73,6 @@ pub(crate) enum PaceCause {
     Outage,
     /// What the service's headers ask for has changed, or is over.
     Headers,
-}
-
-impl PaceCause {
-    /// The word for it in the log.
-    #[must_use]
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Search => "search",
-            Self::Throttled => "throttled",
-            Self::RowAlone => "row_alone",
-            Self::RandomRefusals => "random_refusals",
-            Self::TimedOut => "timed_out",
-            Self::Queueing => "queueing",
-            Self::Outage => "outage",
-            Self::Headers => "headers",
-        }
-    }
 }
 
 impl Pace {
@@ -116,21 +104,22 @@ pub(crate) enum Search {
 }
 
 impl Search {
-    /// The word for it in progress lines and in the log.
+    /// Why the pace changes, or does not.
     #[must_use]
-    pub(crate) const fn word(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
-            Self::Growing => "growing",
-            Self::ClosingIn => "closing_in",
-            Self::Checking => "checking",
-            Self::Holding => "holding",
-            Self::Looking => "looking",
+            Self::Growing => "growing until calls are throttled",
+            Self::ClosingIn => "closing in on the limit",
+            Self::Checking => "cut to see if throttling drops",
+            Self::Holding => "just below the limit",
+            Self::Looking => "trying whether more is accepted by now",
         }
     }
 }
 
 /// What the service's `RateLimit` headers ask for.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Hint {
     /// Nothing.
     Silent,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Why a row has no verdict, and the sentence for the rejects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,4 +152,11 @@ pub(crate) fn most_frequent(failed: &BTreeMap<Reason, u64>) -> String {
         .map(|(reason, rows)| format!("{reason} {rows}"))
         .collect();
     named.join(", ")
+}
+
+impl<'a> Deserialize<'a> for Reason {
+    fn deserialize<D: serde::Deserializer<'a>>(from: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(from)?;
+        Self::of_word(&word).ok_or_else(|| serde::de::Error::custom("an unknown reason"))
+    }
 }

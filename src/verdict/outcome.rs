@@ -1,5 +1,7 @@
 //! The final outcome of one row.
 
+use serde::Serialize;
+
 use super::answer::Answer;
 use super::failure::{Failure, Reason};
 use super::policy::Decision;
@@ -39,7 +41,8 @@ impl Verdict {
 }
 
 /// A [`Verdict`] without its values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Resolution {
     /// Scored, with this decision, or none if the level is in no list.
     Scored(Option<Decision>),

@@ -41,7 +41,6 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("glob", &["commands/inputs.rs"]),
     ("governor", &["pace/limiter.rs"]),
     ("h2", &["service/http/fault.rs"]),
-    ("hdrhistogram", &["telemetry/latency.rs"]),
     ("http", &["service/"]),
     ("http_body_util", &["sandbox/"]),
     ("httpdate", &["engine/stop.rs", "service/"]),
@@ -58,7 +57,6 @@ const OWNERS: &[(&str, &[&str])] = &[
             "service/proxy.rs",
         ],
     ),
-    ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
     ("jiff", &["observe/numbers.rs"]),
     ("maud", &["report/"]),
     (
@@ -85,7 +83,6 @@ const OWNERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("postgres", &["ledger/postgres/", "ledger/server_url.rs"]),
-    ("prometheus", &["observe/metrics/"]),
     ("rustls", &["ledger/postgres/server.rs", "service/"]),
     (
         "rustls_platform_verifier",
@@ -96,8 +93,6 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("tempfile", &["base/own_file.rs", "ledger/"]),
     ("tokio_postgres_rustls", &["ledger/postgres/server.rs"]),
     ("toml", &["cli/settings_file.rs"]),
-    ("tracing", &["observe/log/encoder.rs"]),
-    ("tracing_subscriber", &["observe/log/encoder.rs"]),
     ("url", &["service/endpoint.rs", "service/proxy.rs"]),
     ("zstd", &["input/source.rs", "output/encoder.rs"]),
 ];

@@ -13,15 +13,15 @@ use super::threads::{RowStages, StopChannel, run_rows};
 use crate::base::error::{Error, Exit, Result};
 use crate::engine::{AnswerRules, Engine, Limits};
 use crate::observe::{
-    self, LedgerWait, MetricsThread, ProgressSettings, ProgressThread, Style, tell_error,
+    self, LedgerWait, MetricsThread, ProgressSettings, ProgressThread, RunLog, Style, tell_error,
 };
 use crate::output::Writer;
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
 use crate::service::Client;
+use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event};
 use crate::telemetry::hub::{Events, Observer};
-use crate::telemetry::row_counts::RowCounts;
-use crate::telemetry::stats::Stats;
+use crate::telemetry::part::RowCounts;
 
 /// Starts the run and lets its rows run.
 ///
@@ -38,7 +38,7 @@ pub(super) fn drive(run: &mut Run, start: Start) -> Result<Driven> {
     let parts = std::mem::take(&mut run.files.parts);
     // A run that was stopped just before its end is ended.
     let run_facts = &start.ledger.facts.run;
-    let ends = run_facts.continues && events.with_stats(Stats::exit) == Exit::Complete;
+    let ends = run_facts.continues && events.with_counts(Counts::exit) == Exit::Complete;
     let ledger = if any || ends {
         let lookup = start.ledger.lookup_stage()?;
         run.signals.run_starts(start.ledger.last_words())?;
@@ -62,9 +62,9 @@ pub(super) fn drive(run: &mut Run, start: Start) -> Result<Driven> {
         }
         // The stage for look-ups is closed before the engine, whose ledger is to be the last that closes it.
         drop(turns);
-        engine.end(events.with_stats(run_end));
+        engine.end(events.with_counts(run_end));
         progress.finish();
-        let stopped = events.with_stats(|stats| stats.cancelled.is_some());
+        let stopped = events.with_counts(|stats| stats.cancelled.is_some());
         run.signals.rows_ended(stopped);
         ledger
     } else {
@@ -151,10 +151,10 @@ impl Turns<'_> {
             writer,
         };
         let events = self.engine.events();
-        let earlier = events.with_stats(RowCounts::of);
+        let earlier = events.with_counts(RowCounts::of);
         let record = self.ledger.recorder(part.real_input());
         let end = run_rows(self.runtime, self.engine, stages, &mut self.stops, record)?;
-        let stats = events.with_stats(Clone::clone);
+        let stats = events.with_counts(Clone::clone);
         let rows = RowCounts::of(&stats).since(earlier);
         let of_part = { end.error.as_ref() }.filter(|_| stats.cancelled.is_none_or(is_of_input));
         let input = (&part.input, &opened);
@@ -225,26 +225,22 @@ fn start_progress(
     let server_wait = ledger.server_wait.clone();
     let names = files.names();
     let number = { files.directory.as_ref() }.map(|_| names.len() as u64);
-    let (notices, inbox) = observe::notices(names.clone());
-    let ender = notices.ender();
+    let (notices, inbox) = observe::notices(names);
+    let style = if watch.quiet { Style::Off } else { watch.style };
     let settings = ProgressSettings {
         identity: run.identity.clone(),
-        style: if watch.quiet { Style::Off } else { watch.style },
-        every: watch.every,
         size: files.size(),
         files: number,
         limit: files.selection().limit,
-        sandbox: run.stand_in.is_some(),
-        tariff: watch.tariff.clone(),
         concurrency: run.concurrency.get(),
         ledger_wait: LedgerWait(Arc::new(move || server_wait.why())),
     };
     // The runtime's clock is the run's clock.
     let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(notices)];
-    let log = { run.log.as_ref() }.map(|log| log.observer(names));
+    let log = run.log.as_ref().map(RunLog::writer);
     observers.extend(log.map(|log| Box::new(log) as _));
     let events = runtime.block_on(async { Events::new(observers) });
-    let progress = ProgressThread::start(settings, events.clone(), inbox, ender);
+    let progress = ProgressThread::start(style, settings, events.clone(), inbox);
     (events, progress)
 }
 

@@ -1,23 +1,23 @@
 //! The phases of a run, in order, and what a run that cannot start leaves for those who watch it: tonight's failure in the
 //! place of yesterday's success.
 //!
-//! Only a file of the same kind is replaced then, and none is made: a mistyped `--summary users.csv` must not cost anybody their
-//! users, and a run that was refused leaves no files. Nothing is replaced if another run holds the output: these files may
-//! be that run's own.
+//! Only a file of the same kind is replaced: a mistyped `--summary users.csv` must not cost anybody their users. Nothing is
+//! written if another run holds the output: these files may be that run's own.
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use super::super::summary_file::SummaryFile;
 use super::announce::announce;
 use super::drive::drive;
-use super::finish::{finish, read_file};
+use super::finish::{finish, sized_file};
 use super::log::log_not_started;
 use super::prepare::{identity_of, job_name, metrics_file, prepare};
 use crate::base::error::{Error, Exit, Result};
-use crate::config::{LogConfig, RunConfig, ServiceConfig, UnconfiguredRun};
-use crate::observe::{DecisionRule, FailedStart, ReadFile, RunIdentity};
+use crate::config::{RunConfig, UnconfiguredRun};
+use crate::observe::{LogTarget, RunIdentity, RunSummary, SizedFile};
 use crate::selection::Selection;
-use crate::telemetry::stats::Stats;
+use crate::telemetry::counts::Counts;
 
 /// Runs, and says how it went.
 ///
@@ -41,21 +41,13 @@ fn run(config: RunConfig) -> Result<Exit> {
 
 /// Leaves the failure of a run whose arguments, variables or settings file are wrong.
 pub(crate) fn leave_failure(run: UnconfiguredRun, error: &Error) {
-    let identity = RunIdentity {
-        job: job_name(run.job, run.output.as_deref()),
-        profile: run.profile,
-        start: SystemTime::now(),
-        rule: DecisionRule::UNKNOWN,
-    };
+    let mut identity = RunIdentity::new(job_name(run.output.as_deref()));
+    identity.profile = run.profile;
     let files = FailureFiles {
-        start: FailedStart {
-            identity,
-            sandbox: false,
-            endpoint: None,
-            input: ReadFile::default(),
-            selection: Selection::default(),
-            tariff: None,
-        },
+        identity,
+        output: run.output,
+        input: SizedFile::default(),
+        selection: Selection::default(),
         summary: run.summary,
         metrics: run.metrics,
         log: run.log,
@@ -63,54 +55,66 @@ pub(crate) fn leave_failure(run: UnconfiguredRun, error: &Error) {
     files.write(error);
 }
 
-/// Where a failure is written.
+/// Where a failure is written, and what was known of the run: what it was asked to do.
 struct FailureFiles {
+    identity: RunIdentity,
+    output: Option<PathBuf>,
+    input: SizedFile,
+    selection: Selection,
     summary: Option<PathBuf>,
     metrics: Option<PathBuf>,
-    log: Option<LogConfig>,
-    start: FailedStart,
+    log: Option<LogTarget>,
 }
+
+/// Who may read a summary that is made for a failure; the process's umask may take more away.
+const MODE: u32 = 0o666;
 
 impl FailureFiles {
     /// Those of this run.
     fn of(config: &RunConfig) -> Self {
         let only = config.files.only_input();
-        let (is_sandbox, endpoint) = match &config.service {
-            ServiceConfig::Real(service) => (false, Some(service.endpoint.to_string())),
-            ServiceConfig::Sandbox => (true, None),
-        };
         Self {
+            identity: identity_of(config),
+            output: config.files.name().map(Into::into),
+            input: only.map_or_else(SizedFile::default, |only| sized_file(&only.file.input)),
+            selection: only.map_or_else(Selection::default, |only| only.selection),
             summary: config.watch.summary.clone(),
             metrics: config.watch.metrics.clone(),
             log: config.watch.log.clone(),
-            start: FailedStart {
-                identity: identity_of(config),
-                sandbox: is_sandbox,
-                endpoint,
-                input: only.map_or_else(ReadFile::default, |only| read_file(&only.file.input)),
-                selection: only.map_or_else(Selection::default, |only| only.selection),
-                tariff: config.watch.tariff.clone(),
-            },
         }
     }
 
     /// Writes that the run could not start. What cannot be written is left: the error itself is what matters.
     fn write(self, error: &Error) {
         if let Some(log) = self.log {
-            log_not_started(log, error);
+            log_not_started(&log, error);
         }
         let exit = error.exit();
         if exit == Exit::Busy {
             return;
         }
-        let job = self.start.identity.job.clone();
-        if let Some(path) = self.summary {
-            let _ = self.start.replace(&path, error);
-        }
-        if let Some(path) = self.metrics.filter(|path| path.exists())
-            && let Ok(file) = metrics_file(path, job, String::new(), None)
+        let tariff = self.identity.tariff.as_ref();
+        let counts = Counts::not_started().as_of(Duration::ZERO, tariff);
+        let summary = RunSummary {
+            error: Some(error),
+            input: self.input,
+            part: (!self.selection.is_everything()).then_some(self.selection),
+            ..RunSummary::new(&self.identity, counts.clone(), exit)
+        };
+        // None takes the name of a file that the next start writes, and a pipe would wait for somebody to read.
+        let is_ours = |path: &PathBuf| {
+            let is_taken = [self.output.as_deref(), error.file()].contains(&Some(path.as_path()));
+            !is_taken && (!path.exists() || path.is_file())
+        };
+        if let Some(path) = self.summary.filter(is_ours)
+            && let Ok(file) = SummaryFile::create(&path, MODE)
         {
-            let _ = file.write(&Stats::default(), Duration::ZERO, Some(exit));
+            file.write(|to| summary.write_json(to));
+        }
+        if let Some(path) = self.metrics.filter(is_ours)
+            && let Ok(file) = metrics_file(path, self.identity.clone())
+        {
+            let _ = file.write(&counts, Some(exit));
         }
     }
 }

@@ -14,16 +14,16 @@ use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::WatchConfig;
 use crate::input::{Input, Opened, ReaderSettings};
 use crate::observe::{
-    FileState, FileSummary, MetricsThread, ReadFile, RunEnded, RunSummary, Style, WrittenFile,
-    stamp, tell, tell_error, warn, warn_of,
+    FileState, FileSummary, LogLine, MetricsThread, RunSummary, SizedFile, Style, stamp, tell,
+    tell_error, warn, warn_of,
 };
 use crate::output::{Document, Written};
 use crate::report::{Comparison, PageContent, RunFacts, page};
 use crate::selection::Selection;
+use crate::telemetry::counts::Counts;
 use crate::telemetry::event::InputEnd;
 use crate::telemetry::hub::Events;
-use crate::telemetry::row_counts::RowCounts;
-use crate::telemetry::stats::Stats;
+use crate::telemetry::part::RowCounts;
 
 /// What is left of a run when its rows have run, to the end or to a stop.
 pub(super) struct Driven {
@@ -36,48 +36,46 @@ pub(super) struct Driven {
 /// Writes the summary, says what ended the run early, and closes the ledger. Returns how the process should exit.
 pub(super) fn finish(run: Run, driven: Driven) -> Exit {
     let (mut ended, ledger, events) = (driven.ended, driven.ledger, driven.events);
-    let (mut files, watch) = (run.files, run.config.watch);
-    let stats = events.with_stats(Clone::clone);
-    let error = { ended.error.take() }.map(|error| ledger.explain(error, &stats));
-    let left = ledger.settle(&stats);
+    let (mut files, watch, identity) = (run.files, run.config.watch, run.identity);
+    let counts = events.with_counts(Clone::clone);
+    let shown_counts = || counts.as_of(events.elapsed(), identity.tariff.as_ref());
+    let exit = watch.accepted.exit(&counts);
+    let error = { ended.error.take() }.map(|error| ledger.explain(error, &counts));
+    let left = ledger.settle(&counts);
     let input = std::mem::take(&mut ended.input);
     let tally = ended.tally.take();
-    let output = still_there(ended.output());
+    let output = ended.output().and_then(SizedFile::at);
     let summary = RunSummary {
-        identity: &run.identity,
-        end: SystemTime::now(),
         error: error.as_ref(),
-        stats: &stats,
         accepted: watch.accepted,
-        elapsed: events.elapsed(),
-        sandbox: run.stand_in.is_some(),
-        tariff: watch.tariff.as_ref(),
         part: ended.selection,
-        endpoint: Some(&run.endpoint.to_string()),
         input,
         files: ended.directory.as_ref().map(|_| &*ended.parts),
         output_is_gone: ended.output().is_some() && output.is_none(),
         output,
-        rejects: still_there(ended.rejects()),
-        changes: still_there(ended.changes.as_deref()),
+        rejects: ended.rejects().and_then(SizedFile::at),
+        changes: ended.changes.as_deref().and_then(SizedFile::at),
         ledger: left,
         sandbox_billed: { run.stand_in }.map(|stand_in| stand_in.stop().billed),
+        ..RunSummary::new(&identity, shown_counts(), exit)
     };
     tell_summary(&summary, files.summary.take(), &watch);
     if let Some(report) = files.report.take() {
-        let tally = tally.filter(|_| stats.cancelled.is_none());
+        let tally = tally.filter(|_| counts.cancelled.is_none());
         finish_report(report, tally, &ended.name, &summary, &watch);
     }
     error.iter().for_each(tell_error);
     ended.warnings.iter().for_each(|warning| warn(warning));
-    let exit = watch.accepted.exit(&stats);
     if let Some(metrics) = driven.metrics {
         metrics.finish(exit);
     }
     if let Some(log) = run.log {
-        log.finish(RunEnded::of(&stats, events.elapsed(), exit));
+        log.finish(LogLine::RunEnded {
+            exit_code: exit.code(),
+            counts: Box::new(shown_counts()),
+        });
     }
-    ledger.finish(&stats);
+    ledger.finish(&counts);
     run.signals.run_is_over();
     exit
 }
@@ -92,11 +90,6 @@ fn tell_summary(summary: &RunSummary<'_>, file: Option<SummaryFile>, watch: &Wat
     if let Some(file) = file {
         file.write(|file| summary.write_json(file));
     }
-}
-
-/// The file, unless it was removed or moved during the run, perhaps with its directory.
-fn still_there(file: Option<&Path>) -> Option<WrittenFile> {
-    file.and_then(|file| WrittenFile::at(file.to_owned()))
 }
 
 /// Writes the page of `--report`: the rows as the writer saw them, and the run as its summary describes it. Only a finished
@@ -159,7 +152,7 @@ pub(super) struct EndedFiles {
     /// The directory of several outputs.
     pub(super) directory: Option<PathBuf>,
     /// The only input, or the size of several.
-    pub(super) input: ReadFile,
+    pub(super) input: SizedFile,
     /// What the run took of its input, unless that turned out to be all of it.
     pub(super) selection: Option<Selection>,
     pub(super) changes: Option<PathBuf>,
@@ -184,9 +177,9 @@ impl EndedFiles {
         let any = files.to_run().next().is_some();
         Self {
             name: { name.or_else(|| only.map(Input::shown)) }.unwrap_or_default(),
-            input: ReadFile {
+            input: SizedFile {
                 bytes: files.size().filter(|_| any),
-                ..only.map(read_file).unwrap_or_default()
+                ..only.map(sized_file).unwrap_or_default()
             },
             parts: Vec::with_capacity(files.parts.len()),
             directory: files.directory.clone(),
@@ -221,16 +214,16 @@ impl EndedFiles {
         });
     }
 
-    /// A part whose rows ran, and the statistics after them. `error` says why it broke.
+    /// A part whose rows ran, and the counts after them. `error` says why it broke.
     pub(super) fn add_run(
         &mut self,
         (input, opened): (&ReaderSettings, &Opened),
         written: Written,
         rows: RowCounts,
-        stats: &Stats,
+        counts: &Counts,
         error: Option<&Error>,
     ) {
-        let is_whole = stats.has_all_rows();
+        let is_whole = counts.has_all_rows();
         let ended = match (is_whole, &written.output, error) {
             (true, ..) => FileState::Finished,
             (false, Some(_), _) => FileState::Partial,
@@ -238,10 +231,10 @@ impl EndedFiles {
             (false, None, None) => FileState::Left,
         };
         let selection = input.selection;
-        let is_all = selection.is_everything() || stats.input_end == Some(InputEnd::Whole);
+        let is_all = selection.is_everything() || counts.input_end == Some(InputEnd::Whole);
         self.selection = (!is_all).then_some(selection);
         if self.directory.is_none() {
-            self.input.bytes = opened.size.or(Some(stats.position));
+            self.input.bytes = opened.size.or(Some(counts.position));
         }
         let name = self.selection.unwrap_or_default();
         let name = name.of(&input.file.input.shown());
@@ -296,10 +289,10 @@ pub(in crate::commands) fn in_a_line(error: &Error) -> String {
 }
 
 /// The input, before it is read.
-pub(super) fn read_file(input: &Input) -> ReadFile {
+pub(super) fn sized_file(input: &Input) -> SizedFile {
     let path = match input {
         Input::File(path) => Some(path.clone()),
         Input::Stdin => None,
     };
-    ReadFile { path, bytes: None }
+    SizedFile { path, bytes: None }
 }

@@ -20,8 +20,8 @@ use crate::observe::{KeptLedger, LedgerLeft};
 use crate::output::{Replace, Sealed, partial_of};
 use crate::raw_json::Pointer;
 use crate::service::{Account, ApiKeys, read_kept};
+use crate::telemetry::counts::Counts;
 use crate::telemetry::event::CancelReason;
-use crate::telemetry::stats::Stats;
 
 /// The places by which a run is known.
 #[derive(Debug, Clone)]
@@ -275,9 +275,9 @@ impl RunLedger {
     }
 
     /// What ended the run early, with the way out.
-    pub(super) fn explain(&self, error: Error, stats: &Stats) -> Error {
+    pub(super) fn explain(&self, error: Error, counts: &Counts) -> Error {
         let is_temporary = { self.ledger.as_ref() }.is_some_and(|ledger| ledger.path().is_none());
-        match stats.cancelled {
+        match counts.cancelled {
             Some(CancelReason::Ledger) if is_temporary => in_temporary(error),
             Some(CancelReason::MaxCalls | CancelReason::MaxCost) if is_temporary => error
                 .hint("another run needs a higher limit and starts over, as there is no ledger"),
@@ -289,43 +289,43 @@ impl RunLedger {
     }
 
     /// Has everything in the ledger be durable, after its writer has gone; what is left of it.
-    pub(super) fn settle(&self, stats: &Stats) -> LedgerLeft {
+    pub(super) fn settle(&self, counts: &Counts) -> LedgerLeft {
         let Some(ledger) = &self.ledger else {
             return LedgerLeft::Nothing;
         };
-        ledger.settle(patience(stats));
+        ledger.settle(patience(counts));
         match ledger.path() {
             None => LedgerLeft::Nothing,
             Some(_) if ledger.is_gone() => LedgerLeft::Gone,
             Some(path) => LedgerLeft::Kept(KeptLedger {
                 path: path.to_owned(),
-                damaged: stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged(),
+                damaged: counts.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged(),
             }),
         }
     }
 
     /// Makes the run finished, once all its files are written: the last act. The same command continues a run that is killed
     /// before, and makes no call for a row that has its verdict. The lock of the output is released after it.
-    pub(super) fn finish(self, stats: &Stats) {
+    pub(super) fn finish(self, counts: &Counts) {
         if let Some(ledger) = self.ledger {
-            ledger.finish(patience(stats));
+            ledger.finish(patience(counts));
         }
     }
 }
 
 /// What to record of how a run has ended.
-pub(super) fn run_end(stats: &Stats) -> RunEnd {
-    if !stats.has_all_usable_rows() || stats.file_failed.is_some() {
+pub(super) fn run_end(counts: &Counts) -> RunEnd {
+    if !counts.has_all_usable_rows() || counts.file_failed.is_some() {
         return RunEnd::Stopped;
     }
     RunEnd::Finished {
-        failed: stats.failures() + stats.skipped_with_rejects,
+        failed: counts.failures() + counts.skipped_with_rejects,
     }
 }
 
 /// How long closing the ledger may take.
-const fn patience(stats: &Stats) -> Duration {
-    if stats.terminated {
+const fn patience(counts: &Counts) -> Duration {
+    if counts.terminated {
         LAST_COMMIT
     } else {
         CLOSING

@@ -5,18 +5,18 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use super::super::signals::OnHangUp;
 use super::files::RunPart;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
-use crate::config::{FilesConfig, LogConfig, RunConfig, ServiceConfig, WatchConfig};
+use crate::config::RunConfig;
 use crate::input::Input;
-use crate::observe::{
-    DecidedBy, InputOpened, LogLine, LogQueue, LogSink, LogTarget, RunEnded, RunFiles, RunLimits,
-    RunLog, RunStarted, log_at_once,
-};
+use crate::observe::{LogLine, LogLines, LogSink, LogTarget, LogWriter, RunIdentity, RunLog};
 use crate::pace::{FailureLimit, GiveUpAfter};
 use crate::service::Plan;
+use crate::telemetry::counts::Counts;
 use crate::telemetry::event::CancelReason;
 
 /// How long the last lines may take when a signal ends the run immediately.
@@ -24,28 +24,32 @@ const LAST_LINES: Duration = Duration::from_millis(250);
 
 /// The log of a run, which is not open yet.
 pub(super) struct LogPlan {
-    config: LogConfig,
-    queue: LogQueue,
-    start: RunStarted,
-    limits: RunLimits,
+    target: LogTarget,
+    writer: LogWriter,
+    lines: LogLines,
+    settings: Value,
+    files: Value,
 }
 
 impl LogPlan {
-    /// The log of this run with this name, if it keeps one.
-    pub(super) fn of(config: &RunConfig, job: &str) -> Option<Self> {
+    /// The log of this run, if it keeps one.
+    pub(super) fn of(config: &RunConfig) -> Option<Self> {
+        let target = config.watch.log.clone()?;
+        let (writer, lines) = LogWriter::new();
         Some(Self {
-            config: config.watch.log.clone()?,
-            queue: LogQueue::default(),
-            start: run_started(config, job),
-            limits: run_limits(config),
+            target,
+            writer,
+            lines,
+            settings: settings(config),
+            files: files(config),
         })
     }
 
     /// What signals do with it.
     pub(super) fn signals(&self) -> LogSignals {
-        let is_file = self.config.target.file().is_some();
+        let is_file = self.target.file().is_some();
         LogSignals {
-            queue: self.queue.clone(),
+            writer: self.writer.clone(),
             hang_up: if is_file && !has_terminal() {
                 OnHangUp::ReopensLog
             } else {
@@ -60,31 +64,22 @@ impl LogPlan {
     /// Exit code 2: it cannot be opened, or it is not a log of ours.
     pub(super) fn open<'a>(
         mut self,
+        identity: &RunIdentity,
         parts: impl Iterator<Item = &'a RunPart>,
-        ledger: Option<PathBuf>,
+        ledger: Option<&Path>,
         concurrency: NonZeroUsize,
     ) -> Result<RunLog> {
-        self.start.files.ledger = ledger.map(|path| path.to_string_lossy().into_owned());
-        self.start.concurrency = concurrency.get();
-        let sink = LogSink::open(&self.config.target)
-            .map_err(|error| cannot_open(&self.config.target, error))?;
-        let log = RunLog::start(self.queue, sink, self.config.level);
-        log.push(LogLine::RunStarted(Box::new(self.start)));
-        if self.limits != RunLimits::default() {
-            log.push(LogLine::RunLimits(Box::new(self.limits)));
-        }
-        for part in parts {
-            let Some(open) = part.to_run() else { continue };
-            log.push(LogLine::InputOpened(Box::new(InputOpened {
-                input: match &part.input.file.input {
-                    Input::File(path) => Some(text_of(path)),
-                    Input::Stdin => None,
-                },
-                format: open.opened.layout.format.extension(),
-                bytes: open.opened.size,
-                mapping: open.opened.mapping.clone(),
-            })));
-        }
+        let sink = LogSink::open(&self.target).map_err(|error| cannot_open(&self.target, error))?;
+        let log = RunLog::start(self.writer.clone(), self.lines, sink);
+        let inputs: Vec<_> = parts.filter_map(input).collect();
+        self.settings["concurrency"] = concurrency.get().into();
+        self.files["ledger"] = json!(ledger.map(text_of));
+        self.writer.push(LogLine::RunStarted(json!({
+            "run": identity,
+            "inputs": inputs,
+            "files": self.files,
+            "settings": self.settings,
+        })));
         Ok(log)
     }
 }
@@ -93,13 +88,12 @@ fn cannot_open(target: &LogTarget, error: std::io::Error) -> Error {
     let name = target.file().map(shown).unwrap_or_default();
     let not_ours = own_file::is_not_ours(&error);
     let error = Error::usage(format!("cannot write the log to `{name}`")).because(error);
-    if not_ours {
-        error.hint("give `--log` another name: rescore adds only to logs of its own")
-    } else {
-        match target.file() {
-            Some(path) => own_file::cannot_make(path, error),
-            None => error,
+    match target.file() {
+        _ if not_ours => {
+            error.hint("give `--log` another name: rescore adds only to logs of its own")
         }
+        Some(path) => own_file::cannot_make(path, error),
+        None => error,
     }
 }
 
@@ -118,117 +112,105 @@ fn has_terminal() -> bool {
 /// What signals do with the log of a run.
 #[derive(Clone)]
 pub(super) struct LogSignals {
-    queue: LogQueue,
+    writer: LogWriter,
     pub(super) hang_up: OnHangUp,
 }
 
 impl LogSignals {
     /// The file may have been renamed.
     pub(super) fn reopen(&self) {
-        self.queue.reopen();
+        self.writer.reopen();
     }
 
     /// The process ends now.
     pub(super) fn stopped_immediately(&self, reason: CancelReason) {
         let last = LogLine::StoppedImmediately(reason);
         // Nobody is left to care how many lines are missing.
-        let _ = self.queue.end(Some(last), LAST_LINES);
+        let _ = self.writer.end(Some(last), LAST_LINES);
     }
 }
 
 /// Adds to the log of an earlier night that this run could not start. No log is made for it.
-pub(super) fn log_not_started(config: LogConfig, error: &Error) {
-    let LogConfig { target, level } = config;
+pub(super) fn log_not_started(target: &LogTarget, error: &Error) {
     if target.file().is_none_or(Path::exists)
-        && let Ok(sink) = LogSink::open(&target)
+        && let Ok(mut sink) = LogSink::open(target)
     {
-        let end = RunEnded::not_started(error.exit());
-        let lines = [
+        sink.write_now(&[
             LogLine::Error(error.log_words()),
-            LogLine::RunEnded(Box::new(end)),
-        ];
-        log_at_once(sink, level, &lines);
+            LogLine::RunEnded {
+                exit_code: error.exit().code(),
+                counts: Box::new(Counts::not_started()),
+            },
+        ]);
     }
 }
 
-fn run_started(config: &RunConfig, job: &str) -> RunStarted {
+/// An input that was opened, and which of its columns is which field.
+fn input(part: &RunPart) -> Option<Value> {
+    let opened = &part.to_run()?.opened;
+    Some(json!({
+        "path": match &part.input.file.input {
+            Input::File(path) => Some(text_of(path)),
+            Input::Stdin => None,
+        },
+        "format": opened.layout.format.extension(),
+        "bytes": opened.size,
+        "mapping": opened.mapping,
+    }))
+}
+
+/// The user's settings, by the names of the options; none of them is a secret.
+fn settings(config: &RunConfig) -> Value {
     let RunConfig {
         files,
-        service,
+        limits,
+        budget,
         timeout,
         plan,
         pace,
-        policy,
         watch,
         ..
     } = config;
     let selection = files.only_input().map(|only| only.selection);
-    let selection = selection.unwrap_or_default();
-    RunStarted {
-        job: job.to_owned(),
-        is_sandbox: matches!(service, ServiceConfig::Sandbox),
-        endpoint: match service {
-            ServiceConfig::Real(service) => Some(service.endpoint.to_string()),
-            ServiceConfig::Sandbox => None,
-        },
-        plan: match plan {
+    json!({
+        "plan": match plan {
             Plan::Paid { .. } => "paid",
             Plan::Free => "free",
         },
-        files: run_files(files, watch),
-        limit: selection.limit.map(Into::into),
-        sample_percent: selection.sample.map(crate::selection::Sample::percent),
-        rate: pace.rate.to_string(),
-        concurrency: 0,
-        retries: pace.retries,
-        resend_unknown: pace.resends,
-        timeout: *timeout,
-        max_wait: pace.patience.wait,
-        max_outage: pace.patience.outage,
-        price: watch.tariff.as_ref().map(|tariff| tariff.price.to_string()),
-        decided_by: policy
-            .thresholds()
-            .map_or(DecidedBy::Level, |thresholds| DecidedBy::Score {
-                approve_max: thresholds.approve_max().to_string(),
-                review_max: thresholds.review_max().to_string(),
-            }),
-    }
-}
-
-fn run_limits(config: &RunConfig) -> RunLimits {
-    let RunConfig {
-        limits,
-        budget,
-        watch,
-        ..
-    } = config;
-    RunLimits {
-        max_calls: budget.calls.map(|limit| limit.calls().get()),
-        max_failures: budget.failures.0.map(|limit| match limit {
+        "selection": selection.unwrap_or_default(),
+        "rate": pace.rate.to_string(),
+        "retries": pace.retries,
+        "resend_unknown": pace.resends,
+        "timeout_seconds": timeout.as_secs_f64(),
+        "max_wait_seconds": pace.patience.wait.as_secs_f64(),
+        "max_outage_seconds": pace.patience.outage.as_secs_f64(),
+        "price": watch.tariff.as_ref().map(|tariff| tariff.price),
+        "max_calls": budget.calls.map(|limit| limit.calls().get()),
+        "max_failures": budget.failures.0.map(|limit| match limit {
             FailureLimit::Rows(rows) => rows.to_string(),
             FailureLimit::Percent(percent) => format!("{percent}%"),
         }),
-        give_up_after: match budget.give_up_after {
+        "give_up_after": match budget.give_up_after {
             GiveUpAfter::Usual => None,
             GiveUpAfter::Rows(rows) => Some(rows.to_string()),
             GiveUpAfter::Never => Some("never".to_owned()),
         },
-        min_rows: limits.min_rows.map(Into::into),
-        max_invalid: limits.max_invalid.map(|most| most.to_string()),
-        accept_failures: watch.accepted.0.map(|most| most.to_string()),
-    }
+        "min_rows": limits.min_rows,
+        "max_invalid": limits.max_invalid.map(|most| most.to_string()),
+        "accept_failures": watch.accepted.0.map(|most| most.to_string()),
+    })
 }
 
 /// The files of a run. Of several outputs only the directory is known before the first of them.
-fn run_files(files: &FilesConfig, watch: &WatchConfig) -> RunFiles {
+fn files(config: &RunConfig) -> Value {
+    let (files, watch) = (&config.files, &config.watch);
     let name = |path: &Option<PathBuf>| path.as_deref().map(text_of);
-    RunFiles {
-        output: files.name().map(text_of),
-        rejects: name(&files.rejects),
-        changes: name(&files.changes),
-        report: name(&files.report),
-        summary: name(&watch.summary),
-        metrics: name(&watch.metrics),
-        ledger: None,
-    }
+    json!({
+        "output": files.name().map(text_of),
+        "rejects": name(&files.rejects),
+        "changes": name(&files.changes),
+        "report": name(&files.report),
+        "summary": name(&watch.summary),
+        "metrics": name(&watch.metrics),
+    })
 }

@@ -4,24 +4,22 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::time::SystemTime;
 
 use super::super::files::NamedFile;
 use super::super::lock_wait::LockWait;
-use super::files::Files;
+use super::files::{Files, RunPart};
 use super::ledger::{PreparedLedger, ledger_settings, lock_output, reading};
 use super::log::LogPlan;
 use super::signals::StopSignals;
 use super::threads::StopChannel;
 use crate::base::error::{Error, Result, shown};
-use crate::base::money::Tariff;
 use crate::base::own_file;
 use crate::base::secret::Secret;
 use crate::config::{
     DEFAULT_CONCURRENCY, KeySource, PaceConfig, RealService, RunConfig, ServiceConfig, WatchConfig,
 };
 use crate::ledger::{KnownLimit, LedgerLocation, OutputLock, ServerWait, lock_of};
-use crate::observe::{DecisionRule, MetricsFile, MetricsLabels, RunIdentity, RunLog};
+use crate::observe::{DecisionRule, LogTarget, MetricsFile, RunIdentity, RunLog};
 use crate::pace::{Gate, PaceLimits};
 use crate::sandbox::{self, Sandbox};
 use crate::service::{
@@ -29,7 +27,7 @@ use crate::service::{
 };
 use crate::telemetry::pace::Limit;
 
-/// What a job is called that writes to standard output and has no name.
+/// What a job is called that writes to standard output.
 const NAMELESS: &str = "rescore";
 
 /// A run, in all its phases.
@@ -65,8 +63,8 @@ pub(super) struct Start {
 /// # Errors
 /// What keeps the run from starting. No output has been replaced then.
 pub(super) fn prepare(config: RunConfig) -> Result<(Run, Start)> {
-    let identity = identity_of(&config);
-    let log = LogPlan::of(&config, &identity.job);
+    let mut identity = identity_of(&config);
+    let log = LogPlan::of(&config);
     // Before anything is opened.
     let (concurrency, fewer) = fit_fd_limit(&config);
     let (watch, pace) = (&config.watch, config.pace);
@@ -85,20 +83,17 @@ pub(super) fn prepare(config: RunConfig) -> Result<(Run, Start)> {
     let mut ledger = ledger_settings(&config.ledger, places, is_sandbox, &config.captured);
     let (read, written) = run_wide_files(watch, &answerer, &ledger.location, lock_path);
     files.refuse_clashes(&read, &written)?;
+    identity.mapping = common_mapping(&files.parts);
     let parts = files.parts.iter();
-    let log = log.map(|log| log.open(parts, ledger.location.path(), concurrency));
+    let place = ledger.location.path();
+    let log = log.map(|log| log.open(&identity, parts, place.as_deref(), concurrency));
     let log = log.transpose()?;
     let account = answerer.account();
     let endpoint = answerer.settings.endpoint.clone();
     let client = Client::new(answerer.settings)?;
-    // The built-in stand-in has another port each time.
-    let label = if is_sandbox {
-        "sandbox".to_owned()
-    } else {
-        endpoint.to_string()
-    };
+    identity.endpoint = Some(endpoint.to_string());
     let metrics = { watch.metrics.clone() }
-        .map(|path| metrics_file(path, identity.job.clone(), label, watch.tariff.clone()))
+        .map(|path| metrics_file(path, identity.clone()))
         .transpose()?;
     files.make_directory()?;
     ledger.read = reading(&config.captured, client.keys());
@@ -249,20 +244,35 @@ fn no_key() -> Error {
 
 /// The identity of the run that starts now.
 pub(super) fn identity_of(config: &RunConfig) -> RunIdentity {
+    let (sandbox, endpoint) = match &config.service {
+        ServiceConfig::Real(service) => (false, Some(service.endpoint.to_string())),
+        ServiceConfig::Sandbox => (true, None),
+    };
     RunIdentity {
-        job: job_name(config.watch.job.clone(), config.files.name()),
         profile: config.watch.profile.clone(),
-        start: SystemTime::now(),
+        sandbox,
+        endpoint,
         rule: DecisionRule::of(&config.policy, &config.captured),
+        tariff: config.watch.tariff.clone(),
+        ..RunIdentity::new(job_name(config.files.name()))
     }
 }
 
-/// The job's name: that which was given for it, or the output's.
-pub(super) fn job_name(named: Option<String>, output: Option<&Path>) -> String {
-    let output = output.and_then(Path::file_name);
-    named
-        .or_else(|| output.map(|name| name.to_string_lossy().into_owned()))
-        .unwrap_or_else(|| NAMELESS.to_owned())
+/// Which column is which field, where it is the same in all inputs that are to run.
+fn common_mapping(parts: &[RunPart]) -> Option<String> {
+    let to_run = parts.iter().filter_map(RunPart::to_run);
+    let mut mappings = to_run.map(|open| &open.opened.mapping);
+    let first = mappings.next()?;
+    mappings.all(|other| other == first).then(|| first.clone())
+}
+
+/// What a run is called where several are watched: by the name of its output, which is the same every night.
+pub(super) fn job_name(output: Option<&Path>) -> String {
+    let name = output.and_then(Path::file_name);
+    name.map_or_else(
+        || NAMELESS.to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// The files that a run reads and those that it writes once, however many inputs it has: no other file may have their names.
@@ -277,7 +287,7 @@ fn run_wide_files(
         { files.filter_map(|(what, path)| Some(NamedFile::new(what, &path?))) }.collect()
     };
     let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
-    let log = watch.log.as_ref().and_then(|log| log.target.file());
+    let log = watch.log.as_ref().and_then(LogTarget::file);
     let ledger = match ledger {
         LedgerLocation::File(path) => Some(path.clone()),
         LedgerLocation::Server(_) | LedgerLocation::Temporary => None,
@@ -300,15 +310,9 @@ fn run_wide_files(
 ///
 /// # Errors
 /// Exit code 2: there is a file that is not ours.
-pub(super) fn metrics_file(
-    path: PathBuf,
-    job: String,
-    endpoint: String,
-    tariff: Option<Tariff>,
-) -> Result<MetricsFile> {
-    let labels = MetricsLabels { job, endpoint };
+pub(super) fn metrics_file(path: PathBuf, identity: RunIdentity) -> Result<MetricsFile> {
     let named = path.clone();
-    MetricsFile::new(path, labels, tariff).map_err(|error| {
+    MetricsFile::new(path, identity).map_err(|error| {
         let cannot = Error::usage(format!("cannot write the metrics to `{}`", shown(&named)));
         own_file::cannot_make(&named, cannot.because(error))
     })

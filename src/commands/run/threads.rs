@@ -17,9 +17,9 @@ use crate::engine::{self, Channels, Engine, Read, Stop, WindowSize, Write};
 use crate::input::Reader;
 use crate::output::{Sealed, WriteError, Writer, Written};
 use crate::service::Service;
+use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event, InputEnd};
 use crate::telemetry::hub::Events;
-use crate::telemetry::stats::Stats;
 
 /// Rows of the window: at 300 rows/s a row may wait for seven minutes before it holds up the others. There are this many in
 /// memory, at 0.9 KB each, only while one waits.
@@ -120,7 +120,7 @@ pub(super) fn run_rows<S: Service>(
 }
 
 fn is_stopped(events: &Events) -> bool {
-    events.with_stats(|stats| stats.cancelled.is_some())
+    events.with_counts(|stats| stats.cancelled.is_some())
 }
 
 /// Waits for the writer to end, but after a stop no longer than it may take.
@@ -168,7 +168,7 @@ fn end_files(
     end: &mut RowsEnd,
     record: impl FnOnce(&[Sealed]),
 ) {
-    let is_consistent = events.with_stats(Stats::check_invariants);
+    let is_consistent = events.with_counts(Counts::check_invariants);
     let mut writer = match (writer, is_consistent) {
         (writer, Err(broken)) => {
             events.emit(Event::CancelBegan(CancelReason::Internal));
@@ -188,7 +188,7 @@ fn end_files(
     };
     let tally = writer.take_tally();
     let files = writer.into_files();
-    end.written = if events.with_stats(Stats::has_all_rows) {
+    end.written = if events.with_counts(Counts::has_all_rows) {
         files.commit(record)
     } else {
         files.keep_partial()

@@ -12,7 +12,7 @@ async fn a_refused_key_stops_the_run() {
 
 /// How often a new key was looked for, and how many were found and reported.
 fn keys(engine: &Engine<Scripted>) -> (usize, u64) {
-    (engine.service().looks(), engine.stats().keys_renewed)
+    (engine.service().looks(), engine.counts().keys_renewed)
 }
 
 #[tokio::test(start_paused = true)]
@@ -38,9 +38,19 @@ async fn a_rotated_key_is_renewed_and_uses_up_no_attempt() {
         .collect();
     assert_eq!(calls, [(1, 0), (2, 0), (2, 1), (3, 1)]);
     assert_eq!(keys(&engine), (1, 1));
-    let stats = engine.stats();
-    assert_eq!((stats.calls, stats.retries, stats.answered), (4, 0, 3));
-    assert_eq!(stats.billed_without_verdict + stats.unknown_outcome, 0);
+    let counts = engine.counts();
+    assert_eq!(
+        (
+            counts.calls.sent,
+            counts.calls.retries,
+            counts.calls.answered
+        ),
+        (4, 0, 3)
+    );
+    assert_eq!(
+        counts.calls.billed_without_verdict + counts.calls.unknown_outcome,
+        0
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,7 +68,10 @@ async fn one_of_the_calls_in_flight_with_the_old_key_looks_for_a_new_one_and_all
     for (row, outcome) in (2..).zip(&outcomes) {
         assert_eq!(outcome.outline(), format!("t-{row}"));
     }
-    assert_eq!((keys(&engine), engine.stats().in_flight), ((1, 1), 0));
+    assert_eq!(
+        (keys(&engine), engine.counts().calls.in_flight),
+        ((1, 1), 0)
+    );
     for row in 2..=9 {
         let keys: Vec<_> = engine.calls(row).iter().map(|made| made.key).collect();
         assert_eq!(keys, [0, 1], "row {row}");

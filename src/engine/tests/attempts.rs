@@ -7,9 +7,22 @@ async fn a_service_that_recovers_gives_its_verdict() {
     let engine = Fixture::new(Scripted::new(GOOD).row(1, [SICK, SICK])).build();
     assert_outcomes(&engine, &["t-1"]).await;
     assert_eq!(engine.service().rows(), [1, 1, 1]);
-    let stats = engine.stats();
-    assert_eq!((stats.calls, stats.retries, stats.answered), (3, 2, 1));
-    assert_eq!((stats.maybe_billed_twice(), stats.unknown_outcome), (0, 0));
+    let counts = engine.counts();
+    assert_eq!(
+        (
+            counts.calls.sent,
+            counts.calls.retries,
+            counts.calls.answered
+        ),
+        (3, 2, 1)
+    );
+    assert_eq!(
+        (
+            counts.calls.maybe_billed_twice,
+            counts.calls.unknown_outcome
+        ),
+        (0, 0)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -30,14 +43,26 @@ async fn a_request_that_may_have_been_billed_is_sent_again_once_at_most() {
     let once = Fixture::new(service()).build();
     assert_outcomes(&once, &["t-1", "no_answer", "t-3"]).await;
     assert_eq!(once.service().rows(), [1, 2, 2, 3, 3, 3]);
-    let stats = once.stats();
-    assert_eq!((stats.maybe_billed_twice(), stats.unknown_outcome), (2, 3));
+    let counts = once.counts();
+    assert_eq!(
+        (
+            counts.calls.maybe_billed_twice,
+            counts.calls.unknown_outcome
+        ),
+        (2, 3)
+    );
 
     let never = Fixture::new(service()).resends(0).build();
     assert_outcomes(&never, &["t-1", "no_answer", "no_answer", "t-4"]).await;
     assert_eq!(never.service().rows(), [1, 2, 3, 4]);
-    let stats = never.stats();
-    assert_eq!((stats.maybe_billed_twice(), stats.unknown_outcome), (0, 2));
+    let counts = never.counts();
+    assert_eq!(
+        (
+            counts.calls.maybe_billed_twice,
+            counts.calls.unknown_outcome
+        ),
+        (0, 2)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,7 +92,7 @@ async fn a_closed_gate_leaves_waiting_rows_without_delay() {
     for first in [SICK, ScriptedResult::RetryAfter(429, "60").immediately()] {
         let engine = Fixture::new(Scripted::new(GOOD).row(1, [first])).build();
         let close = async {
-            while engine.stats().calls == 0 || engine.stats().in_flight > 0 {
+            while engine.counts().calls.sent == 0 || engine.counts().calls.in_flight > 0 {
                 tokio::task::yield_now().await;
             }
             engine.gate.close();
@@ -96,8 +121,11 @@ async fn an_abandoned_call_counts_as_perhaps_billed() {
     let engine = Fixture::new(Scripted::new(ScriptedResult::Stall.immediately())).build();
     let outcome = tokio::time::timeout(Duration::from_secs(9), engine.outcome(1)).await;
     assert!(outcome.is_err());
-    let stats = engine.stats();
-    assert_eq!((stats.in_flight, stats.unknown_outcome), (0, 1));
+    let counts = engine.counts();
+    assert_eq!(
+        (counts.calls.in_flight, counts.calls.unknown_outcome),
+        (0, 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,8 +134,8 @@ async fn one_answer_for_different_users_is_reported_and_counted_each_time() {
     let service = Scripted::new(GOOD).row(4, cached).row(5, cached);
     let engine = Fixture::new(service).build();
     assert_outcomes(&engine, &["t-1", "t-2", "t-3", "t-2", "t-2", "t-6"]).await;
-    assert_eq!(engine.stats().repeated_transactions, 2);
-    assert_eq!(engine.stats().answered, 6);
+    assert_eq!(engine.counts().calls.repeated_transaction_ids, 2);
+    assert_eq!(engine.counts().calls.answered, 6);
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,5 +144,5 @@ async fn the_same_answer_for_the_same_user_is_not_reported() {
     engine.outcome(1).await;
     let outcome = engine.outcome_of(2, 1).await;
     assert_eq!(outcome.outline(), "t-1");
-    assert_eq!(engine.stats().repeated_transactions, 0);
+    assert_eq!(engine.counts().calls.repeated_transaction_ids, 0);
 }

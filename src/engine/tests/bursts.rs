@@ -18,8 +18,8 @@ struct Inner {
 }
 
 impl Observer for Connections {
-    fn observe(&mut self, _: Duration, event: &Event, stats: &Stats) {
-        self.0.read.store(stats.read, Relaxed);
+    fn observe(&mut self, _: Duration, event: &Event, counts: &Counts) {
+        self.0.read.store(counts.rows.read, Relaxed);
         if matches!(event, Event::AttemptBegan { .. }) {
             self.0.wake.notify_one();
         }

@@ -78,8 +78,8 @@ async fn a_row_that_another_run_asks_about_gets_its_answer_and_holds_up_no_other
         .ledger(writer)
         .build();
     let meanwhile = async {
-        until(&engine, |stats| stats.answered == 4).await;
-        assert_eq!(engine.events().with_stats(|stats| stats.taken), 1);
+        until(&engine, |counts| counts.calls.answered == 4).await;
+        assert_eq!(engine.events().with_counts(|counts| counts.taken), 1);
         let _other = other.answers(2);
         std::future::pending::<()>().await;
     };
@@ -92,8 +92,8 @@ async fn a_row_that_another_run_asks_about_gets_its_answer_and_holds_up_no_other
     let mut called = engine.service().rows();
     called.sort_unstable();
     assert_eq!(called, [1, 3, 4, 5]);
-    let stats = engine.events().with_stats(Clone::clone);
-    assert_eq!((stats.known, stats.taken), (2, 0));
+    let counts = engine.events().with_counts(Clone::clone);
+    assert_eq!((counts.known, counts.taken), (2, 0));
     assert_invariants(&engine);
 }
 
@@ -108,16 +108,16 @@ async fn rows_that_need_no_call_pass_those_that_wait_to_be_claimed() {
         .ledger(writer)
         .build();
     let meanwhile = async {
-        until(&engine, |stats| stats.read == 1).await;
+        until(&engine, |counts| counts.rows.read == 1).await;
         // Before its answer is stored, few rows are claimed.
-        until_in_no_time(&engine, |stats| stats.resolved() == 1).await;
+        until_in_no_time(&engine, |counts| counts.resolved() == 1).await;
         // While another program writes, claims wait.
         let other = rusqlite::Connection::open(shared.path()).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let all_read = until(&engine, |stats| stats.read == 20);
+        let all_read = until(&engine, |counts| counts.rows.read == 20);
         let all_read = tokio::time::timeout(Duration::from_secs(60), all_read).await;
         drop(other);
-        let read = engine.events().with_stats(|stats| stats.read);
+        let read = engine.events().with_counts(|counts| counts.rows.read);
         assert!(all_read.is_ok(), "held up after {read} rows");
         std::future::pending::<()>().await;
     };
@@ -166,11 +166,11 @@ async fn a_row_that_another_run_gives_up_is_asked_here() {
         .ledger(writer)
         .build();
     let meanwhile = async {
-        until(&engine, |stats| stats.taken == 3).await;
+        until(&engine, |counts| counts.taken == 3).await;
         other.gives_up(3);
-        until(&engine, |stats| stats.answered == 1).await;
+        until(&engine, |counts| counts.calls.answered == 1).await;
         let _other = other.answers(1);
-        until(&engine, |stats| stats.known == 1).await;
+        until(&engine, |counts| counts.known == 1).await;
     };
     let around = Surroundings::of(asking(3, &keys));
     let ran = Box::pin(run_with(&engine, around, meanwhile)).await;
@@ -178,8 +178,8 @@ async fn a_row_that_another_run_gives_up_is_asked_here() {
     assert_eq!(ran.rows(), [1, 3]);
     assert_eq!(engine.service().rows(), [3]);
     assert_eq!(ran.stop.unwrap().reason, CancelReason::Interrupted);
-    let stats = engine.events().with_stats(Clone::clone);
-    assert_eq!((stats.known, stats.left), (1, 1));
+    let counts = engine.events().with_counts(Clone::clone);
+    assert_eq!((counts.known, counts.rows.unfinished), (1, 1));
     assert_invariants(&engine);
 }
 
@@ -196,8 +196,9 @@ async fn a_row_that_others_took_over_in_its_back_off_is_claimed_again_and_counte
     let engine = fixture(8, &log, service).ledger(writer).build();
     let meanwhile = async {
         // The claim of the first row has ended, and the back-off of the second has just begun.
-        let backs_off =
-            |stats: &Stats| (stats.resolved(), stats.calls, stats.in_flight) == (1, 2, 0);
+        let backs_off = |counts: &Counts| {
+            (counts.resolved(), counts.calls.sent, counts.calls.in_flight) == (1, 2, 0)
+        };
         until_in_no_time(&engine, backs_off).await;
         let ledger = rusqlite::Connection::open(shared.path()).unwrap();
         ledger.execute_batch(TAKEN_OVER).unwrap();
@@ -209,7 +210,7 @@ async fn a_row_that_others_took_over_in_its_back_off_is_claimed_again_and_counte
     let ran = Box::pin(run_with(&engine, around, meanwhile)).await;
     assert_eq!(ran.rows(), [1, 2]);
     assert_eq!(engine.service().rows(), [1, 2, 2]);
-    let stats = engine.events().with_stats(Clone::clone);
-    assert_eq!((stats.answered, stats.taken_over), (2, 1));
+    let counts = engine.events().with_counts(Clone::clone);
+    assert_eq!((counts.calls.answered, counts.calls.taken_over), (2, 1));
     assert_invariants(&engine);
 }

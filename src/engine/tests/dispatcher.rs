@@ -100,7 +100,7 @@ async fn admission_stops_at_the_row_that_reaches_the_limit_of_failures() {
     assert_eq!(rest(&mut dispatcher), [1, 2, 3]);
     let stop = dispatcher.into_stop().unwrap();
     assert_eq!(stop.reason, CancelReason::MaxFailures);
-    assert_eq!(engine.events().with_stats(Stats::resolved), 3);
+    assert_eq!(engine.events().with_counts(Counts::resolved), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,7 +146,10 @@ async fn when_the_drain_ends_rows_without_a_verdict_are_left() {
     dispatcher.give_up();
     assert!(dispatcher.is_done());
     assert_eq!(rest(&mut dispatcher), [1]);
-    assert_eq!(engine.events().with_stats(|stats| stats.left), 1);
+    assert_eq!(
+        engine.events().with_counts(|counts| counts.rows.unfinished),
+        1
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,9 +14,9 @@ pub(super) use crate::pace::Rate;
 pub(super) use crate::row::RowNumber;
 pub(super) use crate::row_state::{Row, RowBatch, RowState};
 pub(super) use crate::service::scripted::{Scripted, ScriptedResult, Step};
+pub(super) use crate::telemetry::counts::Counts;
 pub(super) use crate::telemetry::event::{CancelReason, Event};
 pub(super) use crate::telemetry::hub::Observer;
-pub(super) use crate::telemetry::stats::Stats;
 pub(super) use crate::verdict::{Failure, Reason, Verdict};
 
 use crate::ledger::{LookupResult, RequestKey};
@@ -38,7 +38,7 @@ pub(super) const WINDOW: WindowSize = WindowSize {
 pub(super) struct Log(Arc<Mutex<Vec<(Duration, Event)>>>);
 
 impl Observer for Log {
-    fn observe(&mut self, at: Duration, event: &Event, _stats: &Stats) {
+    fn observe(&mut self, at: Duration, event: &Event, _counts: &Counts) {
         self.0.lock().unwrap().push((at, event.clone()));
     }
 }
@@ -274,15 +274,15 @@ pub(super) async fn run_to_end(engine: &Engine<Scripted>, around: Surroundings) 
 
 /// Waits until the statistics of a run are like this. What a ledger's thread does takes no time on the paused clock, which
 /// runs on meanwhile: nothing is to be concluded from how late it is then.
-pub(super) async fn until(engine: &Engine<Scripted>, are_so: impl Fn(&Stats) -> bool) {
-    while !engine.events().with_stats(&are_so) {
+pub(super) async fn until(engine: &Engine<Scripted>, are_so: impl Fn(&Counts) -> bool) {
+    while !engine.events().with_counts(&are_so) {
         sleep(Duration::from_millis(10)).await;
     }
 }
 
 /// As [`until`], while the paused clock stands still: for what needs the ledger's thread and no time.
-pub(super) async fn until_in_no_time(engine: &Engine<Scripted>, are_so: impl Fn(&Stats) -> bool) {
-    while !engine.events().with_stats(&are_so) {
+pub(super) async fn until_in_no_time(engine: &Engine<Scripted>, are_so: impl Fn(&Counts) -> bool) {
+    while !engine.events().with_counts(&are_so) {
         // A clock that is paused advances only while nothing is to be done here.
         std::thread::yield_now();
         tokio::task::yield_now().await;
@@ -297,7 +297,10 @@ pub(super) async fn pause(length: Duration) {
 }
 
 pub(super) fn assert_invariants(engine: &Engine<Scripted>) {
-    assert_eq!(engine.events().with_stats(Stats::check_invariants), Ok(()));
+    assert_eq!(
+        engine.events().with_counts(Counts::check_invariants),
+        Ok(())
+    );
 }
 
 /// The most rows that were in the window. The writer runs within the same instant, so only the ends of instants count.

@@ -69,11 +69,11 @@ async fn answers_that_are_given_up_with_the_run_are_counted_as_lost() {
     let mut around = Surroundings::of(asking(5, &keys));
     around.read_delay = Duration::from_millis(10);
     // How many rows are claimed together, and so called for, depends on the thread of the ledger.
-    let answered = until(&engine, |stats| stats.answered > 0);
+    let answered = until(&engine, |counts| counts.calls.answered > 0);
     let ran = Box::pin(run_with(&engine, around, answered)).await;
     assert!(ran.elapsed >= Scripted::LONGEST_CALL, "{:?}", ran.elapsed);
-    let stats = engine.events().with_stats(Clone::clone);
-    assert_eq!(stats.answered, stats.lost);
+    let counts = engine.events().with_counts(Clone::clone);
+    assert_eq!(counts.calls.answered, counts.calls.lost);
     assert!(ran.written.is_empty());
     assert_invariants(&engine);
 }

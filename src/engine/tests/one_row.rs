@@ -16,7 +16,7 @@ pub(super) use crate::telemetry::pace::{Hint, Limit};
 use crate::engine::row_call::{ClaimedCall, RowCall};
 use crate::ledger::{RequestKey, WorkerNumber};
 use crate::pace::Closed;
-use crate::telemetry::stats::Stats;
+use crate::telemetry::counts::Counts;
 use crate::verdict::Verdict;
 
 pub(super) const GOOD: Step = ScriptedResult::Verdict.immediately();
@@ -55,8 +55,8 @@ impl Engine<Scripted> {
         }
     }
 
-    pub(super) fn stats(&self) -> Stats {
-        self.events().with_stats(Clone::clone)
+    pub(super) fn counts(&self) -> Counts {
+        self.events().with_counts(Clone::clone)
     }
 
     /// The calls that were made for a row.
@@ -76,7 +76,10 @@ impl RowOutcome {
         };
         let stop = self.stop.as_ref().map(|stop| {
             let code = stop.error.as_ref().unwrap().exit().code();
-            format!(" ! {} {code}", stop.reason.word())
+            format!(
+                " ! {} {code}",
+                serde_json::to_value(stop.reason).unwrap().as_str().unwrap()
+            )
         });
         verdict.to_owned() + &stop.unwrap_or_default()
     }
@@ -95,7 +98,7 @@ pub(super) async fn assert_outcomes(engine: &Engine<Scripted>, expected: &[&str]
         outcomes.push(engine.outcome(row).await.outline());
     }
     assert_eq!(outcomes, expected);
-    assert_eq!(engine.stats().in_flight, 0);
+    assert_eq!(engine.counts().calls.in_flight, 0);
 }
 
 /// Scores rows until the run stops. Returns their outcomes.

@@ -3,16 +3,16 @@
 use super::harness::*;
 
 /// A run over so many rows, and its counters.
-async fn run_over(rows: u64, engine: &Engine<Scripted>) -> (RunEnd, Stats) {
+async fn run_over(rows: u64, engine: &Engine<Scripted>) -> (RunEnd, Counts) {
     let read = batches(asked(rows, &[]), &[usize::try_from(rows).unwrap()]);
     let ran = run_to_end(engine, Surroundings::of(read)).await;
     assert_invariants(engine);
-    let stats = engine.events().with_stats(Clone::clone);
-    (ran, stats)
+    let counts = engine.events().with_counts(Clone::clone);
+    (ran, counts)
 }
 
 /// A run over a hundred good rows, some over which the service always fails, and `further` good ones.
-async fn run_over_failing_rows(failing: u64, further: u64, log: &Log) -> (RunEnd, Stats) {
+async fn run_over_failing_rows(failing: u64, further: u64, log: &Log) -> (RunEnd, Counts) {
     let service = (101..=100 + failing).fold(Scripted::new(GOOD), |service, row| {
         service.row(row, [ScriptedResult::Status(500).after(10); 19])
     });
@@ -24,15 +24,15 @@ async fn run_over_failing_rows(failing: u64, further: u64, log: &Log) -> (RunEnd
 async fn rows_that_always_fail_at_the_end_of_a_file_are_not_an_outage() {
     for (failing, longest) in [(3, 60), (6, 60), (9, 60), (10, 330), (12, 330), (30, 360)] {
         let log = Log::default();
-        let (ran, stats) = run_over_failing_rows(failing, 0, &log).await;
+        let (ran, counts) = run_over_failing_rows(failing, 0, &log).await;
         assert!(ran.stop.is_none(), "{failing} rows");
-        let came = (stats.scored(), stats.failures());
+        let came = (counts.scored(), counts.failures());
         assert_eq!(came, (100, failing), "{failing} rows");
         let longest = Duration::from_secs(longest);
         assert!(ran.elapsed < longest, "{failing} rows: {:?}", ran.elapsed);
-        assert_eq!((stats.outages, stats.outage), (0, None), "{failing} rows");
-        let is_waited = stats.dismissed_outages >= Duration::from_secs(300);
-        assert_eq!(is_waited, failing >= 10, "{:?}", stats.dismissed_outages);
+        assert_eq!((counts.outages, counts.outage), (0, None), "{failing} rows");
+        let is_waited = counts.dismissed_outages >= Duration::from_secs(300);
+        assert_eq!(is_waited, failing >= 10, "{:?}", counts.dismissed_outages);
     }
 }
 
@@ -66,9 +66,9 @@ async fn calls_that_stood_still_with_the_run_are_no_outage() {
         let service =
             (101..=120).fold(Scripted::new(GOOD), |service, row| service.row(row, [late]));
         let engine = engine(20, &log, service);
-        let (ran, stats) = run_over(200, &engine).await;
+        let (ran, counts) = run_over(200, &engine).await;
         assert!(ran.stop.is_none());
-        let came = (stats.scored(), stats.retries, stats.outages);
+        let came = (counts.scored(), counts.calls.retries, counts.outages);
         assert_eq!(came, (200, 20, outages), "after {seconds} s");
     }
 }
@@ -77,11 +77,11 @@ async fn calls_that_stood_still_with_the_run_are_no_outage() {
 async fn rows_that_always_fail_amid_good_ones_are_passed_over() {
     for failing in [9, 10, 30, 80] {
         let log = Log::default();
-        let (ran, stats) = run_over_failing_rows(failing, 100, &log).await;
+        let (ran, counts) = run_over_failing_rows(failing, 100, &log).await;
         assert!(ran.stop.is_none(), "{failing} rows");
-        let came = (stats.scored(), stats.failures());
+        let came = (counts.scored(), counts.failures());
         assert_eq!(came, (200, failing), "{failing} rows");
-        assert_eq!(stats.dismissed_outages, Duration::ZERO);
+        assert_eq!(counts.dismissed_outages, Duration::ZERO);
     }
 }
 
@@ -95,10 +95,14 @@ async fn a_service_that_only_fails_in_the_middle_of_a_file_is_waited_for_and_cos
     let ran = run_to_end(&engine, Surroundings::of(read)).await;
     let stop = ran.stop.as_ref().unwrap();
     assert_eq!(stop.reason, CancelReason::Unavailable);
-    let stats = engine.events().with_stats(Clone::clone);
-    assert_eq!((stats.scored(), stats.failures()), (100, 0));
+    let counts = engine.events().with_counts(Clone::clone);
+    assert_eq!((counts.scored(), counts.failures()), (100, 0));
     // Those that showed the outage, those in flight beside them, and six a minute.
-    assert!(stats.calls < 100 + 10 + 8 + 95, "{}", stats.calls);
+    assert!(
+        counts.calls.sent < 100 + 10 + 8 + 95,
+        "{}",
+        counts.calls.sent
+    );
     assert!((900..920).contains(&ran.elapsed.as_secs()));
     assert_invariants(&engine);
 }
@@ -113,14 +117,14 @@ async fn a_service_that_fails_for_minutes_costs_no_row() {
     let read = batches(asked(1_000, &[]), &[1_000]);
     let ran = run_to_end(&engine, Surroundings::of(read)).await;
     assert!(ran.stop.is_none());
-    let stats = engine.events().with_stats(Clone::clone);
-    assert_eq!((stats.scored(), stats.outages), (1_000, 1));
-    assert!(stats.down > Duration::from_secs(180), "{:?}", stats.down);
+    let counts = engine.events().with_counts(Clone::clone);
+    assert_eq!((counts.scored(), counts.outages), (1_000, 1));
+    assert!(counts.down > Duration::from_secs(180), "{:?}", counts.down);
     assert_invariants(&engine);
 }
 
 /// A resumed run over so many rows, with a service that fails over each.
-async fn run_over_nothing_but_failures(rows: u64) -> (RunEnd, Stats) {
+async fn run_over_nothing_but_failures(rows: u64) -> (RunEnd, Counts) {
     let log = Log::default();
     let service = Scripted::new(ScriptedResult::Status(500).after(10));
     let engine = engine(8, &log, service);
@@ -130,16 +134,16 @@ async fn run_over_nothing_but_failures(rows: u64) -> (RunEnd, Stats) {
 
 #[tokio::test(start_paused = true)]
 async fn a_resumed_run_tells_an_outage_from_a_few_failing_rows_without_a_verdict_of_its_own() {
-    let (ran, stats) = run_over_nothing_but_failures(1_000).await;
+    let (ran, counts) = run_over_nothing_but_failures(1_000).await;
     assert_eq!(ran.stop.unwrap().reason, CancelReason::Unavailable);
     // One row after the other until ten have failed.
-    assert_eq!((stats.failures(), stats.left >= 91), (9, true));
+    assert_eq!((counts.failures(), counts.rows.unfinished >= 91), (9, true));
     assert!((900..1_000).contains(&ran.elapsed.as_secs()));
 
     for few in [9, 12, 30] {
-        let (ran, stats) = run_over_nothing_but_failures(few).await;
+        let (ran, counts) = run_over_nothing_but_failures(few).await;
         assert!(ran.stop.is_none(), "{few} rows");
-        assert_eq!((stats.failures(), stats.outages), (few, 0));
+        assert_eq!((counts.failures(), counts.outages), (few, 0));
         assert!(ran.elapsed < Duration::from_secs(380), "{:?}", ran.elapsed);
     }
 }

@@ -4,7 +4,7 @@ use super::harness::*;
 use crate::pace::Rate;
 
 /// A run at a pace that is searched for, over so many rows of which these are always refused, and its counters.
-async fn run_refusing(rows: u64, refused: impl Iterator<Item = u64>) -> (RunEnd, Stats) {
+async fn run_refusing(rows: u64, refused: impl Iterator<Item = u64>) -> (RunEnd, Counts) {
     let log = Log::default();
     let service = refused.fold(Scripted::new(GOOD), |service, row| {
         service.row(row, [ScriptedResult::Status(429).after(10); 60])
@@ -13,17 +13,21 @@ async fn run_refusing(rows: u64, refused: impl Iterator<Item = u64>) -> (RunEnd,
     let read = batches(asked(rows, &[]), &[usize::try_from(rows).unwrap()]);
     let ran = run_to_end(&engine, Surroundings::of(read)).await;
     assert_invariants(&engine);
-    let stats = engine.events().with_stats(Clone::clone);
-    (ran, stats)
+    let counts = engine.events().with_counts(Clone::clone);
+    (ran, counts)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_row_that_is_always_refused_does_not_stop_the_others_also_if_it_comes_first() {
     for row in [1, 2, 50] {
-        let (ran, stats) = run_refusing(100, row..=row).await;
+        let (ran, counts) = run_refusing(100, row..=row).await;
         assert!(ran.stop.is_none(), "row {row}");
-        assert_eq!((stats.scored(), stats.failures()), (99, 1), "row {row}");
-        assert!(stats.throttled < 20, "row {row}: {}", stats.throttled);
+        assert_eq!((counts.scored(), counts.failures()), (99, 1), "row {row}");
+        assert!(
+            counts.calls.throttled < 20,
+            "row {row}: {}",
+            counts.calls.throttled
+        );
         assert!(
             ran.elapsed < Duration::from_secs(40),
             "row {row}: {:?}",
@@ -35,11 +39,11 @@ async fn a_row_that_is_always_refused_does_not_stop_the_others_also_if_it_comes_
 #[tokio::test(start_paused = true)]
 async fn several_rows_in_a_row_that_are_always_refused_do_not_stop_the_others() {
     for (first, rows) in [(201, 4), (201, 8), (1, 4)] {
-        let (ran, stats) = run_refusing(1_000, first..first + rows).await;
+        let (ran, counts) = run_refusing(1_000, first..first + rows).await;
         let case = format!("{rows} rows from row {first}: {:?}", ran.elapsed);
         assert!(ran.stop.is_none(), "{case}");
         assert_eq!(
-            (stats.scored(), stats.failures()),
+            (counts.scored(), counts.failures()),
             (1_000 - rows, rows),
             "{case}"
         );

@@ -9,7 +9,7 @@ async fn a_stop_while_all_rows_back_off_takes_no_time() {
     let all_back_off = async {
         while engine
             .events()
-            .with_stats(|stats| stats.calls < 6 || stats.in_flight > 0)
+            .with_counts(|counts| counts.calls.sent < 6 || counts.calls.in_flight > 0)
         {
             tokio::task::yield_now().await;
         }
@@ -19,7 +19,10 @@ async fn a_stop_while_all_rows_back_off_takes_no_time() {
     assert_eq!(ran.stop.unwrap().reason, CancelReason::Interrupted);
     assert_eq!(ran.elapsed, Duration::ZERO);
     assert_eq!(ran.written.len(), 1);
-    assert_eq!(engine.events().with_stats(|stats| stats.left), 5);
+    assert_eq!(
+        engine.events().with_counts(|counts| counts.rows.unfinished),
+        5
+    );
     assert_invariants(&engine);
 }
 
@@ -32,7 +35,7 @@ async fn a_stop_while_all_calls_pause_takes_no_time() {
     let around = Surroundings::of(batches(asked(100, &[]), &[100]));
     let ran = run_with(&engine, around, sleep(Duration::from_secs(60))).await;
     assert_eq!(ran.elapsed.as_secs(), 60);
-    let left = engine.events().with_stats(|stats| stats.left);
+    let left = engine.events().with_counts(|counts| counts.rows.unfinished);
     assert_eq!(
         (ran.written.len(), left),
         (8, 1 + 16),
@@ -75,9 +78,13 @@ async fn after_a_stop_a_call_gets_as_long_as_a_call_may_take() {
     assert_eq!(ran.rows(), [1, 3], "row 3 was in flight and got its time");
     // 30 s, and 10 s for what is on its way to the disk by then.
     assert!(given_up_after(&ran, 1 + 30 + 10), "{:?}", ran.elapsed);
-    let stats = engine.events().with_stats(Clone::clone);
+    let counts = engine.events().with_counts(Clone::clone);
     assert_eq!(
-        (stats.left, stats.unknown_outcome, stats.in_flight),
+        (
+            counts.rows.unfinished,
+            counts.calls.unknown_outcome,
+            counts.calls.in_flight
+        ),
         (1 + 4, 1, 0),
         "what was not admitted is not left, it was never there"
     );
@@ -105,7 +112,7 @@ async fn a_service_manager_waits_less_than_a_call_may_take() {
     let ran = signalled(&engine, &[(1, CancelReason::Terminated)]).await;
     assert_eq!(ran.rows(), [1, 3]);
     assert!(given_up_after(&ran, 1 + 20), "{:?}", ran.elapsed);
-    assert!(engine.events().with_stats(|stats| stats.terminated));
+    assert!(engine.events().with_counts(|counts| counts.terminated));
     assert_invariants(&engine);
 }
 
@@ -143,7 +150,7 @@ async fn a_signal_cuts_a_drain_short_that_something_else_had_started() {
             [(1, Refused, 30), (second, signal, left)],
             "{what}"
         );
-        let terminated = engine.events().with_stats(|stats| stats.terminated);
+        let terminated = engine.events().with_counts(|counts| counts.terminated);
         assert_eq!(terminated, signal == Terminated);
         assert_invariants(&engine);
     }

@@ -15,7 +15,7 @@ async fn throttles_use_up_no_attempts() {
         let pause = pair[1].began.saturating_sub(pair[0].began).as_secs_f64();
         assert!((5.0..=5.51).contains(&pause), "{pause}");
     }
-    assert_eq!(engine.stats().throttled, 10);
+    assert_eq!(engine.counts().calls.throttled, 10);
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,7 +43,13 @@ async fn a_throttle_pauses_all_calls() {
             // At most twice the pause: after it, calls start slowly.
             assert!(call.began <= Duration::from_secs(60), "{call:?}");
         }
-        assert_eq!((engine.stats().throttled, engine.stats().retries), (1, 1));
+        assert_eq!(
+            (
+                engine.counts().calls.throttled,
+                engine.counts().calls.retries
+            ),
+            (1, 1)
+        );
     }
 }
 
@@ -123,6 +129,6 @@ async fn headers_that_say_with_every_answer_that_nothing_is_left_hold_a_run_up_o
     }
     let took = began.elapsed().as_secs();
     assert!((100..=101).contains(&took), "{took} s");
-    let pace = engine.stats().pace.unwrap();
+    let pace = engine.counts().pace.unwrap();
     assert_eq!((pace.headers, pace.rate), (Hint::Disbelieved, None));
 }

@@ -8,7 +8,7 @@ async fn after_a_paid_answer_without_a_verdict_nothing_is_sent_again() {
     let amid = Fixture::new(Scripted::new(useless).row(1, [GOOD])).build();
     assert_outcomes(&amid, &[&["t-1"], ["bad_answer"; 5].as_slice()].concat()).await;
     assert_eq!(amid.service().rows(), [1, 2, 3, 4, 5, 6]);
-    assert_eq!(amid.stats().billed_without_verdict, 5);
+    assert_eq!(amid.counts().calls.billed_without_verdict, 5);
 
     let start = Fixture::new(Scripted::new(useless)).build();
     let expected = ["bad_answer", "bad_answer", "bad_answer ! no_verdicts 3"];
@@ -35,7 +35,7 @@ async fn twenty_users_with_one_transaction_id_stop_the_run_and_keep_their_answer
     let mixed_up = Scripted::new(ScriptedResult::VerdictOf(1).immediately());
     let engine = { Fixture::new(mixed_up).give_up_after(GiveUpAfter::Never) }.build();
     assert_outcomes(&engine, &["t-1"; 30]).await;
-    assert_eq!(engine.stats().repeated_transactions, 29);
+    assert_eq!(engine.counts().calls.repeated_transaction_ids, 29);
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,11 +150,11 @@ async fn a_service_that_comes_back_costs_no_row_anything() {
     for row in 6..=8 {
         engine.outcome(row).await;
     }
-    let stats = engine.stats();
-    assert_eq!((stats.outages, stats.outage), (1, None));
+    let counts = engine.counts();
+    assert_eq!((counts.outages, counts.outage), (1, None));
     assert!(
-        stats.down >= Duration::from_secs(5 + 10),
+        counts.down >= Duration::from_secs(5 + 10),
         "{:?}",
-        stats.down
+        counts.down
     );
 }

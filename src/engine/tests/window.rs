@@ -15,7 +15,7 @@ async fn simulated_time(window: usize) -> Duration {
     let ran = run_to_end(&engine, around).await;
     assert!(ran.stop.is_none());
     assert_eq!(ran.rows().len(), 2_000);
-    assert_eq!(engine.events().with_stats(Stats::scored), 2_000);
+    assert_eq!(engine.events().with_counts(Counts::scored), 2_000);
     assert_invariants(&engine);
     ran.elapsed
 }
@@ -153,7 +153,7 @@ async fn rows_between_which_others_were_left_out_get_their_own_verdicts_in_order
     around.window.rows = 64;
     let ran = run_to_end(&engine, around).await;
     assert_eq!(ran.rows(), numbers);
-    assert_eq!(engine.events().with_stats(Stats::scored), 299);
+    assert_eq!(engine.events().with_counts(Counts::scored), 299);
     assert_invariants(&engine);
 }
 
@@ -163,6 +163,6 @@ async fn an_empty_input_is_a_complete_run() {
     let engine = engine(4, &log, Scripted::new(GOOD));
     let ran = run_to_end(&engine, Surroundings::of(vec![Read::End(InputEnd::Whole)])).await;
     assert!(ran.stop.is_none() && ran.written.is_empty());
-    assert_eq!(engine.events().with_stats(Stats::exit), Exit::Complete);
+    assert_eq!(engine.events().with_counts(Counts::exit), Exit::Complete);
     assert_invariants(&engine);
 }

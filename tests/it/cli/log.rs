@@ -13,15 +13,10 @@ use crate::support::process::{Place, Program, Running};
 use crate::support::server::{Server, answer, good, silence, status};
 use crate::support::users;
 
-/// A run with a log of every call.
+/// A run with a log.
 fn run<'a>(place: &'a Place, server: &'a Server) -> Program<'a> {
-    run_at("debug", place, server)
-}
-
-fn run_at<'a>(level: &str, place: &'a Place, server: &'a Server) -> Program<'a> {
-    let args = "users.csv -o scored.csv --overwrite";
-    let program = place.run(server, args);
-    program.args(["--log", "n.log", "--log-level", level])
+    let args = "users.csv -o scored.csv --overwrite --log n.log";
+    place.run(server, args)
 }
 
 /// The lines of a log, each a whole object.
@@ -38,9 +33,10 @@ fn named<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
 
 /// The rows whose calls were answered.
 fn answered(lines: &[Value]) -> Vec<u64> {
-    let attempts = named(lines, "attempt").into_iter();
-    let answered = attempts.filter(|line| line["outcome"] == "answered");
-    answered.map(|line| line["row"].as_u64().unwrap()).collect()
+    let answered = named(lines, "attempt_answered").into_iter();
+    answered
+        .map(|line| line["data"]["row"].as_u64().unwrap())
+        .collect()
 }
 
 #[test]
@@ -53,90 +49,79 @@ fn a_log_tells_a_run_from_its_settings_to_its_end() {
         _ => good(request),
     });
     let place = Place::with("users.csv", users::csv(9));
-    let args = "-c 1 --job nightly --price 0.004";
-    let limits = "--give-up-after=50 --min-rows=9 --max-invalid=2% --accept-failures=0.5%";
-    let run = run(&place, &server).args(args).args(limits);
-    run.done().exits(1);
+    let limits = "-c 1 --price 0.004 --give-up-after=50 --min-rows=9 --accept-failures=0.5%";
+    run(&place, &server).args(limits).done().exits(1);
     let log = lines(&place.text("n.log"));
 
-    let start = &log[0];
-    assert_eq!(start["event"], "run_started");
-    assert_eq!(start["job"], "nightly");
-    assert_eq!(start["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(
-        start["endpoint"],
-        format!("{}/v1/validate/user", server.url())
-    );
-    assert_eq!(
-        (&start["output"], &start["ledger"]),
-        (&"scored.csv".into(), &"rescore.ledger".into())
-    );
-    assert_eq!(
-        (&start["concurrency"], &start["price"]),
-        (&1.into(), &"0.004".into())
-    );
-    assert_eq!(
-        (&start["approve_max"], &start["review_max"]),
-        (&"2".into(), &"5".into())
-    );
-    let limits = json!({"give_up_after": "50", "min_rows": 9, "max_invalid": "2%", "accept_failures": "0.5%"});
-    assert_eq!(log[1]["event"], "run_limits");
-    for (key, value) in limits.as_object().unwrap() {
-        assert_eq!(&log[1][key], value, "{key}");
+    assert_eq!(log[0]["event"], "run_started");
+    let start = &log[0]["data"];
+    let endpoint = format!("{}/v1/validate/user", server.url());
+    let expected = json!({
+        "run": {"job": "scored.csv", "rescore_version": env!("CARGO_PKG_VERSION"), "endpoint": endpoint,
+            "thresholds": {"approve_max": "2", "review_max": "5"}},
+        "inputs": {"0": {"path": "users.csv", "format": "csv"}},
+        "files": {"output": "scored.csv", "ledger": "rescore.ledger", "summary": null},
+        "settings": {"concurrency": 1, "price": 0.004, "give_up_after": "50", "min_rows": 9, "max_calls": null,
+            "accept_failures": "0.5%"},
+    });
+    for (part, keys) in expected.as_object().unwrap() {
+        for (key, value) in keys.as_object().unwrap() {
+            let here = start[part].get(key);
+            let here = here.or_else(|| start[part].get(key.parse::<usize>().ok()?));
+            match (here.unwrap(), value) {
+                (Value::Object(here), Value::Object(some)) => {
+                    assert!(
+                        some.iter().all(|(key, value)| &here[key] == value),
+                        "{here:?}"
+                    );
+                }
+                (here, value) => assert_eq!(here, value, "{key}"),
+            }
+        }
     }
-    assert!(log[1]["max_calls"].is_null(), "{}", log[1]);
-    assert_eq!(log[2]["event"], "input_opened");
-    assert_eq!(named(&log, "input_ended")[0]["rows"], 9);
+    let mapping = start["inputs"][0]["mapping"].as_str().unwrap();
+    assert!(mapping.starts_with("name ← `name`"), "{mapping}");
 
-    let attempts = named(&log, "attempt");
-    assert_eq!(attempts.len(), server.calls());
     let of_row = |row: u64| {
-        let attempts = attempts.iter().filter(|line| line["row"] == row);
-        let words = attempts.map(|line| {
-            let word = |key: &str| line[key].to_string().replace('"', "");
-            ["attempt", "outcome", "class", "reason", "status", "next"]
-                .map(word)
-                .join(" ")
+        let ours = log.iter().filter(|line| line["data"]["row"] == row);
+        let words = ours.map(|line| {
+            let data = &line["data"];
+            assert!(data["latency_seconds"].is_number());
+            let word = |value: &Value| value.to_string().replace('"', "");
+            let next = match &data["next"] {
+                Value::Object(next) => next.keys().next().unwrap().clone(),
+                next => word(next),
+            };
+            let words = ["attempt", "class", "reason", "status"].map(|key| word(&data[key]));
+            format!("{} {} {next}", word(&line["event"]), words.join(" "))
         });
         words.collect::<Vec<_>>()
     };
-    assert_eq!(of_row(2), ["1 answered null null 200 null"]);
-    assert_eq!(of_row(3), ["1 failed E refused 422 give_up"]);
-    assert_eq!(
-        of_row(4),
-        [
-            "1 failed C server_error 500 again",
-            "2 answered null null 200 null"
-        ]
-    );
-    assert_eq!(
-        of_row(5),
-        [
-            "1 throttled A null 429 again",
-            "2 answered null null 200 null"
-        ]
-    );
-    assert_eq!(
-        of_row(6),
-        [
-            "1 failed B no_answer null again",
-            "2 answered null null 200 null"
-        ]
-    );
-    assert!(
-        attempts
-            .iter()
-            .all(|line| line["latency_ms"].as_f64().unwrap() > 0.0)
-    );
+    let second = "attempt_answered 2 null null 200 null";
+    assert_eq!(of_row(2), ["attempt_answered 1 null null 200 null"]);
+    assert_eq!(of_row(3), ["attempt_failed 1 E refused 422 give_up"]);
+    let failed = "attempt_failed 1 C server_error 500 again_in_seconds";
+    assert_eq!(of_row(4), [failed, second]);
+    let throttled = "throttled 1 null null 429 again_in_seconds";
+    assert_eq!(of_row(5), [throttled, second]);
+    let lost = "attempt_failed 1 B no_answer null again_in_seconds";
+    assert_eq!(of_row(6), [lost, second]);
 
-    assert_eq!(named(&log, "paused")[0]["asked_seconds"], 1.0);
+    assert_eq!(named(&log, "calls_paused")[0]["data"]["asked_seconds"], 1.0);
     let end = log.last().unwrap();
     assert_eq!(end["event"], "run_ended");
-    assert_eq!((&end["exit_code"], &end["failed"]), (&1.into(), &1.into()));
-    assert_eq!((&end["calls"], &end["answered"]), (&12.into(), &8.into()));
+    let (end, calls) = (&end["data"], &end["data"]["calls"]);
+    assert_eq!(
+        (&end["exit_code"], &end["failed"]["rows"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(
+        (&calls["sent"], &calls["answered"]),
+        (&12.into(), &8.into())
+    );
+    assert_eq!(end["cost"]["spent"], 0.032);
 
-    let times: Vec<_> = log
-        .iter()
+    let times: Vec<_> = { log.iter() }
         .map(|line| line["timestamp"].as_str().unwrap())
         .collect();
     assert!(
@@ -153,19 +138,15 @@ fn a_log_tells_a_run_from_its_settings_to_its_end() {
 }
 
 #[test]
-fn the_next_run_adds_to_the_log_and_calls_are_logged_only_at_debug() {
+fn the_next_run_adds_to_the_log() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     run(&place, &server).done().exits(0);
     let first = place.text("n.log");
-    let again = run_at("info", &place, &server);
-    let again = again.arg("--fresh").env("RESCORE_LOG_LEVEL", "error");
-    again.done().exits(0);
+    run(&place, &server).arg("--fresh").done().exits(0);
     let both = place.text("n.log");
     let second = lines(both.strip_prefix(&first).unwrap());
     assert_eq!(second[0]["event"], "run_started");
-    assert_eq!((named(&second, "attempt").len(), server.calls()), (0, 6));
-    run_at("error", &place, &server).done().exits(0);
-    assert_eq!(place.text("n.log"), both);
+    assert_eq!(answered(&second).len(), 3);
 }
 
 #[test]
@@ -179,11 +160,11 @@ fn each_change_of_the_pace_has_its_cause() {
     program.args("--log n.log").done().exits(0);
     let log = lines(&place.text("n.log"));
     let paces = named(&log, "pace_changed");
-    assert_eq!(paces[0]["cause"], "start");
-    assert_eq!(paces[0]["calls_per_second_at_most"], 10.0);
+    assert_eq!(paces[0]["data"]["cause"], "start");
+    assert_eq!(paces[0]["data"]["rate"], 10.0);
     let causes: BTreeSet<_> = paces
         .iter()
-        .map(|line| line["cause"].as_str().unwrap())
+        .map(|line| line["data"]["cause"].as_str().unwrap())
         .collect();
     assert!(
         causes.contains("throttled") && causes.contains("search"),
@@ -204,20 +185,15 @@ fn warnings_and_the_error_that_ends_a_run_are_in_the_log() {
     let done = program.without_env("RESCORE_API_KEY").done();
     done.exits(4).says("warning: ").says("chmod 600");
     let log = lines(&place.text("n.log"));
-    let of = |event: &str| {
-        named(&log, event)[0]["message"]
-            .as_str()
-            .unwrap()
-            .to_owned()
-    };
+    let of = |event: &str| named(&log, event)[0]["data"].as_str().unwrap().to_owned();
     assert!(of("warning").contains("chmod 600"), "{}", of("warning"));
     assert!(
         of("error").starts_with("the account is out of credit"),
         "{}",
         of("error")
     );
-    assert_eq!(named(&log, "stopping")[0]["reason"], "refused");
-    assert_eq!(log.last().unwrap()["exit_code"], 4);
+    assert_eq!(named(&log, "cancel_began")[0]["data"], "refused");
+    assert_eq!(log.last().unwrap()["data"]["exit_code"], 4);
 }
 
 #[test]
@@ -236,11 +212,11 @@ fn a_run_that_cannot_start_says_so_in_the_log_of_an_earlier_night_and_makes_none
     let added = lines(after.strip_prefix(&before).unwrap());
     assert_eq!(added.len(), 2);
     assert_eq!(
-        added[0]["message"],
+        added[0]["data"],
         "cannot read `nobody.csv`: no such file or directory"
     );
     assert_eq!(
-        (&added[1]["exit_code"], &added[1]["stopped"]),
+        (&added[1]["data"]["exit_code"], &added[1]["data"]["stopped"]),
         (&2.into(), &"not_started".into())
     );
 }
@@ -296,7 +272,7 @@ fn a_log_is_never_added_to_another_file() {
 fn on_standard_error_the_log_takes_the_place_of_progress() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     let run = |options: &[&str]| {
-        let program = place.run(&server, "users.csv --log - --log-level debug");
+        let program = place.run(&server, "users.csv --log -");
         program.args(options).done()
     };
     let quiet = run(&["-q"]);
@@ -321,7 +297,7 @@ fn a_reader_of_standard_error_that_stops_reading_holds_up_nothing() {
     let (reader, writer) = io::pipe().unwrap();
     let server = Server::good();
     let place = Place::with("users.csv", users::csv(20_000));
-    let args = "users.csv -o scored.csv -q --log - --log-level debug";
+    let args = "users.csv -o scored.csv -q --log -";
     place.run(&server, args).stderr(writer).done().exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(20_000)));
     drop(reader);
@@ -334,7 +310,7 @@ const LIMIT: usize = 8 * 1024 * 1024;
 fn a_log_on_a_full_disk_is_warned_of_once_and_the_run_goes_on() {
     let (place, server) = (Place::with("users.csv", users::csv(200)), Server::good());
     // Some bytes below the limit, so that a line is cut off.
-    let line = "{\"timestamp\":\"2026-11-21T18:20:00.123Z\",\"level\":\"INFO\",\"event\":\"key_renewed\"}\n";
+    let line = "{\"timestamp\":\"2026-11-21T18:20:00.123Z\",\"event\":\"key_renewed\"}\n";
     let earlier = line.repeat(LIMIT / line.len() - 20);
     place.write("n.log", &earlier);
     place.write("limited.sh", "ulimit -f 16384\nexec \"$@\"\n");
@@ -348,12 +324,12 @@ fn a_log_on_a_full_disk_is_warned_of_once_and_the_run_goes_on() {
     );
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(200)));
     let text = place.text("n.log");
-    assert!(text.ends_with('\n'), "no part of a line");
-    assert_eq!(lines(&text[earlier.len()..])[0]["event"], "run_started");
-    // With space again, the next run goes on there.
+    assert!(text.starts_with(&earlier), "what was there stays");
+    // With space again, the next run goes on there, on a line of its own.
     run(&place, &server).done().exits(0);
     let after = place.text("n.log");
-    assert_eq!(lines(&after[text.len()..])[0]["event"], "run_started");
+    let added = after[text.len()..].trim_start();
+    assert_eq!(lines(added)[0]["event"], "run_started");
 }
 
 /// Renames the log and sends SIGHUP; waits until there is a new one.
@@ -422,10 +398,13 @@ fn a_second_signal_leaves_its_word_in_the_log() {
     running.signal("TERM");
     running.done().exits(143);
     let log = lines(&place.text("n.log"));
-    assert_eq!(named(&log, "draining")[0]["in_flight"], 4);
+    assert_eq!(
+        named(&log, "drain_began")[0]["data"]["reason"],
+        "interrupted"
+    );
     let last = log.last().unwrap();
     assert_eq!(
-        (&last["event"], &last["reason"]),
+        (&last["event"], &last["data"]),
         (&"stopped_immediately".into(), &"terminated".into())
     );
     drop(release);

@@ -50,7 +50,7 @@ fn fails(line: &CommandLine, program: Program<'_>, words: &str) {
     let added = place.text("n.log");
     let added = added.strip_prefix(&log).unwrap();
     assert!(
-        added.contains("\"level\":\"ERROR\"") && added.contains("not_started"),
+        added.contains("\"event\":\"error\"") && added.contains("not_started"),
         "{added}"
     );
     assert_eq!((place.names(), place.text("scored.csv")), (files, scored));
@@ -126,9 +126,8 @@ fn a_settings_file_names_them_even_if_a_setting_of_it_is_unknown() {
 }
 
 #[test]
-fn only_files_of_the_same_kind_are_touched_and_none_are_made() {
+fn only_files_of_the_same_kind_are_replaced() {
     let line = CommandLine::new();
-    line.refuses_typed("--bogus --summary s --metrics m --log l", &[]);
     let users = line.place.text("users.csv");
     let all = [
         "--bogus",
@@ -141,6 +140,9 @@ fn only_files_of_the_same_kind_are_touched_and_none_are_made() {
     ];
     line.typed(all).done().exits(2);
     assert_eq!(line.place.text("users.csv"), users);
+    // Nor are rows expected in them.
+    line.refuses_typed("--bogus --summary scored.csv --metrics scored.csv", &[]);
+    line.refuses_typed("--summary scored.csv.partial", &["same file"]);
     // Neither help nor another command is a run that fails.
     let line = after_a_good_night();
     let before = line.place.json("s.json");

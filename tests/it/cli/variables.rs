@@ -87,7 +87,7 @@ fn an_error_in_a_value_names_the_variable_that_it_came_from() {
 }
 
 /// Every setting of a run against a server, by its variable; `None` stands for a flag.
-const SETTINGS: [(&str, Option<&str>); 29] = [
+const SETTINGS: [(&str, Option<&str>); 28] = [
     ("RESCORE_OUTPUT", Some("scored.csv")),
     ("RESCORE_FREE_BASE_URL", Some("https://free.example")),
     ("RESCORE_PLAN", Some("paid")),
@@ -116,7 +116,6 @@ const SETTINGS: [(&str, Option<&str>); 29] = [
     ("RESCORE_CHANGES", Some("moved.csv")),
     ("RESCORE_OVERWRITE", None),
     ("RESCORE_PROGRESS", Some("json")),
-    ("RESCORE_PROGRESS_EVERY", Some("1h")),
     ("RESCORE_SUMMARY", Some("summary.json")),
     ("RESCORE_QUIET", None),
     ("RESCORE_INPUT", Some("people")),
@@ -267,7 +266,6 @@ fn a_bad_variable_is_refused_like_a_bad_argument() {
         ("RESCORE_RETRIES", "-1", "from 0 to 100"),
         ("RESCORE_RESEND_UNKNOWN", "101", "from 0 to 100"),
         ("RESCORE_PROGRESS", "loud", "plain, json, off"),
-        ("RESCORE_PROGRESS_EVERY", "10", "1h"),
         ("RESCORE_PLAN", "gold", "paid, free"),
         ("RESCORE_ALLOW_HTTP", "maybe", "--allow-http"),
         ("RESCORE_FORMAT", "xml", "csv, tsv, jsonl"),

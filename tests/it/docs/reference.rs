@@ -23,8 +23,8 @@ const HEADER: &str = "| Key | Meaning |";
 fn what_programs_read_has_the_documented_members() {
     let reference = document("docs/reference.md");
     let place = clone();
-    let run = "run samples/users.csv -o scored.csv --sandbox --rate 1000/s";
-    let run = format!("{run} --progress json --progress-every 20ms --summary summary.json");
+    let run = "run samples/users.csv -o scored.csv --sandbox --rate 40/s";
+    let run = format!("{run} --progress json --summary summary.json");
     let done = program(&place, &run).done();
     let printed = done.stderr.lines().find(|line| line.starts_with('{'));
     let printed: Value = serde_json::from_str(printed.unwrap()).unwrap();
@@ -323,19 +323,15 @@ fn every_test_that_they_promise_exists() {
 }
 
 #[test]
-fn every_word_for_programs_is_one_that_is_written() {
+fn every_reason_in_the_reference_is_one_that_is_written() {
     let sources = sources(&root().join("src"));
     let reference = document("docs/reference.md");
     let reasons = names_in_first_column(&reference, "| Reason | Meaning | Sent? |");
-    let stops = names_in_first_column(&reference, "| Value | Meaning |");
-    assert!(reasons.len() > 20 && stops.len() > 10);
+    assert!(reasons.len() > 20);
     let (_, all) = sources.split_once("\nreasons! {\n").unwrap();
     let (all, _) = all.split_once("\n}").unwrap();
     let all: BTreeSet<_> = all.split('"').skip(1).step_by(2).collect();
     assert!(reasons.iter().map(String::as_str).eq(all), "{reasons:?}");
-    for word in reasons.iter().chain(&stops) {
-        assert!(sources.contains(&format!("\"{word}\"")), "{word}");
-    }
 }
 
 /// The anchor that a page makes of a heading.

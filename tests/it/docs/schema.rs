@@ -65,7 +65,7 @@ fn parsed(text: &[u8]) -> Value {
 fn what_a_run_writes_is_valid() {
     let place = clone();
     // With a price, a ledger, a part, levels, drift, rejects, and a summary of all that.
-    let run = "run samples/messy.csv -o scored.csv --sandbox --rate 100/s --progress json --progress-every 20ms";
+    let run = "run samples/messy.csv -o scored.csv --sandbox --rate 5/s --progress json";
     let lines = |more: &str| -> BTreeSet<String> {
         let done = program(&place, &format!("{run} --summary summary.json {more}")).done();
         assert_valid(&parsed(&place.read("summary.json")));

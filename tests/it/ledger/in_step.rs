@@ -159,8 +159,7 @@ fn a_run_waits_in_plain_words_for_what_a_stopped_one_asks_about() {
     drop(ledger);
     drop(release);
     let args = "users.csv -o 2.csv";
-    let second = place.run(&server, args).args("--progress-every 1s");
-    let second = second.start();
+    let second = place.run(&server, args).start();
     second.wait_for_words("that another run is asking about");
     first.signal("CONT");
     for run in [first, second] {

@@ -195,7 +195,7 @@ fn a_server_that_restarts_is_waited_for_and_nothing_is_paid_for_twice() {
     let csv = users::csv(USERS);
     let (server, release) = Server::holding(30);
     let place = Place::with("users.csv", &csv);
-    let args = "users.csv -o scored.csv -c 4 --progress plain --progress-every 1s --log log.jsonl";
+    let args = "users.csv -o scored.csv -c 4 --progress plain --log log.jsonl";
     let run = database.run(&place, &server, args).start();
     server.wait_for_calls(34);
     cluster.control(&["stop", "-m", "fast"]);
@@ -228,7 +228,7 @@ fn people_look_after_it_and_no_output_has_its_password() {
         silent_about_the_password(&done);
         done
     };
-    let files = "--summary s.json --log l.jsonl --log-level debug --metrics m.prom --report r.html";
+    let files = "--summary s.json --log l.jsonl --metrics m.prom --report r.html";
     let run = || {
         let run = database.run(&place, &server, "users.csv -o scored.csv -c 2 --overwrite");
         run.args(files).args("--progress json")

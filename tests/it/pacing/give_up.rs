@@ -149,8 +149,9 @@ fn a_service_that_fails_on_the_first_row_stops_the_run_which_names_the_row_and_l
     assert_eq!(server.calls(), 2);
     let log = place.text("n.log");
     let end: serde_json::Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
-    let left = end["rows_read"].as_u64().unwrap() - end["rows_written"].as_u64().unwrap();
-    assert_eq!(end["rows_left"], left, "{end}");
+    let rows = &end["data"]["rows"];
+    let left = rows["read"].as_u64().unwrap() - rows["written"].as_u64().unwrap();
+    assert_eq!(rows["left"], left, "{end}");
     assert!(left > 0, "{end}");
 }
 

@@ -108,8 +108,8 @@ fn a_rate_that_was_found_is_not_looked_for_again() {
     first.exits(0).says("limit found: about ");
     let summary = place.json("summary.json");
     let limit = summary["limit"]["calls_per_second"].as_f64().unwrap();
-    let json = ["--progress", "json", "--progress-every", "100ms"];
-    let then = night(&place, &stand_in.url(), "then", 4, &json).done();
+    let json = ["--progress", "json"];
+    let then = night(&place, &stand_in.url(), "then", 24, &json).done();
     then.exits(0);
     // A slow start prints lines before any pace is known.
     let rate = |line| {

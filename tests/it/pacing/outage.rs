@@ -119,7 +119,7 @@ fn a_pause_longer_than_the_limit_stops_the_run() {
     done.exits(3)
         .says("the service asks for a pause that is too long to wait for")
         .says("it asks to come back in 3 s, at ")
-        .says("stopped early (`--max-wait`)")
+        .says("stopped early (the service refuses calls, or asks to wait, for longer than `--max-wait`)")
         .says("`--max-wait` sets how long a run waits");
     assert_eq!(server.calls(), 6);
 }
@@ -134,7 +134,7 @@ fn headers_with_the_remaining_quota_slow_a_run_down_before_anything_is_refused()
         ];
         answer(200, &headers, &good_body(&request.name()))
     };
-    let flags = ["-c", "2", "--progress", "plain", "--progress-every", "1s"];
+    let flags = ["-c", "2", "--progress", "plain"];
     let (place, _, done) = run(12, script, flags);
     done.exits(0).says("/s, as the service's headers ask");
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(12)));

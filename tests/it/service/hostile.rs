@@ -128,7 +128,7 @@ fn nothing_that_a_service_says_of_a_row_steers_a_terminal_or_turns_a_file_around
         let program = place.run(&server, [input, "-o", output, "-c", "1", "--retries", "0"]);
         let program = with_columns(program).args("--resend-unknown 0");
         let program = program.args(["--summary", "summary.json", "--progress", style]);
-        let done = program.args("--progress-every 1ms").done();
+        let done = program.done();
         done.exits(1);
         done.check(server.calls() == names.len(), "each row is asked once");
         all_clean(&place, &done);

@@ -219,10 +219,10 @@ impl TestRun {
         };
         let ended = run_rows(&runtime, &engine, rows, &mut StopChannel::new(), |_| ());
         let RowsEnd { written, error, .. } = ended.unwrap();
-        engine.end(events.with_stats(run_end));
+        engine.end(events.with_counts(run_end));
         let asked = engine.service().rows();
         drop(engine);
-        let stats = events.with_stats(Clone::clone);
+        let stats = events.with_counts(Clone::clone);
         assert!(ledger.settle(Duration::from_secs(30)));
         ledger.finish(Duration::from_secs(30));
         let output = match (failing_output, written.output) {

@@ -1,29 +1,47 @@
-//! Which run it is, as all objects about it say: known before anything is opened, and so also of a run that cannot start.
+//! Which run it is, as all objects about it say. Most of it is known before anything is opened, and so also of a run that
+//! cannot start.
 
 use std::time::SystemTime;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::json::VERSION;
 use super::numbers::utc_seconds;
+use crate::base::money::Tariff;
 use crate::raw_json::Pointer;
 use crate::verdict::{Decision, DecisionPolicy, Levels, Thresholds};
 
+/// The version of what programs read about a run. Within one, keys are only added.
+const VERSION: u8 = 1;
+
 /// Which run it is, and how it decides.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct RunIdentity {
-    /// The job's name, which is the same every night.
+    /// Of the object's keys.
+    pub(crate) version: u8,
+    /// Of the program.
+    pub(crate) rescore_version: &'static str,
+    /// The output's name, which is the same every night.
     pub(crate) job: String,
     /// The profile of the settings file.
     pub(crate) profile: Option<String>,
     /// When the command started.
-    pub(crate) start: SystemTime,
-    /// How it decides.
+    #[serde(serialize_with = "in_utc")]
+    pub(crate) start_time: SystemTime,
+    /// The stand-in answers, not the service.
+    pub(crate) sandbox: bool,
+    /// The service's address, if it is known.
+    pub(crate) endpoint: Option<String>,
+    /// Which column is which field, in words, where it is the same in all inputs.
+    pub(crate) mapping: Option<String>,
+    #[serde(flatten)]
     pub(crate) rule: DecisionRule,
+    /// What calls cost, if the user says so.
+    #[serde(skip)]
+    pub(crate) tariff: Option<Tariff>,
 }
 
 /// What decides, for programs: thresholds or levels, never both, and neither if it is not known.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct DecisionRule {
     thresholds: Option<ThresholdsJson>,
     levels: Option<LevelsJson>,
@@ -45,36 +63,29 @@ struct LevelsJson {
     block: Vec<String>,
 }
 
-/// What every object about a run starts with.
-#[derive(Debug, Serialize)]
-pub(super) struct RunHead<'a> {
-    version: u8,
-    job: &'a str,
-    start_time: String,
-    pub(super) stopped: Option<&'static str>,
-    sandbox: bool,
-}
-
 impl RunIdentity {
-    /// The head of an object about this run. `stopped` is the word for what stops it early.
-    pub(super) fn head(&self, stopped: Option<&'static str>, sandbox: bool) -> RunHead<'_> {
-        RunHead {
+    /// A run of this job that starts now; nothing else is known of it.
+    pub(crate) fn new(job: String) -> Self {
+        Self {
             version: VERSION,
-            job: &self.job,
-            start_time: utc_seconds(self.start),
-            stopped,
-            sandbox,
+            rescore_version: env!("CARGO_PKG_VERSION"),
+            job,
+            profile: None,
+            start_time: SystemTime::now(),
+            sandbox: false,
+            endpoint: None,
+            mapping: None,
+            rule: DecisionRule::default(),
+            tariff: None,
         }
     }
 }
 
-impl DecisionRule {
-    /// What a run would decide by is not known.
-    pub(crate) const UNKNOWN: Self = Self {
-        thresholds: None,
-        levels: None,
-    };
+fn in_utc<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&utc_seconds(*time))
+}
 
+impl DecisionRule {
     /// What this policy decides by; `captured` are the fields of answers that it may use.
     pub(crate) fn of(policy: &DecisionPolicy, captured: &[Pointer]) -> Self {
         match policy {

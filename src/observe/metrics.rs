@@ -1,0 +1,287 @@
+//! Metrics for Prometheus, in a text file for the node exporter's textfile collector: what an alert can use.
+//!
+//! The file is replaced whole every 15 seconds and at the end. It has counts and no value of a row.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::identity::RunIdentity;
+use super::messages::warn;
+use crate::base::error::{Exit, shown, system_words};
+use crate::base::own_file;
+use crate::telemetry::counts::Counts;
+use crate::telemetry::hub::Events;
+
+/// A number of the run: its name, what it is, its type, and where it comes from. One that is not known is left out.
+type Metric = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&Counts) -> Option<f64>,
+);
+
+/// All numbers are of the last start, and begin at zero with it.
+const METRICS: [Metric; 11] = [
+    (
+        "rescore_rows_read_total",
+        "Rows that were read from the input.",
+        "counter",
+        |counts| number(counts.rows.read),
+    ),
+    (
+        "rescore_rows_written_total",
+        "Rows that were written to the output.",
+        "counter",
+        |counts| number(counts.rows.written),
+    ),
+    (
+        "rescore_rows_failed_total",
+        "Rows without a verdict.",
+        "counter",
+        |counts| number(counts.failures()),
+    ),
+    (
+        "rescore_calls_total",
+        "Calls that were made.",
+        "counter",
+        |counts| number(counts.calls.sent),
+    ),
+    (
+        "rescore_calls_refused_total",
+        "Calls to which the service answered by asking for fewer calls.",
+        "counter",
+        |counts| number(counts.calls.throttled),
+    ),
+    (
+        "rescore_billed_twice_at_most_total",
+        "Rows that may have been billed twice.",
+        "counter",
+        |counts| number(counts.calls.maybe_billed_twice),
+    ),
+    (
+        "rescore_answers_lost_total",
+        "Paid answers that may not be on disk.",
+        "counter",
+        |counts| number(counts.calls.lost),
+    ),
+    (
+        "rescore_spent_total",
+        "Money spent on calls, by the price that the user gave.",
+        "counter",
+        |counts| Some(counts.cost.as_ref()?.spent.as_f64()),
+    ),
+    (
+        "rescore_spent_at_most_total",
+        "Money spent on calls, with those that may have been billed.",
+        "counter",
+        |counts| Some(counts.cost.as_ref()?.spent_at_most.as_f64()),
+    ),
+    (
+        "rescore_rows_per_second",
+        "The average pace of the run.",
+        "gauge",
+        |counts| counts.rows_per_second,
+    ),
+    (
+        "rescore_duration_seconds",
+        "How long the run has lasted.",
+        "gauge",
+        |counts| Some(counts.elapsed.as_secs_f64()),
+    ),
+];
+
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::unnecessary_wraps,
+    reason = "Prometheus has doubles only, and others are not always known"
+)]
+const fn number(number: u64) -> Option<f64> {
+    Some(number as f64)
+}
+
+/// How a file of ours starts: only such a file is ever replaced.
+const START: &[u8] = b"# HELP rescore_";
+/// The node exporter is another user, so everybody may read the file: it has no secrets.
+const MODE: u32 = 0o644;
+/// The metric that outlives a run that fails.
+const LAST_SUCCESS: &str = "rescore_last_success_time_seconds";
+
+/// The file of metrics of one run.
+#[derive(Debug)]
+pub(crate) struct MetricsFile {
+    path: PathBuf,
+    identity: RunIdentity,
+    /// When a run last ended well, in seconds since 1970.
+    last_success: Option<f64>,
+}
+
+impl MetricsFile {
+    /// A file at this path, for this run.
+    ///
+    /// # Errors
+    /// There is a file that does not hold our metrics, or none can be made there: it is better to know before a night than
+    /// after it.
+    pub(crate) fn new(path: PathBuf, identity: RunIdentity) -> io::Result<Self> {
+        let last_success = earlier(&path)?.as_deref().and_then(last_success);
+        drop(own_file::beside(&path, MODE)?);
+        Ok(Self {
+            path,
+            identity,
+            last_success,
+        })
+    }
+
+    /// Replaces the file with the metrics of this moment.
+    ///
+    /// # Errors
+    /// It cannot be written. The earlier file is still there then.
+    pub(crate) fn write(&self, counts: &Counts, end: Option<Exit>) -> io::Result<()> {
+        own_file::replace(&self.path, MODE, self.text(counts, end).as_bytes())
+    }
+
+    fn text(&self, counts: &Counts, end: Option<Exit>) -> String {
+        let start = self.identity.start_time;
+        let seconds = |time: SystemTime| {
+            time.duration_since(UNIX_EPOCH)
+                .map_or(0.0, |since| since.as_secs_f64())
+        };
+        let ended = seconds(start + counts.elapsed);
+        let success = (end == Some(Exit::Complete)).then_some(ended);
+        let of_run = [
+            (
+                "rescore_start_time_seconds",
+                "When the run started.",
+                Some(seconds(start)),
+            ),
+            (
+                "rescore_end_time_seconds",
+                "When the run ended.",
+                end.map(|_| ended),
+            ),
+            (
+                "rescore_exit_code",
+                "The exit code of the run.",
+                end.map(|exit| exit.code().into()),
+            ),
+            (
+                LAST_SUCCESS,
+                "When a run last ended with exit code 0.",
+                success.or(self.last_success),
+            ),
+        ];
+        let of_run = of_run.map(|(name, help, value)| (name, help, "gauge", value));
+        let counted = METRICS.map(|(name, help, kind, value)| (name, help, kind, value(counts)));
+        let mut text = String::new();
+        for (name, help, kind, value) in of_run.into_iter().chain(counted) {
+            let Some(value) = value else { continue };
+            let labels = self.labels();
+            let _ = writeln!(
+                text,
+                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name}{{{labels}}} {value}"
+            );
+        }
+        text
+    }
+
+    fn labels(&self) -> String {
+        let escaped = |text: &str| {
+            text.replace('\\', "\\\\")
+                .replace('"', "\\\"")
+                .replace('\n', "\\n")
+        };
+        let endpoint = match (self.identity.sandbox, &self.identity.endpoint) {
+            // The built-in stand-in has another port each time.
+            (true, _) => "sandbox",
+            (false, endpoint) => endpoint.as_deref().unwrap_or_default(),
+        };
+        format!(
+            "job=\"{}\",endpoint=\"{}\"",
+            escaped(&self.identity.job),
+            escaped(endpoint)
+        )
+    }
+}
+
+/// The file that is there, if there is one.
+///
+/// # Errors
+/// It is not ours.
+fn earlier(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    // Reading a pipe would wait for somebody to write.
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    match fs::read(path) {
+        Ok(text) if text.is_empty() || text.starts_with(START) => Ok(Some(text)),
+        Ok(_) => Err(io::Error::other("its content is not metrics of rescore")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// When a run last ended well, by the file of an earlier run.
+fn last_success(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let line = text.lines().find(|line| line.starts_with(LAST_SUCCESS))?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+/// How often the file is replaced: node exporters are usually asked every 15 to 60 seconds.
+const EVERY: Duration = Duration::from_secs(15);
+
+/// Writes metrics until the run ends.
+pub(crate) struct MetricsThread {
+    /// `None` if the thread could not be started.
+    thread: Option<JoinHandle<()>>,
+    end: Sender<Exit>,
+}
+
+impl MetricsThread {
+    /// Writes the file now and starts to replace it at intervals. A run whose thread cannot be started writes none.
+    #[must_use]
+    pub(crate) fn start(file: MetricsFile, events: Events) -> Self {
+        let (end, ended) = channel();
+        let thread = std::thread::Builder::new().name("metrics".to_owned());
+        let thread = thread.spawn(move || write(&file, &events, &ended)).ok();
+        Self { thread, end }
+    }
+
+    /// Writes the file for the last time.
+    pub(crate) fn finish(self, exit: Exit) {
+        let _ = self.end.send(exit);
+        let _ = self.thread.map(JoinHandle::join);
+    }
+}
+
+fn write(file: &MetricsFile, events: &Events, ended: &Receiver<Exit>) {
+    let mut warned = false;
+    let mut end = None;
+    loop {
+        let (now, tariff) = (events.elapsed(), file.identity.tariff.as_ref());
+        let counts = events.with_counts(|counts| counts.as_of(now, tariff));
+        if let Err(error) = file.write(&counts, end)
+            && !warned
+        {
+            // The rows matter more. Once is enough: the next attempt is only seconds away.
+            warn(&format!(
+                "cannot write the metrics to `{}`: {}",
+                shown(&file.path),
+                system_words(&error)
+            ));
+            warned = true;
+        }
+        if end.is_some() {
+            return;
+        }
+        end = match ended.recv_timeout(EVERY) {
+            Ok(end) => Some(end),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+    }
+}

@@ -1,0 +1,624 @@
+//! A run that is over, as people read it: a line for each number that is not zero, the most important first.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::numbers::{answers, count, counted, day, parts, rate, share_of, time, times};
+use super::progress::MIXED_UP;
+use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
+use super::summary::{FileState, FileSummary, KeptLedger, LedgerLeft, RunSummary};
+use crate::base::error::{printable, shown};
+use crate::drift::Drift;
+use crate::telemetry::counts::Counts;
+use crate::telemetry::event::CancelReason;
+use crate::telemetry::part::RowCounts;
+use crate::verdict::{Decision, Reason};
+
+/// What is counted and shown with a fixed sentence: the number, what it counts, and what is said about it.
+type CountLine = (fn(&Counts) -> u64, &'static str, &'static str);
+
+/// Calls that may have cost more than they brought, and what few runs meet.
+const DOUBTFUL: [CountLine; 9] = [
+    (
+        |counts| counts.calls.taken_over,
+        "row",
+        "may have been billed twice: another run may have made the same call, and got no verdict",
+    ),
+    (
+        |counts| counts.calls.repeats_of_killed_starts(),
+        "row",
+        "at most may have been billed twice: an earlier start of this run ended without their answers",
+    ),
+    (
+        |counts| counts.calls.resent,
+        "row",
+        "may have been billed twice: sent again because no answer came",
+    ),
+    (
+        |counts| counts.calls.unknown_outcome - counts.calls.resent,
+        "call",
+        "may have been billed without an answer",
+    ),
+    (
+        |counts| counts.calls.billed_without_verdict,
+        "call",
+        "got an answer without a verdict and will probably be billed",
+    ),
+    (
+        |counts| counts.ledger_answers_damaged,
+        "row",
+        "had only a damaged answer in the ledger",
+    ),
+    (
+        |counts| counts.ledger_answers_too_old,
+        "row",
+        "had only answers older than the run uses",
+    ),
+    (
+        |counts| counts.ledger_failures_retried,
+        "row",
+        "had only an earlier failure in the ledger",
+    ),
+    (
+        |counts| counts.keys_renewed,
+        "new API key",
+        "read from the key's file during the run",
+    ),
+];
+
+fn count_lines(
+    lines: impl IntoIterator<Item = CountLine>,
+    counts: &Counts,
+) -> impl Iterator<Item = String> {
+    let numbers =
+        { lines.into_iter() }.map(|(number, thing, words)| (number(counts), thing, words));
+    numbers
+        .filter(|(number, ..)| *number > 0)
+        .map(|(number, thing, words)| format!("{} {words}", counted(number, thing)))
+}
+
+impl RunSummary<'_> {
+    /// The lines for people.
+    #[must_use]
+    pub(crate) fn text(&self) -> String {
+        let counts = &self.counts;
+        let mut lines = vec![self.headline()];
+        if self.identity.sandbox {
+            lines.push("sandbox: the scores come from a stand-in, not from the service".to_owned());
+        }
+        lines.extend(parts(&[
+            ("approve", counts.decisions.approve),
+            ("review", counts.decisions.review),
+            ("block", counts.decisions.block),
+        ]));
+        let undecided = count(counts.undecided.rows);
+        lines.extend({ self.undecided() }.map(|why| format!("undecided {undecided}: {why}")));
+        let changes = { self.changes.as_ref() }.and_then(|file| file.path.as_deref());
+        lines.extend(drift_table(counts.drift.as_ref(), changes));
+        let failed = count(counts.failures());
+        lines.extend({ self.reasons() }.map(|why| format!("failed {failed}: {why}")));
+        lines.extend(self.accepted_words());
+        lines.extend(self.without_calls());
+        lines.extend((counts.calls.of_all_starts() > 0).then(|| self.calls()));
+        lines.extend(self.cost());
+        lines.extend(throttled(counts));
+        lines.extend(limits(counts));
+        lines.extend(outages(counts));
+        lines.extend(count_lines(DOUBTFUL, counts));
+        lines.extend(mixed_up(counts));
+        lines.extend(self.lost_answers());
+        lines.extend(aged(counts));
+        lines.extend(match self.files {
+            Some(files) => file_lines(files),
+            None => self.where_rows_are(),
+        });
+        lines.extend({ self.ledger.kept() }.and_then(|ledger| self.next_start(ledger)));
+        lines.extend(self.not_kept());
+        format!("rescore: {}", lines.join("\n         "))
+    }
+
+    /// The only line of a quiet run: none if every row has a verdict and a decision, and no paid answer may be lost.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let counts = &self.counts;
+        let rows = counted(counts.resolved(), "row");
+        let failed = count(counts.failures());
+        let undecided = count(counts.undecided.rows);
+        let skipped = (counts.skipped_with_rejects > 0).then(|| {
+            let files = counted(counts.skipped_with_rejects, "file");
+            format!("{files} with rows without a verdict, finished before this start")
+        });
+        let words = [
+            { self.reasons() }.map(|why| format!("{failed} of {rows} failed: {why}")),
+            { self.undecided() }
+                .map(|why| format!("{undecided} of {rows} have no decision: {why}")),
+            skipped,
+            self.lost_answers(),
+        ];
+        let words: Vec<_> = words.into_iter().flatten().collect();
+        let code = self.accepted.exit(counts).code();
+        let end = match (counts.cancelled, self.accepted.applied(counts)) {
+            // An error follows, and says why.
+            (Some(_), _) => String::new(),
+            (None, None) => format!(" (finished with exit code {code})"),
+            (None, Some(most)) => {
+                format!(" (finished with exit code {code}, as `--accept-failures {most}` allows)")
+            }
+        };
+        (!words.is_empty()).then(|| format!("{}{end}", words.join("; ")))
+    }
+
+    /// How many rows are done, and how the run ended.
+    fn headline(&self) -> String {
+        let counts = &self.counts;
+        let stopped = { counts.cancelled }.map(|by| format!("stopped early ({}): ", by.words()));
+        let speed = { counts.rows_per_second }.map(|speed| format!(", {} rows/s", rate(speed)));
+        format!(
+            "{}{} in {}{}",
+            stopped.unwrap_or_default(),
+            counted(counts.resolved(), "row"),
+            time(counts.elapsed),
+            speed.unwrap_or_default()
+        )
+    }
+
+    /// Where the level of rows without a decision should be, and which rows they are.
+    fn undecided(&self) -> Option<String> {
+        let undecided_rows = &self.counts.undecided;
+        let place = self.identity.rule.level_place();
+        undecided(undecided_rows.rows, &undecided_rows.first, place)
+    }
+
+    /// Why rows failed, and where they are.
+    fn reasons(&self) -> Option<String> {
+        let reasons: Vec<_> = { self.counts.failed.reasons.iter() }
+            .map(|(reason, rows)| format!("{reason} {}", count(*rows)))
+            .collect();
+        let rejects = { self.rejects.as_ref() }.and_then(|file| file.path.as_deref());
+        let place = rejects.map(|path| format!("; see {}", shown(path)));
+        (!reasons.is_empty()).then(|| reasons.join(", ") + &place.unwrap_or_default())
+    }
+
+    /// Whether so few rows failed that the exit code is 0, if the user accepts some.
+    fn accepted_words(&self) -> Option<String> {
+        let counts = &self.counts;
+        let has_failures = counts.failures() > 0 || !counts.skipped_are_decided();
+        if counts.cancelled.is_some() || !has_failures {
+            return None;
+        }
+        let most = self.accepted.0?;
+        if !counts.skipped_are_decided() {
+            return Some(format!(
+                "`--accept-failures {most}` accepts no failures from before this start"
+            ));
+        }
+        Some(
+            match (self.accepted.applied(counts), counts.undecided.rows) {
+                (Some(_), _) => {
+                    format!("accepted by `--accept-failures {most}`: the exit code is 0")
+                }
+                (None, 0) => format!("more than `--accept-failures {most}` accepts"),
+                (None, _) => "not accepted, as rows have no decision".to_owned(),
+            },
+        )
+    }
+
+    /// Rows that cost nothing. Nobody pays for the answers of a stand-in.
+    fn without_calls(&self) -> impl Iterator<Item = String> {
+        let known: CountLine = match self.identity.sandbox {
+            true => (|counts| counts.known, "row", "taken from the ledger"),
+            false => (
+                |counts| counts.known,
+                "row",
+                "already paid for, taken from the ledger",
+            ),
+        };
+        let equal = "reused the answer of an identical row";
+        count_lines(
+            [known, (|counts| counts.duplicates, "row", equal)],
+            &self.counts,
+        )
+    }
+
+    fn calls(&self) -> String {
+        let calls = &self.counts.calls;
+        let mut words = counted(calls.sent, "call");
+        if let Some(billed) = self.sandbox_billed.filter(|billed| *billed > 0) {
+            let _ = write!(words, " ({} billed by the stand-in)", count(billed));
+        }
+        if calls.sent_before > 0 {
+            let all = count(calls.of_all_starts());
+            let _ = write!(words, ", {all} in all starts of this run");
+        }
+        words
+            + &match calls.retries {
+                0 => String::new(),
+                1 => ", 1 of them a retry".to_owned(),
+                retries => format!(", {} of them retries", count(retries)),
+            }
+    }
+
+    /// What was spent, on what, and what was saved: by this start, by all starts of the run, and by earlier runs. A stand-in
+    /// sends no bill, so in the sandbox all amounts are what the service would have charged.
+    fn cost(&self) -> Vec<String> {
+        let Some(cost) = &self.counts.cost else {
+            return Vec::new();
+        };
+        let (calls, is_sandbox) = (&self.counts.calls, self.identity.sandbox);
+        let (would_have, paid_for) = match is_sandbox {
+            true => ("would have ", "would have been paid for"),
+            false => ("", "paid for"),
+        };
+        let (billed, maybe) = (calls.billed(), calls.maybe_billed());
+        let mut spent = format!("{would_have}spent {}", cost.shown(cost.spent));
+        if billed > 0 {
+            let price = cost.shown(cost.price);
+            let _ = write!(spent, ": {} at {price}", counted(billed, "answer"));
+        }
+        if maybe > 0 {
+            let _ = write!(
+                spent,
+                "; at most {}, with {} that may have been billed",
+                cost.shown(cost.spent_at_most),
+                counted(maybe, "call")
+            );
+        }
+        let mut lines = vec![spent];
+        if calls.sent_before > 0 {
+            lines.push(format!(
+                "all starts of this run: {}, at most {}",
+                counted(calls.of_all_starts(), "call"),
+                cost.shown(cost.all_starts_at_most)
+            ));
+        }
+        for (rows, line, amount, what) in [
+            (
+                self.counts.known,
+                format!("{paid_for} earlier"),
+                cost.paid_earlier,
+                "",
+            ),
+            (
+                self.counts.duplicates,
+                format!("{would_have}saved"),
+                cost.saved,
+                " repeated another one",
+            ),
+        ] {
+            if rows > 0 {
+                let (amount, rows) = (cost.shown(amount), counted(rows, "row"));
+                lines.push(format!("{line} {amount}: {rows}{what}"));
+            }
+        }
+        lines
+    }
+
+    /// Paid answers that may not be on disk.
+    fn lost_answers(&self) -> Option<String> {
+        let lost = self.counts.calls.lost;
+        // Without a ledger none of the answers is kept, and that has a line of its own.
+        (lost > 0 && self.not_kept().is_none()).then(|| {
+            let answers = answers(lost, self.identity.sandbox);
+            format!("{answers} may be lost: not confirmed to be on disk")
+        })
+    }
+
+    /// Where the rows are, and what to do with them before another run.
+    fn where_rows_are(&self) -> Vec<String> {
+        let counts = &self.counts;
+        let Some(path) = { self.output.as_ref() }.and_then(|file| file.path.as_deref()) else {
+            let gone = "the output was removed or moved during the run".to_owned();
+            return self.output_is_gone.then_some(gone).into_iter().collect();
+        };
+        let path = shown(path);
+        if counts.cancelled.is_none() {
+            let rows = self.part.and_then(|part| part.words());
+            let rows = rows.map(|rows| format!(": {rows}"));
+            return vec![format!("wrote {path}{}", rows.unwrap_or_default())];
+        }
+        // If only the renaming failed, no row is unfinished.
+        let others = if counts.all_rows_are_written() {
+            ""
+        } else {
+            "; unfinished rows are not in it"
+        };
+        let rows = counted(counts.rows.written, "finished row");
+        let mut lines = vec![format!("{path} has the {rows}{others}")];
+        if matches!(self.ledger, LedgerLeft::Nothing) {
+            // The next run refuses to replace any of these files: following this advice must not lead to another refusal.
+            let sides = [&self.rejects, &self.changes].into_iter().flatten();
+            let sides = sides.filter_map(|file| file.path.as_deref()).map(shown);
+            let files: Vec<_> = ["it".to_owned()].into_iter().chain(sides).collect();
+            lines.push(format!(
+                "before another run, move {} away or give `--overwrite`",
+                files.join(" and ")
+            ));
+        }
+        lines
+    }
+
+    /// What stays in the ledger, and what the next run will do with it; `None` if nothing does.
+    fn next_start(&self, ledger: &KeptLedger) -> Option<String> {
+        let counts = &self.counts;
+        let path = shown(&ledger.path);
+        if ledger.damaged {
+            return Some(format!("{path} is damaged: no run can continue with it"));
+        }
+        let paid = if self.identity.sandbox { "" } else { "paid " };
+        let kept = (counts.calls.answered + counts.known > 0)
+            .then(|| format!("the {paid}answers are kept in {path}"));
+        let failures = counts.failures() + counts.skipped_with_rejects;
+        let next = match (counts.cancelled, self.part) {
+            (None, Some(part)) => {
+                let options: Vec<_> = part.options().collect();
+                Some(format!(
+                    "the same command without {} pays for none of these rows again",
+                    options.join(" and ")
+                ))
+            }
+            // A file that could not be used may be fixed.
+            (stopped, _) if stopped.or(counts.file_failed).is_some() => {
+                let first = self.what_to_change_first();
+                Some(format!("{first}the same command continues from there"))
+            }
+            _ if failures > 0 => {
+                let may_be_billed = [Reason::NoAnswer, Reason::BadAnswer];
+                let reasons = &counts.failed.reasons;
+                let again = match may_be_billed.iter().any(|it| reasons.contains_key(it)) {
+                    true => ", some of which may be billed a second time",
+                    false => "",
+                };
+                Some(format!(
+                    "`--retry-failed` sends only the rows without a verdict{again}"
+                ))
+            }
+            _ if counts.undecided.rows > 0 => Some(
+                "`--retry-failed` with all levels listed, or another pointer, decides without a call"
+                    .to_owned(),
+            ),
+            _ => None,
+        };
+        let said: Vec<_> = kept.into_iter().chain(next).collect();
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+
+    /// What has to be changed first, as the same rows would stop the run again. What the service failed on does not.
+    fn what_to_change_first(&self) -> &'static str {
+        // To standard output each start has the whole budget.
+        let has_own_budget = self.output.is_none() && !self.output_is_gone;
+        let mut newly_failed = self.counts.newly_failed.keys();
+        match self.counts.cancelled {
+            Some(CancelReason::MaxFailures) if newly_failed.any(|reason| !reason.is_of_call()) => {
+                "once rows are fixed or `--max-failures` is raised, "
+            }
+            Some(CancelReason::MaxCalls) if !has_own_budget => "once `--max-calls` is raised, ",
+            Some(CancelReason::MaxCost) if !has_own_budget => "once `--max-cost` is raised, ",
+            _ => "",
+        }
+    }
+
+    /// What is paid for again when a run stops without a ledger, or may be lost with its ledger.
+    fn not_kept(&self) -> Option<String> {
+        let counts = &self.counts;
+        let (answered, is_stopped) = (counts.calls.answered, counts.cancelled.is_some());
+        let of_this_run = answers(answered, self.identity.sandbox);
+        match self.ledger {
+            _ if answered == 0 => return None,
+            LedgerLeft::Gone if is_stopped => {
+                return Some(format!(
+                    "the ledger with up to {of_this_run} of this run was removed or moved: if it is moved back, the same command continues; otherwise another run makes the same calls again"
+                ));
+            }
+            LedgerLeft::Nothing if is_stopped || self.part.is_some() => {}
+            _ => return None,
+        }
+        // At least: if the output failed, some of the rows that it took may have cost no call.
+        let of_them = match answered - counts.paid.min(counts.rows.written).min(answered) {
+            0 => String::new(),
+            _ if self.output_is_gone => String::new(),
+            unwritten => format!(", and the output lacks {} of them", count(unwritten)),
+        };
+        Some(format!(
+            "no ledger keeps the {of_this_run} of this run{of_them}: another run makes the same calls again (without `--no-ledger` they are kept)"
+        ))
+    }
+}
+
+/// How often the service asked for fewer calls, and what that cost.
+fn throttled(counts: &Counts) -> Option<String> {
+    let (calls, paused) = (&counts.calls, counts.paused);
+    let (number, mut words) = if calls.throttled > 0 {
+        let number = counted(calls.throttled, "call");
+        (calls.throttled, format!("the service throttled {number}"))
+    } else if calls.busy > 0 && !paused.is_zero() {
+        let number = counted(calls.busy, "call");
+        (
+            calls.busy,
+            format!("the service answered {number} with 503"),
+        )
+    } else {
+        return None;
+    };
+    if let Some(share) = share_of(number, calls.sent) {
+        let _ = write!(words, " ({share} of all)");
+    }
+    if !paused.is_zero() {
+        let _ = write!(words, "; paused for {} in total", time(paused));
+    }
+    Some(words)
+}
+
+/// The limits that were found, and what the service's headers asked for.
+fn limits(counts: &Counts) -> impl Iterator<Item = String> {
+    let asked = counts.headers.calls_per_second;
+    let asked = asked.map(super::numbers::per_time);
+    let disbelieved =
+        "the service's RateLimit headers were ignored: it accepted more calls than they allow";
+    let at_any = counts.pace.and_then(|pace| pace.refused_at_any);
+    [
+        counts.limit.calls_per_second.map(limit),
+        asked.map(|rate| format!("the service's headers ask for about {rate}")),
+        { counts.headers.disbelieved }.then(|| disbelieved.to_owned()),
+        counts.limit.in_flight.map(limit_in_flight),
+        at_any.map(|_| REFUSED_AT_ANY.to_owned()),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+fn outages(counts: &Counts) -> impl Iterator<Item = String> {
+    let down = (counts.outages > 0).then(|| {
+        let (often, long) = (times(counts.outages), time(counts.down));
+        format!("the service was down {often}, for {long} in total")
+    });
+    let in_vain = (!counts.dismissed_outages.is_zero()).then(|| {
+        let long = time(counts.dismissed_outages);
+        format!("waited {long} for the service, which failed on each of the last rows")
+    });
+    down.into_iter().chain(in_vain)
+}
+
+fn mixed_up(counts: &Counts) -> Option<String> {
+    let repeated = counts.calls.repeated_transaction_ids;
+    let answers = counted(repeated, "answer");
+    (repeated > 0)
+        .then(|| format!("{answers} had the transaction id of a different user: {MIXED_UP}"))
+}
+
+/// Answers that are so old that people should know.
+fn aged(counts: &Counts) -> Option<String> {
+    let oldest = u64::try_from(counts.oldest_answer?).unwrap_or_default();
+    let oldest = day(UNIX_EPOCH + Duration::from_millis(oldest));
+    let (number, are) = match counts.ledger_answers_aged {
+        1 => ("1 answer used".to_owned(), "is"),
+        number => (format!("{} answers used", count(number)), "are"),
+    };
+    Some(format!(
+        "{number} {are} older than 30 days, the oldest arrived {oldest} (`--max-age 30d` asks again)"
+    ))
+}
+
+/// `the level at `/a` is in no list in rows 3, 4, 5, 6, 7 and 2 more`; `None` if every row has a decision.
+pub(super) fn undecided(rows: u64, first: &[u64], place: Option<&str>) -> Option<String> {
+    let more = rows.saturating_sub(first.len() as u64);
+    let first: Vec<_> = first.iter().copied().map(count).collect();
+    let place = place.map(|place| format!(" at `{place}`"));
+    let rows = match (first.as_slice(), more) {
+        ([], _) => return None,
+        ([row], 0) => format!("row {row}"),
+        (rows, 0) => format!("rows {}", rows.join(", ")),
+        (rows, more) => format!("rows {} and {} more", rows.join(", "), count(more)),
+    };
+    let place = place.unwrap_or_default();
+    Some(format!("the level{place} is in no list in {rows}"))
+}
+
+/// The table's corner: above the earlier decisions, left of the new ones.
+const CORNER: &str = "before ↓ now →";
+
+/// Earlier decisions compared with those of this run: a table, and a line with the sum; nothing if nothing was compared.
+pub(super) fn drift_table(drift: Option<&Drift>, changes: Option<&Path>) -> Vec<String> {
+    let Some(drift) = drift.filter(|drift| drift.compared() > 0) else {
+        return Vec::new();
+    };
+    let head = Decision::ALL.map(|now| now.word().to_owned());
+    let rows: Vec<_> = { drift.rows() }
+        .map(|(before, now)| (before.word(), now.map(count)))
+        .collect();
+    let table: Vec<_> = [(CORNER, head)].into_iter().chain(rows).collect();
+    let widths = [0, 1, 2].map(|column| {
+        let cells = table.iter().filter_map(|(_, cells)| cells.get(column));
+        cells.map(String::len).max().unwrap_or(0)
+    });
+    let line = |(head, cells): &(&str, [String; 3])| {
+        let cells = cells.iter().zip(widths);
+        let cells: String = cells
+            .map(|(cell, width)| format!("  {cell:>width$}"))
+            .collect();
+        format!("{head:<width$}{cells}", width = CORNER.chars().count())
+    };
+    let mut lines: Vec<_> = table.iter().map(line).collect();
+    let place = match changes {
+        Some(path) if drift.changed() > 0 => format!("; see {}", shown(path)),
+        _ => String::new(),
+    };
+    lines.push(format!(
+        "{} of {} changed{place}",
+        count(drift.changed()),
+        counted(drift.compared(), "decision")
+    ));
+    lines
+}
+
+/// More lines would hide the rest of the summary. The JSON has all files.
+const FILE_LINES: usize = 20;
+
+/// How many files ended how, and those that matter most.
+fn file_lines(files: &[FileSummary]) -> Vec<String> {
+    let states = [
+        (FileState::Failed, "failed"),
+        (FileState::Partial, "partial"),
+        (FileState::Left, "left"),
+        (FileState::Finished, "finished"),
+        (FileState::Skipped, "skipped"),
+    ]
+    .map(|(state, word)| {
+        let ended = files.iter().filter(|file| file.state == state);
+        (word, ended.count() as u64)
+    });
+    let states = parts(&states).unwrap_or_default();
+    let mut lines = vec![format!("{}: {states}", counted(files.len() as u64, "file"))];
+    let is_telling = |file: &&FileSummary| {
+        !matches!(file.state, FileState::Left | FileState::Skipped) || file.rejects.is_some()
+    };
+    let mut telling: Vec<_> = files.iter().filter(is_telling).collect();
+    // A stable sort: files with the same trouble stay in their order.
+    telling.sort_by_key(|file| (file.state, file.rows.failed == 0));
+    let more = telling.len().saturating_sub(FILE_LINES);
+    lines.extend(telling.into_iter().take(FILE_LINES).map(file_line));
+    if more > 0 {
+        lines.push(format!("  and {}", counted(more as u64, "more file")));
+    }
+    lines
+}
+
+/// `  part-00000.csv: 9 rows: approve 8, failed 1; see scored/part-00000.rejects.csv`.
+fn file_line(file: &FileSummary) -> String {
+    let RowCounts {
+        resolved,
+        approve,
+        review,
+        block,
+        undecided,
+        failed,
+    } = file.rows;
+    let error = { file.error.as_deref() }.map(printable);
+    let became = match (file.state, error) {
+        (FileState::Failed, Some(error)) => format!("failed: {error}"),
+        (FileState::Skipped, _) => "skipped, some rows have no verdict".to_owned(),
+        (state, error) => {
+            let verdicts = parts(&[
+                ("approve", approve),
+                ("review", review),
+                ("block", block),
+                ("undecided", undecided),
+                ("failed", failed),
+            ]);
+            let verdicts = verdicts.map(|words| format!(": {words}"));
+            let stopped = match state {
+                FileState::Finished => "",
+                _ => "stopped after ",
+            };
+            let error = error.map(|error| format!("; {error}"));
+            format!(
+                "{stopped}{}{}{}",
+                counted(resolved, "row"),
+                verdicts.unwrap_or_default(),
+                error.unwrap_or_default()
+            )
+        }
+    };
+    let rejects = { file.rejects.as_deref() }.map(|path| format!("; see {}", shown(path)));
+    let name = { file.input.file_name() }.map_or(file.input.as_path(), Path::new);
+    format!("  {}: {became}{}", shown(name), rejects.unwrap_or_default())
+}
