@@ -113,14 +113,8 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
         longest: service.client.longest_call(),
         outage: config.pace.patience.outage,
     };
-    let mut ledger = ledger.open(
-        account,
-        places,
-        &config.captured,
-        service.client.keys(),
-        calls,
-        &wait,
-    )?;
+    let keys = service.client.keys();
+    let mut ledger = ledger.open(account, places, &config.captured, keys, calls, &wait)?;
     let files = files.open(config.watch.summary.as_deref(), &mut ledger, &wait)?;
     drop(wait);
     Ok(PreparedRun {
