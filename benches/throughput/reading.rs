@@ -50,7 +50,7 @@ pub(crate) fn bodies(input: &Path) -> Vec<Bytes> {
         .flat_map(|batch| batch.rows)
         .map(|row| match row.state {
             RowState::Asked(body) => body,
-            other => panic!("{other:?}"),
+            other => unreachable!("{other:?}"),
         })
         .collect()
 }

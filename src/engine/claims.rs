@@ -27,8 +27,6 @@ pub(super) struct Claims {
     out: Vec<RowCall>,
     /// Those that are claimed next.
     gathered: Vec<RowCall>,
-    /// Those that were claimed before the lease ended.
-    lost: Vec<RowCall>,
     /// Those that another run calls for, each with the time to ask again; the first is due first.
     taken: VecDeque<(Instant, RowCall)>,
     /// How many of those were reported last.
@@ -43,7 +41,6 @@ impl Claims {
             holding: Holding::Held,
             out: Vec::new(),
             gathered: Vec::new(),
-            lost: Vec::new(),
             taken: VecDeque::new(),
             reported: 0,
         }
@@ -54,7 +51,6 @@ impl Claims {
         self.ready.is_empty()
             && self.out.is_empty()
             && self.gathered.is_empty()
-            && self.lost.is_empty()
             && self.taken.is_empty()
     }
 
@@ -90,8 +86,9 @@ impl Claims {
     pub(super) fn set_holding(&mut self, holding: Holding) {
         self.holding = holding;
         if holding == Holding::Lost {
+            // They are claimed again, before the others.
             let lost = self.ready.drain(..).map(|claimed| claimed.call);
-            self.lost.extend(lost);
+            self.gathered.splice(0..0, lost);
             self.holding = Holding::Held;
         }
     }
@@ -103,7 +100,7 @@ impl Claims {
 
     /// The room for new rows, where so many may be claimed ahead. Those that must be claimed again take some as well.
     pub(super) fn room(&self, ahead: usize) -> usize {
-        let rows = self.ready.len() + self.out.len() + self.gathered.len() + self.lost.len();
+        let rows = self.ready.len() + self.out.len() + self.gathered.len();
         ahead.min(MOST).saturating_sub(rows)
     }
 
@@ -115,7 +112,7 @@ impl Claims {
     /// Whether rows may be claimed, where so many may be ahead: none are being claimed, and half of those that are claimed
     /// have been called for, as few large batches cost less than many small ones, or some must be claimed again.
     pub(super) fn may_claim(&self, ahead: usize, now: Instant) -> bool {
-        let again = !self.lost.is_empty() || self.ask_again_at().is_some_and(|at| at <= now);
+        let again = self.ask_again_at().is_some_and(|at| at <= now);
         !self.is_out() && (again || self.ready.len() <= ahead.min(MOST) / 2)
     }
 
@@ -131,8 +128,6 @@ impl Claims {
 
     /// Starts to claim rows: those that must be claimed again, or may be by now, and those that were gathered.
     pub(super) fn start(&mut self, now: Instant) -> &[RowCall] {
-        self.out
-            .extend(self.lost.drain(..self.lost.len().min(MOST)));
         while self.out.len() < MOST && self.taken.front().is_some_and(|(at, _)| *at <= now) {
             self.out
                 .extend(self.taken.pop_front().map(|(_, call)| call));

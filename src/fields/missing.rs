@@ -28,6 +28,7 @@ pub(super) enum Requirement {
 }
 
 /// The columns of a file, or the members of its objects.
+#[derive(Clone, Copy)]
 pub(super) struct NamesInFile<'a> {
     /// `column` or `member`.
     pub(super) word: &'static str,

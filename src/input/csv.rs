@@ -365,7 +365,7 @@ fn places_of_ours(
     }
     let columns = places.iter().enumerate();
     let found = columns.filter_map(|(column, place)| place.map(|_| column));
-    if let Some(conflict) = Conflict::of(found.clone(), None) {
+    if let Some(conflict) = Conflict::of(&found, None) {
         return Err(conflict.refuses(&settings.columns, "column", file, 0));
     }
     Ok(match found.count() {

@@ -208,9 +208,9 @@ impl JsonlParser {
             MemberLookup::At(Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name)))
         };
         if let Some(asked) = &settings.scored {
-            asked.iter().for_each(|name| {
+            for name in asked {
                 add(at(name));
-            });
+            }
         }
         let is_scored = settings.scored.is_some();
         let sources = PerField::from_fn(|field| match settings.assignments.get(field) {

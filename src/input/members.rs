@@ -240,7 +240,8 @@ impl<'a> FoundMembers<'a> {
 
     /// Why the object must not be changed.
     pub(super) fn conflict(&self) -> Option<Conflict> {
-        Conflict::of(self.ours.iter().map(|(_, column)| *column), self.foreign)
+        let found = self.ours.iter().map(|(_, column)| *column);
+        Conflict::of(&found, self.foreign)
     }
 
     #[cold]

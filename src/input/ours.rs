@@ -29,7 +29,7 @@ pub(super) enum Conflict {
 impl Conflict {
     /// What is wrong with a header or an object that has these columns, of which `foreign` has a value that we never write.
     pub(super) fn of(
-        found: impl Iterator<Item = usize> + Clone,
+        found: &(impl Iterator<Item = usize> + Clone),
         foreign: Option<usize>,
     ) -> Option<Self> {
         if let Some(foreign) = foreign {
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn only_all_three_columns_with_our_values_are_ours() {
-        let of = |columns: &[usize], foreign| Conflict::of(columns.iter().copied(), foreign);
+        let of = |columns: &[usize], foreign| Conflict::of(&columns.iter().copied(), foreign);
         assert_eq!(of(&[], None), None);
         assert_eq!(of(&[2, 1, 0], None), None);
         assert_eq!(of(&[0, 1, 2, 3], None), None);
