@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use bytes::BytesMut;
 use glob::{MatchOptions, glob_with};
 
+use super::signals::spawn;
 use crate::base::error::{Error, Result, shown};
 use crate::config::InputLimits;
 use crate::fields::UserRequest;
@@ -148,10 +149,7 @@ pub(super) fn read_ahead(mut reader: Reader) -> Result<Receiver<Result<RowBatch>
             }
         }
     };
-    std::thread::Builder::new()
-        .name("reader".to_owned())
-        .spawn(read)
-        .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
+    spawn("reader", read)?;
     Ok(receiver)
 }
 

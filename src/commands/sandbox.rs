@@ -1,6 +1,6 @@
 //! `rescore sandbox`: the stand-in for the service as a program of its own, for rehearsals.
 
-use super::signals::{OnHangUp, Signals};
+use super::signals::{OnHangUp, Signals, runtime};
 use crate::base::error::{Error, Exit, Result};
 use crate::observe::tell;
 use crate::sandbox::{self, SandboxSettings};
@@ -10,10 +10,7 @@ use crate::sandbox::{self, SandboxSettings};
 /// # Errors
 /// Exit code 2: it cannot listen on the address.
 pub(crate) fn execute(settings: &SandboxSettings) -> Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Error::internal("cannot start the runtime").because(e))?;
+    let runtime = runtime()?;
     let cannot = |e| Error::usage(format!("cannot listen on `{}`", settings.listen)).because(e);
     runtime.block_on(async {
         let listener = sandbox::listen(settings.listen).map_err(cannot)?;
@@ -24,7 +21,7 @@ pub(crate) fn execute(settings: &SandboxSettings) -> Result<Exit> {
             "RESCORE_API_KEY set to a key of `--accept-key`"
         };
         // Before the words below promise that Ctrl-C stops it.
-        let mut signals = Signals::listen(OnHangUp::Ends).map_err(|e| Error::internal("cannot listen for signals").because(e))?;
+        let mut signals = Signals::listen(OnHangUp::Ends)?;
         tell(&format!("rescore sandbox: a stand-in for the service, listening on http://{address}"));
         tell(&format!("         try `rescore run users.csv -o scored.csv --base-url http://{address} --service-id test` with {key}"));
         tell(&format!("         what it has billed: http://{address}/billed; Ctrl-C stops it"));

@@ -23,7 +23,14 @@ pub(super) struct Signals {
 
 impl Signals {
     /// Starts to listen; needs a runtime.
-    pub(super) fn listen(hang_up: OnHangUp) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The system refuses the signal handlers.
+    pub(super) fn listen(hang_up: OnHangUp) -> Result<Self> {
+        Self::install(hang_up).map_err(|e| Error::internal("cannot listen for signals").because(e))
+    }
+
+    fn install(hang_up: OnHangUp) -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         // It stays caught after the listener is dropped.
         let file_too_large = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
@@ -61,18 +68,33 @@ pub(super) fn listen_on_a_thread(
     hang_up: OnHangUp,
     work: impl FnOnce(&Runtime, Signals) + Send + 'static,
 ) -> Result<()> {
-    let cannot = |e| Error::internal("cannot listen for signals").because(e);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(cannot)?;
+    let runtime = runtime()?;
     let signals = {
         let _runtime = runtime.enter();
-        Signals::listen(hang_up).map_err(cannot)?
+        Signals::listen(hang_up)?
     };
+    spawn("signals", move || work(&runtime, signals))
+}
+
+/// What a command waits on.
+///
+/// # Errors
+/// The system refuses it.
+pub(super) fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Error::internal("cannot start the runtime").because(e))
+}
+
+/// Starts a thread that nobody joins.
+///
+/// # Errors
+/// The system refuses it.
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || work(&runtime, signals))
+        .name(name.to_owned())
+        .spawn(work)
         .map(drop)
         .map_err(|e| Error::stopped("cannot start a thread").because(e))
 }

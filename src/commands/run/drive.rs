@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 
 use super::super::lookup::LookupStage;
+use super::super::signals::runtime;
 use super::files::{Files, RunPart, Turn};
 use super::finish::{Driven, EndedFiles, in_a_line};
 use super::ledger::{PreparedLedger, RunLedger, run_end};
@@ -207,13 +208,6 @@ fn reason_of(error: &Error) -> CancelReason {
         Exit::Stopped => CancelReason::InputChanged,
         _ => CancelReason::Input,
     }
-}
-
-pub(super) fn runtime() -> Result<Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Error::internal("cannot start the runtime").because(e))
 }
 
 fn start_progress(

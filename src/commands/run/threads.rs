@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::super::lookup::LookupStage;
+use super::super::signals::spawn;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result};
 use crate::engine::{self, Channels, Engine, Read, Stop, WindowSize, Write};
@@ -287,15 +288,6 @@ fn writer(
     // Nobody waits any more when the run has given up on the writer.
     spawn("writer", move || drop(ended.send(write())))?;
     Ok(end)
-}
-
-/// Starts a thread that nobody joins.
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .map(drop)
-        .map_err(|e| Error::stopped("cannot start a thread").because(e))
 }
 
 /// The stop that a failed writer asks for: the reader of our standard output has gone, or writing failed.

@@ -379,8 +379,12 @@ fn a_terminal_or_a_log_on_standard_error_leaves_sighup_its_meaning() {
         let running = program.start();
         server.wait_for_calls(7);
         running.signal("HUP");
-        // The new calls would come if the run went on.
-        running.wait_for_file("scored.csv.partial", |_| true);
+        // The calls in flight are answered only once the run has heard it.
+        if has_terminal {
+            running.wait_for_file(log, |log| String::from_utf8_lossy(log).contains("draining"));
+        } else {
+            running.wait_for_words("draining");
+        }
         drop(release);
         running.done().exits(129);
         drop(written);

@@ -373,8 +373,7 @@ fn a_live_run_is_named_and_its_file_is_not_taken_for_a_leftover() {
             .args(options)
             .done()
             .exits(75)
-            .says("another run (process")
-            .says("is writing `scored.csv`");
+            .says("another run is writing `scored.csv.partial`");
     }
 
     place

@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use tempfile::TempDir;
 
 use super::super::super::lookup::LookupStage;
-use super::super::drive::runtime;
+use super::super::super::signals::runtime;
 use super::super::ledger::run_end;
 use super::super::threads::{RowStages, RowsEnd, StopChannel, run_rows};
 use crate::base::error::Exit;
