@@ -12,7 +12,7 @@ use super::text::{BYTE_ORDER_MARK, HEAD, convert};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result, quoted};
 use crate::fields;
-use crate::layout::{Compression, Format, unquote};
+use crate::layout::{Compression, Format};
 use crate::raw_json;
 
 /// Delimiters that are tried, the likeliest first.
@@ -225,37 +225,44 @@ struct Trial {
 impl Trial {
     /// `None` if the header is not complete yet.
     fn of(delimiter: u8, head: &[u8], over: bool, encoding: TextEncoding) -> Option<Self> {
-        let mut trial = Self {
-            delimiter,
-            known: 0,
-            equal: 0,
-            tight: 0,
-            width: 0,
-            whole: over,
-        };
-        let (mut rest, mut rows, mut cells) = (head, 0, Vec::new());
-        while rows <= SAMPLE_ROWS
-            && let RecordScan::Record(extent) = find_record(rest, delimiter, over, &mut cells)
-        {
-            if rows == 0 {
-                let names = cells.iter().filter_map(|cell| rest.get(cell.range()));
-                let is_known = |name: &&[u8]| {
-                    let name = unquote(name);
-                    fields::rank(&encoding.decode_lossy(&name)).is_some()
-                };
-                trial.width = cells.len();
-                trial.known = names.clone().filter(is_known).count();
-                trial.known = trial.known.min(cells.len().saturating_sub(1));
-                trial.tight = names.filter(|cell| !cell.starts_with(b" ")).count();
-            } else {
-                trial.equal += usize::from(trial.width > 1 && cells.len() == trial.width);
-            }
-            rest = rest.get(extent.end..).unwrap_or_default();
-            rows += 1;
+        let (text, rows) = whole_rows(delimiter, head, over);
+        if rows == 0 && !over {
+            return None;
         }
-        trial.whole |= rows > SAMPLE_ROWS;
-        (over || rows > 0).then_some(trial)
+        let mut reader = ::csv::ReaderBuilder::new()
+            .delimiter(delimiter)
+            .flexible(true)
+            .has_headers(false)
+            .from_reader(text);
+        let mut records = reader.byte_records().map_while(Result::ok);
+        let header = records.next().unwrap_or_default();
+        let width = header.len();
+        let is_known = |name: &&[u8]| fields::rank(&encoding.decode_lossy(name)).is_some();
+        let known = header.iter().filter(is_known).count();
+        let tight = header.iter().filter(|cell| !cell.starts_with(b" ")).count();
+        let equal = records.filter(|row| width > 1 && row.len() == width);
+        Some(Self {
+            delimiter,
+            known: known.min(width.saturating_sub(1)),
+            equal: equal.count(),
+            tight,
+            width,
+            whole: over || rows > SAMPLE_ROWS,
+        })
     }
+}
+
+/// The header and the rows that are used, as far as they are complete, and their number.
+fn whole_rows(delimiter: u8, head: &[u8], over: bool) -> (&[u8], usize) {
+    let (mut end, mut rows, mut cells) = (0, 0, Vec::new());
+    while rows <= SAMPLE_ROWS
+        && let Some(rest) = head.get(end..)
+        && let RecordScan::Record(extent) = find_record(rest, delimiter, over, &mut cells)
+    {
+        end += extent.end;
+        rows += 1;
+    }
+    (head.get(..end).unwrap_or(head), rows)
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ impl Writer {
     /// A writer whose files start with the byte order mark and the header.
     #[must_use]
     pub fn new(layout: Layout, policy: DecisionPolicy, mut files: RowFiles) -> Self {
-        let csv = CsvEncoder::new(layout.format, layout.encoding);
+        let mut csv = CsvEncoder::new(layout.format, layout.encoding);
         let out = files.output.buffer();
         out.extend_from_slice(&layout.preamble);
         if let Some(header) = &layout.header {

@@ -17,6 +17,8 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("clap_complete", &["cli/completions.rs"]),
     ("clap_mangen", &["cli/man.rs"]),
     ("console", &["base/stderr.rs"]),
+    ("csv", &["input/sniff.rs"]),
+    ("csv_core", &["output/csv.rs"]),
     ("encoding_rs", &["base/encoding.rs"]),
     (
         "fastrand",
