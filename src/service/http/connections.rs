@@ -26,6 +26,12 @@ pub(super) const POOL_IDLE: Duration = Duration::from_secs(4);
 /// servers allow at least this many.
 const STREAMS: usize = 100;
 
+/// Calls per HTTP/1.1 connection, on average, after which a client is replaced. HTTP/1.1 has no
+/// numbers that tell whose an answer is: if a server sends one twice, each later answer on that
+/// connection is taken for that of the next call. So this many rows can be wrong at most, and not
+/// all until the end of the run.
+const CALLS_PER_CONNECTION: usize = 100;
+
 /// After so many breaks, connections are no longer reused.
 const MOST_BREAKS: u32 = 3;
 
@@ -55,6 +61,8 @@ pub(super) struct PooledClient {
     pub(super) client: reqwest::Client,
     /// Our ends of the connections that brought an answer.
     ports: RefCell<HashSet<u16>>,
+    /// How many answers came over HTTP/1.1.
+    answers: Cell<usize>,
 }
 
 /// The settings of the library's clients.
@@ -91,6 +99,7 @@ impl Connections {
         if rest.unwrap_or_default() > POOL_IDLE {
             clients.clear();
         }
+        clients.retain(|client| !client.is_worn());
         let free = { clients.iter() }.find(|client| Rc::strong_count(client) <= STREAMS);
         if let Some(client) = free {
             return Ok(Rc::clone(client));
@@ -103,6 +112,9 @@ impl Connections {
     /// An answer came from this client.
     pub(super) fn answered(&self, by: &PooledClient, answer: &reqwest::Response) {
         self.answered.set(true);
+        if answer.version() < reqwest::Version::HTTP_2 {
+            by.answers.set(by.answers.get() + 1);
+        }
         let Some(way) = answer.extensions().get::<HttpInfo>() else {
             return;
         };
@@ -133,6 +145,14 @@ impl Connections {
         }
         let others = self.used_once.get().checked_sub(1);
         others.map(|others| self.used_once.set(others)).is_some()
+    }
+}
+
+impl PooledClient {
+    /// Whether its connections have carried so many calls that they should be replaced.
+    fn is_worn(&self) -> bool {
+        let connections = self.ports.borrow().len().max(1);
+        self.answers.get() >= connections * CALLS_PER_CONNECTION
     }
 }
 
@@ -168,6 +188,7 @@ impl ClientOptions {
         Ok(PooledClient {
             client: builder.build()?,
             ports: RefCell::default(),
+            answers: Cell::new(0),
         })
     }
 }
