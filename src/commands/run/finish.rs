@@ -44,7 +44,7 @@ pub(super) fn finish(driven: DrivenRun) -> Exit {
     let (report, tally) = (files.report.take(), files.tally.take());
     let output = files.output().and_then(SizedFile::at);
     let summary = RunSummary {
-        error: error.as_ref(),
+        error: error.as_ref().map(Into::into),
         accepted: watch.accepted,
         part: files.selection,
         input,

@@ -20,7 +20,7 @@ use crate::config::{
     BudgetConfig, DEFAULT_CONCURRENCY, PaceConfig, RunConfig, ServiceConfig, WatchConfig,
 };
 use crate::ledger::KnownLimit;
-use crate::observe::{DecisionRule, LogTarget, MetricsFile, RunIdentity, RunLog};
+use crate::observe::{DecisionRule, MetricsFile, RunIdentity, RunLog};
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
 use crate::sandbox::Sandbox;
@@ -188,7 +188,6 @@ fn run_wide_files(
         files.filter_map(|(what, path)| Some(NamedFile::new(what, &path?)))
     };
     let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
-    let log = watch.log.as_ref().and_then(LogTarget::file);
     let read = named(vec![
         ("API key file", key.map(Into::into)),
         ("certificate authority", answerer.settings.ca_file.clone()),
@@ -196,7 +195,7 @@ fn run_wide_files(
     let written = named(vec![
         ("summary", watch.summary.clone()),
         ("metrics", watch.metrics.clone()),
-        ("log", log.map(Into::into)),
+        ("log", watch.log.clone()),
         ("output's lock", ledger.lock_path()),
     ]);
     let ledger = ledger.file().map(|path| NamedFile::ledger(&path));

@@ -239,7 +239,7 @@ fn on_a_disk_that_is_full_the_same_command_makes_no_call_however_often_it_is_run
         let done = program.env("TAKEN", taken).done();
         assert_eq!(place.text("codes"), "3\n3\n3\n3\n", "{done}");
         let tries: Vec<_> = done.stderr.split("try ").skip(1).collect();
-        let calls = format!("  {} calls; latency", server.calls());
+        let calls = format!("  {} calls\n", server.calls());
         let first = tries[0].replace(',', "");
         done.check(first.contains(&calls), "all calls were the first one's");
         // Rows that are paid for may be written before the disk is full again; then the run cannot start at all.

@@ -74,7 +74,10 @@ fn if_too_few_files_may_be_open_for_one_call_the_run_does_not_start_and_names_th
             "error: this process may open only {limit} files (`ulimit -n`), and {needed} are needed\n\nhint: raise the limit, as with `ulimit -n 1024`\n"
         );
         done.check(done.stderr == words, "the refusal and nothing else");
-        assert_eq!(place.names(), ["few-files.sh", "users.csv"]);
+        let mut names = place.names();
+        // The failure is in the summary.
+        names.retain(|name| name != "s.json");
+        assert_eq!(names, ["few-files.sh", "users.csv"]);
         assert_eq!(server.connections(), 0);
     }
 }
