@@ -91,13 +91,13 @@ pub(crate) struct LogWriter(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    queue: Mutex<Queue>,
+    queue: Mutex<LogQueue>,
     changed: Condvar,
 }
 
 /// What waits for the thread that writes.
 #[derive(Default)]
-struct Queue {
+struct LogQueue {
     /// The lines with their times.
     lines: VecDeque<(SystemTime, LogLine)>,
     /// Lines after these that found no room.
@@ -113,7 +113,7 @@ struct Queue {
 }
 
 impl LogWriter {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, LogQueue> {
         // Nothing panics while it is held.
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,20 +154,20 @@ impl LogWriter {
     }
 
     /// Waits for lines, gathers them for a moment, and takes what has to be done.
-    fn take(&self) -> Queue {
+    fn take(&self) -> LogQueue {
         let changed = &self.0.changed;
-        let is_calm = |queue: &mut Queue| !queue.reopen && !queue.ended;
-        let idle = |queue: &mut Queue| queue.lines.is_empty() && is_calm(queue);
+        let is_calm = |queue: &mut LogQueue| !queue.reopen && !queue.ended;
+        let idle = |queue: &mut LogQueue| queue.lines.is_empty() && is_calm(queue);
         let queue = changed.wait_while(self.lock(), idle);
         let queue = queue.unwrap_or_else(PoisonError::into_inner);
         let gathered = changed.wait_timeout_while(queue, GATHER, is_calm);
         let (mut queue, _) = gathered.unwrap_or_else(PoisonError::into_inner);
-        Queue {
+        LogQueue {
             lines: take(&mut queue.lines),
             dropped: take(&mut queue.dropped),
             reopen: take(&mut queue.reopen),
             ended: queue.ended,
-            ..Queue::default()
+            ..LogQueue::default()
         }
     }
 

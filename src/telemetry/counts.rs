@@ -31,7 +31,7 @@ pub(crate) struct Counts {
     /// Average speed; `None` if no row is done.
     pub(crate) rows_per_second: Option<f64>,
     /// Rows by how far they are.
-    pub(crate) rows: Rows,
+    pub(crate) rows: RowTotals,
     /// Of the rows with a verdict, those whose answer was in the ledger.
     pub(crate) known: u64,
     /// Of the rows with a verdict, those that reused the answer of an identical row.
@@ -129,7 +129,7 @@ pub(crate) struct Counts {
 /// Rows by how far they are.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Rows {
+pub(crate) struct RowTotals {
     /// Rows that the reader handed on.
     pub(crate) read: u64,
     /// Rows that are done, with a verdict or without.

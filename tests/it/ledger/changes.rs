@@ -53,7 +53,12 @@ fn changes_overwrite_nothing_that_they_should_not() {
         .says("no/such/changes.csv");
     assert_eq!(
         (place.names(), server.calls()),
-        (vec!["changes.csv".to_owned(), "users.csv".to_owned()], 0)
+        (
+            ["changes.csv", "summary.json", "users.csv"]
+                .map(str::to_owned)
+                .to_vec(),
+            0
+        )
     );
     compared(&place, &server).arg("--overwrite").done().exits(0);
     assert_eq!(place.text("changes.csv").lines().count(), 1);
