@@ -31,6 +31,7 @@ pub(crate) mod seconds {
 
     use super::rounded;
 
+    /// For a time that is known.
     pub(crate) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
         rounded(time.as_secs_f64()).serialize(to)
     }
@@ -44,6 +45,7 @@ pub(crate) mod seconds {
         time.map(|time| rounded(time.as_secs_f64())).serialize(to)
     }
 
+    /// What [`serialize`] has written.
     pub(crate) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Duration, D::Error> {
         Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(serde::de::Error::custom)
     }

@@ -16,8 +16,6 @@ use crate::base::error::printable;
 
 /// Bytes of progress that may wait to be written: some minutes of it. Later lines are dropped.
 const MAX_PROGRESS: usize = 16 * 1024;
-/// Bytes that may wait when a line of a log comes.
-const MAX_LOG: usize = MAX_TOTAL / 2;
 /// Bytes that may wait in total. A run writes little besides progress, but it may last for days.
 const MAX_TOTAL: usize = 1024 * 1024;
 /// How long the last texts may take at the end of the process, because a service manager waits.
@@ -35,12 +33,6 @@ pub(crate) fn say(text: &str) {
 /// Like [`say`], for a line of progress: it is dropped if too many earlier ones still wait to be written.
 pub(crate) fn say_progress(line: &str) {
     TEXTS.put(Text::Words(safe(line)), MAX_PROGRESS);
-}
-
-/// Like [`say`], for a line of a log, unless too many texts wait. The end of the run must still find room behind it. Returns
-/// whether it will be written.
-pub(crate) fn say_if_room(line: &str) -> bool {
-    TEXTS.put(Text::Words(safe(line)), MAX_LOG)
 }
 
 /// Draws these lines over those that were drawn before; no lines at all clear them. Each line must fit the terminal.

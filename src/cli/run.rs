@@ -31,7 +31,6 @@ use crate::engine::Patience;
 use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
 use crate::ledger::{LedgerLocation, Reuse};
-use crate::observe::{LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::telemetry::part::AcceptedFailures;
 
@@ -205,10 +204,10 @@ pub(super) struct RunArgs {
     /// Keep metrics for Prometheus in this file, for the node exporter's textfile collector, which reads only `*.prom`
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
     metrics: Option<PathBuf>,
-    /// Add a JSON line for each event and call to this file; `-` is standard error
+    /// Add a JSON line for each event and call to this file
     ///
     /// At SIGHUP, a run without a terminal opens the file again, so that it can be rotated.
-    #[arg(long, value_name = "FILE", help_heading = WATCH)]
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
     log: Option<PathBuf>,
 
     // Read before this is made.
@@ -239,18 +238,12 @@ impl RunArgs {
             give_up_after: self.give_up_after.unwrap_or_default(),
         };
         let rows_on_terminal = files.name().is_none() && std::io::stdout().is_terminal();
-        let log = self.log.map(values::log_target);
-        let to_stderr = log == Some(LogTarget::Stderr);
         let watch = WatchConfig {
-            style: match self.progress {
-                // The log says what progress would, and both would be mixed up.
-                ProgressArg::Auto if to_stderr => Style::Off,
-                progress => progress.style(rows_on_terminal),
-            },
+            style: self.progress.style(rows_on_terminal),
             quiet: self.quiet,
             summary: self.summary,
             metrics: self.metrics,
-            log,
+            log: self.log,
             profile: self.settings.into_profile(),
             accepted: AcceptedFailures(self.accept_failures),
             tariff: self.price.tariff(),

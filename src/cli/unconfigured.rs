@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use super::settings::{self, ReadText};
 use super::settings_file::SettingsFile;
-use super::values;
 use crate::config::UnconfiguredRun;
 
 /// The run that these arguments ask for, if they ask for one.
@@ -23,14 +22,15 @@ pub(crate) fn unconfigured_run(
         let set = || file.as_ref()?.get(name)?.values.first().map(OsString::from);
         given.value(name).or_else(set)
     };
-    let path = |name: &str| value(name).map(PathBuf::from);
+    let path = |name: &str| {
+        let path = value(name).map(PathBuf::from);
+        path.filter(|path| path != Path::new("-"))
+    };
     Some(UnconfiguredRun {
-        output: path("output")
-            .filter(|path| path != Path::new("-"))
-            .or_else(|| path("output-dir")),
+        output: path("output").or_else(|| path("output-dir")),
         summary: path("summary"),
         metrics: path("metrics"),
-        log: path("log").map(values::log_target),
+        log: path("log"),
         profile,
     })
 }
@@ -159,7 +159,7 @@ mod tests {
         let common = run("rescore run --config f --nonsense");
         assert_eq!(common.summary, Some(PathBuf::from("a")));
         assert_eq!(common.metrics, Some(PathBuf::from("m")));
-        assert_eq!(common.log, Some(values::log_target("l".into())));
+        assert_eq!(common.log, Some(PathBuf::from("l")));
         let profile = run("rescore run --profile nightly --config f");
         assert_eq!(profile.summary, Some(PathBuf::from("b")));
         let typed = run("rescore run --profile nightly --config f --summary=c");

@@ -14,19 +14,9 @@ use crate::base::encoding::{TextEncoding, UnfitLabel};
 use crate::base::money::{Currency, Money, Price};
 use crate::base::tolerance::Tolerance;
 use crate::fields::{Field, PhoneRegion, Template};
-use crate::observe::LogTarget;
 use crate::pace::{FailureLimit, GiveUpAfter};
 use crate::raw_json::Pointer;
 use crate::selection::Sample;
-
-/// `--log`.
-pub(super) fn log_target(path: PathBuf) -> LogTarget {
-    if path == Path::new("-") {
-        LogTarget::Stderr
-    } else {
-        LogTarget::File(path)
-    }
-}
 
 /// `--map FIELD=COLUMN`.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use crate::base::tolerance::Tolerance;
 use crate::engine::Patience;
 use crate::input;
 use crate::ledger::{LedgerLocation, Reuse, ledger_in};
-use crate::observe::{LogTarget, Style};
+use crate::observe::Style;
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::service::{Endpoint, KeyFile, Plan, ServiceId};
@@ -57,7 +57,7 @@ pub(crate) struct UnconfiguredRun {
     /// Where its metrics would go.
     pub(crate) metrics: Option<PathBuf>,
     /// Where its log would go.
-    pub(crate) log: Option<LogTarget>,
+    pub(crate) log: Option<PathBuf>,
     /// The profile of the settings file.
     pub(crate) profile: Option<String>,
 }
@@ -214,7 +214,7 @@ pub(crate) struct WatchConfig {
     /// Where metrics go for Prometheus.
     pub(crate) metrics: Option<PathBuf>,
     /// Where the log goes.
-    pub(crate) log: Option<LogTarget>,
+    pub(crate) log: Option<PathBuf>,
     /// The profile of the settings file.
     pub(crate) profile: Option<String>,
     /// Failed rows with which the exit code is 0 all the same.

@@ -10,8 +10,7 @@ const SEPARATOR: &str = " · ";
 /// The two lines for a terminal of this width. `share` is the part that is done, from 0 to 1; `None` if it is not known.
 pub(super) fn picture(
     share: Option<f64>,
-    head: impl Iterator<Item = String>,
-    below: impl Iterator<Item = String>,
+    [head, below]: [Vec<String>; 2],
     columns: u16,
 ) -> Vec<String> {
     // After the last column some terminals start a new line and others do not.
@@ -41,7 +40,7 @@ fn gauge(share: f64, columns: usize) -> String {
 }
 
 /// As many of these parts as fit, whole and in this order. Only the first is cut, if it alone is too long.
-fn fit(parts: impl Iterator<Item = String>, width: usize) -> String {
+fn fit(parts: Vec<String>, width: usize) -> String {
     let mut line = String::new();
     for part in parts {
         if line.is_empty() {
@@ -67,7 +66,7 @@ mod tests {
     use super::*;
 
     fn drawn(share: Option<f64>, columns: u16) -> Vec<String> {
-        let parts = |words: [&str; 4]| words.map(str::to_owned).into_iter();
+        let parts = |words: [&str; 4]| words.map(str::to_owned).to_vec();
         let head = parts(["40.4 %", "1,234,567 rows", "ETA 12 min 3 s", "412 rows/s"]);
         let below = parts([
             "pace 48.0/s, cut to see if throttling drops",
@@ -75,7 +74,7 @@ mod tests {
             "approve 1,000,000, review 200,000",
             "16 in flight, 5 retries",
         ]);
-        picture(share, head, below, columns)
+        picture(share, [head, below], columns)
     }
 
     #[test]

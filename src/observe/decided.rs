@@ -1,7 +1,7 @@
 //! What is shown when the rows of a scored file have been decided again: a few lines for people, a JSON object for programs.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -39,9 +39,9 @@ struct DecideJson<'a> {
     #[serde(flatten)]
     stats: &'a DecideStats,
     #[serde(serialize_with = "some_path")]
-    output: Option<&'a Path>,
+    output: &'a Option<PathBuf>,
     #[serde(serialize_with = "some_path")]
-    changes: Option<&'a Path>,
+    changes: &'a Option<PathBuf>,
 }
 
 /// `ragged 2, not_json 1; the first are rows 5, 9 and 12`; `None` if all rows can be read.
@@ -146,8 +146,8 @@ impl DecideSummary<'_> {
             elapsed_seconds: self.elapsed,
             rows_per_second: self.rows_per_second().map(rounded),
             stats: self.stats,
-            output: self.output.as_deref(),
-            changes: self.changes.as_deref(),
+            output: &self.output,
+            changes: &self.changes,
         };
         to.write_all(indented(&object).as_bytes())?;
         to.flush()

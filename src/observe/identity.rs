@@ -4,11 +4,12 @@
 use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use super::numbers::utc_seconds;
 use crate::base::money::Tariff;
 use crate::raw_json::Pointer;
-use crate::verdict::{Decision, DecisionPolicy, Levels, Thresholds};
+use crate::verdict::{Decision, DecisionPolicy};
 
 /// The version of what programs read about a run. Within one, keys are only added.
 const VERSION: u8 = 1;
@@ -33,6 +34,7 @@ pub(crate) struct RunIdentity {
     pub(crate) endpoint: Option<String>,
     /// Which column is which field, in words, where it is the same in all inputs.
     pub(crate) mapping: Option<String>,
+    /// What decides.
     #[serde(flatten)]
     pub(crate) rule: DecisionRule,
     /// What calls cost, if the user says so.
@@ -40,27 +42,12 @@ pub(crate) struct RunIdentity {
     pub(crate) tariff: Option<Tariff>,
 }
 
-/// What decides, for programs: thresholds or levels, never both, and neither if it is not known.
+/// What decides, for programs: thresholds with all their digits, or levels and where in an answer they are; neither if it is
+/// not known.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct DecisionRule {
-    thresholds: Option<ThresholdsJson>,
-    levels: Option<LevelsJson>,
-}
-
-/// The thresholds, with all their digits.
-#[derive(Debug, Clone, Serialize)]
-struct ThresholdsJson {
-    approve_max: String,
-    review_max: String,
-}
-
-/// The levels, and where in an answer they are.
-#[derive(Debug, Clone, Serialize)]
-struct LevelsJson {
-    place: Option<String>,
-    approve: Vec<String>,
-    review: Vec<String>,
-    block: Vec<String>,
+    thresholds: Value,
+    levels: Value,
 }
 
 impl RunIdentity {
@@ -90,39 +77,26 @@ impl DecisionRule {
     pub(crate) fn of(policy: &DecisionPolicy, captured: &[Pointer]) -> Self {
         match policy {
             DecisionPolicy::Score(thresholds) => Self {
-                thresholds: Some(ThresholdsJson::of(thresholds)),
-                levels: None,
+                thresholds: json!({
+                    "approve_max": thresholds.approve_max().text(),
+                    "review_max": thresholds.review_max().text(),
+                }),
+                levels: Value::Null,
             },
             DecisionPolicy::Level { levels, field } => Self {
-                thresholds: None,
-                levels: Some(LevelsJson::of(levels, captured.get(*field))),
+                thresholds: Value::Null,
+                levels: json!({
+                    "place": captured.get(*field).map(ToString::to_string),
+                    "approve": levels.listed(Decision::Approve).collect::<Vec<_>>(),
+                    "review": levels.listed(Decision::Review).collect::<Vec<_>>(),
+                    "block": levels.listed(Decision::Block).collect::<Vec<_>>(),
+                }),
             },
         }
     }
 
     /// Where in an answer the level is, if levels decide.
     pub(super) fn level_place(&self) -> Option<&str> {
-        self.levels.as_ref()?.place.as_deref()
-    }
-}
-
-impl ThresholdsJson {
-    fn of(thresholds: &Thresholds) -> Self {
-        Self {
-            approve_max: thresholds.approve_max().text().to_owned(),
-            review_max: thresholds.review_max().text().to_owned(),
-        }
-    }
-}
-
-impl LevelsJson {
-    fn of(levels: &Levels, place: Option<&Pointer>) -> Self {
-        let listed = |decision| levels.listed(decision).map(str::to_owned).collect();
-        Self {
-            place: place.map(ToString::to_string),
-            approve: listed(Decision::Approve),
-            review: listed(Decision::Review),
-            block: listed(Decision::Block),
-        }
+        self.levels.get("place")?.as_str()
     }
 }

@@ -1,16 +1,16 @@
-//! The log of a run: what happened, as JSON lines in a file or on standard error, for those who ask later.
+//! The log of a run: what happened, as JSON lines at the end of a file, for those who ask later.
 //!
-//! An observer puts events into a bounded channel, and a thread of its own writes them, so that a disk or collector that hangs
+//! An observer puts events into a bounded channel, and a thread of its own writes them, so that a disk that hangs
 //! never delays a call: what finds no room is dropped and counted. Lines have row numbers and reason words, never a value of
 //! a row and no key. What every row passes through is left out; the last line has its counts.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::mem::take;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -19,7 +19,6 @@ use super::messages::{Heard, listen, stop_listening, warn};
 use super::numbers::{counted, one_line, utc};
 use crate::base::error::system_words;
 use crate::base::own_file;
-use crate::base::stderr::say_if_room;
 use crate::raw_json::escape_unsafe;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event, PassedOver};
@@ -32,8 +31,6 @@ const MOST_WAITING: usize = 16 * 1024;
 const GATHER: Duration = Duration::from_millis(20);
 /// How long the last lines may take: a service manager waits.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// How often the last line looks for room.
-const LOOK: Duration = Duration::from_millis(5);
 /// Bytes that are written together.
 const CHUNK: usize = 64 * 1024;
 /// How a log of ours starts: nothing is ever added to another file.
@@ -88,100 +85,95 @@ fn is_logged(event: &Event) -> bool {
     }
 }
 
-/// The lines that wait, with their times; nothing is the end.
-type Waiting = Option<(SystemTime, LogLine)>;
-
-/// Puts lines into the log; clones share it.
-#[derive(Clone)]
+/// Puts lines into the log: a bounded channel, whose clones share it.
+#[derive(Clone, Default)]
 pub(crate) struct LogWriter(Arc<Shared>);
 
+#[derive(Default)]
 struct Shared {
-    to: SyncSender<Waiting>,
-    /// The file is to be opened again.
-    reopen: AtomicBool,
-    /// Lines that were to be logged.
-    pushed: AtomicU64,
-    /// Of these, lines that found no room and that the log does not know of yet.
-    dropped: AtomicU64,
-    /// Lines that were written.
-    written: AtomicU64,
-    /// There is a thread that has not written the last line yet.
-    is_read: Mutex<bool>,
-    over: Condvar,
+    queue: Mutex<LogQueue>,
+    changed: Condvar,
 }
 
-/// The end of the channel that the thread reads.
-pub(crate) struct LogLines(Receiver<Waiting>);
+/// What waits for the thread that writes.
+#[derive(Default)]
+struct LogQueue {
+    /// The lines with their times.
+    lines: VecDeque<(SystemTime, LogLine)>,
+    /// Lines after these that found no room.
+    dropped: u64,
+    /// Lines of the whole run that are not written, or not yet.
+    unwritten: u64,
+    /// The file is to be opened again.
+    reopen: bool,
+    /// No more lines will come.
+    ended: bool,
+    /// There is a thread that has not written the last line yet.
+    is_read: bool,
+}
 
 impl LogWriter {
-    /// A log that is not open yet.
-    #[must_use]
-    pub(crate) fn new() -> (Self, LogLines) {
-        let (to, lines) = sync_channel(MOST_WAITING);
-        let shared = Shared {
-            to,
-            reopen: AtomicBool::default(),
-            pushed: AtomicU64::default(),
-            dropped: AtomicU64::default(),
-            written: AtomicU64::default(),
-            is_read: Mutex::default(),
-            over: Condvar::new(),
-        };
-        (Self(Arc::new(shared)), LogLines(lines))
+    fn lock(&self) -> MutexGuard<'_, LogQueue> {
+        // Nothing panics while it is held.
+        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Logs a line, which happens now. It is dropped if too many wait.
     pub(crate) fn push(&self, line: LogLine) {
-        let shared = &self.0;
-        shared.pushed.fetch_add(1, Ordering::Relaxed);
-        if shared.to.try_send(Some((SystemTime::now(), line))).is_err() {
-            shared.dropped.fetch_add(1, Ordering::Relaxed);
+        let mut queue = self.lock();
+        queue.unwritten += 1;
+        if queue.lines.len() >= MOST_WAITING {
+            queue.dropped += 1;
+            return;
         }
+        queue.lines.push_back((SystemTime::now(), line));
+        drop(queue);
+        self.0.changed.notify_all();
     }
 
     /// Has the file opened again, as after it was renamed. Before there is a file, that changes nothing.
     pub(crate) fn reopen(&self) {
-        self.0.reopen.store(true, Ordering::SeqCst);
+        self.lock().reopen = true;
         self.push(LogLine::LogReopened);
     }
 
-    /// Logs the last line, if there is one, and waits until all is written, but no longer than this. Returns how many lines
-    /// of the run are not in the log.
+    /// Logs the last line, if there is one, and waits until all is written, but no longer than this: the thread may never
+    /// come back from a disk that hangs. Returns how many lines of the run are not in the log.
     pub(crate) fn end(&self, last: Option<LogLine>, longest: Duration) -> u64 {
-        let (shared, until) = (&self.0, Instant::now() + longest);
-        shared
-            .pushed
-            .fetch_add(u64::from(last.is_some()), Ordering::Relaxed);
-        let last = last.map(|line| Some((SystemTime::now(), line)));
-        for mut line in last.into_iter().chain([None]) {
-            while let Err(TrySendError::Full(full)) = shared.to.try_send(line) {
-                if Instant::now() >= until {
-                    break;
-                }
-                line = full;
-                std::thread::sleep(LOOK);
-            }
+        let mut queue = self.lock();
+        queue.unwritten += u64::from(last.is_some());
+        queue
+            .lines
+            .extend(last.map(|line| (SystemTime::now(), line)));
+        queue.ended = true;
+        let changed = &self.0.changed;
+        changed.notify_all();
+        let ended = changed.wait_timeout_while(queue, longest, |queue| queue.is_read);
+        let (queue, _) = ended.unwrap_or_else(PoisonError::into_inner);
+        queue.unwritten
+    }
+
+    /// Waits for lines, gathers them for a moment, and takes what has to be done.
+    fn take(&self) -> LogQueue {
+        let changed = &self.0.changed;
+        let is_calm = |queue: &mut LogQueue| !queue.reopen && !queue.ended;
+        let idle = |queue: &mut LogQueue| queue.lines.is_empty() && is_calm(queue);
+        let queue = changed.wait_while(self.lock(), idle);
+        let queue = queue.unwrap_or_else(PoisonError::into_inner);
+        let gathered = changed.wait_timeout_while(queue, GATHER, is_calm);
+        let (mut queue, _) = gathered.unwrap_or_else(PoisonError::into_inner);
+        LogQueue {
+            lines: take(&mut queue.lines),
+            dropped: take(&mut queue.dropped),
+            reopen: take(&mut queue.reopen),
+            ended: queue.ended,
+            ..LogQueue::default()
         }
-        let is_read = shared
-            .is_read
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let left = until.saturating_duration_since(Instant::now());
-        // The thread may never come back from a disk that hangs.
-        let _ = shared
-            .over
-            .wait_timeout_while(is_read, left, |is_read| *is_read);
-        let written = shared.written.load(Ordering::SeqCst);
-        shared.pushed.load(Ordering::SeqCst).saturating_sub(written)
     }
 
     fn set_read(&self, is_read: bool) {
-        *self
-            .0
-            .is_read
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = is_read;
-        self.0.over.notify_all();
+        self.lock().is_read = is_read;
+        self.0.changed.notify_all();
     }
 }
 
@@ -202,11 +194,11 @@ pub(crate) struct RunLog {
 impl RunLog {
     /// Starts to write what is logged. A run whose thread cannot be started continues without its log.
     #[must_use]
-    pub(crate) fn start(writer: LogWriter, lines: LogLines, sink: LogSink) -> Self {
+    pub(crate) fn start(writer: LogWriter, file: LogFile) -> Self {
         writer.set_read(true);
         let (of_thread, heard_by) = (writer.clone(), writer.clone());
         let thread = std::thread::Builder::new().name("log".to_owned());
-        let started = thread.spawn(move || write(&of_thread, &lines.0, sink));
+        let started = thread.spawn(move || write(&of_thread, file));
         if let Err(error) = started {
             warn(&format!("no log: {}", system_words(&error)));
             writer.set_read(false);
@@ -268,49 +260,39 @@ fn text_of(time: SystemTime, line: &LogLine) -> String {
 }
 
 /// Writes until no more lines come.
-fn write(writer: &LogWriter, waiting: &Receiver<Waiting>, sink: LogSink) {
-    let shared = &writer.0;
+fn write(writer: &LogWriter, file: LogFile) {
     let mut pen = Pen {
-        sink,
+        file,
         missing: 0,
         warned: false,
     };
-    while let Ok(first) = waiting.recv() {
-        if first.is_some() {
-            std::thread::sleep(GATHER);
-        }
-        if shared.reopen.swap(false, Ordering::SeqCst) {
+    loop {
+        let waiting = writer.take();
+        if waiting.reopen {
             pen.reopen();
         }
         pen.report_missing();
-        let (mut text, mut lines, mut has_ended) = (String::new(), 0, false);
-        let mut next = Some(first);
-        while let Some(waited) = next {
-            match waited {
-                Some((time, line)) => {
-                    text += &text_of(time, &line);
-                    lines += 1;
-                }
-                None => has_ended = true,
-            }
-            next = waiting.try_recv().ok();
-            if text.len() >= CHUNK || next.is_none() {
-                let written = pen.write(&std::mem::take(&mut text), std::mem::take(&mut lines));
-                shared.written.fetch_add(written, Ordering::SeqCst);
+        let (mut text, mut lines) = (String::new(), 0);
+        let mut rest = waiting.lines.iter().peekable();
+        while let Some((time, line)) = rest.next() {
+            text += &text_of(*time, line);
+            lines += 1;
+            if text.len() >= CHUNK || rest.peek().is_none() {
+                let written = pen.write(&take(&mut text), take(&mut lines));
+                writer.lock().unwritten -= written;
             }
         }
-        pen.missing += shared.dropped.swap(0, Ordering::SeqCst);
-        if has_ended {
-            break;
+        pen.missing += waiting.dropped;
+        if waiting.ended {
+            pen.report_missing();
+            return writer.set_read(false);
         }
     }
-    pen.report_missing();
-    writer.set_read(false);
 }
 
 /// Writes the log, as far as that is possible.
 struct Pen {
-    sink: LogSink,
+    file: LogFile,
     /// Lines that are missing in the log, which does not say so yet.
     missing: u64,
     /// A failure was said.
@@ -320,7 +302,7 @@ struct Pen {
 impl Pen {
     /// Writes so many lines. Returns how many of them are written.
     fn write(&mut self, text: &str, lines: u64) -> u64 {
-        let (lost, failed) = self.sink.write(text);
+        let (lost, failed) = self.file.write(text.as_bytes());
         self.missing += lost;
         if let Some(error) = failed {
             self.warn("cannot write the log", &error);
@@ -332,18 +314,18 @@ impl Pen {
     fn report_missing(&mut self) {
         if self.missing > 0 {
             let line = LogLine::LinesLost(self.missing);
-            let (lost, _) = self.sink.write(&text_of(SystemTime::now(), &line));
+            let (lost, _) = self
+                .file
+                .write(text_of(SystemTime::now(), &line).as_bytes());
             self.missing *= lost.min(1);
         }
     }
 
     fn reopen(&mut self) {
-        if let LogSink::File(log) = &mut self.sink {
-            match LogFile::open(log.path.clone()) {
-                Ok(opened) => *log = opened,
-                // The old one stays.
-                Err(error) => self.warn("cannot open the log again", &error),
-            }
+        match LogFile::open(self.file.path.clone()) {
+            Ok(opened) => self.file = opened,
+            // The old one stays.
+            Err(error) => self.warn("cannot open the log again", &error),
         }
     }
 
@@ -355,35 +337,6 @@ impl Pen {
     }
 }
 
-/// Where the log goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum LogTarget {
-    /// Standard error. Standard output may have the rows.
-    Stderr,
-    /// The end of this file.
-    File(PathBuf),
-}
-
-impl LogTarget {
-    /// The file, if it is one.
-    #[must_use]
-    pub(crate) fn file(&self) -> Option<&Path> {
-        match self {
-            Self::Stderr => None,
-            Self::File(path) => Some(path),
-        }
-    }
-}
-
-/// Where the lines are written: standard error, or the end of a file that may be renamed meanwhile.
-#[derive(Debug)]
-pub(crate) enum LogSink {
-    /// Standard error.
-    Stderr,
-    /// A file.
-    File(LogFile),
-}
-
 /// An open log file.
 #[derive(Debug)]
 pub(crate) struct LogFile {
@@ -393,40 +346,12 @@ pub(crate) struct LogFile {
     is_torn: bool,
 }
 
-impl LogSink {
-    /// Opens the log. A missing file is created.
+impl LogFile {
+    /// Opens a file to add lines to it. A missing one is created.
     ///
     /// # Errors
     /// It cannot be opened, or it is not a log of ours.
-    pub(crate) fn open(target: &LogTarget) -> io::Result<Self> {
-        Ok(match target {
-            LogTarget::Stderr => Self::Stderr,
-            LogTarget::File(path) => Self::File(LogFile::open(path.clone())?),
-        })
-    }
-
-    /// Adds lines without a thread. What cannot be written is left.
-    pub(crate) fn write_now(&mut self, lines: &[LogLine]) {
-        for line in lines {
-            let _ = self.write(&text_of(SystemTime::now(), line));
-        }
-    }
-
-    /// Writes these lines. Returns how many of them could not be written, and perhaps why.
-    fn write(&mut self, lines: &str) -> (u64, Option<io::Error>) {
-        match self {
-            Self::Stderr => {
-                let lost = lines.lines().filter(|line| !say_if_room(line)).count();
-                (lost as u64, None)
-            }
-            Self::File(log) => log.write(lines.as_bytes()),
-        }
-    }
-}
-
-impl LogFile {
-    /// Opens a file to add lines to it.
-    fn open(path: PathBuf) -> io::Result<Self> {
+    pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
         let mut file = own_file::append(&path, MODE, false)?;
         let mut start = Vec::new();
         (&file).take(START.len() as u64).read_to_end(&mut start)?;
@@ -443,6 +368,13 @@ impl LogFile {
             file,
             is_torn: !(last.is_empty() || last.ends_with(b"\n")),
         })
+    }
+
+    /// Adds lines without a thread. What cannot be written is left.
+    pub(crate) fn write_now(&mut self, lines: &[LogLine]) {
+        for line in lines {
+            let _ = self.write(text_of(SystemTime::now(), line).as_bytes());
+        }
     }
 
     /// Writes these lines. Returns how many are not whole in the file, and why. What is left of a line that a full disk or a
@@ -462,8 +394,8 @@ impl LogFile {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                     Err(error) => error,
                 };
-                let lost = rest.iter().filter(|byte| **byte == b'\n').count() as u64;
-                return (lost, Some(failed));
+                let lost = rest.split_inclusive(|byte| *byte == b'\n').count();
+                return (lost as u64, Some(failed));
             }
         }
         (0, None)
@@ -522,25 +454,18 @@ mod tests {
 
     #[test]
     fn what_finds_no_room_is_counted_and_nobody_waits() {
-        let (writer, lines) = LogWriter::new();
+        let writer = LogWriter::default();
         for _ in 0..MOST_WAITING + 7 {
             writer.push(LogLine::LogReopened);
         }
-        // Nobody reads: the end does not wait for long.
-        let missing = writer.end(Some(LogLine::LogReopened), Duration::from_millis(20));
-        assert_eq!(missing, MOST_WAITING as u64 + 8);
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("n.log");
-        let sink = LogSink::open(&LogTarget::File(path.clone())).unwrap();
-        writer.set_read(true);
-        let reader = writer.clone();
-        let thread = std::thread::spawn(move || write(&reader, &lines.0, sink));
-        while writer.0.written.load(Ordering::SeqCst) < MOST_WAITING as u64 {
-            std::thread::sleep(LOOK);
-        }
-        let missing = writer.end(None, Duration::from_secs(60));
-        assert_eq!(missing, 8);
-        thread.join().unwrap();
+        let file = LogFile::open(path.clone()).unwrap();
+        // Nobody reads yet: the end does not wait.
+        let missing = writer.end(Some(LogLine::LogReopened), Duration::from_secs(60));
+        assert_eq!(missing, MOST_WAITING as u64 + 8);
+        write(&writer, file);
+        assert_eq!(writer.end(None, Duration::from_secs(60)), 7);
         let text = std::fs::read_to_string(path).unwrap();
         let lost = r#""event":"lines_lost","data":7}"#;
         assert!(text.trim_end().ends_with(lost), "7 were dropped");

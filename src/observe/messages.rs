@@ -66,7 +66,7 @@ fn let_hear(heard: impl FnOnce() -> Heard) {
 pub(crate) fn tell_error(error: &Error) {
     let_hear(|| Heard::Error(error.log_words()));
     say(&if speaks_json() {
-        line(&MessageJson::of(MessageType::Error, error))
+        line(&MessageJson::of("error", error))
     } else {
         error.report()
     });
@@ -85,7 +85,7 @@ pub(crate) fn tell_usage(text: &str, error: &Error) {
 pub(crate) fn warn(warning: &str) {
     let_hear(|| Heard::Warning(warning.to_owned()));
     say(&if speaks_json() {
-        line(&MessageJson::saying(MessageType::Warning, warning))
+        line(&MessageJson::saying("warning", warning))
     } else {
         format!("warning: {warning}")
     });
@@ -95,7 +95,7 @@ pub(crate) fn warn(warning: &str) {
 pub(crate) fn warn_of(error: &Error) {
     let_hear(|| Heard::Warning(error.log_words()));
     say(&if speaks_json() {
-        line(&MessageJson::of(MessageType::Warning, error))
+        line(&MessageJson::of("warning", error))
     } else {
         let report = error.report();
         format!(
@@ -114,22 +114,11 @@ pub(crate) fn tell(text: &str) {
     }
 }
 
-/// What kind of message it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum MessageType {
-    /// What ended the command.
-    Error,
-    /// What somebody should look at.
-    Warning,
-    /// Anything else.
-    Notice,
-}
-
 /// A message for programs.
 #[derive(Debug, Serialize)]
 struct MessageJson<'a> {
-    r#type: MessageType,
+    /// `error` is what ended the command, `warning` what somebody should look at, and `notice` anything else.
+    r#type: &'static str,
     /// Only an error ends the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<u8>,
@@ -140,7 +129,7 @@ struct MessageJson<'a> {
 }
 
 impl<'a> MessageJson<'a> {
-    fn saying(r#type: MessageType, message: &'a str) -> Self {
+    fn saying(r#type: &'static str, message: &'a str) -> Self {
         Self {
             r#type,
             exit_code: None,
@@ -151,9 +140,9 @@ impl<'a> MessageJson<'a> {
         }
     }
 
-    fn of(r#type: MessageType, error: &'a Error) -> Self {
+    fn of(r#type: &'static str, error: &'a Error) -> Self {
         Self {
-            exit_code: (r#type == MessageType::Error).then(|| error.exit().code()),
+            exit_code: (r#type == "error").then(|| error.exit().code()),
             causes: error.causes(),
             details: error.details().iter().map(String::as_str).collect(),
             hint: error.hint_text(),
@@ -168,10 +157,7 @@ fn notice(text: &str) -> String {
     let first = lines.next().unwrap_or_default();
     line(&MessageJson {
         details: lines.collect(),
-        ..MessageJson::saying(
-            MessageType::Notice,
-            first.strip_prefix("rescore: ").unwrap_or(first),
-        )
+        ..MessageJson::saying("notice", first.strip_prefix("rescore: ").unwrap_or(first))
     })
 }
 
@@ -199,9 +185,9 @@ mod tests {
             .because(std::io::Error::other("disk on fire"))
             .detail("120 MB are free")
             .hint("free some space");
-        assert_snapshot!(line(&MessageJson::of(MessageType::Error, &error)), @r#"{"type":"error","exit_code":3,"message":"cannot write `a\u202eb`","causes":["disk on fire"],"details":["120 MB are free"],"hint":"free some space"}"#);
-        assert_snapshot!(line(&MessageJson::of(MessageType::Warning, &error)), @r#"{"type":"warning","message":"cannot write `a\u202eb`","causes":["disk on fire"],"details":["120 MB are free"],"hint":"free some space"}"#);
-        assert_snapshot!(line(&MessageJson::saying(MessageType::Warning, "no rows")), @r#"{"type":"warning","message":"no rows","causes":[],"details":[],"hint":null}"#);
+        assert_snapshot!(line(&MessageJson::of("error", &error)), @r#"{"type":"error","exit_code":3,"message":"cannot write `a\u202eb`","causes":["disk on fire"],"details":["120 MB are free"],"hint":"free some space"}"#);
+        assert_snapshot!(line(&MessageJson::of("warning", &error)), @r#"{"type":"warning","message":"cannot write `a\u202eb`","causes":["disk on fire"],"details":["120 MB are free"],"hint":"free some space"}"#);
+        assert_snapshot!(line(&MessageJson::saying("warning", "no rows")), @r#"{"type":"warning","message":"no rows","causes":[],"details":[],"hint":null}"#);
     }
 
     #[test]
@@ -210,6 +196,6 @@ mod tests {
         let error = usage_error(
             "error: unexpected argument '--progres' found\n\n  tip: a similar argument exists\n",
         );
-        assert_snapshot!(line(&MessageJson::of(MessageType::Error, &error)), @r#"{"type":"error","exit_code":2,"message":"unexpected argument '--progres' found","causes":[],"details":["tip: a similar argument exists"],"hint":null}"#);
+        assert_snapshot!(line(&MessageJson::of("error", &error)), @r#"{"type":"error","exit_code":2,"message":"unexpected argument '--progres' found","causes":[],"details":["tip: a similar argument exists"],"hint":null}"#);
     }
 }

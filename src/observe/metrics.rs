@@ -8,92 +8,38 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::identity::RunIdentity;
 use super::messages::warn;
 use crate::base::error::{Exit, shown, system_words};
+use crate::base::money::Money;
 use crate::base::own_file;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::hub::Events;
 
-/// A number of the run: its name, what it is, its type, and where it comes from. One that is not known is left out.
-type Metric = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&Counts) -> Option<f64>,
-);
-
-/// All numbers are of the last start, and begin at zero with it.
-const METRICS: [Metric; 11] = [
-    (
-        "rescore_rows_read_total",
-        "Rows that were read from the input.",
-        "counter",
-        |counts| number(counts.rows.read),
-    ),
-    (
-        "rescore_rows_written_total",
-        "Rows that were written to the output.",
-        "counter",
-        |counts| number(counts.rows.written),
-    ),
-    (
-        "rescore_rows_failed_total",
-        "Rows without a verdict.",
-        "counter",
-        |counts| number(counts.failures()),
-    ),
-    (
-        "rescore_calls_total",
-        "Calls that were made.",
-        "counter",
-        |counts| number(counts.calls.sent),
-    ),
-    (
-        "rescore_calls_refused_total",
-        "Calls to which the service answered by asking for fewer calls.",
-        "counter",
-        |counts| number(counts.calls.throttled),
-    ),
-    (
-        "rescore_billed_twice_at_most_total",
-        "Rows that may have been billed twice.",
-        "counter",
-        |counts| number(counts.calls.maybe_billed_twice),
-    ),
-    (
-        "rescore_answers_lost_total",
-        "Paid answers that may not be on disk.",
-        "counter",
-        |counts| number(counts.calls.lost),
-    ),
-    (
-        "rescore_spent_total",
-        "Money spent on calls, by the price that the user gave.",
-        "counter",
-        |counts| Some(counts.cost.as_ref()?.spent.as_f64()),
-    ),
-    (
-        "rescore_spent_at_most_total",
-        "Money spent on calls, with those that may have been billed.",
-        "counter",
-        |counts| Some(counts.cost.as_ref()?.spent_at_most.as_f64()),
-    ),
-    (
-        "rescore_rows_per_second",
-        "The average pace of the run.",
-        "gauge",
-        |counts| counts.rows_per_second,
-    ),
-    (
-        "rescore_duration_seconds",
-        "How long the run has lasted.",
-        "gauge",
-        |counts| Some(counts.elapsed.as_secs_f64()),
-    ),
-];
+/// Numbers of the last start that only grow: their names without `rescore_` and `_total`, what they are, and their values.
+/// One that is not known is left out.
+fn counters(counts: &Counts) -> [(&'static str, &'static str, Option<f64>); 9] {
+    let (rows, calls, cost) = (&counts.rows, &counts.calls, counts.cost.as_ref());
+    let (spent, most) = (cost.map(|it| it.spent), cost.map(|it| it.spent_at_most));
+    let twice = calls.maybe_billed_twice;
+    [
+        ("rows_read", "Rows read.", number(rows.read)),
+        ("rows_written", "Rows written.", number(rows.written)),
+        (
+            "rows_failed",
+            "Without verdict.",
+            number(counts.failed.rows),
+        ),
+        ("calls", "Calls made.", number(calls.sent)),
+        ("calls_refused", "Throttled.", number(calls.throttled)),
+        ("billed_twice_at_most", "Rows, at most.", number(twice)),
+        ("answers_lost", "Paid answers.", number(calls.lost)),
+        ("spent", "Money.", spent.map(Money::as_f64)),
+        ("spent_at_most", "Money, at most.", most.map(Money::as_f64)),
+    ]
+}
 
 #[allow(
     clippy::cast_precision_loss,
@@ -109,7 +55,7 @@ const START: &[u8] = b"# HELP rescore_";
 /// The node exporter is another user, so everybody may read the file: it has no secrets.
 const MODE: u32 = 0o644;
 /// The metric that outlives a run that fails.
-const LAST_SUCCESS: &str = "rescore_last_success_time_seconds";
+const LAST_SUCCESS: &str = "last_success_time_seconds";
 
 /// The file of metrics of one run.
 #[derive(Debug)]
@@ -145,65 +91,47 @@ impl MetricsFile {
     }
 
     fn text(&self, counts: &Counts, end: Option<Exit>) -> String {
-        let start = self.identity.start_time;
-        let seconds = |time: SystemTime| {
-            time.duration_since(UNIX_EPOCH)
-                .map_or(0.0, |since| since.as_secs_f64())
-        };
-        let ended = seconds(start + counts.elapsed);
-        let success = (end == Some(Exit::Complete)).then_some(ended);
-        let of_run = [
-            (
-                "rescore_start_time_seconds",
-                "When the run started.",
-                Some(seconds(start)),
-            ),
-            (
-                "rescore_end_time_seconds",
-                "When the run ended.",
-                end.map(|_| ended),
-            ),
-            (
-                "rescore_exit_code",
-                "The exit code of the run.",
-                end.map(|exit| exit.code().into()),
-            ),
-            (
-                LAST_SUCCESS,
-                "When a run last ended with exit code 0.",
-                success.or(self.last_success),
-            ),
+        let start = self.identity.start_time.duration_since(UNIX_EPOCH);
+        let start = start.unwrap_or_default();
+        let ended = end.map(|_| (start + counts.elapsed).as_secs_f64());
+        let success = ended.filter(|_| end == Some(Exit::Complete));
+        let (start, success) = (start.as_secs_f64(), success.or(self.last_success));
+        let (code, lasted) = (end.map(|exit| exit.code().into()), counts.elapsed);
+        let gauges = [
+            ("exit_code", "How the run ended.", code),
+            ("start_time_seconds", "When it started.", Some(start)),
+            ("end_time_seconds", "When it ended.", ended),
+            (LAST_SUCCESS, "The last exit code 0.", success),
+            ("duration_seconds", "So far.", Some(lasted.as_secs_f64())),
+            ("rows_per_second", "On average.", counts.rows_per_second),
         ];
-        let of_run = of_run.map(|(name, help, value)| (name, help, "gauge", value));
-        let counted = METRICS.map(|(name, help, kind, value)| (name, help, kind, value(counts)));
-        let mut text = String::new();
-        for (name, help, kind, value) in of_run.into_iter().chain(counted) {
-            let Some(value) = value else { continue };
-            let labels = self.labels();
-            let _ = writeln!(
-                text,
-                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name}{{{labels}}} {value}"
-            );
+        let gauges = gauges.map(|(name, help, value)| (name.to_owned(), help, "gauge", value));
+        let counters = counters(counts)
+            .map(|(name, help, value)| (format!("{name}_total"), help, "counter", value));
+        let (labels, mut text) = (self.labels(), String::new());
+        for (name, help, kind, value) in gauges.into_iter().chain(counters) {
+            if let Some(value) = value {
+                let name = format!("rescore_{name}");
+                let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+                let _ = writeln!(text, "{name}{{{labels}}} {value}");
+            }
         }
         text
     }
 
     fn labels(&self) -> String {
         let escaped = |text: &str| {
-            text.replace('\\', "\\\\")
+            text.replace('\\', r"\\")
                 .replace('"', "\\\"")
-                .replace('\n', "\\n")
+                .replace('\n', r"\n")
         };
         let endpoint = match (self.identity.sandbox, &self.identity.endpoint) {
             // The built-in stand-in has another port each time.
             (true, _) => "sandbox",
             (false, endpoint) => endpoint.as_deref().unwrap_or_default(),
         };
-        format!(
-            "job=\"{}\",endpoint=\"{}\"",
-            escaped(&self.identity.job),
-            escaped(endpoint)
-        )
+        let (job, endpoint) = (escaped(&self.identity.job), escaped(endpoint));
+        format!("job=\"{job}\",endpoint=\"{endpoint}\"")
     }
 }
 
@@ -227,7 +155,8 @@ fn earlier(path: &Path) -> io::Result<Option<Vec<u8>>> {
 /// When a run last ended well, by the file of an earlier run.
 fn last_success(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
-    let line = text.lines().find(|line| line.starts_with(LAST_SUCCESS))?;
+    let is_it = |line: &&str| !line.starts_with('#') && line.contains(LAST_SUCCESS);
+    let line = text.lines().find(is_it)?;
     line.rsplit(' ').next()?.parse().ok()
 }
 

@@ -1,6 +1,6 @@
 //! Numbers and times as people read them, and how JSON is written for programs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
@@ -122,9 +122,12 @@ pub(crate) fn per_time(calls: f64) -> String {
 /// `about 48.0/s`, `9 calls at a time`, or both, and which of them is doubtful; empty if no limit is known.
 #[must_use]
 pub(crate) fn most(limit: Limit) -> String {
-    let doubt = |found: FoundLimit| match found.is_doubtful() {
-        true => " (not certain)",
-        false => "",
+    let doubt = |found: FoundLimit| {
+        if found.is_doubtful() {
+            " (not certain)"
+        } else {
+            ""
+        }
     };
     let rate = limit
         .rate
@@ -207,13 +210,9 @@ pub(super) fn path<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error>
 }
 
 /// A path that may not be there.
-pub(super) fn some_path<S: Serializer, P: AsRef<Path>>(
-    path: &Option<P>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    { path.as_ref() }
-        .map(|path| path.as_ref().to_string_lossy())
-        .serialize(to)
+#[allow(clippy::ref_option, reason = "what serde passes")]
+pub(super) fn some_path<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
+    { path.as_deref() }.map(Path::to_string_lossy).serialize(to)
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::row::RowNumber;
 use crate::telemetry::counts::{Counts, OngoingOutage};
 use crate::telemetry::event::{CancelReason, Event, PassedOver};
 use crate::telemetry::hub::{Events, Observer};
+use crate::telemetry::part::RowCounts;
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,10 +122,9 @@ impl View {
                     next = events.elapsed() + every;
                 }
                 Ok(Notice::End) | Err(RecvTimeoutError::Disconnected) => break,
-                Ok(Notice::Warning(words)) => warn(&words),
-                Ok(Notice::Said { words, is_wait }) => {
+                Ok(notice) => {
                     let now = now();
-                    self.say(&words, is_wait, &now);
+                    self.notice(&notice, &now);
                 }
             }
         }
@@ -137,66 +137,52 @@ impl View {
     fn frame(&mut self, now: &Snapshot) {
         self.pause_shown = false;
         match self.style {
-            Style::Bar => draw(&self.bar(now, columns())),
+            Style::Bar => draw(&picture(now.share, self.words(now), columns())),
             Style::Plain => say_progress(&with_time(&self.line(now))),
             Style::Json => say_progress(&self.json(now)),
             Style::Off => {}
         }
     }
 
-    /// Shows what should not wait for the next frame; `is_wait`: that calls wait, which the bar counts down.
-    fn say(&mut self, words: &str, is_wait: bool, now: &Snapshot) {
-        match self.style {
-            Style::Bar if !is_wait => say(&format!("rescore: {words}")),
-            Style::Plain => {
-                if !(is_wait && std::mem::replace(&mut self.pause_shown, is_wait)) {
-                    say(&with_time(&format!("rescore: {words}")));
-                }
+    /// Shows what should not wait for the next frame.
+    fn notice(&mut self, notice: &Notice, now: &Snapshot) {
+        match (self.style, notice) {
+            (_, Notice::Warning(words)) => warn(words),
+            (Style::Json, _) => say(&self.json(now)),
+            (Style::Plain, Notice::Paused(_)) if self.pause_shown => {}
+            (Style::Plain, Notice::Said(words) | Notice::Down(words) | Notice::Paused(words)) => {
+                self.pause_shown |= matches!(notice, Notice::Paused(_));
+                say(&with_time(&format!("rescore: {words}")));
             }
-            Style::Json => say(&self.json(now)),
-            Style::Bar | Style::Off => {}
+            (Style::Bar, Notice::Said(words)) => say(&format!("rescore: {words}")),
+            // The bar itself counts down.
+            (Style::Bar | Style::Off | Style::Plain, _) => {}
         }
     }
 
-    fn bar(&self, now: &Snapshot, columns: u16) -> Vec<String> {
+    /// How far the run is, and below that why calls wait and what they brought.
+    fn words(&self, now: &Snapshot) -> [Vec<String>; 2] {
+        let speed = now.now.rows_per_second;
         let head = [
             now.share.map(percent),
             file(&now.now),
             Some(counted(now.counts.resolved(), "row")),
             { now.remaining }.map(|left| format!("ETA {}", whole_seconds(left))),
             self.settings.identity.sandbox.then(|| "sandbox".to_owned()),
-            { now.now.rows_per_second }.map(|speed| format!("{} rows/s", rate(speed))),
+            speed.map(|speed| format!("{} rows/s", rate(speed))),
         ];
         let below = { now.reasons.iter().cloned() }
             .chain(self.cost(&now.counts))
-            .chain(verdicts(&now.counts))
+            .chain(verdicts(RowCounts::of(&now.counts)))
             .chain(calls(&now.counts));
-        picture(now.share, head.into_iter().flatten(), below, columns)
+        [head.into_iter().flatten().collect(), below.collect()]
     }
 
+    /// The same in a line.
     fn line(&self, now: &Snapshot) -> String {
-        let sandbox = self.settings.identity.sandbox.then_some("sandbox: ");
-        let file = file(&now.now).map(|file| file + ": ");
-        let share = now.share.map(|share| format!(" ({})", percent(share)));
-        let speed = { now.now.rows_per_second }.map(|speed| format!(", {} rows/s", rate(speed)));
-        let left = { now.remaining }.map(|left| format!(", ETA {}", whole_seconds(left)));
-        let head = format!(
-            "rescore: {}{}{}{}{}{}",
-            sandbox.unwrap_or_default(),
-            file.unwrap_or_default(),
-            counted(now.counts.resolved(), "row"),
-            share.unwrap_or_default(),
-            speed.unwrap_or_default(),
-            left.unwrap_or_default()
-        );
-        let parts: Vec<_> = [head]
-            .into_iter()
-            .chain(verdicts(&now.counts))
-            .chain(calls(&now.counts))
-            .chain(self.cost(&now.counts))
-            .chain(now.reasons.iter().cloned())
-            .collect();
-        parts.join("; ")
+        let [head, below] = self.words(now);
+        let parts: Vec<_> = [head.join(", ")].into_iter().chain(below).collect();
+        format!("rescore: {}", parts.join("; "))
     }
 
     fn json(&self, now: &Snapshot) -> String {
@@ -250,13 +236,13 @@ fn file(now: &Now) -> Option<String> {
 }
 
 /// `approve 3, review 1, undecided 1, failed 2`.
-fn verdicts(counts: &Counts) -> Option<String> {
+pub(super) fn verdicts(rows: RowCounts) -> Option<String> {
     parts(&[
-        ("approve", counts.decisions.approve),
-        ("review", counts.decisions.review),
-        ("block", counts.decisions.block),
-        ("undecided", counts.undecided.rows),
-        ("failed", counts.failures()),
+        ("approve", rows.approve),
+        ("review", rows.review),
+        ("block", rows.block),
+        ("undecided", rows.undecided),
+        ("failed", rows.failed),
     ])
 }
 
@@ -286,8 +272,12 @@ fn calls(counts: &Counts) -> Option<String> {
 enum Notice {
     /// Shown in every style.
     Warning(String),
-    /// What happened, and whether it is that calls wait.
-    Said { words: String, is_wait: bool },
+    /// All calls wait.
+    Paused(String),
+    /// The service is down.
+    Down(String),
+    /// Something else that happened.
+    Said(String),
     /// The run is over.
     End,
 }
@@ -329,41 +319,30 @@ const NOT_UP: &str = "the service cannot be reached: it is tried again, at first
 
 /// What happens now and then.
 fn said(event: &Event, counts: &Counts) -> Option<Notice> {
-    let (words, is_wait) = match event {
-        Event::CallsPaused(pause) => (pausing(*pause), true),
+    let in_flight = counts.calls.in_flight;
+    Some(Notice::Said(match event {
+        Event::CallsPaused(pause) => return Some(Notice::Paused(pausing(*pause))),
         // Only once for each outage; later tries appear in the next line.
         Event::ServiceDown { lasted, next, .. } if lasted.is_zero() => {
-            let outage = OngoingOutage {
-                since: Duration::ZERO,
-                next: *next,
-            };
+            let since = Duration::ZERO;
+            let outage = OngoingOutage { since, next: *next };
             match counts.calls.answered {
-                0 => (NOT_UP.to_owned(), false),
-                _ => (down(outage, Duration::ZERO), true),
+                0 => NOT_UP.to_owned(),
+                _ => return Some(Notice::Down(down(outage, since))),
             }
         }
         Event::ServiceUp { lasted } => {
             let lasted = time(*lasted);
-            let words = format!("the service is back after {lasted}; continuing at half the pace");
-            (words, false)
+            format!("the service is back after {lasted}; continuing at half the pace")
         }
         Event::OutageDismissed { .. } => {
-            let words = "not an outage: the service answers, but fails on every row that is tried";
-            (words.to_owned(), false)
+            "not an outage: the service answers, but fails on every row that is tried".to_owned()
         }
-        Event::KeyRenewed => {
-            let words = "a new API key was read from its file; continuing with it";
-            (words.to_owned(), false)
-        }
-        Event::CancelBegan(reason) if counts.calls.in_flight == 0 => {
-            (format!("{}: stopping", reason.words()), false)
-        }
-        Event::DrainBegan { reason, longest } => {
-            (draining(*reason, counts.calls.in_flight, *longest), false)
-        }
+        Event::KeyRenewed => "a new API key was read from its file; continuing with it".to_owned(),
+        Event::CancelBegan(reason) if in_flight == 0 => format!("{}: stopping", reason.words()),
+        Event::DrainBegan { reason, longest } => draining(*reason, in_flight, *longest),
         _ => return None,
-    };
-    Some(Notice::Said { words, is_wait })
+    }))
 }
 
 /// The run is stopping, or the calls in flight get less time than before.

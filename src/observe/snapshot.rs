@@ -1,7 +1,6 @@
 //! What progress shows of one moment: the counts, how fast they change, and why calls wait or are not faster, which is what
 //! people most want to know.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -175,12 +174,15 @@ fn first(counts: &Counts) -> Option<ProgressPoint> {
     })
 }
 
-/// How far the run was in the last seconds.
+/// Two points of the last seconds: the speed is that since the older one.
 #[derive(Debug, Default)]
-pub(super) struct Recent(VecDeque<ProgressPoint>);
+pub(super) struct Recent {
+    older: ProgressPoint,
+    newer: ProgressPoint,
+}
 
-/// What counts as recent: the time between three lines of a log.
-const RECENT: Duration = Duration::from_secs(20);
+/// What counts as recent is once or twice this.
+const RECENT: Duration = Duration::from_secs(15);
 /// With fewer rows than these in that time, the whole run is the better guide.
 const FEW: u64 = 10;
 
@@ -190,15 +192,15 @@ impl Recent {
     fn speed(&mut self, first: Option<ProgressPoint>, now: ProgressPoint) -> Option<Speed> {
         let mut start = first?;
         start.share = now.share * start.resolved as f64 / now.resolved.max(1) as f64;
-        let is_old = |point: &ProgressPoint| now.at.saturating_sub(point.at) > RECENT;
-        while self.0.front().is_some_and(is_old) {
-            self.0.pop_front();
+        if now.at.saturating_sub(self.newer.at) > RECENT {
+            self.older = std::mem::replace(&mut self.newer, now);
         }
-        let since = match self.0.front() {
-            Some(oldest) if is_old(&start) && now.resolved - oldest.resolved >= FEW => *oldest,
-            _ => start,
+        let is_young = self.older.at <= start.at;
+        let since = if is_young || now.resolved - self.older.resolved < FEW {
+            start
+        } else {
+            self.older
         };
-        self.0.push_back(now);
         Some(Speed {
             time: now.at.saturating_sub(since.at),
             rows: (now.resolved - since.resolved) as f64,

@@ -35,8 +35,7 @@ pub(crate) struct RunSummary<'a> {
     /// Whether it exits as after a success although rows have failed.
     pub(crate) failures_accepted: bool,
     /// What ended it early, where its reason does not say it all. Details and hints are left out: they may quote the input.
-    #[serde(serialize_with = "message_and_causes")]
-    pub(crate) error: Option<&'a Error>,
+    pub(crate) error: Option<EndingError>,
     /// The input.
     pub(crate) input: SizedFile,
     /// The rows that the run took, if it left others out.
@@ -111,18 +110,20 @@ impl<'a> RunSummary<'a> {
     }
 }
 
-#[allow(clippy::ref_option, reason = "what serde passes")]
-fn message_and_causes<S: Serializer>(error: &Option<&Error>, to: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct ErrorJson<'a> {
-        message: &'a str,
-        causes: Vec<String>,
+/// An error that ends a run, for programs.
+#[derive(Debug, Serialize)]
+pub(crate) struct EndingError {
+    message: String,
+    causes: Vec<String>,
+}
+
+impl From<&Error> for EndingError {
+    fn from(error: &Error) -> Self {
+        Self {
+            message: error.message().to_owned(),
+            causes: error.causes(),
+        }
     }
-    let json = error.map(|error| ErrorJson {
-        message: error.message(),
-        causes: error.causes(),
-    });
-    json.serialize(to)
 }
 
 /// A file that a run has read or written.

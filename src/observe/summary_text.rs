@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::numbers::{answers, count, counted, day, parts, rate, share_of, time, times};
-use super::progress::MIXED_UP;
+use super::numbers::{answers, count, counted, day, parts, per_time, rate, share_of, time, times};
+use super::progress::{MIXED_UP, verdicts};
 use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
 use super::summary::{FileState, FileSummary, KeptLedger, LedgerLeft, RunSummary};
 use crate::base::error::{printable, shown};
@@ -87,11 +87,12 @@ impl RunSummary<'_> {
         if self.identity.sandbox {
             lines.push("sandbox: the scores come from a stand-in, not from the service".to_owned());
         }
-        lines.extend(parts(&[
-            ("approve", counts.decisions.approve),
-            ("review", counts.decisions.review),
-            ("block", counts.decisions.block),
-        ]));
+        let decided = RowCounts {
+            undecided: 0,
+            failed: 0,
+            ..RowCounts::of(counts)
+        };
+        lines.extend(verdicts(decided));
         let undecided = count(counts.undecided.rows);
         lines.extend({ self.undecided() }.map(|why| format!("undecided {undecided}: {why}")));
         let changes = { self.changes.as_ref() }.and_then(|file| file.path.as_deref());
@@ -179,45 +180,30 @@ impl RunSummary<'_> {
         (!reasons.is_empty()).then(|| reasons.join(", ") + &place.unwrap_or_default())
     }
 
-    /// Whether so few rows failed that the exit code is 0, if the user accepts some.
+    /// That so few rows failed that the exit code is 0, if the user accepts some.
     fn accepted_words(&self) -> Option<String> {
-        let counts = &self.counts;
-        let has_failures = counts.failures() > 0 || !counts.skipped_are_decided();
-        if counts.cancelled.is_some() || !has_failures {
-            return None;
-        }
-        let most = self.accepted.0?;
-        if !counts.skipped_are_decided() {
-            return Some(format!(
-                "`--accept-failures {most}` accepts no failures from before this start"
-            ));
-        }
-        Some(
-            match (self.accepted.applied(counts), counts.undecided.rows) {
-                (Some(_), _) => {
-                    format!("accepted by `--accept-failures {most}`: the exit code is 0")
-                }
-                (None, 0) => format!("more than `--accept-failures {most}` accepts"),
-                (None, _) => "not accepted, as rows have no decision".to_owned(),
-            },
-        )
+        let most = self.accepted.applied(&self.counts)?;
+        Some(format!(
+            "accepted by `--accept-failures {most}`: the exit code is 0"
+        ))
     }
 
     /// Rows that cost nothing. Nobody pays for the answers of a stand-in.
     fn without_calls(&self) -> impl Iterator<Item = String> {
-        let known: CountLine = match self.identity.sandbox {
-            true => (|counts| counts.known, "row", "taken from the ledger"),
-            false => (
-                |counts| counts.known,
-                "row",
-                "already paid for, taken from the ledger",
-            ),
+        let known = if self.identity.sandbox {
+            "taken from the ledger"
+        } else {
+            "already paid for, taken from the ledger"
         };
-        let equal = "reused the answer of an identical row";
-        count_lines(
-            [known, (|counts| counts.duplicates, "row", equal)],
-            &self.counts,
-        )
+        let lines: [CountLine; 2] = [
+            (|counts| counts.known, "row", known),
+            (
+                |counts| counts.duplicates,
+                "row",
+                "reused the answer of an identical row",
+            ),
+        ];
+        count_lines(lines, &self.counts)
     }
 
     fn calls(&self) -> String {
@@ -244,10 +230,11 @@ impl RunSummary<'_> {
         let Some(cost) = &self.counts.cost else {
             return Vec::new();
         };
-        let (calls, is_sandbox) = (&self.counts.calls, self.identity.sandbox);
-        let (would_have, paid_for) = match is_sandbox {
-            true => ("would have ", "would have been paid for"),
-            false => ("", "paid for"),
+        let calls = &self.counts.calls;
+        let (would_have, paid_for) = if self.identity.sandbox {
+            ("would have ", "would have been paid for")
+        } else {
+            ("", "paid for")
         };
         let (billed, maybe) = (calls.billed(), calls.maybe_billed());
         let mut spent = format!("{would_have}spent {}", cost.shown(cost.spent));
@@ -323,18 +310,14 @@ impl RunSummary<'_> {
             "; unfinished rows are not in it"
         };
         let rows = counted(counts.rows.written, "finished row");
-        let mut lines = vec![format!("{path} has the {rows}{others}")];
-        if matches!(self.ledger, LedgerLeft::Nothing) {
-            // The next run refuses to replace any of these files: following this advice must not lead to another refusal.
-            let sides = [&self.rejects, &self.changes].into_iter().flatten();
-            let sides = sides.filter_map(|file| file.path.as_deref()).map(shown);
-            let files: Vec<_> = ["it".to_owned()].into_iter().chain(sides).collect();
-            lines.push(format!(
-                "before another run, move {} away or give `--overwrite`",
-                files.join(" and ")
-            ));
-        }
+        let has = format!("{path} has the {rows}{others}");
+        let move_away =
+            "before another run, move it and the files beside it away, or give `--overwrite`";
+        let is_kept = !matches!(self.ledger, LedgerLeft::Nothing);
+        let lines = [has].into_iter();
         lines
+            .chain((!is_kept).then(|| move_away.to_owned()))
+            .collect()
     }
 
     /// What stays in the ledger, and what the next run will do with it; `None` if nothing does.
@@ -358,15 +341,22 @@ impl RunSummary<'_> {
             }
             // A file that could not be used may be fixed.
             (stopped, _) if stopped.or(counts.file_failed).is_some() => {
-                let first = self.what_to_change_first();
-                Some(format!("{first}the same command continues from there"))
+                let budget = [Some(CancelReason::MaxCalls), Some(CancelReason::MaxCost)];
+                // To standard output each start has the whole budget.
+                let once = if budget.contains(&stopped) && self.output.is_some() {
+                    "once the limit is raised, "
+                } else {
+                    ""
+                };
+                Some(format!("{once}the same command continues from there"))
             }
             _ if failures > 0 => {
                 let may_be_billed = [Reason::NoAnswer, Reason::BadAnswer];
                 let reasons = &counts.failed.reasons;
-                let again = match may_be_billed.iter().any(|it| reasons.contains_key(it)) {
-                    true => ", some of which may be billed a second time",
-                    false => "",
+                let again = if may_be_billed.iter().any(|it| reasons.contains_key(it)) {
+                    ", some of which may be billed a second time"
+                } else {
+                    ""
                 };
                 Some(format!(
                     "`--retry-failed` sends only the rows without a verdict{again}"
@@ -380,21 +370,6 @@ impl RunSummary<'_> {
         };
         let said: Vec<_> = kept.into_iter().chain(next).collect();
         (!said.is_empty()).then(|| said.join("; "))
-    }
-
-    /// What has to be changed first, as the same rows would stop the run again. What the service failed on does not.
-    fn what_to_change_first(&self) -> &'static str {
-        // To standard output each start has the whole budget.
-        let has_own_budget = self.output.is_none() && !self.output_is_gone;
-        let mut newly_failed = self.counts.newly_failed.keys();
-        match self.counts.cancelled {
-            Some(CancelReason::MaxFailures) if newly_failed.any(|reason| !reason.is_of_call()) => {
-                "once rows are fixed or `--max-failures` is raised, "
-            }
-            Some(CancelReason::MaxCalls) if !has_own_budget => "once `--max-calls` is raised, ",
-            Some(CancelReason::MaxCost) if !has_own_budget => "once `--max-cost` is raised, ",
-            _ => "",
-        }
     }
 
     /// What is paid for again when a run stops without a ledger, or may be lost with its ledger.
@@ -412,46 +387,34 @@ impl RunSummary<'_> {
             LedgerLeft::Nothing if is_stopped || self.part.is_some() => {}
             _ => return None,
         }
-        // At least: if the output failed, some of the rows that it took may have cost no call.
-        let of_them = match answered - counts.paid.min(counts.rows.written).min(answered) {
-            0 => String::new(),
-            _ if self.output_is_gone => String::new(),
-            unwritten => format!(", and the output lacks {} of them", count(unwritten)),
-        };
         Some(format!(
-            "no ledger keeps the {of_this_run} of this run{of_them}: another run makes the same calls again (without `--no-ledger` they are kept)"
+            "no ledger keeps the {of_this_run} of this run: another run makes the same calls again (without `--no-ledger` they are kept)"
         ))
     }
 }
 
 /// How often the service asked for fewer calls, and what that cost.
 fn throttled(counts: &Counts) -> Option<String> {
-    let (calls, paused) = (&counts.calls, counts.paused);
-    let (number, mut words) = if calls.throttled > 0 {
+    let calls = &counts.calls;
+    let throttled = (calls.throttled > 0).then(|| {
+        let share = share_of(calls.throttled, calls.sent);
+        let share = share.map(|share| format!(" ({share} of all)"));
         let number = counted(calls.throttled, "call");
-        (calls.throttled, format!("the service throttled {number}"))
-    } else if calls.busy > 0 && !paused.is_zero() {
-        let number = counted(calls.busy, "call");
-        (
-            calls.busy,
-            format!("the service answered {number} with 503"),
+        format!(
+            "the service throttled {number}{}",
+            share.unwrap_or_default()
         )
-    } else {
-        return None;
-    };
-    if let Some(share) = share_of(number, calls.sent) {
-        let _ = write!(words, " ({share} of all)");
-    }
-    if !paused.is_zero() {
-        let _ = write!(words, "; paused for {} in total", time(paused));
-    }
-    Some(words)
+    });
+    let paused =
+        (!counts.paused.is_zero()).then(|| format!("paused for {} in total", time(counts.paused)));
+    let words: Vec<_> = throttled.into_iter().chain(paused).collect();
+    (!words.is_empty()).then(|| words.join("; "))
 }
 
 /// The limits that were found, and what the service's headers asked for.
 fn limits(counts: &Counts) -> impl Iterator<Item = String> {
     let asked = counts.headers.calls_per_second;
-    let asked = asked.map(super::numbers::per_time);
+    let asked = asked.map(per_time);
     let disbelieved =
         "the service's RateLimit headers were ignored: it accepted more calls than they allow";
     let at_any = counts.pace.and_then(|pace| pace.refused_at_any);
@@ -584,27 +547,12 @@ fn file_lines(files: &[FileSummary]) -> Vec<String> {
 
 /// `  part-00000.csv: 9 rows: approve 8, failed 1; see scored/part-00000.rejects.csv`.
 fn file_line(file: &FileSummary) -> String {
-    let RowCounts {
-        resolved,
-        approve,
-        review,
-        block,
-        undecided,
-        failed,
-    } = file.rows;
     let error = { file.error.as_deref() }.map(printable);
     let became = match (file.state, error) {
         (FileState::Failed, Some(error)) => format!("failed: {error}"),
         (FileState::Skipped, _) => "skipped, some rows have no verdict".to_owned(),
         (state, error) => {
-            let verdicts = parts(&[
-                ("approve", approve),
-                ("review", review),
-                ("block", block),
-                ("undecided", undecided),
-                ("failed", failed),
-            ]);
-            let verdicts = verdicts.map(|words| format!(": {words}"));
+            let verdicts = verdicts(file.rows).map(|words| format!(": {words}"));
             let stopped = match state {
                 FileState::Finished => "",
                 _ => "stopped after ",
@@ -612,7 +560,7 @@ fn file_line(file: &FileSummary) -> String {
             let error = error.map(|error| format!("; {error}"));
             format!(
                 "{stopped}{}{}{}",
-                counted(resolved, "row"),
+                counted(file.rows.resolved, "row"),
                 verdicts.unwrap_or_default(),
                 error.unwrap_or_default()
             )

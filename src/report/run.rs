@@ -41,7 +41,11 @@ impl RunFacts {
     pub(crate) fn parse(json: &str) -> Result<Self, String> {
         let summary: Value =
             serde_json::from_str(json).map_err(|_| "it is not a JSON object".to_owned())?;
-        match (summary["type"].as_str(), summary["version"].as_u64()) {
+        let (kind, version) = (summary.get("type"), summary.get("version"));
+        match (
+            kind.and_then(Value::as_str),
+            version.and_then(Value::as_u64),
+        ) {
             (Some("summary"), Some(VERSION)) => {}
             (Some("summary"), version) => {
                 let version = version.unwrap_or_default();

@@ -476,7 +476,7 @@ mod tests {
         );
         assert_eq!(Reason::of_word("throttled"), Some(Reason::Throttled));
         // `--retry-failed` sends it, and so does a resumed run.
-        assert!(fault.failure.reason.is_of_call() && !fault.class.is_for_good());
+        assert!(!fault.class.is_for_good());
     }
 
     #[test]

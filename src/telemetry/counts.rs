@@ -31,7 +31,7 @@ pub(crate) struct Counts {
     /// Average speed; `None` if no row is done.
     pub(crate) rows_per_second: Option<f64>,
     /// Rows by how far they are.
-    pub(crate) rows: Rows,
+    pub(crate) rows: RowTotals,
     /// Of the rows with a verdict, those whose answer was in the ledger.
     pub(crate) known: u64,
     /// Of the rows with a verdict, those that reused the answer of an identical row.
@@ -73,9 +73,6 @@ pub(crate) struct Counts {
     pub(crate) limit: FoundLimits,
     /// What the service's headers ask for.
     pub(crate) headers: HeaderHint,
-    /// Of the rows with a verdict, those with a call of their own.
-    #[serde(skip)]
-    pub(crate) paid: u64,
     /// Of the failed rows, those that failed since this start of the run.
     #[serde(skip)]
     pub(crate) newly_failed: BTreeMap<Reason, u64>,
@@ -132,7 +129,7 @@ pub(crate) struct Counts {
 /// Rows by how far they are.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Rows {
+pub(crate) struct RowTotals {
     /// Rows that the reader handed on.
     pub(crate) read: u64,
     /// Rows that are done, with a verdict or without.
@@ -153,7 +150,9 @@ pub(crate) struct Rows {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Undecided {
+    /// How many.
     pub(crate) rows: u64,
+    /// The first ones.
     pub(crate) first: Vec<u64>,
 }
 
@@ -161,7 +160,9 @@ pub(crate) struct Undecided {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Failed {
+    /// How many.
     pub(crate) rows: u64,
+    /// Why.
     pub(crate) reasons: BTreeMap<Reason, u64>,
 }
 
@@ -181,8 +182,6 @@ pub(crate) struct Calls {
     pub(crate) retries: u64,
     /// Calls to which the service answered by asking for fewer calls.
     pub(crate) throttled: u64,
-    /// Calls that were answered with a bare 503.
-    pub(crate) busy: u64,
     /// Calls that may have been billed although no answer came back, retried or not.
     pub(crate) unknown_outcome: u64,
     /// Calls that the service failed, perhaps after its work was done.
@@ -207,7 +206,9 @@ pub(crate) struct Calls {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct FoundLimits {
+    /// Calls a second.
     pub(crate) calls_per_second: Option<f64>,
+    /// Calls in flight.
     pub(crate) in_flight: Option<usize>,
 }
 
@@ -215,7 +216,7 @@ pub(crate) struct FoundLimits {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct HeaderHint {
-    /// If calls keep to it.
+    /// Calls a second, if calls keep to it.
     pub(crate) calls_per_second: Option<f64>,
     /// The headers were found to be wrong.
     pub(crate) disbelieved: bool,
@@ -230,9 +231,11 @@ pub(crate) struct HeaderHint {
 pub(crate) struct Cost {
     /// Of a call.
     pub(crate) price: Money,
+    /// Which is only shown.
     pub(crate) currency: Option<String>,
     /// By this start.
     pub(crate) spent: Money,
+    /// By this start, at most.
     pub(crate) spent_at_most: Money,
     /// By this start and the earlier ones of the same run, if all their calls were billed.
     pub(crate) all_starts_at_most: Money,
@@ -262,6 +265,7 @@ impl Counts {
     }
 
     /// Counts one event.
+    #[allow(clippy::too_many_lines, reason = "a few words for each event")]
     pub(crate) fn apply(&mut self, at: Duration, event: &Event) {
         match event {
             Event::RowsRead { rows, position } => {
@@ -286,10 +290,8 @@ impl Counts {
                 self.calls.ended();
                 self.calls.answered += 1;
             }
-            Event::AttemptFailed { call, class, .. } => self.calls.failed(call.status, *class),
-            Event::AttemptAbandoned { .. } => {
-                self.calls.failed(None, FailureClass::OutcomeUnknown);
-            }
+            Event::AttemptFailed { class, .. } => self.calls.failed(*class),
+            Event::AttemptAbandoned { .. } => self.calls.failed(FailureClass::OutcomeUnknown),
             Event::Throttled { .. } => {
                 self.calls.ended();
                 self.calls.throttled += 1;
@@ -312,9 +314,13 @@ impl Counts {
             }
             Event::PaceChanged(change) => self.pace_changed(change.pace),
             Event::KeyRenewed => self.keys_renewed += 1,
+            Event::DecisionsCompared(drift) if drift.compared() > 0 => {
+                self.drift.get_or_insert_default().add(drift);
+            }
             Event::ManyRefused { .. }
             | Event::ScoreBelowZero { .. }
-            | Event::FieldsAbsent { .. } => {}
+            | Event::FieldsAbsent { .. }
+            | Event::DecisionsCompared(_) => {}
             Event::AgedAnswerUsed { at } => {
                 self.ledger_answers_aged += 1;
                 self.oldest_answer = Some(self.oldest_answer.map_or(*at, |oldest| oldest.min(*at)));
@@ -329,10 +335,6 @@ impl Counts {
             } => self.row_resolved(at, *resolution, *origin),
             Event::RowLeft(_) => self.rows.unfinished += 1,
             Event::RowsWritten { rows } => self.rows.written += rows,
-            Event::DecisionsCompared(drift) if drift.compared() > 0 => {
-                self.drift.get_or_insert_default().add(drift);
-            }
-            Event::DecisionsCompared(_) => {}
             Event::LevelsUnknown(levels) => {
                 self.unknown_levels.add(levels);
                 self.undecided.first = self.unknown_levels.first().collect();
@@ -380,7 +382,7 @@ impl Counts {
         self.rows.left = self.rows.left.saturating_sub(1);
         let scored = u64::from(matches!(resolution, Resolution::Scored(_)));
         match origin {
-            Origin::Called => self.paid += scored,
+            Origin::Called => {}
             Origin::Ledger => self.known += scored,
             Origin::Duplicate => self.duplicates += scored,
         }
@@ -543,8 +545,7 @@ impl Calls {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    fn failed(&mut self, status: Option<u16>, class: FailureClass) {
-        self.busy += u64::from(status == Some(503));
+    fn failed(&mut self, class: FailureClass) {
         self.ended();
         match class {
             FailureClass::NotProcessed | FailureClass::RowRefused | FailureClass::RunRefused => {}
@@ -654,13 +655,13 @@ mod tests {
     }
 
     #[test]
-    fn only_rows_with_a_verdict_count_as_paid_known_or_duplicate() {
+    fn only_rows_with_a_verdict_count_as_known_or_duplicate() {
         let scored = Resolution::Scored(Some(Decision::Approve));
         let failed = Resolution::Failed(Reason::Refused);
         let origins = [Origin::Called, Origin::Ledger, Origin::Duplicate];
         let events = origins.map(|origin| [resolved(scored, origin), resolved(failed, origin)]);
         let counts = replay(events.as_flattened());
-        assert_eq!((counts.paid, counts.known, counts.duplicates), (1, 1, 1));
+        assert_eq!((counts.known, counts.duplicates), (1, 1));
         assert_eq!((counts.scored(), counts.failures()), (3, 3));
         assert_eq!(counts.newly_failed, [(Reason::Refused, 2)].into());
     }

@@ -25,8 +25,11 @@ pub(crate) struct ScoredRows {
 /// Rows that cannot be read: how many, why, and the numbers of the first ones.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct UnreadableRows {
+    /// How many.
     pub(crate) rows: u64,
+    /// Why.
     pub(crate) reasons: BTreeMap<Reason, u64>,
+    /// The first ones.
     pub(crate) first: Vec<RowNumber>,
 }
 

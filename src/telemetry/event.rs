@@ -429,7 +429,8 @@ mod tests {
         let words: Vec<_> = words.split('`').skip(1).step_by(2).collect();
         let schema = include_str!("../../docs/schema/rescore.schema.json");
         let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
-        let listed = schema["$defs"]["stopped"]["enum"].as_array().unwrap();
+        let listed = schema.pointer("/$defs/stopped/enum").unwrap();
+        let listed = listed.as_array().unwrap();
         let mut listed: Vec<_> = listed.iter().map(|word| word.as_str().unwrap()).collect();
         listed.sort_unstable();
         let mut sorted = words.clone();

@@ -110,24 +110,6 @@ reasons! {
     BadAnswer = "bad_answer",
 }
 
-impl Reason {
-    /// Whether the row was sent to the service. Rows that fail for the other reasons break a rule
-    /// of ours and never cost a call.
-    #[must_use]
-    pub(crate) const fn is_of_call(self) -> bool {
-        matches!(
-            self,
-            Self::Refused
-                | Self::Forbidden
-                | Self::Throttled
-                | Self::Unreachable
-                | Self::ServerError
-                | Self::NoAnswer
-                | Self::BadAnswer
-        )
-    }
-}
-
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())

@@ -15,7 +15,7 @@ use super::log::log_not_started;
 use super::prepare::{identity_of, job_name, metrics_file, prepare};
 use crate::base::error::{Error, Exit, Result};
 use crate::config::{RunConfig, UnconfiguredRun};
-use crate::observe::{LogTarget, RunIdentity, RunSummary, SizedFile};
+use crate::observe::{RunIdentity, RunSummary, SizedFile};
 use crate::selection::Selection;
 use crate::telemetry::counts::Counts;
 
@@ -63,7 +63,7 @@ struct FailureFiles {
     selection: Selection,
     summary: Option<PathBuf>,
     metrics: Option<PathBuf>,
-    log: Option<LogTarget>,
+    log: Option<PathBuf>,
 }
 
 /// Who may read a summary that is made for a failure; the process's umask may take more away.
@@ -87,7 +87,7 @@ impl FailureFiles {
     /// Writes that the run could not start. What cannot be written is left: the error itself is what matters.
     fn write(self, error: &Error) {
         if let Some(log) = self.log {
-            log_not_started(&log, error);
+            log_not_started(log, error);
         }
         let exit = error.exit();
         if exit == Exit::Busy {
@@ -96,7 +96,7 @@ impl FailureFiles {
         let tariff = self.identity.tariff.as_ref();
         let counts = Counts::not_started().as_of(Duration::ZERO, tariff);
         let summary = RunSummary {
-            error: Some(error),
+            error: Some(error.into()),
             input: self.input,
             part: (!self.selection.is_everything()).then_some(self.selection),
             ..RunSummary::new(&self.identity, counts.clone(), exit)

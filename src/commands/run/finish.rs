@@ -46,7 +46,7 @@ pub(super) fn finish(run: Run, driven: Driven) -> Exit {
     let tally = ended.tally.take();
     let output = ended.output().and_then(SizedFile::at);
     let summary = RunSummary {
-        error: error.as_ref(),
+        error: error.as_ref().map(Into::into),
         accepted: watch.accepted,
         part: ended.selection,
         input,

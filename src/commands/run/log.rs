@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
 use crate::config::RunConfig;
 use crate::input::Input;
-use crate::observe::{LogLine, LogLines, LogSink, LogTarget, LogWriter, RunIdentity, RunLog};
+use crate::observe::{LogFile, LogLine, LogWriter, RunIdentity, RunLog};
 use crate::pace::{FailureLimit, GiveUpAfter};
 use crate::service::Plan;
 use crate::telemetry::counts::Counts;
@@ -24,9 +24,8 @@ const LAST_LINES: Duration = Duration::from_millis(250);
 
 /// The log of a run, which is not open yet.
 pub(super) struct LogPlan {
-    target: LogTarget,
+    path: PathBuf,
     writer: LogWriter,
-    lines: LogLines,
     settings: Value,
     files: Value,
 }
@@ -34,12 +33,10 @@ pub(super) struct LogPlan {
 impl LogPlan {
     /// The log of this run, if it keeps one.
     pub(super) fn of(config: &RunConfig) -> Option<Self> {
-        let target = config.watch.log.clone()?;
-        let (writer, lines) = LogWriter::new();
+        let path = config.watch.log.clone()?;
         Some(Self {
-            target,
-            writer,
-            lines,
+            path,
+            writer: LogWriter::default(),
             settings: settings(config),
             files: files(config),
         })
@@ -47,13 +44,12 @@ impl LogPlan {
 
     /// What signals do with it.
     pub(super) fn signals(&self) -> LogSignals {
-        let is_file = self.target.file().is_some();
         LogSignals {
             writer: self.writer.clone(),
-            hang_up: if is_file && !has_terminal() {
-                OnHangUp::ReopensLog
-            } else {
+            hang_up: if has_terminal() {
                 OnHangUp::Ends
+            } else {
+                OnHangUp::ReopensLog
             },
         }
     }
@@ -63,37 +59,36 @@ impl LogPlan {
     /// # Errors
     /// Exit code 2: it cannot be opened, or it is not a log of ours.
     pub(super) fn open<'a>(
-        mut self,
+        self,
         identity: &RunIdentity,
         parts: impl Iterator<Item = &'a RunPart>,
         ledger: Option<&Path>,
         concurrency: NonZeroUsize,
     ) -> Result<RunLog> {
-        let sink = LogSink::open(&self.target).map_err(|error| cannot_open(&self.target, error))?;
-        let log = RunLog::start(self.writer.clone(), self.lines, sink);
+        let file = LogFile::open(self.path.clone());
+        let file = file.map_err(|error| cannot_open(&self.path, error))?;
+        let log = RunLog::start(self.writer.clone(), file);
         let inputs: Vec<_> = parts.filter_map(input).collect();
-        self.settings["concurrency"] = concurrency.get().into();
-        self.files["ledger"] = json!(ledger.map(text_of));
         self.writer.push(LogLine::RunStarted(json!({
             "run": identity,
             "inputs": inputs,
             "files": self.files,
+            "ledger": ledger.map(text_of),
+            "concurrency": concurrency,
             "settings": self.settings,
         })));
         Ok(log)
     }
 }
 
-fn cannot_open(target: &LogTarget, error: std::io::Error) -> Error {
-    let name = target.file().map(shown).unwrap_or_default();
+fn cannot_open(path: &Path, error: std::io::Error) -> Error {
     let not_ours = own_file::is_not_ours(&error);
-    let error = Error::usage(format!("cannot write the log to `{name}`")).because(error);
-    match target.file() {
-        _ if not_ours => {
-            error.hint("give `--log` another name: rescore adds only to logs of its own")
-        }
-        Some(path) => own_file::cannot_make(path, error),
-        None => error,
+    let cannot = Error::usage(format!("cannot write the log to `{}`", shown(path)));
+    let error = cannot.because(error);
+    if not_ours {
+        error.hint("give `--log` another name: rescore adds only to logs of its own")
+    } else {
+        own_file::cannot_make(path, error)
     }
 }
 
@@ -131,11 +126,11 @@ impl LogSignals {
 }
 
 /// Adds to the log of an earlier night that this run could not start. No log is made for it.
-pub(super) fn log_not_started(target: &LogTarget, error: &Error) {
-    if target.file().is_none_or(Path::exists)
-        && let Ok(mut sink) = LogSink::open(target)
+pub(super) fn log_not_started(path: PathBuf, error: &Error) {
+    if path.exists()
+        && let Ok(mut file) = LogFile::open(path)
     {
-        sink.write_now(&[
+        file.write_now(&[
             LogLine::Error(error.log_words()),
             LogLine::RunEnded {
                 exit_code: error.exit().code(),

@@ -19,7 +19,7 @@ use crate::config::{
     DEFAULT_CONCURRENCY, KeySource, PaceConfig, RealService, RunConfig, ServiceConfig, WatchConfig,
 };
 use crate::ledger::{KnownLimit, LedgerLocation, OutputLock, ServerWait, lock_of};
-use crate::observe::{DecisionRule, LogTarget, MetricsFile, RunIdentity, RunLog};
+use crate::observe::{DecisionRule, MetricsFile, RunIdentity, RunLog};
 use crate::pace::{Gate, PaceLimits};
 use crate::sandbox::{self, Sandbox};
 use crate::service::{
@@ -287,7 +287,6 @@ fn run_wide_files(
         { files.filter_map(|(what, path)| Some(NamedFile::new(what, &path?))) }.collect()
     };
     let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
-    let log = watch.log.as_ref().and_then(LogTarget::file);
     let ledger = match ledger {
         LedgerLocation::File(path) => Some(path.clone()),
         LedgerLocation::Server(_) | LedgerLocation::Temporary => None,
@@ -299,7 +298,7 @@ fn run_wide_files(
     let written = named(vec![
         ("summary", watch.summary.clone()),
         ("metrics", watch.metrics.clone()),
-        ("log", log.map(Into::into)),
+        ("log", watch.log.clone()),
         ("output's lock", lock),
         ("ledger", ledger),
     ]);

@@ -157,11 +157,8 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     };
     let ran = run_with(&engine, around, interrupt).await;
     let events = log.events();
-
-    prop_assert_eq!(
-        engine.events().with_counts(Counts::check_invariants),
-        Ok(())
-    );
+    let adds_up = engine.events().with_counts(Counts::check_invariants);
+    prop_assert_eq!(adds_up, Ok(()));
     check_rows(&case, &ran, &invalid)?;
     check_calls(&case, &engine, &events)?;
     check_equal(&case, &events, keeps)?;

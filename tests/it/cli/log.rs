@@ -1,8 +1,7 @@
-//! The log: what is in it, which files it may be, and what becomes of it when nobody takes it or when it is rotated.
+//! The log: what is in it, which files it may be, and what becomes of it on a full disk or when it is rotated.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use serde_json::{Value, json};
@@ -60,8 +59,8 @@ fn a_log_tells_a_run_from_its_settings_to_its_end() {
         "run": {"job": "scored.csv", "rescore_version": env!("CARGO_PKG_VERSION"), "endpoint": endpoint,
             "thresholds": {"approve_max": "2", "review_max": "5"}},
         "inputs": {"0": {"path": "users.csv", "format": "csv"}},
-        "files": {"output": "scored.csv", "ledger": "rescore.ledger", "summary": null},
-        "settings": {"concurrency": 1, "price": 0.004, "give_up_after": "50", "min_rows": 9, "max_calls": null,
+        "files": {"output": "scored.csv", "summary": null},
+        "settings": {"price": 0.004, "give_up_after": "50", "min_rows": 9, "max_calls": null,
             "accept_failures": "0.5%"},
     });
     for (part, keys) in expected.as_object().unwrap() {
@@ -79,6 +78,10 @@ fn a_log_tells_a_run_from_its_settings_to_its_end() {
             }
         }
     }
+    assert_eq!(
+        (&start["concurrency"], &start["ledger"]),
+        (&1.into(), &"rescore.ledger".into())
+    );
     let mapping = start["inputs"][0]["mapping"].as_str().unwrap();
     assert!(mapping.starts_with("name ← `name`"), "{mapping}");
 
@@ -268,41 +271,6 @@ fn a_log_is_never_added_to_another_file() {
     assert_eq!(server.calls(), 0);
 }
 
-#[test]
-fn on_standard_error_the_log_takes_the_place_of_progress() {
-    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
-    let run = |options: &[&str]| {
-        let program = place.run(&server, "users.csv --log -");
-        program.args(options).done()
-    };
-    let quiet = run(&["-q"]);
-    quiet.exits(0);
-    assert_eq!(quiet.printed(), users::scored(&users::csv(3)));
-    let log = lines(&quiet.stderr);
-    assert_eq!(log[0]["event"], "run_started");
-    assert_eq!(answered(&log).len(), 3);
-    assert_eq!(log.last().unwrap()["event"], "run_ended");
-    // Each line is an object, whichever of the two it comes from.
-    let both = run(&["--progress", "json"]);
-    for line in lines(&both.stderr) {
-        assert!(
-            line["event"].is_string() != line["type"].is_string(),
-            "{line}"
-        );
-    }
-}
-
-#[test]
-fn a_reader_of_standard_error_that_stops_reading_holds_up_nothing() {
-    let (reader, writer) = io::pipe().unwrap();
-    let server = Server::good();
-    let place = Place::with("users.csv", users::csv(20_000));
-    let args = "users.csv -o scored.csv -q --log -";
-    place.run(&server, args).stderr(writer).done().exits(0);
-    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(20_000)));
-    drop(reader);
-}
-
 /// 16,384 blocks: less is too little for a ledger.
 const LIMIT: usize = 8 * 1024 * 1024;
 
@@ -366,29 +334,20 @@ fn a_rotated_log_is_opened_again_at_sighup_and_no_line_is_lost() {
 }
 
 #[test]
-fn a_terminal_or_a_log_on_standard_error_leaves_sighup_its_meaning() {
-    for (log, has_terminal) in [("n.log", true), ("-", false)] {
-        let (server, release) = Server::holding(3);
-        let place = Place::with("users.csv", users::csv(9));
-        let (side, written) = terminal(80);
-        let args = ["users.csv", "-o", "scored.csv", "-c", "4", "--log", log];
-        let mut program = place.run(&server, args);
-        if has_terminal {
-            program = program.stderr(side);
-        }
-        let running = program.start();
-        server.wait_for_calls(7);
-        running.signal("HUP");
-        // The calls in flight are answered only once the run has heard it.
-        if has_terminal {
-            running.wait_for_file(log, |log| String::from_utf8_lossy(log).contains("draining"));
-        } else {
-            running.wait_for_words("draining");
-        }
-        drop(release);
-        running.done().exits(129);
-        drop(written);
-    }
+fn with_a_terminal_sighup_ends_a_run_with_a_log() {
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", users::csv(9));
+    let (side, written) = terminal(80);
+    let running = run(&place, &server).args("-c 4").stderr(side).start();
+    server.wait_for_calls(7);
+    running.signal("HUP");
+    // The calls in flight are answered only once the run has heard it.
+    running.wait_for_file("n.log", |log| {
+        String::from_utf8_lossy(log).contains("drain_began")
+    });
+    drop(release);
+    running.done().exits(129);
+    drop(written);
 }
 
 #[test]

@@ -55,7 +55,6 @@ fn the_summary_counts_what_the_server_saw() {
         "answered": 19,
         "retries": 3,
         "throttled": 1,
-        "busy": 0,
         "unknown_outcome": 1,
         "unclear": 2,
         "billed_without_verdict": 0,
@@ -195,7 +194,7 @@ fn without_a_terminal_a_line_is_printed_at_intervals() {
     let place = Place::with("users.csv", users::csv(4));
     let args = "users.csv -o scored.csv -c 1";
     let running = place.run(&server, args).start();
-    running.wait_for_words("rescore: 2 rows (50.0 %)");
+    running.wait_for_words("rescore: 50.0 %, 2 rows");
     drop(release);
     let done = running.done();
     done.exits(0)

@@ -92,7 +92,7 @@ fn too_many_failures_stop_the_run_with_their_reasons_and_it_continues_once_they_
             .says(&format!("failed: `--max-failures {limit}` is reached"))
             .says(&format!("most frequent: {reasons}"))
             .says("hint: fix the rows that fail, start again once the service is well, or raise `--max-failures`")
-            .says("once rows are fixed or `--max-failures` is raised, the same command continues from there");
+            .says("the same command continues from there");
         let calls = server.calls();
         done.check(calls < 120, "it stops before the end");
         place.write("users.csv", &csv);

@@ -227,42 +227,6 @@ fn rows_to_a_stream_without_a_ledger_are_reported_as_all_that_stays() {
 }
 
 #[test]
-fn answers_that_the_output_did_not_take_are_counted() {
-    // Nobody reads the output: the pipe fills up.
-    let (reader, writer) = io::pipe().unwrap();
-    let server = Server::good();
-    let place = Place::with("users.csv", users::csv(20_000));
-    let running = place
-        .run(
-            &server,
-            "users.csv --no-ledger -c 64 --summary summary.json",
-        )
-        .stdout(writer)
-        .start();
-    server.wait_for_calls(2_000);
-    running.signal("INT");
-    let done = running.done();
-    let summary = place.json("summary.json");
-    let number = |of: &serde_json::Value| of.as_u64().unwrap();
-    let answered = number(&summary["calls"]["answered"]);
-    let lacks = answered - number(&summary["rows"]["written"]);
-    assert!(lacks > 0, "{summary}");
-    done.exits(130).says(&format!(
-        "and the output lacks {} of them: another run makes the same calls again",
-        with_commas(lacks)
-    ));
-    drop(reader);
-}
-
-/// As people read it.
-fn with_commas(number: u64) -> String {
-    match (number / 1_000, number % 1_000) {
-        (0, rest) => rest.to_string(),
-        (thousands, rest) => format!("{thousands},{rest:03}"),
-    }
-}
-
-#[test]
 fn a_signal_while_nobody_reads_our_output_ends_the_run() {
     let (reader, writer) = io::pipe().unwrap();
     let server = Server::good();

@@ -46,7 +46,7 @@ fn a_summary_of_one_file_has_no_files() {
 fn progress_says_which_file_it_is() {
     let place = parts([("1.csv", &csv(1, 3)), ("2.csv", &csv(4, 9))]);
     for (style, words) in [
-        ("plain", "file 2 of 2: "),
+        ("plain", "file 2 of 2, "),
         ("json", r#""file":2,"files":2,"#),
     ] {
         let (server, release) = Server::holding(5);

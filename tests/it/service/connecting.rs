@@ -111,7 +111,7 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
         .under(WITH_HOSTS)
         .done();
     done.exits(0)
-        .says("20 calls; ")
+        .says("20 calls\n")
         .silent_about("of them retries");
     assert_eq!(server.calls(), 20);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
