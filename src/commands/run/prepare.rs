@@ -85,8 +85,8 @@ pub(super) fn prepare(config: RunConfig) -> Result<(Run, Start)> {
     files.refuse_clashes(&read, &written)?;
     identity.mapping = common_mapping(&files.parts);
     let parts = files.parts.iter();
-    let place = ledger.location.path();
-    let log = log.map(|log| log.open(&identity, parts, place.as_deref(), concurrency));
+    let shown_as = ledger.location.path();
+    let log = log.map(|log| log.open(&identity, parts, shown_as.as_deref(), concurrency));
     let log = log.transpose()?;
     let account = answerer.account();
     let endpoint = answerer.settings.endpoint.clone();
