@@ -8,7 +8,7 @@ use super::{forget, stats};
 use crate::base::error::{Exit, Result};
 use crate::base::stdout;
 use crate::config::{AdminConfig, AdminTask};
-use crate::ledger::{self, LedgerLocation, administer};
+use crate::ledger::{self, LedgerAdmin, LedgerLocation};
 use crate::observe::{count, counted, moment};
 
 /// Runs it and prints its result.
@@ -51,7 +51,7 @@ fn prune(ledger: &LedgerLocation, older_than: Duration, wait: &LockWait<'_>) -> 
     let before = SystemTime::now()
         .checked_sub(older_than)
         .unwrap_or(UNIX_EPOCH);
-    let mut admin = wait.until_free(|| administer(ledger))?;
+    let mut admin = wait.until_free(|| LedgerAdmin::open(ledger))?;
     let bytes = admin.stats()?.bytes;
     let removed = admin.prune(before)?;
     admin.rewrite()?;

@@ -6,7 +6,7 @@ use super::super::lock_wait::LockWait;
 use crate::base::error::{Exit, Result, printable};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Reader, ReaderSettings};
-use crate::ledger::{LedgerLocation, administer};
+use crate::ledger::{LedgerAdmin, LedgerLocation};
 use crate::observe::{count, counted, tell};
 use crate::service::{Plan, write_body};
 
@@ -17,7 +17,7 @@ pub(super) fn forget(
     users: ReaderSettings,
     wait: &LockWait<'_>,
 ) -> Result<(String, Exit)> {
-    let mut admin = wait.until_free(|| administer(ledger))?;
+    let mut admin = wait.until_free(|| LedgerAdmin::open(ledger))?;
     let accounts = admin.stats()?.accounts;
     let (mut reader, opened) = Reader::open(users, Compose::new(write_bodies))?;
     // An empty file has no columns.

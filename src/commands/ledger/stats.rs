@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use crate::base::error::{Result, printable};
-use crate::ledger::{self, AGES, AccountStats, KnownLimit, LEDGER_VERSION, LedgerLocation};
+use crate::ledger::{KnownLimit, LEDGER_VERSION, LedgerAdmin, LedgerLocation, StoredAccount};
 use crate::observe::{count, counted, moment, most};
 
 /// What is in a ledger, as text.
 pub(super) fn stats(ledger: &LedgerLocation) -> Result<String> {
-    let stats = ledger::stats(ledger)?;
+    let stats = LedgerAdmin::look(ledger)?.stats()?;
     let mut text = format!(
         "{}: ledger version {}, created {}\n{}, {}",
         ledger.shown(),
@@ -26,7 +26,7 @@ pub(super) fn stats(ledger: &LedgerLocation) -> Result<String> {
     Ok(text)
 }
 
-fn about(stats: &AccountStats) -> String {
+fn about(stats: &StoredAccount) -> String {
     let mut text = format!(
         "\n\n{}\n  {}",
         printable(&stats.address),
@@ -34,12 +34,6 @@ fn about(stats: &AccountStats) -> String {
     );
     if let Some((first, last)) = stats.span {
         let _ = write!(text, ", from {} to {}", moment(first), moment(last));
-        let ages: Vec<_> = AGES
-            .iter()
-            .zip(stats.younger)
-            .map(|(days, younger)| format!("{days} d: {}", count(younger)))
-            .collect();
-        let _ = write!(text, "\n  younger than {}", ages.join(", "));
     }
     if let Some(KnownLimit { limit, found }) = stats.limit {
         let _ = write!(text, "\n  limit found {}: {}", moment(found), most(limit));
