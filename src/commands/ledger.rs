@@ -13,9 +13,7 @@ use crate::base::stdout;
 use crate::config::{AdminConfig, AdminTask};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Reader, ReaderSettings};
-use crate::ledger::{
-    self, AGES, AccountStats, KnownLimit, LEDGER_VERSION, LedgerLocation, administer,
-};
+use crate::ledger::{self, KnownLimit, LEDGER_VERSION, LedgerAdmin, LedgerLocation, StoredAccount};
 use crate::observe::{count, counted, moment, most, tell};
 use crate::row_state::RowState;
 use crate::service::{Plan, write_body};
@@ -58,7 +56,7 @@ fn prune(ledger: &LedgerLocation, older_than: Duration, wait: &LockWait<'_>) -> 
     let before = SystemTime::now()
         .checked_sub(older_than)
         .unwrap_or(UNIX_EPOCH);
-    let mut admin = wait.until_free(|| administer(ledger))?;
+    let mut admin = wait.until_free(|| LedgerAdmin::open(ledger))?;
     let bytes = admin.stats()?.bytes;
     let removed = admin.prune(before)?;
     admin.rewrite()?;
@@ -76,7 +74,7 @@ fn prune(ledger: &LedgerLocation, older_than: Duration, wait: &LockWait<'_>) -> 
 
 /// What is in a ledger, as text.
 fn stats(ledger: &LedgerLocation) -> Result<String> {
-    let stats = ledger::stats(ledger)?;
+    let stats = LedgerAdmin::look(ledger)?.stats()?;
     let mut text = format!(
         "{}: ledger version {}, created {}\n{}, {}",
         ledger.shown(),
@@ -94,7 +92,7 @@ fn stats(ledger: &LedgerLocation) -> Result<String> {
     Ok(text)
 }
 
-fn about(stats: &AccountStats) -> String {
+fn about(stats: &StoredAccount) -> String {
     let mut text = format!(
         "\n\n{}\n  {}",
         printable(&stats.address),
@@ -102,12 +100,6 @@ fn about(stats: &AccountStats) -> String {
     );
     if let Some((first, last)) = stats.span {
         let _ = write!(text, ", from {} to {}", moment(first), moment(last));
-        let ages: Vec<_> = AGES
-            .iter()
-            .zip(stats.younger)
-            .map(|(days, younger)| format!("{days} d: {}", count(younger)))
-            .collect();
-        let _ = write!(text, "\n  younger than {}", ages.join(", "));
     }
     if let Some(KnownLimit { limit, found }) = stats.limit {
         let _ = write!(text, "\n  limit found {}: {}", moment(found), most(limit));
@@ -118,7 +110,7 @@ fn about(stats: &AccountStats) -> String {
 /// Removes all answers about the users of a file. The whole file is read before
 /// anything is removed: one that is broken in the middle changes nothing.
 fn forget(ledger: &LedgerLocation, users: ReaderSettings, wait: &LockWait<'_>) -> Result<Exit> {
-    let mut admin = wait.until_free(|| administer(ledger))?;
+    let mut admin = wait.until_free(|| LedgerAdmin::open(ledger))?;
     let accounts = admin.stats()?.accounts;
     let (mut reader, opened) = Reader::open(users, Compose::new(write_bodies))?;
     // An empty file has no columns.

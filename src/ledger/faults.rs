@@ -1,15 +1,12 @@
-//! A store that fails when a test says so, around the real one; one that hangs; and look-ups that fail.
+//! A database that fails or hangs when a test says so, around the real one; and look-ups that fail.
 
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
 
+use super::database::{ClaimResult, Database, Dialect, Lookup, Query, TableRow, WriteGroup};
+use super::fault::{DbFault, DbFaultKind};
 use super::key::RequestKey;
-use super::known_limit::KnownLimit;
-use super::outcome::LookupResult;
-use super::outputs::OutputState;
-use super::store::{ClaimResult, LeaseRenewal, Lookup, OutputRecorder, RunEnd, Store, Work};
-use crate::base::error::{Error, Result};
+use super::outcome::{LookupResult, Scope};
+use crate::base::error::{Error, Result as RunResult};
 
 /// When and how storing answers or looking them up fails.
 #[derive(Debug, Clone, Copy)]
@@ -37,104 +34,83 @@ impl StoreFaults {
     }
 }
 
-/// The real store, with faults.
-pub(super) struct FailingStore {
-    pub(super) store: Box<dyn Store>,
-    pub(super) faults: StoreFaults,
-    pub(super) groups: usize,
+/// The real database, with faults.
+pub(super) struct FailingDatabase {
+    database: Box<dyn Database>,
+    /// Without any, it never answers, as that of a file server that is gone.
+    faults: Option<StoreFaults>,
+    groups: usize,
 }
 
-impl Store for FailingStore {
-    fn lookup(&self) -> Result<Box<dyn Lookup>> {
-        self.store.lookup()
+impl FailingDatabase {
+    pub(super) fn around(
+        database: Box<dyn Database>,
+        faults: Option<StoreFaults>,
+    ) -> Box<dyn Database> {
+        Box::new(Self {
+            database,
+            faults,
+            groups: 0,
+        })
+    }
+}
+
+impl Database for FailingDatabase {
+    fn dialect(&self) -> &'static Dialect {
+        self.database.dialect()
     }
 
-    fn output_state(&mut self, file: &Path, input: Option<&Path>) -> Result<OutputState> {
-        self.store.output_state(file, input)
+    fn read(&mut self, queries: &str) -> Result<Vec<TableRow>, DbFault> {
+        self.database.read(queries)
     }
 
-    fn output_recorder(&self) -> OutputRecorder {
-        self.store.output_recorder()
+    fn transaction(
+        &mut self,
+        durable: bool,
+        work: &mut dyn FnMut(&mut Query<'_>) -> Result<(), DbFault>,
+    ) -> Result<(), DbFault> {
+        self.database.transaction(durable, work)
     }
 
-    fn start(&mut self) -> Result<()> {
-        self.store.start()
-    }
-
-    fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
+    fn store(&mut self, group: &WriteGroup<'_>) -> Result<Vec<ClaimResult>, DbFault> {
         // A group that only claims fails with the next one that stores something.
-        self.groups += usize::from(!work.records.is_empty());
-        if work.records.is_empty() || !self.faults.fails(self.groups) {
-            return self.store.write(work);
-        }
-        if self.faults.durable {
-            self.store.write(work)?;
-        }
-        Err(self.faults.kind.into())
-    }
-
-    fn renew(&mut self, calls: u64) -> io::Result<LeaseRenewal> {
-        self.store.renew(calls)
-    }
-
-    fn given_up(&self) -> Option<Error> {
-        self.store.given_up()
-    }
-
-    fn set_limit(&mut self, latest: KnownLimit) {
-        self.store.set_limit(latest);
-    }
-
-    fn leave(&mut self, calls: u64) {
-        self.store.leave(calls);
-    }
-
-    fn end(&mut self, end: RunEnd) {
-        self.store.end(end);
-    }
-}
-
-/// A disk that never answers, such as that of a file server that is gone.
-pub(super) struct HangingStore;
-
-impl Store for HangingStore {
-    fn lookup(&self) -> Result<Box<dyn Lookup>> {
-        Err(Error::internal("it hangs"))
-    }
-
-    fn output_state(&mut self, _: &Path, _: Option<&Path>) -> Result<OutputState> {
-        Ok(OutputState::Absent)
-    }
-
-    fn output_recorder(&self) -> OutputRecorder {
-        Arc::new(|_, _| Ok(()))
-    }
-
-    fn start(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
-        while !work.records.is_empty() {
+        self.groups += usize::from(!group.records.is_empty());
+        let faults = self.faults.unwrap_or(StoreFaults::NEVER);
+        while self.faults.is_none() && !group.records.is_empty() {
             std::thread::park();
         }
-        let ours = ClaimResult::Ours { taken_over: false };
-        Ok(vec![ours; work.claims.len()])
+        if group.records.is_empty() || !faults.fails(self.groups) {
+            return self.database.store(group);
+        }
+        if faults.durable {
+            self.database.store(group)?;
+        }
+        Err(if faults.kind == io::ErrorKind::StorageFull {
+            DbFault::no_space()
+        } else {
+            DbFault::new(DbFaultKind::Other, "the disk failed")
+        })
     }
 
-    fn renew(&mut self, _: u64) -> io::Result<LeaseRenewal> {
-        Ok(LeaseRenewal::Kept)
+    fn lookup(&self, scope: Scope) -> Result<Box<dyn Lookup>, DbFault> {
+        self.database.lookup(scope)
     }
 
-    fn given_up(&self) -> Option<Error> {
-        None
+    fn rewrite(&mut self) -> Result<(), DbFault> {
+        self.database.rewrite()
     }
 
-    fn set_limit(&mut self, _: KnownLimit) {}
+    fn run_starts(&mut self) {
+        self.database.run_starts();
+    }
 
-    fn leave(&mut self, _: u64) {}
+    fn is_full(&self) -> bool {
+        self.database.is_full()
+    }
 
-    fn end(&mut self, _: RunEnd) {}
+    fn answers_end(&mut self) {
+        self.database.answers_end();
+    }
 }
 
 /// The real look-ups, with faults.
@@ -145,7 +121,7 @@ pub(crate) struct FailingLookup {
 }
 
 impl Lookup for FailingLookup {
-    fn look_up(&mut self, keys: &[RequestKey]) -> Result<Vec<LookupResult>> {
+    fn look_up(&mut self, keys: &[RequestKey]) -> RunResult<Vec<LookupResult>> {
         self.reads += 1;
         if self.faults.fails(self.reads) {
             return Err(Error::stopped("cannot read the ledger")

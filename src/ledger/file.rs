@@ -1,9 +1,12 @@
-//! The file of a ledger: its names, what may be in its place, and making it.
+//! The file of a ledger: its names, what may be in its place, making it, and space on its disk that is kept for the answers to calls
+//! in flight: when the disk is full, it is given back, and they are stored in it.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use super::fault::{DbFault, DbFaultKind};
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result};
 use crate::base::own_file;
@@ -33,12 +36,6 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 /// SQLite's log of a database.
 pub(super) fn log_of(ledger: &Path) -> PathBuf {
     with_suffix(ledger, "-wal")
-}
-
-/// Bytes of a ledger and of the log beside it.
-pub(super) fn bytes(path: &Path) -> u64 {
-    let length = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
-    length(path) + length(&log_of(path))
 }
 
 /// The ledger of a folder, the one that has the output of a run.
@@ -136,18 +133,16 @@ const fn network_of(_: &Path) -> Option<&'static str> {
 /// The name of a file system that other machines may write to, by its number in Linux's `magic.h`.
 #[cfg(target_os = "linux")]
 const fn network(kind: u32) -> Option<&'static str> {
-    Some(match kind {
-        0x6969 => "NFS",
-        0x517b | 0xff53_4d42 | 0xfe53_4d42 => "SMB",
-        0x6573_5546 => "FUSE",
-        0x0102_1997 => "9P",
-        0x5346_414f => "AFS",
-        0x00c3_6400 => "Ceph",
-        0x0bd0_0bd0 => "Lustre",
-        0x0116_1970 => "GFS2",
-        0x7461_636f => "OCFS2",
-        _ => return None,
-    })
+    match kind {
+        0x6969 => Some("NFS"),
+        0x517b | 0xff53_4d42 | 0xfe53_4d42 => Some("SMB"),
+        0x6573_5546 => Some("FUSE"),
+        0x0102_1997 => Some("9P"),
+        0x5346_414f => Some("AFS"),
+        0x00c3_6400 => Some("Ceph"),
+        0x0bd0_0bd0 => Some("Lustre"),
+        _ => None,
+    }
 }
 
 /// A file that was made for a run, and is removed again if the run does not start.
@@ -170,6 +165,63 @@ impl Drop for NewFile {
             let _ = fs::remove_file(with_suffix(path, suffix));
         }
     }
+}
+
+/// A page of the database, in bytes.
+const PAGE: usize = 4_096;
+/// Pages that answers take which come one at a time, each: one of its own, and one of those that every group changes.
+const EACH: usize = 2;
+/// Pages that are needed however few calls there are.
+const ALWAYS: usize = 16;
+/// With more, SQLite copies its log into the database and starts it again. Above a thousand calls, it may not be enough.
+const MOST: usize = 1_000;
+
+/// A file that only takes space. It has no name, so a kill leaves nothing of it.
+pub(super) struct SpaceReserve(File);
+
+impl SpaceReserve {
+    /// Takes the space beside a ledger; `None` where no such file can be made.
+    ///
+    /// # Errors
+    /// There is not enough.
+    pub(super) fn beside(
+        ledger: &Path,
+        in_flight: NonZeroUsize,
+    ) -> std::result::Result<Option<Self>, DbFault> {
+        let filled = tempfile::tempfile_in(directory_of(ledger))
+            .and_then(|file| Self::fill(file, space_for_answers(in_flight)));
+        match filled.map_err(|error| (error.kind(), error)) {
+            Ok(reserve) => Ok(Some(reserve)),
+            Err((ErrorKind::StorageFull | ErrorKind::QuotaExceeded, _)) => Err(DbFault::no_space()),
+            Err((ErrorKind::FileTooLarge, error)) => {
+                Err(DbFault::new(DbFaultKind::TooLarge, error.to_string()))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn fill(mut file: File, bytes: u64) -> io::Result<Self> {
+        // GroupWritten, as ext2 and others have no `fallocate`; and not zeros, which take no space where a file system compresses.
+        let noise = blake3::Hasher::new().finalize_xof();
+        io::copy(&mut noise.take(bytes), &mut file)?;
+        Ok(Self(file))
+    }
+
+    /// Gives the space back.
+    pub(super) fn release(self) {
+        // Some file systems free a removed file only after some time, but the end of a shortened file immediately. If this
+        // fails, the next write does.
+        let _ = self.0.set_len(0);
+    }
+}
+
+/// How much space the answers to so many calls take at most, in bytes.
+fn space_for_answers(in_flight: NonZeroUsize) -> u64 {
+    let pages = { in_flight.get() }
+        .saturating_mul(EACH)
+        .saturating_add(ALWAYS)
+        .min(MOST);
+    (pages * PAGE) as u64
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Calls that started together are answered within some milliseconds. A sync for each of them would cost more than
 //! everything else that is done for a row, and would slow down the very answers that are still arriving.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The longest that an answer waits for others. Far below what anybody notices, and long enough for most of a burst.
@@ -24,13 +24,8 @@ pub(crate) enum Urgency {
     Now,
 }
 
-/// The end that items are sent to.
-pub(super) struct Sender<T>(Arc<Queue<T>>);
-
-/// The end that groups come from.
-pub(super) struct Receiver<T>(Arc<Queue<T>>);
-
-struct Queue<T> {
+/// A queue whose groups wait until they have enough items, or for a short time.
+pub(super) struct GroupQueue<T> {
     group: Mutex<Group<T>>,
     changed: Condvar,
     /// A group of this size waits no longer.
@@ -45,27 +40,6 @@ struct Group<T> {
     closed: bool,
 }
 
-/// A queue whose groups wait until they have `enough` items, or for a short time.
-pub(super) fn queue<T>(enough: usize) -> (Sender<T>, Receiver<T>) {
-    let queue = Arc::new(Queue {
-        group: Mutex::new(Group {
-            items: Vec::new(),
-            urgency: Urgency::default(),
-            closed: false,
-        }),
-        changed: Condvar::new(),
-        enough: enough.max(1),
-    });
-    (Sender(Arc::clone(&queue)), Receiver(queue))
-}
-
-impl<T> Queue<T> {
-    fn lock(&self) -> MutexGuard<'_, Group<T>> {
-        // A panic elsewhere cannot leave a vector half pushed to.
-        self.group.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl<T> Group<T> {
     /// How long it waits for more items, where `enough` of them wait no longer; `None` if not at all.
     fn gathers_for(&self, enough: usize) -> Option<Duration> {
@@ -78,11 +52,28 @@ impl<T> Group<T> {
     }
 }
 
-impl<T> Sender<T> {
-    /// Sends an item; returns it when the other end is gone.
+impl<T> GroupQueue<T> {
+    /// A queue whose groups wait no longer with `enough` items.
+    pub(super) fn new(enough: usize) -> Self {
+        Self {
+            group: Mutex::new(Group {
+                items: Vec::new(),
+                urgency: Urgency::default(),
+                closed: false,
+            }),
+            changed: Condvar::new(),
+            enough: enough.max(1),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Group<T>> {
+        // A panic elsewhere cannot leave a vector half pushed to.
+        self.group.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends an item; returns it when the queue is closed.
     pub(super) fn send(&self, item: T, urgency: Urgency) -> Result<(), T> {
-        let Self(queue) = self;
-        let mut group = queue.lock();
+        let mut group = self.lock();
         if group.closed {
             return Err(item);
         }
@@ -91,33 +82,23 @@ impl<T> Sender<T> {
         let length = group.items.len();
         drop(group);
         // Waking the other end for each item would cost more than it brings.
-        if urgency > Urgency::WithAnswers || length == 1 || length == queue.enough {
-            queue.changed.notify_one();
+        if urgency > Urgency::WithAnswers || length == 1 || length == self.enough {
+            self.changed.notify_one();
         }
         Ok(())
     }
-}
 
-impl<T> Receiver<T> {
     /// The next group; empty if there is none within `patience`, and `None` when there will be no more.
-    pub(super) fn next(&self, patience: Option<Duration>) -> Option<Vec<T>> {
-        let Self(queue) = self;
+    pub(super) fn next(&self, patience: Duration) -> Option<Vec<T>> {
         let is_empty = |group: &mut Group<T>| group.items.is_empty() && !group.closed;
-        let mut group = if let Some(patience) = patience {
-            let waited = queue
-                .changed
-                .wait_timeout_while(queue.lock(), patience, is_empty);
-            waited.unwrap_or_else(PoisonError::into_inner).0
-        } else {
-            let waited = queue.changed.wait_while(queue.lock(), is_empty);
-            waited.unwrap_or_else(PoisonError::into_inner)
-        };
+        let waited = { &self.changed }.wait_timeout_while(self.lock(), patience, is_empty);
+        let mut group = waited.unwrap_or_else(PoisonError::into_inner).0;
         if group.items.is_empty() {
             return (!group.closed).then(Vec::new);
         }
-        while let Some(longest) = group.gathers_for(queue.enough) {
-            let as_before = |group: &mut Group<T>| group.gathers_for(queue.enough) == Some(longest);
-            let waited = queue.changed.wait_timeout_while(group, longest, as_before);
+        while let Some(longest) = group.gathers_for(self.enough) {
+            let as_before = |group: &mut Group<T>| group.gathers_for(self.enough) == Some(longest);
+            let waited = { &self.changed }.wait_timeout_while(group, longest, as_before);
             let (waited, result) = waited.unwrap_or_else(PoisonError::into_inner);
             group = waited;
             if result.timed_out() {
@@ -129,19 +110,16 @@ impl<T> Receiver<T> {
         let room = Vec::with_capacity(group.items.len());
         Some(std::mem::replace(&mut group.items, room))
     }
-}
 
-impl<T> Drop for Sender<T> {
-    fn drop(&mut self) {
-        self.0.lock().closed = true;
-        self.0.changed.notify_one();
+    /// Nothing more is sent. What was sent is still received.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_one();
     }
-}
 
-impl<T> Drop for Receiver<T> {
-    /// What is left is dropped, so that nobody waits for it.
-    fn drop(&mut self) {
-        let mut group = self.0.lock();
+    /// Nothing is received any more. What was sent is dropped, so that nobody waits for it.
+    pub(super) fn abandon(&self) {
+        let mut group = self.lock();
         group.closed = true;
         group.items.clear();
     }
@@ -151,79 +129,73 @@ impl<T> Drop for Receiver<T> {
 mod tests {
     use super::*;
 
+    const LONG: Duration = Duration::from_secs(60);
+
     #[test]
     fn a_group_waits_for_more_items_but_not_for_long() {
-        let (sender, receiver) = queue(3);
+        let queue = GroupQueue::new(3);
         for item in 0..7 {
-            assert_eq!(sender.send(item, Urgency::WithAnswers), Ok(()));
+            assert_eq!(queue.send(item, Urgency::WithAnswers), Ok(()));
         }
-        assert_eq!(receiver.next(None), Some((0..7).collect()));
-        assert_eq!(sender.send(7, Urgency::WithAnswers), Ok(()));
-        assert_eq!(receiver.next(None), Some(vec![7]), "alone, after a moment");
-        assert_eq!(sender.send(8, Urgency::WithAnswers), Ok(()));
-        assert_eq!(
-            receiver.next(None),
-            Some(vec![8]),
-            "what was sent is received"
-        );
-        assert_eq!(
-            receiver.next(Some(Duration::ZERO)),
-            Some(vec![]),
-            "nothing yet"
-        );
-        assert_eq!(sender.send(9, Urgency::WithAnswers), Ok(()));
-        drop(sender);
-        assert_eq!(receiver.next(Some(Duration::ZERO)), Some(vec![9]));
-        assert_eq!(receiver.next(Some(GATHER)), None);
+        assert_eq!(queue.next(LONG), Some((0..7).collect()));
+        assert_eq!(queue.send(7, Urgency::WithAnswers), Ok(()));
+        assert_eq!(queue.next(LONG), Some(vec![7]), "alone, after a moment");
+        assert_eq!(queue.send(8, Urgency::WithAnswers), Ok(()));
+        assert_eq!(queue.next(LONG), Some(vec![8]), "what was sent is received");
+        assert_eq!(queue.next(Duration::ZERO), Some(vec![]), "nothing yet");
+        assert_eq!(queue.send(9, Urgency::WithAnswers), Ok(()));
+        queue.close();
+        assert_eq!(queue.next(Duration::ZERO), Some(vec![9]));
+        assert_eq!(queue.next(GATHER), None);
     }
 
     #[test]
     fn a_group_waits_as_long_as_its_most_urgent_item_may() {
         const ENOUGH: usize = 4;
-        let (sender, receiver) = queue(ENOUGH);
+        let queue = GroupQueue::new(ENOUGH);
         let sent = |urgency| {
-            assert_eq!(sender.send((), urgency), Ok(()));
-            receiver.0.lock().gathers_for(ENOUGH)
+            assert_eq!(queue.send((), urgency), Ok(()));
+            queue.lock().gathers_for(ENOUGH)
         };
         assert_eq!(sent(Urgency::WithAnswers), Some(GATHER));
         assert_eq!(sent(Urgency::Soon), Some(GATHER_SOON));
         assert_eq!(sent(Urgency::WithAnswers), Some(GATHER_SOON));
         assert_eq!(sent(Urgency::Soon), None, "enough");
-        assert_eq!(receiver.next(None).map(|group| group.len()), Some(ENOUGH));
+        assert_eq!(queue.next(LONG).map(|group| group.len()), Some(ENOUGH));
         assert_eq!(sent(Urgency::WithAnswers), Some(GATHER), "the next group");
         assert_eq!(sent(Urgency::Now), None);
     }
 
     #[test]
     fn what_is_urgent_takes_all_that_waits_along() {
-        let (sender, receiver) = queue(1_000);
-        assert_eq!(sender.send(1, Urgency::WithAnswers), Ok(()));
-        assert_eq!(sender.send(2, Urgency::Now), Ok(()));
-        let started = std::thread::spawn(move || receiver.next(None));
+        let queue = GroupQueue::new(1_000);
+        assert_eq!(queue.send(1, Urgency::WithAnswers), Ok(()));
+        assert_eq!(queue.send(2, Urgency::Now), Ok(()));
+        let started = std::thread::spawn(move || queue.next(LONG));
         assert_eq!(started.join().ok().flatten(), Some(vec![1, 2]));
     }
 
     #[test]
     fn what_is_soon_takes_all_that_waits_along_and_is_not_kept_for_more() {
-        let (sender, receiver) = queue(3);
+        let queue = GroupQueue::new(3);
         for item in 0..3 {
-            assert_eq!(sender.send(item, Urgency::Soon), Ok(()));
+            assert_eq!(queue.send(item, Urgency::Soon), Ok(()));
         }
-        assert_eq!(receiver.next(None), Some(vec![0, 1, 2]), "enough");
-        assert_eq!(sender.send(3, Urgency::Soon), Ok(()));
-        assert_eq!(receiver.next(None), Some(vec![3]), "alone, after a moment");
-        assert_eq!(sender.send(4, Urgency::Soon), Ok(()));
-        assert_eq!(sender.send(5, Urgency::WithAnswers), Ok(()));
-        assert_eq!(receiver.next(None), Some(vec![4, 5]), "together");
+        assert_eq!(queue.next(LONG), Some(vec![0, 1, 2]), "enough");
+        assert_eq!(queue.send(3, Urgency::Soon), Ok(()));
+        assert_eq!(queue.next(LONG), Some(vec![3]), "alone, after a moment");
+        assert_eq!(queue.send(4, Urgency::Soon), Ok(()));
+        assert_eq!(queue.send(5, Urgency::WithAnswers), Ok(()));
+        assert_eq!(queue.next(LONG), Some(vec![4, 5]), "together");
     }
 
     #[test]
     fn nobody_waits_for_an_end_that_is_gone() {
-        let (sender, receiver) = queue(3);
+        let queue = GroupQueue::new(3);
         let (item, dropped) = std::sync::mpsc::channel::<()>();
-        assert!(sender.send(item.clone(), Urgency::WithAnswers).is_ok());
-        drop(receiver);
-        assert!(sender.send(item, Urgency::WithAnswers).is_err());
+        assert!(queue.send(item.clone(), Urgency::WithAnswers).is_ok());
+        queue.abandon();
+        assert!(queue.send(item, Urgency::WithAnswers).is_err());
         assert!(
             dropped
                 .try_recv()

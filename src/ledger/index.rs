@@ -4,9 +4,8 @@
 //! page an answer. A slice of many that are next to each other in the table rewrites few. What is not merged yet is read back
 //! when a ledger is opened. This file must not know any database.
 
-use std::collections::{BTreeSet, HashMap};
-
-use foldhash::fast::FixedState;
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
 
 /// So many answers are found in memory at most, beside those that arrive while they are merged. With twice as many, merges
 /// write a third less, for 5 MiB more.
@@ -20,10 +19,8 @@ pub(super) type Entry = (i64, i64);
 /// Where the latest answers are.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// The latest answer with each fingerprint, of those that are not in the table, or not surely.
-    tail: HashMap<i64, i64, FixedState>,
-    /// The others: they were replaced by a later one before they were merged.
-    replaced_in_tail: BTreeSet<Entry>,
+    /// The answers that are not in the table, or not surely.
+    tail: BTreeSet<Entry>,
     /// All answers up to this place are in memory or in the table.
     seen: i64,
     /// All answers up to this place are in the table.
@@ -40,8 +37,8 @@ pub(super) struct Index {
 struct Merge {
     /// Answers up to this place are merged.
     up_to: i64,
-    /// What is not merged yet; the last slice comes first.
-    left: Vec<Entry>,
+    /// Up to this entry, they have been.
+    done: Entry,
 }
 
 /// Entries to be merged with the next commit.
@@ -53,16 +50,6 @@ pub(super) struct Slice {
 }
 
 impl Index {
-    /// An index over a table that has all answers up to `merged`.
-    pub(super) fn new(merged: i64, replaced: i64) -> Self {
-        Self {
-            seen: merged,
-            merged,
-            replaced,
-            ..Self::default()
-        }
-    }
-
     /// The place up to which answers are known.
     pub(super) const fn seen(&self) -> i64 {
         self.seen
@@ -87,12 +74,7 @@ impl Index {
     /// An answer has arrived, in this process or another.
     pub(super) fn add(&mut self, (fingerprint, seq): Entry) {
         self.seen = self.seen.max(seq);
-        let latest = self.tail.entry(fingerprint).or_insert(seq);
-        if *latest != seq {
-            let earlier = seq.min(*latest);
-            *latest = seq.max(*latest);
-            self.replaced_in_tail.insert((fingerprint, earlier));
-        }
+        self.tail.insert((fingerprint, seq));
     }
 
     /// This process has written these answers, one behind the other.
@@ -117,13 +99,8 @@ impl Index {
 
     /// The places of answers with this fingerprint that are in memory.
     pub(super) fn places(&self, fingerprint: i64) -> impl Iterator<Item = i64> {
-        let earlier = (fingerprint, i64::MIN)..=(fingerprint, i64::MAX);
-        let earlier = self.replaced_in_tail.range(earlier).map(|(_, seq)| *seq);
-        self.tail
-            .get(&fingerprint)
-            .copied()
-            .into_iter()
-            .chain(earlier)
+        let all = (fingerprint, i64::MIN)..=(fingerprint, i64::MAX);
+        self.tail.range(all).map(|(_, seq)| *seq)
     }
 
     /// Another process has merged answers up to this place, or replaced ones up to that.
@@ -131,47 +108,36 @@ impl Index {
         self.add_replaced(replaced);
         if merged > self.merged {
             self.merged = merged;
-            self.tail.retain(|_, seq| *seq > merged);
-            self.replaced_in_tail.retain(|(_, seq)| *seq > merged);
+            self.seen = self.seen.max(merged);
+            self.tail.retain(|(_, seq)| *seq > merged);
             self.merging = None;
         }
     }
 
     /// What is merged with the next commit, if there are many in memory.
     pub(super) fn next_slice(&mut self) -> Option<Slice> {
-        if self.merging.is_none() && self.tail.len() + self.replaced_in_tail.len() >= MOST {
-            self.merging = Some(self.start_merge());
+        if self.merging.is_none() && self.tail.len() >= MOST {
+            self.merging = Some(Merge {
+                up_to: self.seen,
+                done: (i64::MIN, 0),
+            });
         }
-        let Merge { up_to, left } = self.merging.as_ref()?;
-        let (_, next) = left.split_at(left.len().saturating_sub(SLICE));
+        let Merge { up_to, done } = *self.merging.as_ref()?;
+        let left = self.tail.range((Excluded(done), Unbounded));
+        let left = left.filter(|(_, seq)| *seq <= up_to);
+        let entries: Vec<_> = left.take(SLICE).copied().collect();
         Some(Slice {
-            entries: next.to_vec(),
-            completes: (next.len() == left.len()).then_some(*up_to),
+            completes: (entries.len() < SLICE).then_some(up_to),
+            entries,
         })
-    }
-
-    fn start_merge(&self) -> Merge {
-        let latest = self
-            .tail
-            .iter()
-            .map(|(fingerprint, seq)| (*fingerprint, *seq));
-        let mut left: Vec<_> = latest
-            .chain(self.replaced_in_tail.iter().copied())
-            .collect();
-        left.sort_unstable();
-        Merge {
-            up_to: self.seen,
-            left,
-        }
     }
 
     /// A slice is in the table, durably.
     pub(super) fn merged_slice(&mut self, slice: &Slice) {
         if let Some(up_to) = slice.completes {
             self.set_table(up_to, self.replaced);
-        } else if let Some(merge) = &mut self.merging {
-            let left = merge.left.len().saturating_sub(slice.entries.len());
-            merge.left.truncate(left);
+        } else if let (Some(merge), Some(last)) = (&mut self.merging, slice.entries.last()) {
+            merge.done = *last;
         }
     }
 }
@@ -204,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_answer_is_in_memory_or_in_the_table_at_every_step_of_a_merge() {
-        let mut index = Index::new(0, 0);
+        let mut index = Index::default();
         let fingerprint = |seq: i64| seq.wrapping_mul(0x5851_f42d_4c95_7f2d);
         let mut table = BTreeSet::new();
         let (mut seq, mut slices) = (0, 0);
@@ -233,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_process_knows_what_it_has_written_itself() {
-        let mut index = Index::new(0, 0);
+        let mut index = Index::default();
         for (first, last) in [(1, 3), (4, 4), (9, 12)] {
             let entries: Vec<_> = (first..=last).map(|seq| (-seq, seq)).collect();
             index.add_own(&entries);

@@ -9,33 +9,25 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::clock;
-use super::store::LeaseRenewal;
+use super::settings;
 
 /// How much longer a lease lasts than the longest call: calls wait if it was not renewed for so long, on a disk that hangs.
 const SPARE: Duration = Duration::from_secs(10);
 /// How often it is renewed.
 const RENEWED_EVERY: Duration = Duration::from_secs(3);
 
-/// How long a lease lasts.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LeaseTerms {
-    /// The longest call, in milliseconds.
-    longest_call: i64,
+/// How long after its renewal a lease ends, in milliseconds, where no call takes longer than this.
+pub(super) fn lease_after(longest_call: Duration) -> i64 {
+    millis(longest_call).saturating_add(millis(SPARE))
 }
 
-impl LeaseTerms {
-    /// For calls that take this long at most.
-    pub(super) fn for_calls_of(longest: Duration) -> Self {
-        Self {
-            longest_call: millis(longest),
-        }
-    }
-
-    /// When a lease ends that is renewed at this time, in milliseconds since 1970.
-    pub(super) fn until(self, now: i64) -> i64 {
-        { now.saturating_add(self.longest_call) }.saturating_add(millis(SPARE))
-    }
+/// What the renewal of a lease meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LeaseRenewal {
+    /// All that the run has claimed is still its own.
+    Kept,
+    /// The lease had ended, and others may have taken its claims over: it has claimed nothing.
+    NewWorker,
 }
 
 /// The number of a worker: the run as other runs see it. It is another one after its lease has ended.
@@ -53,7 +45,8 @@ pub(crate) enum Holding {
     Lost,
 }
 
-/// A lease, between the ledger's thread, which renews it, and the calls.
+/// A lease, between the ledger's thread, which renews it, and the calls. It must be renewed first.
+#[derive(Default)]
 pub(super) struct Lease {
     /// Calls may start until then, in milliseconds since 1970.
     calls_until: AtomicI64,
@@ -65,24 +58,13 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// A lease that must be renewed first.
-    pub(super) const fn new() -> Self {
-        Self {
-            calls_until: AtomicI64::new(0),
-            worker: AtomicU32::new(0),
-            changed: Notify::const_new(),
-            #[cfg(test)]
-            ahead: AtomicI64::new(0),
-        }
-    }
-
     /// Now, in milliseconds since 1970.
     #[cfg_attr(not(test), expect(clippy::unused_self, reason = "tests make it jump"))]
     pub(super) fn now(&self) -> i64 {
         #[cfg(test)]
-        return clock::now() + self.ahead.load(Ordering::Acquire);
+        return settings::now() + self.ahead.load(Ordering::Acquire);
         #[cfg(not(test))]
-        clock::now()
+        settings::now()
     }
 
     /// Makes the clock jump.
@@ -154,7 +136,7 @@ mod tests {
 
     #[test]
     fn calls_wait_for_a_renewal_and_claims_of_another_worker_are_lost() {
-        let lease = Lease::new();
+        let lease = Lease::default();
         let before = lease.worker();
         assert_eq!(lease.holding(before), Holding::AwaitsRenewal);
         lease.renewed(lease.now(), LeaseRenewal::NewWorker);
@@ -179,10 +161,8 @@ mod tests {
     #[test]
     fn no_call_that_may_start_outlasts_the_lease() {
         for longest in [1, 30, 3_600].map(Duration::from_secs) {
-            let terms = LeaseTerms::for_calls_of(longest);
-            let last_start = 1_000 + millis(SPARE);
-            assert!(terms.until(1_000) >= last_start + millis(longest));
-            assert!(Lease::next_renewal(1_000) * 3 < last_start * 3);
+            assert!(lease_after(longest) >= millis(SPARE) + millis(longest));
+            assert!(Lease::next_renewal(0) * 3 < millis(SPARE));
         }
     }
 }

@@ -1,68 +1,186 @@
-//! A ledger wherever it is: from its opening for a run to the run's last act in it, for a look, and for looking after it by hand.
+//! A ledger from its opening for a run to the run's last act in it, and what a run finds there.
 
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use super::account::LedgerStats;
-use super::file::{self, ELSEWHERE, NewFile};
+use super::account::{self, KnownLimit, StoredAccount};
+use super::database::{Database, Lookup, Meta, Purpose};
+use super::fault::DbFault;
+use super::file::ELSEWHERE;
 use super::key::RequestHasher;
-use super::opening::{LedgerFacts, Opening};
-use super::outputs::OutputState;
-use super::settings::{LedgerLocation, LedgerSettings};
-use super::store::{LedgerAdmin, Lookup, OutputRecorder, Store};
-use super::write_thread::EndingThread;
-use super::writer::{LedgerWriter, WriterSettings};
+use super::outputs::{self, OutputState};
+use super::run::Run;
+use super::settings::{LedgerLocation, LedgerSettings, time};
+use super::writer::LedgerWriter;
 use super::{postgres, sqlite};
 use crate::base::error::{Error, Result};
 
 /// What to do where there is no ledger that can be looked after.
-const NAME_IT: &str = "name it: a run has it in the folder of its output, with `--sandbox` as `rescore-sandbox.ledger`";
+pub(super) const NAME_IT: &str = "name it: a run has it in the folder of its output, with `--sandbox` as `rescore-sandbox.ledger`";
+
+/// Opens a database; `None` if there is none yet, and none is made.
+pub(super) fn connect(
+    location: &LedgerLocation,
+    purpose: Purpose<'_>,
+) -> Result<Option<Box<dyn Database>>> {
+    match location {
+        LedgerLocation::File(path) => sqlite::open(path, purpose),
+        LedgerLocation::Server(url) => postgres::open(url, purpose).map(Some),
+        LedgerLocation::Temporary => match purpose {
+            Purpose::Run(_) => sqlite::temporary().map(Some),
+            _ => Ok(None),
+        },
+    }
+}
+
+/// What a run finds in a ledger.
+#[derive(Clone)]
+pub(crate) struct LedgerFacts {
+    /// Whether a run or another command has used the ledger before.
+    pub(crate) existed: bool,
+    /// Where it is, for people; `None` for one that is gone with the run.
+    pub(crate) place: Option<PathBuf>,
+    /// Makes the keys that answers are found by.
+    pub(crate) hasher: RequestHasher,
+    /// The address whose answers are found; `None` if there are answers of none.
+    pub(crate) endpoint: Option<String>,
+    /// What is known of the run.
+    pub(crate) run: Run,
+    /// Answers of this address and service ID that the run may use.
+    pub(crate) usable: u64,
+    /// Those that are too old for it.
+    pub(crate) too_old: u64,
+    /// The limit that an earlier run found, unless that was too long ago.
+    pub(crate) known_limit: Option<KnownLimit>,
+    /// The addresses whose answers it has, if it has none of this address and service ID.
+    pub(crate) other_accounts: Vec<String>,
+}
+
+/// An open ledger, its secret, and what a run finds in it.
+type FoundLedger = (Box<dyn Database>, [u8; 32], LedgerFacts);
+
+/// Opens a ledger, and reads what a run of these settings finds. Where it `starts`, its account is added if it is
+/// missing. `None` if there is none, and none is made.
+fn find(settings: &LedgerSettings, starts: bool) -> Result<Option<FoundLedger>> {
+    let location = &settings.location;
+    let purpose = if starts {
+        Purpose::Run(settings)
+    } else {
+        Purpose::Look
+    };
+    let error = |fault: DbFault| location.cannot("open", &fault);
+    let find = || {
+        let Some(mut database) = connect(location, purpose)? else {
+            return Ok(None);
+        };
+        let Meta { secret, .. } = Meta::read(&mut *database).map_err(error)?;
+        let facts = LedgerFacts::read(&mut *database, &secret, settings, starts)?;
+        Ok(Some((database, secret, facts)))
+    };
+    find().map_err(|error: Error| match location {
+        LedgerLocation::Server(_) => error,
+        _ => error.or_hint(ELSEWHERE),
+    })
+}
+
+impl LedgerFacts {
+    /// Reads what a run of these settings finds; where it `starts`, its account is added if it is missing.
+    ///
+    /// # Errors
+    /// The ledger cannot be read or written. Exit code 2: it has answers of several accounts, and none was named.
+    fn read(
+        database: &mut dyn Database,
+        secret: &[u8; 32],
+        settings: &LedgerSettings,
+        starts: bool,
+    ) -> Result<Self> {
+        let error = |fault| settings.location.cannot("open", &fault);
+        let named = settings.account.as_ref();
+        let added = match named {
+            Some(named) if starts => StoredAccount::add(database, secret, named).map_err(error)?,
+            _ => false,
+        };
+        let accounts = StoredAccount::all(database).map_err(error)?;
+        // A server's is made by hand, and a file's with its first run.
+        let is_server = matches!(settings.location, LedgerLocation::Server(_));
+        let existed = is_server || !added || accounts.len() > 1;
+        let (hasher, found, other_accounts) =
+            account::find(named, accounts, secret, &settings.location.shown())?;
+        // Only one host has a file.
+        let place = is_server.then(|| outputs::place(secret, settings.output.as_deref()));
+        let mut run =
+            Run::read(database, secret, settings, place.unwrap_or_default()).map_err(error)?;
+        let recent = recent(database, run.scope.not_before).map_err(error)?;
+        run.account = found.as_ref().map_or(0, |account| account.id);
+        let answers = found.as_ref().map_or(0, |account| account.answers);
+        let limit = found.as_ref().and_then(|account| account.limit);
+        let answered = found.filter(|account| account.answers > 0);
+        Ok(Self {
+            existed,
+            place: settings.location.path(),
+            hasher,
+            endpoint: answered.map(|account| account.address),
+            usable: answers.min(recent),
+            too_old: answers.saturating_sub(recent),
+            known_limit: limit.filter(|limit| limit.is_recent(time(run.now()))),
+            other_accounts,
+            run,
+        })
+    }
+}
+
+/// How many answers of all accounts arrived since then, or some more where places are empty: they are in the order in which they
+/// arrived, so that the first of them is found by halves.
+fn recent(database: &mut dyn Database, not_before: i64) -> Result<u64, DbFault> {
+    if not_before == i64::MIN {
+        return Ok(u64::MAX);
+    }
+    let mut number = |query: &str| {
+        let rows = database.read(query)?;
+        let number = rows.first().map(|row| row.get::<i64>(0)).transpose()?;
+        Ok::<_, DbFault>(number.unwrap_or(0))
+    };
+    let last = number("SELECT seq FROM answers ORDER BY seq DESC LIMIT 1")?;
+    let (mut first, mut behind) = (0, last.saturating_add(1));
+    while first < behind {
+        let middle = first + (behind - first) / 2;
+        let at = format!("SELECT at FROM answers WHERE seq >= {middle} ORDER BY seq LIMIT 1");
+        if number(&at)? < not_before {
+            first = middle + 1;
+        } else {
+            behind = middle;
+        }
+    }
+    Ok(last.saturating_sub(first).saturating_add(1).cast_unsigned())
+}
 
 /// A ledger that is open for a run that has not started.
 pub(crate) struct OpenLedger {
-    // The store is closed before its new file is removed.
-    store: Box<dyn Store>,
-    new_file: NewFile,
-    place: Option<PathBuf>,
-    /// The real path of its file, if it is in one.
-    file: Option<PathBuf>,
-    hasher: RequestHasher,
-    earliest: i64,
-    enough: usize,
+    pub(super) database: Box<dyn Database>,
+    pub(super) secret: [u8; 32],
+    pub(super) facts: LedgerFacts,
+    settings: LedgerSettings,
 }
 
 impl OpenLedger {
     /// Opens the ledger, and creates it where there is none. Also returns what the run learns of it.
     ///
     /// # Errors
-    /// Exit code 75: another program holds it. Exit code 2: it is not a ledger, of another version, damaged, or cannot be
-    /// created. Exit code 3: the disk is full.
+    /// Exit code 75: another program holds it, or another host has a run to the same path. Exit code 2: it is not a ledger, of
+    /// another version, damaged, or cannot be created. Exit code 3: the disk is full, or its server cannot be reached.
     pub(crate) fn open(settings: &LedgerSettings) -> Result<(Self, LedgerFacts)> {
-        let (file, is_new) = match &settings.location {
-            LedgerLocation::File(path) => {
-                let (real, is_new) = file::make(path).map_err(elsewhere)?;
-                (Some(real), is_new)
-            }
-            LedgerLocation::Server(_) => (None, false),
-            LedgerLocation::Temporary => (None, true),
-        };
-        let new_file = NewFile(file.clone().filter(|_| is_new));
-        let (store, opening) = match &settings.location {
-            LedgerLocation::Server(url) => postgres::open(settings, url)?,
-            _ => sqlite::open(settings, file.as_deref()).map_err(elsewhere)?,
-        };
-        let mut facts = opening.facts;
-        facts.existed = !is_new;
+        let (database, secret, facts) =
+            { find(settings, true)? }.ok_or_else(|| Error::internal("a ledger was not made"))?;
+        if facts.run.is_elsewhere {
+            return Err(on_another_host());
+        }
         let ledger = Self {
-            store,
-            new_file,
-            place: facts.place.clone(),
-            file,
-            hasher: opening.hasher,
-            earliest: facts.run.earliest(),
-            // Three quarters of the answers gather while other calls are out: with half of them a run needs up to a fifth more
-            // syncs, and with all of them calls would have to wait during each sync.
-            enough: settings.in_flight.get().saturating_mul(3) / 4,
+            database,
+            secret,
+            facts: facts.clone(),
+            settings: settings.clone(),
         };
         Ok((ledger, facts))
     }
@@ -76,13 +194,14 @@ impl OpenLedger {
         file: &Path,
         input: Option<&Path>,
     ) -> Result<OutputState> {
-        self.store.output_state(file, input)
+        outputs::state(&mut *self.database, &self.secret, file, input)
+            .map_err(|fault| self.settings.location.cannot("read", &fault))
     }
 
     /// Makes the keys of requests.
     #[must_use]
     pub(crate) fn hasher(&self) -> RequestHasher {
-        self.hasher.clone()
+        self.facts.hasher.clone()
     }
 
     /// Looks up what is stored, on another thread.
@@ -90,29 +209,24 @@ impl OpenLedger {
     /// # Errors
     /// Exit code 2: the ledger cannot be opened again.
     pub(crate) fn lookup(&self) -> Result<Box<dyn Lookup>> {
-        self.store.lookup()
+        { self.database.lookup(self.facts.run.scope.clone()) }
+            .map_err(|fault| self.settings.location.cannot("open", &fault))
     }
 
-    /// As [`Self::start`], over a store that fails.
+    /// As [`Self::start`], over a database that fails.
     #[cfg(test)]
     pub(crate) fn start_failing(
         mut self,
-        faults: super::faults::StoreFaults,
+        faults: impl Into<Option<super::faults::StoreFaults>>,
     ) -> Result<(RunningLedger, LedgerWriter)> {
-        let store = self.store;
-        self.store = Box::new(super::faults::FailingStore {
-            store,
-            faults,
-            groups: 0,
-        });
+        self.database = super::faults::FailingDatabase::around(self.database, faults.into());
         self.start()
     }
 
-    /// As [`Self::start`], over a store that never answers.
+    /// As [`Self::start`], over a database that never answers.
     #[cfg(test)]
-    pub(crate) fn start_hanging(mut self) -> Result<(RunningLedger, LedgerWriter)> {
-        self.store = Box::new(super::faults::HangingStore);
-        self.start()
+    pub(crate) fn start_hanging(self) -> Result<(RunningLedger, LedgerWriter)> {
+        self.start_failing(None)
     }
 
     /// Starts the run, when everything else is ready: the run is recorded now, and its answers can be written.
@@ -121,40 +235,48 @@ impl OpenLedger {
     /// Exit code 2 or 3: the ledger cannot be written, or a thread cannot be started.
     pub(crate) fn start(self) -> Result<(RunningLedger, LedgerWriter)> {
         let Self {
-            mut store,
-            mut new_file,
-            place,
-            file,
-            earliest,
-            enough,
-            ..
+            mut database,
+            secret,
+            facts,
+            settings,
         } = self;
-        store.start()?;
-        new_file.keep();
-        let recorder = store.output_recorder();
-        let settings = WriterSettings {
-            path: place.clone().unwrap_or_else(|| PathBuf::from("memory")),
-            earliest,
-            is_kept: place.is_some(),
-            enough,
-        };
-        let (writer, thread) = LedgerWriter::start(store, settings)?;
+        let mut run = facts.run;
+        let started = run.start(&mut *database);
+        if !started.map_err(|fault| settings.location.cannot("write", &fault))? {
+            return Err(on_another_host());
+        }
+        database.run_starts();
+        // Three quarters of the answers gather while other calls are out: with half of them a run needs up to a fifth more syncs,
+        // and with all of them calls would have to wait during each sync.
+        let enough = settings.in_flight.get().saturating_mul(3) / 4;
+        let place = settings.location.path();
+        let (writer, (settled, files_are_written)) =
+            LedgerWriter::start(database, run, place.as_deref(), enough)?;
         let running = RunningLedger {
-            thread,
+            settled,
+            files_are_written,
             place,
-            file,
-            recorder,
+            secret,
+            settings,
         };
         Ok((running, writer))
     }
 }
 
+/// Why a run cannot start: the lease of one to the same path lasts, which no lock here keeps apart from it.
+fn on_another_host() -> Error {
+    Error::busy("another host runs the same command, or a run to an output of the same path")
+        .hint("give it another path; after a kill there, run this again a minute later")
+}
+
 /// The ledger of a run under way.
 pub(crate) struct RunningLedger {
-    thread: EndingThread,
+    /// The thread says that everything is durable; closed when its database is.
+    settled: mpsc::Receiver<()>,
+    files_are_written: mpsc::Sender<()>,
     place: Option<PathBuf>,
-    file: Option<PathBuf>,
-    recorder: OutputRecorder,
+    secret: [u8; 32],
+    settings: LedgerSettings,
 }
 
 impl RunningLedger {
@@ -164,38 +286,55 @@ impl RunningLedger {
         self.place.as_deref()
     }
 
-    /// What records how this run leaves its files.
-    pub(crate) fn outputs(&self) -> OutputRecorder {
-        OutputRecorder::clone(&self.recorder)
+    /// What records how a run over an input is about to leave its files.
+    pub(crate) fn recorder(
+        &self,
+    ) -> impl Fn(&[(PathBuf, Metadata)], Option<&Path>) -> Result<()> + use<> {
+        let (settings, secret) = (self.settings.clone(), self.secret);
+        move |files, input| {
+            let Some(mut database) = connect(&settings.location, Purpose::Again(&settings.wait))?
+            else {
+                return Ok(());
+            };
+            let recorded = database.write(&outputs::record(&secret, files, input));
+            let recorded = recorded.map(drop);
+            recorded.map_err(|fault| settings.location.cannot("write", &fault))
+        }
+    }
+
+    /// Its file, if it is in one.
+    fn file(&self) -> Option<&Path> {
+        match &self.settings.location {
+            LedgerLocation::File(path) => Some(path),
+            LedgerLocation::Server(_) | LedgerLocation::Temporary => None,
+        }
     }
 
     /// Whether its file was removed or moved.
     #[must_use]
     pub(crate) fn is_gone(&self) -> bool {
-        { self.file.as_deref() }.is_some_and(|file| file.symlink_metadata().is_err())
+        { self.file() }.is_some_and(|file| file.symlink_metadata().is_err())
     }
 
     /// Whether its file is damaged, so that no run can continue with it. All of it is read.
     #[must_use]
     pub(crate) fn is_damaged(&self) -> bool {
-        self.file.as_deref().is_some_and(sqlite::is_damaged)
+        self.file().is_some_and(sqlite::is_damaged)
     }
 
     /// Waits until everything is durable, once its writer is gone; whether that took no longer than this, on a disk that may
     /// hang.
     pub(crate) fn settle(&self, patience: Duration) -> bool {
-        self.thread.settle(patience)
+        self.settled.recv_timeout(patience) != Err(mpsc::RecvTimeoutError::Timeout)
     }
 
     /// Has it recorded how the run has ended, when all its files are written. A run that is killed before is one to continue.
     pub(crate) fn finish(self, patience: Duration) {
-        self.thread.end(patience);
+        // If the thread is gone, so is its database.
+        let _ = self.files_are_written.send(());
+        // As much as can be waited for.
+        let _ = self.settled.recv_timeout(patience);
     }
-}
-
-/// The error of a ledger that a run cannot use.
-fn elsewhere(error: Error) -> Error {
-    error.or_hint(ELSEWHERE)
 }
 
 /// Looks at a ledger as a run that starts now would, beside runs that use it, and without changing anything. `None` if there is
@@ -203,40 +342,13 @@ fn elsewhere(error: Error) -> Error {
 ///
 /// # Errors
 /// Exit code 2: it cannot be used, or has answers of several accounts and none was named.
-pub(crate) fn preview(settings: &LedgerSettings) -> Result<Option<(Box<dyn Lookup>, Opening)>> {
-    match &settings.location {
-        LedgerLocation::File(path) => sqlite::preview(settings, path).map_err(elsewhere),
-        LedgerLocation::Server(url) => postgres::preview(settings, url).map(Some),
-        LedgerLocation::Temporary => Ok(None),
-    }
-}
-
-/// Opens an existing ledger.
-///
-/// # Errors
-/// Exit code 75: a run or another command uses it. Exit code 2: it is missing, not a ledger, of another version, or damaged.
-/// Exit code 3: its server cannot be reached.
-pub(crate) fn administer(ledger: &LedgerLocation) -> Result<Box<dyn LedgerAdmin>> {
-    match ledger {
-        LedgerLocation::File(path) => match sqlite::SqliteAdmin::open(path) {
-            Ok(ledger) => Ok(Box::new(ledger)),
-            Err(error) => Err(error.or_hint(NAME_IT)),
-        },
-        LedgerLocation::Server(url) => Ok(Box::new(postgres::PostgresAdmin::open(url)?)),
-        LedgerLocation::Temporary => Err(nowhere()),
-    }
-}
-
-/// What is in a ledger, while runs may be using it.
-///
-/// # Errors
-/// As [`administer`], but for exit code 75.
-pub(crate) fn stats(ledger: &LedgerLocation) -> Result<LedgerStats> {
-    match ledger {
-        LedgerLocation::File(path) => sqlite::stats(path).map_err(|error| error.or_hint(NAME_IT)),
-        LedgerLocation::Server(url) => postgres::stats(url),
-        LedgerLocation::Temporary => Err(nowhere()),
-    }
+pub(crate) fn preview(settings: &LedgerSettings) -> Result<Option<(Box<dyn Lookup>, LedgerFacts)>> {
+    let Some((database, _, facts)) = find(settings, false)? else {
+        return Ok(None);
+    };
+    let lookup = database.lookup(facts.run.scope.clone());
+    let lookup = lookup.map_err(|fault| settings.location.cannot("open", &fault))?;
+    Ok(Some((lookup, facts)))
 }
 
 /// Makes a ledger on a server where there is none; whether there was none.
@@ -251,8 +363,4 @@ pub(crate) fn init(ledger: &LedgerLocation) -> Result<bool> {
         ));
     };
     postgres::init(url)
-}
-
-fn nowhere() -> Error {
-    Error::internal("a ledger without a place has nothing to look after")
 }

@@ -46,6 +46,14 @@ impl Outcome {
     }
 }
 
+/// An outcome, to be stored.
+pub(super) struct SealedRecord {
+    pub(super) fingerprint: i64,
+    /// When it arrived, in milliseconds since 1970.
+    pub(super) at: i64,
+    pub(super) sealed: Vec<u8>,
+}
+
 /// A stored outcome.
 #[derive(Debug, Clone)]
 pub(super) struct Stored {
@@ -92,6 +100,15 @@ pub(crate) enum AnsweredIn {
 }
 
 impl AnsweredIn {
+    /// Where an answer comes from that this process has written, or not.
+    pub(super) const fn of(is_own: bool) -> Self {
+        if is_own {
+            Self::ThisRun
+        } else {
+            Self::OtherRun
+        }
+    }
+
     /// Where a row's verdict comes from, if it is from there.
     pub(crate) const fn origin(self) -> Origin {
         match self {

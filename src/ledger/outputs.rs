@@ -1,16 +1,140 @@
-//! How a run left its files, so that only these are replaced without `--overwrite` when the same command continues.
+//! The output of a run: the lock by which one run alone writes it, and how a run left it, so that only that is replaced without
+//! `--overwrite` when the same command continues.
 //!
-//! A file is stored as a keyed hash of its path, its size and when it was last modified; the run as a keyed hash of its
-//! input's path. The input's content is not stored: it may be edited, sorted or grow.
+//! The kernel holds the lock: a process that dies leaves none behind. It is on a file of its own, which names its holder: another
+//! run that finds it taken can then say which process has it, since when, and on which machine, as several may share a disk.
+//!
+//! A file is stored as a keyed hash of its path, its size and when it was last modified; the run as a keyed hash of its input's
+//! path. The input's content is not stored: it may be edited, sorted or grow.
 
-use std::fs::{self, Metadata};
-use std::io;
+use std::fs::{self, File, Metadata, TryLockError};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use humantime::format_rfc3339_seconds;
 
 use super::database::{Database, hex};
+use super::fault::DbFault;
+use super::file::{PRIVATE, with_suffix};
 use super::key::{PathHash, hash_of_path};
 use crate::base::directory::directory_of;
+use crate::base::error::{Error, Result};
+use crate::base::file_id::FileId;
+use crate::base::own_file::{self, NotOurs};
+
+/// The longest name of a holder, in bytes.
+const HOLDER: u64 = 200;
+
+/// The file that is locked while an output is written.
+#[must_use]
+pub(crate) fn lock_of(output: &Path) -> PathBuf {
+    with_suffix(output, ".lock")
+}
+
+/// The lock of an output, for as long as this is kept.
+#[derive(Debug)]
+pub(crate) struct OutputLock {
+    file: File,
+    path: PathBuf,
+}
+
+impl OutputLock {
+    /// Takes the lock of an output.
+    ///
+    /// # Errors
+    /// Exit code 75: another run has it. Exit code 2: its file cannot be made.
+    pub(crate) fn take(output: &Path) -> Result<Self> {
+        let path = lock_of(output);
+        let cannot = |e| cannot_lock(&path, e);
+        loop {
+            let file = own_file::open(&path, PRIVATE, false).map_err(cannot)?;
+            let locked = file.try_lock();
+            let mut other = String::new();
+            // A run that has just taken the lock may not have written its name yet.
+            let read = (&file).take(HOLDER).read_to_string(&mut other);
+            let other = other.trim();
+            if let Err(TryLockError::WouldBlock) = locked {
+                let other = Some(other).filter(|other| !other.is_empty());
+                let other = other.unwrap_or("just started");
+                let output = output.display();
+                return Err(
+                    Error::busy(format!("another run ({other}) is writing `{output}`"))
+                        .hint("run the same command again when it has ended"),
+                );
+            }
+            if read.is_err() || !(other.is_empty() || is_holder(other)) {
+                return Err(cannot(io::Error::other(NotOurs::Content)));
+            }
+            // The run that held it may have removed the file between our opening and locking it.
+            let locked = file.metadata().map_err(cannot)?;
+            if FileId::at(&path) != Some(FileId::of(&locked)) {
+                continue;
+            }
+            // From here on the file is removed with us, also when nothing can be written to it.
+            let mut lock = Self { file, path };
+            lock.write_holder()
+                .map_err(|e| cannot_lock(&lock.path, e))?;
+            return Ok(lock);
+        }
+    }
+
+    fn write_holder(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(this_process().as_bytes())
+    }
+}
+
+fn cannot_lock(path: &Path, error: io::Error) -> Error {
+    let not_ours = own_file::is_not_ours(&error);
+    let cannot = Error::usage(format!("cannot write `{}`", path.display()))
+        .because(error)
+        .about(path);
+    match own_file::not_writable(path) {
+        _ if not_ours => cannot.hint(own_file::HINT),
+        Some(why) => cannot
+            .detail(why)
+            .hint("run it as a user who may write there, or name an output in another place"),
+        None => cannot,
+    }
+}
+
+impl Drop for OutputLock {
+    fn drop(&mut self) {
+        // The lock itself ends when the file is closed, after this. A name that stays behind is harmless: it is the
+        // kernel's lock that counts.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// `process 12 on db1 since 2026-11-22T18:30:05Z`, for this process and now.
+fn this_process() -> String {
+    let host = host().map(|host| format!(" on {host}")).unwrap_or_default();
+    let since = format_rfc3339_seconds(SystemTime::now());
+    format!("process {}{host} since {since}", std::process::id())
+}
+
+/// Whether a text names a process like this.
+fn is_holder(text: &str) -> bool {
+    let (_, named) = text.split_once("process ").unwrap_or_default();
+    let id = named.split(' ').next().unwrap_or_default();
+    id.parse::<u32>().is_ok()
+}
+
+/// The name of this machine, where it has one.
+fn host() -> Option<String> {
+    let name = rustix::system::uname();
+    let name = name.nodename().to_str().ok()?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// A hash of the host and of the identity of the output's directory: within one of these, the lock of an output sees to it that
+/// no two runs write it.
+pub(super) fn place(secret: &[u8; 32], output: Option<&Path>) -> String {
+    let place = (host(), output.map(directory_of).and_then(FileId::at));
+    hex(&hash_of_path(secret, Path::new(&format!("/{place:?}"))))
+}
 
 /// How a file relates to the run that continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +156,12 @@ fn stamp(metadata: &Metadata) -> io::Result<(u64, u128)> {
 }
 
 /// How a file relates to the run over this input; `None` is an input without a path.
-pub(super) fn state<D: Database>(
-    database: &mut D,
+pub(super) fn state(
+    database: &mut dyn Database,
     secret: &[u8; 32],
     file: &Path,
     input: Option<&Path>,
-) -> Result<OutputState, D::Fault> {
+) -> std::result::Result<OutputState, DbFault> {
     let (size, modified) = match fs::metadata(file).and_then(|metadata| stamp(&metadata)) {
         Ok(stamp) => stamp,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(OutputState::Absent),
@@ -89,5 +213,45 @@ pub(super) fn hash(secret: &[u8; 32], path: Option<&Path>) -> PathHash {
     match (fs::canonicalize(directory_of(path)), path.file_name()) {
         (Ok(directory), Some(name)) => hash_of_path(secret, &directory.join(name)),
         _ => hash_of_path(secret, path),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_names_its_holder_and_ends_with_it() {
+        let place = tempfile::tempdir().unwrap();
+        let output = place.path().join("o");
+        let lock = OutputLock::take(&output).unwrap();
+        let refused = OutputLock::take(&output).unwrap_err();
+        assert_eq!(refused.exit().code(), 75);
+        assert!(
+            { refused.report() }.contains(&format!("process {}", std::process::id())),
+            "{}",
+            refused.report()
+        );
+        drop(lock);
+        drop(OutputLock::take(&output).unwrap());
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_process_is_recognised_by_the_way_it_names_itself() {
+        let this = this_process();
+        assert!(this.starts_with(&format!("process {}", std::process::id())));
+        assert!(this.ends_with('Z') && this.contains(" since 20"), "{this}");
+        for (text, expected) in [
+            (this.as_str(), true),
+            ("`rescore ledger`, process 7 on a since b", true),
+            ("process 7", true),
+            ("process x", false),
+            ("a shopping list", false),
+            ("", false),
+        ] {
+            assert_eq!(is_holder(text), expected, "{text}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The record of a run, by which the same command continues it: which answers it uses, and how many calls it has made.
+//! A run in a ledger: its record, by which the same command continues it, its lease, and what it stores.
 //!
 //! A run is recognised by its output. It keeps the moment from which on answers are recent enough: so a run that is continued
 //! gives what it would have given without the stop, and a run that asks everybody again does not start over.
@@ -6,44 +6,63 @@
 use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime};
 
-use super::clock::{millis, time};
-use super::database::{Database, hex};
-use super::key::{PathHash, random_secret};
-use super::lease::LeaseTerms;
+use super::account::KnownLimit;
+use super::database::{ClaimResult, Database, TableRow, WriteGroup, hex, listed};
+use super::fault::{DbFault, DbFaultKind};
+use super::key::{PathHash, RequestKey, random_nonces, random_secret};
+use super::lease::{LeaseRenewal, lease_after};
+use super::outcome::{Outcome, Scope, SealedRecord};
 use super::outputs::hash;
-use super::settings::{LedgerSettings, Reuse};
-use super::store::RunEnd;
+use super::settings::{self, LedgerSettings, Reuse, millis, time};
 
 /// In place of the number of a start: the claim was given up without an answer, and its call may have been billed.
-pub(super) const ABANDONED: i64 = -1;
+const ABANDONED: i64 = -1;
 
-/// A run as it is stored.
-struct StoredRun {
-    /// A hash of its input's path.
-    input: PathHash,
-    /// Which answers it uses, as a word.
-    reuse: String,
-    not_before: i64,
-    failures_from: i64,
-    /// When it first started, in milliseconds since 1970.
-    started: i64,
-    /// The rows without a verdict, if it has ended.
-    ended: Option<u64>,
-    /// Calls of all its starts that are known to have been made.
-    calls: u64,
-    /// The most calls that it may have had in flight at a time.
-    in_flight: u64,
-    /// Its claims that no start of it has ended: so many calls at most were lost in kills.
-    left_claims: u64,
-    /// Those of them that were given up without an answer, whose calls are among `calls`.
-    abandoned_claims: u64,
-    /// Its lease lasts, and it is from another place.
-    is_elsewhere: bool,
+/// Answers older than this are said to be old, unless a setting says how old they may be: 30 days, in milliseconds.
+const AGED: i64 = 30 * 24 * 60 * 60 * 1_000;
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum RunEnd {
+    /// It was stopped, and can be continued.
+    #[default]
+    Stopped,
+    /// It reached the end of its input.
+    Finished {
+        /// Rows without a verdict.
+        failed: u64,
+    },
 }
 
-/// The run that starts now.
+/// What became of a request, to be stored.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) key: RequestKey,
+    pub(crate) outcome: Outcome,
+    /// When it arrived, in milliseconds since 1970.
+    pub(crate) at: i64,
+}
+
+/// What is done in one transaction.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// What becomes durable. The claims of these requests end.
+    pub(super) records: Vec<Record>,
+    /// Claims of requests that were not called for, or got no answer, end as well.
+    pub(super) releases: Vec<RequestKey>,
+    /// These stay claimed by nobody: the run that claims them next knows that they may have been billed.
+    pub(super) abandoned: Vec<RequestKey>,
+    /// After all that, these are looked up again, and claimed if nothing is known. None of them is among the records.
+    pub(super) claims: Vec<RequestKey>,
+    /// How many calls this start of the run has made.
+    pub(super) calls: u64,
+    /// The service has shown another limit, or that there is none.
+    pub(super) limit: Option<KnownLimit>,
+}
+
+/// The run that starts now, or is under way.
 #[derive(Clone)]
-pub(crate) struct RunPlan {
+pub(crate) struct Run {
     /// A hash of its output's path; `None` for rows to a stream, which no run can continue.
     name: Option<PathHash>,
     /// A hash of its input's path.
@@ -52,10 +71,8 @@ pub(crate) struct RunPlan {
     place: String,
     /// Which answers it uses, as a word.
     reuse: String,
-    pub(super) not_before: i64,
-    pub(super) failures_from: i64,
-    /// When it first started, in milliseconds since 1970.
-    pub(super) started: i64,
+    /// What of the stored answers is of use to it.
+    pub(super) scope: Scope,
     /// How the previous run to this output ended, if one was recorded.
     pub(crate) previous: Option<RunEnd>,
     /// Whether that had the same input.
@@ -69,36 +86,28 @@ pub(crate) struct RunPlan {
     /// Calls that a kill may have lost: their rows may be billed twice.
     pub(crate) lost_calls: u64,
     in_flight: NonZeroUsize,
-    pub(super) lease: LeaseTerms,
-    /// The time by the database's clock, in milliseconds since 1970.
-    pub(super) now: i64,
+    longest_call: Duration,
+    /// The row of its account.
+    pub(super) account: i64,
+    /// Once it has started, its row and a random number of the start: by them it claims.
+    us: (i64, i64),
+    /// By how much the database's clock is ahead of this machine's, in milliseconds.
+    ahead: i64,
 }
 
-/// A lease that was made or renewed.
-#[derive(Clone, Copy)]
-pub(super) struct Leased {
-    /// The run's row, and a random number of its start.
-    pub(super) us: (i64, i64),
-    /// The time by the database's clock.
-    pub(super) now: i64,
-}
-
-impl RunPlan {
-    /// The plan of a run of these settings that starts now, with its files in this place.
-    pub(super) fn read<D: Database>(
-        database: &mut D,
+impl Run {
+    /// A run of these settings that starts now, with its files in this place.
+    pub(super) fn read(
+        database: &mut dyn Database,
         secret: &[u8; 32],
         settings: &LedgerSettings,
         place: String,
-    ) -> Result<Self, D::Fault> {
+    ) -> Result<Self, DbFault> {
         let is_kept = settings.location.path().is_some();
         let output = settings.output.as_deref().filter(|_| is_kept);
         let name = output.map(|output| hash(secret, Some(output)));
-        let input = hash(secret, settings.input.as_deref());
-        let times = format!(
-            "SELECT {}, (SELECT at FROM answers ORDER BY seq DESC LIMIT 1)",
-            D::NOW
-        );
+        let now = database.dialect().now;
+        let times = format!("SELECT {now}, (SELECT at FROM answers ORDER BY seq DESC LIMIT 1)");
         let (mut now, mut last) = (0, None);
         for row in database.read(&times)? {
             (now, last) = (row.get(0)?, row.optional::<i64>(1)?);
@@ -109,157 +118,272 @@ impl RunPlan {
             _ => now,
         };
         let found = match &name {
-            Some(name) => StoredRun::find(database, name, &place)?,
+            Some(name) => find(database, name, &place)?,
             None => None,
         };
-        let plan = Self::new((name, input), settings.reuse, found.as_ref(), time(start));
-        Ok(Self {
-            now,
-            place,
-            in_flight: settings.in_flight,
-            lease: LeaseTerms::for_calls_of(settings.longest_call),
-            ..plan
-        })
+        let input = hash(secret, settings.input.as_deref());
+        let mut run = Self::new(name, input, settings, time(start));
+        run.place = place;
+        run.ahead = now.saturating_sub(settings::now());
+        if let Some(found) = found {
+            run.follow(&found, settings.reuse)?;
+        }
+        Ok(run)
     }
 
-    /// The plan of a run to this output over this input, which uses these answers, where a run to the output was found.
+    /// A run to this output over this input that starts now.
     fn new(
-        (name, input): (Option<PathHash>, PathHash),
-        reuse: Reuse,
-        found: Option<&StoredRun>,
+        name: Option<PathHash>,
+        input: PathHash,
+        settings: &LedgerSettings,
         now: SystemTime,
     ) -> Self {
-        let mut plan = Self {
+        let reuse = settings.reuse;
+        Self {
             name,
             input,
             place: String::new(),
             reuse: reuse.word(),
-            not_before: reuse.not_before(now),
-            failures_from: reuse.failures_from(now),
-            started: millis(now),
+            scope: Scope {
+                not_before: reuse.not_before(now),
+                failures_from: reuse.failures_from(now),
+                started: millis(now),
+                aged_before: match reuse {
+                    Reuse::Recent(_) => i64::MIN,
+                    _ => millis(now).saturating_sub(AGED),
+                },
+                read: settings.read.clone(),
+            },
             previous: None,
             same_input: false,
             continues: false,
             is_elsewhere: false,
             calls_before: 0,
             lost_calls: 0,
-            in_flight: NonZeroUsize::MIN,
-            lease: LeaseTerms::for_calls_of(Duration::ZERO),
-            now: millis(now),
-        };
-        let Some(found) = found else {
-            return plan;
-        };
-        let is_stopped = found.ended.is_none() && found.input == input;
-        let finished = { found.ended }.map(|failed| RunEnd::Finished { failed });
-        plan.previous = Some(finished.unwrap_or(RunEnd::Stopped));
-        plan.same_input = found.input == input;
-        plan.is_elsewhere = found.is_elsewhere;
-        plan.lost_calls = found.lost_calls(found.left_claims);
-        let is_same = is_stopped && found.reuse == plan.reuse;
-        if is_same || reuse == Reuse::Retry {
-            // Of the answers of the run before, none is asked for again.
-            plan.not_before = found.not_before;
-            plan.continues = is_stopped;
+            in_flight: settings.in_flight,
+            longest_call: settings.longest_call,
+            account: 0,
+            us: (0, 0),
+            ahead: 0,
         }
-        if is_same {
-            plan.failures_from = found.failures_from;
-            plan.started = found.started;
-        }
-        if plan.continues {
-            let not_in_calls = found.left_claims.saturating_sub(found.abandoned_claims);
-            plan.calls_before = { found.calls }.saturating_add(found.lost_calls(not_in_calls));
-        }
-        plan
     }
 
-    /// Answers that arrive from now on are dated no earlier, in milliseconds since 1970.
-    pub(super) fn earliest(&self) -> i64 {
-        self.not_before.max(self.failures_from)
+    /// Takes over what an earlier run to the output has recorded, as [`find`] returns it.
+    fn follow(&mut self, found: &TableRow, reuse: Reuse) -> Result<(), DbFault> {
+        let ended = found.optional(5)?;
+        let (calls, in_flight) = (found.get::<u64>(6)?, found.get::<u64>(7)?);
+        let (left_claims, abandoned) = (found.get::<u64>(8)?, found.get(9)?);
+        // How many calls for what was claimed kills may have lost: a run has claims for more than it has called for, and never
+        // more calls in flight than this, of which each can be lost once while it is called for and once while its answer is
+        // stored.
+        let lost = |claims: u64| claims.min(in_flight.saturating_mul(2));
+        self.same_input = found.hash(0)? == self.input;
+        self.previous = Some(ended.map_or(RunEnd::Stopped, |failed| RunEnd::Finished { failed }));
+        self.is_elsewhere = found.get::<u8>(10)? == 1;
+        self.lost_calls = lost(left_claims);
+        let is_stopped = ended.is_none() && self.same_input;
+        let is_same = is_stopped && found.get::<String>(1)? == self.reuse;
+        if is_same || reuse == Reuse::Retry {
+            // Of the answers of the run before, none is asked for again.
+            self.scope.not_before = found.get(2)?;
+            self.continues = is_stopped;
+        }
+        if is_same {
+            self.scope.failures_from = found.get(3)?;
+            self.scope.started = found.get(4)?;
+        }
+        if self.continues {
+            self.calls_before = calls.saturating_add(lost(left_claims.saturating_sub(abandoned)));
+        }
+        Ok(())
+    }
+
+    /// Now by the database's clock, in milliseconds since 1970.
+    pub(super) fn now(&self) -> i64 {
+        settings::now().saturating_add(self.ahead)
     }
 
     /// Records that the run is under way. What earlier starts of it had claimed is in the count of lost calls, and nobody's now.
-    /// `None` if its lease lasts in another place.
-    pub(super) fn start<D: Database>(&self, database: &mut D) -> Result<Option<Leased>, D::Fault> {
-        let (now, place) = (D::NOW, &self.place);
+    /// `false` if its lease lasts in another place.
+    pub(super) fn start(&mut self, database: &mut dyn Database) -> Result<bool, DbFault> {
+        let (now, place) = (database.dialect().now, &self.place);
         let name = hex(&self.name.unwrap_or_else(random_secret));
         let is_free = format!("(runs.place = '{place}' OR runs.until < {now})");
-        lease(
-            database,
-            &format!(
-                "DELETE FROM claims WHERE run = (SELECT id FROM runs WHERE name = '{name}' AND {is_free});
-                INSERT INTO runs (name, input, reuse, not_before, failures_from, started, calls, in_flight, start, until, place)
-                VALUES ('{name}', '{}', '{}', {}, {}, {}, {}, {}, {}, {}, '{place}')
-                ON CONFLICT (name) DO UPDATE SET input = excluded.input, reuse = excluded.reuse,
-                    not_before = excluded.not_before, failures_from = excluded.failures_from,
-                    started = excluded.started, failed = NULL, calls = excluded.calls,
-                    in_flight = excluded.in_flight, start = excluded.start, until = excluded.until,
-                    place = excluded.place
-                WHERE {is_free}
-                RETURNING id, start, {now}",
-                hex(&self.input),
-                self.reuse,
-                self.not_before,
-                self.failures_from,
-                self.started,
-                self.calls_before,
-                self.in_flight,
-                D::RANDOM,
-                self.until::<D>(),
-            ),
-        )
+        let start = format!(
+            "DELETE FROM claims WHERE run = (SELECT id FROM runs WHERE name = '{name}' AND {is_free});
+            INSERT INTO runs (name, input, reuse, not_before, failures_from, started, calls, in_flight, start, until, place)
+            VALUES ('{name}', '{}', '{}', {}, {}, {}, {}, {}, {}, {}, '{place}')
+            ON CONFLICT (name) DO UPDATE SET input = excluded.input, reuse = excluded.reuse,
+                not_before = excluded.not_before, failures_from = excluded.failures_from,
+                started = excluded.started, failed = NULL, calls = excluded.calls,
+                in_flight = excluded.in_flight, start = excluded.start, until = excluded.until,
+                place = excluded.place
+            WHERE {is_free}
+            RETURNING id, start, {now}",
+            hex(&self.input),
+            self.reuse,
+            self.scope.not_before,
+            self.scope.failures_from,
+            self.scope.started,
+            self.calls_before,
+            self.in_flight,
+            database.dialect().random,
+            self.until(now),
+        );
+        self.lease(database, true, &start)
     }
 
-    /// Renews a lease, as another start of the run if it had ended, and notes the calls of this start. `None` if the run was
-    /// removed, or has been started in another place.
-    pub(super) fn renew<D: Database>(
-        &self,
-        database: &mut D,
-        (run, start): (i64, i64),
+    /// Renews the lease, as another start of the run if it had ended, and notes the calls of this start: with a service that does
+    /// not answer, nothing else is written.
+    ///
+    /// # Errors
+    /// The ledger cannot be written, the run was removed from it, or it has been started in another place.
+    pub(super) fn renew(
+        &mut self,
+        database: &mut dyn Database,
         calls: u64,
-    ) -> Result<Option<Leased>, D::Fault> {
-        let renewed = format!(
+    ) -> Result<LeaseRenewal, DbFault> {
+        let (before, now) = (self.us, database.dialect().now);
+        let (run, start) = before;
+        let renew = format!(
             "UPDATE runs SET start = CASE WHEN start = {start} AND until >= {now} THEN start ELSE {} END,
                 calls = {}, until = {}
             WHERE id = {run} AND place = '{}' RETURNING id, start, {now}",
-            D::RANDOM,
+            database.dialect().random,
             self.calls_before.saturating_add(calls),
-            self.until::<D>(),
+            self.until(now),
             self.place,
-            now = D::NOW,
         );
-        lease(database, &renewed)
+        if !self.lease(database, false, &renew)? {
+            let words =
+                "the run was removed from it, or another host has started a run to the same path";
+            return Err(DbFault::new(DbFaultKind::Other, words));
+        }
+        Ok(if self.us == before {
+            LeaseRenewal::Kept
+        } else {
+            LeaseRenewal::NewWorker
+        })
     }
 
-    /// What each group of answers sets: the calls of this start, and the lease, if that has not ended.
-    pub(super) fn progress<D: Database>(&self, calls: u64) -> String {
+    /// Makes or renews a lease; whether it was given.
+    fn lease(
+        &mut self,
+        database: &mut dyn Database,
+        durable: bool,
+        statements: &str,
+    ) -> Result<bool, DbFault> {
+        let mut rows = Vec::new();
+        database.transaction(durable, &mut |query| {
+            rows = query(statements)?;
+            Ok(())
+        })?;
+        let Some(row) = rows.first() else {
+            return Ok(false);
+        };
+        self.us = (row.get(0)?, row.get(1)?);
+        self.ahead = row.get::<i64>(2)?.saturating_sub(settings::now());
+        Ok(true)
+    }
+
+    /// When a lease ends that is renewed now, as SQL.
+    fn until(&self, now: &str) -> String {
+        format!("{now} + {}", lease_after(self.longest_call))
+    }
+
+    /// Stores what became of requests, and claims others: the results of the claims, in their order.
+    pub(super) fn store(
+        &self,
+        database: &mut dyn Database,
+        work: &Work,
+    ) -> Result<Vec<ClaimResult>, DbFault> {
+        let nonces = random_nonces(work.records.len()).ok_or_else(DbFault::no_random_numbers)?;
+        // Answers that arrive from now on are dated no earlier.
+        let Scope {
+            started,
+            not_before,
+            failures_from,
+            ..
+        } = self.scope;
+        let earliest = started.max(not_before).max(failures_from);
+        let seal = |(record, nonce): (&Record, _)| {
+            let Record { key, outcome, at } = record;
+            let at = at.saturating_add(self.ahead).max(earliest);
+            Some(SealedRecord {
+                fingerprint: key.fingerprint(),
+                at,
+                sealed: outcome.seal(key, nonce, at)?,
+            })
+        };
+        let sealed = { work.records.iter().zip(nonces) }.map(seal);
+        let sealed = sealed.collect::<Option<_>>();
+        let group = WriteGroup {
+            statements: self.statements(database, work),
+            records: sealed.ok_or_else(DbFault::no_random_numbers)?,
+            account: self.account,
+            claims: &work.claims,
+            us: self.us,
+            scope: &self.scope,
+        };
+        database.store(&group)
+    }
+
+    /// The statements with which claims end, and the numbers of the run and its account change.
+    fn statements(&self, database: &dyn Database, work: &Work) -> String {
+        let ((run, start), now) = (self.us, database.dialect().now);
+        let ours = format!("run = {run} AND start = {start}");
+        let ended = { work.records.iter().map(|record| &record.key) }.chain(&work.releases);
+        let mut statements = format!(
+            "UPDATE runs SET calls = {}, until = CASE WHEN until >= {now} THEN {} ELSE until END
+            WHERE id = {run} AND start = {start};",
+            self.calls_before.saturating_add(work.calls),
+            self.until(now),
+        );
+        if let Some(ended) = listed(ended) {
+            statements += &format!("DELETE FROM claims WHERE fp IN ({ended}) AND {ours};");
+        }
+        if let Some(abandoned) = listed(work.abandoned.iter()) {
+            statements += &format!(
+                "UPDATE claims SET start = {ABANDONED} WHERE fp IN ({abandoned}) AND {ours};"
+            );
+        }
+        let is_answer = |record: &&Record| matches!(record.outcome, Outcome::Answer(_));
+        let new = work.records.iter().filter(is_answer).count();
+        if new > 0 {
+            let account = self.account;
+            statements +=
+                &format!("UPDATE accounts SET answers = answers + {new} WHERE id = {account};");
+        }
+        if let Some(limit) = &work.limit {
+            statements += &limit.update(self.account);
+        }
+        statements
+    }
+
+    /// No more calls come: all claims and the lease end. How the run has ended is not recorded yet, so that a run that is killed
+    /// before its files are written is one to continue. If this fails, others find out that the run is gone, and the next start
+    /// counts calls that have ended.
+    pub(super) fn leave(&self, database: &mut dyn Database, calls: u64, limit: Option<KnownLimit>) {
+        let ((run, start), now) = (self.us, database.dialect().now);
         let calls = self.calls_before.saturating_add(calls);
-        let (now, until) = (D::NOW, self.until::<D>());
-        format!("calls = {calls}, until = CASE WHEN until >= {now} THEN {until} ELSE until END")
-    }
-
-    fn until<D: Database>(&self) -> String {
-        format!("{} + {}", D::NOW, self.lease.until(0))
-    }
-
-    /// The statements that end all claims and the lease, when so many calls were made.
-    pub(super) fn leave<D: Database>(&self, (run, start): (i64, i64), calls: u64) -> String {
-        let calls = self.calls_before.saturating_add(calls);
-        format!(
+        let limit = limit.map(|limit| limit.update(self.account));
+        let _ = database.write(&format!(
             "DELETE FROM claims WHERE run = {run} AND start = {start};
-            UPDATE runs SET calls = {calls}, until = {} - 1 WHERE id = {run} AND start = {start};",
-            D::NOW
-        )
+            UPDATE runs SET calls = {calls}, until = {now} - 1 WHERE id = {run} AND start = {start};
+            {}",
+            limit.unwrap_or_default(),
+        ));
     }
 
-    /// Records how the run has ended. If this fails, the next run to the same output takes itself for this one and continues it.
-    /// That is not worth failing for when every row is written.
-    pub(super) fn end<D: Database>(&self, database: &mut D, run: i64, end: RunEnd) {
-        let statements = match (end, self.name) {
+    /// Records how the run has ended, once its files are written. If this fails, the next run to the same output takes itself for
+    /// this one and continues it. That is not worth failing for when every row is written.
+    pub(super) fn end(&self, database: &mut dyn Database, end: RunEnd) {
+        let (run, _) = self.us;
+        let statements = match end {
             // Nobody can continue it.
-            (_, None) => format!("DELETE FROM runs WHERE id = {run}"),
-            (RunEnd::Stopped, Some(_)) => return,
-            (RunEnd::Finished { failed }, Some(_)) => format!(
+            _ if self.name.is_none() => format!("DELETE FROM runs WHERE id = {run}"),
+            RunEnd::Stopped => return,
+            RunEnd::Finished { failed } => format!(
                 "DELETE FROM claims WHERE run = {run}; UPDATE runs SET failed = {failed} WHERE id = {run}"
             ),
         };
@@ -267,111 +391,95 @@ impl RunPlan {
     }
 }
 
-fn lease<D: Database>(database: &mut D, statements: &str) -> Result<Option<Leased>, D::Fault> {
-    let rows = database.write(statements)?;
-    let Some(row) = rows.first() else {
-        return Ok(None);
-    };
-    Ok(Some(Leased {
-        us: (row.get(0)?, row.get(1)?),
-        now: row.get(2)?,
-    }))
-}
-
-impl StoredRun {
-    /// How many calls for what was claimed kills may have lost: a run has claims for more than it has called for, and never more
-    /// calls in flight than this, of which each can be lost once while it is called for and once while its answer is stored.
-    fn lost_calls(&self, claims: u64) -> u64 {
-        claims.min(self.in_flight.saturating_mul(2))
-    }
-
-    fn find<D: Database>(
-        database: &mut D,
-        name: &PathHash,
-        place: &str,
-    ) -> Result<Option<Self>, D::Fault> {
-        let query = format!(
-            "SELECT input, reuse, not_before, failures_from, started, failed, calls, in_flight,
-            (SELECT count(*) FROM claims WHERE run = runs.id),
-            (SELECT count(*) FROM claims WHERE run = runs.id AND start = {ABANDONED}),
-            CASE WHEN place <> '{place}' AND until >= {} THEN 1 ELSE 0 END
-            FROM runs WHERE name = '{}'",
-            D::NOW,
-            hex(name)
-        );
-        let rows = database.read(&query)?;
-        let Some(row) = rows.first() else {
-            return Ok(None);
-        };
-        Ok(Some(Self {
-            input: row.hash(0)?,
-            reuse: row.get(1)?,
-            not_before: row.get(2)?,
-            failures_from: row.get(3)?,
-            started: row.get(4)?,
-            ended: row.optional(5)?,
-            calls: row.get(6)?,
-            in_flight: row.get(7)?,
-            left_claims: row.get(8)?,
-            abandoned_claims: row.get(9)?,
-            is_elsewhere: row.get::<u8>(10)? == 1,
-        }))
-    }
+/// What is recorded of a run: its input, which answers it uses, its first start, the rows without a verdict if it has ended, its
+/// calls, the most that it may have had in flight, its claims that no start of it has ended, those of them that were given up
+/// without an answer, whose calls are counted, and whether its lease lasts in another place.
+fn find(
+    database: &mut dyn Database,
+    name: &PathHash,
+    place: &str,
+) -> Result<Option<TableRow>, DbFault> {
+    let query = format!(
+        "SELECT input, reuse, not_before, failures_from, started, failed, calls, in_flight,
+        (SELECT count(*) FROM claims WHERE run = runs.id),
+        (SELECT count(*) FROM claims WHERE run = runs.id AND start = {ABANDONED}),
+        CASE WHEN place <> '{place}' AND until >= {} THEN 1 ELSE 0 END
+        FROM runs WHERE name = '{}'",
+        database.dialect().now,
+        hex(name)
+    );
+    Ok(database.read(&query)?.pop())
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::time::Duration;
+    use std::num::NonZeroUsize;
+    use std::sync::Arc;
 
+    use super::super::settings::{LedgerLocation, ServerWait};
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3_600);
+    const INPUT: PathHash = [2; 32];
 
-    fn stored(plan: &RunPlan) -> StoredRun {
-        StoredRun {
-            input: plan.input,
-            reuse: plan.reuse.clone(),
-            not_before: plan.not_before,
-            failures_from: plan.failures_from,
-            started: plan.started,
-            ended: None,
-            calls: 10,
-            left_claims: 4,
-            abandoned_claims: 1,
-            in_flight: 8,
-            is_elsewhere: false,
-        }
+    fn run(input: PathHash, reuse: Reuse, now: SystemTime) -> Run {
+        let settings = LedgerSettings {
+            location: LedgerLocation::Temporary,
+            reuse,
+            output: None,
+            input: None,
+            account: None,
+            read: Arc::new(|_| None),
+            in_flight: NonZeroUsize::MIN,
+            longest_call: HOUR,
+            wait: ServerWait::default(),
+        };
+        Run::new(Some([1; 32]), input, &settings, now)
+    }
+
+    /// The same as it is recorded after ten calls, with four claims, one of which was given up.
+    fn recorded(run: &Run, ended: Option<u64>) -> TableRow {
+        let Scope {
+            not_before,
+            failures_from,
+            started,
+            ..
+        } = run.scope;
+        let claims = if ended.is_some() { [0, 0] } else { [4, 1] };
+        let numbers = [not_before, failures_from, started].map(|it| Some(it.to_string()));
+        let mut columns = vec![Some(hex(&run.input)), Some(run.reuse.clone())];
+        columns.extend(numbers);
+        columns.push(ended.map(|failed| failed.to_string()));
+        columns.extend([10, 8, claims[0], claims[1], 0].map(|it| Some(it.to_string())));
+        TableRow(columns)
     }
 
     #[test]
     fn a_stopped_run_keeps_what_it_uses_and_counts_on() {
         let start = SystemTime::now();
-        let names = (Some([1; 32]), [2; 32]);
         for reuse in [
             Reuse::All,
             Reuse::Recent(2 * HOUR),
             Reuse::Nothing,
             Reuse::Retry,
         ] {
-            let first = RunPlan::new(names, reuse, None, start);
+            let first = run(INPUT, reuse, start);
             assert!(!first.continues && first.calls_before == 0);
-            let found = stored(&first);
-            let second = RunPlan::new(names, reuse, Some(&found), start + HOUR);
+            let next = |input, ended| {
+                let mut next = run(input, reuse, start + HOUR);
+                next.follow(&recorded(&first, ended), reuse).unwrap();
+                next
+            };
+            let second = next(INPUT, None);
             assert!(second.continues);
-            assert_eq!(second.not_before, first.not_before);
-            assert_eq!(second.failures_from, first.failures_from);
-            assert_eq!(second.started, first.started);
+            assert_eq!(second.scope.not_before, first.scope.not_before);
+            assert_eq!(second.scope.failures_from, first.scope.failures_from);
+            assert_eq!(second.scope.started, first.scope.started);
             assert_eq!((second.calls_before, second.lost_calls), (13, 4));
 
-            let other = (Some([1; 32]), [3; 32]);
-            assert!(!RunPlan::new(other, reuse, Some(&found), start).continues);
-            let ended = StoredRun {
-                ended: Some(4),
-                left_claims: 0,
-                abandoned_claims: 0,
-                ..found
-            };
-            let third = RunPlan::new(names, reuse, Some(&ended), start + HOUR);
+            assert!(!next([3; 32], None).continues);
+            let third = next(INPUT, Some(4));
             assert!(!third.continues && third.calls_before == 0);
             assert_eq!(third.previous, Some(RunEnd::Finished { failed: 4 }));
             assert_eq!(third.lost_calls, 0);
@@ -381,14 +489,12 @@ mod tests {
     #[test]
     fn failed_rows_of_a_run_are_asked_about_again_and_its_answers_are_not() {
         let start = SystemTime::now();
-        let names = (Some([1; 32]), [0; 32]);
-        let fresh = RunPlan::new(names, Reuse::Nothing, None, start);
-        let ended = StoredRun {
-            ended: Some(4),
-            ..stored(&fresh)
-        };
-        let retry = RunPlan::new(names, Reuse::Retry, Some(&ended), start + HOUR);
-        assert_eq!(retry.not_before, millis(start));
-        assert_eq!(retry.failures_from, millis(start + HOUR));
+        let fresh = run(INPUT, Reuse::Nothing, start);
+        let mut retry = run(INPUT, Reuse::Retry, start + HOUR);
+        retry
+            .follow(&recorded(&fresh, Some(4)), Reuse::Retry)
+            .unwrap();
+        assert_eq!(retry.scope.not_before, millis(start));
+        assert_eq!(retry.scope.failures_from, millis(start + HOUR));
     }
 }

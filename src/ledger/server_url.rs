@@ -19,7 +19,7 @@ use postgres::config::{Host, SslMode};
 use crate::base::error::{Error, Result};
 
 /// How long connecting to one host may take.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(in crate::ledger) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a connection may be silent before the server is asked for a sign of life; how often it then is, and how often in
 /// vain: together less than the time after which unanswered data breaks it.
 const IDLE: Duration = Duration::from_secs(5);

@@ -1,14 +1,14 @@
-//! The settings with which a ledger is opened.
+//! The settings with which a ledger is opened, and times as it stores them.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::clock::millis;
+use super::fault::DbFault;
 use super::outcome::ReadAnswer;
 use super::server_url::ServerUrl;
-use crate::base::error::{Result, shown};
+use crate::base::error::{Error, Result, shown};
 
 /// Which answers are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,22 @@ impl Reuse {
     }
 }
 
+/// A time as the database stores it: in seconds, runs that follow each other closely could not be told apart.
+pub(super) fn millis(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A time that the database stores.
+pub(super) fn time(millis: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}
+
+/// Now, as the database stores it.
+pub(super) fn now() -> i64 {
+    millis(SystemTime::now())
+}
+
 /// Where a ledger is.
 #[derive(Debug, Clone)]
 pub(crate) enum LedgerLocation {
@@ -79,6 +95,11 @@ impl LedgerLocation {
     #[must_use]
     pub(crate) fn shown(&self) -> String {
         self.path().as_deref().map(shown).unwrap_or_default()
+    }
+
+    /// Why it cannot be used: `doing` such as "open".
+    pub(super) fn cannot(&self, doing: &str, fault: &DbFault) -> Error {
+        fault.error(doing, &self.path().unwrap_or_default())
     }
 
     /// Its path or address, as people see it.

@@ -32,12 +32,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("flate2", &["input/source.rs", "output/encoder.rs"]),
     (
         "foldhash",
-        &[
-            "engine/checks.rs",
-            "input/members.rs",
-            "ledger/index.rs",
-            "ledger/key.rs",
-        ],
+        &["engine/checks.rs", "input/members.rs", "ledger/key.rs"],
     ),
     ("futures", &["engine/", "pace/gate/permits.rs"]),
     ("glob", &["commands/inputs.rs"]),
@@ -48,7 +43,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("httpdate", &["engine/stop.rs", "service/"]),
     (
         "humantime",
-        &["cli/values.rs", "ledger/lock.rs", "sandbox/stand_in.rs"],
+        &["cli/values.rs", "ledger/outputs.rs", "sandbox/stand_in.rs"],
     ),
     ("hyper", &["sandbox/", "service/http/fault.rs"]),
     (
@@ -81,7 +76,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "base/own_file.rs",
             "base/rlimit.rs",
             "ledger/file.rs",
-            "ledger/lock.rs",
+            "ledger/outputs.rs",
         ],
     ),
     ("postgres", &["ledger/postgres/", "ledger/server_url.rs"]),

@@ -241,8 +241,8 @@ fn look_at(
     let is_made = matches!(config.ledger.choice, LedgerChoice::Folder) && directory.is_some();
     let found = if is_made { None } else { preview(settings)? };
     let (lookup, endpoint, facts) = if let Some((lookup, found)) = found {
-        let stage = LookupStage::new(found.hasher, lookup);
-        (stage, found.endpoint, Some(found.facts))
+        let stage = LookupStage::new(found.hasher.clone(), lookup);
+        (stage, found.endpoint.clone(), Some(found))
     } else {
         let stage = LookupStage::new(RequestHasher::of_pass(), Box::new(NoLedger));
         (stage, None, None)

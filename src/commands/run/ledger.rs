@@ -261,7 +261,7 @@ pub(super) struct RunLedger {
 impl RunLedger {
     /// What records how the run over this input is about to leave its files.
     pub(super) fn recorder(&self, input: Option<PathBuf>) -> impl Fn(&[Sealed]) + use<> {
-        let record = self.ledger.as_ref().map(RunningLedger::outputs);
+        let record = self.ledger.as_ref().map(RunningLedger::recorder);
         move |files| {
             let Some(record) = &record else {
                 return;

@@ -15,10 +15,7 @@
 //!
 //! The client blocks, and must not be used on a thread that drives an asynchronous runtime.
 
-mod admin;
-mod open;
 mod server;
 mod store;
 
-pub(super) use admin::{PostgresAdmin, stats};
-pub(super) use open::{init, open, preview};
+pub(super) use store::{init, open};

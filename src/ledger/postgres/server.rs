@@ -19,9 +19,12 @@ use rustls_platform_verifier::Verifier;
 use tokio::time::Instant;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::base::error::{Error, Result, printable, shown, system_words};
-use crate::ledger::database::{Damaged, Database, TableRow};
 use crate::ledger::server_url::{CONNECT_TIMEOUT, Certificates, ServerUrl};
+
+use crate::base::elapsed;
+use crate::base::error::{Error, Result as RunResult, printable, shown, system_words};
+use crate::ledger::database::TableRow;
+use crate::ledger::fault::{DbFault, DbFaultKind};
 use crate::ledger::settings::ServerWait;
 
 /// Starts a transaction that writes, alone. What is acknowledged is durable, whatever the server's default is: also claims, as
@@ -34,51 +37,7 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
 /// How long is waited between attempts, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
-/// Why something has no result.
-#[derive(Debug)]
-pub(super) enum ServerFault {
-    /// The server is away, or cannot serve anybody now. It may be back soon.
-    Away(String),
-    /// There are no tables of a ledger.
-    NoLedger,
-    /// It is there, and another attempt has the same result.
-    Refused(String),
-}
-
-impl ServerFault {
-    /// What failed, in words.
-    pub(super) fn words(&self) -> &str {
-        match self {
-            Self::NoLedger => "its tables are gone",
-            Self::Away(words) | Self::Refused(words) => words,
-        }
-    }
-
-    /// As what keeps a command from starting or a run from going on: `doing` such as "open".
-    pub(super) fn error(&self, doing: &str, url: &ServerUrl) -> Error {
-        let words = format!("cannot {doing} the ledger `{url}`: {}", self.words());
-        match self {
-            Self::Away(_) => {
-                Error::stopped(words).hint("run the same command again when the server answers")
-            }
-            Self::NoLedger => Error::usage(format!("there is no ledger at `{url}` yet"))
-                .hint(format!("make it once with `rescore ledger init '{url}'`")),
-            Self::Refused(why) if why.contains("certificate") => Error::usage(words)
-                .hint("name the file of the authority that issued it with `?sslrootcert=FILE`"),
-            Self::Refused(_) => Error::usage(words).hint(
-                "check the user, its rights, and its password in `PGPASSWORD` or in `~/.pgpass`, which only you may read",
-            ),
-        }
-    }
-}
-
-impl From<Damaged> for ServerFault {
-    fn from(_: Damaged) -> Self {
-        Self::Refused("its tables are damaged".to_owned())
-    }
-}
-
-impl From<postgres::Error> for ServerFault {
+impl From<postgres::Error> for DbFault {
     fn from(error: postgres::Error) -> Self {
         let cause = error.source();
         if let Some(error) = error.as_db_error() {
@@ -87,27 +46,34 @@ impl From<postgres::Error> for ServerFault {
             let code = error.code();
             return match code.code().get(..2).unwrap_or_default() {
                 _ if [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN].contains(code) => {
-                    Self::NoLedger
+                    Self::missing()
                 }
                 // Connections, transactions that are not possible now, such as writing ones on a copy, deadlocks, resources such
                 // as a full disk, objects in use, operators, the system, and the server's own failures.
-                "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX" => Self::Away(words),
-                _ => Self::Refused(words),
+                "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX" => {
+                    Self::new(DbFaultKind::Away, words)
+                }
+                _ => Self::new(DbFaultKind::Refused, words),
             };
         }
         if let Some(error) = cause.and_then(|cause| cause.downcast_ref::<io::Error>()) {
             let words = printable(&system_words(error));
             let tls = error.get_ref().and_then(|tls| tls.downcast_ref());
             return match tls {
-                Some(rustls::Error::InvalidCertificate(_)) => Self::Refused(words),
-                _ => Self::Away(words),
+                Some(rustls::Error::InvalidCertificate(_)) => {
+                    Self::new(DbFaultKind::Refused, words)
+                }
+                _ => Self::new(DbFaultKind::Away, words),
             };
         }
         if error.is_closed() {
-            return Self::Away("the connection broke".to_owned());
+            return Self::new(DbFaultKind::Away, "the connection broke".to_owned());
         }
         // The client's own words have no values.
-        Self::Refused(cause.map_or_else(|| error.to_string(), ToString::to_string))
+        Self::new(
+            DbFaultKind::Refused,
+            cause.map_or_else(|| error.to_string(), ToString::to_string),
+        )
     }
 }
 
@@ -123,50 +89,60 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// For a run, whose statements are short.
+    /// For a run, whose statements are short, or for a command, which may read all that there is.
     ///
     /// # Errors
     /// Exit code 2: certificates cannot be read.
-    pub(super) fn for_run(url: &ServerUrl, wait: ServerWait) -> Result<Self> {
+    pub(super) fn new(url: &ServerUrl, is_run: bool, wait: ServerWait) -> RunResult<Self> {
         Ok(Self {
             url: url.clone(),
             wait,
             tls: tls(&url.certificates)?,
             client: None,
-            setup: "SET standard_conforming_strings = on; SET statement_timeout = '30s'",
+            setup: if is_run {
+                "SET standard_conforming_strings = on; SET statement_timeout = '30s'"
+            } else {
+                "SET standard_conforming_strings = on; SET statement_timeout = 0"
+            },
         })
     }
 
-    /// For a command, which may read all that there is, and does not wait for a server that is away.
-    ///
-    /// # Errors
-    /// As [`Self::for_run`].
-    pub(super) fn for_command(url: &ServerUrl) -> Result<Self> {
-        let server = Self::for_run(url, ServerWait::default())?;
-        let setup = "SET standard_conforming_strings = on; SET statement_timeout = 0";
-        Ok(Self { setup, ..server })
+    /// Another connection to it.
+    pub(super) fn again(&self, wait: ServerWait) -> Self {
+        Self {
+            url: self.url.clone(),
+            wait,
+            tls: self.tls.clone(),
+            client: None,
+            setup: self.setup,
+        }
     }
 
     /// Does something, again as long as the server is away and the patience lasts.
     pub(super) fn run<T>(
         &mut self,
-        mut work: impl FnMut(&mut Client) -> Result<T, ServerFault>,
-    ) -> Result<T, ServerFault> {
+        mut work: impl FnMut(&mut Client) -> Result<T, DbFault>,
+    ) -> Result<T, DbFault> {
         let (started, mut pause) = (Instant::now(), PAUSES.0);
         loop {
             let done = self.run_once(&mut work);
             let left = self.wait.longest.saturating_sub(started.elapsed());
             match done {
-                Err(ServerFault::Away(why)) if !left.is_zero() => {
-                    self.wait.set(Some(why));
+                Err(fault) if fault.kind == DbFaultKind::Away && !left.is_zero() => {
+                    self.wait.set(Some(fault.words().to_owned()));
                     rest(pause.min(left));
                     pause = PAUSES.1.min(pause * 2);
                 }
+                done if pause == PAUSES.0 => return done,
                 done => {
-                    if pause != PAUSES.0 {
-                        self.wait.set(None);
-                    }
-                    return done;
+                    self.wait.set(None);
+                    let time = elapsed::time(started.elapsed());
+                    return done.map_err(|fault| match fault.kind {
+                        DbFaultKind::Away => fault.with_words(|why| {
+                            format!("the ledger's server has not answered for {time} ({why})")
+                        }),
+                        _ => fault,
+                    });
                 }
             }
         }
@@ -177,11 +153,11 @@ impl Server {
     pub(super) fn transaction<T>(
         &mut self,
         statements: &str,
-        mut work: impl FnMut(&mut Client) -> Result<T, ServerFault>,
-    ) -> Result<T, ServerFault> {
+        mut work: impl FnMut(&mut Client) -> Result<T, DbFault>,
+    ) -> Result<T, DbFault> {
         let begin = format!("{BEGIN}; {statements}");
         self.run(|client| {
-            let done = { client.batch_execute(&begin).map_err(ServerFault::from) }
+            let done = { client.batch_execute(&begin).map_err(DbFault::from) }
                 .and_then(|()| work(client))
                 .and_then(|done| Ok(client.batch_execute("COMMIT").map(|()| done)?));
             if done.is_err() {
@@ -194,15 +170,15 @@ impl Server {
 
     fn run_once<T>(
         &mut self,
-        work: &mut impl FnMut(&mut Client) -> Result<T, ServerFault>,
-    ) -> Result<T, ServerFault> {
+        work: &mut impl FnMut(&mut Client) -> Result<T, DbFault>,
+    ) -> Result<T, DbFault> {
         let client = match self.client.take() {
             Some(client) if !client.is_closed() => client,
             _ => self.connect()?,
         };
         let client = self.client.insert(client);
         let done = work(client);
-        if matches!(done, Err(ServerFault::Away(_))) {
+        if { done.as_ref() }.is_err_and(|fault| fault.kind == DbFaultKind::Away) {
             self.client = None;
         }
         done
@@ -210,7 +186,7 @@ impl Server {
 
     /// Connects, on a thread of its own: a server that accepts a connection and then says nothing would hold this one up for
     /// ever.
-    fn connect(&self) -> Result<Client, ServerFault> {
+    fn connect(&self) -> Result<Client, DbFault> {
         let (config, tls, setup) = (self.url.with_password(), self.tls.clone(), self.setup);
         let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1);
         let (sender, connected) = mpsc::channel();
@@ -224,10 +200,13 @@ impl Server {
                 // Nobody may be waiting any more.
                 let _ = sender.send(connected);
             })
-            .map_err(|error| ServerFault::Away(system_words(&error)))?;
+            .map_err(|error| DbFault::new(DbFaultKind::Away, system_words(&error)))?;
         match connected.recv_timeout(CONNECT_TIMEOUT * hosts) {
             Ok(connected) => Ok(connected?),
-            Err(_) => Err(ServerFault::Away("it does not answer".to_owned())),
+            Err(_) => Err(DbFault::new(
+                DbFaultKind::Away,
+                "it does not answer".to_owned(),
+            )),
         }
     }
 }
@@ -241,22 +220,8 @@ fn rest(time: Duration) {
     thread::sleep(time.mul_f64(f64::from(fastrand::u8(128..=255)) / 256.0));
 }
 
-impl Database for Server {
-    type Fault = ServerFault;
-    const NOW: &'static str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-    const RANDOM: &'static str = "(random() * 9000000000000000)::bigint";
-
-    fn read(&mut self, queries: &str) -> Result<Vec<TableRow>, ServerFault> {
-        self.run(|client| rows(client, queries))
-    }
-
-    fn write(&mut self, statements: &str) -> Result<Vec<TableRow>, ServerFault> {
-        self.transaction("", |client| rows(client, statements))
-    }
-}
-
 /// What statements return, one after the other.
-pub(super) fn rows(client: &mut Client, statements: &str) -> Result<Vec<TableRow>, ServerFault> {
+pub(super) fn rows(client: &mut Client, statements: &str) -> Result<Vec<TableRow>, DbFault> {
     let row = |message| match message {
         SimpleQueryMessage::Row(row) => {
             let cell = |column| row.get(column).map(str::to_owned);
@@ -269,7 +234,7 @@ pub(super) fn rows(client: &mut Client, statements: &str) -> Result<Vec<TableRow
 }
 
 /// How connections are encrypted.
-fn tls(certificates: &Certificates) -> Result<MakeRustlsConnect> {
+fn tls(certificates: &Certificates) -> RunResult<MakeRustlsConnect> {
     let cannot = |error: rustls::Error| {
         Error::usage("cannot set up TLS for the ledger's server").because(error)
     };
@@ -299,7 +264,7 @@ fn tls(certificates: &Certificates) -> Result<MakeRustlsConnect> {
 }
 
 /// The certificates in a PEM file.
-fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+fn authorities(file: &Path) -> RunResult<Vec<CertificateDer<'static>>> {
     let roots: Result<Vec<_>, _> = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
     let roots = roots.unwrap_or_default();
     if roots.is_empty() {

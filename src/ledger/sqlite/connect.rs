@@ -1,4 +1,5 @@
-//! Connections to a ledger's file: how each is opened, and what keeps the file in order.
+//! Connections to a ledger's file: how each is opened, what keeps the file in order, whether it is a ledger, and what SQLite's
+//! errors mean.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,95 +7,176 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::types::ValueRef;
-use rusqlite::{Batch, Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Batch, Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
 use tokio::time::Instant;
 
-use super::errors::{damaged, is_busy};
-use super::schema;
-use crate::ledger::database::{Damaged, Database, TableRow};
+use crate::base::rlimit::max_file_size;
+use crate::ledger::database::{Dialect, Meta, Purpose, TableRow, tables};
+use crate::ledger::fault::{DbFault, DbFaultKind, VERSION};
 use crate::ledger::file;
+
+/// The number in the file's head that marks it as a ledger: "rscl".
+const APPLICATION_ID: i32 = 0x7273_636c;
+/// Those of ledgers before version 3: "rsco" and "rscs".
+const EARLIER_IDS: [i32; 2] = [0x7273_636f, 0x7273_6373];
+
+/// A file up to this size is checked completely when it is opened, which takes a tenth of a second.
+const CHECKED_COMPLETELY: u64 = 64 * 1024 * 1024;
 
 /// How long a run waits for a database that another program has locked. The longest hold is a group of answers.
 const RUN_WAITS: Duration = Duration::from_secs(30);
 /// How long a command of a person waits. What holds a ledger longer than a group of answers is not a run.
 const COMMAND_WAITS: Duration = Duration::from_secs(5);
 
-/// What a connection is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// A run's answers. An empty file becomes a ledger.
-    Run,
-    /// Look-ups beside a connection that writes.
-    Read,
-    /// A look for a person, which changes nothing: the log stays as it is, also when nobody else has the ledger open.
-    Inspect,
-    /// Removing answers while nobody else has the ledger open. What is removed is overwritten.
-    Alone,
+/// The tables that are others than on a server. Answers are appended, and never changed. Of `merged`, all answers up to one are in
+/// `idx`, and none behind the other has been replaced by a later one.
+const SCHEMA: &str = "
+    CREATE TABLE answers (seq INTEGER PRIMARY KEY, fp INTEGER NOT NULL, account INTEGER NOT NULL,
+        at INTEGER NOT NULL, sealed BLOB NOT NULL) STRICT;
+    CREATE TABLE idx (fp INTEGER, seq INTEGER, PRIMARY KEY (fp, seq)) WITHOUT ROWID, STRICT;
+    CREATE TABLE merged (up_to INTEGER NOT NULL, replaced_up_to INTEGER NOT NULL) STRICT;
+    INSERT INTO merged VALUES (0, 0);";
+
+pub(super) const DIALECT: Dialect = Dialect {
+    now: "cast(unixepoch('subsec') * 1000 AS INTEGER)",
+    random: "random()",
+    bytes: "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+    after_removal: "
+        DELETE FROM idx;
+        INSERT INTO idx SELECT fp, seq FROM answers ORDER BY fp, seq;
+        UPDATE merged SET up_to = (SELECT coalesce(max(seq), 0) FROM answers),
+            replaced_up_to = min(replaced_up_to, (SELECT coalesce(max(seq), 0) FROM answers));",
+};
+
+/// Opens a database that has no file and is gone with the connection.
+pub(super) fn connect_to_nothing() -> Result<Connection, DbFault> {
+    let connection = Connection::open("")?;
+    create(&connection)?;
+    // Nothing of it survives the process, so nothing is synced.
+    connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")?;
+    set_cache(&connection)?;
+    Ok(connection)
 }
 
-/// Opens an existing file, or a database that has none and is gone with the connection.
-pub(super) fn open(path: Option<&Path>, mode: Mode) -> rusqlite::Result<Connection> {
-    let Some(path) = path else {
-        let connection = Connection::open("")?;
-        schema::create(&connection)?;
-        // Nothing of it survives the process, so nothing is synced.
-        connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")?;
-        set_cache(&connection)?;
-        return Ok(connection);
+/// Opens an existing file at its real path.
+///
+/// # Errors
+/// It is not a ledger, or, where it is not made, an empty file.
+pub(super) fn connect(path: &Path, purpose: Purpose<'_>) -> Result<Connection, DbFault> {
+    let (is_run, is_admin) = match purpose {
+        Purpose::Run(_) | Purpose::Again(_) => (true, false),
+        Purpose::Admin => (false, true),
+        Purpose::LookUp | Purpose::Look => (false, false),
     };
     // The path was resolved before: a link that has taken its place since is not followed.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(match mode {
-        Mode::Run | Mode::Read => RUN_WAITS,
-        Mode::Inspect => COMMAND_WAITS,
-        Mode::Alone => Duration::ZERO,
+    connection.busy_timeout(match purpose {
+        Purpose::Look => COMMAND_WAITS,
+        Purpose::Admin => Duration::ZERO,
+        _ => RUN_WAITS,
     })?;
-    match mode {
-        Mode::Run => create(&connection)?,
-        Mode::Read => connection.pragma_update(None, "query_only", true)?,
-        Mode::Inspect => {
-            // Without a log, closing removes what opening created.
-            let has_log = file::log_of(path).metadata().is_ok_and(|log| log.len() > 0);
-            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)?;
-            connection.pragma_update(None, "query_only", true)?;
-        }
-        Mode::Alone => {
-            // Before anything is read: with the lock, SQLite needs no memory that others share.
-            connection.query_row("PRAGMA locking_mode = EXCLUSIVE", [], |_| Ok(()))?;
-            prepare(&connection)?;
-            connection.query_row("PRAGMA secure_delete = ON", [], |_| Ok(()))?;
-        }
+    // Without a log, closing removes what opening created. What is not a ledger is left as it is.
+    let has_log = file::log_of(path).metadata().is_ok_and(|log| log.len() > 0);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)?;
+    if is_admin {
+        // Before anything is read: with the lock, SQLite needs no memory that others share.
+        connection.query_row("PRAGMA locking_mode = EXCLUSIVE", [], |_| Ok(()))?;
+    }
+    match is_ledger(&connection)? {
+        true => {}
+        false if is_run => create_beside_others(&connection)?,
+        false => return Err(DbFault::missing()),
+    }
+    if !matches!(purpose, Purpose::Look) {
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    }
+    if is_run || is_admin {
+        prepare(&connection)?;
+    } else {
+        connection.pragma_update(None, "query_only", true)?;
+    }
+    if is_admin {
+        connection.query_row("PRAGMA secure_delete = ON", [], |_| Ok(()))?;
     }
     set_cache(&connection)?;
     Ok(connection)
 }
 
-fn create(connection: &Connection) -> rusqlite::Result<()> {
+/// Whether there is a ledger of this version; `false` for a database without anything.
+fn is_ledger(connection: &Connection) -> Result<bool, DbFault> {
+    // In one statement: another run may be making it.
+    let head = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+        FROM pragma_application_id(), pragma_user_version()";
+    let head = connection.query_row(head, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    match head {
+        Ok((APPLICATION_ID, VERSION, _)) => Ok(true),
+        Ok((0, 0, 0)) => Ok(false),
+        Ok((id, version, _)) if id == APPLICATION_ID || EARLIER_IDS.contains(&id) => {
+            Err(DbFault::of_version(version))
+        }
+        Err(error) if error.sqlite_error_code() != Some(ErrorCode::NotADatabase) => {
+            Err(error.into())
+        }
+        _ => Err(DbFault::new(
+            DbFaultKind::Foreign,
+            "is not a rescore ledger",
+        )),
+    }
+}
+
+/// The statements that make all tables.
+fn all_tables() -> String {
+    tables("INTEGER PRIMARY KEY", "INTEGER", "STRICT") + SCHEMA
+}
+
+/// Makes the tables in an empty database.
+fn create(connection: &Connection) -> Result<(), DbFault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Exclusive)?;
+    if !is_ledger(&transaction)? {
+        transaction.execute_batch(&all_tables())?;
+        transaction.execute_batch(&Meta::insert(&DIALECT))?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Makes the tables, while other runs may be doing the same: SQLite does not wait for the lock with which it starts the log.
+fn create_beside_others(connection: &Connection) -> Result<(), DbFault> {
     let started = Instant::now();
-    // Where several runs create a ledger together, SQLite does not wait for the lock with which it starts the log.
     loop {
-        match schema::create(connection).and_then(|()| prepare(connection)) {
-            Err(error) if is_busy(&error) && started.elapsed() < RUN_WAITS => pause(),
+        match create(connection).and_then(|()| prepare(connection)) {
+            Err(fault) if fault.kind == DbFaultKind::Held && started.elapsed() < RUN_WAITS => {
+                pause();
+            }
             created => return created,
         }
     }
 }
 
-fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+/// Gives other programs time to release the ledger.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "no call is made before the ledger is open"
+)]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(10));
+}
+
+fn prepare(connection: &Connection) -> Result<(), DbFault> {
     // With a log, readers and the writer do not wait for each other.
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
-        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
-        let words = "the file system has no shared memory, which a ledger needs".to_owned();
-        return Err(rusqlite::Error::SqliteFailure(code, Some(words)));
+        let words = "the file system has no shared memory, which a ledger needs";
+        return Err(DbFault::new(DbFaultKind::Other, words));
     }
     set_synced(connection, true)?;
     // Pages of 4 KiB. After the first checkpoint the log is overwritten, and while a file does not grow, each sync costs
     // half; but each checkpoint syncs the database as well.
-    connection.pragma_update(None, "wal_autocheckpoint", 1_000)
+    Ok(connection.pragma_update(None, "wal_autocheckpoint", 1_000)?)
 }
 
 /// Sets whether commits survive a power cut from now on, or may be undone by one, up to the last one that does.
@@ -110,42 +192,52 @@ fn set_cache(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -2_048)
 }
 
-/// Gives other programs time to release the ledger.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "no call is made before the ledger is open"
-)]
-fn pause() {
-    std::thread::sleep(Duration::from_millis(10));
-}
-
-/// A transaction that takes the write lock when it starts: one that reads first could find the ledger changed when it
-/// writes.
-pub(super) fn writing(connection: &Connection) -> rusqlite::Result<Transaction<'_>> {
-    Transaction::new_unchecked(connection, TransactionBehavior::Immediate)
-}
-
-impl Database for Connection {
-    type Fault = rusqlite::Error;
-    const NOW: &'static str = "cast(unixepoch('subsec') * 1000 AS INTEGER)";
-    const RANDOM: &'static str = "random()";
-
-    fn read(&mut self, queries: &str) -> rusqlite::Result<Vec<TableRow>> {
-        rows(self, queries)
+/// Checks that the tables are there, and all pages of a file that is not large.
+pub(super) fn check_soundness(connection: &Connection, path: &Path) -> Result<(), DbFault> {
+    let expected = Connection::open_in_memory()?;
+    expected.execute_batch(&all_tables())?;
+    let schema = |connection: &Connection| {
+        let rows = rows(
+            connection,
+            "SELECT name, sql FROM sqlite_schema ORDER BY name",
+        )?;
+        Ok::<_, rusqlite::Error>(rows.into_iter().map(|row| row.0).collect::<Vec<_>>())
+    };
+    let merged = "SELECT (SELECT up_to FROM merged) <= coalesce(max(seq), 0) FROM answers";
+    if schema(connection)? != schema(&expected)?
+        || !connection.query_row(merged, [], |row| row.get::<_, bool>(0))?
+    {
+        return Err(DbFault::damaged());
     }
-
-    fn write(&mut self, statements: &str) -> rusqlite::Result<Vec<TableRow>> {
-        let transaction = writing(self)?;
-        let rows = rows(&transaction, statements)?;
-        transaction.commit()?;
-        Ok(rows)
+    let is_large = { path.metadata() }.is_ok_and(|file| file.len() > CHECKED_COMPLETELY);
+    if is_large {
+        Ok(())
+    } else {
+        check_pages(connection)
     }
 }
 
-impl From<Damaged> for rusqlite::Error {
-    fn from(_: Damaged) -> Self {
-        damaged()
+fn check_pages(connection: &Connection) -> Result<(), DbFault> {
+    let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if found == "ok" {
+        Ok(())
+    } else {
+        Err(DbFault::damaged())
     }
+}
+
+/// Whether a ledger is damaged, however large it is: all of it is read.
+pub(in crate::ledger) fn is_damaged(path: &Path) -> bool {
+    let check = || {
+        let real = file::check(path).map_err(|_| DbFault::damaged())?;
+        check_pages(&connect(&real, Purpose::LookUp)?)
+    };
+    let is_not_one = [
+        DbFaultKind::Damaged,
+        DbFaultKind::Foreign,
+        DbFaultKind::Missing,
+    ];
+    check().is_err_and(|fault| is_not_one.contains(&fault.kind))
 }
 
 /// What statements return, one after the other.
@@ -160,10 +252,45 @@ pub(super) fn rows(connection: &Connection, statements: &str) -> rusqlite::Resul
                 ValueRef::Integer(number) => Ok(Some(number.to_string())),
                 text => Ok(Some(text.as_str()?.to_owned())),
             };
-            all.push(TableRow(
-                (0..columns).map(cell).collect::<rusqlite::Result<_>>()?,
-            ));
+            let cells = (0..columns).map(cell);
+            all.push(TableRow(cells.collect::<rusqlite::Result<_>>()?));
         }
     }
     Ok(all)
+}
+
+impl From<rusqlite::Error> for DbFault {
+    fn from(error: rusqlite::Error) -> Self {
+        use ErrorCode as Code;
+        use ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE};
+        let extended = error.sqlite_error().map_or(0, |error| error.extended_code);
+        let grows = [
+            SQLITE_IOERR_SHMSIZE,
+            SQLITE_IOERR_TRUNCATE,
+            SQLITE_IOERR_WRITE,
+        ];
+        let (kind, words) = match error.sqlite_error_code() {
+            // SQLite does not distinguish it from a failing disk, which is far less likely.
+            _ if grows.contains(&extended) && max_file_size().is_some() => {
+                (DbFaultKind::TooLarge, "file too large")
+            }
+            // The log's index grows without a write of ours, and only a full disk keeps it from growing.
+            _ if extended == SQLITE_IOERR_SHMSIZE => return Self::no_space(),
+            Some(Code::DiskFull) => return Self::no_space(),
+            Some(Code::SystemIoFailure) => (DbFaultKind::Other, "the disk failed"),
+            Some(Code::ReadOnly | Code::PermissionDenied) => {
+                (DbFaultKind::Other, "permission denied")
+            }
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
+                (DbFaultKind::Held, "another program is using it")
+            }
+            Some(Code::DatabaseCorrupt | Code::NotADatabase | Code::Unknown) => {
+                return Self::damaged();
+            }
+            // All statements are fixed: where they or their results do not fit, it is the file.
+            None | Some(Code::TypeMismatch | Code::ConstraintViolation) => return Self::damaged(),
+            _ => return Self::new(DbFaultKind::Other, error.to_string()),
+        };
+        Self::new(kind, words)
+    }
 }

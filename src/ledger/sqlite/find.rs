@@ -8,38 +8,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::schema::Meta;
 use crate::ledger::index::Index;
 use crate::ledger::key::RequestKey;
-use crate::ledger::outcome::{KnownOutcome, LookupResult, Scope, Stored};
-use crate::ledger::store::answered_in;
+use crate::ledger::outcome::{AnsweredIn, KnownOutcome, LookupResult, Scope, Stored};
 
 /// So many answers are read together. Calls end in another order than they start, by about as many as are in flight.
 const AHEAD: i64 = 512;
 
 /// What a process knows of where answers are, on all its connections.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct SharedIndex(Arc<Mutex<Index>>);
 
 impl SharedIndex {
-    /// The index of a ledger, with all answers that are not in its table.
-    pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
-        let meta = Meta::read(connection)?;
-        let index = Self(Arc::new(Mutex::new(Index::new(meta.merged, meta.replaced))));
-        index.catch_up(connection)?;
-        Ok(index)
-    }
-
     pub(super) fn lock(&self) -> MutexGuard<'_, Index> {
         // A panic elsewhere leaves at worst an answer that is not found.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds answers that other processes have stored.
+    /// Adds answers that other processes have stored, and at first all that are not in the table.
     pub(super) fn catch_up(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let meta = Meta::read(connection)?;
+        let (merged, replaced) = connection
+            .prepare_cached("SELECT up_to, replaced_up_to FROM merged")?
+            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let mut index = self.lock();
-        index.set_table(meta.merged, meta.replaced);
+        index.set_table(merged, replaced);
         let mut new =
             connection.prepare_cached("SELECT fp, seq FROM answers WHERE seq > ? ORDER BY seq")?;
         let mut rows = new.query([index.seen()])?;
@@ -51,9 +43,9 @@ impl SharedIndex {
 }
 
 /// Finds answers over one connection.
+#[derive(Default)]
 pub(super) struct Finder {
     pub(super) index: SharedIndex,
-    pub(super) scope: Scope,
     ahead: AnswersAhead,
 }
 
@@ -69,24 +61,22 @@ struct AnswersAhead {
 }
 
 impl Finder {
-    pub(super) fn new(index: SharedIndex, scope: Scope) -> Self {
-        Self {
-            index,
-            scope,
-            ahead: AnswersAhead::default(),
-        }
+    pub(super) fn new(index: SharedIndex) -> Self {
+        let ahead = AnswersAhead::default();
+        Self { index, ahead }
     }
 
     /// What is known of a request.
     pub(super) fn find(
         &mut self,
         connection: &Connection,
+        scope: &Scope,
         key: &RequestKey,
     ) -> rusqlite::Result<LookupResult> {
-        if let Some(found) = self.find_ahead(key) {
+        if let Some(found) = self.find_ahead(scope, key) {
             return Ok(found);
         }
-        let places = self.places(connection, key.fingerprint)?;
+        let places = self.places(connection, key.fingerprint())?;
         let Some(latest) = places.first().copied() else {
             return Ok(LookupResult::default());
         };
@@ -94,12 +84,12 @@ impl Finder {
         let mut places = places.into_iter();
         let mut load =
             connection.prepare_cached("SELECT fp, seq, at, sealed FROM answers WHERE seq = ?")?;
-        let result = self.scope.judge(key, || {
+        let result = scope.judge(key, || {
             for seq in places.by_ref() {
                 // One that another connection has just stored may not be seen yet by this one.
                 if let Some(stored) = load.query_row([seq], stored).optional()? {
                     let is_own = index.lock().is_own(seq);
-                    return Ok(Some((stored.1, answered_in(is_own))));
+                    return Ok(Some((stored.1, AnsweredIn::of(is_own))));
                 }
             }
             Ok::<_, rusqlite::Error>(None)
@@ -110,23 +100,23 @@ impl Finder {
     }
 
     /// Looks among the answers that were read ahead. Only one that no later one has replaced is right without the index.
-    fn find_ahead(&self, key: &RequestKey) -> Option<LookupResult> {
+    fn find_ahead(&self, scope: &Scope, key: &RequestKey) -> Option<LookupResult> {
         let AnswersAhead {
             latest, earlier, ..
         } = &self.ahead;
-        let fingerprint = &key.fingerprint;
+        let fingerprint = &key.fingerprint();
         let stored = { latest.get(fingerprint) }.or_else(|| earlier.get(fingerprint))?;
         let (is_replaced, is_own) = {
             let index = self.index.lock();
             (stored.seq <= index.replaced(), index.is_own(stored.seq))
         };
         // Whether a run's own answer has replaced one is in the index.
-        let replaces = self.scope.not_before != i64::MIN && stored.at >= self.scope.started;
+        let replaces = scope.not_before != i64::MIN && stored.at >= scope.started;
         if is_replaced || replaces {
             return None;
         }
-        let mut only = Some((stored.clone(), answered_in(is_own)));
-        let judged = self.scope.judge(key, || Ok::<_, ()>(only.take())).ok()?;
+        let mut only = Some((stored.clone(), AnsweredIn::of(is_own)));
+        let judged = scope.judge(key, || Ok::<_, ()>(only.take())).ok()?;
         // There may be an answer before a failure.
         matches!(judged.known, Some(KnownOutcome::Answer(_))).then_some(judged)
     }

@@ -12,8 +12,8 @@ fn ledger(path: &Path) {
     for request in 0..ANSWERS {
         run.keep(&[(request, answer(request))]);
     }
-    run.store.leave(ANSWERS);
-    run.store.end(RunEnd::Finished { failed: 0 });
+    run.leave(ANSWERS);
+    run.end(RunEnd::Finished { failed: 0 });
 }
 
 /// Opens a ledger, and checks that no request gets an answer that is not its own; how many get theirs.
@@ -23,7 +23,7 @@ fn check(path: &Path) -> Option<usize> {
         .ok()?;
     let all: Vec<_> = (0..ANSWERS).collect();
     let keys: Vec<_> = all.iter().map(|request| run.key(*request)).collect();
-    let found = run.store.lookup().ok()?.look_up(&keys).ok()?;
+    let found = run.ledger.lookup().ok()?.look_up(&keys).ok()?;
     for (request, found) in all.iter().zip(&found) {
         let score = score(found);
         assert!(

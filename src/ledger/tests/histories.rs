@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::support::*;
-use crate::ledger::store::LeaseRenewal;
+use crate::ledger::lease::LeaseRenewal;
 use crate::telemetry::event::PassedOver;
 
 /// Something that a run does, or that happens to it.
@@ -192,8 +192,8 @@ fn check_many_answers(path: &Path) {
             { order.iter().zip(&found) }.all(|(request, found)| score(found) == Some(*request))
         );
     }
-    run.store.leave(ANSWERS);
-    run.store.end(RunEnd::Finished { failed: 0 });
+    run.leave(ANSWERS);
+    run.end(RunEnd::Finished { failed: 0 });
     drop(run);
 
     // Another one asks about some of them again, and is killed half-way.
@@ -279,14 +279,14 @@ fn a_renewal_stores_the_calls_and_what_a_kill_may_have_cost_counts_once() {
         let mut killed = start();
         killed.claim(&[1, 2, 3]);
         // A call that had no answer is among those that are stored, and may have been billed.
-        let abandoned = [killed.key(3)];
+        let abandoned = vec![killed.key(3)];
         let work = Work {
-            abandoned: &abandoned,
+            abandoned,
             calls: 4,
             ..Work::default()
         };
-        killed.store.write(work).unwrap();
-        assert_eq!(killed.store.renew(5).unwrap(), LeaseRenewal::Kept);
+        killed.write(&work).unwrap();
+        assert_eq!(killed.renew(5).unwrap(), LeaseRenewal::Kept);
         for lost in [3, 0, 0] {
             let next = start();
             assert_eq!(next.facts.run.calls_before, 5 + 2);

@@ -21,11 +21,11 @@ mod cluster;
 use cluster::Cluster;
 
 use super::support::*;
+use crate::ledger::lease::LeaseRenewal;
 use crate::ledger::outputs::OutputState;
-use crate::ledger::postgres::{PostgresAdmin, init, preview, stats};
+use crate::ledger::postgres::init;
 use crate::ledger::server_url::ServerUrl;
-use crate::ledger::store::{LeaseRenewal, LedgerAdmin as _};
-use crate::ledger::{KnownLimit, ServerWait, clock};
+use crate::ledger::{KnownLimit, LedgerAdmin, ServerWait, preview, settings};
 use crate::telemetry::pace::{FoundLimit, Limit};
 
 /// A new schema with a ledger.
@@ -87,6 +87,10 @@ fn path(url: &ServerUrl) -> PathBuf {
     url.to_string().into()
 }
 
+fn admin(url: &ServerUrl) -> crate::base::error::Result<LedgerAdmin> {
+    LedgerAdmin::open(&LedgerLocation::Server(url.clone()))
+}
+
 /// Settings of a run that waits for the server for so long.
 fn patient(url: &ServerUrl, output: &str, longest: Duration) -> LedgerSettings {
     LedgerSettings {
@@ -146,8 +150,9 @@ fn what_was_acknowledged_is_there_after_the_server_has_crashed() {
     };
     let url = cluster.schema().url;
     let settings = patient(&url, "a.csv", Duration::from_secs(60));
+    // As a run does it: before it starts, when nothing else is waited for yet.
+    let mut lookup = OpenLedger::open(&settings).unwrap().0.lookup().unwrap();
     let mut run = Run::start_with(&settings).unwrap();
-    let mut lookup = run.store.lookup().unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     let (kept, waited) = thread::scope(|scope| {
         let writer = scope.spawn(|| {
@@ -201,20 +206,21 @@ fn a_server_that_stays_away_is_waited_for_and_then_the_run_says_what_is_lost() {
     };
     let url = cluster.schema().url;
     let mut run = Run::start_with(&patient(&url, "a.csv", Duration::from_secs(2))).unwrap();
-    let lookup = &mut run.store.lookup().unwrap();
+    let lookup = &mut run.ledger.lookup().unwrap();
     run.claim(&[1]);
     cluster.control(&["stop", "-m", "fast"]);
     let records = [1, 2].map(|request| Record {
         key: run.key(request),
         outcome: answer(request),
-        at: clock::now(),
+        at: settings::now(),
     });
     let work = Work {
-        records: &records,
+        records: records.into(),
         ..Work::default()
     };
     let started = std::time::Instant::now();
-    let error = run.store.write(work).unwrap_err().to_string();
+    let error = run.write(&work).unwrap_err();
+    let error = error.words();
     assert!(started.elapsed() > Duration::from_secs(2));
     assert!(error.contains("has not answered for"), "{error}");
     assert!(
@@ -227,7 +233,7 @@ fn a_server_that_stays_away_is_waited_for_and_then_the_run_says_what_is_lost() {
         .unwrap_err();
     assert_eq!(report.exit().code(), 3, "{}", report.report());
     cluster.control(&["start"]);
-    assert!(run.store.write(work).is_ok());
+    assert!(run.write(&work).is_ok());
 }
 
 #[test]
@@ -243,18 +249,18 @@ fn a_lease_that_ended_while_the_server_was_away_makes_a_new_worker() {
     run.claim(&[1, 2]);
     let mut other = Run::start(&path(&url), "b.csv", Reuse::All).unwrap();
     assert_eq!(other.claim(&[1]), [ClaimResult::Taken]);
-    assert_eq!(run.store.renew(0).unwrap(), LeaseRenewal::Kept);
+    assert_eq!(run.renew(0).unwrap(), LeaseRenewal::Kept);
     let mut client = url.config.connect(::postgres::NoTls).unwrap();
     let end = "UPDATE runs SET until = 0 WHERE until = (SELECT min(until) FROM runs)";
     client.batch_execute(end).unwrap();
     assert_eq!(other.claim(&[1]), [ClaimResult::Ours { taken_over: true }]);
-    assert_eq!(run.store.renew(0).unwrap(), LeaseRenewal::NewWorker);
+    assert_eq!(run.renew(0).unwrap(), LeaseRenewal::NewWorker);
     let claimed = run.claim(&[1, 2]);
     assert_eq!(
         claimed,
         [ClaimResult::Taken, ClaimResult::Ours { taken_over: false }]
     );
-    assert_eq!(run.store.renew(0).unwrap(), LeaseRenewal::Kept);
+    assert_eq!(run.renew(0).unwrap(), LeaseRenewal::Kept);
 }
 
 #[test]
@@ -278,12 +284,12 @@ fn runs_on_two_hosts_to_outputs_of_one_path_do_not_take_each_other_for_themselve
     fs::create_dir(&place).unwrap();
     let error = start().map(drop).unwrap_err();
     assert_eq!(error.exit().code(), 75, "{}", error.report());
-    assert_eq!(first.store.renew(0).unwrap(), LeaseRenewal::Kept);
-    first.store.leave(0);
+    assert_eq!(first.renew(0).unwrap(), LeaseRenewal::Kept);
+    first.leave(0);
     let mut second = start().unwrap();
     assert_eq!(second.facts.run.previous, Some(RunEnd::Stopped));
-    assert!(first.store.renew(0).is_err());
-    assert_eq!(second.store.renew(0).unwrap(), LeaseRenewal::Kept);
+    assert!(first.renew(0).is_err());
+    assert_eq!(second.renew(0).unwrap(), LeaseRenewal::Kept);
 }
 
 #[test]
@@ -303,38 +309,35 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
     run.keep(&[(1, answer(1)), (2, answer(2)), (3, failure())]);
     fs::write(&output, "rows").unwrap();
     let written = fs::metadata(&output).unwrap();
-    let recorder = run.store.output_recorder();
-    recorder(&[(output.clone(), written)], Some(&input)).unwrap();
+    run.record(&[(output.clone(), written)], &input);
     let rate = FoundLimit {
         value: 50.0,
         times: 3,
     };
-    run.store.set_limit(KnownLimit {
+    let limit = KnownLimit {
         limit: Limit {
             rate: Some(rate),
             in_flight: None,
         },
         found: std::time::SystemTime::now() - Duration::from_secs(9),
-    });
+    };
+    let work = Work {
+        limit: Some(limit),
+        ..Work::default()
+    };
+    run.write(&work).unwrap();
     let look = LedgerSettings {
         account: None,
         ..settings.clone()
     };
-    let (mut lookup, found) = preview(&look, &url).unwrap();
-    assert!(found.facts.run.continues);
+    let (mut lookup, found) = preview(&look).unwrap().unwrap();
+    assert!(found.run.continues);
     assert_eq!(found.endpoint.as_deref(), Some("https://scripted.test"));
     let key = found.hasher.key(b"{\"request\":2}");
     assert_eq!(score(&lookup.look_up(&[key]).unwrap()[0]), Some(2));
-    assert_eq!(
-        PostgresAdmin::open(&url)
-            .map(drop)
-            .unwrap_err()
-            .exit()
-            .code(),
-        75
-    );
-    run.store.leave(5);
-    run.store.end(RunEnd::Finished { failed: 1 });
+    assert_eq!(admin(&url).map(drop).unwrap_err().exit().code(), 75);
+    run.leave(5);
+    run.end(RunEnd::Finished { failed: 1 });
     drop(run);
 
     let mut next = Run::start_with(&settings).unwrap();
@@ -344,9 +347,9 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
     );
     assert_eq!(next.facts.known_limit.unwrap().limit.rate, Some(rate));
     assert_eq!((next.facts.usable, next.facts.run.lost_calls), (2, 0));
-    let state = next.store.output_state(&output, Some(&input)).unwrap();
+    let state = next.ledger.output_state(&output, Some(&input)).unwrap();
     assert_eq!(state, OutputState::AsLeft);
-    next.store.leave(0);
+    next.leave(0);
     for (reuse, expected) in [
         (Reuse::Nothing, (0, 2)),
         (Reuse::Recent(Duration::from_secs(3_600)), (2, 0)),
@@ -358,14 +361,13 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
         };
         let mut run = Run::start_with(&fresh).unwrap();
         assert_eq!((run.facts.usable, run.facts.too_old), expected);
-        run.store.leave(0);
+        run.leave(0);
     }
-    let seen = stats(&url).unwrap();
+    let seen = admin(&url).unwrap().stats().unwrap();
     assert_eq!((seen.answers, seen.accounts.len()), (3, 1));
-    assert_eq!(seen.accounts[0].younger, [3; 3]);
     assert!(seen.accounts[0].limit.is_some() && seen.bytes > 8_192);
 
-    let mut admin = PostgresAdmin::open(&url).unwrap();
+    let mut admin = admin(&url).unwrap();
     let hasher = &seen.accounts[0].hasher;
     let keys = [9, 2].map(|it| hasher.key(format!("{{\"request\":{it}}}").as_bytes()));
     assert_eq!(admin.forget(&keys).unwrap(), 1);
@@ -416,8 +418,8 @@ fn who_may_write_the_tables_can_run_but_only_their_owner_rewrites_them() {
     let mut run = Run::start(Path::new(&scorer), "a.csv", Reuse::All).unwrap();
     assert_eq!(run.claim(&[1]), [ClaimResult::Ours { taken_over: false }]);
     run.keep(&[(1, answer(1))]);
-    run.store.leave(1);
-    let rewrite = |url: &ServerUrl| PostgresAdmin::open(url).unwrap().rewrite();
+    run.leave(1);
+    let rewrite = |url: &ServerUrl| admin(url).unwrap().rewrite();
     let error = rewrite(&ServerUrl::parse(&scorer).unwrap()).unwrap_err();
     assert_eq!(error.exit().code(), 2);
     let report = error.report();

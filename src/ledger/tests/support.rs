@@ -6,17 +6,20 @@ pub(super) use std::time::Duration;
 
 pub(super) use bytes::Bytes;
 
+pub(super) use crate::ledger::database::ClaimResult;
 pub(super) use crate::ledger::key::RequestHasher;
-pub(super) use crate::ledger::opening::LedgerFacts;
+pub(super) use crate::ledger::open::{LedgerFacts, OpenLedger};
 pub(super) use crate::ledger::outcome::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
+pub(super) use crate::ledger::run::{Record, RunEnd, Work};
 pub(super) use crate::ledger::settings::{LedgerAccount, LedgerLocation, LedgerSettings, Reuse};
-pub(super) use crate::ledger::store::{ClaimResult, Record, RunEnd, Store, Work};
 pub(super) use crate::verdict::{Answer, Failure, Reason, Score, TransactionId};
 
 use super::postgres::Schema;
 use crate::base::error::Result;
+use crate::ledger::fault::DbFault;
+use crate::ledger::lease::LeaseRenewal;
 use crate::ledger::server_url::ServerUrl;
-use crate::ledger::{ServerWait, clock, file, postgres, sqlite};
+use crate::ledger::{ServerWait, outputs, settings};
 
 /// Reads bodies that are only a score.
 pub(super) fn read() -> ReadAnswer {
@@ -61,7 +64,7 @@ fn url(path: &Path) -> Option<ServerUrl> {
 
 /// A run on a ledger.
 pub(super) struct Run {
-    pub(super) store: Box<dyn Store>,
+    pub(super) ledger: OpenLedger,
     pub(super) hasher: RequestHasher,
     pub(super) facts: LedgerFacts,
 }
@@ -93,17 +96,35 @@ impl Run {
     }
 
     pub(super) fn start_with(settings: &LedgerSettings) -> Result<Self> {
-        let (mut store, opening) = match &settings.location {
-            LedgerLocation::Server(url) => postgres::open(settings, url)?,
-            LedgerLocation::File(path) => sqlite::open(settings, Some(&file::make(path)?.0))?,
-            LedgerLocation::Temporary => sqlite::open(settings, None)?,
-        };
-        store.start()?;
+        let (mut ledger, facts) = OpenLedger::open(settings)?;
+        assert!(ledger.facts.run.start(&mut *ledger.database).unwrap());
+        ledger.database.run_starts();
         Ok(Self {
-            store,
-            hasher: opening.hasher,
-            facts: opening.facts,
+            ledger,
+            hasher: facts.hasher.clone(),
+            facts,
         })
+    }
+
+    pub(super) fn write(&mut self, work: &Work) -> std::result::Result<Vec<ClaimResult>, DbFault> {
+        { &self.ledger.facts.run }.store(&mut *self.ledger.database, work)
+    }
+
+    pub(super) fn renew(&mut self, calls: u64) -> std::result::Result<LeaseRenewal, DbFault> {
+        { &mut self.ledger.facts.run }.renew(&mut *self.ledger.database, calls)
+    }
+
+    pub(super) fn record(&mut self, files: &[(PathBuf, std::fs::Metadata)], input: &Path) {
+        let statements = outputs::record(&self.ledger.secret, files, Some(input));
+        self.ledger.database.write(&statements).unwrap();
+    }
+
+    pub(super) fn leave(&mut self, calls: u64) {
+        { &self.ledger.facts.run }.leave(&mut *self.ledger.database, calls, None);
+    }
+
+    pub(super) fn end(&mut self, end: RunEnd) {
+        { &self.ledger.facts.run }.end(&mut *self.ledger.database, end);
     }
 
     /// The request with this number.
@@ -117,37 +138,34 @@ impl Run {
         let record = |(request, outcome): &(u64, Outcome)| Record {
             key: self.key(*request),
             outcome: outcome.clone(),
-            at: clock::now(),
+            at: settings::now(),
         };
-        let records: Vec<_> = outcomes.iter().map(record).collect();
         let work = Work {
-            records: &records,
+            records: outcomes.iter().map(record).collect(),
             ..Work::default()
         };
-        self.store.write(work).unwrap();
+        self.write(&work).unwrap();
     }
 
     pub(super) fn claim(&mut self, requests: &[u64]) -> Vec<ClaimResult> {
-        let claims: Vec<_> = requests.iter().map(|request| self.key(*request)).collect();
         let work = Work {
-            claims: &claims,
+            claims: requests.iter().map(|request| self.key(*request)).collect(),
             ..Work::default()
         };
-        self.store.write(work).unwrap()
+        self.write(&work).unwrap()
     }
 
     pub(super) fn release(&mut self, request: u64) {
-        let releases = [self.key(request)];
         let work = Work {
-            releases: &releases,
+            releases: vec![self.key(request)],
             ..Work::default()
         };
-        self.store.write(work).unwrap();
+        self.write(&work).unwrap();
     }
 
     pub(super) fn look_up(&self, requests: &[u64]) -> Vec<LookupResult> {
         let keys: Vec<_> = requests.iter().map(|request| self.key(*request)).collect();
-        self.store.lookup().unwrap().look_up(&keys).unwrap()
+        self.ledger.lookup().unwrap().look_up(&keys).unwrap()
     }
 }
 

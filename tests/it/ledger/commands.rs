@@ -168,16 +168,14 @@ fn stats_prints_what_a_ledger_holds_and_changes_nothing() {
     let printed = done.printed();
     let printed = without_times(&printed).replace(&server.url(), "http://SERVER");
     assert_snapshot!(printed, @r"
-    rescore.ledger: ledger version 3, created MOMENT
-    10 answers, SIZE bytes, 4,505 per answer
+    rescore.ledger: ledger version 4, created MOMENT
+    10 answers, SIZE bytes, 4,915 per answer
 
     http://SERVER/v1/validate/user
       5 answers, from MOMENT to MOMENT
-      younger than 1 d: 5, 7 d: 5, 30 d: 5
 
     http://SERVER/v1/validate/user
       5 answers, from MOMENT to MOMENT
-      younger than 1 d: 5, 7 d: 5, 30 d: 5
     ");
     done.check(done.stderr.is_empty(), "nothing on standard error");
     assert_eq!(place.read(LEDGER), before);

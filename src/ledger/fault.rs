@@ -1,0 +1,181 @@
+//! Why a database did not do something, and what that means for people: the exit code, the words and the hint, in one place.
+
+use std::io;
+use std::path::Path;
+
+use super::server_url::ServerUrl;
+use crate::base::error::Error;
+use crate::base::own_file;
+
+/// The schema's version. A ledger of another version is refused and never guessed at.
+pub(crate) const VERSION: i32 = 4;
+
+/// What to do with a damaged ledger.
+const DAMAGED: &str = "move it and the files whose names start with its name elsewhere; answers in it are paid for again";
+
+/// Why a database did not do something.
+#[derive(Debug, Clone)]
+pub(super) struct DbFault {
+    pub(super) kind: DbFaultKind,
+    words: String,
+}
+
+/// The kinds of faults that differ in what people can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DbFaultKind {
+    /// The disk is full.
+    NoSpace,
+    /// The file may not grow.
+    TooLarge,
+    /// What is stored cannot come from this program.
+    Damaged,
+    /// Another program does not let go of it.
+    Held,
+    /// A run or a command uses it, so that nothing can be removed.
+    InUse,
+    /// It is not a ledger of this version.
+    Foreign,
+    /// There is none.
+    Missing,
+    /// The server is away, or cannot serve anybody now. It may be back soon.
+    Away,
+    /// The server is there, and another attempt has the same result.
+    Refused,
+    /// Anything else, such as a disk that fails.
+    Other,
+}
+
+impl DbFault {
+    pub(super) fn new(kind: DbFaultKind, words: impl Into<String>) -> Self {
+        let words = words.into();
+        Self { kind, words }
+    }
+
+    pub(super) fn damaged() -> Self {
+        Self::new(DbFaultKind::Damaged, "the file is damaged")
+    }
+
+    pub(super) fn missing() -> Self {
+        Self::new(DbFaultKind::Missing, "its tables are gone")
+    }
+
+    pub(super) fn no_space() -> Self {
+        Self::new(DbFaultKind::NoSpace, "no space left on device")
+    }
+
+    pub(super) fn no_random_numbers() -> Self {
+        Self::new(DbFaultKind::Other, "the system has no random numbers")
+    }
+
+    pub(super) fn of_version(version: i32) -> Self {
+        let words =
+            format!("is a ledger of version {version}, and this program knows version {VERSION}");
+        Self::new(DbFaultKind::Foreign, words)
+    }
+
+    /// The same with other words.
+    pub(super) fn with_words(self, words: impl FnOnce(&str) -> String) -> Self {
+        Self::new(self.kind, words(&self.words))
+    }
+
+    /// Its words.
+    pub(super) fn words(&self) -> &str {
+        &self.words
+    }
+
+    /// In the system's terms, by which a full disk is recognised.
+    fn cause(&self) -> io::Error {
+        let kind = match self.kind {
+            DbFaultKind::NoSpace => io::ErrorKind::StorageFull,
+            DbFaultKind::TooLarge => io::ErrorKind::FileTooLarge,
+            _ => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, self.words.clone())
+    }
+
+    /// As what keeps a command from starting, or a run from going on: `doing` such as "open". A full disk is not a fault of the
+    /// settings: exit code 3. Another program that uses the ledger will end: exit code 75.
+    pub(super) fn error(&self, doing: &str, ledger: &Path) -> Error {
+        let shown = ledger.display();
+        let is_opened = doing == "open";
+        let is_server = ledger.to_str().is_some_and(ServerUrl::is_one);
+        let cannot = format!("cannot {doing} the ledger `{shown}`");
+        let (error, hint) = match self.kind {
+            DbFaultKind::InUse => {
+                let words = format!("a run or another command is using the ledger `{shown}`");
+                let how_long =
+                    "a run that was killed counts as using it for its `--timeout` and 10 s more";
+                return Error::busy(words).detail(how_long);
+            }
+            DbFaultKind::Foreign => {
+                let error = Error::usage(format!("`{shown}` {}", self.words));
+                return error
+                    .detail("it is left as it is: use the rescore that made it, or another place");
+            }
+            DbFaultKind::Missing => {
+                if !is_server {
+                    return Error::usage(format!("there is no ledger `{shown}`"));
+                }
+                return Error::usage(format!("there is no ledger at `{shown}` yet"))
+                    .hint(format!("make it once with `rescore ledger init '{shown}'`"));
+            }
+            DbFaultKind::NoSpace | DbFaultKind::TooLarge if is_opened => (
+                Error::stopped(format!("cannot write the ledger `{shown}`")),
+                "free space there; then the same command continues",
+            ),
+            DbFaultKind::Damaged if is_server => {
+                return Error::usage(format!("the tables of the ledger `{shown}` are damaged"));
+            }
+            DbFaultKind::Damaged => (unreadable(ledger), DAMAGED),
+            DbFaultKind::Held if is_opened => (
+                Error::busy(cannot),
+                "run the same command again when the other program is done",
+            ),
+            DbFaultKind::Away => (
+                Error::stopped(cannot),
+                "run the same command again when the server answers",
+            ),
+            DbFaultKind::Refused if self.words.contains("certificate") => (
+                Error::usage(cannot),
+                "name the file of the authority that issued it with `?sslrootcert=FILE`",
+            ),
+            DbFaultKind::Refused => (
+                Error::usage(cannot),
+                "check the user, its rights, and its password in `PGPASSWORD` or in `~/.pgpass`, which only you may read",
+            ),
+            _ if is_opened => (unreadable(ledger), ""),
+            _ => (Error::stopped(cannot), ""),
+        };
+        let error = error.because(self.cause()).about(ledger);
+        if hint.is_empty() {
+            error
+        } else {
+            error.hint(hint)
+        }
+    }
+
+    /// As what keeps answers from being stored. All calls that wait for their answers get it.
+    pub(super) fn of_answers(&self, ledger: &Path) -> Error {
+        let cannot = Error::stopped(format!("cannot keep answers in `{}`", ledger.display()))
+            .because(self.cause())
+            .about(ledger);
+        match self.kind {
+            DbFaultKind::Damaged => cannot.hint(DAMAGED),
+            DbFaultKind::Held => cannot.hint(
+                "end the other program, or let it go on if it was suspended; then the same command continues",
+            ),
+            _ => cannot,
+        }
+    }
+}
+
+/// The error for a ledger that cannot be opened, without its cause. SQLite makes files beside it also to read it.
+fn unreadable(path: &Path) -> Error {
+    let cannot = Error::usage(format!("cannot open the ledger `{}`", path.display()));
+    match own_file::not_writable(path).filter(|_| path.exists()) {
+        Some(why) => cannot
+            .detail(why)
+            .detail("a ledger needs files beside it, also to be read"),
+        None => cannot,
+    }
+}
