@@ -1,42 +1,140 @@
 //! Progress on a terminal: a bar with the rows, and a line below it that says why calls wait and what they brought. Both fit
-//! terminals of any width. Where they are drawn is left to `base::stderr`.
+//! terminals of any width. indicatif draws them on a page in memory, as only `base::stderr` writes to the terminal.
+
+use std::io::Result;
+use std::mem::take;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 /// Columns of the bar itself, by the columns of the terminal: the words beside it matter more.
 const GAUGES: [(usize, usize); 2] = [(72, 16), (50, 8)];
-/// What fills the bar; the last of them a part of a column.
-const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+/// The bar's length in units: finer than any terminal draws.
+const WHOLE: u64 = 1000;
+/// The most pictures a second when many notices come: twice as many as without them.
+const MOST_PICTURES: u8 = 20;
 const SEPARATOR: &str = " · ";
 
-/// The two lines for a terminal of this width. `share` is the part that is done, from 0 to 1; `None` if it is not known.
-pub(super) fn picture(
-    share: Option<f64>,
-    [head, below]: [Vec<String>; 2],
-    columns: u16,
-) -> Vec<String> {
-    // After the last column some terminals start a new line and others do not.
-    let width = usize::from(columns).saturating_sub(1);
-    let fits = GAUGES.iter().find(|(least, _)| width >= *least);
-    let gauge = share
-        .zip(fits)
-        .map(|(share, (_, columns))| gauge(share, *columns) + " ");
-    let gauge = gauge.unwrap_or_default();
-    let room = width - gauge.chars().count();
-    vec![gauge + &fit(head, room), fit(below, width)]
+/// The bar, and the page that it is drawn on.
+pub(super) struct Bar {
+    progress: ProgressBar,
+    page: Page,
 }
 
-/// A bar of so many columns. It is full only when everything is done.
-fn gauge(share: f64, columns: usize) -> String {
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a share is from 0 to 1"
-    )]
-    let eighths = (share * (columns * EIGHTHS.len()) as f64) as usize;
-    let (whole, part) = (eighths / EIGHTHS.len(), eighths % EIGHTHS.len());
-    let part = EIGHTHS.get(part).copied().unwrap_or_default();
-    let filled = "█".repeat(whole) + &part.to_string();
-    format!("{filled:columns$}").chars().take(columns).collect()
+impl Bar {
+    pub(super) fn new() -> Self {
+        let page = Page::default();
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(page.clone()), MOST_PICTURES);
+        Self {
+            progress: ProgressBar::with_draw_target(Some(WHOLE), target),
+            page,
+        }
+    }
+
+    /// The two lines for a terminal of this width; `None` if the last ones are only just drawn. `share` is the part that is
+    /// done, from 0 to 1; `None` if it is not known.
+    pub(super) fn picture(
+        &self,
+        share: Option<f64>,
+        [head, below]: [Vec<String>; 2],
+        columns: u16,
+    ) -> Option<Vec<String>> {
+        // After the last column some terminals start a new line and others do not.
+        let width = usize::from(columns).saturating_sub(1);
+        let fits = GAUGES.iter().find(|(least, _)| width >= *least);
+        let gauge = share.and(fits).map(|(_, columns)| *columns);
+        let room = width - gauge.map_or(0, |gauge| gauge + 1);
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a share is from 0 to 1"
+        )]
+        let done = (share.unwrap_or_default() * WHOLE as f64) as u64;
+        self.page.lock().columns = columns.into();
+        // Unlike `set_…`, none of these draws: a picture shows all of them or none.
+        let bar = self.progress.clone().with_style(style(gauge));
+        bar.with_position(done)
+            .with_prefix(fit(head, room))
+            .with_message(fit(below, width))
+            .tick();
+        self.page.lock().picture.take()
+    }
+}
+
+fn style(gauge: Option<usize>) -> ProgressStyle {
+    let gauge = gauge.map(|columns| format!("{{bar:{columns}}} "));
+    let template = gauge.unwrap_or_default() + "{prefix}\n{msg}";
+    ProgressStyle::with_template(&template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("█▉▊▋▌▍▎▏ ")
+}
+
+/// What indicatif takes for a terminal; its clones are the same page. Each picture is drawn whole, and `base::stderr` knows
+/// where the one before is: moves of the cursor and clearing are ignored.
+#[derive(Debug, Clone, Default)]
+struct Page(Arc<Mutex<Drawn>>);
+
+#[derive(Debug, Default)]
+struct Drawn {
+    columns: usize,
+    /// What was drawn since the last picture, without line breaks: each line is as wide as the page.
+    text: String,
+    picture: Option<Vec<String>>,
+}
+
+impl Page {
+    fn lock(&self) -> MutexGuard<'_, Drawn> {
+        // Nothing panics while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TermLike for Page {
+    fn width(&self) -> u16 {
+        self.lock().columns.try_into().unwrap_or(u16::MAX)
+    }
+
+    fn move_cursor_up(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_down(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_right(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_left(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn write_line(&self, text: &str) -> Result<()> {
+        let columns = self.lock().columns;
+        self.write_str(&format!("{text:columns$}"))
+    }
+
+    fn write_str(&self, text: &str) -> Result<()> {
+        self.lock().text.push_str(text);
+        Ok(())
+    }
+
+    fn clear_line(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// indicatif pads each line to the terminal's width. If the terminal is then made narrower, such lines wrap and can no
+    /// longer be redrawn in place; so the padding is removed.
+    fn flush(&self) -> Result<()> {
+        let mut page = self.lock();
+        let text: Vec<_> = take(&mut page.text).chars().collect();
+        let lines = text.chunks(page.columns.max(1));
+        let lines = lines.map(|line| line.iter().collect::<String>().trim_end().to_owned());
+        page.picture = Some(lines.collect());
+        Ok(())
+    }
 }
 
 /// As many of these parts as fit, whole and in this order. Only the first is cut, if it alone is too long.
@@ -74,7 +172,9 @@ mod tests {
             "approve 1,000,000, review 200,000",
             "16 in flight, 5 retries",
         ]);
-        picture(share, [head, below], columns)
+        Bar::new()
+            .picture(share, [head, below], columns)
+            .unwrap_or_default()
     }
 
     #[test]
@@ -102,12 +202,5 @@ mod tests {
                 assert!(!line.contains('…') || width < 60, "{width}: {line}");
             }
         }
-    }
-
-    #[test]
-    fn the_bar_is_full_only_when_everything_is_done() {
-        assert_eq!(gauge(0.0, 8), " ".repeat(8));
-        assert_eq!(gauge(0.999, 16), "███████████████▉");
-        assert_eq!(gauge(1.0, 8), "████████");
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::bar::picture;
+use super::bar::Bar;
 use super::identity::RunIdentity;
 use super::messages::warn;
 use super::numbers::{
@@ -78,6 +78,7 @@ impl ProgressThread {
         let mut view = View {
             style,
             settings,
+            bar: Bar::new(),
             pause_shown: false,
         };
         let thread = std::thread::Builder::new().name("progress".to_owned());
@@ -98,6 +99,7 @@ impl ProgressThread {
 struct View {
     style: Style,
     settings: ProgressSettings,
+    bar: Bar,
     /// A pause was shown since the last line. A service that refuses a call every second must not fill a log: the next
     /// line shows the rest.
     pause_shown: bool,
@@ -137,7 +139,10 @@ impl View {
     fn frame(&mut self, now: &Snapshot) {
         self.pause_shown = false;
         match self.style {
-            Style::Bar => draw(&picture(now.share, self.words(now), columns())),
+            Style::Bar => {
+                let picture = self.bar.picture(now.share, self.words(now), columns());
+                picture.iter().for_each(|lines| draw(lines));
+            }
             Style::Plain => say_progress(&with_time(&self.line(now))),
             Style::Json => say_progress(&self.json(now)),
             Style::Off => {}

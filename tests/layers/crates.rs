@@ -54,6 +54,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "service/proxy.rs",
         ],
     ),
+    ("indicatif", &["observe/bar.rs"]),
     ("jiff", &["observe/numbers.rs"]),
     ("maud", &["report/"]),
     (

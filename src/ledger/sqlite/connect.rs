@@ -157,12 +157,12 @@ fn create_beside_others(connection: &Connection) -> Result<(), DbFault> {
     }
 }
 
-/// Gives other programs time to release the ledger.
+/// Gives others time to release the ledger, or space on its disk.
 #[allow(
     clippy::disallowed_methods,
-    reason = "no call is made before the ledger is open"
+    reason = "no call is made before the ledger is open, and after that its own thread waits"
 )]
-fn pause() {
+pub(super) fn pause() {
     std::thread::sleep(Duration::from_millis(10));
 }
 

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, params};
 
-use super::connect::{DIALECT, check_soundness, connect, connect_to_nothing, rows, set_synced};
+use super::connect::{
+    DIALECT, check_soundness, connect, connect_to_nothing, pause, rows, set_synced,
+};
 use super::find::Finder;
 use crate::base::error::Result as RunResult;
 use crate::base::file_id::FileId;
@@ -16,6 +18,10 @@ use crate::ledger::file::{self, NewFile, SpaceReserve};
 use crate::ledger::index::Slice;
 use crate::ledger::key::RequestKey;
 use crate::ledger::outcome::{LookupResult, Scope, SealedRecord};
+
+/// Pauses for want of space after what was kept was given back: the run's own output may have taken it in this moment, and
+/// gives it back when its rows do not fit either.
+const WAITS_FOR_SPACE: u32 = 40;
 
 /// A ledger in a file.
 struct SqliteLedger {
@@ -33,6 +39,8 @@ struct SqliteLedger {
     reserve: Option<SpaceReserve>,
     /// The disk was full, and what was kept is in use.
     is_full: bool,
+    /// How often space was waited for since then.
+    waits_for_space: u32,
     /// Removed after the connection is closed, if the run does not start.
     new_file: NewFile,
 }
@@ -49,6 +57,7 @@ impl SqliteLedger {
             is_synced: true,
             reserve: None,
             is_full: false,
+            waits_for_space: 0,
             new_file: NewFile(None),
         }
     }
@@ -129,11 +138,15 @@ impl SqliteLedger {
         };
         match attempt() {
             Err(fault) if fault.kind == DbFaultKind::NoSpace => {
-                let Some(reserve) = self.reserve.take() else {
+                if let Some(reserve) = self.reserve.take() {
+                    reserve.release();
+                    self.is_full = true;
+                } else if self.is_full && self.waits_for_space < WAITS_FOR_SPACE {
+                    self.waits_for_space += 1;
+                    pause();
+                } else {
                     return Err(fault);
-                };
-                reserve.release();
-                self.is_full = true;
+                }
                 self.attempt(durable, work)
             }
             done => done,
