@@ -180,12 +180,12 @@ mod tests {
     #[test]
     fn a_narrow_bar_keeps_what_comes_first_whole() {
         let wide = [
-            "██████▍          40.4 % · 1,234,567 rows · ETA 12 min 3 s · 412 rows/s",
+            "██████▌          40.4 % · 1,234,567 rows · ETA 12 min 3 s · 412 rows/s",
             "pace 48.0/s, cut to see if throttling drops · limit found: about 50.0/s",
         ];
         assert_eq!(drawn(Some(0.404), 80), wide);
         let narrow = [
-            "███▏     40.4 % · 1,234,567 rows · ETA 12 min 3 s",
+            "███▎     40.4 % · 1,234,567 rows · ETA 12 min 3 s",
             "pace 48.0/s, cut to see if throttling drops",
         ];
         assert_eq!(drawn(Some(0.404), 60), narrow);
