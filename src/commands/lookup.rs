@@ -41,6 +41,7 @@ impl LookupStage {
                 rows,
                 position: batch.position,
                 trailer: batch.trailer,
+                dropped: batch.dropped,
             },
             Err(error) => Read::Failed(Stop::new(CancelReason::Ledger, error)),
         }

@@ -211,7 +211,7 @@ impl<S: Service> Engine<S> {
         match outcome {
             Classified::Throttled { wait, .. } => match wait {
                 // The run stops, so the pause is of no use.
-                Some(wait) if *wait > self.limits.patience.wait => CallOutcome::Abandoned,
+                Some(wait) if *wait > self.limits.max_wait => CallOutcome::Abandoned,
                 wait => CallOutcome::Throttled(*wait),
             },
             Classified::Failed(fault) => match fault.health {

@@ -243,7 +243,16 @@ impl<'a, S: Service> Dispatcher<'a, S> {
                 rows,
                 position,
                 trailer,
-            }) => self.rows.receive(rows, position, trailer),
+                dropped,
+            }) => {
+                let read = Event::RowsRead {
+                    rows: rows.len() as u64,
+                    position,
+                    dropped,
+                };
+                self.engine.events.emit(read);
+                self.rows.receive(rows, trailer);
+            }
             Some(Read::End(end)) => {
                 self.reads = false;
                 self.engine.events.emit(Event::InputEnded(end));

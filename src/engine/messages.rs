@@ -19,6 +19,8 @@ pub(crate) enum Read {
         position: u64,
         /// Blank lines after the last row; empty except in the last batch.
         trailer: Bytes,
+        /// How many of the rows have a request without a value that is invalid.
+        dropped: u64,
     },
     /// There are no more rows.
     End(InputEnd),

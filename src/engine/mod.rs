@@ -27,7 +27,7 @@ mod window;
 #[cfg(test)]
 pub(crate) use fixture::Fixture;
 pub(crate) use messages::{Channels, Read, Write};
-pub(crate) use parts::{Engine, Limits, Patience};
+pub(crate) use parts::{Engine, Limits};
 pub(crate) use run::run;
 pub(crate) use stop::Stop;
 pub(crate) use window::{PendingRow, Request, WindowSize};

@@ -52,11 +52,7 @@ impl<'a, S> Rows<'a, S> {
     }
 
     /// Takes rows that were read.
-    pub(super) fn receive(&mut self, rows: Vec<PendingRow>, position: u64, trailer: Bytes) {
-        self.emit(Event::RowsRead {
-            rows: rows.len() as u64,
-            position,
-        });
+    pub(super) fn receive(&mut self, rows: Vec<PendingRow>, trailer: Bytes) {
         self.window.receive(rows);
         self.trailer = trailer;
     }

@@ -57,6 +57,7 @@ mod tests {
             phone: Some(Cow::Borrowed("+15550100199")),
             ip: Cow::Borrowed("::1"),
             user_agent: Cow::Borrowed(user_agent),
+            dropped: None,
         };
         let mut found = Vec::new();
         user.unusual_lengths(|field| found.push(field));

@@ -11,7 +11,7 @@ use super::scored::{self, AskedColumns};
 use super::settings::{Compose, ReaderSettings};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result, quoted};
-use crate::fields::{self, ColumnSource, Field, Mapping, PhoneRules, UserRequest};
+use crate::fields::{self, ColumnSource, Field, FieldRules, Mapping, NoColumn, UserRequest};
 use crate::layout::{
     AddedColumns, DECISION_COLUMN, Existing, PREVIOUS, SCORE_COLUMN, VERDICT_COLUMNS, unquote,
 };
@@ -144,9 +144,11 @@ impl CsvParser {
             };
             self.columns.iter().map(place).collect::<Result<_>>()?
         };
-        let place = |(name, may_lack): (&str, bool)| match place_of(name, names, file)? {
-            None if !may_lack => Err(scored::lacks(name, columns, file)),
-            place => Ok(place),
+        let place = |(name, may_lack): (&str, bool)| match fields::find_column(name, names) {
+            Ok(place) => Ok(Some(place)),
+            Err(NoColumn::Missing) if may_lack => Ok(None),
+            Err(NoColumn::Missing) => Err(scored::lacks(name, columns, file)),
+            Err(NoColumn::Ambiguous(first, second)) => Err(twice(name, first, second, file)),
         };
         self.asked = asked.names().map(place).collect::<Result<_>>()?;
         Ok(())
@@ -245,7 +247,7 @@ impl CsvParser {
         row: &mut Row,
         asked: &mut Box<[Span]>,
         extent: &Extent,
-        phones: PhoneRules,
+        rules: &FieldRules,
         compose: &mut Compose,
     ) -> Result<Bytes, Failure> {
         let is_whole = self.cells.len() == self.width;
@@ -294,7 +296,7 @@ impl CsvParser {
             // Nearly every field has one column: this is the path that must be short.
             ColumnSource::Columns(template) => match template.column() {
                 Some(index) => self.text(row, whole, *index, field),
-                None => template.text(|index| self.text(row, whole, *index, field)),
+                None => template.text(|index| rules.cell(self.text(row, whole, *index, field))),
             },
         };
         let region = || {
@@ -302,7 +304,7 @@ impl CsvParser {
             // What is not text names no region.
             Some(self.encoding.decode(code).unwrap_or_default())
         };
-        UserRequest::new(find, phones, region).map(|request| compose.body(&request))
+        UserRequest::new(find, rules, region).map(|request| compose.body(&request))
     }
 }
 
@@ -344,14 +346,18 @@ fn place_of(name: &str, names: &[String], file: &str) -> Result<Option<usize>> {
     let places = names.iter().enumerate();
     let mut places = places.filter(|(_, there)| there.trim() == name);
     match (places.next(), places.next()) {
-        (Some((first, _)), Some((second, _))) => Err(Error::usage(format!(
-            "{file} has {} twice: columns {} and {}",
-            quoted(name),
-            first + 1,
-            second + 1
-        ))),
+        (Some((first, _)), Some((second, _))) => Err(twice(name, first, second, file)),
         (first, _) => Ok(first.map(|(place, _)| place)),
     }
+}
+
+fn twice(name: &str, first: usize, second: usize, file: &str) -> Error {
+    Error::usage(format!(
+        "{file} has {} twice: columns {} and {}",
+        quoted(name),
+        first + 1,
+        second + 1
+    ))
 }
 
 /// The header's cells with our columns' names; empty if there are none.

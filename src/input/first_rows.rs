@@ -59,14 +59,14 @@ pub(crate) fn fix(reason: Reason) -> String {
         Reason::NotUtf8 | Reason::Undecodable => "check `--encoding`",
         Reason::ExistingColumns => "`--existing keep` keeps the old columns under other names",
         Reason::InvalidPhone => {
-            "`--phone-region` reads national numbers, as in `--phone-region DE`, and `--invalid-phone drop` leaves out the number if the row has an email address"
+            "`--phone-region` reads national numbers, as in `--phone-region DE`, and `--invalid drop` leaves out the number if the row has an email address"
         }
         Reason::WrongType => {
             "`--map FIELD=/POINTER` reads a nested member; a number must be in quotes, and a phone number needs its `+`"
         }
         _ => "name the right columns with `--map FIELD=COLUMN`",
     };
-    format!("{fix}; `--give-up-after never` continues anyway")
+    format!("{fix}; `--keep-going` continues anyway")
 }
 
 #[cfg(test)]

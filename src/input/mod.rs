@@ -25,4 +25,4 @@ pub(crate) use reader::{Opened, RowBatch};
 pub use reader::{ReadRow, Reader};
 pub(crate) use scored::AskedColumns;
 pub use settings::{Compose, FileSettings, FormatChoice, Input, ReaderSettings};
-pub(crate) use source::{TrailingGarbage, is_checked_for_long, stdin_file};
+pub(crate) use source::{TrailingGarbage, is_checked_for_long, refuse_missing, stdin_file};

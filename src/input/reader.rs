@@ -38,6 +38,8 @@ pub struct RowBatch {
     pub(crate) position: u64,
     /// Blank lines after the last row; empty except in the last batch.
     pub trailer: Bytes,
+    /// How many of the rows have a request without a value that is invalid.
+    pub(crate) dropped: u64,
 }
 
 /// A batch is complete with this many rows, so that the first rows do not have to wait for a whole block …
@@ -208,7 +210,7 @@ impl Reader {
 
     /// Some rows; `None` at the end, and if there are none yet and `waits` is false.
     fn gather(&mut self, waits: bool) -> Result<Option<RowBatch>> {
-        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let (mut rows, mut bytes, mut dropped) = (Vec::new(), 0, 0);
         let end = loop {
             if rows.len() >= BATCH_ROWS || bytes >= BATCH_BYTES || self.left == 0 {
                 break false;
@@ -224,6 +226,7 @@ impl Reader {
                         rows.reserve_exact(room.min(BATCH_ROWS));
                     }
                     bytes += length;
+                    dropped += u64::from(row.request.is_ok() && self.compose.dropped);
                     rows.push(row);
                 }
                 None if self.buffer.at_end => break true,
@@ -246,6 +249,7 @@ impl Reader {
             rows,
             position,
             trailer,
+            dropped,
         }))
     }
 
@@ -280,13 +284,13 @@ impl Reader {
             .check_size(extent.content.range().len(), most, line)?;
         let mut row = self.buffer.take(&extent, self.number);
         self.number = self.number.next();
-        let (phones, compose) = (self.settings.phones, &mut self.compose);
+        let (rules, compose) = (&self.settings.rules, &mut self.compose);
         let mut asked = Box::default();
         let mut request = match &mut self.parser {
             FormatParser::Csv(parser) => {
-                parser.request(&mut row, &mut asked, &extent, phones, compose)
+                parser.request(&mut row, &mut asked, &extent, rules, compose)
             }
-            FormatParser::Jsonl(parser) => parser.request(&mut row, &mut asked, phones, compose),
+            FormatParser::Jsonl(parser) => parser.request(&mut row, &mut asked, rules, compose),
         };
         if let Some(reason) = self.first_rows.take(&request) {
             let name = self.buffer.source.name();

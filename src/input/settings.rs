@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::scored::AskedColumns;
 use crate::base::encoding::TextEncoding;
 use crate::base::error::shown;
-use crate::fields::{Assignments, PhoneRules, UserRequest};
+use crate::fields::{Assignments, FieldRules, UserRequest};
 use crate::layout::{AddedColumns, Existing};
 use crate::selection::Selection;
 
@@ -69,8 +69,8 @@ pub struct ReaderSettings {
     pub file: FileSettings,
     /// What `--map`, `--set` and `--phone-region-column` say.
     pub assignments: Assignments,
-    /// What to do with phone numbers that are not international.
-    pub phones: PhoneRules,
+    /// What values must be like, and what stands for one that is empty.
+    pub rules: FieldRules,
     /// What to do with columns that have our names.
     pub existing: Existing,
     /// The columns that we write.
@@ -91,7 +91,7 @@ impl ReaderSettings {
         Self {
             file: file.clone(),
             assignments: Assignments::default(),
-            phones: PhoneRules::default(),
+            rules: FieldRules::default(),
             existing: Existing::Replace,
             columns: AddedColumns::new(prefix, [], None),
             judges_first_rows: false,
@@ -113,7 +113,7 @@ impl ReaderSettings {
                 max_record: 1 << 20,
             },
             assignments: Assignments::default(),
-            phones: PhoneRules::default(),
+            rules: FieldRules::default(),
             existing: Existing::Replace,
             columns: AddedColumns::new("", [], None),
             judges_first_rows: true,
@@ -135,6 +135,8 @@ pub struct Compose {
     write: Box<WriteBody>,
     marks: usize,
     block: BytesMut,
+    /// The request that was written last lacks a value that is invalid.
+    pub(super) dropped: bool,
 }
 
 impl Compose {
@@ -144,6 +146,7 @@ impl Compose {
             write: Box::new(write),
             marks: 0,
             block: BytesMut::with_capacity(BODIES),
+            dropped: false,
         }
     }
 
@@ -157,6 +160,7 @@ impl Compose {
     #[inline]
     pub(crate) fn body(&mut self, request: &UserRequest<'_>) -> Bytes {
         (self.write)(request, &mut self.block);
+        self.dropped = request.dropped.is_some();
         self.block.split().freeze()
     }
 

@@ -139,7 +139,7 @@ pub(super) const REFUSED_AT_ANY: &str = "the service throttles some calls at any
 
 /// The service is waited for at the start.
 pub(super) const NOT_UP: &str = "the service cannot be reached: it is tried again, at first every few seconds, for as long as \
-    `--max-outage` says; Ctrl-C stops";
+    `--max-wait` says; Ctrl-C stops";
 
 /// The service is down.
 pub(super) fn down(outage: OngoingOutage, now: Duration) -> String {

@@ -27,6 +27,8 @@ pub(crate) struct Stats {
     pub(crate) approved: u64,
     /// Rows to review.
     pub(crate) reviewed: u64,
+    /// Rows that were read and are sent without a phone number or an email address that is invalid.
+    pub(crate) dropped: u64,
     /// Rows to block.
     pub(crate) blocked: u64,
     /// Rows with a verdict and no decision, as their level is in no list.
@@ -151,8 +153,13 @@ impl Stats {
     pub(crate) fn apply(&mut self, at: Duration, event: &Event) {
         self.at = self.at.max(at);
         match event {
-            Event::RowsRead { rows, position } => {
+            Event::RowsRead {
+                rows,
+                position,
+                dropped,
+            } => {
                 self.read += rows;
+                self.dropped += dropped;
                 self.position = self.before + *position;
             }
             Event::FileStarted { file, before } => self.file_started(*file, *before),
@@ -353,6 +360,7 @@ mod tests {
             Event::RowsRead {
                 rows: 1,
                 position: 9,
+                dropped: 0,
             },
             Event::RowAdmitted(row),
             Event::RowResolved {
@@ -371,6 +379,7 @@ mod tests {
         events.push(Event::RowsRead {
             rows: 1,
             position: 9,
+            dropped: 0,
         });
         assert!(
             replay(&events).check_invariants().is_err(),

@@ -6,7 +6,7 @@
 use bytes::{Bytes, BytesMut};
 use rescore::internals::encoding::TextEncoding;
 use rescore::internals::error::Result;
-use rescore::internals::fields::{Assignments, Field, InvalidPhone, PhoneRules, UserRequest};
+use rescore::internals::fields::{Assignments, Field, FieldRules, Invalid, UserRequest};
 use rescore::internals::input::{
     Compose, FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings,
 };
@@ -107,14 +107,14 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
             max_record: MAX_RECORD[usize::from(has(6))],
         },
         assignments,
-        phones: PhoneRules {
-            region: None,
-            invalid: if has(5) {
-                InvalidPhone::Drop
+        rules: FieldRules::new(
+            None,
+            if has(5) {
+                Invalid::Drop
             } else {
-                InvalidPhone::Reject
+                Invalid::Reject
             },
-        },
+        ),
         existing: match flags % 4 {
             0 | 1 => Existing::Replace,
             2 => Existing::Keep,

@@ -13,9 +13,9 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("base64", &["service/words.rs"]),
     ("blake3", &["ledger/", "selection.rs"]),
     ("chardetng", &["input/text.rs"]),
-    ("clap", &["cli/"]),
-    ("clap_complete", &["cli/completions.rs"]),
-    ("clap_mangen", &["cli/man.rs"]),
+    ("clap", &["cli/", "config/"]),
+    ("clap_complete", &["cli/help.rs", "cli/parse.rs"]),
+    ("clap_mangen", &["cli/help.rs"]),
     ("console", &["base/stderr.rs"]),
     ("csv", &["input/sniff.rs"]),
     ("csv_core", &["output/csv.rs"]),
@@ -49,7 +49,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("httpdate", &["engine/stop.rs", "service/"]),
     (
         "humantime",
-        &["cli/values.rs", "ledger/lock.rs", "sandbox/stand_in.rs"],
+        &["config/values.rs", "ledger/lock.rs", "sandbox/stand_in.rs"],
     ),
     ("hyper", &["sandbox/", "service/http/fault.rs"]),
     (

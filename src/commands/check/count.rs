@@ -13,7 +13,7 @@ use super::result::{CheckResult, CheckedFile};
 use crate::base::error::{Error, Result};
 use crate::base::stderr::draw;
 use crate::config::CheckConfig;
-use crate::fields::{Field, InvalidPhone, UserRequest};
+use crate::fields::{Field, Invalid, UserRequest};
 use crate::input::{Compose, FirstRows, ReadRow, ReaderSettings, RowBatch};
 use crate::layout::Format;
 use crate::ledger::KnownOutcome;
@@ -32,11 +32,17 @@ pub(super) fn marked(plan: Plan) -> Compose {
     let compose = Compose::new(move |user: &UserRequest<'_>, to: &mut BytesMut| {
         let mut marks = 0;
         user.unusual_lengths(|field| marks |= bit(field));
+        if user.dropped.is_some() {
+            marks |= DROPPED;
+        }
         to.put_u8(marks);
         service::write_body(user, plan, to);
     });
     compose.behind_marks(size_of::<u8>())
 }
+
+/// The bit for a phone number or an email address that is dropped.
+const DROPPED: u8 = 1 << 7;
 
 const fn bit(field: Field) -> u8 {
     1 << field as u8
@@ -99,6 +105,7 @@ impl Pass<'_> {
             let Ok(body) = request else { continue };
             let marks = body.first().copied().unwrap_or_default();
             body.advance(body.len().min(size_of::<u8>()));
+            file.counts.rows.dropped += u64::from(marks & DROPPED != 0);
             // Nearly always there are none.
             if marks != 0 {
                 for field in Field::ALL
@@ -158,13 +165,13 @@ impl Pass<'_> {
 /// The options that would help rows of a file that fail for this reason; none if only the rows themselves can be changed.
 fn options(reason: Reason, settings: &ReaderSettings, format: Format) -> &'static [&'static str] {
     let has_region =
-        settings.phones.region.is_some() || settings.assignments.region_column().is_some();
-    let drops = matches!(settings.phones.invalid, InvalidPhone::Drop);
+        settings.rules.region.is_some() || settings.assignments.region_column().is_some();
+    let drops = matches!(settings.rules.invalid, Invalid::Drop);
     match reason {
         Reason::InvalidPhone if has_region && drops => &[],
-        Reason::InvalidPhone if has_region => &["--invalid-phone"],
+        Reason::InvalidPhone if has_region => &["--invalid"],
         Reason::InvalidPhone if drops => &["--phone-region"],
-        Reason::InvalidPhone => &["--phone-region", "--invalid-phone"],
+        Reason::InvalidPhone => &["--phone-region", "--invalid"],
         // JSONL is always UTF-8.
         Reason::NotUtf8 if format == Format::Jsonl => &[],
         Reason::NotUtf8 | Reason::Undecodable => &["--encoding"],
@@ -172,10 +179,11 @@ fn options(reason: Reason, settings: &ReaderSettings, format: Format) -> &'stati
         | Reason::MissingIp
         | Reason::InvalidIp
         | Reason::MissingContact
-        | Reason::InvalidEmail
         | Reason::WrongType
         | Reason::AmbiguousField => &["--map"],
-        Reason::MissingUserAgent => &["--map", "--set"],
+        Reason::InvalidEmail if drops => &["--map"],
+        Reason::InvalidEmail => &["--map", "--invalid"],
+        Reason::MissingUserAgent => &["--map", "--default"],
         Reason::ExistingColumns => &["--existing"],
         // With another delimiter, hardly any row would fit its header; and some reasons come from calls.
         _ => &[],

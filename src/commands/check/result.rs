@@ -79,6 +79,8 @@ pub(super) struct CheckedRows {
     pub(super) read: u64,
     pub(super) sendable: u64,
     pub(super) unsendable: u64,
+    /// Of those that can be sent, the rows without a phone number or an email address that is invalid.
+    pub(super) dropped: u64,
 }
 
 impl CheckCounts {
@@ -87,6 +89,7 @@ impl CheckCounts {
         self.rows.read += file.rows.read;
         self.rows.sendable += file.rows.sendable;
         self.rows.unsendable += file.rows.unsendable;
+        self.rows.dropped += file.rows.dropped;
         self.known += file.known;
         self.failed_before += file.failed_before;
     }

@@ -71,6 +71,10 @@ fn table(result: &CheckResult) -> Vec<TableLine> {
         line("can be sent", total.rows.sendable, ""),
         line("cannot be sent", total.rows.unsendable, ""),
     ];
+    if total.rows.dropped > 0 {
+        let remark = "can be sent without an invalid phone number or email address";
+        lines.insert(1, line("dropped values", total.rows.dropped, remark));
+    }
     if let Some(ledger) = &result.ledger {
         lines.push(paid_for(ledger, total.known));
     }

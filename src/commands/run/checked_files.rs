@@ -14,7 +14,7 @@ use super::part::{PartToRun, RunPart, Targets, Turn, bodies, real_path};
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
 use crate::config::{FilesConfig, InputLimits, LedgerChoice, LedgerConfig};
-use crate::input::{Input, ReaderSettings, is_checked_for_long};
+use crate::input::{Input, ReaderSettings, is_checked_for_long, refuse_missing};
 use crate::layout::Format;
 use crate::ledger::{LedgerLocation, Reuse, ledger_in};
 use crate::observe::tell;
@@ -46,6 +46,9 @@ impl CheckedFiles {
             Some(_) => find_inputs(config.inputs.clone())?,
             None => config.inputs.iter().map(input_file).collect(),
         };
+        if let Some(only) = config.only_input() {
+            refuse_missing(&only.file.input)?;
+        }
         let directory = { config.directory.as_ref() }
             .map(|path| OutputDirectory::check(path, &inputs))
             .transpose()?;

@@ -326,13 +326,13 @@ fn start_ledger(
     context: &Context,
     events: &Events,
 ) -> Result<(RunLedger, Engine<Client>)> {
-    let mut give_up = GiveUpPolicy::new(calls.budget.give_up_after);
+    let mut give_up = GiveUpPolicy::new(calls.budget.keep_going);
     if ledger.facts.usable > 0 {
         give_up.worked_before();
     }
     let limits = Limits {
         retries: RetryPolicy::new(calls.pace.retries, calls.pace.resends),
-        patience: calls.pace.patience,
+        max_wait: calls.pace.max_wait,
         calls: CallBudget::new(calls.budget.calls, ledger.facts.run.calls_before),
         failures: calls.budget.failures,
         host: context.endpoint.host().to_owned(),

@@ -16,7 +16,7 @@ use crate::observe::{
     DecidedBy, InputOpened, LogLine, LogQueue, LogSink, LogTarget, RunEnded, RunFiles, RunLimits,
     RunLog, RunStarted, log_at_once,
 };
-use crate::pace::{FailureLimit, GiveUpAfter};
+use crate::pace::FailureLimit;
 use crate::service::Plan;
 use crate::telemetry::event::CancelReason;
 
@@ -184,8 +184,7 @@ fn run_started(config: &RunConfig, job: &str) -> RunStarted {
         retries: pace.retries,
         resend_unknown: pace.resends,
         timeout: timeouts.call,
-        max_wait: pace.patience.wait,
-        max_outage: pace.patience.outage,
+        max_wait: pace.max_wait,
         price: watch.tariff.as_ref().map(|tariff| tariff.price.to_string()),
         decided_by: policy
             .thresholds()
@@ -209,11 +208,7 @@ fn run_limits(config: &RunConfig) -> RunLimits {
             FailureLimit::Rows(rows) => rows.to_string(),
             FailureLimit::Percent(percent) => format!("{percent}%"),
         }),
-        give_up_after: match budget.give_up_after {
-            GiveUpAfter::Usual => None,
-            GiveUpAfter::Rows(rows) => Some(rows.to_string()),
-            GiveUpAfter::Never => Some("never".to_owned()),
-        },
+        keep_going: budget.keep_going.then_some(true),
         min_rows: limits.min_rows.map(Into::into),
         max_invalid: limits.max_invalid.map(|most| most.to_string()),
         accept_failures: watch.accepted.0.map(|most| most.to_string()),

@@ -111,7 +111,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let calls = CallShape {
         in_flight: concurrency,
         longest: service.client.longest_call(),
-        outage: config.pace.patience.outage,
+        outage: config.pace.max_wait,
     };
     let mut ledger = ledger.open(account, places, &config.captured, calls, &wait)?;
     let files = files.open(config.watch.summary.as_deref(), &mut ledger, &wait)?;
@@ -191,8 +191,8 @@ fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) ->
         rate: pace.rate,
         in_flight,
         known: known.map_or(Limit::NONE, |known| known.limit),
-        wait: pace.patience.wait,
-        outage: pace.patience.outage,
+        wait: pace.max_wait,
+        outage: pace.max_wait,
     };
     Gate::new(bounds, fastrand::Rng::new())
 }

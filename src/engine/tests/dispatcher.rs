@@ -13,6 +13,7 @@ fn rows(asked: Vec<Asked>) -> Read {
         rows: pending(asked),
         position: 0,
         trailer: Bytes::new(),
+        dropped: 0,
     }
 }
 

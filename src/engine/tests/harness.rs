@@ -118,6 +118,7 @@ pub(super) fn batches(asked: Vec<Asked>, sizes: &[usize]) -> Vec<Read> {
             rows: rows.by_ref().take(size).collect(),
             position: 0,
             trailer: Bytes::new(),
+            dropped: 0,
         });
     }
     messages.push(Read::End(InputEnd::Whole));

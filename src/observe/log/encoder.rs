@@ -207,7 +207,6 @@ fn run_started(start: &RunStarted) {
         resend_unknown = start.resend_unknown,
         timeout_seconds = seconds(start.timeout),
         max_wait_seconds = seconds(start.max_wait),
-        max_outage_seconds = seconds(start.max_outage),
         price = start.price,
         decide_by = match start.decided_by {
             DecidedBy::Score { .. } => "score",
@@ -222,14 +221,14 @@ fn run_limits(limits: &RunLimits) {
     let RunLimits {
         max_calls,
         max_failures,
-        give_up_after,
+        keep_going,
         min_rows,
         max_invalid,
         accept_failures,
     } = limits;
     info!(
         event = "run_limits",
-        max_calls, max_failures, give_up_after, min_rows, max_invalid, accept_failures,
+        max_calls, max_failures, keep_going, min_rows, max_invalid, accept_failures,
     );
 }
 

@@ -33,7 +33,6 @@ pub(crate) struct RunStarted {
     /// How long the service may throttle every call.
     pub(crate) max_wait: Duration,
     /// How long the service may be down.
-    pub(crate) max_outage: Duration,
     /// What a call costs.
     pub(crate) price: Option<String>,
     /// What decides.
@@ -48,8 +47,8 @@ pub(crate) struct RunLimits {
     pub(crate) max_calls: Option<u64>,
     /// `--max-failures`.
     pub(crate) max_failures: Option<String>,
-    /// `--give-up-after`.
-    pub(crate) give_up_after: Option<String>,
+    /// `--keep-going`.
+    pub(crate) keep_going: Option<bool>,
     /// `--min-rows`.
     pub(crate) min_rows: Option<u64>,
     /// `--max-invalid`.

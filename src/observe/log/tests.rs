@@ -44,7 +44,6 @@ fn run_started() -> RunStarted {
         resend_unknown: 1,
         timeout: SECOND,
         max_wait: SECOND,
-        max_outage: SECOND,
         price: name(),
         decided_by: DecidedBy::Score {
             approve_max: "2".to_owned(),
@@ -90,7 +89,7 @@ fn every_line() -> Vec<LogLine> {
         LogLine::RunLimits(Box::new(RunLimits {
             max_calls: Some(1),
             max_failures: Some("5".to_owned()),
-            give_up_after: Some("never".to_owned()),
+            keep_going: Some(true),
             min_rows: Some(1),
             max_invalid: Some("2%".to_owned()),
             accept_failures: Some("0.5%".to_owned()),
@@ -209,7 +208,7 @@ fn a_line_is_json_with_its_time_in_utc() {
 }
 
 #[test]
-fn lines_below_the_level_are_left_out() {
+fn lines_below_the_level_are_dropped() {
     let lines = [
         (LogLine::Error(String::new()), [true; 4]),
         (LogLine::Warning(String::new()), [false, true, true, true]),

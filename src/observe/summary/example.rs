@@ -203,6 +203,7 @@ fn rows() -> Vec<Event> {
         Event::RowsRead {
             rows: 9,
             position: 900,
+            dropped: 1,
         },
         scored(Decision::Approve, Origin::Called),
         scored(Decision::Review, Origin::Ledger),

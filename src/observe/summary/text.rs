@@ -178,6 +178,12 @@ fn without_calls(run: &RunSummary<'_>) -> Vec<String> {
             counted(duplicates, "row")
         ));
     }
+    if run.stats.dropped > 0 {
+        lines.push(format!(
+            "{} with an invalid phone number or email address, which is dropped",
+            counted(run.stats.dropped, "row")
+        ));
+    }
     lines
 }
 
@@ -304,6 +310,7 @@ rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
          failed 1: refused 1; see scored.rejects.csv.partial
          2 rows already paid for, taken from the ledger
          1 row reused the answer of an identical row
+         1 row with an invalid phone number or email address, which is dropped
          5 calls, 2 of them retries; latency p50 80 ms, p95 80 ms, p99 80 ms
          spent 0.008 EUR: 2 answers at 0.004 EUR; at most 0.016 EUR, with 2 failed calls that may have been billed
          paid for earlier 0.008 EUR: 2 rows
@@ -333,7 +340,7 @@ rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
     }
 
     #[test]
-    fn what_is_zero_is_left_out() {
+    fn what_is_zero_is_dropped() {
         let stats = Stats::default();
         let text = example::nothing(&stats).text();
         assert_eq!(text, "rescore: 0 rows in 0.0 ms");

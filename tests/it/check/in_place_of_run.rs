@@ -242,7 +242,7 @@ fn a_file_that_the_run_refuses_costs_no_call() {
         (&json!(4), &json!(0))
     );
     assert_eq!(said["files"][0]["run_refuses"], "missing_name");
-    let anyway = [&options[..], &["--give-up-after", "never"]].concat();
+    let anyway = [&options[..], &["--keep-going"]].concat();
     assert_eq!(agrees(&place, &stand_in, &anyway, 1)["calls"], 3);
 }
 
@@ -274,9 +274,7 @@ fn what_keeps_the_run_from_sending_anything_is_a_warning() {
         .says("`--min-rows` needs a file");
     let lines = format!("{}{}", users::csv(0), ",,,,\n".repeat(100));
     place.write("users.csv", lines);
-    let check = place
-        .rescore("check users.csv --give-up-after never")
-        .done();
+    let check = place.rescore("check users.csv --keep-going").done();
     let said = check.printed();
     assert!(!said.contains("refuses this file"), "{said}");
 }

@@ -54,7 +54,7 @@ fn a_log_tells_a_run_from_its_settings_to_its_end() {
     });
     let place = Place::with("users.csv", users::csv(9));
     let args = "-c 1 --job nightly --price 0.004";
-    let limits = "--give-up-after=50 --min-rows=9 --max-invalid=2% --accept-failures=0.5%";
+    let limits = "--keep-going --min-rows=9 --max-invalid=2% --accept-failures=0.5%";
     let run = run(&place, &server).args(args).args(limits);
     run.done().exits(1);
     let log = lines(&place.text("n.log"));
@@ -79,7 +79,8 @@ fn a_log_tells_a_run_from_its_settings_to_its_end() {
         (&start["approve_max"], &start["review_max"]),
         (&"2".into(), &"5".into())
     );
-    let limits = json!({"give_up_after": "50", "min_rows": 9, "max_invalid": "2%", "accept_failures": "0.5%"});
+    let limits =
+        json!({"keep_going": true, "min_rows": 9, "max_invalid": "2%", "accept_failures": "0.5%"});
     assert_eq!(log[1]["event"], "run_limits");
     for (key, value) in limits.as_object().unwrap() {
         assert_eq!(&log[1][key], value, "{key}");
@@ -158,7 +159,7 @@ fn the_next_run_adds_to_the_log_and_calls_are_logged_only_at_debug() {
     run(&place, &server).done().exits(0);
     let first = place.text("n.log");
     let again = run_at("info", &place, &server);
-    let again = again.arg("--fresh").env("RESCORE_LOG_LEVEL", "error");
+    let again = again.args("--fresh");
     again.done().exits(0);
     let both = place.text("n.log");
     let second = lines(both.strip_prefix(&first).unwrap());

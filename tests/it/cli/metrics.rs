@@ -33,7 +33,7 @@ fn a_run_leaves_its_numbers_in_the_form_that_prometheus_reads() {
     csv.push_str("\nBad,,nowhere,,\n");
     let (place, server) = (Place::with("users.csv", csv), Server::good());
     run(&place, &server)
-        .args("--job nightly --price 0.004 --currency EUR")
+        .args("--job nightly --price 0.004EUR")
         .done()
         .exits(1);
     let endpoint = format!("endpoint=\"{}/v1/validate/user\"", server.url());
