@@ -49,7 +49,7 @@ pub mod internals {
     }
     pub mod fields {
         pub use crate::fields::{
-            Assignments, Field, InvalidPhone, PhoneRegion, PhoneRules, UserRequest,
+            Assignments, Field, FieldRules, Invalid, PhoneRegion, UserRequest,
         };
     }
     pub mod control_chars {

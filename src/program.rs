@@ -9,7 +9,7 @@ use crate::base::error::{Error, Exit, Result};
 use crate::base::stderr::flush;
 use crate::cli::{self, Command, ParseFailure};
 use crate::commands;
-use crate::observe::{Style, speak_json, tell_error, tell_usage, usage_error, warn};
+use crate::observe::{Style, speak_json, tell_error, tell_usage, usage_error};
 
 /// Runs the program on the process's own arguments and environment.
 #[must_use]
@@ -41,9 +41,6 @@ fn execute() -> u8 {
     // Before the first message: a program that reads them wants objects from the first line on.
     if cli::asks_for_json(&arguments) {
         speak_json();
-    }
-    for warning in cli::variable_warnings() {
-        warn(&warning);
     }
     let done = match cli::parse(&arguments, &settings_text) {
         Ok((command, origins)) => carry_out(command).map_err(|error| origins.explain(error)),

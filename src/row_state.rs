@@ -67,6 +67,8 @@ pub struct RowBatch {
     pub(crate) position: u64,
     /// Blank lines after the last row; empty except in the last batch.
     pub trailer: Bytes,
+    /// How many of the rows are asked for without a phone number or an email address that is invalid.
+    pub(crate) dropped: u64,
 }
 
 impl RowState {

@@ -56,8 +56,8 @@ pub(crate) fn rate(bench: &Bench, table: &mut Table) {
             let place = bench.files.place();
             let output = scored(place.path(), &input);
             let ledger = Ledger::None;
-            let mut command = bench.program.run(&input, &output, &server.url, ledger);
-            command.args(["--rate", &format!("{RATE}/s")]);
+            let (rate, files) = (format!("{RATE}/s"), (&*input, &*output));
+            let mut command = bench.program.run_at(&rate, files, &server.url, ledger);
             Process::start(&mut command).finish();
             let seen = server.seen();
             assert_eq!(seen.requests, u64::from(rows), "requests that arrived");

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use rescore::internals::fields::{InvalidPhone, PhoneRegion, PhoneRules};
+use rescore::internals::fields::{FieldRules, Invalid, PhoneRegion};
 use rescore::internals::input::Reader;
 use rescore::internals::row::RowState;
 
@@ -64,10 +64,7 @@ fn csv(forms: &[&str]) -> String {
 /// Seconds for all rows, read and turned into requests. Without a region, the numbers are left out.
 fn read(file: &Path, region: Option<PhoneRegion>) -> f64 {
     let mut settings = reader_settings(file);
-    settings.phones = PhoneRules {
-        region,
-        invalid: InvalidPhone::Drop,
-    };
+    settings.rules = FieldRules::new(region, Invalid::Drop);
     let began = Instant::now();
     let (mut reader, _) = Reader::open(settings, compose()).unwrap();
     let mut with_phone = 0;

@@ -70,16 +70,25 @@ impl Program {
         text.split_whitespace().nth(1).unwrap().to_owned()
     }
 
-    /// A run with 64 calls in flight as fast as the service answers, unless an option limits the rate.
+    /// A run with 64 calls in flight as fast as the service answers.
     pub(crate) fn run(&self, input: &Path, output: &Path, url: &str, ledger: Ledger) -> Command {
+        self.run_at("unlimited", (input, output), url, ledger)
+    }
+
+    /// The same at this rate.
+    pub(crate) fn run_at(
+        &self,
+        rate: &str,
+        (input, output): (&Path, &Path),
+        url: &str,
+        ledger: Ledger,
+    ) -> Command {
         let mut command = self.command("run");
         command
             .arg(input)
             .arg("-o")
             .arg(output)
-            .args(["--overwrite", "-c", "64"])
-            // An option may say otherwise.
-            .env("RESCORE_RATE", "unlimited")
+            .args(["--overwrite", "-c", "64", "--rate", rate])
             .args(REQUEST)
             .args(["--base-url", url, "--progress", "off"]);
         ledger.name_in(&mut command);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use rescore::internals::encoding::TextEncoding;
-use rescore::internals::fields::{Assignments, PhoneRules};
+use rescore::internals::fields::{Assignments, FieldRules};
 use rescore::internals::input::{self, Compose, FileSettings, FormatChoice, Input, Reader};
 use rescore::internals::layout::AddedColumns;
 use rescore::internals::row::RowState;
@@ -33,7 +33,7 @@ pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
         selection: Selection::default(),
         scored: None,
         assignments: Assignments::default(),
-        phones: PhoneRules::default(),
+        rules: FieldRules::default(),
         columns: AddedColumns::new("", [], None),
     }
 }

@@ -185,7 +185,26 @@ impl FromStr for Currency {
         if (1..=CHARACTERS).contains(&text.chars().count()) && text.chars().all(fits) {
             return Ok(Self(text.into()));
         }
-        Err("expected a word such as `EUR`, of at most 12 characters, without spaces and digits")
+        Err(
+            "expected a price such as `0.004` or `0.004 EUR`: a currency is a word of at most 12 characters, without digits",
+        )
+    }
+}
+
+impl FromStr for Tariff {
+    type Err = &'static str;
+
+    /// An amount, and behind it a currency if there is one: `0.004`, `0.004 EUR`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_of_amount = |c: char| c.is_ascii_digit() || c == '.';
+        let end = text.find(|c| !is_of_amount(c)).unwrap_or(text.len());
+        let (price, currency) = text.split_at_checked(end).unwrap_or((text, ""));
+        let currency = match currency.trim() {
+            "" => None,
+            currency => Some(currency.parse()?),
+        };
+        let price = price.parse()?;
+        Ok(Self { price, currency })
     }
 }
 
@@ -244,6 +263,32 @@ mod tests {
             assert_eq!(money(text).to_string(), shown);
             assert_eq!(serde_json::to_string(&money(text)).unwrap(), json);
             assert_eq!(serde_json::from_str::<f64>(json).ok(), text.parse().ok());
+        }
+    }
+
+    #[test]
+    fn a_price_may_have_a_currency() {
+        let tariff = |text: &str| {
+            text.parse::<Tariff>()
+                .ok()
+                .map(|tariff| tariff.shown_for(2))
+        };
+        assert_eq!(tariff("0.004").as_deref(), Some("0.008"));
+        for text in ["0.004 EUR", "0.004EUR"] {
+            assert_eq!(tariff(text).as_deref(), Some("0.008 EUR"));
+        }
+        for text in [
+            "",
+            "EUR",
+            "EUR 1",
+            "0",
+            "1 2",
+            "0,004",
+            "1e3",
+            "-1",
+            "1 E\u{1b}[1m",
+        ] {
+            assert_eq!(tariff(text), None, "{text:?}");
         }
     }
 

@@ -1,184 +1,104 @@
-//! The arguments of `rescore check`: those of `run`, with the same names and meanings. Those that change no count are
-//! hidden.
+//! The arguments of `rescore check`: those of `run`, so that it can stand in the place of `run`. Those that change no count are
+//! accepted and have no effect.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use clap::{Args, FromArgMatches as _};
+use clap::{Args, Command};
 
-use super::account::{AccountArgs, MissingSetting, refuse_address};
-use super::columns::ColumnArgs;
-use super::fields::{FIELDS, FieldArgs};
-use super::format::{FILES, FormatArgs, source};
-use super::policy;
-use super::price::PriceArgs;
+use super::fields::capture;
+use super::files::source;
 use super::run::RunArgs;
-use super::run_options::RunOptions;
-use super::selection::SelectionArgs;
-use super::settings::SettingsArgs;
-use super::sources::Sources;
-use super::values::{self, DecideBy};
-use crate::base::error::{Error, Result};
+use super::settings::Typed;
+use crate::base::error::Result;
 use crate::config::{CheckConfig, FilesConfig, LedgerChoice};
-use crate::input::ReaderSettings;
-use crate::layout::AddedColumns;
 use crate::observe::Style;
 use crate::service::Account;
 
-const LEDGER: &str = "Ledger";
-
+// A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
-#[allow(
-    clippy::struct_excessive_bools,
-    clippy::doc_markdown,
-    reason = "flags are bools, and these comments are the help's text"
-)]
 pub(super) struct CheckArgs {
-    /// The users: CSV, TSV or JSONL files, plain, gzip or zstd; `-` or nothing is standard input
-    ///
-    /// A pattern such as `parts/*.csv` that the shell has not expanded is expanded.
-    input: Vec<PathBuf>,
+    #[command(flatten)]
+    run: RunArgs,
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
-    /// Show no progress, only warnings and errors
-    #[arg(short, long)]
-    quiet: bool,
+}
 
-    #[command(flatten)]
-    price: PriceArgs,
+/// What options of `run` mean here.
+const MEANINGS: [(&str, &str); 4] = [
+    (
+        "output",
+        "The output of the run, which is not written: what is in the ledger of its folder is paid for already",
+    ),
+    (
+        "output_dir",
+        "The directory of the run's outputs: what is in its ledger is paid for already, and finished files are skipped",
+    ),
+    (
+        "rejects",
+        "Copy the rows that cannot be sent to this file, with the reason, in the form that `run` gives them; with -o, this is left to the run",
+    ),
+    (
+        "keep_going",
+        "Count the calls of a file whose first hundred rows all fail for the same reason; a run refuses it otherwise",
+    ),
+];
 
-    /// Look for paid answers in this file or postgresql:// database [default: rescore.ledger in the folder of the output]
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
-    ledger: Option<PathBuf>,
-    /// Use only answers that are not older than this, such as `30d` [default: answers do not age]
-    #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
-    max_age: Option<Duration>,
-
-    #[command(flatten)]
-    selection: SelectionArgs,
-
-    #[command(flatten)]
-    account: AccountArgs,
-    /// Look for the answers of the built-in stand-in
-    #[arg(long, help_heading = super::account::SERVICE)]
-    sandbox: bool,
-
-    #[command(flatten)]
-    fields: FieldArgs,
-    /// Name the level that the run will decide by, as in `level=/summary/risk_level`
-    #[arg(
-        long, value_name = "score|level=PLACE", default_value = "score", value_parser = values::decide_by,
-        help_heading = FIELDS
-    )]
-    decide_by: DecideBy,
-
-    #[command(flatten)]
-    format: FormatArgs,
-    #[command(flatten)]
-    columns: ColumnArgs,
-    /// Copy the rows that cannot be sent to this file, with the reason, in the form that `run` gives them; with -o, this
-    /// is left to the run
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
-    rejects: Option<PathBuf>,
-    /// Count the rows of finished files in --output-dir as well; replace existing rejects
-    #[arg(long, help_heading = FILES)]
-    overwrite: bool,
-
-    // Read before this is made.
-    #[command(flatten)]
-    settings: SettingsArgs,
-
-    // The last: they are those that the others are not.
-    #[command(flatten)]
-    run: RunOptions,
+/// The command with the meaning that options of `run` have here.
+pub(super) fn with_own_help(command: Command) -> Command {
+    MEANINGS.into_iter().fold(command, |command, (id, help)| {
+        command.mut_arg(id, |arg| arg.help(help).long_help(None))
+    })
 }
 
 impl CheckArgs {
-    pub(super) fn into_config(self, sources: Sources<'_>) -> Result<CheckConfig> {
-        self.price.check(sources)?;
-        let (columns, mut captured) = self.columns.added()?;
-        if let DecideBy::Level(place) = &self.decide_by {
-            policy::capture(place, &mut captured)?;
+    pub(super) fn into_config(self, typed: Typed<'_>) -> Result<CheckConfig> {
+        let run = self.run;
+        let (columns, mut captured) = run.columns.added()?;
+        if let Some(place) = run.policy.level() {
+            capture(place, &mut captured)?;
         }
-        let run = RunArgs::from_arg_matches(sources.matches())
-            .map_err(|error| Error::internal("cannot read the options of `run`").because(error))?;
-        let ledger = run.ledger()?;
-        let keeps_answers = !matches!(ledger.choice, LedgerChoice::Nowhere);
+        let named: Vec<_> = match run.input.as_slice() {
+            [] => vec![None],
+            paths => paths.iter().map(|path| Some(path.as_path())).collect(),
+        };
+        let input = |path: Option<&Path>| {
+            let source = source(path, "rescore check users.csv")?;
+            run.input(source, columns.clone())
+        };
+        let inputs = named.into_iter().map(input).collect::<Result<_>>()?;
+        let ledger = run.ledger(typed)?;
+        let account = match ledger.choice {
+            LedgerChoice::Nowhere => None,
+            _ if run.sandbox => {
+                RunArgs::refuse_address(typed)?;
+                Some(Account::of_sandbox())
+            }
+            _ => run.service.account()?,
+        };
+        let writes_rejects = run.files.output.is_none() && run.files.directory.is_none();
         Ok(CheckConfig {
             files: FilesConfig {
-                inputs: self.inputs(&columns, run.judges_first_rows())?,
-                rejects: { self.rejects.clone() }
-                    .filter(|_| run.output.is_none() && run.output_dir.is_none()),
-                output: run.output.clone().filter(|path| path != Path::new("-")),
-                directory: run.output_dir.clone(),
+                inputs,
+                rejects: run.files.rejects.filter(|_| writes_rejects),
+                output: run.files.output.filter(|path| path != Path::new("-")),
                 changes: None,
                 report: None,
-                overwrite: self.overwrite,
+                ..run.files
             },
-            limits: run.limits.limits(),
-            plan: self.account.plan()?,
+            limits: run.limits,
+            plan: run.service.plan()?,
             ledger,
-            account: { keeps_answers.then(|| self.account(sources)) }
-                .transpose()?
-                .flatten(),
+            account,
             captured: captured.into(),
-            rate: run.pace().rate,
-            tariff: self.price.tariff(),
+            rate: run.pace.rate,
+            tariff: run.price,
             json: self.json,
-            style: if self.quiet {
+            style: if run.quiet {
                 Style::Off
             } else {
                 Style::automatic()
             },
         })
-    }
-
-    fn inputs(
-        &self,
-        columns: &AddedColumns,
-        judges_first_rows: bool,
-    ) -> Result<Vec<ReaderSettings>> {
-        let settings = |input| {
-            Ok(ReaderSettings {
-                file: self.format.file(input)?,
-                assignments: self.fields.assignments()?,
-                phones: self.fields.phones(),
-                columns: columns.clone(),
-                judges_first_rows,
-                selection: self.selection.selection(),
-                scored: None,
-            })
-        };
-        let named: Vec<_> = match self.input.as_slice() {
-            [] => vec![None],
-            paths => paths.iter().map(|path| Some(path.as_path())).collect(),
-        };
-        let named = named.into_iter();
-        named
-            .map(|path| settings(source(path, "rescore check users.csv")?))
-            .collect()
-    }
-
-    /// The account whose answers are looked up; `None` is the only one that the ledger has.
-    ///
-    /// # Errors
-    /// One of address and service ID is missing, or not valid.
-    fn account(&self, sources: Sources<'_>) -> Result<Option<Account>> {
-        if self.sandbox {
-            refuse_address(sources)?;
-            return Ok(Some(Account::of_sandbox()));
-        }
-        let given = self.account.given();
-        if given.is_nothing() {
-            return Ok(None);
-        }
-        // Nothing is sent, so nothing is sent unencrypted.
-        let Some((endpoint, service_id)) = given.parse(true, sources)? else {
-            return Err(MissingSetting::error(&given.missing()).hint(
-                "without either, the ledger is used if all of its answers are of one service",
-            ));
-        };
-        Ok(Some(Account::of_service(&endpoint, &service_id)))
     }
 }

@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 
-use super::format::{FILES, FormatArgs, source};
-use super::policy::{PolicyArgs, PolicyChoice};
+use super::fields::PolicyArgs;
+use super::files::{FILES, FormatArgs, refuse_terminal, source};
+use super::guesses::{as_typed, output_for};
 use super::settings::SettingsArgs;
-use super::sources::Sources;
-use super::values;
 use crate::base::error::{Error, Result};
+use crate::config::values;
 use crate::config::{DecideConfig, DecideOutput, DecideTask, RewriteTask};
 use crate::verdict::DecisionPolicy;
 
+const EXAMPLE: &str = "rescore decide scored.csv -o decided.csv";
 const WHAT_IF: &str = "What other thresholds would do";
 const SUMMARY: &str = "Summary";
 /// What is only for written rows.
@@ -70,34 +71,25 @@ pub(super) struct DecideArgs {
 
 /// What shared options mean here.
 pub(super) fn with_own_help(command: Command) -> Command {
+    let no_header = "The file has no header: the verdict's columns are its last three, and `--decide-by level=N` takes a column number";
+    let decide_by = "Decide by the score, or by a level in a column that the run wrote, such as `level=risk_level`; in JSONL, a member or a JSON pointer";
     command
-        .mut_arg("no_header", |argument| {
-            argument.help(
-                "The file has no header: the verdict's columns are its last three, and `--decide-by level=N` takes a column number",
-            )
-        })
-        .mut_arg("decide_by", |argument| {
-            argument
-                .help("Decide by the score, or by a level in a column, such as `level=risk_level`")
-                .long_help(
-                    "Decide by the score, or by a level in a column, such as `level=risk_level`\n\nThe column is one that the \
-                     run wrote with `--column`; in JSONL, a member or a JSON pointer. Its values are listed with \
-                     `--approve-levels`, `--review-levels` and `--block-levels`; a row whose level is in none of them gets \
-                     no decision.",
-                )
-        })
+        .mut_arg("no_header", |arg| arg.help(no_header))
+        .mut_arg("decide_by", |arg| arg.help(decide_by).long_help(None))
 }
 
 impl DecideArgs {
-    pub(super) fn into_config(self, sources: Sources<'_>) -> Result<DecideConfig> {
-        let choice = self.policy.choice(sources, "COLUMN")?;
-        let input = source(
-            self.scored.as_deref(),
-            "rescore decide scored.csv -o decided.csv",
-        )?;
-        let file = self.format.file(input)?;
+    pub(super) fn into_config(self) -> Result<DecideConfig> {
+        let policy = self.policy.policy("COLUMN")?;
+        let file = self.format.file(source(self.scored.as_deref(), EXAMPLE)?)?;
+        if !self.what_if {
+            let scored = self.scored.as_deref().unwrap_or(Path::new("-"));
+            let (input, output) = (as_typed(scored), output_for("decided", scored));
+            let command = format!("rescore decide {input} -o {output}");
+            refuse_terminal(self.output.as_deref(), &command)?;
+        }
         let task = if self.what_if {
-            let PolicyChoice::Score(today) = choice else {
+            let DecisionPolicy::Score(today) = policy else {
                 return Err(Error::usage(
                     "`--what-if` compares thresholds, which do not decide with `--decide-by level`",
                 )
@@ -108,15 +100,9 @@ impl DecideArgs {
                 json: self.json,
             }
         } else {
-            let (policy, level) = match choice {
-                PolicyChoice::Score(thresholds) => (DecisionPolicy::Score(thresholds), None),
-                PolicyChoice::Level { place, levels } => {
-                    (DecisionPolicy::Level { levels, field: 0 }, Some(place))
-                }
-            };
             DecideTask::Rewrite(Box::new(RewriteTask {
                 policy,
-                level,
+                level: self.policy.level().map(ToOwned::to_owned),
                 output: DecideOutput {
                     path: self.output.filter(|path| path != Path::new("-")),
                     changes: self.changes,

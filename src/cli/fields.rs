@@ -1,14 +1,24 @@
-//! The arguments that say which columns are which fields. Every command that reads users has them.
+//! The arguments that say which columns are which fields, how decisions are made, and which columns are added.
+
+use std::collections::HashSet;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
-use super::choices::PhoneArg;
-use super::values::{self, Map, Set};
-use crate::base::error::Result;
-use crate::fields::{Assignments, PhoneRegion, PhoneRules};
+use super::files::FILES;
+use crate::base::decimal::Decimal;
+use crate::base::error::{Error, Result, quoted};
+use crate::config::values::{self, Column, DecideBy, Map, Set, one_of};
+use crate::fields::{Assignments, FieldRules, Invalid, PhoneRegion};
+use crate::layout::{AddedColumns, ColumnContent};
+use crate::raw_json::Pointer;
+use crate::verdict::{Decision, DecisionPolicy, Levels, Thresholds};
 
 /// Their heading in the help.
 pub(super) const FIELDS: &str = "Fields and decisions";
+
+/// The words of `--invalid`.
+const INVALID: &[(&str, Invalid)] = &[("reject", Invalid::Reject), ("drop", Invalid::Drop)];
 
 // A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
@@ -18,11 +28,17 @@ pub(super) struct FieldArgs {
     ///
     /// Several columns make one field as in `name={first} {last}`. In JSONL, a JSON pointer reaches nested members, as
     /// in `ip=/device/ip`.
-    #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = '\n', value_parser = values::map, help_heading = FIELDS)]
+    #[arg(long, value_name = "FIELD=COLUMN", value_parser = values::map, help_heading = FIELDS)]
     map: Vec<Map>,
     /// Send the same value for a field in every row (repeatable)
-    #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set, help_heading = FIELDS)]
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = values::set, help_heading = FIELDS)]
     set: Vec<Set>,
+    /// Send this value for a field in rows where its column is empty (repeatable)
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = values::set, help_heading = FIELDS)]
+    default: Vec<Set>,
+    /// Read a cell with exactly this text, such as `NULL` or `n/a`, as empty (repeatable)
+    #[arg(long, value_name = "TEXT", value_parser = values::null, help_heading = FIELDS)]
+    null: Vec<String>,
     /// Read national phone numbers as dialled in this region, such as `DE`
     ///
     /// A region is a country's code of two letters (ISO 3166). A number that is not valid there is not sent. International
@@ -30,15 +46,15 @@ pub(super) struct FieldArgs {
     #[arg(long, value_name = "CODE", value_parser = values::phone_region, help_heading = FIELDS)]
     phone_region: Option<PhoneRegion>,
     /// Take the region of national phone numbers from this column of each row; where it is empty, from `--phone-region`
-    #[arg(long, value_name = "COLUMN", value_parser = values::column_name, help_heading = FIELDS)]
+    #[arg(long, value_name = "COLUMN", value_parser = NonEmptyStringValueParser::new(), help_heading = FIELDS)]
     phone_region_column: Option<String>,
-    /// What to do with a phone number that is not international
-    #[arg(long, value_name = "ACTION", value_enum, default_value = "reject", help_heading = FIELDS)]
-    invalid_phone: PhoneArg,
+    /// What to do with an invalid phone number or email address: reject the row, or drop the value if the row has the other
+    #[arg(long, value_name = "ACTION", value_parser = one_of(INVALID), default_value = "reject", help_heading = FIELDS)]
+    invalid: Invalid,
 }
 
 impl FieldArgs {
-    /// What `--map`, `--set` and `--phone-region-column` say.
+    /// Where each field comes from.
     ///
     /// # Errors
     /// A field that is given twice.
@@ -54,11 +70,211 @@ impl FieldArgs {
         Ok(assignments)
     }
 
-    /// What `--phone-region` and `--invalid-phone` say.
-    pub(super) fn phones(&self) -> PhoneRules {
-        PhoneRules {
+    /// What values must be like, and what stands for one that is empty.
+    ///
+    /// # Errors
+    /// A default that has no effect or is given twice, or with which no row could be sent.
+    pub(super) fn rules(&self) -> Result<FieldRules> {
+        let mut rules = FieldRules {
             region: self.phone_region,
-            invalid: self.invalid_phone.into(),
+            invalid: self.invalid,
+            nulls: self.null.clone(),
+            ..FieldRules::default()
+        };
+        for Set(field, value) in self.default.clone() {
+            if self.set.iter().any(|Set(set, _)| *set == field) {
+                return Err(Error::usage(format!(
+                    "`{field}` is given in both `--set` and `--default`"
+                ))
+                .hint("`--set` sends its value in every row: leave out one of them"));
+            }
+            rules.set_default(field, value)?;
         }
+        Ok(rules)
+    }
+}
+
+#[derive(Debug, Args)]
+#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
+pub(super) struct ColumnArgs {
+    /// Append another field of the answer, such as `risk_level=/summary/risk_level` (repeatable)
+    ///
+    /// `NAME=`, with an empty pointer, appends the whole answer on one line.
+    #[arg(long, value_name = "NAME=POINTER", value_parser = values::column, help_heading = FIELDS)]
+    column: Vec<Column>,
+    /// Put this before the names of all new columns, as in `rescore_decision`
+    #[arg(
+        long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix,
+        help_heading = FILES
+    )]
+    prefix: String,
+    /// Append a column with the reason word of each row without a verdict, such as `no_answer`
+    ///
+    /// It is empty for all other rows. The words are those of the rejects.
+    #[arg(long, value_name = "NAME", value_parser = values::new_column_name, help_heading = FILES)]
+    reason_column: Option<String>,
+}
+
+impl ColumnArgs {
+    /// The columns that we write, and where those of `--column` come from.
+    ///
+    /// # Errors
+    /// Two of them would have the same name.
+    pub(super) fn added(&self) -> Result<(AddedColumns, Vec<Pointer>)> {
+        let captured = self.column.iter().map(|Column(name, _)| name.as_str());
+        let columns = AddedColumns::new(&self.prefix, captured, self.reason_column.as_deref());
+        let refuse = |column, what: String| {
+            let option = match columns.content(column) {
+                ColumnContent::Reason => "--reason-column",
+                _ => "--column",
+            };
+            Err(Error::usage(format!("`{option}`: {what}")))
+        };
+        let mut seen = HashSet::new();
+        for (column, name) in columns.iter().enumerate() {
+            if !seen.insert(name.to_lowercase()) {
+                return refuse(
+                    column,
+                    format!("there already is a column {}", quoted(name)),
+                );
+            }
+        }
+        let pointers = self.column.iter();
+        let pointers = pointers.map(|Column(_, pointer)| pointer.clone()).collect();
+        Ok((columns, pointers))
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ThresholdArgs {
+    /// Approve up to this score
+    #[arg(long, value_name = "SCORE", default_value = "2", value_parser = values::threshold, help_heading = FIELDS)]
+    approve_max: Decimal,
+    /// Review up to this score, block above it
+    #[arg(long, value_name = "SCORE", default_value = "5", value_parser = values::threshold, help_heading = FIELDS)]
+    review_max: Decimal,
+}
+
+impl ThresholdArgs {
+    /// The thresholds.
+    ///
+    /// # Errors
+    /// The first is above the second.
+    pub(super) fn thresholds(&self) -> Result<Thresholds> {
+        let (approve, review) = (&self.approve_max, &self.review_max);
+        Thresholds::new(approve.clone(), review.clone()).ok_or_else(|| {
+            Error::usage(format!(
+                "`--approve-max {approve}` is above `--review-max {review}`"
+            ))
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PolicyArgs {
+    #[command(flatten)]
+    thresholds: ThresholdArgs,
+    /// Decide by the score, or by a level such as `level=/summary/risk_level`
+    ///
+    /// A level is a field of the answer. Its values are listed with `--approve-levels`, `--review-levels` and
+    /// `--block-levels`; a row whose level is in none of them gets no decision.
+    #[arg(
+        long, value_name = "score|level=PLACE", default_value = "score", value_parser = values::decide_by,
+        help_heading = FIELDS
+    )]
+    decide_by: DecideBy,
+    /// Approve these levels, such as `0,low`; the case does not matter
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',', allow_hyphen_values = true, help_heading = FIELDS)]
+    approve_levels: Vec<String>,
+    /// Review these levels
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',', allow_hyphen_values = true, help_heading = FIELDS)]
+    review_levels: Vec<String>,
+    /// Block these levels
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',', allow_hyphen_values = true, help_heading = FIELDS)]
+    block_levels: Vec<String>,
+}
+
+/// Adds the level at this place to the fields that are captured, unless it is there, and returns its index.
+///
+/// # Errors
+/// The place is not a JSON pointer.
+pub(super) fn capture(place: &str, captured: &mut Vec<Pointer>) -> Result<usize> {
+    let pointer = Pointer::parse(place)
+        .map_err(|wrong| Error::usage(format!("`--decide-by level`: {wrong}")))?;
+    let there = captured.iter().position(|field| *field == pointer);
+    Ok(there.unwrap_or_else(|| {
+        captured.push(pointer);
+        captured.len() - 1
+    }))
+}
+
+impl PolicyArgs {
+    /// The policy for answers. The level is added to the fields that are captured, unless it is among them.
+    ///
+    /// # Errors
+    /// As for [`Self::policy`], or the place of the level is not a JSON pointer.
+    pub(super) fn of_answers(&self, captured: &mut Vec<Pointer>) -> Result<DecisionPolicy> {
+        let mut policy = self.policy("/summary/risk_level")?;
+        if let (DecisionPolicy::Level { field, .. }, Some(place)) = (&mut policy, self.level()) {
+            *field = capture(place, captured)?;
+        }
+        Ok(policy)
+    }
+
+    /// The place of the level that decides, if one does.
+    pub(super) fn level(&self) -> Option<&str> {
+        match &self.decide_by {
+            DecideBy::Score => None,
+            DecideBy::Level(place) => Some(place),
+        }
+    }
+
+    /// How decisions are made; `place` is what a level's place looks like.
+    ///
+    /// # Errors
+    /// The first threshold is above the second, a level is listed twice, or levels are given for scores.
+    pub(super) fn policy(&self, place: &str) -> Result<DecisionPolicy> {
+        let levels = self.levels()?;
+        match (&self.decide_by, levels.is_empty()) {
+            (DecideBy::Score, true) => self.thresholds.thresholds().map(DecisionPolicy::Score),
+            (DecideBy::Level(_), false) => Ok(DecisionPolicy::Level { levels, field: 0 }),
+            (DecideBy::Score, false) => Err(Error::usage(
+                "levels have no effect when decisions are made by the score",
+            )
+            .hint(format!(
+                "add `--decide-by level={place}`, with the place of the level"
+            ))),
+            (DecideBy::Level(_), true) => Err(Error::usage(
+                "`--decide-by level` needs the levels of each decision",
+            )
+            .hint("add `--approve-levels`, `--review-levels` and `--block-levels`")),
+        }
+    }
+
+    /// The levels with their decisions.
+    ///
+    /// # Errors
+    /// One is empty, or is listed twice.
+    fn levels(&self) -> Result<Levels> {
+        let mut levels = Levels::default();
+        for (list, decision, listed) in [
+            ("--approve-levels", Decision::Approve, &self.approve_levels),
+            ("--review-levels", Decision::Review, &self.review_levels),
+            ("--block-levels", Decision::Block, &self.block_levels),
+        ] {
+            for level in listed {
+                let refused = |what| Err(Error::usage(format!("`{list}` has {what}")));
+                if level.trim().is_empty() {
+                    return refused("an empty level".to_owned());
+                }
+                if levels.add(level, decision).is_err() {
+                    return refused(format!(
+                        "the level {}, which is listed before",
+                        quoted(level.trim())
+                    ));
+                }
+            }
+        }
+        Ok(levels)
     }
 }

@@ -1,6 +1,13 @@
-//! What the help shows beside the options: examples, exit codes, variables, and which options `-h` leaves out.
+//! What the help shows beside the options: examples, exit codes, and which options its one page has. Manual pages and
+//! completions are made from the same command line.
+
+use std::io;
 
 use clap::Command;
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::config::ManPage;
 
 /// The exit codes, as in `docs/reference.md`.
 pub(super) const EXIT_CODES: &str = "\
@@ -17,67 +24,32 @@ Exit codes:
   130  interrupted by SIGINT (Ctrl-C)
   143  interrupted by SIGTERM";
 
-/// What people use `rescore run` for.
-const EXAMPLES: &str = "\
+/// What `-h` and `--help` show of `rescore run`: what most people need, on one page. `--help-all` shows everything.
+const COMMON_IN_RUN: &str = "input output sandbox limit base_url service_id api_key_file map set approve_max review_max \
+    concurrency rate max_calls price max_failures ledger max_age retry_failed overwrite quiet summary";
+
+/// What they show of `rescore check`.
+const COMMON_IN_CHECK: &str = "input json output limit base_url service_id map set default null phone_region invalid rate \
+    price ledger max_age format encoding rejects";
+
+/// What has a variable: that which differs between machines.
+const VARIABLES: &str = "\
+Variables: RESCORE_BASE_URL, RESCORE_FREE_BASE_URL, RESCORE_SERVICE_ID, RESCORE_API_KEY, RESCORE_API_KEY_FILE, RESCORE_LEDGER, RESCORE_CONFIG and RESCORE_PROFILE stand for the options of these names. All options can be in the settings file.";
+
+const RUN: &str = "\
 Examples:
   A whole user base; after an interruption, the same command continues:
     rescore run users.csv -o scored.csv --max-failures 5%
   Every night, paying only for users that are new, changed or not scored for 30 days:
-    rescore run users.csv -o scored.csv --overwrite --max-age 30d -q
-  The first 100 rows; the same command without `--limit` continues and pays for none of them again:
-    rescore run users.csv -o scored.csv --limit 100";
+    rescore run users.csv -o scored.csv --overwrite --max-age 30d -q";
 
-/// What `-h` shows of `rescore run`: what most people need, in a screen and a half. `--help` shows everything.
-pub(super) const COMMON: [&str; 23] = [
-    "input",
-    "output",
-    "sandbox",
-    "limit",
-    "sample",
-    "base_url",
-    "service_id",
-    "api_key_file",
-    "map",
-    "approve_max",
-    "review_max",
-    "concurrency",
-    "rate",
-    "max_calls",
-    "price",
-    "max_failures",
-    "ledger",
-    "max_age",
-    "retry_failed",
-    "changes",
-    "overwrite",
-    "quiet",
-    "summary",
-];
-
-/// The help of `rescore run`: short for `-h`, complete for `--help`.
-pub(super) fn of_run(run: Command, prefix: &str) -> Command {
-    let note = note(prefix);
-    run.mut_args(|argument| {
-        let is_common = COMMON.contains(&argument.get_id().as_str());
-        argument.hide_short_help(!is_common)
-    })
-    .after_help(format!(
-        "{EXAMPLES}\n\n`--help` shows all options and the exit codes. {note}"
-    ))
-    .after_long_help(format!("{EXAMPLES}\n\n{EXIT_CODES}\n\n{note}"))
-}
-
-/// What people use `rescore check` for.
-const CHECK_EXAMPLES: &str = "\
+const CHECK: &str = "\
 Examples:
   What would it cost, and what is wrong with my rows?
-    rescore check users.csv --price 0.004 --currency EUR --rejects fix-first.csv
+    rescore check users.csv --price '0.004 EUR' --rejects fix-first.csv
   Before the nightly run, with the answers that are already paid for:
-    rescore check users.csv -o scored.csv --max-age 30d --rate 50/s
-  For a script that asks before it spends:
-    rescore check users.csv --json | jq .calls";
+    rescore check users.csv -o scored.csv --max-age 30d --rate 50/s";
 
-/// The exit codes of `rescore check`, as in `docs/reference.md`.
 const CHECK_EXIT_CODES: &str = "\
 Exit codes:
     0  every row can be sent
@@ -85,76 +57,7 @@ Exit codes:
     2  wrong usage, settings or input
     3  a file cannot be written";
 
-/// Options of `run` that change what a check says, and how.
-const OF_RUN_IN_CHECK: [(&str, &str); 10] = [
-    (
-        "output",
-        "The output of the run, which is not written: what is in the ledger of its folder is paid for already",
-    ),
-    (
-        "output_dir",
-        "The directory of the run's outputs: what is in its ledger is paid for already, and files that are finished are skipped",
-    ),
-    (
-        "rate",
-        "Maximum rate of the calls, for the time that they take: `50/s`, `600/m`, `1000/h`, `unlimited` or `auto` [default: auto, unlimited with --sandbox]",
-    ),
-    ("fresh", "Use no answers from before the run first started"),
-    ("no_ledger", "Use no answers"),
-    (
-        "retry_failed",
-        "Count rows again that have failed although their call was or may have been billed",
-    ),
-    (
-        "give_up_after",
-        "With `never`, count the calls of a file whose first hundred rows all fail for the same reason; a run refuses it otherwise",
-    ),
-    (
-        "accept_failures",
-        "With `100%`, count the calls of a file that the run refuses otherwise, as with --give-up-after never",
-    ),
-    (
-        "min_rows",
-        "Warn if the input has fewer rows than this: the run sends nothing then",
-    ),
-    (
-        "max_invalid",
-        "Warn if more rows than this, or than this share of the rows, cannot be sent: the run sends nothing then",
-    ),
-];
-
-/// What the help does not list.
-const OTHERS_IN_CHECK: &str = "All other options of `rescore run` are accepted as well, so that `check` can stand in place of `run`. They change no count.";
-
-/// The help of `rescore check`.
-pub(super) fn of_check(check: Command, prefix: &str) -> Command {
-    let note = note(prefix);
-    let says = |check: Command, id: &'static str, help: &'static str| {
-        check.mut_arg(id, |argument| {
-            argument.help(help).long_help(help).hide(false)
-        })
-    };
-    let check = OF_RUN_IN_CHECK
-        .into_iter()
-        .fold(check, |check, (id, help)| says(check, id, help));
-    let check = says(check, "limit", "Check only the first N rows");
-    let check = says(
-        check,
-        "sample",
-        "Check only about this share of the rows, such as `1%`: those that `run --sample` takes",
-    );
-    let check = says(
-        check,
-        "price",
-        "What a call costs, such as `0.004`, to show the cost of all calls",
-    );
-    check.after_help(format!(
-        "{CHECK_EXAMPLES}\n\n{CHECK_EXIT_CODES}\n\n{OTHERS_IN_CHECK}\n\n{note}"
-    ))
-}
-
-/// What people use `rescore decide` for.
-const DECIDE_EXAMPLES: &str = "\
+const DECIDE: &str = "\
 Examples:
   What would other thresholds do?
     rescore decide scored.csv --what-if
@@ -162,51 +65,88 @@ Examples:
     rescore decide scored.csv -o decided.csv --approve-max 3 --review-max 6 --changes changes.csv
   By a level that the run wrote with `--column risk_level=/summary/risk_level`:
     rescore decide scored.csv -o decided.csv --decide-by level=risk_level \\
-      --approve-levels 0,low --review-levels 1,medium --block-levels 2,high";
+      --approve-levels 0,low --review-levels 1,medium --block-levels 2,high
 
-/// The exit codes of `rescore decide`.
-const DECIDE_EXIT_CODES: &str = "\
 Exit codes:
     0  every row with a score has a decision
     1  finished, but some rows have no decision, or could not be read and stay as they were
     2  wrong usage, settings or input: nothing is written
     3  the output cannot be written: nothing is left of it";
 
-/// The help of `rescore decide`.
-pub(super) fn of_decide(decide: Command, prefix: &str) -> Command {
-    let note = note(prefix);
-    decide.after_help(format!(
-        "{DECIDE_EXAMPLES}\n\n{DECIDE_EXIT_CODES}\n\n{note} {ONLY_TYPED}"
-    ))
-}
-
-/// What people use `rescore report` for.
-const REPORT_EXAMPLES: &str = "\
+const REPORT: &str = "\
 Examples:
   The verdicts of a run, with how the run went:
     rescore report scored.csv --run summary.json -o report.html
   What has changed since last month, and decisions by country:
-    rescore report scored.csv --against last-month.csv --key id --by country -o report.html";
+    rescore report scored.csv --against last-month.csv --key id --by country -o report.html
 
-/// The exit codes of `rescore report`.
-const REPORT_EXIT_CODES: &str = "\
 Exit codes:
     0  the page is written, even if some rows have no verdict
     2  wrong usage, settings or input: nothing is written
     3  the page cannot be written";
 
-/// What stands below the options of `rescore report`.
-pub(super) fn of_report(prefix: &str) -> String {
-    format!(
-        "{REPORT_EXAMPLES}\n\n{REPORT_EXIT_CODES}\n\n{} {ONLY_TYPED}",
-        note(prefix)
-    )
+/// What stands below the options of `rescore completions`.
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  For bash, in the next shell:
+    rescore completions bash > ~/.local/share/bash-completion/completions/rescore
+  For zsh, in a directory of `$fpath`:
+    rescore completions zsh > ~/.zfunc/_rescore
+  For fish:
+    rescore completions fish > ~/.config/fish/completions/rescore.fish";
+
+/// What stands below the options of `rescore man`.
+pub(super) const MAN: &str = "\
+Examples:
+  Read the main page:
+    rescore man | man -l -
+  Install all pages, so that `man rescore-run` finds them:
+    rescore man ~/.local/share/man/man1";
+
+/// The command with its texts, and with its most used options alone on the one page.
+pub(super) fn with_texts(command: Command) -> Command {
+    let (common, examples, codes) = match command.get_name() {
+        "run" => (COMMON_IN_RUN, RUN, EXIT_CODES),
+        "check" => (COMMON_IN_CHECK, CHECK, CHECK_EXIT_CODES),
+        "decide" => return command.after_help(DECIDE),
+        "report" => return command.after_help(REPORT),
+        _ => return command,
+    };
+    { command.after_help(format!("{examples}\n\n`--help-all` shows all options.")) }
+        .after_long_help(format!("{examples}\n\n{codes}\n\n{VARIABLES}"))
+        .mut_args(|arg| {
+            let is_common = common.split_whitespace().any(|id| arg.get_id() == id);
+            arg.hide_short_help(!is_common)
+        })
 }
 
-/// What has no variable in a command that reads the output of a run.
-const ONLY_TYPED: &str = "Options that say which files are written are only typed here: variables and settings files name the files of a run.";
+/// The script with which a shell completes commands, options and values.
+pub(super) fn completions(shell: Shell, mut command: Command) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, "rescore", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
 
-/// How options are given by variables.
-pub(super) fn note(prefix: &str) -> String {
-    format!("Every option `--some-name` can also be given by the variable `{prefix}SOME_NAME`.")
+/// The manual pages: the main one first, then one for each command.
+///
+/// # Errors
+/// None that anybody has seen: pages are made in memory.
+pub(super) fn man_pages(command: Command) -> io::Result<Vec<ManPage>> {
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    let mut pages = Vec::new();
+    add_pages(&command, &mut pages)?;
+    Ok(pages)
+}
+
+fn add_pages(command: &Command, pages: &mut Vec<ManPage>) -> io::Result<()> {
+    let page = Man::new(command.clone());
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    pages.push(ManPage {
+        file: page.get_filename(),
+        text: String::from_utf8_lossy(&text).into_owned(),
+    });
+    let mut below = command.get_subcommands();
+    below.try_for_each(|subcommand| add_pages(subcommand, pages))
 }

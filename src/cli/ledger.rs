@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::values::{self, Map, Set};
-use crate::base::encoding::TextEncoding;
+use super::fields::FieldArgs;
+use super::files::FormatArgs;
 use crate::base::error::{Error, Result};
+use crate::config::values;
 use crate::config::{AdminConfig, AdminTask};
-use crate::fields::{Assignments, InvalidPhone, PhoneRegion, PhoneRules};
-use crate::input::{FileSettings, FormatChoice, Input, ReaderSettings};
+use crate::fields::{FieldRules, Invalid};
+use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
 use crate::ledger::{self, LedgerLocation};
 use crate::selection::Selection;
@@ -20,72 +21,50 @@ use crate::selection::Selection;
 #[derive(Debug, Subcommand)]
 pub(super) enum LedgerCommand {
     /// Make a ledger in a PostgreSQL database, which runs on several machines can share
-    Init(InitArgs),
+    Init {
+        /// Its address, as `postgresql://USER@HOST/DATABASE`
+        #[arg(env = "RESCORE_LEDGER")]
+        url: PathBuf,
+    },
     /// Show what is in a ledger
-    Stats(StatsArgs),
+    Stats {
+        /// The ledger
+        #[arg(env = "RESCORE_LEDGER", default_value = ledger::NAME)]
+        ledger: PathBuf,
+    },
     /// Remove old answers
-    Prune(PruneArgs),
+    Prune {
+        /// The ledger
+        #[arg(env = "RESCORE_LEDGER", default_value = ledger::NAME)]
+        ledger: PathBuf,
+        /// Remove answers that are older than this, such as `400d`
+        #[arg(long, value_name = "TIME", value_parser = values::age)]
+        older_than: Duration,
+        /// Also remove answers of the last day, which runs that need them pay for again
+        #[arg(long)]
+        yes: bool,
+        /// Wait up to this long for a run that is using the ledger, such as `10m`
+        #[arg(long, value_name = "TIME", value_parser = values::patience)]
+        wait_lock: Option<Duration>,
+    },
     /// Remove all answers about the users of a file, leaving no trace in the ledger
     Forget(Box<ForgetArgs>),
 }
 
 #[derive(Debug, Args)]
-pub(super) struct InitArgs {
-    /// Its address, as `postgresql://USER@HOST/DATABASE`
-    #[arg(env = "RESCORE_LEDGER", value_hint = clap::ValueHint::Url)]
-    url: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct StatsArgs {
-    /// The ledger
-    #[arg(default_value = ledger::NAME)]
-    ledger: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct PruneArgs {
-    /// The ledger
-    #[arg(default_value = ledger::NAME)]
-    ledger: PathBuf,
-    /// Remove answers that are older than this, such as `400d`
-    #[arg(long, value_name = "TIME", value_parser = values::age)]
-    older_than: Duration,
-    /// Also remove answers of the last day, which runs that need them pay for again
-    #[arg(long)]
-    yes: bool,
-    /// Wait up to this long for a run that is using the ledger, such as `10m`
-    #[arg(long, value_name = "TIME", value_parser = values::patience)]
-    wait_lock: Option<Duration>,
-}
-
-#[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(super) struct ForgetArgs {
     /// Forget the users of this file, read like the input of `run`; `-` is standard input, so that no personal data
     /// need be an argument
     users: PathBuf,
     /// The ledger
-    #[arg(long, value_name = "FILE", value_parser = values::file(), default_value = ledger::NAME)]
+    #[arg(
+        long, value_name = "FILE", env = "RESCORE_LEDGER", value_parser = values::file(), default_value = ledger::NAME
+    )]
     ledger: PathBuf,
-    /// Take a field from this column, as in `run` (repeatable)
-    #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = '\n', value_parser = values::map)]
-    map: Vec<Map>,
-    /// Use the same value for a field in every row, as in `run` (repeatable)
-    #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set)]
-    set: Vec<Set>,
-    /// Read phone numbers that are not international as dialled in this region, as in `run`
-    #[arg(long, value_name = "CODE", value_parser = values::phone_region)]
-    phone_region: Option<PhoneRegion>,
-    /// Take the region of such phone numbers from this column, as in `run`
-    #[arg(long, value_name = "COLUMN", value_parser = values::column_name)]
-    phone_region_column: Option<String>,
-    /// Encoding of the file, as in `run`
-    #[arg(long, value_parser = values::encoding)]
-    encoding: Option<TextEncoding>,
-    /// The file has no header, and `--map` takes column numbers, as in `run`
-    #[arg(long)]
-    no_header: bool,
+    #[command(flatten)]
+    fields: FieldArgs,
+    #[command(flatten)]
+    format: FormatArgs,
     /// Wait up to this long for a run that is using the ledger, such as `10m`
     #[arg(long, value_name = "TIME", value_parser = values::patience)]
     wait_lock: Option<Duration>,
@@ -97,17 +76,14 @@ const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 impl LedgerCommand {
     pub(super) fn into_config(self) -> Result<AdminConfig> {
         let (wait_lock, task) = match self {
-            Self::Init(init) => (None, AdminTask::Init(LedgerLocation::named(&init.url)?)),
-            Self::Stats(stats) => {
-                let ledger = LedgerLocation::named(&stats.ledger)?;
-                (None, AdminTask::Stats(ledger))
-            }
-            Self::Prune(PruneArgs {
+            Self::Init { url } => (None, AdminTask::Init(LedgerLocation::named(&url)?)),
+            Self::Stats { ledger } => (None, AdminTask::Stats(LedgerLocation::named(&ledger)?)),
+            Self::Prune {
                 ledger,
                 older_than,
                 yes,
                 wait_lock,
-            }) => {
+            } => {
                 if older_than < A_DAY && !yes {
                     return Err(Error::usage(
                         "answers of the last day would be removed, and runs that need them would pay for them again",
@@ -129,31 +105,17 @@ impl LedgerCommand {
 
 /// How the file of users is read.
 fn users(arguments: &ForgetArgs) -> Result<ReaderSettings> {
-    let mut assignments = Assignments::default();
-    for Map(field, template) in arguments.map.clone() {
-        assignments.map(field, template)?;
-    }
-    for Set(field, value) in arguments.set.clone() {
-        assignments.set(field, value)?;
-    }
-    assignments.set_region_column(arguments.phone_region_column.clone());
+    let input = match &arguments.users {
+        stdin if stdin == Path::new("-") => Input::Stdin,
+        file => Input::File(file.clone()),
+    };
     Ok(ReaderSettings {
-        file: FileSettings {
-            input: if arguments.users == Path::new("-") {
-                Input::Stdin
-            } else {
-                Input::File(arguments.users.clone())
-            },
-            format: FormatChoice::Detect,
-            encoding: arguments.encoding.unwrap_or_default(),
-            delimiter: None,
-            no_header: arguments.no_header,
-        },
-        assignments,
-        phones: PhoneRules {
-            region: arguments.phone_region,
-            // A run that rejects such a row has no answer for it; one that drops the number does.
-            invalid: InvalidPhone::Drop,
+        file: arguments.format.file(input)?,
+        assignments: arguments.fields.assignments()?,
+        rules: FieldRules {
+            // A run that rejects such a row has no answer for it; one that drops the value does.
+            invalid: Invalid::Drop,
+            ..arguments.fields.rules()?
         },
         // Nothing is written, so there are no columns of ours.
         columns: AddedColumns::none(),

@@ -1,17 +1,15 @@
-//! The command line with its subcommands and a variable for every argument, and what was typed on it.
+//! The command line with its subcommands, and what comes of it: the one place where arguments, variables and the settings file
+//! are brought together.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
-use clap::{
-    ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint,
-};
+use clap::builder::Resettable;
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 
-use super::settings::{self, ReadText};
-use super::settings_file::SettingsFile;
-use super::sources::{self, Origins, Sources};
-use super::{
-    check, completions, decide, help, ledger, man, report, run, sandbox, settings_shown, values,
-};
+use super::settings::{self, Origins, ReadText, Typed};
+use super::{check, decide, guesses, help, ledger, report, run, sandbox};
 use crate::base::error::Error;
 use crate::config::{AdminConfig, CheckConfig, DecideConfig, ManConfig, ReportConfig, RunConfig};
 use crate::sandbox::SandboxSettings;
@@ -23,6 +21,7 @@ use crate::sandbox::SandboxSettings;
 #[command(
     version,
     max_term_width = 120,
+    disable_help_flag = true,
     after_help = help::EXIT_CODES
 )]
 struct Cli {
@@ -48,11 +47,20 @@ enum Subcommands {
     #[command(subcommand, disable_help_subcommand = true)]
     Ledger(ledger::LedgerCommand),
     /// Print a script with which a shell completes commands, options and values
-    #[command(after_help = completions::EXAMPLES)]
-    Completions(completions::CompletionsArgs),
+    #[command(after_help = help::COMPLETIONS)]
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
     /// Print the manual page, or write one for each command
-    #[command(after_help = man::EXAMPLES)]
-    Man(man::ManArgs),
+    #[command(after_help = help::MAN)]
+    Man {
+        /// Write one page for each command to this directory, which is made if it is missing; without it, the main page is
+        /// printed
+        #[arg(value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
 }
 
 /// What to do.
@@ -85,6 +93,18 @@ pub(crate) enum ParseFailure {
     Settings(Error),
 }
 
+impl From<clap::Error> for ParseFailure {
+    fn from(error: clap::Error) -> Self {
+        Self::Arguments(error)
+    }
+}
+
+impl From<Error> for ParseFailure {
+    fn from(error: Error) -> Self {
+        Self::Settings(error)
+    }
+}
+
 /// Reads arguments, variables, the settings file and the key. `read` gives the text of the settings file.
 ///
 /// # Errors
@@ -93,269 +113,121 @@ pub(crate) fn parse(
     arguments: &[OsString],
     read: ReadText<'_>,
 ) -> Result<(Command, Origins), ParseFailure> {
-    let command = command();
-    let matches = { command.clone() }
+    let commands = command();
+    let matches = { commands.clone() }
         .try_get_matches_from(arguments)
-        .map_err(|error| {
-            let without = Cli::command().try_get_matches_from(arguments).err();
-            ParseFailure::Arguments(sources::explain(
-                error,
-                without.as_ref(),
-                &command,
-                arguments,
-            ))
-        })?;
-    let (commands, matches, file) = with_settings(command, matches, arguments, read)?;
-    let cli = Cli::from_arg_matches(&matches).map_err(ParseFailure::Arguments)?;
-    let sources = Sources::of(&commands, &matches, file.as_ref());
-    let origins = sources.origins();
-    let failed = |error| ParseFailure::Settings(origins.explain(error));
-    let command = match cli.command {
-        Subcommands::Run(arguments) => {
-            let config = arguments.into_config(sources).map_err(failed)?;
-            Command::Run(Box::new(config))
-        }
-        Subcommands::Check(arguments) => {
-            let config = arguments.into_config(sources).map_err(failed)?;
-            Command::Check(Box::new(config))
-        }
-        Subcommands::Decide(arguments) => {
-            let config = arguments.into_config(sources).map_err(failed)?;
-            Command::Decide(Box::new(config))
-        }
-        Subcommands::Report(arguments) => {
-            let config = arguments.into_config().map_err(failed)?;
-            Command::Report(Box::new(config))
-        }
-        Subcommands::Sandbox(arguments) => {
-            Command::Sandbox(arguments.into_settings().map_err(failed)?)
-        }
-        Subcommands::Ledger(command) => Command::Ledger(command.into_config().map_err(failed)?),
-        Subcommands::Config(_) => Command::Print(shown_settings(&commands, file.as_ref())?),
-        Subcommands::Completions(arguments) => Command::Print(arguments.script(commands)),
-        Subcommands::Man(arguments) => manual(arguments, commands).map_err(failed)?,
+        .map_err(|error| guesses::with_meaning(error, &commands, arguments))?;
+    let (name, given) = matches.subcommand().unwrap_or(("", &matches));
+    let takes_settings = |command: &&clap::Command| settings::takes_settings(command);
+    let Some(command) = { commands.find_subcommand(name) }.filter(takes_settings) else {
+        let cli = Cli::from_arg_matches(&matches)?;
+        return Ok((
+            config(cli.command, &commands, Typed(given))?,
+            Origins::default(),
+        ));
     };
+    settings::refuse_unknown_variables(&commands)?;
+    let file = settings::find(&commands, given, read)?;
+    if name == "config" {
+        let text = settings::of_run(&commands, file.as_ref())?;
+        return Ok((Command::Print(text), Origins::default()));
+    }
+    let (set, origins) =
+        { file.as_ref() }.map_or_else(Default::default, |file| file.arguments(command, given));
+    let origins = origins.and_variables(command, given);
+    // Behind the names of the program and of the command.
+    let (names, typed) = arguments.split_at_checked(2).unwrap_or((arguments, &[]));
+    let all = names.iter().chain(&set).chain(typed);
+    let matches = { commands.clone() }
+        .try_get_matches_from(all)
+        .map_err(|error| origins.explain_arguments(error))?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    let command = config(cli.command, &commands, Typed(given));
+    let command = command.map_err(|error| origins.explain(error))?;
     Ok((command, origins))
 }
 
-/// A warning for each variable that looks like one of ours and is not.
-pub(crate) fn variable_warnings() -> Vec<String> {
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let ours: Vec<_> = names.filter(|name| name.starts_with("RESCORE_")).collect();
-    if ours.is_empty() {
-        return Vec::new();
-    }
-    settings::unknown_variables(&command(), ours)
-}
-
-/// The settings of `run` without arguments, as text.
-fn shown_settings(
+/// The config that the arguments make.
+fn config(
+    command: Subcommands,
     commands: &clap::Command,
-    file: Option<&SettingsFile>,
-) -> Result<String, ParseFailure> {
-    let Some(run) = commands.find_subcommand("run") else {
-        return Ok(String::new());
-    };
-    let parse = |run: &clap::Command| run.clone().try_get_matches_from(["run"]);
-    let given = parse(run).map_err(|error| {
-        let typed = ["rescore", "run"].map(OsString::from);
-        ParseFailure::Arguments(sources::explain(error, None, commands, &typed))
-    })?;
-    let Some(file) = file else {
-        return Ok(settings_shown::text(run, &given, None));
-    };
-    let run = settings::apply(file, run.clone(), &given).map_err(ParseFailure::Settings)?;
-    let matches = parse(&run).map_err(|error| {
-        ParseFailure::Arguments(sources::explain_setting(error, commands, "run", file))
-    })?;
-    Ok(settings_shown::text(&run, &matches, Some(file)))
+    typed: Typed<'_>,
+) -> Result<Command, Error> {
+    Ok(match command {
+        Subcommands::Run(arguments) => Command::Run(arguments.into_config(typed)?.into()),
+        Subcommands::Check(arguments) => Command::Check(arguments.into_config(typed)?.into()),
+        Subcommands::Decide(arguments) => Command::Decide(arguments.into_config()?.into()),
+        Subcommands::Report(arguments) => Command::Report(arguments.into_config()?.into()),
+        Subcommands::Sandbox(arguments) => Command::Sandbox(arguments.into_settings()?),
+        Subcommands::Ledger(command) => Command::Ledger(command.into_config()?),
+        // It has been carried out, as it takes settings.
+        Subcommands::Config(_) => Command::Print(String::new()),
+        Subcommands::Completions { shell } => {
+            Command::Print(help::completions(shell, commands.clone()))
+        }
+        Subcommands::Man { directory } => {
+            let pages = help::man_pages(commands.clone()).map_err(|error| {
+                Error::internal("cannot create the manual pages").because(error)
+            })?;
+            match directory {
+                Some(directory) => Command::Man(ManConfig { directory, pages }),
+                // The main page comes first.
+                None => Command::Print(
+                    pages
+                        .into_iter()
+                        .next()
+                        .map_or(String::new(), |main| main.text),
+                ),
+            }
+        }
+    })
 }
 
-/// The main page, or all pages for a directory.
-fn manual(arguments: man::ManArgs, commands: clap::Command) -> Result<Command, Error> {
-    let pages = man::pages(commands)?;
-    if let Some(directory) = arguments.directory {
-        return Ok(Command::Man(ManConfig { directory, pages }));
-    }
-    let main = pages.into_iter().next();
-    Ok(Command::Print(
-        main.map(|page| page.text).unwrap_or_default(),
-    ))
-}
-
-/// The command line with the settings file's values as defaults, parsed again, if there is such a file.
-fn with_settings(
-    command: clap::Command,
-    matches: ArgMatches,
-    arguments: &[OsString],
-    read: ReadText<'_>,
-) -> Result<(clap::Command, ArgMatches, Option<SettingsFile>), ParseFailure> {
-    let Some((name, given)) = matches.subcommand() else {
-        return Ok((command, matches, None));
-    };
-    let file = settings::find(&command, name, given, read).map_err(ParseFailure::Settings)?;
-    let Some(file) = file else {
-        return Ok((command, matches, None));
-    };
-    let mut applied = Ok(());
-    let command = command.mut_subcommand(name, |subcommand| {
-        settings::apply(&file, subcommand.clone(), given).unwrap_or_else(|error| {
-            applied = Err(ParseFailure::Settings(error));
-            subcommand
-        })
-    });
-    applied?;
-    let matches = { command.clone() }
-        .try_get_matches_from(arguments)
-        .map_err(|error| {
-            let error = sources::explain_setting(error, &command, name, &file);
-            ParseFailure::Arguments(error)
-        })?;
-    Ok((command, matches, Some(file)))
-}
-
-/// The command line with a variable for each argument: given once here, none can be forgotten.
+/// The command line.
 fn command() -> clap::Command {
+    let help = |name: &'static str, action| {
+        Arg::new(name.replace('-', "_"))
+            .long(name)
+            .action(action)
+            .global(true)
+    };
     Cli::command()
-        .mut_subcommand("run", |run| {
-            const PREFIX: &str = "RESCORE_";
-            help::of_run(with_variables::<run::RunArgs>(&run, PREFIX), PREFIX)
-        })
-        .mut_subcommand("config", |config| {
-            with_variables::<settings::SettingsArgs>(&config, "RESCORE_")
-        })
-        .mut_subcommand("check", |check| {
-            const PREFIX: &str = "RESCORE_";
-            help::of_check(with_variables::<check::CheckArgs>(&check, PREFIX), PREFIX)
-        })
-        .mut_subcommand("decide", |decide| {
-            const PREFIX: &str = "RESCORE_";
-            let decide = with_variables_but::<decide::DecideArgs>(WRITTEN, &decide, PREFIX);
-            help::of_decide(decide::with_own_help(decide), PREFIX)
-        })
-        .mut_subcommand("report", |report| {
-            const PREFIX: &str = "RESCORE_";
-            let report = with_variables_but::<report::ReportArgs>(WRITTEN, &report, PREFIX);
-            report::with_own_help(report).after_help(help::of_report(PREFIX))
-        })
-        .mut_subcommand("sandbox", |sandbox| {
-            with_variables::<sandbox::SandboxArgs>(&sandbox, "RESCORE_SANDBOX_")
-        })
-        .mut_subcommand("man", with_hints)
-        .mut_subcommand("ledger", |ledger| {
-            const PREFIX: &str = "RESCORE_LEDGER_";
-            ledger
-                .mut_subcommand("stats", |stats| {
-                    with_variables::<ledger::StatsArgs>(&stats, PREFIX)
-                })
-                .mut_subcommand("prune", |prune| {
-                    with_variables::<ledger::PruneArgs>(&prune, PREFIX)
-                })
-                .mut_subcommand("forget", |forget| {
-                    with_variables::<ledger::ForgetArgs>(&forget, PREFIX)
-                })
-        })
+        .arg(
+            help("help", ArgAction::HelpShort)
+                .short('h')
+                .help("Print the most used options"),
+        )
+        .arg(help("help-all", ArgAction::HelpLong).help("Print all options"))
+        .mut_subcommand("check", check::with_own_help)
+        .mut_subcommand("decide", decide::with_own_help)
+        .mut_subcommand("report", report::with_own_help)
+        .mut_subcommands(help::with_texts)
+        .mut_subcommands(finished)
 }
 
-/// Arguments that complete as what they are: files, directories, and everything else as nothing that a shell knows.
-fn with_hints(command: clap::Command) -> clap::Command {
-    command.mut_args(|argument| {
-        let is_directory = { argument.get_value_names() }
-            .is_some_and(|names| names.first().is_some_and(|name| name == "DIR"));
-        let hint = match argument.get_value_hint() {
-            _ if !argument.get_action().takes_values() => return argument,
-            ValueHint::AnyPath if is_directory => ValueHint::DirPath,
-            ValueHint::AnyPath => ValueHint::FilePath,
-            ValueHint::Unknown => ValueHint::Other,
-            hint => hint,
-        };
-        argument.value_hint(hint)
-    })
-}
-
-/// What says which files are written. It has the same names in `run`, whose paid output no other command may replace, so
-/// `decide` and `report` take it only as typed: without a variable, an option has no setting either.
-const WRITTEN: &[&str] = &["output", "changes", "overwrite", "summary"];
-
-fn with_variables<A: Args>(command: &clap::Command, prefix: &'static str) -> clap::Command {
-    with_variables_but::<A>(&[], command, prefix)
-}
-
-/// With a variable for every argument that is not `only_typed`.
-fn with_variables_but<A: Args>(
-    only_typed: &[&str],
-    command: &clap::Command,
-    prefix: &'static str,
-) -> clap::Command {
-    let about = command.get_about().cloned();
-    with_hints(A::augment_args(clap::Command::new(
-        command.get_name().to_owned(),
-    )))
-    .about(about.unwrap_or_default())
-    .display_order(command.get_display_order())
-    .after_help(help::note(prefix))
-    .mut_args(|argument| {
-        if only_typed.contains(&argument.get_id().as_str()) {
-            return argument;
+/// A number below zero is the value of an option, and not an option. A variable that is empty counts as unset; no value of one is
+/// shown in the help, as it may be a password.
+fn finished(command: clap::Command) -> clap::Command {
+    let finish = |arg: Arg| {
+        let takes_values = arg.get_action().takes_values() && !arg.is_positional();
+        let arg = arg.allow_negative_numbers(takes_values);
+        match arg.get_env() {
+            Some(name) if std::env::var_os(name).is_some_and(|value| value.is_empty()) => {
+                arg.env(Resettable::<clap::builder::OsStr>::Reset)
+            }
+            Some(_) => arg.hide_env(true),
+            None => arg,
         }
-        let name = argument.get_id().as_str().to_uppercase();
-        // What has `ledger` in its own name needs it only once.
-        let name = match name.strip_prefix("LEDGER_") {
-            Some(rest) if prefix.ends_with("LEDGER_") => rest,
-            _ => &name,
-        };
-        let variable = format!("{prefix}{name}");
-        let is_empty = std::env::var_os(&variable).is_some_and(|value| value.is_empty());
-        // One that is empty counts as unset, but the option keeps a variable: no variable can have a `=` in its name.
-        let variable = if is_empty { variable + "=" } else { variable };
-        // Neither values (an address may hold a password) nor forty names make the help better.
-        let argument = argument.env(variable).hide_env(true);
-        if matches!(argument.get_action(), ArgAction::SetTrue) {
-            // `1` and `yes` are as good as `true` in a variable, `0` and `no` as good as `false`.
-            argument.value_parser(values::switch)
-        } else {
-            argument
-        }
-    })
+    };
+    command.mut_args(finish).mut_subcommands(finished)
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
-    use super::*;
+    use super::command;
 
     #[test]
-    fn the_command_line_is_sound_and_every_argument_has_its_variable() {
-        let command = command();
-        command.clone().debug_assert();
-        let run = command.find_subcommand("run").unwrap();
-        let shown = run
-            .get_arguments()
-            .filter(|arg| !arg.is_hide_short_help_set());
-        assert_eq!(shown.count(), help::COMMON.len());
-        let all = command
-            .get_subcommands()
-            .flat_map(|subcommand| std::iter::once(subcommand).chain(subcommand.get_subcommands()));
-        // Nobody sets a variable for what is done once, when the program is installed.
-        let all = all.filter(|command| !["completions", "man"].contains(&command.get_name()));
-        for subcommand in all {
-            let no_run = ["decide", "report"].contains(&subcommand.get_name());
-            for argument in subcommand.get_arguments() {
-                if no_run && WRITTEN.contains(&argument.get_id().as_str()) {
-                    assert_eq!(argument.get_env(), None);
-                    continue;
-                }
-                let variable = argument.get_env().unwrap().to_str().unwrap();
-                assert!(variable.starts_with("RESCORE_"), "{variable}");
-                // The key itself is never an argument, so no argument may have its variable.
-                assert_ne!(variable, "RESCORE_API_KEY");
-                if let Some(long) = argument.get_long() {
-                    assert!(
-                        variable.ends_with(&long.replace('-', "_").to_uppercase()),
-                        "{long} {variable}"
-                    );
-                }
-            }
-        }
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
     }
 }

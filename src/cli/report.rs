@@ -1,15 +1,15 @@
 //! The arguments of `rescore report`.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 
-use super::format::{FILES, FormatArgs, source};
+use super::fields::ThresholdArgs;
+use super::files::{FILES, FormatArgs, refuse_terminal, source};
+use super::guesses::as_typed;
 use super::settings::SettingsArgs;
-use super::thresholds::ThresholdArgs;
-use super::values;
-use crate::base::error::{Error, Result, quoted};
+use crate::base::error::{Error, Result};
+use crate::config::values;
 use crate::config::{EarlierFile, ReportConfig};
 use crate::input::Input;
 
@@ -32,7 +32,7 @@ pub(super) struct ReportArgs {
     #[arg(long, value_name = "COLUMN", requires = "against")]
     key: Option<String>,
     /// Show decisions by the values of this column, which then appear in the page (repeatable, up to 8 times)
-    #[arg(long, value_name = "COLUMN", value_delimiter = '\n')]
+    #[arg(long, value_name = "COLUMN")]
     by: Vec<String>,
     /// Show how the run went: the summary that `rescore run --summary FILE` wrote
     #[arg(long, value_name = "FILE", value_parser = values::file())]
@@ -76,25 +76,15 @@ pub(super) fn with_own_help(command: Command) -> Command {
 
 impl ReportArgs {
     pub(super) fn into_config(self) -> Result<ReportConfig> {
-        let output = self.output.filter(|path| path != Path::new("-"));
-        if output.is_none() && std::io::stdout().is_terminal() {
-            return Err(
-                Error::usage("a terminal cannot show a page of HTML").hint("add `-o report.html`")
-            );
-        }
-        for (place, name) in self.by.iter().enumerate() {
-            if place == MOST_COLUMNS {
-                return Err(Error::usage(format!(
-                    "`--by` was given {} times, and {MOST_COLUMNS} are allowed",
-                    self.by.len()
-                )));
-            }
-            if self.by.iter().take(place).any(|other| other == name) {
-                return Err(Error::usage(format!(
-                    "`--by {}` was given twice",
-                    quoted(name).trim_matches('`')
-                )));
-            }
+        let scored = self.format.file(source(self.scored.as_deref(), EXAMPLE)?)?;
+        let input = as_typed(self.scored.as_deref().unwrap_or(Path::new("-")));
+        let command = format!("rescore report {input} -o report.html");
+        refuse_terminal(self.output.as_deref(), &command)?;
+        if self.by.len() > MOST_COLUMNS {
+            return Err(Error::usage(format!(
+                "`--by` was given {} times, and {MOST_COLUMNS} are allowed",
+                self.by.len()
+            )));
         }
         let against = match (self.against, self.key) {
             (None, _) => None,
@@ -110,13 +100,13 @@ impl ReportArgs {
             }
         };
         Ok(ReportConfig {
-            scored: self.format.file(source(self.scored.as_deref(), EXAMPLE)?)?,
+            scored,
             against,
             prefix: self.prefix,
             by: self.by,
             summary: self.run,
             thresholds: self.thresholds.thresholds()?,
-            output,
+            output: self.output.filter(|path| path != Path::new("-")),
             overwrite: self.overwrite,
         })
     }

@@ -1,41 +1,39 @@
 //! The arguments of `rescore run`, and the config that they make.
 
 use std::io::IsTerminal;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
-use super::account::refuse_address;
-use super::choices::ProgressArg;
-use super::columns::ColumnArgs;
-use super::fields::FieldArgs;
-use super::format::{FILES, FormatArgs, source};
-use super::input_limits::InputLimitArgs;
-use super::policy::PolicyArgs;
-use super::price::{PACE, PriceArgs};
-use super::selection::SelectionArgs;
+use super::fields::{ColumnArgs, FieldArgs, PolicyArgs};
+use super::files::{FILES, FormatArgs, SelectionArgs, refuse_terminal, source};
+use super::guesses::{as_typed, output_for};
 use super::service::ServiceArgs;
-use super::settings::SettingsArgs;
-use super::sources::Sources;
-use super::values;
-use crate::base::error::{Error, Result, shown};
-use crate::base::money::Money;
+use super::settings::{SettingsArgs, Typed};
+use crate::base::error::{Error, Result};
+use crate::base::money::{Money, Tariff};
 use crate::base::tolerance::Tolerance;
+use crate::config::values;
 use crate::config::{
-    BudgetConfig, FilesConfig, LedgerChoice, LedgerConfig, PaceConfig, RunConfig, ServiceConfig,
-    WatchConfig,
+    BudgetConfig, FilesConfig, InputLimits, LedgerChoice, LedgerConfig, PaceConfig, RunConfig,
+    ServiceConfig, WatchConfig,
 };
-use crate::engine::Patience;
 use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
 use crate::ledger::{LedgerLocation, Reuse};
-use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
+use crate::observe::Style;
+use crate::pace::{CallLimit, FailureBudget, FailureLimit};
 use crate::telemetry::part::AcceptedFailures;
 
+const PACE: &str = "Pace and limits";
 const LEDGER: &str = "Ledger";
 const WATCH: &str = "Progress and summary";
+
+/// The words of `--progress`: with the first, a bar on a terminal and lines elsewhere.
+const STYLES: [&str; 5] = ["auto", "bar", "plain", "json", "off"];
 
 #[derive(Debug, Args)]
 #[allow(
@@ -44,114 +42,76 @@ const WATCH: &str = "Progress and summary";
     reason = "flags are bools, and these comments are the help's text"
 )]
 pub(super) struct RunArgs {
-    /// The users: a CSV, TSV or JSONL file, plain, gzip or zstd; `-` or nothing is standard input
+    /// The users: a CSV, TSV or JSONL file, plain, gzip or zstd; `-` is standard input
     ///
     /// Several files need `--output-dir`. A pattern such as `parts/*.csv` that the shell has not expanded is expanded.
-    input: Vec<PathBuf>,
-    /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` or nothing is standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub(super) output: Option<PathBuf>,
+    pub(super) input: Vec<PathBuf>,
     /// Use the built-in stand-in for the service: no key, no cost, made-up scores
     #[arg(long)]
-    sandbox: bool,
+    pub(super) sandbox: bool,
     #[command(flatten)]
-    selection: SelectionArgs,
+    pub(super) selection: SelectionArgs,
 
     #[command(flatten)]
-    service: ServiceArgs,
+    pub(super) service: ServiceArgs,
 
     #[command(flatten)]
     fields: FieldArgs,
     #[command(flatten)]
-    policy: PolicyArgs,
+    pub(super) policy: PolicyArgs,
 
-    /// Maximum number of calls in flight [default: 512, or fewer if few files may be open]
-    ///
-    /// Up to this, the number that the service accepts is found automatically.
-    #[arg(
-        short, long, value_name = "N", allow_negative_numbers = true,
-        value_parser = values::whole::<u16>(1..=10_000), help_heading = PACE
-    )]
-    concurrency: Option<u16>,
-    /// Maximum rate of calls: `50/s`, `600/m`, `1000/h`, `unlimited` or `auto` [default: auto, unlimited with
-    /// --sandbox]
-    ///
-    /// With `auto`, the rate that the service accepts is found automatically.
-    #[arg(short, long, allow_hyphen_values = true, help_heading = PACE)]
-    rate: Option<Rate>,
-    /// How often to retry a row whose call failed; a 429 does not count
-    #[arg(
-        long, value_name = "N", default_value = "4", allow_negative_numbers = true,
-        value_parser = values::whole::<u32>(0..=100), help_heading = PACE
-    )]
-    retries: u32,
-    /// How many of these retries may follow a call whose outcome is unknown, and which may be billed twice
-    #[arg(
-        long, value_name = "N", default_value = "1", allow_negative_numbers = true,
-        value_parser = values::whole::<u32>(0..=100), help_heading = PACE
-    )]
-    resend_unknown: u32,
+    #[command(flatten, next_help_heading = PACE)]
+    pub(super) pace: PaceConfig,
     /// Time limit for one call
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration, help_heading = PACE)]
     timeout: Duration,
-    /// Stop if the service asks for a longer pause, or throttles every call for this long
-    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
-    max_wait: Duration,
-    /// Stop if the service is down for this long
-    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
-    max_outage: Duration,
-
-    /// Maximum number of calls of the run, in all its starts, including retries
-    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
+    /// Maximum number of calls of the run, including retries
+    ///
+    /// The calls of all its starts count.
+    #[arg(long, value_name = "N", value_parser = values::count, help_heading = PACE)]
     max_calls: Option<NonZeroU64>,
     /// Stop before the call that would bring the cost of the run's calls, in all its starts, including retries, above this amount (needs --price)
-    #[arg(long, value_name = "AMOUNT", value_parser = values::money, allow_negative_numbers = true, help_heading = PACE)]
+    #[arg(long, value_name = "AMOUNT", help_heading = PACE)]
     max_cost: Option<Money>,
-    #[command(flatten)]
-    price: PriceArgs,
-    /// Stop at the Nth row that fails in this start, or at this share of the rows
+    /// What a call costs, such as `0.004` or `'0.004 EUR'`
     ///
-    /// A share is counted from the hundredth row on.
-    #[arg(
-        long, value_name = "N|N%", value_parser = values::failure_limit, allow_negative_numbers = true,
-        help_heading = PACE
-    )]
+    /// Progress and summary show what is spent and saved.
+    #[arg(long, value_name = "AMOUNT", help_heading = PACE)]
+    pub(super) price: Option<Tariff>,
+    /// Stop at the Nth row that fails, or at this share of the rows
+    ///
+    /// Each start counts for itself. A share is counted from the hundredth row on.
+    #[arg(long, value_name = "N|N%", value_parser = values::failure_limit, help_heading = PACE)]
     max_failures: Option<FailureLimit>,
     /// End with exit code 0 if no more rows than this, or than this share of the rows, have no verdict
     ///
     /// For a nightly job in which some rows always fail. Only the exit code changes.
-    #[arg(
-        long, value_name = "N|N%", value_parser = values::tolerance, allow_negative_numbers = true,
-        help_heading = PACE
-    )]
+    #[arg(long, value_name = "N|N%", value_parser = values::tolerance, help_heading = PACE)]
     accept_failures: Option<Tolerance>,
+    /// Go on where the run would stop by itself: after many rows in a row without a verdict, or ids that repeat
+    #[arg(long, help_heading = PACE)]
+    keep_going: bool,
 
-    /// Stop after this many consecutive rows without a verdict, or `never` [default: 3 refused or useless answers before
-    /// the first verdict, 20 useless ones later, 100 first rows that cannot be sent]
-    #[arg(
-        long, value_name = "N|never", value_parser = values::give_up_after, allow_negative_numbers = true,
-        help_heading = PACE
-    )]
-    give_up_after: Option<GiveUpAfter>,
-
-    /// Keep paid answers in this file or postgresql:// database, and use those that it has [default: rescore.ledger in the folder of the output]
+    /// Keep paid answers in this file or postgresql:// database, and use those in it
     ///
-    /// What is paid for is not paid for again, by any run with the same ledger.
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
+    /// If not given, it is rescore.ledger in the folder of the output. What is paid for is not paid for again, by any run with the same ledger.
+    #[arg(long, value_name = "FILE", env = "RESCORE_LEDGER", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
-    /// Ask again about rows whose answer is older than this, such as `30d` [default: answers do not age]
+    /// Ask again about rows whose answer is older than this, such as `30d`
+    ///
+    /// Answers do not age by themselves.
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
     max_age: Option<Duration>,
     /// Ask again about every row
     #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
     fresh: bool,
-    /// Ask again about rows that have failed although their call was or may have been billed
+    /// Ask again also about failed rows whose call was or may have been billed
     ///
     /// Other rows without a verdict are asked about again by any run. The results are put in their places.
     #[arg(long, conflicts_with_all = ["fresh", "max_age", "limit", "sample"], help_heading = LEDGER)]
     retry_failed: bool,
     /// Keep no answers: whatever stops the run, the next one pays again
-    #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
+    #[arg(long, conflicts_with_all = ["max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
     no_ledger: bool,
     /// Wait up to this long for another run that holds the output or the ledger, such as `10m`
     ///
@@ -160,44 +120,20 @@ pub(super) struct RunArgs {
     wait_lock: Option<Duration>,
 
     #[command(flatten)]
-    pub(super) limits: InputLimitArgs,
+    pub(super) files: FilesConfig,
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
-    columns: ColumnArgs,
-    /// Copy rows without a verdict to this file, with the reason [default: OUTPUT.rejects.csv or .jsonl]
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
-    rejects: Option<PathBuf>,
-    /// Also write the rows whose decision changed to this file
-    ///
-    /// Each row comes with its old and new decision and score. The old ones come from the input, such as last night's
-    /// output, or from the ledger.
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
-    changes: Option<PathBuf>,
-    /// Also write a report to this file, as a page of HTML, when the run is finished
-    ///
-    /// It is what `rescore report` makes: verdicts, scores, other thresholds, what has changed, and how the run went.
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
-    report: Option<PathBuf>,
-    /// Replace existing output, rejects, changes and report
-    #[arg(long, help_heading = FILES)]
-    overwrite: bool,
-    /// Write each input to a file of its name in this directory; files that are finished are skipped
-    ///
-    /// All inputs share one ledger, rescore.ledger in that directory, and one pace. An input that cannot be used does not stop the others.
-    #[arg(
-        long, value_name = "DIR", value_parser = values::file(),
-        conflicts_with_all = ["output", "rejects", "changes", "report", "limit", "sample"],
-        help_heading = FILES
-    )]
-    pub(super) output_dir: Option<PathBuf>,
+    pub(super) columns: ColumnArgs,
+    #[command(flatten, next_help_heading = FILES)]
+    pub(super) limits: InputLimits,
 
     /// How progress is shown on standard error
-    #[arg(long, value_name = "STYLE", value_enum, default_value = "auto", help_heading = WATCH)]
-    progress: ProgressArg,
+    #[arg(long, value_name = "STYLE", value_parser = PossibleValuesParser::new(STYLES), default_value = "auto", help_heading = WATCH)]
+    progress: String,
     /// Show only warnings, errors, and one line if rows failed
     #[arg(short, long, help_heading = WATCH)]
-    quiet: bool,
+    pub(super) quiet: bool,
     /// Write the summary to this file as JSON
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
     summary: Option<PathBuf>,
@@ -215,80 +151,75 @@ pub(super) struct RunArgs {
     settings: SettingsArgs,
 }
 
+/// How the options of a run are used without files of several.
+const EXAMPLE: &str = "rescore run users.csv -o scored.csv";
+
 impl RunArgs {
-    pub(super) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
-        self.price.check(sources)?;
-        let plan = self.service.plan()?;
-        let pace = self.pace();
-        let (columns, captured) = self.columns.added()?;
-        let choice = self.policy.choice(sources, "/summary/risk_level")?;
-        let (policy, captured) = choice.of_answers(captured)?;
+    pub(super) fn into_config(self, typed: Typed<'_>) -> Result<RunConfig> {
+        let (columns, mut captured) = self.columns.added()?;
+        let policy = self.policy.of_answers(&mut captured)?;
         let files = self.files(&columns)?;
         let service = if self.sandbox {
-            refuse_address(sources)?;
+            Self::refuse_address(typed)?;
             // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
             ServiceConfig::Sandbox
         } else {
-            self.service.config(sources)?
-        };
-        let ledger = self.ledger()?;
-        let budget = BudgetConfig {
-            calls: self.call_limit()?,
-            failures: FailureBudget(self.max_failures),
-            give_up_after: self.give_up_after.unwrap_or_default(),
+            self.service.config()?
         };
         let rows_on_terminal = files.name().is_none() && std::io::stdout().is_terminal();
-        let watch = WatchConfig {
-            style: self.progress.style(rows_on_terminal),
-            quiet: self.quiet,
-            summary: self.summary,
-            metrics: self.metrics,
-            log: self.log,
-            profile: self.settings.into_profile(),
-            accepted: AcceptedFailures(self.accept_failures),
-            tariff: self.price.tariff(),
-        };
         Ok(RunConfig {
-            limits: self.limits.limits(),
-            files,
+            limits: self.limits,
             service,
             timeout: self.timeout,
-            plan,
-            pace,
-            budget,
-            ledger,
+            plan: self.service.plan()?,
+            pace: self.pace,
+            budget: BudgetConfig {
+                calls: self.call_limit()?,
+                failures: FailureBudget(self.max_failures),
+                keep_going: self.keep_going,
+            },
+            ledger: self.ledger(typed)?,
             policy,
             captured: captured.into(),
             wait_lock: self.wait_lock,
-            watch,
+            watch: WatchConfig {
+                style: match self.progress.as_str() {
+                    "bar" => Style::Bar,
+                    "plain" => Style::Plain,
+                    "json" => Style::Json,
+                    "off" => Style::Off,
+                    // A bar would be drawn over the rows.
+                    _ if rows_on_terminal => Style::Plain,
+                    _ => Style::automatic(),
+                },
+                quiet: self.quiet,
+                summary: self.summary,
+                metrics: self.metrics,
+                log: self.log,
+                profile: self.settings.profile,
+                accepted: AcceptedFailures(self.accept_failures),
+                tariff: self.price,
+            },
+            files,
         })
+    }
+
+    /// Refuses `--sandbox` with an address on the command line: a user who types one means the service, and must not get
+    /// made-up scores.
+    pub(super) fn refuse_address(typed: Typed<'_>) -> Result<()> {
+        let addresses = ["--base-url", "--free-base-url"];
+        match addresses.into_iter().find(|flag| typed.has(flag)) {
+            None => Ok(()),
+            Some(flag) => Err(Error::usage(format!(
+                "`--sandbox` and `{flag}` cannot be used together: with `--sandbox` the built-in stand-in answers, not the service"
+            ))
+            .hint(format!("leave out `--sandbox` to call the service, or `{flag}` to call the stand-in"))),
+        }
     }
 
     /// Whether a file is refused whose first rows all fail for the same reason.
     pub(super) fn judges_first_rows(&self) -> bool {
-        self.give_up_after != Some(GiveUpAfter::Never)
-            && !self.accept_failures.is_some_and(Tolerance::is_everything)
-    }
-
-    /// When calls are made.
-    pub(super) fn pace(&self) -> PaceConfig {
-        let rate = self.rate.unwrap_or(if self.sandbox {
-            Rate::Unlimited
-        } else {
-            Rate::Auto
-        });
-        PaceConfig {
-            concurrency: self
-                .concurrency
-                .and_then(|calls| NonZeroUsize::new(calls.into())),
-            rate,
-            retries: self.retries,
-            resends: self.resend_unknown,
-            patience: Patience {
-                wait: self.max_wait,
-                outage: self.max_outage,
-            },
-        }
+        !self.keep_going && !self.accept_failures.is_some_and(Tolerance::is_everything)
     }
 
     /// The most calls: the smaller of `--max-calls` and what `--max-cost` pays for.
@@ -300,7 +231,7 @@ impl RunArgs {
         let Some(amount) = self.max_cost else {
             return Ok(calls);
         };
-        let Some(tariff) = self.price.tariff() else {
+        let Some(tariff) = &self.price else {
             return Err(Error::usage("`--max-cost` needs the price of a call")
                 .hint("add it, as in `--price 0.004`"));
         };
@@ -316,57 +247,58 @@ impl RunArgs {
     }
 
     fn files(&self, columns: &AddedColumns) -> Result<FilesConfig> {
-        let inputs = if self.output_dir.is_some() {
-            self.named_inputs()?
-        } else {
-            vec![self.only_input()?]
-        };
-        let inputs = inputs.into_iter();
+        let inputs = self.inputs()?.into_iter();
         let inputs = inputs.map(|input| self.input(input, columns.clone()));
-        let output = self.output.as_ref().filter(|path| *path != Path::new("-"));
+        let output = self.files.output.as_ref();
         Ok(FilesConfig {
             inputs: inputs.collect::<Result<_>>()?,
-            output: output.cloned(),
-            directory: self.output_dir.clone(),
-            rejects: self.rejects.clone(),
-            changes: self.changes.clone(),
-            report: self.report.clone(),
-            overwrite: self.overwrite,
+            output: output.filter(|path| *path != Path::new("-")).cloned(),
+            ..self.files.clone()
         })
     }
 
+    /// The input of a run with one output, or all those of a run with a directory of outputs.
+    ///
     /// # Errors
-    /// Several inputs are named, or none although standard input is a terminal.
-    fn only_input(&self) -> Result<Input> {
-        let input = match self.input.as_slice() {
-            [] => None,
-            [input] => Some(input.as_path()),
-            [_, second, ..] => {
-                return Err(Error::usage(format!(
-                    "a second input, `{}`, needs a directory for the outputs",
-                    shown(second)
-                ))
-                .hint("name one with `--output-dir DIR`"));
+    /// Their number does not fit, a name that an output needs is missing, or rows would fill the terminal.
+    fn inputs(&self) -> Result<Vec<Input>> {
+        if self.files.directory.is_some() {
+            if self.input.is_empty() || self.input.iter().any(|input| input == Path::new("-")) {
+                return Err(Error::usage("`--output-dir` needs the names of the inputs")
+                    .hint("name them, as in `rescore run parts/*.csv --output-dir scored`"));
             }
-        };
-        source(input, "rescore run users.csv -o scored.csv")
-    }
-
-    /// # Errors
-    /// No file is named, or standard input, which has no name that an output could have.
-    fn named_inputs(&self) -> Result<Vec<Input>> {
-        if self.input.is_empty() || self.input.iter().any(|input| input == Path::new("-")) {
-            return Err(Error::usage("`--output-dir` needs the names of the inputs")
-                .hint("name them, as in `rescore run parts/*.csv --output-dir scored`"));
+            return Ok(self.input.iter().cloned().map(Input::File).collect());
         }
-        Ok(self.input.iter().cloned().map(Input::File).collect())
+        if let [first, second, rest @ ..] = self.input.as_slice() {
+            let (first, second) = (as_typed(first), as_typed(second));
+            let more = if rest.is_empty() { "" } else { " …" };
+            let error = Error::usage(format!(
+                "`{first}` and `{second}` are two inputs for one output"
+            ));
+            return Err(error.hint(format!(
+                "`rescore run {first} {second}{more} --output-dir scored` scores each of them; \
+                 `rescore run {first} -o {second}` writes the rows of the first to the second"
+            )));
+        }
+        let input = source(self.input.first().map(PathBuf::as_path), EXAMPLE)?;
+        let command = match &input {
+            Input::File(path) => format!(
+                "rescore run {} -o {}",
+                as_typed(path),
+                output_for("scored", path)
+            ),
+            Input::Stdin => "rescore run - -o scored.csv".to_owned(),
+        };
+        refuse_terminal(self.files.output.as_deref(), &command)?;
+        Ok(vec![input])
     }
 
-    fn input(&self, input: Input, columns: AddedColumns) -> Result<ReaderSettings> {
+    /// How this input is read.
+    pub(super) fn input(&self, input: Input, columns: AddedColumns) -> Result<ReaderSettings> {
         Ok(ReaderSettings {
             file: self.format.file(input)?,
             assignments: self.fields.assignments()?,
-            phones: self.fields.phones(),
+            rules: self.fields.rules()?,
             columns,
             judges_first_rows: self.judges_first_rows(),
             selection: self.selection.selection(),
@@ -378,23 +310,26 @@ impl RunArgs {
     ///
     /// # Errors
     /// The address of a ledger's server is not one.
-    pub(super) fn ledger(&self) -> Result<LedgerConfig> {
+    pub(super) fn ledger(&self, typed: Typed<'_>) -> Result<LedgerConfig> {
+        // A ledger in the variable or the settings file gives way to `--no-ledger`.
+        if self.no_ledger && typed.has("--ledger") {
+            return Err(
+                Error::usage("`--ledger` and `--no-ledger` cannot be used together")
+                    .hint("leave one of them out"),
+            );
+        }
         Ok(LedgerConfig {
             choice: match &self.ledger {
+                _ if self.no_ledger => LedgerChoice::Nowhere,
                 Some(ledger) => LedgerChoice::Named(LedgerLocation::named(ledger)?),
-                None if self.no_ledger => LedgerChoice::Nowhere,
                 None => LedgerChoice::Folder,
             },
-            reuse: self.reuse(),
+            reuse: match self.max_age {
+                Some(age) => Reuse::Recent(age),
+                None if self.retry_failed => Reuse::Retry,
+                None if self.fresh => Reuse::Nothing,
+                None => Reuse::All,
+            },
         })
-    }
-
-    fn reuse(&self) -> Reuse {
-        match self.max_age {
-            Some(age) => Reuse::Recent(age),
-            None if self.retry_failed => Reuse::Retry,
-            None if self.fresh => Reuse::Nothing,
-            None => Reuse::All,
-        }
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::choices::PlanArg;
-use super::values;
+use super::service::PlanArg;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
+use crate::config::values;
 use crate::sandbox::{FaultKind, Faults, RateLimit, SandboxPlan, SandboxSettings, parse_fault};
 
 #[derive(Debug, Args)]
@@ -22,7 +22,7 @@ pub(super) struct SandboxArgs {
     #[arg(long, value_enum, default_value = "paid")]
     plan: PlanArg,
     /// Accept this made-up key, and answer every other key with a 401 (repeatable) [default: any key]
-    #[arg(long, value_name = "KEY", value_delimiter = '\n', value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     accept_key: Vec<String>,
     /// How long an answer takes
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration_or_zero)]
@@ -32,7 +32,7 @@ pub(super) struct SandboxArgs {
     jitter: Duration,
     /// Let calls fail with this probability, as in `500=0.01`: 402, 403, 500, 503, reset, stall, bad-json or
     /// lost (repeatable)
-    #[arg(long = "fault", value_name = "KIND=PROBABILITY", value_delimiter = '\n', value_parser = parse_fault)]
+    #[arg(long = "fault", value_name = "KIND=PROBABILITY", value_parser = parse_fault)]
     fault: Vec<(FaultKind, f64)>,
     /// Requests per second that are accepted; further ones get a 429
     #[arg(long, value_name = "N", value_parser = values::per_second)]
@@ -50,12 +50,6 @@ pub(super) struct SandboxArgs {
 
 impl SandboxArgs {
     pub(super) fn into_settings(self) -> Result<SandboxSettings> {
-        if !self.listen.ip().is_loopback() {
-            return Err(
-                Error::usage(format!("`{}` is not on loopback", self.listen))
-                    .hint("the stand-in is for this machine only: give `--listen 127.0.0.1:PORT`"),
-            );
-        }
         let mut faults = Faults::default();
         for (kind, probability) in self.fault {
             faults

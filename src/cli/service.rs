@@ -1,25 +1,61 @@
-//! The arguments that say how the service is reached, with which key.
+//! The arguments that say which service is meant, for which account and plan, and where the API key is: in a file, a variable
+//! or systemd's credentials, never in an argument, which everybody on the machine could see (`ps`).
+//!
+//! The key's file is not read here: `service` knows what a key may look like, and reads its file again during a run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use super::account::{AccountArgs, MissingSetting, SERVICE};
-use super::key;
-use super::sources::Sources;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::config::{KeySource, RealService, ServiceConfig};
-use crate::service::{Plan, check_proxies};
+use crate::service::{
+    Account, Endpoint, KeyFile, Plan, ServiceId, check_key, check_proxies, unusable_key,
+};
 
-// A doc comment would be taken for the help of `run`.
+/// Their heading in the help.
+pub(super) const SERVICE: &str = "Service";
+/// The variable that holds the key itself.
+pub(super) const KEY_VARIABLE: &str = "RESCORE_API_KEY";
+/// The name of systemd's credential: `LoadCredential=rescore-api-key:/etc/rescore/key`.
+const CREDENTIAL: &str = "rescore-api-key";
+
+/// `--plan`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum PlanArg {
+    Paid,
+    Free,
+}
+
+// A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
+#[allow(
+    clippy::struct_excessive_bools,
+    clippy::doc_markdown,
+    reason = "flags are bools, and these comments are the help's text"
+)]
 pub(super) struct ServiceArgs {
-    #[command(flatten)]
-    account: AccountArgs,
+    /// Base address of the paid plan
+    #[arg(long, value_name = "URL", env = "RESCORE_BASE_URL", help_heading = SERVICE)]
+    base_url: Option<String>,
+    /// Base address of the free plan
+    #[arg(long, value_name = "URL", env = "RESCORE_FREE_BASE_URL", help_heading = SERVICE)]
+    free_base_url: Option<String>,
+    /// The plan to use
+    #[arg(long, value_enum, default_value = "paid", help_heading = SERVICE)]
+    plan: PlanArg,
+    /// Identifier of the calling application (header X-Service-ID)
+    #[arg(long, value_name = "ID", env = "RESCORE_SERVICE_ID", help_heading = SERVICE)]
+    service_id: Option<String>,
     /// Read the API key from this file instead of the variable RESCORE_API_KEY
-    #[arg(long, value_name = "FILE", help_heading = SERVICE)]
+    #[arg(long, value_name = "FILE", env = "RESCORE_API_KEY_FILE", help_heading = SERVICE)]
     api_key_file: Option<PathBuf>,
+    /// Request VPN and proxy detection (paid plan)
+    #[arg(long, help_heading = SERVICE)]
+    vpn_check: bool,
+    /// Request advanced processing (paid plan)
+    #[arg(long, help_heading = SERVICE)]
+    advanced: bool,
     /// Allow an address without HTTPS: keys and personal data are sent unencrypted
     #[arg(long, help_heading = SERVICE)]
     allow_http: bool,
@@ -34,31 +70,91 @@ impl ServiceArgs {
     /// # Errors
     /// A flag of the paid plan with the free one.
     pub(super) fn plan(&self) -> Result<Plan> {
-        self.account.plan()
+        let (vpn_check, advanced) = (self.vpn_check, self.advanced);
+        let flag = if vpn_check {
+            "--vpn-check"
+        } else {
+            "--advanced"
+        };
+        match self.plan {
+            PlanArg::Paid => Ok(Plan::Paid {
+                vpn_check,
+                advanced,
+            }),
+            PlanArg::Free if vpn_check || advanced => {
+                Err(Error::usage(format!("`{flag}` is for the paid plan only"))
+                    .hint("leave it out, or use `--plan paid`"))
+            }
+            PlanArg::Free => Ok(Plan::Free),
+        }
+    }
+
+    /// The option with the plan's address, and the address.
+    fn address(&self) -> (&'static str, Option<&str>) {
+        match self.plan {
+            PlanArg::Paid => ("--base-url", self.base_url.as_deref()),
+            PlanArg::Free => ("--free-base-url", self.free_base_url.as_deref()),
+        }
+    }
+
+    fn service_id(&self) -> Option<&str> {
+        { self.service_id.as_deref() }.filter(|id| !id.trim().is_empty())
+    }
+
+    /// Names everything that is missing together, so that nobody finds it out piece by piece.
+    fn missing(&self, key: bool) -> Error {
+        let (flag, base) = self.address();
+        let variable = { flag.replace("--", "RESCORE_") }
+            .replace('-', "_")
+            .to_uppercase();
+        let address = format!("{flag} URL");
+        let mut missing = Vec::new();
+        if base.is_none() {
+            missing.push(("service address", &*address, &*variable));
+        }
+        if self.service_id().is_none() {
+            missing.push(("service id", "--service-id ID", "RESCORE_SERVICE_ID"));
+        }
+        if !key {
+            missing.push(("API key", "--api-key-file FILE", KEY_VARIABLE));
+        }
+        let names: Vec<_> = missing
+            .iter()
+            .map(|(what, ..)| format!("no {what}"))
+            .collect();
+        let error = Error::usage(names.join(", "));
+        missing
+            .into_iter()
+            .fold(error, |error, (what, option, variable)| {
+                error.detail(format!(
+                    "{what}: give `{option}` or set the variable `{variable}`"
+                ))
+            })
+    }
+
+    /// The address and the service ID; `None` if one of them is missing.
+    ///
+    /// # Errors
+    /// One of them is not valid.
+    fn endpoint(&self, allow_http: bool) -> Result<Option<(Endpoint, ServiceId)>> {
+        let (flag, base) = self.address();
+        let (Some(base), Some(service_id)) = (base, self.service_id()) else {
+            return Ok(None);
+        };
+        let endpoint = Endpoint::new(base, allow_http)
+            .map_err(|error| error.detail(format!("it is given by `{flag}`")))?;
+        Ok(Some((endpoint, ServiceId::new(service_id)?)))
     }
 
     /// The service, with everything that a call needs.
     ///
     /// # Errors
     /// Something is missing or not valid.
-    pub(super) fn config(&self, sources: Sources<'_>) -> Result<ServiceConfig> {
-        let key = key::find(self.api_key_file.as_deref())?;
-        let given = self.account.given();
-        let mut missing = given.missing();
-        if key.is_none() && !missing.is_empty() {
-            missing.push(MissingSetting {
-                what: "API key",
-                option: "--api-key-file FILE".to_owned(),
-                variable: key::VARIABLE,
-            });
-        }
-        let account = if missing.is_empty() {
-            given.parse(self.allow_http, sources)?
-        } else {
-            None
-        };
-        let Some((endpoint, service_id)) = account else {
-            return Err(MissingSetting::error(&missing)
+    pub(super) fn config(&self) -> Result<ServiceConfig> {
+        let key = find_key(self.api_key_file.as_deref())?;
+        let Some((endpoint, service_id)) = self.endpoint(self.allow_http)? else {
+            return Err(self
+                .missing(key.is_some())
                 .hint("`--sandbox` uses a built-in stand-in, which needs no address, id or key"));
         };
         check_proxies(&endpoint, std::env::var_os)?;
@@ -69,4 +165,41 @@ impl ServiceArgs {
             ca_file: self.ca_file.clone(),
         })))
     }
+
+    /// The account whose answers are looked up in a check; `None` is the only one that the ledger has.
+    ///
+    /// # Errors
+    /// One of address and service ID is missing, or not valid.
+    pub(super) fn account(&self) -> Result<Option<Account>> {
+        if self.address().1.is_none() && self.service_id.is_none() {
+            return Ok(None);
+        }
+        // Nothing is sent, so nothing is sent unencrypted.
+        let Some((endpoint, service_id)) = self.endpoint(true)? else {
+            return Err(self.missing(true).hint(
+                "without either, the ledger is used if all of its answers are of one service",
+            ));
+        };
+        Ok(Some(Account::of_service(&endpoint, &service_id)))
+    }
+}
+
+/// Where the key is, if anything names a place.
+///
+/// # Errors
+/// Exit code 2: the variable holds no usable key.
+fn find_key(file: Option<&Path>) -> Result<Option<KeySource>> {
+    if let Some(file) = file {
+        return Ok(Some(KeySource::File(KeyFile::new(file))));
+    }
+    if let Some(key) = std::env::var_os(KEY_VARIABLE).filter(|key| !key.is_empty()) {
+        let place = format!("in `{KEY_VARIABLE}`");
+        let key = key.into_string().map_err(|_| unusable_key(&place))?;
+        return Ok(Some(KeySource::Variable(check_key(&key, &place)?)));
+    }
+    let directory = std::env::var_os("CREDENTIALS_DIRECTORY");
+    Ok(directory.map(|directory| {
+        let file = Path::new(&directory).join(CREDENTIAL);
+        KeySource::Credential(KeyFile::new(&file))
+    }))
 }

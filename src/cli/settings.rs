@@ -1,34 +1,28 @@
-//! Where options get their values from beside the command line and variables: a settings file and its profiles.
+//! Where options get their values from beside the command line: a settings file with profiles, and a few variables.
 //!
-//! A value of the file takes the place of an option's default, so whatever is typed or in a variable comes before it. This
-//! file reads nothing itself: `program` passes the text of the file that is named here.
+//! The settings of the file become arguments in front of those that are typed, unless the option is typed or in a variable.
+//! Nothing is read here: `program` passes the text of the file.
 
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
-use super::key;
-use super::settings_file::{Setting, SettingsFile};
-use super::values;
-use crate::base::error::{Error, Result, quoted, shown};
+use super::service::KEY_VARIABLE;
+use super::settings_file::{self, Setting, SettingsFile};
+use crate::base::error::{Error, Result, printable, quoted, shown};
+use crate::config::values;
 
-/// How alike a key must be to be what was meant. Below this, suggestions are noise.
-const ALIKE: f64 = 0.8;
+/// Options that cannot be in the file: they say which file it is, or ask for help.
+const NEVER: [&str; 4] = ["config", "profile", "help", "help-all"];
 
-/// Keys that people try for the API key, which is never in the file: files are copied, shared and kept in repositories.
-const KEYS: [&str; 6] = [
-    "api-key",
-    "apikey",
-    "key",
-    "token",
-    "secret",
-    "rescore-api-key",
-];
-
-/// Options that cannot be in the file, because they say which file it is.
-const OF_THE_FILE: [&str; 2] = ["config", "profile"];
+/// What says which files are written. It has the same names in `run`, whose paid output no other command may replace, so
+/// `decide` and `report` take it only as typed.
+const WRITTEN: [&str; 4] = ["output", "changes", "overwrite", "summary"];
 
 /// Reads a settings file: its text, or `None` if there is none.
 pub(crate) type ReadText<'a> = &'a dyn Fn(&Path) -> io::Result<Option<String>>;
@@ -39,79 +33,161 @@ pub(crate) type ReadText<'a> = &'a dyn Fn(&Path) -> io::Result<Option<String>>;
 pub(super) struct SettingsArgs {
     /// Take options from this settings file (TOML) [default: rescore/config.toml in $XDG_CONFIG_HOME or ~/.config, if it
     /// exists]
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = SETTINGS)]
+    #[arg(
+        long, value_name = "FILE", env = "RESCORE_CONFIG", value_parser = values::file(), help_heading = "Settings"
+    )]
     config: Option<PathBuf>,
     /// Take the options of this profile of the settings file before its others
-    #[arg(long, value_name = "NAME", help_heading = SETTINGS)]
-    profile: Option<String>,
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "RESCORE_PROFILE",
+        help_heading = "Settings"
+    )]
+    pub(super) profile: Option<String>,
 }
 
-impl SettingsArgs {
-    /// The profile whose options count.
-    pub(super) fn into_profile(self) -> Option<String> {
-        self.profile
+/// Which options were typed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Typed<'a>(pub(super) &'a ArgMatches);
+
+impl Typed<'_> {
+    /// Whether this option was, such as `--rate`.
+    pub(super) fn has(self, option: &str) -> bool {
+        let id = option.trim_start_matches('-').replace('-', "_");
+        self.0.value_source(&id) == Some(ValueSource::CommandLine)
     }
 }
 
-/// Their heading in the help.
-const SETTINGS: &str = "Settings";
+impl SettingsFile {
+    fn refuses(&self, setting: &Setting, what: &str) -> Error {
+        settings_file::at(&self.path, setting.line, what)
+    }
 
-/// The settings file of the subcommand of this name, if it takes one and there is one.
+    /// Fails if the file has a key that is not an option of a command that reads it.
+    fn refuse_unknown(&self, commands: &Command) -> Result<()> {
+        let known: Vec<_> = { commands.get_subcommands() }
+            .filter(|command| takes_settings(command))
+            .flat_map(Command::get_arguments)
+            .filter_map(Arg::get_long)
+            .filter(|long| !NEVER.contains(long))
+            .collect();
+        let all = self.settings.iter().chain(&self.others);
+        let Some(setting) = { all }.find(|setting| !known.contains(&&*setting.key)) else {
+            return Ok(());
+        };
+        let error = self.refuses(
+            setting,
+            &format!("unknown setting {}", quoted(&setting.key)),
+        );
+        let as_option = setting.key.to_lowercase().replace('_', "-");
+        Err(error.hint(match nearest(&as_option, known.into_iter()) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None if as_option.ends_with("key") => "the API key is never in this file: `api-key-file` names the file that holds it".to_owned(),
+            None => "settings are named like the options, without `--`; `rescore run --help-all` lists them".to_owned(),
+        }))
+    }
+
+    /// The settings as arguments of this subcommand, and where they come from. What is typed or in a variable takes their place,
+    /// and so does what it excludes; a profile's setting takes the place of what it excludes outside.
+    pub(super) fn arguments(
+        &self,
+        command: &Command,
+        given: &ArgMatches,
+    ) -> (Vec<OsString>, Origins) {
+        let is_given = |arg: &Arg| {
+            let source = given.value_source(arg.get_id().as_str());
+            !matches!(source, None | Some(ValueSource::DefaultValue))
+        };
+        let reads_only = ["decide", "report"].contains(&command.get_name());
+        let mut chosen: Vec<(&Setting, &Arg)> = Vec::new();
+        for setting in &self.settings {
+            let key = setting.key.as_str();
+            let arg = { command.get_arguments() }.find(|arg| arg.get_long() == Some(key));
+            let Some(arg) =
+                arg.filter(|arg| !(is_given(arg) || reads_only && WRITTEN.contains(&key)))
+            else {
+                continue;
+            };
+            let gives_way = { command.get_arguments() }
+                .any(|other| is_given(other) && excludes(command, arg, other))
+                || { chosen.iter() }.any(|(first, other)| {
+                    first.in_profile && !setting.in_profile && excludes(command, arg, other)
+                });
+            if !gives_way {
+                chosen.push((setting, arg));
+            }
+        }
+        let mut arguments = Vec::new();
+        for (Setting { key, values, .. }, arg) in &chosen {
+            let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
+            arguments.extend(values.iter().filter_map(|value| match value.as_str() {
+                "true" if is_switch => Some(format!("--{key}").into()),
+                "false" if is_switch => None,
+                value => Some(format!("--{key}={value}").into()),
+            }));
+        }
+        let origins = chosen.into_iter().map(|(setting, _)| OptionOrigin {
+            option: format!("--{}", setting.key),
+            values: setting.values.clone(),
+            place: format!("`{}`, line {}", shown(&self.path), setting.line),
+        });
+        (arguments, Origins(origins.collect()))
+    }
+}
+
+/// Whether one of two options excludes the other.
+fn excludes(command: &Command, one: &Arg, other: &Arg) -> bool {
+    let conflicts = |a: &Arg, b: &Arg| {
+        let of = command.get_arg_conflicts_with(a);
+        of.iter().any(|arg| arg.get_id() == b.get_id())
+    };
+    one.get_id() != other.get_id() && (conflicts(one, other) || conflicts(other, one))
+}
+
+/// Whether a subcommand takes a settings file.
+pub(super) fn takes_settings(command: &Command) -> bool {
+    command.get_arguments().any(|arg| arg.get_id() == "config")
+}
+
+/// The settings file that is meant, if there is one.
 ///
 /// # Errors
 /// Exit code 2: the file cannot be read, is not valid, or does not exist although it was named.
 pub(super) fn find(
     commands: &Command,
-    name: &str,
-    matches: &ArgMatches,
+    given: &ArgMatches,
     read: ReadText<'_>,
 ) -> Result<Option<SettingsFile>> {
-    // Only in a debug build would clap say of an argument that the subcommand does not have it.
-    if !commands.find_subcommand(name).is_some_and(takes_file) {
-        return Ok(None);
-    }
-    let named = matches.get_one::<PathBuf>("config");
-    let profile = matches.get_one::<String>("profile").map(String::as_str);
-    let Some(path) = named.cloned().or_else(usual) else {
-        return no_file(profile, None);
+    let named = given.get_one::<PathBuf>("config");
+    let profile = given.get_one::<String>("profile").map(String::as_str);
+    let path = named.cloned().or_else(usual);
+    let text = match &path {
+        Some(path) => read(path).map_err(|cause| {
+            Error::usage(format!("cannot read the settings in `{}`", shown(path)))
+                .because(cause)
+                .hint("`--config FILE` names another file")
+        })?,
+        None => None,
     };
-    let text = read(&path).map_err(|cause| {
-        let error = Error::usage(format!("cannot read the settings in `{}`", shown(&path)));
-        let error = error.because(cause);
-        match named {
-            Some(_) => error,
-            None => error.hint(
-                "`XDG_CONFIG_HOME` or `HOME` leads there; `--config FILE` names another file",
-            ),
+    match (path, text) {
+        (Some(path), Some(text)) => {
+            let file = SettingsFile::parse(&path, &text, profile)?;
+            file.refuse_unknown(commands)?;
+            Ok(Some(file))
         }
-    })?;
-    let Some(text) = text else {
-        return match named {
-            Some(_) => Err(Error::usage(format!("no settings file `{}`", shown(&path)))),
-            None => no_file(profile, Some(&path)),
-        };
-    };
-    let file = SettingsFile::parse(&path, &text, profile)?;
-    refuse_unknown(&file, commands)?;
-    Ok(Some(file))
-}
-
-/// There is no file: then there can be no profile either.
-fn no_file(profile: Option<&str>, usual: Option<&Path>) -> Result<Option<SettingsFile>> {
-    let Some(profile) = profile else {
-        return Ok(None);
-    };
-    let error = Error::usage(format!(
-        "no profile {}: there is no settings file",
-        quoted(profile)
-    ));
-    Err(match usual {
-        Some(path) => error.hint(format!(
-            "name one with `--config FILE`, or write `{}`",
-            shown(path)
-        )),
-        None => error.hint("name one with `--config FILE`"),
-    })
+        (Some(path), None) if named.is_some() => {
+            Err(Error::usage(format!("no settings file `{}`", shown(&path))))
+        }
+        _ => match profile {
+            Some(profile) => Err(Error::usage(format!(
+                "no profile {}: there is no settings file",
+                quoted(profile)
+            ))
+            .hint("name one with `--config FILE`")),
+            None => Ok(None),
+        },
+    }
 }
 
 /// The usual place. Never the working directory: somebody else may have put a file there that sends the key to their host.
@@ -124,158 +200,220 @@ pub(super) fn usual() -> Option<PathBuf> {
     Some(base.join("rescore").join("config.toml"))
 }
 
-/// Whether a subcommand takes a settings file.
-fn takes_file(command: &Command) -> bool {
-    command.get_arguments().any(|arg| arg.get_id() == "config")
-}
-
-/// Fails if the file has a key that is not an option of a command that reads it.
-fn refuse_unknown(file: &SettingsFile, commands: &Command) -> Result<()> {
-    let known: Vec<_> = { commands.get_subcommands() }
-        .filter(|command| takes_file(command))
-        .flat_map(Command::get_arguments)
-        .filter_map(Arg::get_long)
-        .filter(|long| !OF_THE_FILE.contains(long) && *long != "help")
-        .collect();
-    for setting in file.all() {
-        let key = setting.key.as_str();
-        if known.contains(&key) {
-            continue;
-        }
-        let as_option = key.to_lowercase().replace('_', "-");
-        if KEYS.contains(&as_option.as_str()) {
-            return Err(file
-                .refuses(setting, "the API key cannot be in a settings file")
-                .hint("`api-key-file` names the file that holds it"));
-        }
-        let error = file.refuses(setting, &format!("unknown setting {}", quoted(key)));
-        return Err(match nearest(&as_option, known.iter().copied()) {
-            Some(nearest) => error.hint(format!("did you mean `{nearest}`?")),
-            None => error.hint(
-                "settings are named like the options, without `--`; `rescore run --help` lists them",
-            ),
-        });
-    }
-    Ok(())
-}
-
-/// The subcommand with the file's values in the place of its defaults.
+/// Refuses a variable that looks like one of ours and is not: a limit that was meant by it would silently not be there.
 ///
 /// # Errors
-/// Exit code 2: two settings of the file exclude each other, or one is a list for an option that takes one value.
-pub(super) fn apply(file: &SettingsFile, command: Command, given: &ArgMatches) -> Result<Command> {
-    let mut command = command;
-    for setting in in_force(file, &command, given)? {
-        let values = setting.values.clone();
-        command = command.mut_args(|arg| {
-            if arg.get_long() == Some(&setting.key) {
-                arg.default_values(values.clone())
-            } else {
-                arg
-            }
-        });
-    }
-    Ok(command)
-}
-
-/// The settings that count for this subcommand, given what is typed or in variables.
-pub(super) fn in_force<'a>(
-    file: &'a SettingsFile,
-    command: &Command,
-    given: &ArgMatches,
-) -> Result<Vec<&'a Setting>> {
-    let is_given = |arg: &Arg| {
-        matches!(
-            given.value_source(arg.get_id().as_str()),
-            Some(ValueSource::CommandLine | ValueSource::EnvVariable)
-        )
-    };
-    let mut chosen: Vec<(&Setting, &Arg)> = Vec::new();
-    for setting in file.settings() {
-        let arg = command
-            .get_arguments()
-            .find(|arg| arg.get_long() == Some(&setting.key));
-        let Some(arg) = arg.filter(|arg| is_setting(arg)) else {
-            continue;
-        };
-        if setting.is_list && !matches!(arg.get_action(), ArgAction::Append) {
-            return Err(file.refuses(
-                setting,
-                &format!("`{}` takes one value, not a list", setting.key),
-            ));
-        }
-        // What is switched off excludes nothing.
-        let is_off = |setting: &Setting, arg: &Arg| {
-            matches!(arg.get_action(), ArgAction::SetTrue) && setting.values == ["false"]
-        };
-        let excluded = |other: &Arg| excludes(command, arg, other);
-        if is_off(setting, arg)
-            || command
-                .get_arguments()
-                .any(|other| is_given(other) && excluded(other))
-        {
-            continue;
-        }
-        match chosen.iter().find(|(_, other)| excluded(other)) {
-            // The profile's settings come first, and count.
-            Some((first, _)) if first.in_profile && !setting.in_profile => {}
-            Some((first, _)) => {
-                return Err(file.refuses(
-                    setting,
-                    &format!(
-                        "`{}` and `{}` cannot be used together",
-                        first.key, setting.key
-                    ),
-                ));
-            }
-            None => chosen.push((setting, arg)),
-        }
-    }
-    Ok(chosen.into_iter().map(|(setting, _)| setting).collect())
-}
-
-/// Whether an option can be a setting of its command, and is not only typed: then it has a variable as well.
-fn is_setting(arg: &Arg) -> bool {
-    arg.get_env().is_some()
-}
-
-/// Whether one of two options excludes the other.
-fn excludes(command: &Command, one: &Arg, other: &Arg) -> bool {
-    let conflicts = |a: &Arg, b: &Arg| {
-        let of = command.get_arg_conflicts_with(a);
-        of.iter().any(|arg| arg.get_id() == b.get_id())
-    };
-    one.get_id() != other.get_id() && (conflicts(one, other) || conflicts(other, one))
-}
-
-/// A warning for each of these variables that is none of ours: its option would silently have its default.
-pub(super) fn unknown_variables(commands: &Command, names: Vec<String>) -> Vec<String> {
-    let all = commands
-        .get_subcommands()
-        .flat_map(|command| std::iter::once(command).chain(command.get_subcommands()));
-    let known: Vec<_> = all
-        .flat_map(Command::get_arguments)
-        .filter_map(|arg| Some(arg.get_env()?.to_str()?.trim_end_matches('=')))
-        .chain([key::VARIABLE])
+/// Exit code 2: there is one.
+pub(super) fn refuse_unknown_variables(commands: &Command) -> Result<()> {
+    let options = || { commands.get_subcommands() }.flat_map(Command::get_arguments);
+    let known: Vec<_> = options()
+        .filter_map(|arg| arg.get_env()?.to_str())
+        .chain([KEY_VARIABLE])
         .collect();
-    let mut unknown = names;
-    unknown.retain(|name| !known.contains(&name.as_str()));
-    unknown.sort_unstable();
-    let warning = |name: &String| {
-        let suggestion = nearest(name, known.iter().copied());
-        let suggestion = suggestion.map(|known| format!("; did you mean `{known}`?"));
-        format!(
-            "the variable {} is unknown{}",
-            quoted(name),
-            suggestion.unwrap_or_default()
-        )
+    let set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+    let names = set.filter_map(|(name, _)| name.into_string().ok());
+    let unknown = names.filter(|name| name.starts_with("RESCORE_") && !known.contains(&&**name));
+    let Some(name) = unknown.min() else {
+        return Ok(());
     };
-    unknown.iter().map(warning).collect()
+    let error = Error::usage(format!("the variable {} is unknown", quoted(&name)));
+    let option = name
+        .trim_start_matches("RESCORE_")
+        .to_lowercase()
+        .replace('_', "-");
+    let is_option = options().any(|arg| arg.get_long() == Some(&option));
+    Err(match nearest(&name, known.into_iter()) {
+        _ if is_option => error.hint(format!(
+            "give `--{option}`, or put `{option} = …` into the settings file; unset the variable"
+        )),
+        Some(nearest) => error.hint(format!("did you mean `{nearest}`?")),
+        None => error.hint("unset it; `rescore run --help-all` lists the options"),
+    })
 }
 
 /// The name that was probably meant.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let like = |known: &str| strsim::jaro_winkler(name, known);
+pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    /// How alike it must be. Below this, suggestions are noise.
+    const ALIKE: f64 = 0.75;
+    let like = |known: &str| strsim::normalized_damerau_levenshtein(name, known);
     let nearest = known.max_by(|a, b| like(a).total_cmp(&like(b)))?;
     (like(nearest) >= ALIKE).then_some(nearest)
+}
+
+/// Where the values come from that were not typed: from variables, and from a settings file that may have been written long
+/// ago.
+#[derive(Debug, Default)]
+pub(crate) struct Origins(Vec<OptionOrigin>);
+
+/// Where the value of an option comes from.
+#[derive(Debug)]
+struct OptionOrigin {
+    /// The option, such as `--rate`.
+    option: String,
+    values: Vec<String>,
+    place: String,
+}
+
+impl Origins {
+    /// Adds the options whose values come from variables.
+    pub(super) fn and_variables(mut self, command: &Command, matches: &ArgMatches) -> Self {
+        for arg in command.get_arguments() {
+            let id = arg.get_id().as_str();
+            if matches.value_source(id) == Some(ValueSource::EnvVariable) {
+                let values = matches.get_raw(id).into_iter().flatten();
+                self.0.push(OptionOrigin {
+                    option: format!("--{}", arg.get_long().unwrap_or(id)),
+                    values: values
+                        .map(|value| value.to_string_lossy().into_owned())
+                        .collect(),
+                    place: format!(
+                        "the variable `{}`",
+                        arg.get_env().unwrap_or_default().display()
+                    ),
+                });
+            }
+        }
+        self
+    }
+
+    /// The places of all options that a message names, or whose file it names.
+    fn of_named_in(&self, message: &str) -> impl Iterator<Item = String> {
+        let is_of_name = |c: char| c.is_alphanumeric() || c == '-';
+        let has_option =
+            move |option: &str| message.split(|c| !is_of_name(c)).any(|word| word == option);
+        // Shorter ones, such as `5`, may stand for anything.
+        let has_value = move |value: &String| value.len() > 3 && message.contains(&quoted(value));
+        let is_named = move |origin: &&OptionOrigin| {
+            has_option(&origin.option) || origin.values.iter().any(has_value)
+        };
+        { self.0.iter().filter(is_named) }
+            .map(|OptionOrigin { option, place, .. }| format!("`{option}` comes from {place}"))
+    }
+
+    /// The same for an error of clap.
+    pub(super) fn explain_arguments(&self, mut error: clap::Error) -> clap::Error {
+        let message = error.render().to_string();
+        let places: Vec<_> = self.of_named_in(&message).map(Into::into).collect();
+        if !places.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(places));
+        }
+        error
+    }
+
+    /// The error with the origins of all options that it names, and of all files.
+    #[must_use]
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        let message = error.report();
+        self.of_named_in(&message).fold(error, Error::detail)
+    }
+
+    fn place_of(&self, long: &str) -> &str {
+        let of = self
+            .0
+            .iter()
+            .find(|origin| origin.option.trim_start_matches('-') == long);
+        of.map_or("default", |origin| origin.place.as_str())
+    }
+}
+
+/// The settings of `rescore run` without arguments.
+///
+/// # Errors
+/// A value of the file is not valid.
+pub(super) fn of_run(
+    commands: &Command,
+    file: Option<&SettingsFile>,
+) -> Result<String, clap::Error> {
+    let run = { commands.find_subcommand("run") }
+        .cloned()
+        .unwrap_or_default();
+    let parse = |more: Vec<OsString>| {
+        let arguments = [OsString::from("run")].into_iter().chain(more);
+        run.clone().try_get_matches_from(arguments)
+    };
+    let given = parse(Vec::new())?;
+    let (arguments, origins) =
+        file.map_or_else(Default::default, |file| file.arguments(&run, &given));
+    let origins = origins.and_variables(&run, &given);
+    let matches = parse(arguments).map_err(|error| origins.explain_arguments(error))?;
+    Ok(text(&run, &matches, file, &origins))
+}
+
+/// What `rescore config` prints: the settings of `rescore run` that are in force, and where each comes from. The text is
+/// itself a settings file. No key is in it, and no password of an address.
+fn text(
+    command: &Command,
+    matches: &ArgMatches,
+    file: Option<&SettingsFile>,
+    origins: &Origins,
+) -> String {
+    /// The comments stand in one column behind settings up to this width.
+    const MOST_ALIGNED: usize = 48;
+    let file = file.map_or("none".to_owned(), |file| shown(&file.path));
+    let mut text = format!("# Settings file: {}\n", printable(&file));
+    for arg in command.get_arguments() {
+        let Some(long) = arg.get_long().filter(|long| !NEVER.contains(long)) else {
+            continue;
+        };
+        if let Some(value) = value(arg, matches) {
+            let line = format!("{long} = {value}");
+            let _ = writeln!(text, "{line:MOST_ALIGNED$}  # {}", origins.place_of(long));
+        }
+    }
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let key = match matches.get_one::<PathBuf>("api_key_file") {
+        Some(path) => format!("in the file `{}`", shown(path)),
+        None if is_set(KEY_VARIABLE) => format!("in the variable `{KEY_VARIABLE}`"),
+        None if is_set("CREDENTIALS_DIRECTORY") => "among systemd's credentials".to_owned(),
+        None => "not set".to_owned(),
+    };
+    let _ = writeln!(text, "# API key: {key}");
+    text
+}
+
+/// The value as TOML; `None` if the option has none.
+fn value(arg: &Arg, matches: &ArgMatches) -> Option<String> {
+    let id = arg.get_id().as_str();
+    if matches!(arg.get_action(), ArgAction::SetTrue) {
+        return matches.get_flag(id).then(|| "true".to_owned());
+    }
+    // JSON's strings are TOML's.
+    let quoted = |value: &OsStr| {
+        serde_json::Value::from(without_secrets(&value.to_string_lossy())).to_string()
+    };
+    let values: Vec<_> = matches.get_raw(id)?.map(quoted).collect();
+    match (arg.get_action(), values.as_slice()) {
+        (ArgAction::Append, all) if !all.is_empty() => Some(format!("[{}]", all.join(", "))),
+        // What is off by default, such as a prefix.
+        (_, [one]) if one != "\"\"" => Some(one.clone()),
+        _ => None,
+    }
+}
+
+/// An address that may have a password in front of its host, or a key in its query, without all that follows. A run refuses
+/// both.
+fn without_secrets(value: &str) -> String {
+    match value.split_once("://") {
+        Some((scheme, rest)) if rest.contains(['@', '?', '#']) => format!("{scheme}://…"),
+        _ => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_secrets;
+
+    #[test]
+    fn an_address_is_shown_without_what_may_be_a_secret() {
+        for (value, expected) in [
+            ("https://api.example.com/x", "https://api.example.com/x"),
+            ("https://me:pw@host/x", "https://…"),
+            ("https://host/x?key=pw", "https://…"),
+            ("https://host/#pw", "https://…"),
+            ("50/s", "50/s"),
+            ("email={name}@example.com", "email={name}@example.com"),
+        ] {
+            assert_eq!(without_secrets(value), expected);
+        }
+    }
 }

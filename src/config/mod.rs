@@ -1,21 +1,17 @@
 //! What a command is to do: valid values only, with nothing left to parse.
 //!
-//! `cli` makes a config from arguments and variables, without looking at a file. `commands` looks at the files and gives each
-//! stage its part. The config is between them and the stages: it is made of the stages' types, no stage knows it, and
-//! `cli` and `commands` share nothing else.
+//! `cli` makes a config from arguments, variables and the settings file. What an option says by itself is here already as the
+//! command line has it; its comment is its help. `commands` looks at the files and gives each stage its part. The config is made
+//! of the stages' types, no stage knows it, and `cli` and `commands` share nothing else.
 
-mod check;
-mod decide;
-mod ledger;
-mod man;
-mod report;
+mod commands;
 mod run;
+pub(crate) mod values;
 
-pub(crate) use check::CheckConfig;
-pub(crate) use decide::{DecideConfig, DecideOutput, DecideTask, RewriteTask};
-pub(crate) use ledger::{AdminConfig, AdminTask};
-pub(crate) use man::{ManConfig, ManPage};
-pub(crate) use report::{EarlierFile, ReportConfig};
+pub(crate) use commands::{
+    AdminConfig, AdminTask, CheckConfig, DecideConfig, DecideOutput, DecideTask, EarlierFile,
+    ManConfig, ManPage, ReportConfig, RewriteTask,
+};
 pub(crate) use run::{
     BudgetConfig, DEFAULT_CONCURRENCY, FilesConfig, InputLimits, KeySource, LedgerChoice,
     LedgerConfig, PaceConfig, RealService, RunConfig, ServiceConfig, UnconfiguredRun, WatchConfig,

@@ -4,14 +4,16 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::{Args, value_parser};
+
+use super::values;
 use crate::base::money::Tariff;
 use crate::base::secret::Secret;
 use crate::base::tolerance::Tolerance;
-use crate::engine::Patience;
 use crate::input;
 use crate::ledger::{LedgerLocation, Reuse, ledger_in};
 use crate::observe::Style;
-use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
+use crate::pace::{CallLimit, FailureBudget, Rate};
 use crate::raw_json::Pointer;
 use crate::service::{Endpoint, KeyFile, Plan, ServiceId};
 use crate::telemetry::part::AcceptedFailures;
@@ -67,32 +69,59 @@ pub(crate) struct UnconfiguredRun {
 pub(crate) const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(512).expect("above 0");
 
 /// What the input must be like for anything to be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Args)]
 pub(crate) struct InputLimits {
-    /// The least number of rows.
+    /// Send nothing if the input has fewer rows than this
+    ///
+    /// For an export that may be empty or cut off. All rows are counted before the first call, so the input must be a file.
+    #[arg(long, value_name = "N", value_parser = values::count)]
     pub(crate) min_rows: Option<NonZeroU64>,
-    /// How many rows may be such that they cannot be sent.
+    /// Send nothing if more rows than this, or than this share of the rows, cannot be sent
+    ///
+    /// Such rows lack a field, or have an invalid one. All rows are checked before the first call, so the input must be a
+    /// file.
+    #[arg(long, value_name = "N|N%", value_parser = values::tolerance)]
     pub(crate) max_invalid: Option<Tolerance>,
 }
 
 /// What a run reads and writes: one input to one output, or several, each to a file of its name in a directory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct FilesConfig {
     /// What is read, and how: one input, or where there is a directory any number, and a name may be a pattern.
+    #[arg(skip)]
     pub(crate) inputs: Vec<input::ReaderSettings>,
-    /// The output of one input; `None` is standard output.
+    /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` is standard output
+    #[arg(short, long, value_name = "FILE", display_order = 0)]
     pub(crate) output: Option<PathBuf>,
-    /// The directory of the outputs; `None` for one input to one output.
+    /// Write each input to a file of its name in this directory; files that are finished are skipped
+    ///
+    /// All inputs share one ledger, rescore.ledger in that directory, and one pace. An input that cannot be used does not stop the others.
+    #[arg(
+        id = "output_dir", long = "output-dir", value_name = "DIR", value_parser = values::file(), help_heading = FILES,
+        conflicts_with_all = ["output", "rejects", "changes", "report", "limit", "sample"]
+    )]
     pub(crate) directory: Option<PathBuf>,
-    /// Where failed rows go; `None` is a file next to each output, where that is a file.
+    /// Copy rows without a verdict to this file, with the reason [default: OUTPUT.rejects.csv or .jsonl]
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     pub(crate) rejects: Option<PathBuf>,
-    /// Where rows go whose decision changed, if anywhere.
+    /// Also write the rows whose decision changed to this file
+    ///
+    /// Each row comes with its old and new decision and score. The old ones come from the input, such as last night's
+    /// output, or from the ledger.
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     pub(crate) changes: Option<PathBuf>,
-    /// Where a page about the rows goes, if anywhere.
+    /// Also write a report to this file, as a page of HTML, when the run is finished
+    ///
+    /// It is what `rescore report` makes: verdicts, scores, other thresholds, what has changed, and how the run went.
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     pub(crate) report: Option<PathBuf>,
-    /// Files that exist may be replaced.
+    /// Replace existing output, rejects, changes and report
+    #[arg(long, help_heading = FILES)]
     pub(crate) overwrite: bool,
 }
+
+/// The heading of these options in the help.
+const FILES: &str = "Files";
 
 impl FilesConfig {
     /// What the run is known by: the output, or the directory of its outputs; `None` for standard output.
@@ -115,8 +144,8 @@ pub(crate) struct BudgetConfig {
     pub(crate) calls: Option<CallLimit>,
     /// How many rows may fail.
     pub(crate) failures: FailureBudget,
-    /// How many rows in a row may end without a verdict.
-    pub(crate) give_up_after: GiveUpAfter,
+    /// The run goes on where it would stop by itself.
+    pub(crate) keep_going: bool,
 }
 
 /// Which answers are stored and used.
@@ -188,18 +217,37 @@ pub(crate) enum KeySource {
 }
 
 /// When calls are made.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Args)]
+#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(crate) struct PaceConfig {
-    /// The most calls in flight; `None` where the user gives no number.
+    /// Maximum number of calls in flight, 512 if not given
+    ///
+    /// Fewer if the process may open only few files. Up to this, the number that the service accepts is found automatically.
+    #[arg(short, long, value_name = "N", value_parser = values::concurrency)]
     pub(crate) concurrency: Option<NonZeroUsize>,
-    /// The most calls per second.
+    /// Maximum rate of calls, such as `50/s` or `600/m`, found by itself if not given
+    ///
+    /// `50/s`, `600/m`, `1000/h`, `unlimited` or `auto`; with --sandbox, it is `unlimited` if not given. With `auto`, the rate that the service accepts is found automatically.
+    #[arg(
+        short,
+        long,
+        allow_hyphen_values = true,
+        default_value = "auto",
+        hide_default_value = true,
+        default_value_if("sandbox", "true", "unlimited")
+    )]
     pub(crate) rate: Rate,
-    /// Further attempts for each row.
+    /// How often to retry a row whose call failed; a 429 does not count
+    #[arg(long, value_name = "N", default_value = "4", value_parser = value_parser!(u32).range(0..=100))]
     pub(crate) retries: u32,
-    /// Further attempts after one whose outcome is unknown.
-    pub(crate) resends: Resends,
-    /// How long the service may keep the run waiting.
-    pub(crate) patience: Patience,
+    /// How many of these retries may follow a call whose outcome is unknown, and which may be billed twice
+    #[arg(
+        long = "resend-unknown", value_name = "N", default_value = "1", value_parser = value_parser!(u32).range(0..=100),
+    )]
+    pub(crate) resends: u32,
+    /// Stop if the service throttles every call or is down for this long, or asks for a longer pause
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience)]
+    pub(crate) max_wait: Duration,
 }
 
 /// What people see.

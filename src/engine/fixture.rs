@@ -5,11 +5,10 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::parts::{AnswerRules, Engine, Limits, Patience};
+use super::parts::{AnswerRules, Engine, Limits};
 use crate::ledger::{LedgerWriter, RequestKey};
 use crate::pace::{
-    CallBudget, CallLimit, FailureBudget, Gate, GiveUpAfter, GiveUpPolicy, PaceLimits, Rate,
-    RetryPolicy,
+    CallBudget, CallLimit, FailureBudget, Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy,
 };
 use crate::service::scripted::Scripted;
 use crate::telemetry::hub::{Events, Observer};
@@ -28,7 +27,7 @@ pub(crate) struct Fixture {
     resends: u32,
     max_calls: Option<NonZeroU64>,
     failures: FailureBudget,
-    give_up_after: GiveUpAfter,
+    keep_going: bool,
     ledger: LedgerWriter,
     events: Events,
 }
@@ -44,7 +43,7 @@ impl Fixture {
             resends: 1,
             max_calls: None,
             failures: FailureBudget::default(),
-            give_up_after: GiveUpAfter::Usual,
+            keep_going: false,
             ledger: LedgerWriter::pretending(),
             events: Events::new(Vec::new()),
         }
@@ -86,9 +85,9 @@ impl Fixture {
         self
     }
 
-    /// With this limit on rows without a verdict.
-    pub(crate) fn give_up_after(mut self, give_up_after: GiveUpAfter) -> Self {
-        self.give_up_after = give_up_after;
+    /// Without a limit on rows without a verdict.
+    pub(crate) fn keep_going(mut self) -> Self {
+        self.keep_going = true;
         self
     }
 
@@ -111,18 +110,17 @@ impl Fixture {
 
     /// The engine.
     pub(crate) fn build(self) -> Engine<Scripted> {
-        let (wait, outage) = (PATIENCE, PATIENCE);
         let bounds = PaceLimits {
             rate: self.rate,
             in_flight: self.concurrency.try_into().unwrap(),
             known: Limit::NONE,
-            wait,
-            outage,
+            wait: PATIENCE,
+            outage: PATIENCE,
         };
         let gate = Gate::new(bounds, fastrand::Rng::with_seed(7));
         let limits = Limits {
             retries: RetryPolicy::new(self.retries, self.resends),
-            patience: Patience { wait, outage },
+            max_wait: PATIENCE,
             calls: CallBudget::new(self.max_calls.map(CallLimit::Calls), 0),
             failures: self.failures,
             host: "scripted.test".to_owned(),
@@ -137,7 +135,7 @@ impl Fixture {
                 fields: Box::default(),
             },
             limits,
-            GiveUpPolicy::new(self.give_up_after),
+            GiveUpPolicy::new(self.keep_going),
         )
     }
 }

@@ -25,7 +25,7 @@ mod window;
 pub(crate) use dispatcher::{Channels, Read, Write};
 #[cfg(test)]
 pub(crate) use fixture::Fixture;
-pub(crate) use parts::{AnswerRules, Engine, Limits, Patience};
+pub(crate) use parts::{AnswerRules, Engine, Limits};
 pub(crate) use run::run;
 pub(crate) use stop::Stop;
 pub(crate) use window::WindowSize;

@@ -44,24 +44,15 @@ pub(crate) struct AnswerRules {
 pub(crate) struct Limits {
     /// Whether a row is tried again.
     pub(crate) retries: RetryPolicy,
-    /// How long the service may keep the run waiting.
-    pub(crate) patience: Patience,
+    /// How long nothing may be accepted, and the longest pause that the service may ask for: then a person should be told, and a
+    /// nightly job should free its slot.
+    pub(crate) max_wait: Duration,
     /// How many calls may be made.
     pub(crate) calls: CallBudget,
     /// How many rows may fail.
     pub(crate) failures: FailureBudget,
     /// The service's host, for messages.
     pub(crate) host: String,
-}
-
-/// How long the service may keep the run waiting before the run stops: a person should be told, and a nightly job should
-/// free its slot.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
-    /// For a pause that the service asks for, or for pauses without an answer in between.
-    pub(crate) wait: Duration,
-    /// For a service that is down.
-    pub(crate) outage: Duration,
 }
 
 impl<S> Engine<S> {

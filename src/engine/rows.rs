@@ -56,6 +56,7 @@ impl<'a, S> Rows<'a, S> {
         self.emit(Event::RowsRead {
             rows: batch.rows.len() as u64,
             position: batch.position,
+            dropped: batch.dropped,
         });
         self.window.receive(batch.rows);
         self.trailer = batch.trailer;

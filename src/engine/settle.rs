@@ -148,7 +148,7 @@ impl<S: Service> Engine<S> {
             Classified::Failed(_) if stood_still && !is_probe => CallOutcome::Abandoned,
             Classified::Throttled { wait, .. } => match wait {
                 // The run stops, so the pause is of no use.
-                Some(wait) if *wait > self.limits.patience.wait => CallOutcome::Abandoned,
+                Some(wait) if *wait > self.limits.max_wait => CallOutcome::Abandoned,
                 wait => CallOutcome::Throttled(*wait),
             },
             Classified::Failed(fault) => match fault.health {
@@ -223,7 +223,7 @@ impl<S: Service> Engine<S> {
     ) -> NextStep {
         self.seen.borrow_mut().give_up.answered();
         let report = |next| self.events.emit(Event::Throttled { call, next });
-        let longest = self.limits.patience.wait;
+        let longest = self.limits.max_wait;
         let stop = match wait.filter(|wait| *wait > longest) {
             Some(wait) => Some(stop::asks_to_wait(wait)),
             None if refused > longest => Some(stop::only_refuses(&self.limits.host, refused)),
@@ -337,7 +337,7 @@ impl<S: Service> Engine<S> {
         } else {
             FailedBy::RepeatedRow
         };
-        let patience = self.limits.patience.outage;
+        let patience = self.limits.max_wait;
         let outage = &mut self.seen.borrow_mut().outage;
         match outage.continues(lasted, patience, by) {
             OutageVerdict::Wait => {}

@@ -106,7 +106,7 @@ pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Faul
     } else {
         Error::stopped(format!("{host} has been down for {lasted}"))
             .detail(format!("the last call: {message}"))
-            .hint("run the same command again when it is back; `--max-outage` sets how long a run waits")
+            .hint("run the same command again when it is back; `--max-wait` sets how long a run waits")
     };
     Stop::new(CancelReason::Unavailable, error)
 }
@@ -127,7 +127,7 @@ pub(super) fn for_trouble(
                 "the first answer of {host} does not look like the service's: it is not JSON"
             ))
             .detail(last)
-            .hint("the call may have been billed; check `--base-url`, and that no proxy or login page is in between (`--give-up-after never` continues anyway)");
+            .hint("the call may have been billed; check `--base-url`, and that no proxy or login page is in between (`--keep-going` continues anyway)");
             (CancelReason::NoVerdicts, error)
         }
         Trouble::Useless(_) | Trouble::Refused(_) => {
@@ -136,7 +136,7 @@ pub(super) fn for_trouble(
                 if rows == 1 { "a row".to_owned() } else { format!("{rows} consecutive rows") }
             ))
             .detail(format!("the last answer: {last}"))
-            .hint("check the base address, the plan and which columns are sent; `--give-up-after` sets after how many such rows a run stops");
+            .hint("check the base address, the plan and which columns are sent; `--keep-going` continues anyway");
             (CancelReason::NoVerdicts, error)
         }
         Trouble::Forbidden => {
@@ -173,7 +173,7 @@ pub(super) fn no_level(missing: &FieldsMissing) -> Stop {
         "no row can be decided: none of the first {} answers has {}",
         missing.answers, missing.fields
     ))
-    .hint("check the pointer of `--decide-by`; `--give-up-after never` continues anyway");
+    .hint("check the pointer of `--decide-by`; `--keep-going` continues anyway");
     Stop::new(CancelReason::NoDecisions, error)
 }
 
@@ -184,9 +184,7 @@ pub(super) fn mixed_up(host: &str) -> Stop {
         quoted(host)
     ))
     .detail("the answers are mixed up, by a cache or a proxy, or are made up by a test service")
-    .hint(
-        "do not rely on the rows since the first warning; `--give-up-after never` continues anyway",
-    );
+    .hint("do not rely on the rows since the first warning; `--keep-going` continues anyway");
     Stop::new(CancelReason::NoVerdicts, error)
 }
 

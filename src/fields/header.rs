@@ -1,6 +1,6 @@
 //! Whether the names in a header may be shown: the first row of a file without a header is a user.
 
-use super::aliases::{FIRST_NAMES, LAST_NAMES};
+use super::aliases::{FIRST_NAMES, LAST_NAMES, each};
 use super::field::Field;
 use super::names::{plain, rank};
 use super::sanitise::value_in;
@@ -81,7 +81,7 @@ pub(crate) fn without_user(
 /// Whether it is the name of a field, of half a name, or of a column that rescore writes.
 fn is_known(name: &str) -> bool {
     let plain = plain(name);
-    let is_half = |names: &[&str]| names.contains(&plain.as_str());
+    let is_half = |names| each(names).any(|name| name == plain);
     rank(name).is_some()
         || is_half(FIRST_NAMES)
         || is_half(LAST_NAMES)

@@ -57,7 +57,7 @@ impl Mapping<usize> {
         let sources = PerField::try_from_fn(|field| match assignments.get(field) {
             Some(Assigned::Constant(value)) => Ok(ColumnSource::Constant(value.clone())),
             Some(Assigned::Columns(template)) => {
-                match template.try_map(|name| index_of(name, header)) {
+                match template.try_map(|name| find_column(name, header)) {
                     Ok(template) => Ok(ColumnSource::Columns(template)),
                     Err(NoColumn::Ambiguous(first, second)) => {
                         Err(twice_for(field, header, first, second, file))
@@ -70,7 +70,7 @@ impl Mapping<usize> {
         })?;
         let region = match assignments
             .region_column()
-            .map(|name| index_of(name, header))
+            .map(|name| find_column(name, header))
         {
             Some(Ok(index)) => Some(index),
             Some(Err(NoColumn::Ambiguous(first, second))) => {
@@ -87,7 +87,7 @@ impl Mapping<usize> {
             // Reported below as well.
             Some(Err(NoColumn::Missing)) | None => None,
         };
-        let is_there = |name: &str| index_of(name, header).is_ok();
+        let is_there = |name: &str| find_column(name, header).is_ok();
         let columns = NamesInFile {
             word: "column",
             names: header,
@@ -109,13 +109,18 @@ impl Mapping<usize> {
 }
 
 /// Why a name does not identify a column.
-enum NoColumn {
+pub(crate) enum NoColumn {
+    /// There is none.
     Missing,
+    /// These two have it.
     Ambiguous(usize, usize),
 }
 
 /// Finds a column by its exact name, or else ignoring case.
-fn index_of(name: &str, header: &[String]) -> Result<usize, NoColumn> {
+///
+/// # Errors
+/// None has this name, or several have.
+pub(crate) fn find_column(name: &str, header: &[String]) -> Result<usize, NoColumn> {
     let find = |is_it: &dyn Fn(&str) -> bool| {
         let columns = header.iter().enumerate();
         let mut found = columns.filter_map(|(index, column)| is_it(column).then_some(index));
@@ -385,16 +390,16 @@ mod tests {
                     (Field::UserAgent, "first"),
                     (Field::Email, "emial"),
                 ],
-                "error: no columns `given` and `family` for `--map name=…` in `x.csv`\n\
+                "error: no column `given` for `--map name=…` in `x.csv`\n\
                  \x20 columns: full_nam, first, last, emial, last_login_ip\n\n\
                  hint: did you mean `--map name=full_nam`?",
             ),
             (
                 &[(Field::Email, "x")],
-                "error: no column `x` for `--map email=…`, and none for `name`, for `ip` \
-                 and for `user_agent`, in `x.csv`\n\
+                "error: no column `x` for `--map email=…`, none for `name`, none for `ip` \
+                 and none for `user_agent` in `x.csv`\n\
                  \x20 columns: full_nam, first, last, emial, last_login_ip\n\n\
-                 hint: did you mean `--map name=full_nam --map email=emial --map ip=last_login_ip`?",
+                 hint: did you mean `--map email=emial --map name=full_nam --map ip=last_login_ip`?",
             ),
         ] {
             let error = Mapping::of_header(&header, &assignments(map), "`x.csv`").unwrap_err();

@@ -3,7 +3,7 @@
 //! A name that means a field beyond doubt is used. One that might (`last_login_ip`, `first_name`)
 //! is only suggested: a wrong guess would be paid for in every row.
 
-use super::aliases::{BARE_NAMES, FIRST_NAMES, LAST_NAMES, aliases};
+use super::aliases::{BARE_NAMES, FIRST_NAMES, LAST_NAMES, aliases, each};
 use super::field::Field;
 use crate::base::error::COLUMN_CHARACTERS;
 
@@ -31,7 +31,7 @@ pub(super) fn plain(name: &str) -> String {
 pub(crate) fn rank(name: &str) -> Option<(Field, usize)> {
     let plain = plain(name);
     Field::ALL.into_iter().find_map(|field| {
-        let place = aliases(field).iter().position(|alias| *alias == plain)?;
+        let place = aliases(field).position(|alias| alias == plain)?;
         Some((field, place))
     })
 }
@@ -52,10 +52,9 @@ pub(super) struct HalfName<'a> {
 /// The column that may be only half of a name: there is a column for one half, and no other column
 /// for the second half. Sent alone, it would be a wrong name in every row.
 pub(super) fn half(columns: &[String]) -> Option<HalfName<'_>> {
-    let find = |names: &[&str]| {
-        columns
-            .iter()
-            .find(|column| names.contains(&&*plain(column)))
+    let find = |names| {
+        let is_in = |column: &&String| each(names).any(|name| name == plain(column));
+        columns.iter().find(is_in)
     };
     let column = find(BARE_NAMES)?;
     let (other, which, map) = match (find(FIRST_NAMES), find(LAST_NAMES)) {
@@ -87,8 +86,8 @@ pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
     // Nobody types a name that is too long to be shown.
     let is_short = |column: &&String| column.chars().count() <= COLUMN_CHARACTERS;
     let columns: Vec<_> = columns.iter().filter(is_short).collect();
-    let having = |parts: &[&str]| {
-        let has = |column: &&&String| parts.iter().any(|part| plain(column).contains(part));
+    let having = |parts| {
+        let has = |column: &&&String| each(parts).any(|part| plain(column).contains(part));
         columns.iter().find(has)
     };
     if field == Field::Name
@@ -106,9 +105,7 @@ pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
     };
     let by_word = columns.iter().find(|column| {
         let words = words(column);
-        aliases(field)
-            .iter()
-            .any(|alias| words.iter().any(|word| word == alias))
+        aliases(field).any(|alias| words.iter().any(|word| word == alias))
     });
     let by_spelling = || {
         columns
@@ -117,8 +114,8 @@ pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
                 let plain = plain(column);
                 // Jaro-Winkler favours a common prefix: it finds `users` similar to `user ip`.
                 let near =
-                    |alias: &&&str| strsim::normalized_damerau_levenshtein(alias, &plain) >= 0.7;
-                let likeness = { aliases(field).iter() }
+                    |alias: &&str| strsim::normalized_damerau_levenshtein(alias, &plain) >= 0.7;
+                let likeness = { aliases(field) }
                     .filter(near)
                     .map(|alias| strsim::jaro_winkler(alias, &plain))
                     .fold(0.0, f64::max);
@@ -215,20 +212,19 @@ mod tests {
 
     #[test]
     fn the_document_has_all_names_and_no_others() {
-        let sorted = |names: &[&str]| {
-            let mut names: Vec<_> = names.iter().map(ToString::to_string).collect();
+        let sorted = |mut names: Vec<&str>| {
             names.sort_unstable();
-            names
+            names.into_iter().map(ToOwned::to_owned).collect::<Vec<_>>()
         };
         for field in Field::ALL {
-            assert_eq!(documented(field.name()), sorted(aliases(field)), "{field}");
+            let names = aliases(field).collect();
+            assert_eq!(documented(field.name()), sorted(names), "{field}");
         }
-        assert_eq!(documented("first name"), sorted(FIRST_NAMES));
-        assert_eq!(documented("last name"), sorted(LAST_NAMES));
-        let known: Vec<_> = { aliases(Field::Name).iter() }
-            .take(BARE_NAMES.len())
-            .collect();
-        assert_eq!(known, BARE_NAMES.iter().collect::<Vec<_>>());
+        for (row, names) in [("first name", FIRST_NAMES), ("last name", LAST_NAMES)] {
+            assert_eq!(documented(row), sorted(each(names).collect()));
+        }
+        let known = aliases(Field::Name).take(each(BARE_NAMES).count());
+        assert!(known.eq(each(BARE_NAMES)));
     }
 
     #[test]

@@ -13,25 +13,6 @@ const PHONE_DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
 /// Digits of a country code (ITU-T E.164).
 const COUNTRY_CODE_DIGITS: std::ops::RangeInclusive<usize> = 1..=3;
 
-/// What to do with a phone number that cannot be converted to the international form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum InvalidPhone {
-    /// The row fails.
-    #[default]
-    Reject,
-    /// The row is sent without it, if it has an email address.
-    Drop,
-}
-
-/// What to do with phone numbers that are not international.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PhoneRules {
-    /// The region of national numbers, if the row does not name it.
-    pub region: Option<PhoneRegion>,
-    /// What to do with a number that cannot be converted.
-    pub invalid: InvalidPhone,
-}
-
 /// The number in the international form. `named` is what the row's column of regions says, if the file has one; it is
 /// only asked for a number that is not international. What it says and nobody knows, such as `Austria`, is another region
 /// than that of all rows, and not the same.
@@ -40,7 +21,7 @@ pub struct PhoneRules {
 /// It is neither international nor valid in its region. Then the message does not repeat the number.
 pub(super) fn phone<'a, 'r>(
     value: Cow<'a, str>,
-    rules: PhoneRules,
+    of_all_rows: Option<PhoneRegion>,
     named: impl FnOnce() -> Option<Cow<'r, str>>,
 ) -> Result<Cow<'a, str>, Failure> {
     let written = match international(value) {
@@ -49,7 +30,7 @@ pub(super) fn phone<'a, 'r>(
     };
     let named = named();
     let region = match named.as_deref().map(str::trim) {
-        None | Some("") => rules.region,
+        None | Some("") => of_all_rows,
         Some(code) => PhoneRegion::of_code(code),
     };
     match (region, written.national()) {
@@ -165,11 +146,8 @@ mod tests {
 
     /// What is sent for a number, with `--phone-region` and a row's own region.
     fn sent(written: &str, region: Option<&str>, named: Option<&str>) -> Result<String, String> {
-        let rules = PhoneRules {
-            region: region.map(|code| PhoneRegion::of_code(code).unwrap()),
-            ..PhoneRules::default()
-        };
-        phone(written.into(), rules, || named.map(Cow::Borrowed))
+        let region = region.map(|code| PhoneRegion::of_code(code).unwrap());
+        phone(written.into(), region, || named.map(Cow::Borrowed))
             .map(Cow::into_owned)
             .map_err(|failure| failure.message.into())
     }

@@ -2,10 +2,77 @@
 
 use std::borrow::Cow;
 
-use super::field::Field;
-use super::phone::{self, InvalidPhone, PhoneRules};
+use super::field::{Field, PerField};
+use super::phone;
+use super::region::PhoneRegion;
 use super::sanitise;
+use crate::base::error::{Error, Result};
 use crate::verdict::{Failure, Reason};
+
+/// What to do with a phone number or an email address that cannot be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Invalid {
+    /// The row fails.
+    #[default]
+    Reject,
+    /// The row is sent without it, if it has the other of the two.
+    Drop,
+}
+
+/// What values must be like, and what stands for one that is empty.
+#[derive(Debug, Clone, Default)]
+pub struct FieldRules {
+    /// The region of national phone numbers, if the row does not name it.
+    pub(crate) region: Option<PhoneRegion>,
+    /// What to do with a phone number or an email address that cannot be sent.
+    pub(crate) invalid: Invalid,
+    /// Texts that stand for an empty cell.
+    pub(crate) nulls: Vec<String>,
+    /// What is sent where a row has no value.
+    pub(crate) defaults: PerField<Option<String>>,
+}
+
+impl FieldRules {
+    /// The rules of rows in which nothing stands for an empty value.
+    #[must_use]
+    pub fn new(region: Option<PhoneRegion>, invalid: Invalid) -> Self {
+        Self {
+            region,
+            invalid,
+            ..Self::default()
+        }
+    }
+
+    /// Adds one `--default`.
+    ///
+    /// # Errors
+    /// The field was given before, or no row could be sent with this value.
+    pub(crate) fn set_default(&mut self, field: Field, value: String) -> Result<()> {
+        if let Some(wrong) = sanitise::wrong_constant(&value, field) {
+            return Err(Error::usage(format!(
+                "no row could be sent with `--default {field}=…`: its value {wrong}"
+            )));
+        }
+        let default = self.defaults.get_mut(field);
+        if default.is_some() {
+            return Err(Error::usage(format!(
+                "`{field}` is given twice in `--default`"
+            )));
+        }
+        *default = Some(value);
+        Ok(())
+    }
+
+    /// A cell as it counts: one with a text that stands for an empty cell is empty.
+    #[inline]
+    pub(crate) fn cell<'a>(
+        &self,
+        cell: Result<Option<Cow<'a, str>>, Failure>,
+    ) -> Result<Option<Cow<'a, str>>, Failure> {
+        let is_value = |text: &Cow<'_, str>| !self.nulls.iter().any(|null| null == text.trim());
+        cell.map(|cell| cell.filter(is_value))
+    }
+}
 
 /// A user as sent to the service: sanitised, and valid by the interface's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +87,8 @@ pub struct UserRequest<'a> {
     pub ip: Cow<'a, str>,
     /// The browser's user agent.
     pub user_agent: Cow<'a, str>,
+    /// The phone number or email address of the row that is invalid and was dropped.
+    pub dropped: Option<Field>,
 }
 
 impl<'a> UserRequest<'a> {
@@ -30,12 +99,16 @@ impl<'a> UserRequest<'a> {
     /// The first rule that the row breaks.
     pub(crate) fn new<'r>(
         mut find: impl FnMut(Field) -> Result<Option<Cow<'a, str>>, Failure>,
-        phones: PhoneRules,
+        rules: &'a FieldRules,
         region: impl FnOnce() -> Option<Cow<'r, str>>,
     ) -> Result<Self, Failure> {
-        let mut clean = |field| match find(field)? {
-            Some(text) => sanitise::clean(text, field),
-            None => Ok(None),
+        let mut clean = |field| {
+            let value = match rules.cell(find(field))? {
+                Some(text) => sanitise::clean(text, field)?,
+                None => None,
+            };
+            let default = || rules.defaults.get(field).as_deref().map(Cow::Borrowed);
+            Ok::<_, Failure>(value.or_else(default))
         };
         let missing = |field, reason| move || Failure::new(reason, format!("no {field}"));
         let name = clean(Field::Name)?.ok_or_else(missing(Field::Name, Reason::MissingName))?;
@@ -46,11 +119,16 @@ impl<'a> UserRequest<'a> {
         let phone = clean(Field::Phone)?;
 
         let ip = sanitise::ip(ip)?;
-        let email = email.map(sanitise::email).transpose()?;
-        let phone = phone.map(|value| phone::phone(value, phones, region));
-        let phone = match phone.transpose() {
-            Err(_) if phones.invalid == InvalidPhone::Drop && email.is_some() => None,
-            checked => checked?,
+        let email = email.map(sanitise::email).transpose();
+        let phone = phone.map(|value| phone::phone(value, rules.region, region));
+        let (email, phone, dropped) = match (email, phone.transpose()) {
+            (Err(_), Ok(Some(phone))) if rules.invalid == Invalid::Drop => {
+                (None, Some(phone), Some(Field::Email))
+            }
+            (Ok(Some(email)), Err(_)) if rules.invalid == Invalid::Drop => {
+                (Some(email), None, Some(Field::Phone))
+            }
+            (email, phone) => (email?, phone?, None),
         };
         if email.is_none() && phone.is_none() {
             return Err(Failure::new(
@@ -64,6 +142,7 @@ impl<'a> UserRequest<'a> {
             phone,
             ip,
             user_agent,
+            dropped,
         })
     }
 }
@@ -93,7 +172,7 @@ mod tests {
     /// The request from these values, which are read as text like CSV cells.
     fn request(
         mut found: PerField<Option<Cow<'static, [u8]>>>,
-        invalid_phone: InvalidPhone,
+        invalid: Invalid,
     ) -> Result<UserRequest<'static>, Failure> {
         let find = |field| {
             let bytes = found.get_mut(field).take();
@@ -101,15 +180,15 @@ mod tests {
                 .map(|bytes| text(bytes, TextEncoding::UTF_8, field))
                 .transpose()
         };
-        let phones = PhoneRules {
-            invalid: invalid_phone,
-            ..PhoneRules::default()
+        let rules = FieldRules {
+            invalid,
+            ..FieldRules::default()
         };
-        UserRequest::new(find, phones, || None)
+        UserRequest::new(find, Box::leak(Box::new(rules)), || None)
     }
 
     fn reason(set: &[(Field, &'static [u8])]) -> Reason {
-        request(user(set), InvalidPhone::Reject).unwrap_err().reason
+        request(user(set), Invalid::Reject).unwrap_err().reason
     }
 
     #[test]
@@ -119,7 +198,7 @@ mod tests {
                 Field::Name,
                 "\u{a0}\u{2003} Jane\u{7}\nDoe\u{85} ".as_bytes(),
             )]),
-            InvalidPhone::Reject,
+            Invalid::Reject,
         )
         .unwrap();
         assert_eq!(request.name, "JaneDoe");
@@ -163,7 +242,7 @@ mod tests {
                     email: Some(email(length)),
                     ..user(&[])
                 },
-                InvalidPhone::Reject,
+                Invalid::Reject,
             )
         };
         assert!(with(254).is_ok());
@@ -185,11 +264,8 @@ mod tests {
             ("+4420 (0)7946 0958", "+4420079460958"),
             ("+1 555 010 (0)199", "+15550100199"),
         ] {
-            let request = request(
-                user(&[(Field::Phone, written.as_bytes())]),
-                InvalidPhone::Reject,
-            )
-            .unwrap();
+            let request =
+                request(user(&[(Field::Phone, written.as_bytes())]), Invalid::Reject).unwrap();
             assert_eq!(request.phone.as_deref(), Some(sent));
         }
     }
@@ -202,11 +278,8 @@ mod tests {
             "+ (0)151 2345678",
             "+0(0)151 2345678",
         ] {
-            let failure = request(
-                user(&[(Field::Phone, written.as_bytes())]),
-                InvalidPhone::Reject,
-            )
-            .unwrap_err();
+            let failure =
+                request(user(&[(Field::Phone, written.as_bytes())]), Invalid::Reject).unwrap_err();
             assert_eq!(
                 (failure.reason, &*failure.message),
                 (
@@ -218,16 +291,64 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_phone_is_dropped_only_on_request_and_only_if_there_is_an_email() {
-        let bad = || user(&[(Field::Phone, b"12")]);
-        assert_eq!(request(bad(), InvalidPhone::Drop).unwrap().phone, None);
-        let alone = PerField {
-            email: None,
-            ..bad()
+    fn an_invalid_phone_or_email_is_dropped_only_on_request_and_only_if_there_is_the_other() {
+        use Field::{Email, Phone};
+        let (no_phone, no_email): (&[u8], &[u8]) = (b"12", b"jane");
+        let dropped = request(user(&[(Phone, no_phone)]), Invalid::Drop).unwrap();
+        assert_eq!((dropped.phone, dropped.dropped), (None, Some(Phone)));
+        let number: &[u8] = b"+15550100199";
+        let both = || user(&[(Email, no_email), (Phone, number)]);
+        let dropped = request(both(), Invalid::Drop).unwrap();
+        assert_eq!((dropped.email, dropped.dropped), (None, Some(Email)));
+        let rejected = request(both(), Invalid::Reject).unwrap_err();
+        assert_eq!(rejected.reason, Reason::InvalidEmail);
+        for (set, reason) in [
+            (
+                &[(Email, &b""[..]), (Phone, no_phone)][..],
+                Reason::InvalidPhone,
+            ),
+            (&[(Email, no_email)], Reason::InvalidEmail),
+            (
+                &[(Email, no_email), (Phone, no_phone)],
+                Reason::InvalidEmail,
+            ),
+        ] {
+            let failure = request(user(set), Invalid::Drop).unwrap_err();
+            assert_eq!(failure.reason, reason, "{set:?}");
+        }
+    }
+
+    #[test]
+    fn a_default_fills_what_is_empty_and_a_null_is_empty() {
+        let mut rules = FieldRules {
+            nulls: vec!["NULL".to_owned(), "n/a".to_owned()],
+            ..FieldRules::default()
         };
-        assert_eq!(
-            request(alone, InvalidPhone::Drop).unwrap_err().reason,
-            Reason::InvalidPhone
+        rules
+            .set_default(Field::UserAgent, "unknown".to_owned())
+            .unwrap();
+        assert!(
+            rules
+                .set_default(Field::UserAgent, "again".to_owned())
+                .is_err()
         );
+        assert!(rules.set_default(Field::Ip, "nowhere".to_owned()).is_err());
+        for (agent, sent) in [
+            ("", "unknown"),
+            (" NULL ", "unknown"),
+            ("null", "null"),
+            ("curl", "curl"),
+        ] {
+            let mut found = user(&[(Field::Email, b"n/a"), (Field::Phone, b"+15550100199")]);
+            found.user_agent = Some(Cow::Borrowed(agent.as_bytes()));
+            let find = |field| {
+                let bytes = found.get_mut(field).take();
+                bytes
+                    .map(|bytes| text(bytes, TextEncoding::UTF_8, field))
+                    .transpose()
+            };
+            let request = UserRequest::new(find, &rules, || None).unwrap();
+            assert_eq!((&*request.user_agent, request.email), (sent, None));
+        }
     }
 }

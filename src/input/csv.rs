@@ -8,7 +8,7 @@ use super::ours::{self, Conflict};
 use super::settings::{Compose, ReaderSettings};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result, quoted};
-use crate::fields::{self, ColumnSource, Field, Mapping, PhoneRules, UserRequest};
+use crate::fields::{self, ColumnSource, Field, FieldRules, Mapping, NoColumn, UserRequest};
 use crate::layout::{AddedColumns, VERDICT_COLUMNS, unquote};
 use crate::row::{RawRow, Span};
 use crate::row_state::RowState;
@@ -135,8 +135,10 @@ impl CsvParser {
             };
             self.columns.iter().map(place).collect::<Result<_>>()?
         };
-        let place = |name: &String| {
-            place_of(name, names, file)?.ok_or_else(|| ours::lacks(name, columns, file))
+        let place = |name: &String| match fields::find_column(name, names) {
+            Ok(place) => Ok(place),
+            Err(NoColumn::Missing) => Err(ours::lacks(name, columns, file)),
+            Err(NoColumn::Ambiguous(first, second)) => Err(twice(name, first, second, file)),
         };
         self.asked = asked.iter().map(place).collect::<Result<_>>()?;
         Ok(())
@@ -233,7 +235,7 @@ impl CsvParser {
         &self,
         row: &mut RawRow,
         extent: &Extent,
-        phones: PhoneRules,
+        rules: &FieldRules,
         compose: &mut Compose,
     ) -> Result<RowState, Failure> {
         let is_whole = self.cells.len() == self.width;
@@ -275,7 +277,7 @@ impl CsvParser {
             // Nearly every field has one column: this is the path that must be short.
             ColumnSource::Columns(template) => match template.column() {
                 Some(index) => self.text(row, whole, *index, field),
-                None => template.text(|index| self.text(row, whole, *index, field)),
+                None => template.text(|index| rules.cell(self.text(row, whole, *index, field))),
             },
         };
         let region = || {
@@ -283,7 +285,7 @@ impl CsvParser {
             // What is not text names no region.
             Some(self.encoding.decode(code).unwrap_or_default())
         };
-        let request = UserRequest::new(find, phones, region)?;
+        let request = UserRequest::new(find, rules, region)?;
         Ok(RowState::Asked(compose.body(&request)))
     }
 }
@@ -326,14 +328,18 @@ fn place_of(name: &str, names: &[String], file: &str) -> Result<Option<usize>> {
     let places = names.iter().enumerate();
     let mut places = places.filter(|(_, there)| there.trim() == name);
     match (places.next(), places.next()) {
-        (Some((first, _)), Some((second, _))) => Err(Error::usage(format!(
-            "{file} has {} twice: columns {} and {}",
-            quoted(name),
-            first + 1,
-            second + 1
-        ))),
+        (Some((first, _)), Some((second, _))) => Err(twice(name, first, second, file)),
         (first, _) => Ok(first.map(|(place, _)| place)),
     }
+}
+
+fn twice(name: &str, first: usize, second: usize, file: &str) -> Error {
+    Error::usage(format!(
+        "{file} has {} twice: columns {} and {}",
+        quoted(name),
+        first + 1,
+        second + 1
+    ))
 }
 
 /// The header's cells with our columns' names; empty if there are none.

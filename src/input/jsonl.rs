@@ -15,7 +15,7 @@ use super::settings::{Compose, ReaderSettings};
 use super::sniff;
 use crate::base::error::{Result, quoted};
 use crate::fields::{
-    self, ColumnSource, Field, Mapping, MemberSample, PerField, PhoneRules, Template, UserRequest,
+    self, ColumnSource, Field, FieldRules, Mapping, MemberSample, PerField, Template, UserRequest,
 };
 use crate::layout::AddedColumns;
 use crate::raw_json::{self, JsonValue, Pointer};
@@ -263,7 +263,7 @@ impl JsonlParser {
     pub(super) fn state(
         &mut self,
         row: &mut RawRow,
-        phones: PhoneRules,
+        rules: &FieldRules,
         compose: &mut Compose,
     ) -> Result<RowState, Failure> {
         let before = row.before().len();
@@ -312,7 +312,9 @@ impl JsonlParser {
         let mut found = PerField::try_from_fn(|field| match self.sources.get(field) {
             ColumnSource::Absent => Ok(None),
             ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
-            ColumnSource::Columns(template) => template.text(|lookup| find(field, lookup)),
+            ColumnSource::Columns(template) => {
+                template.text(|lookup| rules.cell(find(field, lookup)))
+            }
         })?;
         let take = |field| Ok(found.get_mut(field).take());
         // A value that is not a string names no region.
@@ -320,7 +322,7 @@ impl JsonlParser {
             let found = find(Field::Phone, &self.region?);
             Some(found.ok().flatten().unwrap_or_default())
         };
-        let request = UserRequest::new(take, phones, region)?;
+        let request = UserRequest::new(take, rules, region)?;
         Ok(RowState::Asked(compose.body(&request)))
     }
 }

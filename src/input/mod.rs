@@ -21,4 +21,4 @@ mod text;
 pub(crate) use reader::Opened;
 pub use reader::Reader;
 pub use settings::{Compose, FileSettings, FormatChoice, Input, ReaderSettings};
-pub(crate) use source::stdin_file;
+pub(crate) use source::{refuse_missing, stdin_file};

@@ -181,7 +181,7 @@ impl Reader {
 
     /// Some rows; `None` at the end, and if there are none yet and `waits` is false.
     fn gather(&mut self, waits: bool) -> Result<Option<RowBatch>> {
-        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let (mut rows, mut bytes, mut dropped) = (Vec::new(), 0, 0);
         let end = loop {
             if rows.len() >= BATCH_ROWS || bytes >= BATCH_BYTES || self.left == 0 {
                 break false;
@@ -197,6 +197,8 @@ impl Reader {
                         rows.reserve_exact(room.min(BATCH_ROWS));
                     }
                     bytes += length;
+                    let is_asked = matches!(row.state, RowState::Asked(_));
+                    dropped += u64::from(is_asked && self.compose.dropped);
                     rows.push(row);
                 }
                 None if self.buffer.at_end => break true,
@@ -219,6 +221,7 @@ impl Reader {
             rows,
             position,
             trailer,
+            dropped,
         }))
     }
 
@@ -253,10 +256,10 @@ impl Reader {
         let number = self.number;
         self.number = number.next();
         let mut raw = self.buffer.take(&extent);
-        let (phones, compose) = (self.settings.phones, &mut self.compose);
+        let (rules, compose) = (&self.settings.rules, &mut self.compose);
         let state = match &mut self.parser {
-            FormatParser::Csv(parser) => parser.state(&mut raw, &extent, phones, compose),
-            FormatParser::Jsonl(parser) => parser.state(&mut raw, phones, compose),
+            FormatParser::Csv(parser) => parser.state(&mut raw, &extent, rules, compose),
+            FormatParser::Jsonl(parser) => parser.state(&mut raw, rules, compose),
         };
         if let Some(reason) = self.first_rows.take(state.as_ref().err()) {
             let name = self.buffer.source.name();
@@ -325,14 +328,14 @@ pub(crate) fn fix(reason: Reason) -> String {
         Reason::NotUtf8 | Reason::Undecodable => "check `--encoding`",
         Reason::ExistingColumns => "`--prefix` writes the new columns under other names",
         Reason::InvalidPhone => {
-            "`--phone-region` reads national numbers, as in `--phone-region DE`, and `--invalid-phone drop` leaves out the number if the row has an email address"
+            "`--phone-region` reads national numbers, as in `--phone-region DE`, and `--invalid drop` leaves out the number if the row has an email address"
         }
         Reason::WrongType => {
             "`--map FIELD=/POINTER` reads a nested member; a number must be in quotes, and a phone number needs its `+`"
         }
         _ => "name the right columns with `--map FIELD=COLUMN`",
     };
-    format!("{fix}; `--give-up-after never` continues anyway")
+    format!("{fix}; `--keep-going` continues anyway")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::base::encoding::TextEncoding;
 use crate::base::error::shown;
-use crate::fields::{Assignments, PhoneRules, UserRequest};
+use crate::fields::{Assignments, FieldRules, UserRequest};
 use crate::layout::AddedColumns;
 use crate::selection::Selection;
 
@@ -66,8 +66,8 @@ pub struct ReaderSettings {
     pub file: FileSettings,
     /// What `--map`, `--set` and `--phone-region-column` say.
     pub assignments: Assignments,
-    /// What to do with phone numbers that are not international.
-    pub phones: PhoneRules,
+    /// What values must be like, and what stands for one that is empty.
+    pub rules: FieldRules,
     /// The columns that we write.
     pub columns: AddedColumns,
     /// Whether to reject a file whose first rows all fail for the same reason.
@@ -86,7 +86,7 @@ impl ReaderSettings {
         Self {
             file: file.clone(),
             assignments: Assignments::default(),
-            phones: PhoneRules::default(),
+            rules: FieldRules::default(),
             columns: AddedColumns::new(prefix, [], None),
             judges_first_rows: false,
             selection: Selection::default(),
@@ -106,7 +106,7 @@ impl ReaderSettings {
                 no_header: false,
             },
             assignments: Assignments::default(),
-            phones: PhoneRules::default(),
+            rules: FieldRules::default(),
             columns: AddedColumns::new("", [], None),
             judges_first_rows: true,
             selection: Selection::default(),
@@ -126,6 +126,8 @@ const BODIES: usize = 64 * 1024;
 pub struct Compose {
     write: Box<WriteBody>,
     block: BytesMut,
+    /// The request that was written last lacks a value that is invalid.
+    pub(super) dropped: bool,
 }
 
 impl Compose {
@@ -134,6 +136,7 @@ impl Compose {
         Self {
             write: Box::new(write),
             block: BytesMut::with_capacity(BODIES),
+            dropped: false,
         }
     }
 
@@ -141,6 +144,7 @@ impl Compose {
     #[inline]
     pub(crate) fn body(&mut self, request: &UserRequest<'_>) -> Bytes {
         (self.write)(request, &mut self.block);
+        self.dropped = request.dropped.is_some();
         self.block.split().freeze()
     }
 }

@@ -191,6 +191,19 @@ pub(crate) fn stdin_file() -> Option<Metadata> {
     metadata.ok().filter(Metadata::is_file)
 }
 
+/// Fails if this file is not there or may not be read: what is wrong with an input is said before what is wrong with an output.
+/// A pipe is not opened, as it can be opened only once.
+pub(crate) fn refuse_missing(input: &Input) -> Result<()> {
+    let Input::File(path) = input else {
+        return Ok(());
+    };
+    let there = match path.metadata() {
+        Ok(metadata) if metadata.is_file() || metadata.is_dir() => open_file(path).map(drop),
+        there => there.map(drop),
+    };
+    there.map_err(|error| unreadable(&format!("`{}`", path.display()), false, error))
+}
+
 fn open_file(path: &Path) -> io::Result<(File, Metadata)> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;

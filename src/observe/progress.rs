@@ -320,7 +320,7 @@ impl Observer for Notices {
 
 /// The service is waited for at the start.
 const NOT_UP: &str = "the service cannot be reached: it is tried again, at first every few seconds, for as long as \
-    `--max-outage` says; Ctrl-C stops";
+    `--max-wait` says; Ctrl-C stops";
 
 /// What happens now and then.
 fn said(event: &Event, counts: &Counts) -> Option<Notice> {

@@ -195,12 +195,17 @@ impl RunSummary<'_> {
         } else {
             "already paid for, taken from the ledger"
         };
-        let lines: [CountLine; 2] = [
+        let lines: [CountLine; 3] = [
             (|counts| counts.known, "row", known),
             (
                 |counts| counts.duplicates,
                 "row",
                 "reused the answer of an identical row",
+            ),
+            (
+                |counts| counts.dropped,
+                "row",
+                "sent without an invalid phone number or email address",
             ),
         ];
         count_lines(lines, &self.counts)

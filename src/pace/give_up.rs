@@ -2,8 +2,6 @@
 //!
 //! A wrong key, address or plan, or a service that is gone, must cost a few calls, not one for every row.
 
-use std::num::NonZeroU32;
-
 /// The trouble that a call or a row had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
@@ -26,18 +24,6 @@ pub(crate) enum AnsweredBy {
     Service,
     /// Something else: a proxy, a login page, another program on a wrong port.
     OtherProgram,
-}
-
-/// After how many rows without a verdict in a row the run gives up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum GiveUpAfter {
-    /// The default: see [`AT_START`] and [`LATER`].
-    #[default]
-    Usual,
-    /// This many, before the first verdict and later.
-    Rows(NonZeroU32),
-    /// The run continues to the end.
-    Never,
 }
 
 /// What trouble calls for.
@@ -63,7 +49,8 @@ pub(crate) const LATER: u32 = 20;
 #[derive(Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct GiveUpPolicy {
-    give_up_after: GiveUpAfter,
+    /// The run goes on all the same, as `--keep-going` says.
+    keep_going: bool,
     /// There was a verdict in this run.
     verdicts: bool,
     /// An earlier run had verdicts from this service for this account.
@@ -81,9 +68,9 @@ pub(crate) struct GiveUpPolicy {
 impl GiveUpPolicy {
     /// A policy that has seen nothing yet.
     #[must_use]
-    pub(crate) fn new(give_up_after: GiveUpAfter) -> Self {
+    pub(crate) fn new(keep_going: bool) -> Self {
         Self {
-            give_up_after,
+            keep_going,
             ..Self::default()
         }
     }
@@ -114,8 +101,8 @@ impl GiveUpPolicy {
     }
 
     /// Whether the run stops when none of its answers can be decided.
-    pub(crate) fn stops_without_decisions(&self) -> bool {
-        self.give_up_after != GiveUpAfter::Never
+    pub(crate) const fn stops_without_decisions(&self) -> bool {
+        !self.keep_going
     }
 
     /// The service answered something about this row: it works.
@@ -158,25 +145,18 @@ impl GiveUpPolicy {
     }
 
     /// Whether a refused row says nothing about the service: it gave verdicts before, and a nightly run may have nothing else to
-    /// send than what it always refuses. That costs nothing. A user who names a number wants it kept.
+    /// send than what it always refuses. That costs nothing.
     fn is_expected(&self, by: AnsweredBy) -> bool {
-        let is_number = matches!(self.give_up_after, GiveUpAfter::Rows(_));
-        self.known && by == AnsweredBy::Service && !is_number
+        self.known && by == AnsweredBy::Service
     }
 
     fn without_verdict(&mut self, by: AnsweredBy) -> Reaction {
-        let (at_start, later) = match self.give_up_after {
-            GiveUpAfter::Usual if by == AnsweredBy::OtherProgram => (1, LATER),
-            GiveUpAfter::Usual => (AT_START, LATER),
-            GiveUpAfter::Rows(rows) => (rows.get(), rows.get()),
-            GiveUpAfter::Never => (u32::MAX, u32::MAX),
+        let (rows, most) = match by {
+            _ if self.verdicts => (self.useless, LATER),
+            AnsweredBy::OtherProgram => (self.without_verdict, 1),
+            AnsweredBy::Service => (self.without_verdict, AT_START),
         };
-        let (rows, most) = if self.verdicts {
-            (self.useless, later)
-        } else {
-            (self.without_verdict, at_start)
-        };
-        if rows >= most {
+        if rows >= most && !self.keep_going {
             return Reaction::Stop(rows);
         }
         if self.refused >= LATER && !std::mem::replace(&mut self.warned, true) {
@@ -187,7 +167,6 @@ impl GiveUpPolicy {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -198,8 +177,8 @@ mod tests {
         (1..=100).find(|_| matches!(policy.react(trouble), Reaction::Stop(_)))
     }
 
-    fn later(give_up_after: GiveUpAfter) -> GiveUpPolicy {
-        let mut policy = GiveUpPolicy::new(give_up_after);
+    fn later(keep_going: bool) -> GiveUpPolicy {
+        let mut policy = GiveUpPolicy::new(keep_going);
         policy.verdict();
         policy
     }
@@ -241,11 +220,11 @@ mod tests {
             (Trouble::HostNotFound, None),
             (Trouble::GaveUp, None),
         ] {
-            let mut policy = later(GiveUpAfter::Usual);
+            let mut policy = later(false);
             assert_eq!(stops_after(&mut policy, trouble), after, "{trouble:?}");
         }
         for trouble in [Trouble::Forbidden, USELESS] {
-            let mut policy = later(GiveUpAfter::Usual);
+            let mut policy = later(false);
             for _ in 0..100 {
                 assert_eq!(policy.react(trouble), Reaction::Continue);
                 policy.verdict();
@@ -255,23 +234,17 @@ mod tests {
 
     #[test]
     fn a_service_that_is_known_may_refuse_rows_at_the_start() {
-        let known = |give_up_after| {
-            let mut policy = GiveUpPolicy::new(give_up_after);
-            policy.worked_before();
-            policy
-        };
-        let mut usual = known(GiveUpAfter::Usual);
+        let mut usual = GiveUpPolicy::default();
+        usual.worked_before();
         assert!(!usual.works());
         assert_eq!(stops_after(&mut usual, REFUSED), None);
         assert!(usual.works());
         assert_eq!(stops_after(&mut usual, USELESS), Some(3), "that is billed");
-        let seven = GiveUpAfter::Rows(NonZeroU32::new(7).unwrap());
-        assert_eq!(stops_after(&mut known(seven), REFUSED), Some(7));
     }
 
     #[test]
     fn twenty_refused_rows_bring_one_warning() {
-        let mut policy = later(GiveUpAfter::Usual);
+        let mut policy = later(false);
         let warnings: Vec<_> = (1..=200)
             .filter(|_| policy.react(REFUSED) == Reaction::Warn(20))
             .collect();
@@ -279,16 +252,10 @@ mod tests {
     }
 
     #[test]
-    fn a_number_replaces_both_defaults_and_never_is_never() {
-        let seven = GiveUpAfter::Rows(NonZeroU32::new(7).unwrap());
+    fn a_run_that_keeps_going_never_gives_up() {
         for trouble in [USELESS, REFUSED, Trouble::Useless(AnsweredBy::OtherProgram)] {
-            assert_eq!(stops_after(&mut GiveUpPolicy::new(seven), trouble), Some(7));
-            assert_eq!(
-                stops_after(&mut GiveUpPolicy::new(GiveUpAfter::Never), trouble),
-                None
-            );
+            assert_eq!(stops_after(&mut GiveUpPolicy::new(true), trouble), None);
         }
-        assert_eq!(stops_after(&mut later(seven), USELESS), Some(7));
-        assert_eq!(stops_after(&mut later(GiveUpAfter::Never), USELESS), None);
+        assert_eq!(stops_after(&mut later(true), USELESS), None);
     }
 }

@@ -40,6 +40,9 @@ impl Plan {
     }
 }
 
+/// Where requests go, below the base address.
+const PATH: &str = "/v1/validate/user";
+
 /// The full address that requests are sent to: HTTPS, or plain HTTP on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint(Url);
@@ -90,8 +93,16 @@ impl Endpoint {
             }
         }
         let mut url = url;
-        let path = format!("{}/v1/validate/user", url.path().trim_end_matches('/'));
-        url.set_path(&path);
+        let base = url.path().trim_end_matches('/').to_owned();
+        if let Some(above) = base.strip_suffix(PATH) {
+            url.set_path(above);
+            let base = url.as_str().trim_end_matches('/');
+            return Err(Error::usage(format!(
+                "the base address ends in the path `{PATH}`, which is added to it"
+            ))
+            .hint(format!("give {} alone", quoted(base))));
+        }
+        url.set_path(&format!("{base}{PATH}"));
         Ok(Self(url))
     }
 

@@ -61,6 +61,7 @@ mod tests {
             phone: Some(Cow::Borrowed("+15550100199")),
             ip: Cow::Borrowed("::1"),
             user_agent: Cow::Borrowed("curl/8"),
+            dropped: None,
         };
         assert_eq!(
             body(&request, Plan::Free),

@@ -36,6 +36,8 @@ pub(crate) struct Counts {
     pub(crate) known: u64,
     /// Of the rows with a verdict, those that reused the answer of an identical row.
     pub(crate) duplicates: u64,
+    /// Rows that were read and are asked for without a phone number or an email address that is invalid.
+    pub(crate) dropped: u64,
     /// Rows by decision.
     pub(crate) decisions: Outcomes,
     /// Rows with a verdict and no decision, as their level is in no list.
@@ -268,8 +270,13 @@ impl Counts {
     #[allow(clippy::too_many_lines, reason = "a few words for each event")]
     pub(crate) fn apply(&mut self, at: Duration, event: &Event) {
         match event {
-            Event::RowsRead { rows, position } => {
+            Event::RowsRead {
+                rows,
+                position,
+                dropped,
+            } => {
                 self.rows.read += rows;
+                self.dropped += dropped;
                 self.rows.left += rows;
                 self.position = self.before + *position;
             }
@@ -636,6 +643,7 @@ mod tests {
             Event::RowsRead {
                 rows: 1,
                 position: 9,
+                dropped: 0,
             },
             Event::RowAdmitted(ROW),
             resolved(Resolution::Failed(Reason::InvalidIp), Origin::Called),
@@ -648,6 +656,7 @@ mod tests {
         events.push(Event::RowsRead {
             rows: 1,
             position: 9,
+            dropped: 0,
         });
         assert!(check(&events).is_err(), "read but not admitted");
         events.push(Event::CancelBegan(CancelReason::Interrupted));

@@ -27,6 +27,8 @@ pub(crate) enum Event {
         rows: u64,
         /// How many bytes of the source have been read with them.
         position: u64,
+        /// How many of them have a request without a phone number or an email address that is invalid.
+        dropped: u64,
     },
     /// The rows of the next of several files come now.
     FileStarted {

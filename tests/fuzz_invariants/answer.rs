@@ -108,6 +108,7 @@ fn request([name, email, phone, ip, user_agent]: &[&'static str; 5]) -> Bytes {
         phone: some(phone),
         ip: Cow::Borrowed(ip),
         user_agent: Cow::Borrowed(user_agent),
+        dropped: None,
     };
     let mut body = BytesMut::new();
     write_body(&request, Plan::Free, &mut body);

@@ -6,7 +6,7 @@
 use bytes::{Bytes, BytesMut};
 use rescore::internals::encoding::TextEncoding;
 use rescore::internals::error::Result;
-use rescore::internals::fields::{Assignments, Field, InvalidPhone, PhoneRules, UserRequest};
+use rescore::internals::fields::{Assignments, Field, FieldRules, Invalid, UserRequest};
 use rescore::internals::input::{
     Compose, FileSettings, FormatChoice, Input, Reader, ReaderSettings,
 };
@@ -103,14 +103,14 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
             no_header: false,
         },
         assignments,
-        phones: PhoneRules {
-            region: None,
-            invalid: if has(5) {
-                InvalidPhone::Drop
+        rules: FieldRules::new(
+            None,
+            if has(5) {
+                Invalid::Drop
             } else {
-                InvalidPhone::Reject
+                Invalid::Reject
             },
-        },
+        ),
         columns,
         judges_first_rows: true,
         selection: rescore::internals::selection::Selection::default(),

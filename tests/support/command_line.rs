@@ -1,5 +1,7 @@
 //! What a person types: a run with its settings in variables, so that each argument is free for the test.
 
+use std::ffi::OsString;
+
 use super::process::{Arguments, Done, KEY, Place, Program};
 use super::server::Server;
 use super::users;
@@ -20,14 +22,20 @@ impl CommandLine {
 
     /// `users.csv` to `scored.csv` with these arguments.
     pub(crate) fn typed<K>(&self, arguments: impl Arguments<K>) -> Program<'_> {
+        let arguments = arguments.list();
+        let names_rate = |word: &OsString| word.to_string_lossy().starts_with("--rate");
+        let rate = if arguments.iter().any(names_rate) {
+            ""
+        } else {
+            "--rate unlimited"
+        };
         let program = self
             .place
             .rescore("run users.csv -o scored.csv")
             .env("RESCORE_BASE_URL", self.server.url())
             .env("RESCORE_SERVICE_ID", "test")
-            .env("RESCORE_API_KEY", KEY)
-            .env("RESCORE_RATE", "unlimited");
-        program.args(arguments)
+            .env("RESCORE_API_KEY", KEY);
+        program.args(rate).args(arguments)
     }
 
     /// Ends with exit code 2 and all of these words; nothing is sent, printed or left.

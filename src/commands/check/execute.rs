@@ -187,6 +187,7 @@ impl Pass<'_> {
     ) -> Result<()> {
         self.lookup.look_up(&mut batch.rows)?;
         let counts = &mut file.counts;
+        counts.rows.dropped += batch.dropped;
         for row in &mut batch.rows {
             counts.rows.read += 1;
             if let Some(failure) = row.state.failure() {

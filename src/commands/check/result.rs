@@ -74,6 +74,8 @@ pub(super) struct CheckedRows {
     pub(super) read: u64,
     pub(super) sendable: u64,
     pub(super) unsendable: u64,
+    /// Of those that can be sent, the rows without a phone number or an email address that is invalid.
+    pub(super) dropped: u64,
 }
 
 /// An input, and what was counted in it.
@@ -153,6 +155,7 @@ impl CheckCounts {
         self.rows.read += file.rows.read;
         self.rows.sendable += file.rows.sendable;
         self.rows.unsendable += file.rows.unsendable;
+        self.rows.dropped += file.rows.dropped;
         self.known += file.known;
         self.failed_before += file.failed_before;
     }
@@ -302,6 +305,10 @@ impl CheckResult {
             line("can be sent", total.rows.sendable, ""),
             line("cannot be sent", total.rows.unsendable, ""),
         ];
+        if total.rows.dropped > 0 {
+            let remark = "of these are sent without an invalid phone number or email address";
+            lines.insert(1, line("values dropped", total.rows.dropped, remark));
+        }
         if let Some(ledger) = &self.ledger {
             let is_sandbox = ledger.endpoint == Some(Account::of_sandbox().endpoint);
             let label = if is_sandbox { "known" } else { "paid for" };
@@ -373,9 +380,10 @@ fn aligned(lines: &[TableLine]) -> Vec<String> {
 /// The options that may help rows that fail for this reason, where it is not the rows that have to be changed.
 const fn help(reason: Reason) -> Option<&'static str> {
     match reason {
-        Reason::InvalidPhone => Some("`--phone-region`"),
+        Reason::InvalidPhone => Some("`--phone-region`, `--invalid`"),
+        Reason::InvalidEmail => Some("`--invalid`"),
         Reason::NotUtf8 | Reason::Undecodable => Some("`--encoding`"),
-        Reason::MissingUserAgent => Some("`--map`, `--set`"),
+        Reason::MissingUserAgent => Some("`--map`, `--default`"),
         Reason::MissingName | Reason::MissingIp | Reason::MissingContact | Reason::WrongType => {
             Some("`--map`")
         }

@@ -246,14 +246,14 @@ fn start_ledger(
 ) -> Result<(RunLedger, Engine<Client>, StopChannel)> {
     let ledger = start.ledger;
     let (budget, pace) = (run.config.budget, run.config.pace);
-    let mut give_up = GiveUpPolicy::new(budget.give_up_after);
+    let mut give_up = GiveUpPolicy::new(budget.keep_going);
     if ledger.facts.usable > 0 {
         give_up.worked_before();
     }
     let (calls, lost) = (ledger.facts.run.calls_before, ledger.facts.run.lost_calls);
     let limits = Limits {
         retries: RetryPolicy::new(pace.retries, pace.resends),
-        patience: pace.patience,
+        max_wait: pace.max_wait,
         calls: CallBudget::new(budget.calls, calls),
         failures: budget.failures,
         host: run.endpoint.host().to_owned(),

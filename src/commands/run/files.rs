@@ -18,7 +18,7 @@ use super::ledger::{Places, PreparedLedger, full_disk};
 use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
 use crate::config::{FilesConfig, InputLimits};
-use crate::input::{Input, Opened, Reader, ReaderSettings};
+use crate::input::{Input, Opened, Reader, ReaderSettings, refuse_missing};
 use crate::ledger::{OutputState, Reuse};
 use crate::output::{Document, OutputFile, Replace, RowFiles, Target, partial_of};
 use crate::selection::Selection;
@@ -113,6 +113,9 @@ impl Files {
     /// Exit code 2: an input is not a name, there are several without a directory for their outputs, or two outputs would
     /// have one name.
     pub(in crate::commands) fn find(config: FilesConfig, reuse: Reuse) -> Result<Self> {
+        if let Some(only) = config.only_input() {
+            refuse_missing(&only.file.input)?;
+        }
         let inputs = find_inputs(&config.inputs)?;
         let directory = { config.directory.as_deref() }
             .map(|path| output_directory(path, inputs.iter().map(path_of)))

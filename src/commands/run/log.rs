@@ -14,7 +14,7 @@ use crate::base::own_file;
 use crate::config::RunConfig;
 use crate::input::Input;
 use crate::observe::{LogFile, LogLine, LogWriter, RunIdentity, RunLog};
-use crate::pace::{FailureLimit, GiveUpAfter};
+use crate::pace::FailureLimit;
 use crate::service::Plan;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::CancelReason;
@@ -177,19 +177,14 @@ fn settings(config: &RunConfig) -> Value {
         "retries": pace.retries,
         "resend_unknown": pace.resends,
         "timeout_seconds": timeout.as_secs_f64(),
-        "max_wait_seconds": pace.patience.wait.as_secs_f64(),
-        "max_outage_seconds": pace.patience.outage.as_secs_f64(),
+        "max_wait_seconds": pace.max_wait.as_secs_f64(),
         "price": watch.tariff.as_ref().map(|tariff| tariff.price),
         "max_calls": budget.calls.map(|limit| limit.calls().get()),
         "max_failures": budget.failures.0.map(|limit| match limit {
             FailureLimit::Rows(rows) => rows.to_string(),
             FailureLimit::Percent(percent) => format!("{percent}%"),
         }),
-        "give_up_after": match budget.give_up_after {
-            GiveUpAfter::Usual => None,
-            GiveUpAfter::Rows(rows) => Some(rows.to_string()),
-            GiveUpAfter::Never => Some("never".to_owned()),
-        },
+        "keep_going": budget.keep_going,
         "min_rows": limits.min_rows,
         "max_invalid": limits.max_invalid.map(|most| most.to_string()),
         "accept_failures": watch.accepted.0.map(|most| most.to_string()),

@@ -99,7 +99,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<(Run, Start)> {
     ledger.read = reading(&config.captured, client.keys());
     ledger.in_flight = concurrency;
     ledger.longest_call = client.longest_call();
-    ledger.wait = ServerWait::new(pace.patience.outage);
+    ledger.wait = ServerWait::new(pace.max_wait);
     let mut ledger = PreparedLedger::open(ledger, &account, lock, &wait)?;
     files.open(&mut ledger, watch.summary.as_deref(), &wait)?;
     drop(wait);
@@ -150,8 +150,8 @@ fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) ->
         rate: pace.rate,
         in_flight,
         known: known.map_or(Limit::NONE, |known| known.limit),
-        wait: pace.patience.wait,
-        outage: pace.patience.outage,
+        wait: pace.max_wait,
+        outage: pace.max_wait,
     };
     Gate::new(limits, fastrand::Rng::new())
 }

@@ -10,6 +10,7 @@ use super::harness::*;
 
 fn rows(asked: Vec<RowState>) -> Read {
     Read::Rows(RowBatch {
+        dropped: 0,
         rows: pending(asked),
         position: 0,
         trailer: Bytes::new(),

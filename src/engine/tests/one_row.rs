@@ -7,7 +7,6 @@ pub(super) use tokio::time::Instant;
 
 pub(super) use crate::engine::row_call::RowOutcome;
 pub(super) use crate::engine::{Engine, Fixture};
-pub(super) use crate::pace::GiveUpAfter;
 pub(super) use crate::row::RowNumber;
 pub(super) use crate::service::KeyRenewal;
 pub(super) use crate::service::scripted::{MadeCall, Scripted, ScriptedResult, Step};

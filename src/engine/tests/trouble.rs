@@ -33,7 +33,7 @@ async fn twenty_users_with_one_transaction_id_stop_the_run_and_keep_their_answer
     assert_eq!(outcomes[19].outline(), "t-1 ! no_verdicts 3");
 
     let mixed_up = Scripted::new(ScriptedResult::VerdictOf(1).immediately());
-    let engine = { Fixture::new(mixed_up).give_up_after(GiveUpAfter::Never) }.build();
+    let engine = { Fixture::new(mixed_up).keep_going() }.build();
     assert_outcomes(&engine, &["t-1"; 30]).await;
     assert_eq!(engine.counts().calls.repeated_transaction_ids, 29);
 }
@@ -75,7 +75,7 @@ async fn a_row_at_fault_is_never_sent_again_and_stops_the_run_only_at_the_start(
     let expected = ["refused", "refused", "refused ! no_verdicts 3"];
     assert_outcomes(&start, &expected).await;
     let never = Fixture::new(Scripted::new(ScriptedResult::Status(422).immediately()))
-        .give_up_after(GiveUpAfter::Never)
+        .keep_going()
         .build();
     assert_outcomes(&never, &["refused"; 90]).await;
 }

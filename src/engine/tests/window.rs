@@ -127,7 +127,7 @@ async fn blank_lines_after_the_last_row_are_written_unless_the_run_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_between_which_others_were_left_out_get_their_own_verdicts_in_order() {
+async fn rows_between_which_others_were_dropped_get_their_own_verdicts_in_order() {
     // Every seventh row is slow, so that verdicts come in any order.
     let slow = (0..=300).step_by(7);
     let service = slow.fold(

@@ -139,9 +139,8 @@ impl Connections {
     pub(super) fn broke(&self) -> bool {
         if self.breaks.get() < MOST_BREAKS && self.answered.replace(false) {
             self.breaks.set(self.breaks.get() + 1);
-            if self.breaks.get() == MOST_BREAKS {
-                self.clients.borrow_mut().clear();
-            }
+            // The call that goes again gets a connection that nothing came over yet.
+            self.clients.borrow_mut().clear();
         }
         let others = self.used_once.get().checked_sub(1);
         others.map(|others| self.used_once.set(others)).is_some()

@@ -46,7 +46,7 @@ pub(crate) fn agree(
 ) -> Value {
     let said = check(place, &stand_in.url(), &[both, check_only].concat());
     let before = stand_in.bill()["billed"].as_u64().unwrap();
-    let summary = ["--summary", "summary.json", "--give-up-after", "never"];
+    let summary = ["--summary", "summary.json", "--keep-going"];
     let words = [&["run"], both, run_only, &summary].concat();
     let done = command(place, &stand_in.url(), &words).done();
     done.exits_with_one_of(&[0, 1]);

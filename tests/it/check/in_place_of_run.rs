@@ -244,7 +244,7 @@ fn a_file_that_the_run_refuses_costs_no_call() {
     }
     assert_eq!(stand_in.bill()["billed"], 4);
     fs::remove_dir_all(place.path("scored")).unwrap();
-    let anyway = [&options[..], &["--give-up-after", "never"]].concat();
+    let anyway = [&options[..], &["--keep-going"]].concat();
     assert_eq!(agrees(&place, &stand_in, &anyway, 1)["calls"], 7);
 }
 
@@ -276,9 +276,7 @@ fn what_keeps_the_run_from_sending_anything_is_a_warning() {
         .says("`--min-rows` needs a file");
     let lines = format!("{}{}", users::csv(0), ",,,,\n".repeat(100));
     place.write("users.csv", lines);
-    let check = place
-        .rescore("check users.csv --give-up-after never")
-        .done();
+    let check = place.rescore("check users.csv --keep-going").done();
     let said = check.printed();
     assert!(!said.contains("refuses this file"), "{said}");
 }

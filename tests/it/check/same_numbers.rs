@@ -158,7 +158,7 @@ fn national_numbers_rejected_and_dropped() {
     );
     let said = numbers("users.csv", &file, &[]);
     assert_eq!(outline(&said), (2, 0, 2));
-    let said = numbers("users.csv", &file, &["--invalid-phone", "drop"]);
+    let said = numbers("users.csv", &file, &["--invalid", "drop"]);
     assert_eq!(outline(&said), (2, 1, 1));
     // Read as numbers of a region, none is invalid.
     let said = numbers("users.csv", &file, &["--phone-region", "DE"]);
@@ -190,7 +190,7 @@ fn the_messy_sample() {
     let said = numbers("messy.csv", messy, &[]);
     assert_eq!(
         said["rows"],
-        json!({"read": 39, "sendable": 28, "unsendable": 11})
+        json!({"read": 39, "sendable": 28, "unsendable": 11, "dropped": 0})
     );
 }
 
@@ -285,7 +285,7 @@ fn rows_from_a_pipe() {
 }
 
 #[test]
-fn every_number_is_that_of_the_run_whatever_is_known_equal_invalid_or_left_out() {
+fn every_number_is_that_of_the_run_whatever_is_known_equal_invalid_or_dropped() {
     let rows = users(40) + "Jo,jo@example.com,,192.0.2.7,\nBo,b@example.com,,nowhere,curl/8\n";
     let stand_in_place = Place::new();
     let stand_in = StandIn::start(&stand_in_place, "");

@@ -38,13 +38,13 @@ fn the_numbers_are_those_of_a_run_over_all_of_them() {
     );
     assert_eq!(
         said["rows"],
-        json!({"read": 12, "sendable": 10, "unsendable": 2})
+        json!({"read": 12, "sendable": 10, "unsendable": 2, "dropped": 0})
     );
     let second = &said["files"][1];
     assert_eq!(second["input"], "parts/b.csv");
     assert_eq!(
         second["rows"],
-        json!({"read": 7, "sendable": 6, "unsendable": 1})
+        json!({"read": 7, "sendable": 6, "unsendable": 1, "dropped": 0})
     );
     assert_eq!(second["unsendable"]["missing_name"]["first"], json!([7]));
 }

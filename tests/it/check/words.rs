@@ -39,9 +39,7 @@ fn what_is_wrong_with_rows_comes_with_what_helps() {
     let words = [
         "messy.csv",
         "--price",
-        "0.004",
-        "--currency",
-        "EUR",
+        "0.004 EUR",
         "--rate",
         "5/s",
         "--rejects",
@@ -54,11 +52,11 @@ fn what_is_wrong_with_rows_comes_with_what_helps() {
       text_after_quote    1  row 26
       not_utf8            1  row 28; may help: `--encoding`
       missing_ip          1  row 10; may help: `--map`
-      missing_user_agent  1  row 23; may help: `--map`, `--set`
+      missing_user_agent  1  row 23; may help: `--map`, `--default`
       missing_contact     1  row 21; may help: `--map`
       invalid_ip          1  row 4
-      invalid_email       2  rows 13, 16
-      invalid_phone       1  row 18; may help: `--phone-region`
+      invalid_email       2  rows 13, 16; may help: `--invalid`
+      invalid_phone       1  row 18; may help: `--phone-region`, `--invalid`
 
     can be sent       28
     cannot be sent    11
@@ -91,7 +89,7 @@ fn what_keeps_a_run_from_starting_keeps_a_check_from_starting() {
     for (words, expected) in [
         (&["users.csv"][..], "no column for `name`"),
         (&["nowhere.csv"], "cannot read `nowhere.csv`"),
-        (&["users.csv", "--currency", "EUR"], "--price"),
+        (&["users.csv", "--price", "EUR"], "--price"),
         (&["users.csv", "--max-age", "7"], "--max-age"),
         (
             &["users.csv", "--plan", "free", "--advanced"],

@@ -10,7 +10,7 @@ source ./script
 line=("$@")
 COMP_WORDS=("$@")
 COMP_CWORD=$(($# - 1))
-_rescore_with_profiles rescore "${line[-1]}" "${line[-2]}" 2>/dev/null
+_rescore rescore "${line[-1]}" "${line[-2]}" 2>/dev/null
 printf '%s\n' "${COMPREPLY[@]}"
 "#;
 
@@ -26,14 +26,12 @@ zpty -w -n shell "$1"$'\t'
 seen "$2"
 "#;
 
-/// A directory with the script for a shell, and a settings file with profiles.
+/// A directory with the script for a shell.
 fn place_for(shell: &str) -> Place {
     let place = Place::new();
     let done = place.rescore(["completions", shell]).done();
     done.exits(0);
     place.write("script", &done.stdout);
-    let profiles = "[profile.nightly]\nrate = 1\n[profile.weekly] # on Sundays\n";
-    place.write("config.toml", profiles);
     place.write("users.csv", "");
     place
 }
@@ -43,7 +41,6 @@ fn run(place: &Place, shell: &str, arguments: &[&str]) -> Option<Output> {
     let output = Command::new(arguments[0])
         .args(&arguments[1..])
         .current_dir(place.path("."))
-        .env("RESCORE_CONFIG", place.path("config.toml"))
         .env("HOME", place.path("."))
         .output();
     if output.is_err() {
@@ -68,12 +65,10 @@ const OFFERS: &[Offer] = &[
         &["csv", "jsonl", "tsv"],
     ),
     (&["rescore", "run", "--ledger", "us"], &["users.csv"]),
-    (&["rescore", "run", "--profile", ""], &["nightly", "weekly"]),
-    (&["rescore", "check", "--profile", "w"], &["weekly"]),
 ];
 
 #[test]
-fn bash_completes_commands_options_values_files_and_profiles() {
+fn bash_completes_commands_options_values_and_files() {
     let place = place_for("bash");
     for (line, offered) in OFFERS {
         let arguments = [&["bash", "--norc", "-c", BASH, "bash"], *line].concat();

@@ -54,20 +54,9 @@ fn an_error_before_the_start_is_an_object() {
     });
     assert_eq!(error(&done), expected, "{done}");
 
-    // By a variable, and with a warning before it.
     place.write("users.csv", "a,b\n1,2\n");
-    let done = { place.scoring(&server) }
-        .env("RESCORE_PROGRESS", "json")
-        .env("RESCORE_RATES", "1")
-        .done();
+    let done = place.scoring(&server).args(JSON).done();
     done.exits(2);
-    let [warning] = &of_type(&done, "warning")[..] else {
-        panic!("one warning: {done}")
-    };
-    let message = "the variable `RESCORE_RATES` is unknown; did you mean `RESCORE_RATE`?";
-    let expected =
-        json!({"type": "warning", "message": message, "causes": [], "details": [], "hint": null});
-    assert_eq!(warning, &expected);
     let error = error(&done);
     // People see the columns; programs, which may keep what they read, do not.
     assert_eq!(error["details"], json!([]), "{done}");
@@ -113,7 +102,7 @@ fn what_the_command_line_or_the_settings_file_has_wrong_is_an_object() {
     // Other commands speak to people, and a person's words stay words.
     let decide = place
         .rescore("decide missing.csv")
-        .env("RESCORE_PROGRESS", "json");
+        .env("RESCORE_CONFIG", "good.toml");
     decide.done().exits(2).says("error: cannot read");
 }
 

@@ -48,7 +48,7 @@ fn a_log_tells_a_run_from_its_settings_to_its_end() {
         _ => good(request),
     });
     let place = Place::with("users.csv", users::csv(9));
-    let limits = "-c 1 --price 0.004 --give-up-after=50 --min-rows=9 --accept-failures=0.5%";
+    let limits = "-c 1 --price 0.004 --keep-going --min-rows=9 --accept-failures=0.5%";
     run(&place, &server).args(limits).done().exits(1);
     let log = lines(&place.text("n.log"));
 
@@ -60,7 +60,7 @@ fn a_log_tells_a_run_from_its_settings_to_its_end() {
             "thresholds": {"approve_max": "2", "review_max": "5"}},
         "inputs": {"0": {"path": "users.csv", "format": "csv"}},
         "files": {"output": "scored.csv", "summary": null},
-        "settings": {"price": 0.004, "give_up_after": "50", "min_rows": 9, "max_calls": null,
+        "settings": {"price": 0.004, "keep_going": true, "min_rows": 9, "max_calls": null,
             "accept_failures": "0.5%"},
     });
     for (part, keys) in expected.as_object().unwrap() {

@@ -29,7 +29,7 @@ fn value(place: &Place, name: &str) -> Option<f64> {
 fn a_run_leaves_its_numbers_in_the_form_that_prometheus_reads() {
     let csv = users::csv(4) + "Bad,,nowhere,,\n";
     let (place, server) = (Place::with("users.csv", csv), Server::good());
-    let price = "--price 0.004 --currency EUR";
+    let price = "--price 0.004EUR";
     run(&place, &server).args(price).done().exits(1);
     let endpoint = format!("endpoint=\"{}/v1/validate/user\"", server.url());
     let labels = format!("job=\"scored.csv\",{endpoint}");

@@ -91,18 +91,6 @@ fn so_is_an_address_that_is_missing_or_wrong() {
 }
 
 #[test]
-fn variables_name_the_files_as_well() {
-    let line = after_a_good_night();
-    let wrong = line
-        .typed("")
-        .env("RESCORE_SUMMARY", "s.json")
-        .env("RESCORE_METRICS", "m.prom")
-        .env("RESCORE_LOG", "n.log")
-        .env("RESCORE_RETRIES", "many");
-    fails(&line, wrong, "'many'");
-}
-
-#[test]
 fn a_settings_file_names_them_even_if_a_setting_of_it_is_unknown() {
     const FILES: &str = "summary = 's.json'\nmetrics = 'm.prom'\nlog = 'n.log'\n";
     for (more, words) in [

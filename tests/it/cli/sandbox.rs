@@ -243,10 +243,7 @@ fn it_listens_on_this_machine_only() {
     let place = Place::new();
     for address in ["0.0.0.0:1", "[::]:1", "192.0.2.1:8787"] {
         let done = place.rescore(["sandbox", "--listen", address]).done();
-        done.exits(2)
-            .says(&format!("`{address}`"))
-            .says("loopback")
-            .says("--listen 127.0.0.1:");
+        done.exits(2).says(&format!("'{address}'")).says("loopback");
     }
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -280,9 +277,4 @@ fn faults_it_cannot_play_are_refused_with_those_it_can() {
         let program = program.args(arguments);
         program.done().exits(2).says("error:").says(words);
     }
-    let program = place.rescore("sandbox");
-    let done = program
-        .env("RESCORE_SANDBOX_FAULT", "500=0.1\n404=1")
-        .done();
-    done.exits(2).says("404=1");
 }

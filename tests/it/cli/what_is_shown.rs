@@ -141,7 +141,7 @@ fn a_summary_leaves_out_what_did_not_occur() {
     error: `SERVER` gave no verdict for 3 consecutive rows
       the last answer: 422 Unprocessable Entity: `the server's own words`
 
-    hint: check the base address, the plan and which columns are sent; `--give-up-after` sets after how many such rows a run stops
+    hint: check the base address, the plan and which columns are sent; `--keep-going` continues anyway
     ");
     let approving = Server::start(|request| {
         let id = Verdict::of(&request.name()).id;

@@ -174,20 +174,6 @@ fn options_that_would_have_no_effect_are_refused() {
     refuses(
         &place,
         &["scored.csv", "--block-levels", "2"],
-        &[
-            "`--block-levels` has no effect",
-            "`--decide-by level=COLUMN`",
-        ],
+        &["levels have no effect", "`--decide-by level=COLUMN`"],
     );
-}
-
-#[test]
-fn variables_mean_the_same_as_for_a_run() {
-    let place = Place::with("scored.csv", SCORED);
-    let decide = || place.rescore("decide scored.csv");
-    let done = decide().env("RESCORE_APPROVE_MAX", "0.5").done();
-    done.exits(0);
-    assert_eq!(done.printed(), SCORED.replace("approve", "review"));
-    let done = decide().env("RESCORE_APPROVE_MAX", "7").done();
-    done.exits(2).says("RESCORE_APPROVE_MAX");
 }

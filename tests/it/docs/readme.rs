@@ -11,7 +11,7 @@ use crate::support::server::Server;
 /// The front door stays short: what does not fit belongs to docs/.
 const LONGEST_README: usize = 150;
 /// Lines of `rescore run -h` on a terminal with 100 columns: what most people need, and no more.
-const LONGEST_HELP: usize = 64;
+const LONGEST_HELP: usize = 60;
 
 /// The text without times and speeds, which differ from run to run.
 fn without_times(text: &str) -> String {
@@ -116,7 +116,7 @@ fn the_recipes_run_as_written() {
 }
 
 #[test]
-fn the_short_help_fits_a_screen_and_a_half_and_its_examples_run_as_written() {
+fn the_short_help_fits_on_a_page_and_its_examples_run_as_written() {
     let help = help("run -h");
     assert!(help.lines().count() <= LONGEST_HELP, "{help}");
     let (_, examples) = help.split_once("\nExamples:\n").unwrap();
@@ -124,7 +124,7 @@ fn the_short_help_fits_a_screen_and_a_half_and_its_examples_run_as_written() {
     let commands = examples
         .lines()
         .filter_map(|line| line.strip_prefix("    "));
-    assert_eq!(commands.clone().count(), 3, "bulk, nightly, analyst");
+    assert_eq!(commands.clone().count(), 2, "bulk, nightly");
     for command in commands {
         runs_as_written(command);
     }

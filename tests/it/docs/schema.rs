@@ -75,7 +75,7 @@ fn what_a_run_writes_is_valid() {
             .map(|object| object["type"].as_str().unwrap().to_owned());
         kinds.collect()
     };
-    let kinds = lines("--price 0.004 --currency EUR --ledger answers --changes changes.csv");
+    let kinds = lines("--price 0.004EUR --ledger answers --changes changes.csv");
     assert!(
         kinds.contains("progress") && kinds.contains("summary"),
         "{kinds:?}"

@@ -309,7 +309,7 @@ fn jsonl_members_are_mapped_by_pointer() {
 fn an_invalid_phone_is_dropped_when_asked_and_there_is_an_email() {
     let server = Server::good();
     let csv = "name,email,phone,ip,user_agent\nA,a@x.org,12,::1,u\nB,,12,::1,u\n";
-    let (place, done) = score(csv, &server, ["--invalid-phone", "drop"]);
+    let (place, done) = score(csv, &server, ["--invalid", "drop"]);
     done.exits(1);
     assert!(server.only_request().json().get("phone").is_none());
     assert!(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::columns::score;
 use crate::support::process::Place;
-use crate::support::server::Server;
+use crate::support::server::{Request, Server};
 use crate::support::users::Verdict;
 
 /// The phone number that the server saw for each name; empty if it saw none.
@@ -78,7 +78,7 @@ fn without_a_region_only_international_numbers_are_sent_and_the_rest_may_be_drop
 
     // Dropped are only those that cannot be converted.
     let server = Server::good();
-    let args = ["--phone-region", "DE", "--invalid-phone", "drop"];
+    let args = ["--phone-region", "DE", "--invalid", "drop"];
     let (_, done) = score(&csv, &server, args);
     done.exits(1);
     let seen = phones(&server);
@@ -185,7 +185,7 @@ fn a_missing_column_and_an_unknown_region_are_refused_with_what_may_be_meant() {
         ["--phone-region-column", "contry"],
     );
     done.exits(2)
-        .says("no column `contry` for `--phone-region-column`, and none for `ip`, in `users.csv`");
+        .says("no column `contry` for `--phone-region-column` and none for `ip` in `users.csv`");
 }
 
 #[test]
@@ -239,4 +239,56 @@ fn a_user_is_forgotten_by_a_national_number() {
     // Another region makes other requests.
     forget(&["--phone-region", "CH"]).exits(1);
     forget(&region).exits(0).prints("0 left");
+}
+
+#[test]
+fn what_is_dropped_is_counted_and_what_is_empty_is_filled() {
+    let csv = "first,last,email,phone,ip,user_agent\n\
+        Ann,NULL,nobody,+15550100199,::1,n/a\n\
+        Bob,Doe,b@x.org,12,::1,curl/8\n\
+        Cid,Doe,c@x.org,NULL,::1,curl/8\n\
+        Dan,Doe,nobody,12,::1,curl/8\n";
+    let options = [
+        "--map",
+        "name={first} {last}",
+        "--null=NULL",
+        "--null=n/a",
+        "--default=user_agent=unknown",
+        "--invalid=drop",
+        "--keep-going",
+    ];
+    let (place, server) = (Place::with("users.csv", csv), Server::good());
+    let checked = place.rescore("check users.csv --json").args(options).done();
+    let rows = serde_json::json!({"read": 4, "sendable": 3, "unsendable": 1, "dropped": 2});
+    assert_eq!(checked.json()["rows"], rows);
+    let run = place.run(&server, "users.csv -o scored.csv -c 1 --summary s.json");
+    run.args(options)
+        .done()
+        .exits(1)
+        .says("2 rows with an invalid phone number or email address");
+    assert_eq!(place.json("s.json")["dropped"], 2);
+    let sent: Vec<_> = server.requests().iter().map(Request::json).collect();
+    let user = |name: &str, contact: (&str, &str), agent: &str| {
+        let mut user = serde_json::json!({"name": name, "ip": "::1", "user_agent": agent});
+        user[contact.0] = contact.1.into();
+        user
+    };
+    assert_eq!(sent.len(), 3);
+    let expected = [
+        user("Ann", ("phone", "+15550100199"), "unknown"),
+        user("Bob Doe", ("email", "b@x.org"), "curl/8"),
+        user("Cid Doe", ("email", "c@x.org"), "curl/8"),
+    ];
+    for (sent, expected) in sent.iter().zip(expected) {
+        for (field, value) in expected.as_object().unwrap() {
+            assert_eq!(&sent[field], value, "{sent}");
+        }
+        assert!(
+            sent.get("phone").is_none() || sent.get("email").is_none(),
+            "{sent}"
+        );
+    }
+    let both = ["--set", "ip=::1", "--default", "ip=::2"];
+    let refused = place.run(&server, "users.csv -o x.csv").args(both).done();
+    refused.exits(2).says("in both `--set` and `--default`");
 }

@@ -113,14 +113,6 @@ fn only_input_and_output_can_be_streams() {
             .exits(2)
             .says("this must be a file and not a stream")
             .says(file);
-        let variable: &'static str = match file {
-            "--summary" => "RESCORE_SUMMARY",
-            "--ledger" => "RESCORE_LEDGER",
-            "--changes" => "RESCORE_CHANGES",
-            _ => "RESCORE_REJECTS",
-        };
-        let run = place.scoring(&server);
-        run.env(variable, "-").done().exits(2);
         assert_eq!(
             (place.names(), server.calls()),
             (vec!["users.csv".to_owned()], 0)

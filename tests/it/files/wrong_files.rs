@@ -255,7 +255,7 @@ fn a_file_whose_first_hundred_rows_all_fail_for_one_reason_is_refused() {
     done.says("the first 100 rows of `users.csv` all fail for the same reason, `invalid_ip`")
         .says("ip ← `ip`")
         .says("`--map FIELD=COLUMN`")
-        .says("`--give-up-after never`")
+        .says("`--keep-going`")
         .silent_about("host-1");
 
     let server = Server::good();
@@ -273,7 +273,7 @@ fn a_file_whose_first_hundred_rows_all_fail_for_one_reason_is_refused() {
     place.score(&server, "").exits(1).says("failed 150");
     let place = Place::with("users.csv", bad(120));
     place
-        .score(&server, "--give-up-after never")
+        .score(&server, "--keep-going")
         .exits(1)
         .says("failed 120");
     assert_eq!(server.calls(), 1);

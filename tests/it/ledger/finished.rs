@@ -82,7 +82,7 @@ fn a_failure_that_may_have_been_billed_is_kept_for_all_runs_until_it_is_retried(
         });
         let run = |output: &str, more: &str| {
             let args = "-c 4 --retries 0 --resend-unknown 0 --timeout 1s -o";
-            let program = place.run(&server, "users.csv --give-up-after never");
+            let program = place.run(&server, "users.csv --keep-going");
             let program = program.args(args).arg(output).args(more);
             let done = program.done();
             done.check(done.code() != Some(2), "a start");

@@ -60,30 +60,16 @@ fn a_budget_without_a_price_or_for_less_than_a_call_is_refused_before_the_first_
             &["--max-cost", "5"][..],
             "hint: add it, as in `--price 0.004`",
         ),
-        (
-            &["--currency", "EUR"],
-            "`--currency` needs the price of a call",
-        ),
         (&["--price", "0"], "a price is more than 0"),
         (
             &["--price", "0,004"],
-            "expected an amount such as `500` or `0.004`",
+            "expected a price such as `0.004` or `0.004 EUR`",
         ),
-        (&["--price", "-1"], "expected an amount such as"),
-        (&["--price", "1e-3"], "expected an amount such as"),
+        (&["--price", "-1"], "expected a price such as"),
+        (&["--price", "1e-3"], "expected a price such as"),
+        (&["--price", "0.004 E\u{1b}[1m"], "expected a price such as"),
         (
-            &["--price", "0.004", "--currency", "E\u{1b}[1m"],
-            "expected a word such as `EUR`",
-        ),
-        (
-            &[
-                "--price",
-                "0.004",
-                "--currency",
-                "EUR",
-                "--max-cost",
-                "0.003",
-            ],
+            &["--price", "0.004 EUR", "--max-cost", "0.003"],
             "`--max-cost` is 0.003 EUR, which is less than the price of a call: 0.004 EUR",
         ),
     ] {
@@ -105,7 +91,7 @@ fn what_was_spent_saved_and_perhaps_billed_is_told_apart() {
         "useless" => ok("{}"),
         _ => good(request),
     });
-    let args = "--price 0.004 --currency EUR --summary s.json";
+    let args = "--price 0.004EUR --summary s.json";
     let score = || {
         let run = place.run(&server, "users.csv -o scored.csv --progress plain");
         run.args(args)

@@ -17,8 +17,7 @@ const COMMANDS: [&[&str]; 4] = [
         "ip=192.0.2.1",
         "--set",
         "user_agent=x",
-        "--give-up-after",
-        "never",
+        "--keep-going",
     ],
     &[
         "decide",

@@ -232,9 +232,7 @@ fn rejects_of_a_part_have_the_row_numbers_of_the_input_and_cost_nothing_again() 
         assert_eq!(reason, expected, "{row}");
     }
     // Now it is finished: what failed can be retried.
-    place
-        .score(&server, "--retry-failed --give-up-after never")
-        .exits(1);
+    place.score(&server, "--retry-failed --keep-going").exits(1);
     assert_eq!(server.calls(), 180 + 200 / 7 - 200 / 70);
 }
 

@@ -24,7 +24,7 @@ fn with_failing_at_the_end(good: usize, failing: usize) -> String {
 fn at_the_end_of_a_file_failing_rows_are_given_up_and_no_further_run_is_suggested() {
     let csv = with_failing_at_the_end(20, 11);
     let (place, server) = (Place::with("users.csv", &csv), Server::start(script));
-    let flags = "-c 1 --retries 1 --max-outage 6s";
+    let flags = "-c 1 --retries 1 --max-wait 6s";
     let done = place.score(&server, flags);
     done.exits(1)
         .says("rescore: service down, next try in 5 s")
@@ -48,7 +48,7 @@ fn a_service_that_fails_on_every_row_is_down_and_no_row_is_given_up() {
         21.. => status(500),
         _ => good(request),
     });
-    let flags = "-c 1 --max-outage 1s";
+    let flags = "-c 1 --max-wait 1s";
     place
         .score(&server, flags)
         .exits(3)

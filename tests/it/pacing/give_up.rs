@@ -21,23 +21,16 @@ fn a_service_that_refuses_everybody_is_sent_three_rows_and_each_further_run_othe
         run(&place, &server, &[])
             .exits(3)
             .says("` gave no verdict for 3 consecutive rows\n  the last answer: 400 Bad Request: `unknown version`")
-            .says("`--give-up-after` sets after how many such rows a run stops")
+            .says("`--keep-going` continues anyway")
             .says("the same command continues from there");
         assert_eq!(server.calls(), calls);
     }
     let names: Vec<_> = server.requests().iter().map(Request::name).collect();
     let expected: Vec<_> = (1..=9).map(|n| format!("User {n}")).collect();
     assert_eq!(names, expected, "nobody is sent twice");
-    run(&place, &server, &["--give-up-after", "5"]).exits(3);
-    assert_eq!(server.calls(), 14);
-    run(&place, &server, &["--give-up-after", "never"]).exits(1);
+    run(&place, &server, &["--keep-going"]).exits(1);
     assert_eq!(server.calls(), 20);
     assert_eq!(place.text("scored.rejects.csv").lines().count(), 21);
-    for (n, bad) in [("0", "0"), ("-1", "-1"), ("soon", "soon")] {
-        run(&place, &server, &["--give-up-after", n])
-            .exits(2)
-            .says(bad);
-    }
 }
 
 #[test]

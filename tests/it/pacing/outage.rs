@@ -31,7 +31,7 @@ fn a_service_that_comes_back_is_waited_for_and_costs_no_row_its_verdict() {
         16..=18 => good(request).after(Duration::from_millis(500)),
         _ => good(request),
     };
-    let (place, server, done) = run(60, script, ["-c", "1", "--max-outage", "1m"]);
+    let (place, server, done) = run(60, script, ["-c", "1", "--max-wait", "1m"]);
     done.exits(0)
         .says("service down, next try in 5 s")
         .says("the service is back after")
@@ -47,12 +47,12 @@ fn a_service_that_stays_away_stops_the_run_and_the_same_command_continues() {
             6.. => status(broken),
             _ => good(request),
         };
-        let flags = ["-c", "1", "--max-outage", "1s"];
+        let flags = ["-c", "1", "--max-wait", "1s"];
         let (place, server, done) = run(50, script, flags);
         done.exits(3)
             .says("` has been down for 1 s")
             .says(&format!("the last call: {broken}"))
-            .says("`--max-outage` sets how long a run waits")
+            .says("`--max-wait` sets how long a run waits")
             .says("the same command continues from there");
         // Ten calls that show the outage, and one to see whether it is over.
         assert_eq!(server.calls(), 5 + 10 + 1);
@@ -92,7 +92,7 @@ fn a_network_that_goes_and_stays_away_stops_the_run() {
     let url = one_connection_to(&server);
     place
         .run_at(url)
-        .args("--rate unlimited -c 1 --max-outage 1s")
+        .args("--rate unlimited -c 1 --max-wait 1s")
         .done()
         .exits(3)
         .says("` has been down for 1 s")

@@ -18,7 +18,7 @@ fn what_cannot_be_a_run_over_parts_is_refused_before_anything_is_made() {
     for (args, words) in [
         (
             "parts/a.csv parts/b.csv",
-            "name one with `--output-dir DIR`",
+            "--output-dir scored` scores each of them",
         ),
         (
             "parts/a.csv more/a.csv --output-dir o",
@@ -138,9 +138,7 @@ fn a_pipe_cannot_be_a_part() {
 fn a_summary_does_not_replace_the_rejects_of_a_finished_part() {
     let place = parts([("1.csv", &csv(1, 2)), ("2.csv", "id\n1\n")]);
     let server = Server::start(|_| status(422));
-    run(&place, &server, ["--give-up-after", "never"])
-        .done()
-        .exits(2);
+    run(&place, &server, ["--keep-going"]).done().exits(2);
     let rejects = place.text("scored/1.rejects.csv");
     run(&place, &server, ["--summary", "scored/1.rejects.csv"])
         .done()

@@ -25,13 +25,13 @@ fn page(done: &Done) -> String {
 #[test]
 fn rows_are_found_in_an_earlier_file_wherever_they_stand() {
     let place = place();
-    let args = "report scored.csv --against earlier.csv --key id";
+    let args = "report scored.csv --against earlier.csv --key ID";
     let drift = words(&page(&place.rescore(args).done()), "drift");
     has(
         &drift,
         &[
             "Compared with earlier.csv: 2 of 4 decisions changed (50.0 %).",
-            "Rows are paired by the column id : 5 rows in both files, 1 only in this one, 1 only in the earlier one.",
+            "Rows are paired by the column ID : 5 rows in both files, 1 only in this one, 1 only in the earlier one.",
             "1 row not compared: several rows of the earlier file match, with different verdicts",
             "approve 1 25.0 % 0 0 % 1 25.0 %",
             "review 1 25.0 % 0 0 % 0 0 %",

@@ -50,7 +50,7 @@ fn page(place: &Place) -> String {
         fs::copy(samples.join(name), place.path(name)).unwrap();
     }
     let args = "run users.csv -o scored.csv --sandbox --summary summary.json";
-    let price = "--price 0.004 --currency EUR";
+    let price = "--price 0.004EUR";
     place.rescore(args).args(price).done();
     let long = "a name without an end and without a space".replace(' ', "");
     let scored = place

@@ -258,7 +258,7 @@ fn answers_without_a_verdict_are_paid_once_and_never_read_as_a_score() {
         1 => good(request),
         nth => ok(&bodies[nth - 2]),
     };
-    let (place, server, done) = in_turn(rows, script, ["--give-up-after", "never"]);
+    let (place, server, done) = in_turn(rows, script, ["--keep-going"]);
     done.exits(1).silent_about("\u{1b}");
     assert_eq!(server.calls(), rows, "{done}");
     let csv = users::csv(rows);

@@ -36,7 +36,7 @@ fn a_service_that_nobody_can_reach_is_waited_for_and_then_stops_the_run() {
     let place = Place::with("users.csv", users::csv(9));
     let done = place
         .run_at(format!("http://{address}"))
-        .args("--retries 1 --max-outage 1s")
+        .args("--retries 1 --max-wait 1s")
         .done();
     done.exits(3)
         .says("the service cannot be reached: it is tried again")
@@ -120,7 +120,7 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     let place = Place::with("users.csv", &csv);
     let url = format!("http://[::1]:{}", server.port());
     let program = place.run_at(&url).args("--timeout 250ms");
-    let done = program.args("--max-outage 1s").done();
+    let done = program.args("--max-wait 1s").done();
     done.exits(3)
         .says("the last call: cannot connect: timed out")
         .silent_about("billed");
@@ -167,7 +167,7 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
         let timeout = if way == "silence" { "400ms" } else { "12s" };
         let done = place
             .run_at(format!("https://{address}"))
-            .args("--retries 1 --max-outage 1s --timeout")
+            .args("--retries 1 --max-wait 1s --timeout")
             .arg(timeout)
             .done();
         done.exits(3)

@@ -1,25 +1,33 @@
-//! The arguments that say how a file of rows is written. Every command that reads one has them.
+//! The arguments that say which file of rows is read, how it is written, and which of its rows are taken.
 
 use std::io::IsTerminal;
+use std::num::NonZeroU64;
 use std::path::Path;
 
 use clap::Args;
 
-use super::choices::FormatArg;
-use super::values;
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
+use crate::config::values::{self, one_of};
 use crate::input::{FileSettings, FormatChoice, Input};
+use crate::selection::{Sample, Selection};
 
 /// Their heading in the help.
 pub(super) const FILES: &str = "Files";
+
+/// The words of `--format`.
+const FORMATS: &[(&str, FormatChoice)] = &[
+    ("csv", FormatChoice::Csv),
+    ("tsv", FormatChoice::Tsv),
+    ("jsonl", FormatChoice::Jsonl),
+];
 
 // A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
 pub(super) struct FormatArgs {
     /// Format of the input [default: by the file name, or by the first bytes]
-    #[arg(long, value_enum, help_heading = FILES)]
-    format: Option<FormatArg>,
+    #[arg(long, value_parser = one_of(FORMATS), help_heading = FILES)]
+    format: Option<FormatChoice>,
     /// The character between cells, or `tab` [default: found automatically among , ; tab |]
     #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES)]
     delimiter: Option<u8>,
@@ -37,14 +45,14 @@ impl FormatArgs {
     /// # Errors
     /// `--delimiter` for JSONL.
     pub(super) fn file(&self, input: Input) -> Result<FileSettings> {
-        if matches!(self.format, Some(FormatArg::Jsonl)) && self.delimiter.is_some() {
+        if self.format == Some(FormatChoice::Jsonl) && self.delimiter.is_some() {
             return Err(Error::usage(
                 "`--delimiter` has no effect with `--format jsonl`",
             ));
         }
         Ok(FileSettings {
             input,
-            format: self.format.map_or(FormatChoice::Detect, Into::into),
+            format: self.format.unwrap_or_default(),
             encoding: self.encoding,
             delimiter: self.delimiter,
             no_header: self.no_header,
@@ -62,5 +70,42 @@ pub(super) fn source(named: Option<&Path>, example: &str) -> Result<Input> {
         _ if std::io::stdin().is_terminal() => Err(Error::usage("no input")
             .hint(format!("name a file, as in `{example}`, or pipe rows in"))),
         _ => Ok(Input::Stdin),
+    }
+}
+
+/// Fails if rows would fill the terminal because nobody said where they go; `-o -` is for those who want that.
+pub(super) fn refuse_terminal(output: Option<&Path>, command: &str) -> Result<()> {
+    if output.is_none() && std::io::stdout().is_terminal() {
+        return Err(
+            Error::usage("nothing says where the result goes").hint(format!(
+                "`{command}` writes it to a file, and `-o -` to this terminal"
+            )),
+        );
+    }
+    Ok(())
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SelectionArgs {
+    /// Take only the first N rows; the same command without it continues
+    ///
+    /// With `--sample`, the first N rows of the sample. What was paid for is kept and not paid for again.
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    limit: Option<NonZeroU64>,
+    /// Take only about this share of the rows, such as `1%`, the same rows each time
+    ///
+    /// Rows are drawn by a hash of what is sent, so equal rows are all in the sample or all not. The same command without it
+    /// continues, and pays for none of these rows again.
+    #[arg(long, value_name = "N%")]
+    sample: Option<Sample>,
+}
+
+impl SelectionArgs {
+    /// Which rows are taken.
+    pub(super) const fn selection(&self) -> Selection {
+        Selection {
+            limit: self.limit,
+            sample: self.sample,
+        }
     }
 }

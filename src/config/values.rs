@@ -1,28 +1,36 @@
-//! Values of options: what is allowed, and the message when a value is not. Options with a few fixed words are in
-//! [`choices`](super::choices).
+//! Values of options: what is allowed, and the message when a value is not.
 
 use std::net::SocketAddr;
-use std::num::NonZeroU64;
-use std::ops::RangeInclusive;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 
 use crate::base::decimal::Decimal;
 use crate::base::encoding::{TextEncoding, UnfitLabel};
-use crate::base::money::{Currency, Money, Price};
 use crate::base::tolerance::Tolerance;
 use crate::fields::{Field, PhoneRegion, Template};
-use crate::pace::{FailureLimit, GiveUpAfter};
+use crate::pace::FailureLimit;
 use crate::raw_json::Pointer;
-use crate::selection::Sample;
+
+/// One of a few words, which help, errors and completions list, each with what it stands for.
+pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
+    words: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let names = words.iter().map(|(word, _)| *word);
+    PossibleValuesParser::new(names).try_map(|given| {
+        let meant = words.iter().find(|(word, _)| *word == given);
+        meant.map(|(_, value)| value.clone()).ok_or("unknown word")
+    })
+}
 
 /// `--map FIELD=COLUMN`.
 #[derive(Debug, Clone)]
-pub(super) struct Map(pub(super) Field, pub(super) Template<String>);
+pub(crate) struct Map(pub(crate) Field, pub(crate) Template<String>);
 
-pub(super) fn map(text: &str) -> Result<Map, String> {
+/// The value of an option of this name.
+pub(crate) fn map(text: &str) -> Result<Map, String> {
     let (field, column) = text
         .split_once('=')
         .ok_or("expected FIELD=COLUMN, such as `ip=last_login_ip`")?;
@@ -31,9 +39,10 @@ pub(super) fn map(text: &str) -> Result<Map, String> {
 
 /// `--set FIELD=VALUE`.
 #[derive(Debug, Clone)]
-pub(super) struct Set(pub(super) Field, pub(super) String);
+pub(crate) struct Set(pub(crate) Field, pub(crate) String);
 
-pub(super) fn set(text: &str) -> Result<Set, String> {
+/// The value of an option of this name.
+pub(crate) fn set(text: &str) -> Result<Set, String> {
     let (field, value) = text
         .split_once('=')
         .ok_or("expected FIELD=VALUE, such as `user_agent=unknown`")?;
@@ -43,23 +52,23 @@ pub(super) fn set(text: &str) -> Result<Set, String> {
     Ok(Set(field.trim().parse()?, value.to_owned()))
 }
 
+/// `--null TEXT`: compared with cells without the white space around them.
+pub(crate) fn null(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("the text is missing: an empty cell is empty anyway".to_owned()),
+        text => Ok(text.to_owned()),
+    }
+}
+
 /// `--phone-region`.
-pub(super) fn phone_region(text: &str) -> Result<PhoneRegion, String> {
+pub(crate) fn phone_region(text: &str) -> Result<PhoneRegion, String> {
     PhoneRegion::of_code(text).ok_or_else(|| {
         "expected the ISO 3166 code of a country, such as `DE`, `GB` or `US`".to_owned()
     })
 }
 
-/// The name of a column of the input.
-pub(super) fn column_name(text: &str) -> Result<String, String> {
-    if text.is_empty() {
-        return Err("the column name is missing".to_owned());
-    }
-    Ok(text.to_owned())
-}
-
 /// The name of a column of the output.
-pub(super) fn new_column_name(text: &str) -> Result<String, String> {
+pub(crate) fn new_column_name(text: &str) -> Result<String, String> {
     if text.trim().is_empty() || text.contains(char::is_control) {
         return Err("the column name is missing or has control characters".to_owned());
     }
@@ -68,9 +77,10 @@ pub(super) fn new_column_name(text: &str) -> Result<String, String> {
 
 /// `--column NAME=/json/pointer`; nothing points to the whole answer.
 #[derive(Debug, Clone)]
-pub(super) struct Column(pub(super) String, pub(super) Pointer);
+pub(crate) struct Column(pub(crate) String, pub(crate) Pointer);
 
-pub(super) fn column(text: &str) -> Result<Column, String> {
+/// The value of an option of this name.
+pub(crate) fn column(text: &str) -> Result<Column, String> {
     let (name, pointer) = text
         .split_once('=')
         .ok_or("expected NAME=/json/pointer, such as `risk_level=/summary/risk_level`")?;
@@ -83,14 +93,15 @@ pub(super) fn column(text: &str) -> Result<Column, String> {
 
 /// `--decide-by`.
 #[derive(Debug, Clone)]
-pub(super) enum DecideBy {
+pub(crate) enum DecideBy {
     /// By the score.
     Score,
     /// By the level at this place.
     Level(String),
 }
 
-pub(super) fn decide_by(text: &str) -> Result<DecideBy, String> {
+/// The value of an option of this name.
+pub(crate) fn decide_by(text: &str) -> Result<DecideBy, String> {
     match text.split_once('=') {
         None if text == "score" => Ok(DecideBy::Score),
         Some(("level", place)) if !place.trim().is_empty() => Ok(DecideBy::Level(place.to_owned())),
@@ -102,7 +113,7 @@ pub(super) fn decide_by(text: &str) -> Result<DecideBy, String> {
 }
 
 /// `--prefix`: the start of column names.
-pub(super) fn prefix(text: &str) -> Result<String, String> {
+pub(crate) fn prefix(text: &str) -> Result<String, String> {
     if text.contains(char::is_control) {
         return Err("a column name cannot have control characters".to_owned());
     }
@@ -110,7 +121,7 @@ pub(super) fn prefix(text: &str) -> Result<String, String> {
 }
 
 /// `--delimiter`: one byte, as files with longer ones do not exist in practice and could not be quoted soundly.
-pub(super) fn delimiter(text: &str) -> Result<u8, String> {
+pub(crate) fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
         [b'"' | b'\r' | b'\n'] => Err("a quote or a line end cannot be the delimiter".to_owned()),
@@ -124,7 +135,7 @@ pub(super) fn delimiter(text: &str) -> Result<u8, String> {
 }
 
 /// `--encoding`.
-pub(super) fn encoding(text: &str) -> Result<TextEncoding, String> {
+pub(crate) fn encoding(text: &str) -> Result<TextEncoding, String> {
     TextEncoding::of_label(text).map_err(|unfit| match unfit {
         UnfitLabel::Unknown => {
             "expected the name of an encoding, such as `utf-8`, `windows-1252`, `shift_jis` or `gb18030`"
@@ -136,65 +147,57 @@ pub(super) fn encoding(text: &str) -> Result<TextEncoding, String> {
     })
 }
 
-/// The longest time that is accepted: more than an hour for one call is a mistake in the unit.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
+/// A time between these two; `words` says which are allowed.
+fn time(text: &str, least: Duration, most: Duration, words: &str) -> Result<Duration, String> {
+    { humantime::parse_duration(text).ok() }
+        .filter(|time| (least..=most).contains(time))
+        .ok_or_else(|| format!("expected a time from {words}"))
+}
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+/// More than an hour for one call is a mistake in the unit.
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Nobody has older answers.
+const TEN_YEARS: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
 /// A time above zero.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    match duration_or_zero(text)? {
-        Duration::ZERO => Err("expected a time from 1ms to 1h, such as `30s`".to_owned()),
-        time => Ok(time),
-    }
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let words = "1ms to 1h with its unit, such as `500ms`, `30s` or `2m`";
+    time(text, MILLISECOND, HOUR, words)
 }
 
 /// A time that may be zero.
-pub(super) fn duration_or_zero(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
-        Ok(time) if time <= LONGEST && (time.is_zero() || time >= Duration::from_millis(1)) => {
-            Ok(time)
-        }
-        _ => Err(
-            "expected a time from 1ms to 1h with its unit, such as `500ms`, `30s` or `2m`"
-                .to_owned(),
-        ),
+        Ok(Duration::ZERO) => Ok(Duration::ZERO),
+        _ => duration(text),
     }
 }
-
-/// The longest wait that makes sense: a week.
-const MOST_PATIENT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// How long a run waits for a service, or for another run.
-pub(super) fn patience(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(time) if time <= MOST_PATIENT && time >= Duration::from_secs(1) => Ok(time),
-        _ => Err("expected a time from 1s to 7d with its unit, such as `15m` or `2h`".to_owned()),
-    }
+pub(crate) fn patience(text: &str) -> Result<Duration, String> {
+    time(
+        text,
+        SECOND,
+        WEEK,
+        "1s to 7d with its unit, such as `15m` or `2h`",
+    )
 }
-
-/// `--give-up-after`.
-pub(super) fn give_up_after(text: &str) -> Result<GiveUpAfter, String> {
-    match text.parse() {
-        _ if text == "never" => Ok(GiveUpAfter::Never),
-        Ok(rows) => Ok(GiveUpAfter::Rows(rows)),
-        Err(_) => Err("expected a number of rows, at least 1, or `never`".to_owned()),
-    }
-}
-
-/// The oldest answers that it makes sense to use: nobody has older ones.
-const OLDEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
 /// How old an answer may be.
-pub(super) fn age(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(time) if time <= OLDEST && time >= Duration::from_secs(1) => Ok(time),
-        _ => Err(
-            "expected a time from 1s to 10 years with its unit, such as `12h` or `7d`".to_owned(),
-        ),
-    }
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
+    time(
+        text,
+        SECOND,
+        TEN_YEARS,
+        "1s to 10 years with its unit, such as `12h` or `7d`",
+    )
 }
 
 /// A file for which a stream cannot be given.
-pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
+pub(crate) fn file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         if path == Path::new("-") {
             return Err("this must be a file and not a stream; `./-` is a file of that name");
@@ -203,38 +206,21 @@ pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// A switch, in a variable or a settings file.
-pub(super) fn switch(text: &str) -> Result<bool, String> {
-    match text.to_lowercase().as_str() {
-        "true" | "yes" | "on" | "1" | "t" | "y" => Ok(true),
-        "false" | "no" | "off" | "0" | "f" | "n" => Ok(false),
-        _ => Err("expected `true`, `yes` or `1`, or else `false`, `no` or `0`".to_owned()),
-    }
-}
-
-/// A whole number in this range.
-pub(super) fn whole<T: TryFrom<u64>>(
-    range: RangeInclusive<u64>,
-) -> impl Fn(&str) -> Result<T, String> + Clone {
-    move |text| {
-        let number = text.parse().ok().filter(|number| range.contains(number));
-        number
-            .and_then(|number| T::try_from(number).ok())
-            .ok_or_else(|| {
-                let (least, most) = (range.start(), range.end());
-                format!("expected a whole number from {least} to {most}")
-            })
-    }
+/// `--concurrency`.
+pub(crate) fn concurrency(text: &str) -> Result<NonZeroUsize, String> {
+    { text.parse().ok() }
+        .filter(|calls: &NonZeroUsize| calls.get() <= 10_000)
+        .ok_or_else(|| "expected a whole number from 1 to 10000".to_owned())
 }
 
 /// A number of things, at least one.
-pub(super) fn count(text: &str) -> Result<NonZeroU64, String> {
+pub(crate) fn count(text: &str) -> Result<NonZeroU64, String> {
     text.parse()
         .map_err(|_| "expected a whole number, at least 1".to_owned())
 }
 
 /// `--max-failures`.
-pub(super) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
+pub(crate) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
     let wrong = || "expected a whole number, at least 1, or a share such as `5%`".to_owned();
     let Some(percent) = text.strip_suffix('%') else {
         return text.parse().map(FailureLimit::Rows).map_err(|_| wrong());
@@ -246,7 +232,7 @@ pub(super) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
 }
 
 /// How many rows may be bad.
-pub(super) fn tolerance(text: &str) -> Result<Tolerance, String> {
+pub(crate) fn tolerance(text: &str) -> Result<Tolerance, String> {
     let number = match text.strip_suffix('%') {
         None => text.parse().ok().map(Tolerance::Rows),
         Some(percent) => {
@@ -260,41 +246,24 @@ pub(super) fn tolerance(text: &str) -> Result<Tolerance, String> {
     })
 }
 
-/// `--sample`.
-pub(super) fn sample(text: &str) -> Result<Sample, &'static str> {
-    text.parse()
-}
-
-/// What a call costs.
-pub(super) fn price(text: &str) -> Result<Price, &'static str> {
-    text.parse()
-}
-
-/// An amount of money.
-pub(super) fn money(text: &str) -> Result<Money, &'static str> {
-    text.parse()
-}
-
-/// The unit of amounts.
-pub(super) fn currency(text: &str) -> Result<Currency, &'static str> {
-    text.parse()
-}
-
 /// A threshold, with all its digits.
-pub(super) fn threshold(text: &str) -> Result<Decimal, String> {
+pub(crate) fn threshold(text: &str) -> Result<Decimal, String> {
     Decimal::new(text).ok_or_else(|| {
         "expected a number such as `2` or `4.5`, of at most 64 characters".to_owned()
     })
 }
 
-/// Where the stand-in listens.
-pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
-    text.parse()
-        .map_err(|_| "expected an address and a port, such as `127.0.0.1:8787`".to_owned())
+/// Where the stand-in listens: on this machine only.
+pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
+    { text.parse().ok() }
+        .filter(|address: &SocketAddr| address.ip().is_loopback())
+        .ok_or_else(|| {
+            "expected an address on loopback and a port, such as `127.0.0.1:8787`".to_owned()
+        })
 }
 
 /// A rate limit of the stand-in.
-pub(super) fn per_second(text: &str) -> Result<f64, String> {
+pub(crate) fn per_second(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if (0.001..=1e9).contains(&number) => Ok(number),
         _ => Err("expected 0.001 to 1000000000 requests per second".to_owned()),
@@ -341,6 +310,20 @@ mod tests {
         for bad in ["-1", "1.5", "101%", "-1%", "NaN%", "", "%"] {
             assert!(tolerance(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_words_of_an_option_are_all_that_it_takes() {
+        let line = |value: &'static str| {
+            let arg = clap::Arg::new("plan").value_parser(one_of(&[("paid", 1), ("free", 2)]));
+            let command = clap::Command::new("x").arg(arg);
+            let matches = command.try_get_matches_from(["x", value]).ok();
+            matches.and_then(|matches| matches.get_one::<i32>("plan").copied())
+        };
+        assert_eq!(
+            (line("paid"), line("free"), line("gold")),
+            (Some(1), Some(2), None)
+        );
     }
 
     #[test]

@@ -1,0 +1,146 @@
+//! What people type that is not an option or a command here, and what they mean: clap's own suggestions go by the spelling, and
+//! one that is wrong costs money.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command, Error};
+
+use super::settings::nearest;
+use crate::base::error::shown;
+
+/// Options of other programs, and what does here what they are for.
+const MEANT: &[(&[&str], &str)] = &[
+    (
+        &["--resume", "--continue"],
+        "a run continues by itself: give the same command again, without this option; nothing that was paid for is paid for again",
+    ),
+    (
+        &["--retry"],
+        "the same command asks again about rows that failed at no cost; `--retry-failed` also asks again about rows whose call was or may have been billed, and `--retries N` is for calls that fail",
+    ),
+    (
+        &["--dry-run"],
+        "`rescore check`, with the same arguments in place of `rescore run`, counts what the run would send and cost, without a call; `--sandbox` rehearses the run with made-up scores",
+    ),
+    (
+        &["--force"],
+        "`--overwrite` replaces existing files, and asks about no row again that is paid for",
+    ),
+    (
+        &["--workers", "--threads", "--parallel"],
+        "`--concurrency N` is the maximum number of calls in flight; up to 512, rescore finds by itself how many the service takes",
+    ),
+    (
+        &["--head", "--rows"],
+        "`--limit N` takes only the first N rows",
+    ),
+    (&["--url"], "`--base-url URL` is the address of the service"),
+    (
+        &["--key", "--token", "--api-key"],
+        "the API key is never an argument, which others could see: put it into a file for `--api-key-file FILE`, or into the variable `RESCORE_API_KEY`",
+    ),
+    (
+        &["--where", "--filter"],
+        "rescore takes every row of its input: write the rows that you mean to a file of their own, or pipe them in as in `grep … | rescore run - -o scored.csv`; `--limit N` and `--sample N%` take a part",
+    ),
+];
+
+/// Arguments that clap refuses, with what was meant in place of clap's own suggestions.
+pub(super) fn with_meaning(mut error: Error, commands: &Command, typed: &[OsString]) -> Error {
+    let wrong = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let meant = match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let Some(wrong) =
+                wrong(ContextKind::InvalidArg).filter(|wrong| wrong.starts_with("--"))
+            else {
+                return error;
+            };
+            // The usage line names the option that clap takes for the one that is meant.
+            for guess in [
+                ContextKind::SuggestedArg,
+                ContextKind::Suggested,
+                ContextKind::Usage,
+            ] {
+                error.remove(guess);
+            }
+            option(&wrong, commands, typed)
+        }
+        ErrorKind::InvalidSubcommand => {
+            let is_file = |word: &String| word.contains(['.', '/']);
+            let Some(file) = wrong(ContextKind::InvalidSubcommand).filter(is_file) else {
+                return error;
+            };
+            error.remove(ContextKind::SuggestedSubcommand);
+            error.remove(ContextKind::Suggested);
+            let is_output = |word: &OsString| {
+                let word = word.to_string_lossy();
+                word.starts_with("-o") || word.starts_with("--output")
+            };
+            let words: Vec<_> = typed
+                .iter()
+                .skip(1)
+                .map(|word| as_typed(Path::new(word)))
+                .collect();
+            let output = if typed.iter().any(is_output) {
+                String::new()
+            } else {
+                format!(" -o {}", output_for("scored", Path::new(&file)))
+            };
+            format!(
+                "`rescore run {}{output}` scores the users of a file",
+                words.join(" ")
+            )
+        }
+        _ => return error,
+    };
+    error.insert(
+        ContextKind::Suggested,
+        ContextValue::StyledStrs(vec![meant.into()]),
+    );
+    error
+}
+
+/// What is meant by an option that does not exist.
+fn option(wrong: &str, commands: &Command, typed: &[OsString]) -> String {
+    let name = wrong.split('=').next().unwrap_or(wrong);
+    if let Some((_, meant)) = MEANT.iter().find(|(names, _)| names.contains(&name)) {
+        return (*meant).to_owned();
+    }
+    let command = typed.get(1).and_then(|word| commands.find_subcommand(word));
+    let command = command.unwrap_or(commands);
+    let options = command.get_arguments().filter_map(Arg::get_long);
+    match nearest(name.trim_start_matches('-'), options) {
+        Some(nearest) => format!("a similar option exists: '--{nearest}'"),
+        None => format!(
+            "`rescore {} --help-all` lists all options",
+            command.get_name()
+        ),
+    }
+}
+
+/// A file as it would be typed in a shell.
+pub(super) fn as_typed(path: &Path) -> String {
+    let shown = shown(path);
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !shown.is_empty() && shown.chars().all(is_plain) {
+        return shown;
+    }
+    format!("'{}'", shown.replace('\'', "'\\''"))
+}
+
+/// The name for the output of this input, in the working directory: `scored.csv`, or with another word in front.
+pub(super) fn output_for(word: &str, input: &Path) -> String {
+    let name = input
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    let extension = name.as_deref().and_then(|name| name.split_once('.'));
+    format!(
+        "{word}.{}",
+        extension.map_or("csv", |(_, extension)| extension)
+    )
+}
