@@ -31,11 +31,12 @@ pub(crate) fn unconfigured_run(
         let set = || file.as_ref()?.first(name).map(OsString::from);
         value(typed, name).or_else(set)
     };
-    let path = |name: &str| value(name).map(PathBuf::from);
+    let path = |name: &str| {
+        let path = value(name).map(PathBuf::from);
+        path.filter(|path| path != Path::new("-"))
+    };
     Some(UnconfiguredRun {
-        output: path("output")
-            .filter(|path| path != Path::new("-"))
-            .or_else(|| path("output-dir")),
+        output: path("output").or_else(|| path("output-dir")),
         summary: path("summary"),
         metrics: path("metrics"),
         log: path("log"),

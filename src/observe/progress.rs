@@ -141,7 +141,9 @@ impl View {
         match self.style {
             Style::Bar => {
                 let picture = self.bar.picture(now.share, self.words(now), columns());
-                picture.iter().for_each(|lines| draw(lines));
+                if let Some(lines) = picture {
+                    draw(&lines);
+                }
             }
             Style::Plain => say_progress(&with_time(&self.line(now))),
             Style::Json => say_progress(&self.json(now)),

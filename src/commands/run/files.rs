@@ -113,10 +113,10 @@ impl Files {
     /// Exit code 2: an input is not a name, there are several without a directory for their outputs, or two outputs would
     /// have one name.
     pub(in crate::commands) fn find(config: FilesConfig, reuse: Reuse) -> Result<Self> {
-        if let Some(only) = config.only_input() {
+        let inputs = find_inputs(&config.inputs)?;
+        if let [only] = &*inputs {
             refuse_missing(&only.file.input)?;
         }
-        let inputs = find_inputs(&config.inputs)?;
         let directory = { config.directory.as_deref() }
             .map(|path| output_directory(path, inputs.iter().map(path_of)))
             .transpose()?;

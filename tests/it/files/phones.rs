@@ -265,7 +265,7 @@ fn what_is_dropped_is_counted_and_what_is_empty_is_filled() {
     run.args(options)
         .done()
         .exits(1)
-        .says("2 rows with an invalid phone number or email address");
+        .says("2 rows sent without an invalid phone number or email address");
     assert_eq!(place.json("s.json")["dropped"], 2);
     let sent: Vec<_> = server.requests().iter().map(Request::json).collect();
     let user = |name: &str, contact: (&str, &str), agent: &str| {
