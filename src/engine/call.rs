@@ -164,7 +164,7 @@ impl<S: Service> Engine<S> {
         row: RowNumber,
         history: &mut RowHistory,
     ) -> EndedCall<'a> {
-        self.apply_quota(permit.began(), &exchange);
+        self.apply_quota(&exchange);
         let is_probe = permit.is_probe();
         let latency = when - permit.began();
         self.latest_call.set(latency);
@@ -196,13 +196,13 @@ impl<S: Service> Engine<S> {
     }
 
     /// Slows calls down if the answer's headers say that little of the quota is left.
-    fn apply_quota(&self, began: Instant, exchange: &Exchange) {
+    fn apply_quota(&self, exchange: &Exchange) {
         let Ok(reply) = exchange else {
             return;
         };
         let quota = Quota::of(&reply.headers, SystemTime::now);
         if let (Some(calls), Some(lasts)) = (quota.remaining, quota.reset) {
-            self.gate.allowed(began, Allowance { calls, lasts });
+            self.gate.allowed(Allowance { calls, lasts });
         }
     }
 

@@ -75,7 +75,15 @@ impl<S: Service> Engine<S> {
                 self.throttled(end, (wait, refused, status), change, history)
             }
             Classified::Failed(fault) => {
-                let after = self.after_failure(call.row, &fault, is_probe, change, history);
+                let refused = self.gate.refused_for(when);
+                let after = if fault.health == Health::BusyOrAway
+                    && refused > self.limits.patience.outage
+                {
+                    // It may be busy or away: it accepts nothing.
+                    Err(stop::down_for(&self.limits.host, refused, call.row, &fault))
+                } else {
+                    self.after_failure(call.row, &fault, is_probe, change, history)
+                };
                 self.failed(fault, after, end, history)
             }
             Classified::Refused(error) => self.refused(end, error),

@@ -4,14 +4,14 @@ use std::time::{Duration, SystemTime};
 
 use super::clock::{millis, time};
 use super::database::{Damaged, TableRow};
-use crate::telemetry::pace::{FoundLimit, Limit};
+use crate::telemetry::pace::Limit;
 
 /// How long a limit is used. After that the plan, the quota or the service itself may have changed, and searching for the
 /// limit again takes a minute. It is long enough for jobs that rest at weekends.
 const USED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// A limit that changes by more than this share, or is no longer doubtful, is stored immediately and not only when the run
-/// ends: that may be days from now, or never if the run is killed. A smaller change is of little use to the next run, which
+/// A limit that changes by more than this share is stored immediately and not only when the run ends: that may be days from now, or
+/// never if the run is killed. A smaller change is of little use to the next run, which
 /// searches on its own.
 const NOTABLE: f64 = 0.1;
 
@@ -52,12 +52,9 @@ pub(super) struct LimitRecorder {
 }
 
 impl LimitRecorder {
-    /// The service has shown another limit, or that there is none any more. What does not look like a limit is not stored.
-    pub(super) fn set(&mut self, latest: KnownLimit) {
-        self.latest = Some(KnownLimit {
-            limit: latest.limit.seen_as_limit(),
-            ..latest
-        });
+    /// The service has shown another limit, or that there is none any more.
+    pub(super) const fn set(&mut self, latest: KnownLimit) {
+        self.latest = Some(latest);
     }
 
     /// The statement that stores for an account what is to be stored now, if anything is.
@@ -88,14 +85,12 @@ impl LimitRecorder {
 }
 
 fn is_far(one: Limit, other: Limit) -> bool {
-    let far = |one: Option<FoundLimit>, other: Option<FoundLimit>| match (one, other) {
-        (Some(one), Some(other)) => {
-            (one.value - other.value).abs() > other.value * NOTABLE
-                || one.is_doubtful() != other.is_doubtful()
-        }
+    let far = |one: Option<f64>, other: Option<f64>| match (one, other) {
+        (Some(one), Some(other)) => (one - other).abs() > other * NOTABLE,
         (one, other) => one.is_some() != other.is_some(),
     };
-    far(one.rate, other.rate) || far(one.in_flight, other.in_flight)
+    let in_flight = |limit: Limit| limit.in_flight.map(f64::from);
+    far(one.rate, other.rate) || far(in_flight(one), in_flight(other))
 }
 
 #[cfg(test)]
@@ -106,10 +101,7 @@ mod tests {
     fn found(rate: f64) -> KnownLimit {
         KnownLimit {
             limit: Limit {
-                rate: Some(FoundLimit {
-                    value: rate,
-                    times: 3,
-                }),
+                rate: Some(rate),
                 in_flight: None,
             },
             found: SystemTime::now(),

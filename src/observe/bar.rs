@@ -181,7 +181,7 @@ mod tests {
             pace: Some(Pace {
                 rate: Some(48.0),
                 in_flight: 32,
-                search: Search::Checking,
+                search: Search::ClosingIn,
                 limit: Some(50.0),
                 limit_in_flight: None,
                 headers: Hint::Silent,
@@ -222,21 +222,21 @@ mod tests {
             drawn(&busy(), 120),
             [
                 "██████▌          40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox · 412 rows/s",
-                "pace 48.0/s, cut to see if throttling drops · limit found: about 50.0/s · the service throttles some calls at any pace"
+                "pace 48.0/s, closing in on the limit · limit found: about 50.0/s · the service throttles some calls at any pace"
             ]
         );
         assert_eq!(
             drawn(&busy(), 80),
             [
                 "██████▌          40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox",
-                "pace 48.0/s, cut to see if throttling drops · limit found: about 50.0/s"
+                "pace 48.0/s, closing in on the limit · limit found: about 50.0/s"
             ]
         );
         assert_eq!(
             drawn(&busy(), 60),
             [
                 "███▎     40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox",
-                "pace 48.0/s, cut to see if throttling drops"
+                "pace 48.0/s, closing in on the limit"
             ]
         );
     }

@@ -74,7 +74,6 @@ const fn why(search: Search) -> &'static str {
     match search {
         Search::Growing => "growing until calls are throttled",
         Search::ClosingIn => "closing in on the limit",
-        Search::Checking => "cut to see if throttling drops",
         Search::Holding => "just below the limit",
         Search::Looking => "trying whether more is accepted by now",
     }

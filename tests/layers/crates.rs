@@ -25,7 +25,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         &[
             "commands/run/prepare.rs",
             "ledger/postgres/server.rs",
-            "pace/gate/permits.rs",
+            "pace/gate.rs",
             "sandbox/",
         ],
     ),
@@ -39,7 +39,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "ledger/key.rs",
         ],
     ),
-    ("futures", &["engine/", "pace/gate/permits.rs"]),
+    ("futures", &["engine/", "pace/gate.rs"]),
     ("glob", &["commands/files/parts.rs"]),
     ("governor", &["pace/limiter.rs"]),
     ("h2", &["service/http/fault.rs"]),

@@ -197,10 +197,11 @@ impl CallCost {
 impl CallTime {
     /// The time of so many calls at this rate, if the ledger knows this limit.
     pub(super) fn new(calls: u64, rate: Rate, known: Option<&KnownLimit>) -> Self {
-        let found = known.and_then(|known| Some((known.limit.rate?.value, "ledger")));
+        let found = known.and_then(|known| Some((known.limit.rate?, "ledger")));
         let (asked, found) = match rate {
             Rate::PerSecond(rate) => (Some((rate, "rate")), found),
             Rate::Auto => (None, found),
+            Rate::Share(share) => (None, found.map(|(rate, from)| (rate * share, from))),
             Rate::Unlimited => (None, None),
         };
         let slower = asked.into_iter().chain(found);
@@ -220,15 +221,12 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::telemetry::pace::{FoundLimit, Limit};
+    use crate::telemetry::pace::Limit;
 
     const fn known(rate: f64) -> KnownLimit {
         KnownLimit {
             limit: Limit {
-                rate: Some(FoundLimit {
-                    value: rate,
-                    times: 9,
-                }),
+                rate: Some(rate),
                 in_flight: None,
             },
             found: SystemTime::UNIX_EPOCH,
@@ -243,6 +241,7 @@ mod tests {
             (Rate::PerSecond(10.0), Some(&limit), Some((100.0, "rate"))),
             (Rate::PerSecond(100.0), Some(&limit), Some((20.0, "ledger"))),
             (Rate::Auto, Some(&limit), Some((20.0, "ledger"))),
+            (Rate::Share(0.5), Some(&limit), Some((40.0, "ledger"))),
             (Rate::Auto, None, None),
             (Rate::Unlimited, Some(&limit), None),
         ] {

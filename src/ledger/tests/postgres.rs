@@ -26,7 +26,7 @@ use crate::ledger::postgres::{PostgresAdmin, init, preview, stats};
 use crate::ledger::server_url::ServerUrl;
 use crate::ledger::store::{LeaseRenewal, LedgerAdmin as _};
 use crate::ledger::{KnownLimit, ServerWait, clock};
-use crate::telemetry::pace::{FoundLimit, Limit};
+use crate::telemetry::pace::Limit;
 
 /// A new schema with a ledger.
 pub(super) struct Schema {
@@ -305,10 +305,7 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
     let written = fs::metadata(&output).unwrap();
     let recorder = run.store.output_recorder();
     recorder(&[(output.clone(), written)], Some(&input)).unwrap();
-    let rate = FoundLimit {
-        value: 50.0,
-        times: 3,
-    };
+    let rate = 50.0;
     run.store.set_limit(KnownLimit {
         limit: Limit {
             rate: Some(rate),

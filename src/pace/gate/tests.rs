@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::permits::Gate;
+use super::Gate;
 use crate::pace::row_refusals::RowRefusals;
 use crate::pace::types::{CallOutcome, PaceEvent, PaceLimits};
 use crate::telemetry::pace::Limit;
