@@ -128,6 +128,11 @@ impl LimitSearch {
         self.value
     }
 
+    /// The most that is known to be sustained.
+    pub(super) const fn sustained(&self) -> f64 {
+        self.sustained
+    }
+
     /// Whether that is all that the user allows.
     pub(super) fn is_at_most(&self) -> bool {
         self.value >= self.most

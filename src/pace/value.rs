@@ -54,6 +54,8 @@ struct Measurement {
     since: f64,
     started: f64,
     refused: f64,
+    /// Calls whose answers have come.
+    answered: f64,
 }
 
 /// How many calls were in flight when calls started that were accepted, and refused.
@@ -253,6 +255,7 @@ impl PaceValue {
         let (started, refused) = (f64::from(tally.started), f64::from(tally.refused));
         self.measurement.started += started;
         self.measurement.refused += refused;
+        self.measurement.answered += f64::from(tally.accepted);
         let fastest = self.fastest(now, lasted, tally);
         self.levels.note(tally);
         self.is_proven |= tally.accepted > 0;
@@ -346,7 +349,10 @@ impl PaceValue {
     /// What was accepted since the refusal before, if there were enough calls. The next measurement starts at the refusal now.
     fn measured(&mut self, now: f64, tally: &Tally) -> Option<f64> {
         let (later, refused) = (f64::from(tally.refused_after), f64::from(tally.refused));
-        let began = if tally.wait > 0.0 && self.noise.share() == 0.0 {
+        let is_random = self.noise.share() > 0.0;
+        let began = if is_random {
+            now
+        } else if tally.wait > 0.0 {
             // After a named wait a bucket or window is as full as after the one before.
             now + tally.wait
         } else if tally.refused > 0 {
@@ -356,7 +362,12 @@ impl PaceValue {
         };
         let others = (refused - 1.0).max(0.0);
         let Measurement { since, .. } = self.measurement;
-        let accepted = self.measurement.started - self.measurement.refused - later + others;
+        // Too much shows late where some calls are refused anyway: not all refusals of what has started are known by then.
+        let accepted = if is_random {
+            self.measurement.answered
+        } else {
+            self.measurement.started - self.measurement.refused - later + others
+        };
         let lasted = began - since;
         let is_enough = accepted >= FEWEST * 2.0;
         let is_old = lasted > LONGEST_WINDOW * 3.0;
@@ -460,13 +471,17 @@ impl PaceValue {
         };
         let step = step.max(fewest / self.rate.value());
         let growth = growth / self.rate.value();
-        let had_limit = self.rate.has_refused();
+        let (had_limit, sustained) = (self.rate.has_refused(), self.rate.sustained());
         is_changed |= self
             .rate
             .quiet(now, lasted, (step, growth), tally.rate_used);
         if had_limit && !self.rate.has_refused() {
             // The limit is not there any more: what is measured starts here.
             self.measurement = Measurement::since(now, 0.0, 0.0);
+        }
+        if self.noise.share() > 0.0 && self.rate.sustained() > sustained {
+            // A whole step went by with no more than the share: the cuts before it have helped.
+            self.noise.explained();
         }
         if is_changed {
             self.cause = Some(PaceCause::Search);
@@ -486,6 +501,7 @@ impl Measurement {
             since,
             started,
             refused,
+            answered: 0.0,
         }
     }
 }

@@ -42,6 +42,25 @@ pub(super) fn hundred(seed: u64) -> Vec<Case> {
         .collect()
 }
 
+/// Forty buckets that refuse 1 to 3 % of calls at random as well, with answers of 0.2 to 0.6 s.
+pub(super) fn slow_and_noisy(seed: u64) -> Vec<Case> {
+    let mut draw = Draw(fastrand::Rng::with_seed(seed));
+    (0..40)
+        .map(|number| {
+            let (typical, random) = (draw.within(0.2, 0.6), draw.within(0.01, 0.03));
+            let work = Work::of(typical);
+            let drawn = drawn(&mut draw);
+            let drawn = Drawn {
+                work,
+                random,
+                ..drawn
+            };
+            // A family of buckets.
+            case(number * 5, drawn)
+        })
+        .collect()
+}
+
 fn drawn(draw: &mut Draw) -> Drawn {
     let rate = draw.within(0.7, 300.0);
     Drawn {
