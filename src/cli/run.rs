@@ -74,10 +74,10 @@ pub(super) struct RunArgs {
         value_parser = values::whole::<u16>(1..=10_000), help_heading = PACE
     )]
     concurrency: Option<u16>,
-    /// Maximum rate of calls: `50/s`, `600/m`, `1000/h`, `unlimited` or `auto` [default: auto, unlimited with
+    /// Maximum rate of calls: `50/s`, `600/m`, `1000/h`, `unlimited`, `auto` or `auto:80%` [default: auto, unlimited with
     /// --sandbox]
     ///
-    /// With `auto`, the rate that the service accepts is found automatically.
+    /// With `auto`, the rate that the service accepts is found automatically. `auto:80%` leaves a fifth of it to others.
     #[arg(short, long, allow_hyphen_values = true, help_heading = PACE)]
     rate: Option<Rate>,
     /// How often to retry a row whose call failed; a 429 does not count

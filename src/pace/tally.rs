@@ -6,6 +6,7 @@ use super::types::{Call, CallOutcome, Try};
 
 /// Counts of a stretch of time. Times are seconds.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Tally {
     /// Calls that started.
     pub(super) started: u32,

@@ -340,7 +340,7 @@ impl PaceValue {
         if tally.wait >= STEP {
             self.noise.explained();
         } else if self.noise.cut(fastest, accepted, is_explained) {
-            self.rate.forget(self.rate.value().max(FIRST_RATE));
+            self.rate.forget(self.rate.value());
             self.before_cut = None;
             self.cause = Some(PaceCause::RandomRefusals);
         }
@@ -534,5 +534,46 @@ impl InFlightLevels {
         }
         self.above = (0, 0);
         Some(lowest)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_value_that_is_written_down_and_read_before_each_step_goes_on_alike() {
+        let limits = PaceLimits {
+            rate: Rate::Auto,
+            in_flight: 64.try_into().unwrap(),
+            known: Limit::NONE,
+            wait: Duration::from_secs(900),
+            outage: Duration::from_secs(900),
+        };
+        let mut kept = PaceValue::new(&limits);
+        let mut written = kept.clone();
+        let mut random = fastrand::Rng::with_seed(1);
+        for step in 1..2_000 {
+            let now = f64::from(step) / 4.0;
+            let refused = u32::from(random.u32(..9) == 0);
+            let tally = Tally {
+                started: 20,
+                accepted: random.u32(..20),
+                refused,
+                refused_new: refused,
+                refused_at: now - 0.1,
+                single_good: random.bool(),
+                rate_used: true,
+                ..Tally::default()
+            };
+            written = serde_json::from_str(&serde_json::to_string(&written).unwrap()).unwrap();
+            kept.step(now, &tally, 0.5);
+            written.step(now, &tally, 0.5);
+            let (kept, written) = (kept.allowed(now).unwrap(), written.allowed(now).unwrap());
+            assert!((kept - written).abs() < kept * 1e-9, "{kept} {written}");
+        }
     }
 }

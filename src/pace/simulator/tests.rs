@@ -6,7 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::contract::{Case, Reached, contract, controller};
 use super::drawn::{hundred, slow_and_noisy};
-use super::world::simulate;
+use super::limits::{Burst, LimitReq, TokenBucket};
+use super::models::{Hint, Model, Work};
+use super::world::{Seen, simulate};
+use super::wrapped::{Wrapped, Wrapper};
+use crate::pace::controller::Controller;
 use crate::pace::rate::Rate;
 use crate::telemetry::pace::Limit;
 
@@ -121,4 +125,33 @@ fn a_run_that_knows_an_earlier_limit_is_refused_less() {
     }
     println!("{found} found: {first_refused} refused, then {then_refused}; {worse} slower");
     assert!(found >= 15 && then_refused * 2 < first_refused * 3 / 2 && worse <= 2);
+}
+
+/// A run of a quarter of an hour with this service, at this rate.
+fn quarter(rate: Rate, model: &mut dyn Model) -> (Seen, Controller) {
+    let mut program = [controller(512, rate, Limit::NONE)];
+    let seen = simulate(&mut program, model, 900, 1);
+    let [program] = program;
+    (seen, program)
+}
+
+#[test]
+fn nginx_with_one_call_a_second_and_no_burst_is_hardly_ever_exceeded() {
+    let nginx = LimitReq::new(1.0, Burst::None, Work::of(0.02));
+    let by = Wrapper::Bare503;
+    let service = &mut Wrapped { service: nginx, by };
+    let (seen, _) = quarter(Rate::Auto, service);
+    assert!(seen.share(0, 900) >= 0.9, "{}", seen.share(0, 900));
+    assert!(seen.refused <= 40, "{}", seen.refused);
+}
+
+#[test]
+fn a_share_of_the_limit_leaves_room_for_others() {
+    let bucket = &mut TokenBucket::new(40.0, 20.0, Hint::None, Work::of(0.08));
+    let (seen, program) = quarter(Rate::Share(0.8), bucket);
+    let limit = program.limit().rate.unwrap();
+    assert!((36.0..44.0).contains(&limit), "{limit}");
+    // For a minute now and then it looks whether the limit is still the same.
+    let share = seen.share(120, 900);
+    assert!((0.75..0.87).contains(&share), "{share}");
 }
