@@ -255,6 +255,3 @@ impl Controller {
         self.limiter.set(rate);
     }
 }
-
-#[cfg(test)]
-mod tests;

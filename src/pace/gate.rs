@@ -432,6 +432,3 @@ fn most_undurable(limits: &PaceLimits) -> usize {
     let most = limits.in_flight.get().saturating_mul(UNDURABLE);
     most.min(Semaphore::MAX_PERMITS)
 }
-
-#[cfg(test)]
-mod tests;

@@ -24,6 +24,8 @@ mod search;
 #[cfg(test)]
 mod simulator;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod types;
 mod value;
 

@@ -85,9 +85,9 @@ impl Case {
     /// At most so many minutes, of which the search takes these seconds, and calls in flight.
     fn within(self, minutes: usize, search: usize, ceiling: usize) -> Self {
         Self {
+            ceiling,
             minutes,
             search,
-            ceiling,
             ..self
         }
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::Controller;
+use crate::pace::controller::Controller;
 use crate::pace::rate::Rate;
 use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::pace::Limit;
