@@ -70,8 +70,6 @@ const RAREST: f64 = 2_000.0;
 const BEYOND: f64 = 10.0;
 /// This multiple of the share, and this much more, are put down to chance.
 const SLACK: (f64, f64) = (1.2, 0.01);
-/// The share follows what is seen over so many refusals: its error is then a tenth of it.
-const REMEMBERED: f64 = 100.0;
 /// A step of the search has so many calls, so that it shows whether more is refused.
 pub(super) const CALLS_OF_A_STEP: f64 = 300.0;
 
@@ -125,10 +123,6 @@ impl Noise {
         let pending = std::mem::take(&mut self.pending);
         self.known.calls += pending.calls;
         self.known.refused += pending.refused;
-        if self.known.refused > REMEMBERED {
-            self.known.calls /= 2.0;
-            self.known.refused /= 2.0;
-        }
         self.share = (self.known.refused / self.known.calls).min(self.most);
         if self.quiet * self.share > BEYOND {
             // So long a silence is not chance: there are no such refusals any more.

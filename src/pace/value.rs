@@ -81,8 +81,6 @@ const SHORTEST_INTERVAL: f64 = 0.1;
 const STEP: f64 = 3.0;
 /// A step lasts for so many calls at least, and twice as many are measured: of fewer, a refusal says little.
 const FEWEST: f64 = 5.0;
-/// Seconds that are measured at least: over less, chance decides.
-const SHORTEST_MEASURED: f64 = 0.5;
 /// The longest common window: one that a service names is not taken to be longer, and what was accepted in more than three
 /// times this is not measured, as the limit may have changed.
 const LONGEST_WINDOW: f64 = 60.0;
@@ -374,7 +372,7 @@ impl PaceValue {
         if is_enough || is_old || !self.rate.has_refused() {
             self.measurement = Measurement::since(began, later, others);
         }
-        (is_enough && !is_old && lasted >= SHORTEST_MEASURED).then(|| accepted / lasted)
+        (is_enough && !is_old && lasted > 0.0).then(|| accepted / lasted)
     }
 
     /// All calls stood still for so many seconds, and now the service has room: a window is over, if no wait was named. What was
