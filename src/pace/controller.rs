@@ -88,15 +88,15 @@ impl Controller {
     /// Whether a call may start now. `Admitted` counts it as started.
     pub(super) fn admit(&mut self, now: Duration) -> Admission {
         let seconds = now.as_secs_f64();
-        if seconds >= self.value.due() {
+        if seconds >= self.value.due {
             // The random number stretches waits that refusals name, and these are not left to such a step.
             self.step(now, 0.0);
         }
-        let until = Duration::from_secs_f64(self.value.pauses().until());
+        let until = Duration::from_secs_f64(self.value.pauses.until);
         if now < until {
             return Admission::NotBefore(until);
         }
-        let is_alone = self.value.pauses().is_alone();
+        let is_alone = self.value.pauses.is_alone;
         if is_alone && self.single.is_some() {
             return Admission::AfterAnother;
         }
@@ -147,12 +147,12 @@ impl Controller {
         let ended = TalliedCall {
             call,
             is_single,
-            is_new: call.began.as_secs_f64() >= self.value.cut_at(),
+            is_new: call.began.as_secs_f64() >= self.value.cut_at,
             later: self.calls - call.number,
         };
         let is_news = self.tally.note(ended, outcome, tried);
         let is_about_pace = is_single || !self.value.is_row_alone(self.tally.wait);
-        let has_failed = self.tally.failed > 0 && self.value.pauses().shows_outage(&self.tally);
+        let has_failed = self.tally.failed > 0 && self.value.pauses.shows_outage(&self.tally);
         if is_news && is_about_pace || has_failed {
             self.step(now, fraction);
         }
@@ -208,14 +208,14 @@ impl Controller {
         self.add_latencies();
         let tally = std::mem::take(&mut self.tally);
         let seconds = now.as_secs_f64();
-        let pauses = self.value.pauses();
-        let (was_down, until) = (pauses.down_since(), pauses.until());
+        let pauses = &self.value.pauses;
+        let (was_down, until) = (pauses.down_since, pauses.until);
         self.value.step(seconds, &tally, random);
-        let pauses = self.value.pauses();
-        let next = Duration::try_from_secs_f64(pauses.until() - seconds).unwrap_or_default();
+        let pauses = &self.value.pauses;
+        let next = Duration::try_from_secs_f64(pauses.until - seconds).unwrap_or_default();
         let since = |then: f64| Duration::try_from_secs_f64(seconds - then).unwrap_or_default();
         let is_probe_bad = tally.single_bad && tally.failed > 0;
-        let event = match (was_down, pauses.down_since()) {
+        let event = match (was_down, pauses.down_since) {
             (Some(then), None) => Some(PaceEvent::Up {
                 lasted: since(then),
             }),
@@ -223,7 +223,7 @@ impl Controller {
                 lasted: since(then),
                 next,
             }),
-            _ if pauses.until() > until => Some(PaceEvent::Paused(Pause {
+            _ if pauses.until > until => Some(PaceEvent::Paused(Pause {
                 length: next,
                 asked: (tally.wait > 0.0).then(|| Duration::from_secs_f64(tally.wait)),
             })),

@@ -11,7 +11,8 @@ pub(super) struct QuotaHint {
     /// Calls a second that they ask for, and until when.
     rate: f64,
     until: f64,
-    /// What was left when the window was first heard of.
+    /// What was left when the window was first heard of, and what is left now.
+    first_left: f64,
     left: f64,
     /// Calls that were accepted since then.
     accepted: f64,
@@ -22,7 +23,7 @@ pub(super) struct QuotaHint {
 /// of a day's quota there would be a call a minute.
 const WINDOWS: std::ops::RangeInclusive<f64> = 3.0..=300.0;
 /// At least this many calls are made in a window: headers can be wrong, and only a refusal must stop calls.
-const LEAST_CALLS: f64 = 3.0;
+const LEAST_CALLS: f64 = 5.0;
 /// What is left must have fallen by half of this many accepted calls.
 const COUNTED: f64 = 10.0;
 
@@ -33,13 +34,15 @@ impl QuotaHint {
         let Some((left, lasts)) = tally.left.filter(|(_, lasts)| WINDOWS.contains(lasts)) else {
             return;
         };
-        // Whole seconds are named, so the next window may start a little earlier.
-        if now + 1.0 >= self.until {
-            (self.left, self.accepted) = (left, 0.0);
+        // Whole seconds are named, so the next window may start a little earlier: then there is more left than there was.
+        if now >= self.until || (now + 1.0 >= self.until && left > self.left) {
+            // The call that brought this news is counted afterwards.
+            (self.first_left, self.accepted) = (left, -1.0);
             self.until = now + lasts;
         }
-        let has_stayed = self.accepted >= COUNTED && left > self.left - self.accepted / 2.0;
-        let has_more = self.accepted > self.left + in_flight;
+        self.left = left;
+        let has_stayed = self.accepted >= COUNTED && left > self.first_left - self.accepted / 2.0;
+        let has_more = self.accepted > self.first_left + in_flight;
         // Such headers do not count calls.
         self.is_disbelieved |= has_stayed || has_more;
         self.rate = left.max(LEAST_CALLS) / lasts;

@@ -10,18 +10,19 @@ use super::tally::Tally;
 pub(super) struct Pauses {
     /// How long the run waits for a service that only refuses, or that is down: then a last call is made.
     patience: LongestWaits,
-    until: f64,
+    /// When the pause ends, or has ended.
+    pub(super) until: f64,
     /// One call goes first.
-    is_alone: bool,
+    pub(super) is_alone: bool,
     /// The next pause if no wait is named.
     guess: f64,
-    /// The pauses since a call was last accepted, in all.
-    in_a_row: f64,
+    /// The length of the pauses since a call was last accepted, in all. Time in which a laptop slept is not in it.
+    pub(super) in_a_row: f64,
     /// The share of the last calls that failed, as a moving average.
     failing: f64,
     failed_in_a_row: u32,
     /// Since when the service is taken to be down.
-    down_since: Option<f64>,
+    pub(super) down_since: Option<f64>,
     /// Good answers since the last bad one, while it is down.
     good: u32,
 }
@@ -72,26 +73,6 @@ impl Pauses {
             down_since: None,
             good: 0,
         }
-    }
-
-    /// When the pause ends, or has ended.
-    pub(super) const fn until(&self) -> f64 {
-        self.until
-    }
-
-    /// Whether one call goes first.
-    pub(super) const fn is_alone(&self) -> bool {
-        self.is_alone
-    }
-
-    /// The length of the pauses since a call was last accepted, in all. Time in which a laptop slept is not in it.
-    pub(super) const fn in_a_row(&self) -> f64 {
-        self.in_a_row
-    }
-
-    /// Since when the service is taken to be down.
-    pub(super) const fn down_since(&self) -> Option<f64> {
-        self.down_since
     }
 
     /// Whether all calls may start as the pace allows.

@@ -25,21 +25,21 @@ pub(super) struct PaceValue {
     noise: Noise,
     latency: Latency,
     hint: QuotaHint,
-    pauses: Pauses,
+    pub(super) pauses: Pauses,
     levels: InFlightLevels,
     measurement: Measurement,
     /// The one before, if the pace explained the refusal that ended it: what was accepted since the service had no room.
     before: Option<Measurement>,
     /// The rate as it was before the last cut, while that may turn out to be about a single row.
     before_cut: Option<LimitSearch>,
-    /// When the pace was last cut.
-    cut_at: f64,
+    /// When the pace was last cut: calls that started before say nothing about the pace since then.
+    pub(super) cut_at: f64,
     /// Calls a second that started in the last interval, and whether the rate held any back.
     begun: f64,
     is_rate_used: bool,
     stepped_at: f64,
     /// When the next step is due.
-    due: f64,
+    pub(super) due: f64,
     /// The longest window of a quota that was seen.
     window: f64,
     /// Whether any call was accepted yet.
@@ -171,21 +171,6 @@ impl PaceValue {
         self.in_flight.value() as usize
     }
 
-    /// The pauses, and whether the service is down.
-    pub(super) const fn pauses(&self) -> &Pauses {
-        &self.pauses
-    }
-
-    /// When the next step is due.
-    pub(super) const fn due(&self) -> f64 {
-        self.due
-    }
-
-    /// When the pace was last cut: calls that started before say nothing about the pace since then.
-    pub(super) const fn cut_at(&self) -> f64 {
-        self.cut_at
-    }
-
     /// Whether a refusal that named this wait is put down to chance: then only its row waits.
     pub(super) fn is_row_alone(&self, wait: f64) -> bool {
         (self.noise.share() > 0.0 && wait < STEP) || (self.is_unlimited && wait == 0.0)
@@ -262,7 +247,7 @@ impl PaceValue {
         let before = f64::from(tally.started.saturating_sub(tally.refused_after));
         let accepted = self.noise.quiet() + before;
         let shown = self.noise.note(started, refused);
-        let stood_still = self.pauses.in_a_row();
+        let stood_still = self.pauses.in_a_row;
         if self.pauses.ended(now, tally) {
             self.resume();
         } else if tally.single_good && stood_still >= STEP {
@@ -416,9 +401,9 @@ impl PaceValue {
         }
         if wait >= STEP {
             self.window = self.window.max(wait.min(LONGEST_WINDOW));
-        } else if !is_cut && single_bad && wait == 0.0 && self.pauses.in_a_row() >= STEP {
+        } else if !is_cut && single_bad && wait == 0.0 && self.pauses.in_a_row >= STEP {
             // A single call is not too fast: a window is not over yet, or there is trouble.
-            self.window = self.window.max(self.pauses.in_a_row().min(LONGEST_WINDOW));
+            self.window = self.window.max(self.pauses.in_a_row.min(LONGEST_WINDOW));
         }
         if wait > 0.0 {
             self.pauses.named(now, wait, random);
@@ -488,7 +473,7 @@ impl PaceValue {
 
     /// Whether the service is taken to be down.
     pub(super) const fn is_down(&self) -> bool {
-        self.pauses.down_since().is_some()
+        self.pauses.down_since.is_some()
     }
 }
 

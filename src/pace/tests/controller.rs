@@ -315,7 +315,7 @@ fn headers_slow_down_and_never_speed_up() {
     for (now, calls, lasts, expected) in [
         (1, 100, 10, 10.0),
         (20, 10_000, 10, 50.0),
-        (40, 0, 10, 0.3),
+        (40, 0, 10, 0.5),
         // What they asked for is over, and a day's quota is not spread evenly.
         (60, 10, 86_400, 50.0),
     ] {

@@ -197,6 +197,8 @@ fn every_option_that_they_name_exists() {
         "--write",
         "--lib",
         "--test",
+        "--ignored",
+        "--nocapture",
         "--some-name",
         // Of lines of the benchmark that wait to be measured again.
         "--no-dedupe",
