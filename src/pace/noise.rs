@@ -70,11 +70,17 @@ const RAREST: f64 = 2_000.0;
 const BEYOND: f64 = 10.0;
 /// This multiple of the share, and this much more, are put down to chance.
 const SLACK: (f64, f64) = (1.2, 0.01);
-/// A step of the search has so many calls, so that it shows whether more is refused.
-pub(super) const CALLS_OF_A_STEP: f64 = 300.0;
+/// A step of the search has so many calls at most.
+const CALLS_OF_A_STEP: f64 = 300.0;
 
 /// While it grows, so many are enough: a limit that is far exceeded refuses many of them.
 pub(super) const CALLS_OF_GROWTH: f64 = 50.0;
+
+/// The calls of a step of the search, so that it shows if this share of them is beyond the limit.
+pub(super) fn calls_of_a_step(beyond: f64) -> f64 {
+    let shown = BEYOND * 3.0 / beyond.max(f64::EPSILON);
+    shown.min(CALLS_OF_A_STEP)
+}
 
 impl Noise {
     /// The share of calls that are refused at any pace; 0 if none is known.

@@ -448,7 +448,8 @@ impl PaceValue {
                 .quiet(now, lasted, (step, 0.0), tally.in_flight_used);
         }
         let (fewest, growth) = if self.noise.share() > 0.0 {
-            (noise::CALLS_OF_A_STEP, noise::CALLS_OF_GROWTH)
+            let beyond = 1.0 - self.rate.sustained() / self.rate.value();
+            (noise::calls_of_a_step(beyond), noise::CALLS_OF_GROWTH)
         } else {
             (FEWEST, 0.0)
         };
