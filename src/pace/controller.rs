@@ -159,6 +159,8 @@ impl Controller {
         let wait = match outcome {
             CallOutcome::Throttled(wait) => wait.unwrap_or_default(),
             CallOutcome::BusyOrAway => Duration::ZERO,
+            // Nobody may be there to report what has changed.
+            CallOutcome::Abandoned => return None,
             _ => return self.event.take(),
         };
         let row_waits = tried.is_alone() || self.value.is_row_alone(wait.as_secs_f64());

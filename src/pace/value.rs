@@ -196,7 +196,8 @@ impl PaceValue {
         reason = "from 1 to the user's ceiling"
     )]
     pub(super) fn pace(&self, now: f64) -> Pace {
-        let share = self.noise.share();
+        // The share follows each call, which is no news.
+        let percent = (self.noise.share() * 100.0).ceil();
         Pace {
             rate: self.allowed(now),
             in_flight: self.most_in_flight(),
@@ -205,7 +206,7 @@ impl PaceValue {
             limit_in_flight: self.in_flight.shown_limit().map(|limit| limit as usize),
             headers: self.hint.shown(now),
             at_ceiling: self.rate.is_at_most(),
-            refused_at_any: (share > 0.0).then_some(share),
+            refused_at_any: (percent > 0.0).then_some(percent / 100.0),
         }
     }
 

@@ -100,7 +100,7 @@ impl Case {
 
     /// A run for the everyday tests, if the service is slow enough for one.
     pub(super) fn shortened(self) -> Option<Self> {
-        let is_slow = (self.model)().allows(0.5) < 300.0;
+        let is_slow = (self.model)().allows(0.5) < 100.0;
         let minutes = self.minutes.min(20);
         let (search, ceiling) = (self.search, self.ceiling);
         is_slow.then(|| self.within(minutes, search, ceiling))
