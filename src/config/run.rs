@@ -227,7 +227,7 @@ pub(crate) struct PaceConfig {
     pub(crate) concurrency: Option<NonZeroUsize>,
     /// Maximum rate of calls, such as `50/s` or `600/m`, found by itself if not given
     ///
-    /// `50/s`, `600/m`, `1000/h`, `unlimited` or `auto`; with --sandbox, it is `unlimited` if not given. With `auto`, the rate that the service accepts is found automatically.
+    /// `50/s`, `600/m`, `1000/h`, `unlimited`, `auto` or `auto:80%`; with --sandbox, it is `unlimited` if not given. With `auto`, the rate that the service accepts is found automatically; `auto:80%` leaves a fifth of it to others.
     #[arg(
         short,
         long,

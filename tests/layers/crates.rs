@@ -25,7 +25,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         &[
             "commands/run/prepare.rs",
             "ledger/postgres/server.rs",
-            "pace/gate/permits.rs",
+            "pace/gate.rs",
             "sandbox/",
         ],
     ),
