@@ -91,7 +91,7 @@ pub(crate) struct FilesConfig {
     #[arg(skip)]
     pub(crate) inputs: Vec<input::ReaderSettings>,
     /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` is standard output
-    #[arg(short, long, value_name = "FILE", display_order = 0)]
+    #[arg(short, long, value_name = "FILE", help_heading = None, display_order = 0)]
     pub(crate) output: Option<PathBuf>,
     /// Write each input to a file of its name in this directory; files that are finished are skipped
     ///
