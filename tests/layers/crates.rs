@@ -34,7 +34,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         "foldhash",
         &["engine/checks.rs", "input/members.rs", "ledger/key.rs"],
     ),
-    ("futures", &["engine/", "pace/gate/permits.rs"]),
+    ("futures", &["engine/", "pace/gate.rs"]),
     ("glob", &["commands/inputs.rs"]),
     ("governor", &["pace/limiter.rs"]),
     ("h2", &["service/http/fault.rs"]),
