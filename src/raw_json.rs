@@ -51,6 +51,16 @@ pub fn string<'a>(value: impl Into<JsonValue<'a>>) -> Option<Cow<'a, str>> {
     }
 }
 
+/// A JSON value's text for people and for comparing: a string's content, nothing for null, and any other value as it is.
+#[must_use]
+pub(crate) fn text(json: &str) -> Cow<'_, str> {
+    match string(JsonValue::of(json)) {
+        Some(text) => text,
+        None if json == "null" => Cow::Borrowed(""),
+        None => Cow::Borrowed(json),
+    }
+}
+
 /// The value's text on one line: without white space between its tokens, and with JSON escapes for
 /// every character that is unsafe to print, so that the file is safe to show on a terminal.
 #[must_use]

@@ -18,7 +18,6 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("clap_mangen", &["cli/help.rs"]),
     ("console", &["base/stderr.rs"]),
     ("csv", &["input/sniff.rs"]),
-    ("csv_core", &["output/csv.rs"]),
     ("encoding_rs", &["base/encoding.rs"]),
     (
         "fastrand",
