@@ -64,23 +64,16 @@ impl Stop {
 
 /// The stop for a pause that is too long to sit out, with the time to come back.
 pub(super) fn asks_to_wait(wait: Duration) -> Stop {
-    const DAY: u64 = 24 * 60 * 60;
+    let mut back = format!("it asks to come back in {}", in_words(wait));
+    let is_sane = wait.as_secs() <= 365 * DAY;
+    if is_sane {
+        let at = httpdate::fmt_http_date(SystemTime::now() + wait);
+        back = format!("{back}, at {at}");
+    }
     let error = Error::stopped("the service asks for a pause that is too long to wait for");
-    let seconds = wait.as_secs();
-    let error = if seconds > 365 * DAY {
-        error.detail(format!("it asks to come back in {} days", seconds / DAY))
-    } else {
-        let back = httpdate::fmt_http_date(SystemTime::now() + wait);
-        let time = match seconds {
-            0..120 => format!("{seconds} s"),
-            120..=7_200 => format!("{} min", seconds.div_ceil(60)),
-            7_201..=172_800 => format!("{} h", seconds.div_ceil(3_600)),
-            _ => format!("{} days", seconds.div_ceil(DAY)),
-        };
-        error
-            .detail(format!("it asks to come back in {time}, at {back}"))
-            .hint("`--max-wait` sets how long a run waits")
-    };
+    let error = error.detail(back);
+    let hint = "`--max-wait` sets how long a run waits";
+    let error = if is_sane { error.hint(hint) } else { error };
     Stop::new(CancelReason::MaxWait, error)
 }
 
@@ -188,10 +181,14 @@ pub(super) fn mixed_up(host: &str) -> Stop {
     Stop::new(CancelReason::NoVerdicts, error)
 }
 
+const DAY: u64 = 24 * 60 * 60;
+
 /// A time span for a message, only as exact as people need.
 fn in_words(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
-        seconds => format!("{} min", seconds / 60),
+        seconds @ 120..=7_200 => format!("{} min", seconds.saturating_add(30) / 60),
+        seconds @ 7_201..=172_800 => format!("{} h", seconds.div_ceil(3_600)),
+        seconds => format!("{} days", seconds / DAY),
     }
 }

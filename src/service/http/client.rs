@@ -11,14 +11,11 @@ use reqwest::header::{
 use reqwest::{Method, Request};
 use tokio::time::Instant;
 
-use super::super::api_key_file::KeyFile;
-use super::super::endpoint::{Endpoint, ServiceId};
-use super::super::exchange::{ApiKeys, SentRequest};
-use super::super::exchange::{Exchange, KeyRenewal, Reply, Service, TransportFault};
-use super::super::proxy::proxy_for;
+use super::super::endpoint::{Endpoint, ServiceId, proxy_for};
+use super::super::exchange::{Exchange, KeyRenewal, Reply, SentRequest, Service, TransportFault};
+use super::super::key::{ApiKeys, KeyFile};
 use super::connections::{self, ClientOptions, Connections};
 use super::fault;
-use super::tls;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
 
@@ -70,7 +67,9 @@ impl Client {
         let (ca_file, plain) = (settings.ca_file.as_deref(), settings.endpoint.is_plain());
         // A file that makes no sense is refused also where it is not needed.
         let is_needed = ca_file.is_some() || !plain;
-        let tls = is_needed.then(|| tls::client_config(ca_file)).transpose()?;
+        let tls = is_needed
+            .then(|| connections::client_config(ca_file))
+            .transpose()?;
         Ok(Self {
             connections: Connections::new(ClientOptions {
                 timeout: settings.timeout,
