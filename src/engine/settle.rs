@@ -27,6 +27,10 @@ const STARTS_AGAIN: Duration = Duration::from_millis(500);
 const RESTART: Duration = Duration::from_secs(5 * 60);
 
 /// What follows a call, for its row.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each call, which nearly always is the large one"
+)]
 pub(super) enum NextStep {
     /// The row has ended, with its verdict once what is to be stored is durable, or left for a later run. With a stop, the run
     /// ends as well.

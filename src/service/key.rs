@@ -65,11 +65,11 @@ impl KeyFile {
         check_key(key, &place)
     }
 
-    /// Reads the file again during a run, for another key than `known`.
+    /// Reads the file again during a run, for another key than the last one that was `used`.
     ///
     /// # Errors
     /// Why there is no new key, in one sentence.
-    pub(super) fn read_again(&self, known: &Secret) -> Result<Secret, String> {
+    pub(super) fn read_again(&self, used: &ApiKeys) -> Result<Secret, String> {
         let shown = self.0.display();
         // The key in a pipe can be read only once, and opening a named pipe would block all calls
         // until another program writes to it.
@@ -81,7 +81,7 @@ impl KeyFile {
         let key = self
             .read()
             .map_err(|error| format!("no new API key: {}", error.log_words()))?;
-        if key.expose() == known.expose() {
+        if used.0.last().map(Secret::expose) == Some(key.expose()) {
             return Err(format!("`{shown}` was read again and has the same API key"));
         }
         Ok(key)

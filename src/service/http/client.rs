@@ -49,10 +49,9 @@ pub(crate) struct Client {
 
 /// The key in use.
 struct KeyInUse {
-    secret: Secret,
     /// The headers of every request, this key included.
     headers: HeaderMap,
-    /// This key and those before it.
+    /// This key, which is the last one, and those before it.
     used: ApiKeys,
 }
 
@@ -80,8 +79,7 @@ impl Client {
             proxy: proxy_for(&settings.endpoint),
             key: RefCell::new(KeyInUse {
                 headers: headers(&settings)?,
-                used: ApiKeys::new(settings.api_key.clone()),
-                secret: settings.api_key,
+                used: ApiKeys::new(settings.api_key),
             }),
             endpoint: settings.endpoint,
             key_file: settings.key_file,
@@ -175,7 +173,7 @@ impl Service for Client {
             return KeyRenewal::Fixed;
         };
         let mut key = self.key.borrow_mut();
-        let secret = match file.read_again(&key.secret) {
+        let secret = match file.read_again(&key.used) {
             Ok(secret) => secret,
             Err(why) => return KeyRenewal::Kept(why),
         };
@@ -183,7 +181,6 @@ impl Service for Client {
             Ok(authorization) => {
                 key.headers.insert(AUTHORIZATION, authorization);
                 key.used = key.used.and(&secret);
-                key.secret = secret;
                 KeyRenewal::Renewed
             }
             Err(error) => KeyRenewal::Kept(error.to_string()),
