@@ -10,7 +10,7 @@ use bytes::Bytes;
 use memchr::memchr;
 
 use crate::base::encoding::TextEncoding;
-use crate::raw_json::{self, JsonValue};
+use crate::raw_json;
 use crate::row::RawRow;
 
 /// The format of the file's records.
@@ -194,17 +194,9 @@ impl Layout {
         };
         match (self.format, text) {
             (Format::Delimited { .. }, text) => text,
-            (Format::Jsonl, Cow::Borrowed(json)) => json_text(json),
-            (Format::Jsonl, Cow::Owned(json)) => Cow::Owned(json_text(&json).into_owned()),
+            (Format::Jsonl, Cow::Borrowed(json)) => raw_json::text(json),
+            (Format::Jsonl, Cow::Owned(json)) => Cow::Owned(raw_json::text(&json).into_owned()),
         }
-    }
-}
-
-fn json_text(json: &str) -> Cow<'_, str> {
-    match raw_json::string(JsonValue::of(json)) {
-        Some(text) => text,
-        None if json == "null" => Cow::Borrowed(""),
-        None => Cow::Borrowed(json),
     }
 }
 

@@ -14,35 +14,10 @@ use serde_json::value::RawValue;
 use crate::base::any_byte::any_byte;
 use crate::base::control_chars::{any_unsafe_to_print, is_unsafe_to_print};
 
-/// A JSON value as it is written: a slice of a text that was read without a fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JsonValue<'a>(&'a str);
-
-impl<'a> JsonValue<'a> {
-    /// A value that was read.
-    pub(crate) const fn of(text: &'a str) -> Self {
-        Self(text)
-    }
-
-    /// Its text, with the quotes of a string.
-    #[must_use]
-    #[inline]
-    pub const fn get(self) -> &'a str {
-        self.0
-    }
-}
-
-impl<'a> From<&'a RawValue> for JsonValue<'a> {
-    fn from(value: &'a RawValue) -> Self {
-        Self::of(value.get())
-    }
-}
-
 /// The text of a key or string, unescaped; `None` for anything else.
 #[must_use]
 #[inline]
-pub fn string<'a>(value: impl Into<JsonValue<'a>>) -> Option<Cow<'a, str>> {
-    let text = value.into().get();
+pub fn string(text: &str) -> Option<Cow<'_, str>> {
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
     if memchr(b'\\', inner.as_bytes()).is_none() {
         Some(Cow::Borrowed(inner))
@@ -51,11 +26,20 @@ pub fn string<'a>(value: impl Into<JsonValue<'a>>) -> Option<Cow<'a, str>> {
     }
 }
 
+/// A JSON value's text for people and for comparing: a string's content, nothing for null, and any other value as it is.
+#[must_use]
+pub(crate) fn text(json: &str) -> Cow<'_, str> {
+    match string(json) {
+        Some(text) => text,
+        None if json == "null" => Cow::Borrowed(""),
+        None => Cow::Borrowed(json),
+    }
+}
+
 /// The value's text on one line: without white space between its tokens, and with JSON escapes for
 /// every character that is unsafe to print, so that the file is safe to show on a terminal.
 #[must_use]
-pub(crate) fn on_one_line(value: JsonValue<'_>) -> Box<str> {
-    let text = value.get();
+pub(crate) fn on_one_line(text: &str) -> Box<str> {
     if !text.starts_with(['{', '[']) {
         return escape_unsafe(text).into();
     }
@@ -126,10 +110,7 @@ pub(crate) fn escape_unsafe(text: &str) -> String {
 /// # Errors
 /// `text` is not a JSON object, or something follows it. Members before the fault have been visited.
 #[inline]
-pub fn members<'a>(
-    text: &'a str,
-    visit: impl FnMut(JsonValue<'a>, JsonValue<'a>),
-) -> serde_json::Result<()> {
+pub fn members<'a>(text: &'a str, visit: impl FnMut(&'a str, &'a str)) -> serde_json::Result<()> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     deserializer.deserialize_map(Members(visit))?;
     deserializer.end()
@@ -137,7 +118,7 @@ pub fn members<'a>(
 
 struct Members<F>(F);
 
-impl<'de, F: FnMut(JsonValue<'de>, JsonValue<'de>)> Visitor<'de> for Members<F> {
+impl<'de, F: FnMut(&'de str, &'de str)> Visitor<'de> for Members<F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,7 +128,7 @@ impl<'de, F: FnMut(JsonValue<'de>, JsonValue<'de>)> Visitor<'de> for Members<F> 
     #[inline]
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         while let Some((key, value)) = map.next_entry::<&RawValue, &RawValue>()? {
-            (self.0)(key.into(), value.into());
+            (self.0)(key.get(), value.get());
         }
         Ok(())
     }
@@ -198,9 +179,9 @@ impl Pointer {
 
     /// The value in this JSON text, if it exists.
     #[must_use]
-    pub(crate) fn find<'a>(&self, text: &'a str) -> Option<JsonValue<'a>> {
+    pub(crate) fn find<'a>(&self, text: &'a str) -> Option<&'a str> {
         let value: &RawValue = serde_json::from_str(text).ok()?;
-        follow(value.into(), &self.0).ok().flatten()
+        follow(value.get(), &self.0).ok().flatten()
     }
 }
 
@@ -223,18 +204,17 @@ pub(crate) struct Ambiguous;
 /// # Errors
 /// [`Ambiguous`] if a member on the path appears twice.
 pub(crate) fn follow<'a>(
-    value: JsonValue<'a>,
+    value: &'a str,
     tokens: &[Box<str>],
-) -> Result<Option<JsonValue<'a>>, Ambiguous> {
-    let mut at = value;
+) -> Result<Option<&'a str>, Ambiguous> {
+    let mut text = value;
     for token in tokens {
-        let text = at.get();
         let found = if text.starts_with('[') {
             // Nearly nobody looks into arrays: this need not be fast.
             let elements: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
             let index: Option<usize> = token.parse().ok();
             let found = index.and_then(|index| elements.get(index).copied());
-            found.map(JsonValue::from)
+            found.map(RawValue::get)
         } else {
             let (mut found, mut twice) = (None, false);
             let read = members(text, |key, value| {
@@ -249,9 +229,9 @@ pub(crate) fn follow<'a>(
             if read.is_ok() { found } else { None }
         };
         let Some(value) = found else { return Ok(None) };
-        at = value;
+        text = value;
     }
-    Ok(Some(at))
+    Ok(Some(text))
 }
 
 #[cfg(test)]
@@ -259,8 +239,8 @@ pub(crate) fn follow<'a>(
 mod tests {
     use super::*;
 
-    fn value(text: &str) -> JsonValue<'_> {
-        serde_json::from_str::<&RawValue>(text).unwrap().into()
+    fn value(text: &str) -> &str {
+        serde_json::from_str::<&RawValue>(text).unwrap().get()
     }
 
     #[test]
@@ -291,7 +271,7 @@ mod tests {
     fn members_are_slices_of_the_text_as_they_are_written() {
         let text = r#" { "a" : 1.50 ,"\u0062":"x\"y", "a":{"c":[1, 2]} } "#;
         let mut found = Vec::new();
-        let read = members(text, |key, value| found.push((key.get(), value.get())));
+        let read = members(text, |key, value| found.push((key, value)));
         assert!(read.is_ok());
         let expected = [
             ("\"a\"", "1.50"),
@@ -311,7 +291,7 @@ mod tests {
         Pointer::parse(pointer)
             .unwrap()
             .find(text)
-            .map(|value| value.get().to_owned())
+            .map(ToOwned::to_owned)
     }
 
     #[test]
@@ -332,9 +312,16 @@ mod tests {
     #[test]
     fn a_member_that_appears_twice_is_ambiguous() {
         let value: &RawValue = serde_json::from_str(r#"{"a":1,"\u0061":2}"#).unwrap();
-        assert_eq!(
-            follow(value.into(), &["a".into()]).map(|found| found.map(JsonValue::get)),
-            Err(Ambiguous)
-        );
+        assert_eq!(follow(value.get(), &["a".into()]), Err(Ambiguous));
+    }
+
+    #[test]
+    fn deeply_nested_values_take_no_stack() {
+        let deep = "[".repeat(200_000);
+        assert!(members(&deep, |_, _| ()).is_err());
+        assert!(members(&format!("{{\"a\":{deep}"), |_, _| ()).is_err());
+        let closed = format!("{deep}{}", "]".repeat(200_000));
+        assert!(members(&format!("{{\"a\":{closed}}}"), |_, _| ()).is_ok());
+        assert!(find(&closed, "/0/0").is_some());
     }
 }

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::parts::Engine;
-use super::row_call::{ClaimedCall, RowCall, RowHistory, RowOutcome};
+use super::parts::{Ending, Engine, RowCall, RowHistory, RowOutcome};
 use super::settle::NextStep;
 use super::stop::Stop;
 use crate::base::error::Error;
 use crate::ledger::{self, ClaimResult, Holding, Urgency};
-use crate::pace::{Attempts, Closed, Permit, RowRefusals};
+use crate::pace::{Closed, Permit};
 use crate::row::RowNumber;
 use crate::service::{Exchange, Service};
 use crate::telemetry::event::{Again, Event};
@@ -32,25 +31,23 @@ impl<S: Service> Engine<S> {
     )]
     pub(super) fn score<'a>(
         &'a self,
-        mut claimed: ClaimedCall,
+        mut call: RowCall,
         permit: Permit<'a>,
     ) -> impl Future<Output = RowOutcome> + 'a {
         async move {
             let mut history = RowHistory {
-                calls: 0,
-                attempts: Attempts::default(),
-                refusals: RowRefusals::default(),
-                again: claimed.call.taken_over.then_some(Again::TakenOver),
-                is_doubtful: false,
+                again: call.taken_over.then_some(Again::TakenOver),
+                ..RowHistory::default()
             };
-            let outcome = self.attempts(&mut claimed, &mut history, permit).await;
+            let (verdict, stop) = self.attempts(&mut call, &mut history, permit).await;
             // Another run may ask for what has no answer. If one of its calls may have been billed, the next one counts that.
-            match &outcome.verdict {
+            match &verdict {
                 Some(Verdict::Scored(..)) => {}
-                None if history.is_doubtful => self.ledger.abandon(claimed.call.key),
-                _ => self.ledger.release(claimed.call.key),
+                None if history.is_doubtful => self.ledger.abandon(call.key),
+                _ => self.ledger.release(call.key),
             }
-            outcome
+            let row = call.row;
+            RowOutcome { row, verdict, stop }
         }
     }
 
@@ -61,45 +58,43 @@ impl<S: Service> Engine<S> {
     )]
     fn attempts<'a>(
         &'a self,
-        claimed: &mut ClaimedCall,
+        call: &mut RowCall,
         history: &mut RowHistory,
         mut permit: Permit<'a>,
-    ) -> impl Future<Output = RowOutcome> {
+    ) -> impl Future<Output = Ending> {
         async move {
             loop {
-                let ClaimedCall { call, worker } = &*claimed;
                 // A permit may have been given just before the run started to stop.
                 if self.gate.is_closed() {
-                    return RowOutcome::left(call.row);
+                    return (None, None);
                 }
-                if self.ledger.holding(*worker) == Holding::Held {
+                if self.ledger.holding(call.worker) == Holding::Held {
                     if let Err((reason, error)) = self.limits.calls.reserve() {
-                        return RowOutcome::stopped(call.row, Stop::new(reason, error));
+                        return (None, Some(Stop::new(reason, error)));
                     }
                     let (exchange, key) = self.attempt(call, history, permit.began()).await;
                     // Held until the result is durable, and dropped before any other wait: it keeps others from calling.
                     let (next, undurable) = self.settle(call, history, permit, exchange, key);
                     match next {
-                        NextStep::Settle {
+                        NextStep::End {
                             verdict,
                             stored,
                             stop,
                         } => {
                             let kept = self.keep(call, stored).await;
                             drop(undurable);
-                            return self.ended(call.row, kept, verdict, stop);
+                            return self.ended(kept, verdict, stop);
                         }
-                        NextStep::Stop(stop) => return RowOutcome::stopped(call.row, stop),
                         NextStep::Again(after) => {
                             drop(undurable);
                             if !after.is_zero() && self.gate.back_off(after).await == Err(Closed) {
-                                return RowOutcome::left(call.row);
+                                return (None, None);
                             }
                         }
                     }
                 } else {
                     drop(permit);
-                    if let Err(ended) = self.claim_again(claimed, history).await {
+                    if let Err(ended) = self.claim_again(call, history).await {
                         return ended;
                     }
                 }
@@ -111,7 +106,7 @@ impl<S: Service> Engine<S> {
                 };
                 permit = match next {
                     Ok(permit) => permit,
-                    Err(Closed) => return RowOutcome::left(claimed.call.row),
+                    Err(Closed) => return (None, None),
                 };
             }
         }
@@ -129,7 +124,7 @@ impl<S: Service> Engine<S> {
         began: Instant,
     ) -> impl Future<Output = (Exchange, u64)> {
         async move {
-            let key = self.seen.borrow().key.number();
+            let key = self.seen.borrow().key.number;
             history.calls = history.calls.saturating_add(1);
             self.ledger.count_call();
             let (row, again) = (call.row, history.again);
@@ -168,19 +163,14 @@ impl<S> Engine<S> {
     /// for this reason, or since there is no space for further results.
     fn ended(
         &self,
-        row: RowNumber,
         kept: Result<(), Error>,
-        verdict: Verdict,
+        verdict: Option<Verdict>,
         stop: Option<Stop>,
-    ) -> RowOutcome {
-        let given_up = || self.ledger.given_up().map(Stop::of_ledger);
-        let stop = stop.or_else(given_up);
+    ) -> Ending {
+        let stop = stop.or_else(|| self.ledger.given_up().map(Stop::of_ledger));
         match kept {
-            Ok(()) => RowOutcome {
-                stop,
-                ..RowOutcome::verdict(row, verdict)
-            },
-            Err(error) => RowOutcome::stopped(row, stop.unwrap_or_else(|| Stop::of_ledger(error))),
+            Ok(()) => (verdict, stop),
+            Err(error) => (None, stop.or_else(|| Some(Stop::of_ledger(error)))),
         }
     }
 
@@ -188,19 +178,17 @@ impl<S> Engine<S> {
     /// any row needs this, so it is a future of its own.
     fn claim_again<'a>(
         &'a self,
-        claimed: &'a mut ClaimedCall,
+        call: &'a mut RowCall,
         history: &'a mut RowHistory,
-    ) -> Pin<Box<dyn Future<Output = Result<(), RowOutcome>> + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<(), Ending>> + 'a>> {
         Box::pin(async move {
             loop {
-                let ClaimedCall { call, worker } = &mut *claimed;
-                match self.ledger.holding(*worker) {
+                match self.ledger.holding(call.worker) {
                     Holding::Held => return Ok(()),
                     Holding::AwaitsRenewal => {}
                     Holding::Lost => {
                         let claimed = self.claim(vec![call.key], Urgency::Now).await;
-                        let claimed =
-                            claimed.map_err(|stop| RowOutcome::stopped(call.row, stop))?;
+                        let claimed = claimed.map_err(|stop| (None, Some(stop)))?;
                         match claimed.results.into_iter().next() {
                             Some(ClaimResult::Ours { taken_over }) => {
                                 if taken_over && !call.taken_over {
@@ -209,12 +197,12 @@ impl<S> Engine<S> {
                                 }
                                 // It stays so, also where the claim is made again.
                                 call.taken_over |= taken_over;
-                                *worker = claimed.worker;
+                                call.worker = claimed.worker;
                                 continue;
                             }
                             Some(ClaimResult::Known(found)) => {
                                 if let Some(known) = found.known {
-                                    return Err(RowOutcome::verdict(call.row, self.known(known)));
+                                    return Err((Some(self.known(known)), None));
                                 }
                             }
                             Some(ClaimResult::Taken) | None => {}
@@ -222,7 +210,7 @@ impl<S> Engine<S> {
                     }
                 }
                 let waited = self.gate.back_off(LOOKED_AT_AGAIN).await;
-                waited.map_err(|Closed| RowOutcome::left(claimed.call.row))?;
+                waited.map_err(|Closed| (None, None))?;
             }
         })
     }

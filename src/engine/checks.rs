@@ -17,8 +17,8 @@ use crate::telemetry::event::Event;
 use crate::telemetry::hub::Events;
 use crate::verdict::{Answer, TransactionId};
 
-/// How many ids are remembered at least; twice as many take about 400 KiB. A broken cache repeats itself sooner.
-const LAST: usize = 4_096;
+/// How many ids are remembered, in about 400 KiB, until all are forgotten. A broken cache repeats itself sooner.
+const REMEMBERED: usize = 8_192;
 /// So many different requests with one id are no accident of a service that seldom repeats one: the answers are mixed up.
 const MIXED_UP: u32 = 20;
 /// Answers that are checked for fields. One that none of so many users has is hardly one of the service's: a misspelt pointer
@@ -40,14 +40,8 @@ pub(super) struct AnswerChecks {
     below_zero: bool,
 }
 
-/// The ids of the last answers in two generations: when the younger is full, the older is forgotten as a whole. Finding and
-/// removing the oldest id at each answer would cost more than all the rest.
-#[derive(Debug, Default)]
-struct Transactions {
-    hashes: RandomState,
-    younger: HashMap<u64, FirstUse, RandomState>,
-    older: HashMap<u64, FirstUse, RandomState>,
-}
+/// The ids of the last answers, as hashes.
+type Transactions = HashMap<u64, FirstUse, RandomState>;
 
 /// The row that an id came with first, and what that row asked.
 #[derive(Debug, Clone, Copy)]
@@ -109,7 +103,7 @@ impl AnswerChecks {
             request,
             others: 0,
         };
-        let repeated = self.transactions.note(&answer.transaction_id, first_use);
+        let repeated = note(&mut self.transactions, &answer.transaction_id, first_use);
         if let Some(first) = repeated {
             events.emit(Event::TransactionRepeated {
                 row,
@@ -153,26 +147,22 @@ impl AnswerChecks {
     }
 }
 
-impl Transactions {
-    /// Notes an answer's id. Returns its first use if that was for a different request; the same request may well get the same
-    /// answer again.
-    fn note(&mut self, id: &TransactionId, this: FirstUse) -> Option<FirstUse> {
-        let id = self.hashes.hash_one(id.as_str());
-        let seen = { self.younger.get_mut(&id) }.or_else(|| self.older.get_mut(&id));
-        if let Some(first) = seen {
-            if first.request == this.request {
-                return None;
-            }
-            first.others += 1;
-            return Some(*first);
+/// Notes an answer's id. Returns its first use if that was for a different request; the same request may well get the same
+/// answer again.
+fn note(transactions: &mut Transactions, id: &TransactionId, this: FirstUse) -> Option<FirstUse> {
+    let id = transactions.hasher().hash_one(id.as_str());
+    if let Some(first) = transactions.get_mut(&id) {
+        if first.request == this.request {
+            return None;
         }
-        if self.younger.len() == LAST {
-            mem::swap(&mut self.younger, &mut self.older);
-            self.younger.clear();
-        }
-        self.younger.insert(id, this);
-        None
+        first.others += 1;
+        return Some(*first);
     }
+    if transactions.len() == REMEMBERED {
+        transactions.clear();
+    }
+    transactions.insert(id, this);
+    None
 }
 
 #[cfg(test)]
@@ -186,7 +176,7 @@ mod tests {
     }
 
     /// Notes an id for a request. Returns the number of the row that had it first, and how many others have had it.
-    fn note(
+    fn noted(
         transactions: &mut Transactions,
         id: usize,
         request: &str,
@@ -200,31 +190,27 @@ mod tests {
             request,
             others: 0,
         };
-        let first = transactions.note(&id, this);
+        let first = note(transactions, &id, this);
         first.map(|first| (first.row.get(), first.others))
     }
 
     #[test]
     fn one_id_for_two_requests_is_noticed_every_time() {
         let mut transactions = Transactions::default();
-        assert_eq!(note(&mut transactions, 1, "Ann", 1), None);
-        assert_eq!(note(&mut transactions, 2, "Bob", 2), None);
-        assert_eq!(note(&mut transactions, 1, "Ann", 3), None, "the same user");
-        assert_eq!(note(&mut transactions, 1, "Eve", 4), Some((1, 1)));
-        assert_eq!(note(&mut transactions, 1, "Joe", 5), Some((1, 2)));
+        assert_eq!(noted(&mut transactions, 1, "Ann", 1), None);
+        assert_eq!(noted(&mut transactions, 2, "Bob", 2), None);
+        assert_eq!(noted(&mut transactions, 1, "Ann", 3), None, "the same user");
+        assert_eq!(noted(&mut transactions, 1, "Eve", 4), Some((1, 1)));
+        assert_eq!(noted(&mut transactions, 1, "Joe", 5), Some((1, 2)));
     }
 
     #[test]
-    fn only_the_last_ids_are_remembered() {
+    fn ids_do_not_fill_the_memory() {
         let mut transactions = Transactions::default();
-        for id in 0..3 * LAST {
-            assert_eq!(note(&mut transactions, id, "Ann", 1), None);
-            let oldest = id.saturating_sub(LAST - 1);
-            let first = note(&mut transactions, oldest, "Bob", 2).unwrap();
-            assert_eq!(first.0, 1, "{id}");
+        for id in 0..3 * REMEMBERED {
+            assert_eq!(noted(&mut transactions, id, "Ann", 1), None);
+            assert!(transactions.len() <= REMEMBERED);
         }
-        assert!(transactions.younger.len() + transactions.older.len() <= 2 * LAST);
-        assert_eq!(note(&mut transactions, 0, "Bob", 2), None);
     }
 
     fn answer(fields: &[Option<&str>]) -> Answer {

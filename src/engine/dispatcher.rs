@@ -1,15 +1,18 @@
-//! The dispatcher's state, and how each thing that happens changes it. Nothing here waits.
+//! The loop of the engine, which waits for what happens next, and its state, whose handlers never wait.
 //!
 //! There is one way to stop: any reason is handed to [`Dispatcher::stop`], which acts on it without delay.
 
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::FutureExt;
+use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::task::yield_now;
+use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::parts::Engine;
-use super::row_call::{ClaimedCall, RowOutcome};
+use super::parts::{Engine, RowCall, RowOutcome};
 use super::rows::Rows;
 use super::stop::Stop;
 use super::window::WindowSize;
@@ -25,6 +28,8 @@ const COMMIT: Duration = Duration::from_secs(10);
 const TERMINATED: Duration = Duration::from_secs(20);
 /// What is left of a drain after SIGINT, when something else had started it: the person who sends it does not want to wait.
 const INTERRUPTED: Duration = Duration::from_secs(5);
+/// How long the writer may take to accept the last rows once no call is out any more.
+const HAND_OVER: Duration = Duration::from_secs(4);
 
 /// What the reader's thread sends. The end is a message of its own: a reader that died must not look like a short file.
 #[derive(Debug)]
@@ -46,22 +51,149 @@ pub(crate) enum Write {
     Trailer(Bytes),
 }
 
-/// The engine's ends.
-pub(crate) struct Channels<'a> {
-    /// From the reader's thread.
-    pub(crate) read: mpsc::Receiver<Read>,
-    /// To the writer's thread.
-    pub(crate) write: mpsc::Sender<Write>,
-    /// From signals and the writer's thread. What comes after the engine's end stays in it.
-    pub(crate) stops: &'a mut mpsc::UnboundedReceiver<Stop>,
+/// Runs rows from the reader's thread to the writer's until the input ends or something stops the run; then finishes what is in
+/// flight. Returns why it stopped. `stops` come from signals and the writer's thread; what comes later stays in it.
+#[expect(clippy::too_many_lines, reason = "it is the whole loop, in its order")]
+pub(crate) async fn run<S: Service>(
+    engine: &Engine<S>,
+    size: WindowSize,
+    mut read: mpsc::Receiver<Read>,
+    write: mpsc::Sender<Write>,
+    stops: &mut mpsc::UnboundedReceiver<Stop>,
+) -> Option<Stop> {
+    let mut dispatcher = Dispatcher::new(engine, size);
+    let mut scoring = FuturesUnordered::new();
+    // One batch at most.
+    let mut claiming = FuturesUnordered::new();
+    // Made once and reset: a timer for each turn of the loop would cost more than a row.
+    let now = Instant::now();
+    let mut write_timer = pin!(sleep_until(now));
+    let mut drain_timer = pin!(sleep_until(now));
+    let mut claim_timer = pin!(sleep_until(now));
+    loop {
+        while let Some((call, permit)) = dispatcher.start_now() {
+            scoring.push(engine.score(call, permit));
+        }
+        if let Some((requests, urgency)) = dispatcher.claim_now() {
+            claiming.push(engine.claim(requests, urgency));
+        }
+        if dispatcher.is_done() {
+            break;
+        }
+        engine.gate.set_fresh_rows(dispatcher.fresh_rows());
+        let goes_on = !dispatcher.is_stopping();
+        let (needs_permit, may_start) = (dispatcher.needs_permit(), dispatcher.may_start());
+        let renewal = dispatcher.rows.awaits_renewal();
+        let writes = set(&mut write_timer, dispatcher.write_at());
+        let drains = set(&mut drain_timer, dispatcher.drain_ends());
+        let asks_again = set(&mut claim_timer, dispatcher.rows.ask_again_at());
+        // Only one thing wins each wait, and the other futures are dropped. They lose nothing: all may be started again.
+        tokio::select! {
+            Some(outcome) = scoring.next(), if dispatcher.scoring > 0 => {
+                dispatcher.time_passed();
+                dispatcher.row_done(outcome);
+                // To look at everything else between rows that are done together would cost more than a row. A stop comes
+                // first.
+                while !dispatcher.is_stopping()
+                    && let Some(outcome) = scoring.next().now_or_never().flatten()
+                {
+                    dispatcher.row_done(outcome);
+                }
+            }
+            Ok(permit) = engine.gate.permit(), if may_start => {
+                dispatcher.time_passed();
+                if let Some(call) = dispatcher.start() {
+                    scoring.push(engine.score(call, permit));
+                }
+            }
+            // The next row may start now, or be claimed, which is seen before the next wait.
+            () = engine.gate.canary_is_held_up(), if needs_permit && !may_start => {}
+            () = &mut claim_timer, if goes_on && asks_again => dispatcher.time_passed(),
+            () = engine.lease_renewal(renewal), if goes_on && renewal.is_some() => {}
+            Some(claimed) = claiming.next(), if goes_on => {
+                dispatcher.time_passed();
+                dispatcher.claimed(claimed);
+            }
+            message = read.recv(), if dispatcher.wants_rows() => {
+                dispatcher.time_passed();
+                dispatcher.read(message);
+                // Rows that need no call can come without end, and calls among them would wait for the connections' tasks.
+                yield_now().await;
+            }
+            slot = write.reserve(), if dispatcher.should_write() => {
+                dispatcher.time_passed();
+                match slot {
+                    Ok(slot) => slot.send(Write::Rows(dispatcher.rows.take_ready())),
+                    // A writer that fails gives its reason before it ends.
+                    Err(_) => dispatcher.writer_gone(stops.try_recv().ok()),
+                }
+            }
+            () = &mut write_timer, if writes => dispatcher.rows.window.set_overdue(),
+            Some(stop) = stops.recv() => dispatcher.stop(stop),
+            () = &mut drain_timer, if drains => {
+                scoring.clear();
+                dispatcher.scoring = 0;
+            }
+        }
+    }
+    // The reader may be blocked on a pipe; once nothing receives, its next batch ends it.
+    drop(read);
+    hand_over(dispatcher, &write, stops).await
+}
+
+/// Sets a timer, if there is a time. Whether there is.
+fn set(timer: &mut Pin<&mut Sleep>, at: Option<Instant>) -> bool {
+    if let Some(at) = at
+        && timer.deadline() != at
+    {
+        timer.as_mut().reset(at);
+    }
+    at.is_some()
+}
+
+/// Hands what is left to the writer. Returns why the run stopped, even if it does so only now.
+async fn hand_over<S: Service>(
+    mut dispatcher: Dispatcher<'_, S>,
+    write: &mpsc::Sender<Write>,
+    stops: &mut mpsc::UnboundedReceiver<Stop>,
+) -> Option<Stop> {
+    let mut deadline = Instant::now() + HAND_OVER;
+    let (rows, trailer) = dispatcher.take_rest();
+    let rows = (!rows.is_empty()).then_some(Write::Rows(rows));
+    let trailer = (!trailer.is_empty()).then_some(Write::Trailer(trailer));
+    for message in rows.into_iter().chain(trailer) {
+        let slot = loop {
+            tokio::select! {
+                biased;
+                slot = write.reserve() => break slot,
+                Some(stop) = stops.recv(), if !dispatcher.is_stopping() => {
+                    dispatcher.stop(stop);
+                    deadline = Instant::now() + HAND_OVER;
+                }
+                // The program that reads the output has stopped reading: the caller will notice.
+                () = sleep_until(deadline), if dispatcher.is_stopping() => {
+                    return dispatcher.into_stop();
+                }
+            }
+        };
+        let Ok(slot) = slot else {
+            if !dispatcher.is_stopping() {
+                let reason = stops.try_recv().ok();
+                dispatcher.stop(reason.unwrap_or_else(Stop::writer_ended));
+            }
+            break;
+        };
+        slot.send(message);
+    }
+    dispatcher.into_stop()
 }
 
 /// The state of the engine's loop.
 pub(super) struct Dispatcher<'a, S> {
     engine: &'a Engine<S>,
     pub(super) rows: Rows<'a, S>,
-    /// Rows that are being scored.
-    scoring: usize,
+    /// How many rows are being scored.
+    pub(super) scoring: usize,
     /// Whether the input may have more rows.
     reads: bool,
     /// Whether the writer takes rows.
@@ -75,17 +207,6 @@ struct Stopped {
     stop: Stop,
     /// When calls that are still out are given up.
     drain_ends: Instant,
-}
-
-/// What the next row that needs a call waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StartNeeds {
-    /// There is no such row.
-    NoRow,
-    /// A permit.
-    Permit,
-    /// The canary's verdict, or that another row may show more.
-    Canary,
 }
 
 impl<'a, S: Service> Dispatcher<'a, S> {
@@ -106,11 +227,6 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         self.stopped.is_some()
     }
 
-    /// Whether rows are being scored.
-    pub(super) const fn is_scoring(&self) -> bool {
-        self.scoring > 0
-    }
-
     /// Whether all rows that were to be scored are.
     pub(super) fn is_done(&self) -> bool {
         self.scoring == 0 && (self.is_stopping() || self.all_admitted())
@@ -122,7 +238,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
 
     /// The next row that may start now, with its permit. A row without a permit is data in a queue and not a future that
     /// waits. So a row that comes back from its back-off, which holds up the output, waits only behind rows like itself.
-    pub(super) fn start_now(&mut self) -> Option<(ClaimedCall, Permit<'a>)> {
+    pub(super) fn start_now(&mut self) -> Option<(RowCall, Permit<'a>)> {
         if !self.is_stopping() {
             let admitted = self.rows.admit_without_call();
             self.stop_if_err(admitted);
@@ -146,20 +262,22 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         self.stop_if_err(claims).flatten()
     }
 
-    fn needs_permit(&self) -> bool {
-        !self.is_stopping() && self.rows.claims.may_call()
+    /// Whether a row waits for a permit.
+    pub(super) fn needs_permit(&self) -> bool {
+        !self.is_stopping() && self.rows.may_call()
     }
 
-    fn may_start(&self) -> bool {
+    /// Whether it may have one, and need not wait for the canary's verdict.
+    pub(super) fn may_start(&self) -> bool {
         self.needs_permit() && self.engine.may_start_beside(self.scoring)
     }
 
     /// The row to start with a permit, if there still is one.
-    pub(super) fn start(&mut self) -> Option<ClaimedCall> {
+    pub(super) fn start(&mut self) -> Option<RowCall> {
         if self.is_stopping() {
             return None;
         }
-        let call = self.rows.claims.next();
+        let call = self.rows.next_call();
         self.scoring += usize::from(call.is_some());
         call
     }
@@ -170,15 +288,6 @@ impl<'a, S: Service> Dispatcher<'a, S> {
             (true, _) => FreshRows::Waiting,
             (false, false) => FreshRows::Possible,
             (false, true) => FreshRows::None,
-        }
-    }
-
-    /// What the next row that needs a call waits for.
-    pub(super) fn start_needs(&self) -> StartNeeds {
-        match (self.needs_permit(), self.may_start()) {
-            (false, _) => StartNeeds::NoRow,
-            (true, false) => StartNeeds::Canary,
-            (true, true) => StartNeeds::Permit,
         }
     }
 
@@ -204,12 +313,6 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         self.stopped.as_ref().map(|stopped| stopped.drain_ends)
     }
 
-    /// When to ask again about requests that another run calls for, unless requests are being claimed.
-    pub(super) fn ask_again_at(&self) -> Option<Instant> {
-        let claims = &self.rows.claims;
-        { claims.ask_again_at() }.filter(|_| !claims.is_out() && !self.is_stopping())
-    }
-
     /// Time has passed in a wait.
     pub(super) fn time_passed(&mut self) {
         self.rows.time = Instant::now();
@@ -220,11 +323,6 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         self.scoring = self.scoring.saturating_sub(1);
         let resolved = self.rows.resolve(outcome);
         self.stop_if_err(resolved);
-    }
-
-    /// The rows that are being scored are given up.
-    pub(super) const fn give_up(&mut self) {
-        self.scoring = 0;
     }
 
     /// Requests that were being claimed have come back.
@@ -244,12 +342,6 @@ impl<'a, S: Service> Dispatcher<'a, S> {
             Some(Read::Failed(stop)) => self.stop(stop),
             None => self.stop(Stop::internal("the reader's thread ended unexpectedly")),
         }
-    }
-
-    /// Takes what is ready to be written.
-    pub(super) fn take_ready(&mut self) -> Vec<Row> {
-        let time = self.rows.time;
-        self.rows.window.take_ready(time)
     }
 
     /// The writer's thread takes nothing any more, for this reason if it gave one.

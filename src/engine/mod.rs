@@ -1,31 +1,26 @@
 //! The engine: takes rows from the reader, gets each one its verdict, and hands them to the writer in their order.
 //!
 //! It runs on the one thread that makes calls, and knows neither formats nor HTTP. A row waits in the [`window`], where equal
-//! requests wait for each other; its request is claimed in the ledger ([`claims`]); a [`call`] is made once the pace has a permit
+//! requests wait for each other; its request is claimed in the ledger ([`rows`]); a [`call`] is made once the pace has a permit
 //! for it; what follows is decided in [`settle`]; and an answer is durable before the row counts as done. The [`dispatcher`]
-//! is state whose handlers never wait, and the loop in [`run`](mod@run) waits for what happens next.
+//! is the loop that waits for what happens next.
 
 mod call;
 mod checks;
-mod claims;
 mod dispatcher;
 #[cfg(test)]
 mod fixture;
 mod parts;
-mod row_call;
 mod rows;
-mod run;
-mod seen;
 mod settle;
 mod stop;
 #[cfg(test)]
 mod tests;
 mod window;
 
-pub(crate) use dispatcher::{Channels, Read, Write};
+pub(crate) use dispatcher::{Read, Write, run};
 #[cfg(test)]
 pub(crate) use fixture::Fixture;
 pub(crate) use parts::{AnswerRules, Engine, Limits};
-pub(crate) use run::run;
 pub(crate) use stop::Stop;
 pub(crate) use window::WindowSize;

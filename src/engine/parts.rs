@@ -1,19 +1,25 @@
-//! What the run has only one of, between the calls of its rows: the service, the gate, the ledger and the limits.
+//! What the run has only one of, between the calls of its rows: the service, the gate, the ledger, the limits and what was
+//! seen so far. And what one row has: its request, what it has been through, and how it ends.
 //!
 //! What changes is plain data behind a `RefCell`, which is never borrowed across an `await`.
 
 use std::cell::RefCell;
+use std::mem;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::checks::AnswerChecks;
-use super::seen::{KeyGeneration, Outage, Seen};
 use super::stop::Stop;
 use crate::ledger::{
     Claimed, KnownOutcome, LedgerWriter, RequestKey, RunEnd, Urgency, WorkerNumber,
 };
-use crate::pace::{CallBudget, FailureBudget, Gate, GiveUpPolicy, RetryPolicy};
+use crate::pace::{
+    Attempts, CallBudget, FailureBudget, Gate, GiveUpPolicy, RetryPolicy, RowRefusals,
+};
 use crate::raw_json::Pointer;
-use crate::telemetry::event::{CancelReason, Event};
+use crate::row::RowNumber;
+use crate::telemetry::event::{Again, CancelReason, Event, FailureClass};
 use crate::telemetry::hub::Events;
 use crate::verdict::{Answer, DecisionPolicy, Verdict};
 
@@ -55,6 +61,108 @@ pub(crate) struct Limits {
     pub(crate) host: String,
 }
 
+/// What was seen in the run so far.
+pub(super) struct Seen {
+    /// Trouble, and whether it must stop the run.
+    pub(super) give_up: GiveUpPolicy,
+    /// How long the current outage had lasted when a series of failures started that may all be due to the rows.
+    pub(super) rows_fail_since: Option<Duration>,
+    /// Which API key calls go out with.
+    pub(super) key: KeyGeneration,
+    pub(super) answers: AnswerChecks,
+}
+
+/// The API keys of a run, counted. A key that is refused after it brought verdicts was revoked or rotated; then its file is
+/// worth another look. Only numbers are known here, never a key.
+#[derive(Debug, Default)]
+pub(super) struct KeyGeneration {
+    /// The number of the key that a call uses that goes out now.
+    pub(super) number: u64,
+    is_proven: bool,
+}
+
+/// What the refusal of a key calls for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyRefusal {
+    /// Another key is in use since the call went out: try again with that one.
+    Outdated,
+    /// The key brought verdicts before, so it may have been rotated. Reported once; after that a verdict must come first.
+    Revoked,
+    /// The key has never been good, or was already looked for again.
+    Useless,
+}
+
+impl KeyGeneration {
+    /// A call with this key brought a verdict. A late answer to an old key says nothing about the new one.
+    pub(super) const fn verdict(&mut self, number: u64) {
+        self.is_proven |= number == self.number;
+    }
+
+    /// A call with this key was refused because of the key.
+    pub(super) const fn refused(&mut self, number: u64) -> KeyRefusal {
+        if number != self.number {
+            KeyRefusal::Outdated
+        } else if mem::replace(&mut self.is_proven, false) {
+            KeyRefusal::Revoked
+        } else {
+            KeyRefusal::Useless
+        }
+    }
+}
+
+/// A row that is called for.
+#[derive(Debug)]
+pub(super) struct RowCall {
+    pub(super) row: RowNumber,
+    /// What is sent.
+    pub(super) body: Bytes,
+    /// Names the request in the ledger.
+    pub(super) key: RequestKey,
+    /// Another worker had claimed it, and may have called for it.
+    pub(super) taken_over: bool,
+    /// The worker of this process that has claimed it, once it is claimed.
+    pub(super) worker: WorkerNumber,
+}
+
+/// What a row has been through.
+#[derive(Default)]
+pub(super) struct RowHistory {
+    /// All its calls, also those that used up no attempt.
+    pub(super) calls: u32,
+    /// Its failed attempts.
+    pub(super) attempts: Attempts,
+    /// Its calls that were refused because they were too many.
+    pub(super) refusals: RowRefusals,
+    /// What its next call repeats.
+    pub(super) again: Option<Again>,
+    /// One of its calls may have been billed without an answer.
+    pub(super) is_doubtful: bool,
+}
+
+impl RowHistory {
+    /// The next call repeats one that failed in this way.
+    pub(super) fn repeats(&mut self, class: FailureClass) {
+        let is_unknown = class == FailureClass::OutcomeUnknown;
+        self.again = Some(if is_unknown && !self.is_doubtful {
+            Again::OutcomeUnknown
+        } else {
+            Again::Failed
+        });
+        self.is_doubtful |= is_unknown;
+    }
+}
+
+/// How a row has ended: its verdict, or `None` when it is left for a later run; and why the run must stop, if it must.
+pub(super) type Ending = (Option<Verdict>, Option<Stop>);
+
+/// How this row has ended.
+#[derive(Debug)]
+pub(super) struct RowOutcome {
+    pub(super) row: RowNumber,
+    pub(super) verdict: Option<Verdict>,
+    pub(super) stop: Option<Stop>,
+}
+
 impl<S> Engine<S> {
     /// An engine before its first row.
     #[must_use]
@@ -69,7 +177,7 @@ impl<S> Engine<S> {
     ) -> Self {
         let seen = Seen {
             give_up,
-            outage: Outage::default(),
+            rows_fail_since: None,
             key: KeyGeneration::default(),
             answers: AnswerChecks::new(&answers.fields, answers.decisions.level_field()),
         };
@@ -160,5 +268,36 @@ impl<S> Engine<S> {
             Some(worker) => self.ledger.lease_settled(worker).await,
             None => std::future::pending().await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_looked_for_once_after_its_verdicts() {
+        let mut key = KeyGeneration::default();
+        assert_eq!(key.refused(0), KeyRefusal::Useless, "it was never good");
+        key.verdict(0);
+        assert_eq!(key.refused(0), KeyRefusal::Revoked);
+        assert_eq!(
+            key.refused(0),
+            KeyRefusal::Useless,
+            "it was already looked for"
+        );
+    }
+
+    #[test]
+    fn answers_to_an_old_key_say_nothing_about_the_new_one() {
+        let mut key = KeyGeneration::default();
+        key.verdict(0);
+        assert_eq!(key.refused(0), KeyRefusal::Revoked);
+        key.number += 1;
+        assert_eq!(key.refused(0), KeyRefusal::Outdated);
+        key.verdict(0);
+        assert_eq!(key.refused(1), KeyRefusal::Useless);
+        key.verdict(1);
+        assert_eq!(key.refused(1), KeyRefusal::Revoked);
     }
 }

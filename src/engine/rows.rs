@@ -1,23 +1,33 @@
 //! The rows that are between reading and writing: what each one needs next, and what follows when its request is claimed,
 //! answered or known. Nothing here waits.
+//!
+//! Requests are claimed before they are called for, as several runs may share a ledger. Their rows are in the window already,
+//! so that equal rows wait for the same answer. As many are claimed as will be called for within about a second: what is
+//! claimed, other runs cannot ask.
 
+use std::collections::VecDeque;
 use std::mem;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::claims::Claims;
-use super::parts::Engine;
-use super::row_call::{RowCall, RowOutcome};
+use super::parts::{Engine, RowCall, RowOutcome};
 use super::stop::Stop;
 use super::window::{RowWindow, WindowSize};
 use crate::ledger::{
-    ByRequest, ClaimResult, Claimed, KnownOutcome, LookupResult, RequestKey, Urgency,
+    ByRequest, ClaimResult, Claimed, Holding, KnownOutcome, LookupResult, RequestKey, Urgency,
+    WorkerNumber,
 };
 use crate::row::RowNumber;
 use crate::row_state::{Row, RowBatch, RowState};
 use crate::telemetry::event::{Event, Origin};
 use crate::verdict::Verdict;
+
+/// New requests that are claimed together at most; as many that are claimed again may come with them.
+const MOST: usize = 256;
+/// How long after another run's claim was seen it is asked again what has become of it.
+const ASKED_AGAIN: Duration = Duration::from_millis(500);
 
 /// The rows that are between reading and writing.
 pub(super) struct Rows<'a, S> {
@@ -25,8 +35,18 @@ pub(super) struct Rows<'a, S> {
     pub(super) window: RowWindow,
     /// Requests that are out, each with the rows that wait for the same answer.
     out: ByRequest<Vec<RowNumber>>,
-    /// Rows that need a call, on their way to it.
-    pub(super) claims: Claims,
+    /// Rows whose requests are claimed; the first is called for next.
+    ready: VecDeque<RowCall>,
+    /// Whether the first of them may be called for.
+    holding: Holding,
+    /// Rows whose requests are being claimed.
+    claiming: Vec<RowCall>,
+    /// Rows whose requests are claimed next.
+    gathered: Vec<RowCall>,
+    /// Rows whose requests another run calls for, each with the time to ask again; the first is due first.
+    taken: VecDeque<(Instant, RowCall)>,
+    /// How many of those were reported last.
+    reported: usize,
     /// The clock as of the last wait: reading it for each event would cost more than counting the event.
     pub(super) time: Instant,
     trailer: Bytes,
@@ -40,7 +60,12 @@ impl<'a, S> Rows<'a, S> {
             engine,
             window: RowWindow::new(size, time),
             out: ByRequest::default(),
-            claims: Claims::new(),
+            ready: VecDeque::new(),
+            holding: Holding::Held,
+            claiming: Vec::new(),
+            gathered: Vec::new(),
+            taken: VecDeque::new(),
+            reported: 0,
             time,
             trailer: Bytes::new(),
         }
@@ -88,7 +113,32 @@ impl<'a, S> Rows<'a, S> {
 
     /// Whether a row waits for its call, admitted or not.
     pub(super) fn has_uncalled(&self) -> bool {
-        self.window.has_waiting() || !self.claims.is_empty()
+        let has_none = self.ready.is_empty() && self.claiming.is_empty();
+        self.window.has_waiting()
+            || !(has_none && self.gathered.is_empty() && self.taken.is_empty())
+    }
+
+    /// Whether a row may be called for.
+    pub(super) fn may_call(&self) -> bool {
+        !self.ready.is_empty() && self.holding == Holding::Held
+    }
+
+    /// The row to call for.
+    pub(super) fn next_call(&mut self) -> Option<RowCall> {
+        self.ready.pop_front()
+    }
+
+    /// The worker whose lease must be renewed before a row may be called for.
+    pub(super) fn awaits_renewal(&self) -> Option<WorkerNumber> {
+        let next = self.ready.front();
+        next.filter(|_| self.holding == Holding::AwaitsRenewal)
+            .map(|call| call.worker)
+    }
+
+    /// When to ask again about a request that another run calls for, unless requests are being claimed.
+    pub(super) fn ask_again_at(&self) -> Option<Instant> {
+        let first = self.taken.front().map(|(at, _)| *at);
+        first.filter(|_| self.claiming.is_empty())
     }
 
     /// Admits the next row, which needs a call, if there is one and room for it.
@@ -108,6 +158,7 @@ impl<'a, S> Rows<'a, S> {
             body,
             key,
             taken_over: false,
+            worker: WorkerNumber::default(),
         })
     }
 
@@ -143,37 +194,57 @@ impl<'a, S> Rows<'a, S> {
 
     /// Notes whether rows that are claimed may still be called for.
     pub(super) fn look_at_lease(&mut self) {
-        if let Some(worker) = self.claims.next_worker() {
-            self.claims.set_holding(self.engine.ledger.holding(worker));
+        let Some(next) = self.ready.front() else {
+            return;
+        };
+        self.holding = self.engine.ledger.holding(next.worker);
+        if self.holding == Holding::Lost {
+            // They are claimed again, before the others.
+            self.gathered.splice(0..0, self.ready.drain(..));
+            self.holding = Holding::Held;
         }
     }
 
-    /// The requests to claim now, if there are any, and none is being claimed. Rows that need no call are admitted with
-    /// them.
+    /// The requests to claim now, if there are any, and none is being claimed: once half of those that are claimed have been
+    /// called for, as few large batches cost less than many small ones, or where some must be claimed again. Rows that need no
+    /// call are admitted with them.
     ///
     /// # Errors
     /// The run must stop: too many rows have failed, or the ledger cannot be read.
     pub(super) fn next_claims(&mut self) -> Result<Option<(Vec<RequestKey>, Urgency)>, Stop> {
-        let ahead = self.engine.gate.calls_ahead();
+        let ahead = self.engine.gate.calls_ahead().min(MOST);
         let has_room = self.gather_calls(ahead)?;
-        if !self.claims.may_claim(ahead, self.time) {
+        let now = self.time;
+        let is_due = |(at, _): &(Instant, RowCall)| *at <= now;
+        let is_again = self.taken.front().is_some_and(is_due);
+        if !self.claiming.is_empty() || !is_again && self.ready.len() > ahead / 2 {
             return Ok(None);
         }
-        let urgency = self.claims.urgency(has_room);
-        let claimed = self.claims.start(self.time);
-        let requests: Vec<_> = claimed.iter().map(|call| call.key).collect();
+        // While there are claimed ones to call for, answers come, with which claims are stored at no extra cost. Where none is
+        // left and there was room for more rows than have been read, more follow soon.
+        let urgency = match (self.ready.is_empty(), has_room) {
+            (false, _) => Urgency::WithAnswers,
+            (true, true) => Urgency::Soon,
+            (true, false) => Urgency::Now,
+        };
+        while self.claiming.len() < MOST && self.taken.front().is_some_and(is_due) {
+            let again = self.taken.pop_front().map(|(_, call)| call);
+            self.claiming.extend(again);
+        }
+        self.claiming.append(&mut self.gathered);
+        let requests: Vec<_> = self.claiming.iter().map(|call| call.key).collect();
         Ok((!requests.is_empty()).then_some((requests, urgency)))
     }
 
-    /// Admits rows for the next claims, also while others are being claimed: rows behind them may need no call. Whether
-    /// there is room for more.
+    /// Admits rows for the next claims, where so many may be ahead, also while others are being claimed: rows behind them may
+    /// need no call. Whether there is room for more.
     fn gather_calls(&mut self, ahead: usize) -> Result<bool, Stop> {
-        while self.claims.room(ahead) > 0 {
+        while self.ready.len() + self.claiming.len() + self.gathered.len() < ahead {
             self.admit_without_call()?;
             let Some(call) = self.admit_call() else {
                 return Ok(true);
             };
-            self.claims.gather(call);
+            self.gathered.push(call);
         }
         Ok(false)
     }
@@ -186,18 +257,20 @@ impl<'a, S> Rows<'a, S> {
         let Claimed { worker, results } = claimed;
         self.look_at_lease();
         let mut known = Vec::new();
-        for (mut call, result) in self.claims.take_out().into_iter().zip(results) {
+        for (mut call, result) in mem::take(&mut self.claiming).into_iter().zip(results) {
             match result {
                 ClaimResult::Ours { taken_over } => {
                     // It may have been claimed before, and not called for.
                     call.taken_over |= taken_over;
-                    self.claims.add_ready(call, worker);
+                    call.worker = worker;
+                    self.ready.push_back(call);
                 }
-                ClaimResult::Taken => self.claims.add_taken(call, self.time),
+                ClaimResult::Taken => self.taken.push_back((self.time + ASKED_AGAIN, call)),
                 ClaimResult::Known(found) => known.push((call.row, found)),
             }
         }
-        if let Some(taken) = self.claims.new_taken() {
+        let taken = self.taken.len();
+        if mem::replace(&mut self.reported, taken) != taken {
             self.emit(Event::RowsTaken { rows: taken as u64 });
         }
         for (row, found) in known {
@@ -274,6 +347,11 @@ impl<'a, S> Rows<'a, S> {
             self.emit(settled);
         }
         self.window.advance(self.time);
+    }
+
+    /// Takes what is ready to be written.
+    pub(super) fn take_ready(&mut self) -> Vec<Row> {
+        self.window.take_ready(self.time)
     }
 
     /// Takes all that is resolved and not yet written, and the blank lines after the last row. Rows that are still without a

@@ -4,9 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::parts::Engine;
-use super::row_call::{RowCall, RowHistory};
-use super::seen::{FailedBy, KeyRefusal, OutageVerdict, Seen};
+use super::parts::{Engine, KeyRefusal, RowCall, RowHistory, Seen};
 use super::stop::{self, Stop};
 use crate::base::error::Error;
 use crate::ledger;
@@ -15,9 +13,7 @@ use crate::pace::{
     Reaction, Trouble, Undurable,
 };
 use crate::row::RowNumber;
-use crate::service::{
-    Class, Classified, Exchange, Fault, Health, KeyRenewal, Quota, Service, classify,
-};
+use crate::service::{Classified, Exchange, Fault, Health, KeyRenewal, Quota, Service, classify};
 use crate::telemetry::event::{CallEnd, CancelReason, Event, FailureClass, Next};
 use crate::verdict::{Answer, Reason, Verdict};
 
@@ -27,16 +23,22 @@ const STOOD_STILL: Duration = Duration::from_secs(1);
 /// How soon a service that cannot be reached at the start is tried again, until that looks like an outage.
 const STARTS_AGAIN: Duration = Duration::from_millis(500);
 
+/// How long a service that answers may fail over the rows that are left before they are blamed. Most restarts are over by then.
+const RESTART: Duration = Duration::from_secs(5 * 60);
+
 /// What follows a call, for its row.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each call, which nearly always is the large one"
+)]
 pub(super) enum NextStep {
-    /// The row has its verdict, once what is to be stored is durable. With a stop, this answer ends the run.
-    Settle {
-        verdict: Verdict,
+    /// The row has ended, with its verdict once what is to be stored is durable, or left for a later run. With a stop, the run
+    /// ends as well.
+    End {
+        verdict: Option<Verdict>,
         stored: Option<ledger::Outcome>,
         stop: Option<Stop>,
     },
-    /// The run stops, and the row is left.
-    Stop(Stop),
     /// The row is tried again after this time, as soon as a call may start.
     Again(Duration),
 }
@@ -45,21 +47,21 @@ impl NextStep {
     /// The row has failed, which is stored if it is not to be sent again.
     fn fail(fault: Fault, stop: Option<Stop>) -> Self {
         let stored =
-            { fault.class.is_for_good() }.then(|| ledger::Outcome::Failure(fault.failure.clone()));
-        let verdict = Verdict::Failed(fault.failure);
-        Self::Settle {
+            { fault.is_for_good() }.then(|| ledger::Outcome::Failure(fault.failure.clone()));
+        let verdict = Some(Verdict::Failed(fault.failure));
+        Self::End {
             verdict,
             stored,
             stop,
         }
     }
 
-    /// Whether the run stops.
-    const fn stops(&self) -> bool {
-        match self {
-            Self::Settle { stop, .. } => stop.is_some(),
-            Self::Stop(_) => true,
-            Self::Again(_) => false,
+    /// The run stops, and the row is left.
+    const fn stop(stop: Stop) -> Self {
+        Self::End {
+            verdict: None,
+            stored: None,
+            stop: Some(stop),
         }
     }
 }
@@ -93,8 +95,8 @@ impl<S: Service> Engine<S> {
             Classified::Answered(answer, body) => {
                 self.events.emit_at(when, Event::AttemptAnswered(end));
                 let stop = self.answered(call, &answer, key);
-                NextStep::Settle {
-                    verdict: self.scored(answer),
+                NextStep::End {
+                    verdict: Some(self.scored(answer)),
                     stored: Some(ledger::Outcome::Answer(body)),
                     stop,
                 }
@@ -124,7 +126,8 @@ impl<S: Service> Engine<S> {
                 Err(error) => self.refused(end, error),
             },
         };
-        if let (Some(PaceEvent::Paused(pause)), false) = (change, next.stops()) {
+        let stops = matches!(next, NextStep::End { stop: Some(_), .. });
+        if let (Some(PaceEvent::Paused(pause)), false) = (change, stops) {
             self.events.emit(Event::CallsPaused(pause));
         }
         (next, undurable)
@@ -167,7 +170,9 @@ impl<S: Service> Engine<S> {
                 Health::Failed if is_repeat => CallOutcome::Unavailable,
                 Health::Failed => CallOutcome::Failed,
                 Health::BusyOrAway => CallOutcome::BusyOrAway,
-                Health::Gone => CallOutcome::Unavailable,
+                Health::Gone | Health::HostNotFound | Health::NotConnected => {
+                    CallOutcome::Unavailable
+                }
                 Health::Slow => CallOutcome::TimedOut,
             },
             Classified::Answered(..) | Classified::Refused(_) | Classified::KeyRefused(_) => {
@@ -238,7 +243,7 @@ impl<S: Service> Engine<S> {
         };
         if let Some(stop) = stop {
             report(Next::Stop);
-            return NextStep::Stop(stop);
+            return NextStep::stop(stop);
         }
         let least = match change {
             Some(PaceEvent::RowWaits(least)) => Some(least),
@@ -272,9 +277,11 @@ impl<S: Service> Engine<S> {
             self.outage_continues(row, lasted, fault, attempts)?;
         }
         // The service is down and the row happened to be its probe: that is not held against the row.
-        if is_probe && fault.class != Class::OutcomeUnknown {
+        if is_probe && fault.class != FailureClass::OutcomeUnknown {
             match fault.health {
-                Health::Gone | Health::BusyOrAway => return Ok(Next::Again(Duration::ZERO)),
+                Health::Gone | Health::BusyOrAway | Health::HostNotFound | Health::NotConnected => {
+                    return Ok(Next::Again(Duration::ZERO));
+                }
                 // It may be the row after all, so a further failure of it shows nothing new.
                 Health::Failed => {
                     attempts.forgive();
@@ -298,13 +305,13 @@ impl<S: Service> Engine<S> {
             let last = (row, &fault.failure);
             Err(stop::for_trouble(&self.limits.host, trouble, rows, last))
         };
-        if fault.class == Class::HostNotFound
+        if fault.health == Health::HostNotFound
             && let Reaction::Stop(_) = give_up.react(Trouble::HostNotFound)
         {
             return stop(Trouble::HostNotFound, 1);
         }
         // Nothing was ever sent: the service is waited for as one that goes down later, and the row has not been tried.
-        if fault.class == Class::NotConnected && !give_up.has_verdicts() {
+        if fault.health == Health::NotConnected && !give_up.has_verdicts() {
             return Ok(Next::Again(STARTS_AGAIN));
         }
         let (failed, trouble) = consequences(fault);
@@ -326,6 +333,10 @@ impl<S: Service> Engine<S> {
 
     /// A call failed after the service had been taken to be down for `lasted`.
     ///
+    /// Ten failures in a row look like an outage. In the middle of a file or at its end they may just as well be ten rows of
+    /// the kind over which the service always fails; waiting for them would only end in a message to try again later. Fresh
+    /// rows, for which no call has been made yet, show which it is. Once none is left, the rows are blamed after a while.
+    ///
     /// # Errors
     /// The run must stop.
     fn outage_continues(
@@ -335,27 +346,24 @@ impl<S: Service> Engine<S> {
         fault: &Fault,
         attempts: &Attempts,
     ) -> Result<(), Stop> {
-        let by = if fault.health != Health::Failed {
-            FailedBy::NoRow
-        } else if attempts.is_first() {
-            FailedBy::FreshRow
-        } else if self.gate.fresh_rows() == FreshRows::None {
-            FailedBy::LastRows
-        } else {
-            FailedBy::RepeatedRow
-        };
         let patience = self.limits.max_wait;
-        let outage = &mut self.seen.borrow_mut().outage;
-        match outage.continues(lasted, patience, by) {
-            OutageVerdict::Wait => {}
-            OutageVerdict::Down => {
-                return Err(stop::down_for(&self.limits.host, lasted, row, fault));
-            }
-            OutageVerdict::Rows => {
+        let since = &mut self.seen.borrow_mut().rows_fail_since;
+        if lasted.is_zero() || fault.health != Health::Failed {
+            *since = None;
+        }
+        if fault.health == Health::Failed {
+            let failing = lasted.saturating_sub(*since.get_or_insert(lasted));
+            let is_one_of_the_last =
+                !attempts.is_first() && self.gate.fresh_rows() == FreshRows::None;
+            if is_one_of_the_last && !lasted.is_zero() && failing >= RESTART.min(patience) {
                 if let Some(lasted) = self.gate.dismiss_outage() {
                     self.events.emit(Event::OutageDismissed { lasted });
                 }
+                return Ok(());
             }
+        }
+        if lasted >= patience {
+            return Err(stop::down_for(&self.limits.host, lasted, row, fault));
         }
         Ok(())
     }
@@ -371,15 +379,7 @@ impl<S: Service> Engine<S> {
         self.events.emit(Event::AttemptFailed {
             call,
             reason: fault.failure.reason,
-            class: match fault.class {
-                Class::NotProcessed | Class::HostNotFound | Class::NotConnected => {
-                    FailureClass::NotProcessed
-                }
-                Class::OutcomeUnknown => FailureClass::OutcomeUnknown,
-                Class::Unclear => FailureClass::Unclear,
-                Class::Useless => FailureClass::Useless,
-                Class::RowsFault | Class::Forbidden => FailureClass::RowRefused,
-            },
+            class: fault.class,
             next: *after.as_ref().unwrap_or(&Next::Stop),
         });
         match after {
@@ -392,14 +392,14 @@ impl<S: Service> Engine<S> {
             Err(stop) if stop.reason == CancelReason::NoVerdicts => {
                 NextStep::fail(fault, Some(stop))
             }
-            Err(stop) => NextStep::Stop(stop),
+            Err(stop) => NextStep::stop(stop),
         }
     }
 
     /// The service refuses the run, which stops.
     fn refused(&self, call: CallEnd, error: Error) -> NextStep {
         self.report_refusal(call, Next::Stop);
-        NextStep::Stop(Stop::new(CancelReason::Refused, error))
+        NextStep::stop(Stop::new(CancelReason::Refused, error))
     }
 
     /// Reports a call with which the service refused the run or its key: it cost nothing, and no row has failed because
@@ -425,14 +425,14 @@ impl<S: Service> Engine<S> {
             // A run that is stopping has no use for another key.
             KeyRefusal::Revoked if !self.gate.is_closed() => match self.service.renew_key() {
                 KeyRenewal::Renewed => {
-                    key.renewed();
+                    key.number += 1;
                     self.events.emit(Event::KeyRenewed);
                     Ok(())
                 }
                 KeyRenewal::Kept(why) => Err(error.detail(why)),
                 KeyRenewal::Fixed => Err(error),
             },
-            KeyRefusal::Useless if key.has_changed() => Err(error.detail(
+            KeyRefusal::Useless if key.number > 0 => Err(error.detail(
                 "the key had been read again from its file, and the new one is refused as well",
             )),
             KeyRefusal::Revoked | KeyRefusal::Useless => Err(error),
@@ -448,13 +448,18 @@ const fn consequences(fault: &Fault) -> (FailedAttempt, Trouble) {
         AnsweredBy::Service
     };
     match fault.class {
-        Class::OutcomeUnknown => (FailedAttempt::PerhapsBilled, Trouble::GaveUp),
-        Class::HostNotFound | Class::NotConnected | Class::NotProcessed => {
-            (FailedAttempt::NotProcessed, Trouble::GaveUp)
+        FailureClass::OutcomeUnknown => (FailedAttempt::PerhapsBilled, Trouble::GaveUp),
+        FailureClass::NotProcessed => (FailedAttempt::NotProcessed, Trouble::GaveUp),
+        FailureClass::Unclear => (FailedAttempt::Refused, Trouble::GaveUp),
+        FailureClass::Useless => (FailedAttempt::ForGood, Trouble::Useless(by)),
+        FailureClass::RowRefused | FailureClass::RunRefused => {
+            let is_forbidden = matches!(fault.failure.reason, Reason::Forbidden);
+            let trouble = if is_forbidden {
+                Trouble::Forbidden
+            } else {
+                Trouble::Refused(by)
+            };
+            (FailedAttempt::ForGood, trouble)
         }
-        Class::Unclear => (FailedAttempt::Refused, Trouble::GaveUp),
-        Class::Useless => (FailedAttempt::ForGood, Trouble::Useless(by)),
-        Class::Forbidden => (FailedAttempt::ForGood, Trouble::Forbidden),
-        Class::RowsFault => (FailedAttempt::ForGood, Trouble::Refused(by)),
     }
 }

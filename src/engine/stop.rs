@@ -64,23 +64,16 @@ impl Stop {
 
 /// The stop for a pause that is too long to sit out, with the time to come back.
 pub(super) fn asks_to_wait(wait: Duration) -> Stop {
-    const DAY: u64 = 24 * 60 * 60;
+    let mut back = format!("it asks to come back in {}", in_words(wait));
+    let is_sane = wait.as_secs() <= 365 * DAY;
+    if is_sane {
+        let at = httpdate::fmt_http_date(SystemTime::now() + wait);
+        back = format!("{back}, at {at}");
+    }
     let error = Error::stopped("the service asks for a pause that is too long to wait for");
-    let seconds = wait.as_secs();
-    let error = if seconds > 365 * DAY {
-        error.detail(format!("it asks to come back in {} days", seconds / DAY))
-    } else {
-        let back = httpdate::fmt_http_date(SystemTime::now() + wait);
-        let time = match seconds {
-            0..120 => format!("{seconds} s"),
-            120..=7_200 => format!("{} min", seconds.div_ceil(60)),
-            7_201..=172_800 => format!("{} h", seconds.div_ceil(3_600)),
-            _ => format!("{} days", seconds.div_ceil(DAY)),
-        };
-        error
-            .detail(format!("it asks to come back in {time}, at {back}"))
-            .hint("`--max-wait` sets how long a run waits")
-    };
+    let error = error.detail(back);
+    let hint = "`--max-wait` sets how long a run waits";
+    let error = if is_sane { error.hint(hint) } else { error };
     Stop::new(CancelReason::MaxWait, error)
 }
 
@@ -119,52 +112,47 @@ pub(super) fn for_trouble(
     (row, last): (RowNumber, &Failure),
 ) -> Stop {
     let (host, reason, last) = (quoted(host), last.reason, &*last.message);
-    let (reason, error) = match trouble {
+    let is_other = matches!(
+        trouble,
         Trouble::Useless(AnsweredBy::OtherProgram) | Trouble::Refused(AnsweredBy::OtherProgram)
-            if rows == 1 =>
-        {
-            let error = Error::stopped(format!(
-                "the first answer of {host} does not look like the service's: it is not JSON"
-            ))
-            .detail(last)
-            .hint("the call may have been billed; check `--base-url`, and that no proxy or login page is in between (`--keep-going` continues anyway)");
-            (CancelReason::NoVerdicts, error)
-        }
-        Trouble::Useless(_) | Trouble::Refused(_) => {
-            let error = Error::stopped(format!(
-                "{host} gave no verdict for {}",
-                if rows == 1 { "a row".to_owned() } else { format!("{rows} consecutive rows") }
-            ))
-            .detail(format!("the last answer: {last}"))
-            .hint("check the base address, the plan and which columns are sent; `--keep-going` continues anyway");
-            (CancelReason::NoVerdicts, error)
-        }
+    );
+    let (reason, what, detail, hint) = match trouble {
+        Trouble::Useless(_) | Trouble::Refused(_) if is_other && rows == 1 => (
+            CancelReason::NoVerdicts,
+            format!("the first answer of {host} does not look like the service's: it is not JSON"),
+            last.to_owned(),
+            "the call may have been billed; check `--base-url`, and that no proxy or login page is in between (`--keep-going` continues anyway)",
+        ),
+        Trouble::Useless(_) | Trouble::Refused(_) => (
+            CancelReason::NoVerdicts,
+            match rows {
+                1 => format!("{host} gave no verdict for a row"),
+                rows => format!("{host} gave no verdict for {rows} consecutive rows"),
+            },
+            format!("the last answer: {last}"),
+            "check the base address, the plan and which columns are sent; `--keep-going` continues anyway",
+        ),
         Trouble::Forbidden => {
             let error = Error::refused(format!("{host} refuses access"))
                 .detail(format!("the service said: {last}"))
                 .hint("check the API key, the service id and the plan");
-            (CancelReason::Refused, error)
+            return Stop::new(CancelReason::Refused, error);
         }
-        Trouble::HostNotFound => {
-            let error = Error::stopped(last)
-                .hint("check the base address, this machine's network and its proxy");
-            (CancelReason::Unavailable, error)
-        }
-        Trouble::GaveUp => {
-            // The cause may be this machine's network or a proxy: the call's own words say which.
-            let error = if reason == Reason::Unreachable {
-                Error::stopped(format!("no call gets through to {host}"))
-                    .detail(format!("the last call: {last}"))
-                    .hint("check the base address, this machine's network and its proxy")
-            } else {
-                Error::stopped(format!("{host} answers with errors, or not at all"))
-                    .detail(format!("the last call, for row {row}: {last}"))
-                    .hint("run the same command again when the service works; if it works already, it fails on this row: fix or remove it")
-            };
-            (CancelReason::Unavailable, error)
-        }
+        // The cause may be this machine's network or a proxy: the call's own words say which.
+        Trouble::HostNotFound | Trouble::GaveUp if reason == Reason::Unreachable => (
+            CancelReason::Unavailable,
+            format!("no call gets through to {host}"),
+            format!("the last call: {last}"),
+            "check the base address, this machine's network and its proxy",
+        ),
+        Trouble::HostNotFound | Trouble::GaveUp => (
+            CancelReason::Unavailable,
+            format!("{host} answers with errors, or not at all"),
+            format!("the last call, for row {row}: {last}"),
+            "run the same command again when the service works; if it works already, it fails on this row: fix or remove it",
+        ),
     };
-    Stop::new(reason, error)
+    Stop::new(reason, Error::stopped(what).detail(detail).hint(hint))
 }
 
 /// The stop for a level that no answer has: all rows would be paid for, and none decided.
@@ -188,10 +176,14 @@ pub(super) fn mixed_up(host: &str) -> Stop {
     Stop::new(CancelReason::NoVerdicts, error)
 }
 
+const DAY: u64 = 24 * 60 * 60;
+
 /// A time span for a message, only as exact as people need.
 fn in_words(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
-        seconds => format!("{} min", seconds / 60),
+        seconds @ 120..=7_200 => format!("{} min", seconds.saturating_add(30) / 60),
+        seconds @ 7_201..=172_800 => format!("{} h", seconds.div_ceil(3_600)),
+        seconds => format!("{} days", seconds / DAY),
     }
 }

@@ -60,63 +60,49 @@ impl FromStr for Field {
     }
 }
 
-/// One value per field.
+/// One value per field, in the order of [`Field::ALL`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct PerField<T> {
-    /// For [`Field::Name`].
-    pub(crate) name: T,
-    /// For [`Field::Email`].
-    pub(crate) email: T,
-    /// For [`Field::Phone`].
-    pub(crate) phone: T,
-    /// For [`Field::Ip`].
-    pub(crate) ip: T,
-    /// For [`Field::UserAgent`].
-    pub(crate) user_agent: T,
-}
+pub(crate) struct PerField<T>([T; 5]);
 
 impl<T> PerField<T> {
     /// The value of one field.
     pub(crate) const fn get(&self, field: Field) -> &T {
+        let [name, email, phone, ip, user_agent] = &self.0;
         match field {
-            Field::Name => &self.name,
-            Field::Email => &self.email,
-            Field::Phone => &self.phone,
-            Field::Ip => &self.ip,
-            Field::UserAgent => &self.user_agent,
+            Field::Name => name,
+            Field::Email => email,
+            Field::Phone => phone,
+            Field::Ip => ip,
+            Field::UserAgent => user_agent,
         }
     }
 
     /// The value of one field, to change it.
     pub(crate) const fn get_mut(&mut self, field: Field) -> &mut T {
+        let [name, email, phone, ip, user_agent] = &mut self.0;
         match field {
-            Field::Name => &mut self.name,
-            Field::Email => &mut self.email,
-            Field::Phone => &mut self.phone,
-            Field::Ip => &mut self.ip,
-            Field::UserAgent => &mut self.user_agent,
+            Field::Name => name,
+            Field::Email => email,
+            Field::Phone => phone,
+            Field::Ip => ip,
+            Field::UserAgent => user_agent,
         }
     }
 
     /// A value for each field, made from the field.
-    pub(crate) fn from_fn(mut make: impl FnMut(Field) -> T) -> Self {
-        Self {
-            name: make(Field::Name),
-            email: make(Field::Email),
-            phone: make(Field::Phone),
-            ip: make(Field::Ip),
-            user_agent: make(Field::UserAgent),
-        }
+    pub(crate) fn from_fn(make: impl FnMut(Field) -> T) -> Self {
+        Self(Field::ALL.map(make))
     }
 
     /// Like [`PerField::from_fn`], but stops at the first error.
     pub(crate) fn try_from_fn<E>(mut make: impl FnMut(Field) -> Result<T, E>) -> Result<Self, E> {
-        Ok(Self {
-            name: make(Field::Name)?,
-            email: make(Field::Email)?,
-            phone: make(Field::Phone)?,
-            ip: make(Field::Ip)?,
-            user_agent: make(Field::UserAgent)?,
-        })
+        let [name, email, phone, ip, user_agent] = Field::ALL;
+        Ok(Self([
+            make(name)?,
+            make(email)?,
+            make(phone)?,
+            make(ip)?,
+            make(user_agent)?,
+        ]))
     }
 }

@@ -3,11 +3,10 @@
 //! [`Assignments`] are what the user asked for, by name. A [`Mapping`] is the same for a given
 //! file, with the keys of its format (a column's index for CSV, a member's path for JSONL).
 
-use super::assignments::{Assigned, Assignments};
 use super::field::{Field, PerField};
-use super::missing::{self, NamesInFile, Requirement};
+use super::missing::{self, MemberSample};
 use super::names;
-use super::template::{Part, Template};
+use super::template::{Assigned, Assignments, Part, Template};
 use crate::base::error::{Error, Result, column, quoted};
 use crate::raw_json::Pointer;
 
@@ -88,11 +87,8 @@ impl Mapping<usize> {
             Some(Err(NoColumn::Missing)) | None => None,
         };
         let is_there = |name: &str| find_column(name, header).is_ok();
-        let columns = NamesInFile {
-            word: "column",
-            names: header,
-        };
-        missing::refuse(assignments, columns, Requirement::All, is_there, file)?;
+        let (columns, all) = (("column", header), MemberSample::Whole);
+        missing::refuse(assignments, columns, all, is_there, file)?;
         let described = describe(&sources, assignments, |template| {
             let name = |index: &usize| Ok::<_, ()>(header.get(*index).cloned().unwrap_or_default());
             template
@@ -153,17 +149,15 @@ fn by_name(field: Field, header: &[String], file: &str) -> Result<ColumnSource<u
 /// A column that may be only half of a name.
 fn ranked(field: Field, word: &str, columns: &[String], file: &str) -> Result<Vec<(usize, usize)>> {
     if field == Field::Name
-        && let Some(half) = names::half(columns)
+        && let Some((column, other, which, map)) = names::half(columns)
     {
         return Err(Error::usage(format!(
-            "{} in {file} may be only the {} name, as there is also a {word} {}",
-            quoted(half.column),
-            half.which,
-            quoted(half.other)
+            "{} in {file} may be only the {which} name, as there is also a {word} {}",
+            quoted(column),
+            quoted(other)
         ))
         .hint(format!(
-            "`{}` sends both, `--map 'name={}'` only this one",
-            half.map, half.column
+            "`{map}` sends both, `--map 'name={column}'` only this one"
         )));
     }
     let mut ranked: Vec<_> = { columns.iter().enumerate() }
@@ -232,17 +226,6 @@ fn describe<K>(
     shown.join(", ")
 }
 
-/// How much of a JSONL file was read for its mapping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MemberSample {
-    /// Too few objects to judge the others by.
-    Few,
-    /// Enough objects to judge the others by.
-    Part,
-    /// The whole file.
-    Whole,
-}
-
 impl Mapping<String> {
     /// Maps the assignments to the members of a JSONL file's first objects. A field without an
     /// assignment is looked up by name in each row, as rows may differ. The templates name the
@@ -270,23 +253,11 @@ impl Mapping<String> {
                 }
             })
         })?;
-        // Before the end of a file, there may still be an object that has what `--map` names.
-        let needed = match sample {
-            MemberSample::Few => None,
-            MemberSample::Part => Some(Requirement::Required),
-            MemberSample::Whole => Some(Requirement::All),
-        };
         let is_there = |name: &str| {
             let member = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
             members.iter().any(|there| there == member.split_first().0)
         };
-        if let Some(needed) = needed {
-            let columns = NamesInFile {
-                word: "member",
-                names: members,
-            };
-            missing::refuse(assignments, columns, needed, is_there, file)?;
-        }
+        missing::refuse(assignments, ("member", members), sample, is_there, file)?;
         // Later objects may have it, but it is more likely to be misspelt.
         let is_missing =
             |part: &Part<String>| matches!(part, Part::Column(name) if !is_there(name));

@@ -1,28 +1,23 @@
-//! Required columns that are missing: all of them in one error, with suggestions.
+//! Errors about the columns of a file: required ones that are missing, all of them in one error, with suggestions; and whether
+//! the names in a header may be shown, as the first row of a file without a header is a user.
 
-use super::assignments::{Assigned, Assignments};
 use super::field::Field;
-use super::header::columns_line;
 use super::names;
-use super::template::Template;
-use crate::base::error::{Error, quoted};
+use super::sanitise::value_in;
+use super::template::{Assigned, Assignments, Template};
+use crate::base::error::{Error, column, quoted};
+use crate::layout::VERDICT_COLUMNS;
 use crate::raw_json::Pointer;
 
-/// Which columns must exist.
+/// How much of a file was read for its mapping: a header is all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Requirement {
-    /// Those of required fields: too few of the file's other members were seen.
-    Required,
-    /// Those, and the columns that `--map` and `--phone-region-column` name.
-    All,
-}
-
-/// The columns of a file, or the members of its objects.
-#[derive(Clone, Copy)]
-pub(super) struct NamesInFile<'a> {
-    /// `column` or `member`.
-    pub(super) word: &'static str,
-    pub(super) names: &'a [String],
+pub(crate) enum MemberSample {
+    /// Too few objects to judge the others by.
+    Few,
+    /// Enough objects to judge the others by. There may still be one that has what `--map` names.
+    Part,
+    /// The whole file.
+    Whole,
 }
 
 /// What is missing: in words, with the options that name it and those that may have been meant.
@@ -32,18 +27,15 @@ struct MissingColumn {
     fix: String,
 }
 
-/// Fails if columns are missing. `is_there` tells whether a column that `--map` names exists.
+/// Fails if columns are missing, as far as so much of the file shows it: those of required fields, and those that `--map` and
+/// `--phone-region-column` name. `is_there` tells whether one of these exists. `word` says what names name: `column` or `member`.
 pub(super) fn refuse(
     assignments: &Assignments,
-    columns: NamesInFile<'_>,
-    needed: Requirement,
+    (word, columns): (&'static str, &[String]),
+    sample: MemberSample,
     is_there: impl Fn(&str) -> bool,
     file: &str,
 ) -> Result<(), Error> {
-    let NamesInFile {
-        word,
-        names: columns,
-    } = columns;
     let is_absent = |field: Field| {
         assignments.get(field).is_none() && !columns.iter().any(|name| names::is_of(field, name))
     };
@@ -54,11 +46,11 @@ pub(super) fn refuse(
     };
     let mut unmapped = Field::ALL.to_vec();
     unmapped.retain(|field| is_required(*field) && is_absent(*field));
-    let mut missing = match needed {
-        Requirement::All => named(assignments, (word, columns), is_there),
-        Requirement::Required => Vec::new(),
+    let mut missing = match sample {
+        MemberSample::Whole => named(assignments, (word, columns), is_there),
+        MemberSample::Few | MemberSample::Part => Vec::new(),
     };
-    if missing.is_empty() && unmapped.is_empty() {
+    if missing.is_empty() && unmapped.is_empty() || sample == MemberSample::Few {
         return Ok(());
     }
     let none = if missing.is_empty() { "" } else { "none " };
@@ -157,14 +149,88 @@ fn meant(
 /// The column whose spelling is nearest to `name`, which may be a pointer into a member.
 #[must_use]
 pub(crate) fn nearest(name: &str, columns: &[String]) -> Option<String> {
-    /// Below this, Jaro-Winkler finds `note` similar to `name`.
-    const ALIKE: f64 = 0.88;
     let pointer = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
     let member = pointer.split_first().0;
     let plain = |name: &str| name.trim().to_lowercase();
-    let likeness = |column: &&String| strsim::jaro_winkler(&plain(column), &plain(member));
-    let best = columns
-        .iter()
-        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    (likeness(&best) >= ALIKE).then(|| name.replacen(member, best, 1))
+    let likeness = |column: &String| names::likeness(&plain(column), &plain(member));
+    let near = columns.iter().filter_map(|it| Some((likeness(it)?, it)));
+    let (_, best) = near.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(name.replacen(member, best, 1))
+}
+
+/// More columns than this are counted, not listed: a wide export must not fill the screen.
+const LISTED_COLUMNS: usize = 20;
+
+/// So many names that are known are those of a header. A user may have one by chance: `email` as the way to be reached.
+const CLEARLY_KNOWN: usize = 2;
+
+/// Names in one line; `word` says what they name, such as `column`.
+#[must_use]
+pub(crate) fn columns_line(word: &str, names: &[String]) -> String {
+    let shown = names.iter().take(LISTED_COLUMNS);
+    let shown: Vec<_> = shown.map(|name| column(name)).collect();
+    let more = names.len().saturating_sub(LISTED_COLUMNS);
+    let tail = if more > 0 {
+        format!(" … and {more} more")
+    } else {
+        String::new()
+    };
+    format!("{word}s: {}{tail}", shown.join(", "))
+}
+
+/// An error about a header, without the header's names if it may be a user: if a name looks like a user's value, or if
+/// hardly any is known. One that is only like a known name may be a user's: `Emil`, or the surname `Nahme`.
+///
+/// `by_number` says what else `--no-header` needs, for a field and its column's number, and `otherwise` what to do if it
+/// is a header.
+#[must_use]
+pub(crate) fn without_user(
+    error: Error,
+    header: &[String],
+    file: &str,
+    by_number: impl Fn(Field, usize) -> String,
+    otherwise: &str,
+) -> Error {
+    let mut values = { (1..).zip(header) }
+        .filter_map(|(number, name)| value_in(name).map(|field| (number, field)));
+    if let Some((number, field)) = values.next() {
+        return Error::usage(format!("row 1 of {file} does not look like a header"))
+            .detail(format!(
+                "column {number} holds what looks like a value for `{field}`"
+            ))
+            .hint(format!(
+                "if there is no header, add `--no-header`{}",
+                by_number(field, number)
+            ));
+    }
+    let known = header.iter().filter(|name| is_known(name)).count();
+    let is_clear = match header {
+        // It may have all of a user behind another delimiter.
+        [only] => is_known(only),
+        _ => known >= CLEARLY_KNOWN,
+    };
+    if !error.lists_columns() || is_clear {
+        return error;
+    }
+    let columns = match header {
+        [_] => "1 column".to_owned(),
+        _ => format!("{} columns", header.len()),
+    };
+    let error = error.columns(format!(
+        "{columns} (not shown: if there is no header, the first row is a user)"
+    ));
+    match header {
+        // Another delimiter is more likely.
+        [_] => error,
+        _ => error.hint(format!(
+            "if there is no header, add `--no-header`{}; otherwise {otherwise}",
+            by_number(Field::Name, 1)
+        )),
+    }
+}
+
+/// Whether it is the name of a field, of half a name, or of a column that rescore writes.
+fn is_known(name: &str) -> bool {
+    let is_ours = |ours: &&str| name.trim().ends_with(ours);
+    names::is_known(name) || VERDICT_COLUMNS.iter().any(is_ours)
 }

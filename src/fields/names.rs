@@ -1,9 +1,10 @@
-//! Which column names mean which field, and which ones are near enough for a hint.
+//! Which column names mean which field, in seven languages, and which ones are near enough for a hint. `docs/columns.md` has the
+//! same table.
 //!
 //! A name that means a field beyond doubt is used. One that might (`last_login_ip`, `first_name`)
-//! is only suggested: a wrong guess would be paid for in every row.
+//! is only suggested: a wrong guess would be paid for in every row. The names are written without case, spaces, punctuation and
+//! accents, those of a language in one text.
 
-use super::aliases::{BARE_NAMES, FIRST_NAMES, LAST_NAMES, aliases, each};
 use super::field::Field;
 use crate::base::error::COLUMN_CHARACTERS;
 
@@ -36,38 +37,38 @@ pub(crate) fn rank(name: &str) -> Option<(Field, usize)> {
     })
 }
 
-/// A column that may be the other half of a name.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct HalfName<'a> {
-    /// Its name, which could also mean a full name.
-    pub(super) column: &'a str,
-    /// The column with the other half.
-    pub(super) other: &'a str,
-    /// What it may be: `first` or `last`.
-    pub(super) which: &'static str,
-    /// The `--map` option that joins both.
-    pub(super) map: String,
-}
-
-/// The column that may be only half of a name: there is a column for one half, and no other column
-/// for the second half. Sent alone, it would be a wrong name in every row.
-pub(super) fn half(columns: &[String]) -> Option<HalfName<'_>> {
+/// The column that may be only half of a name, as there is a column for one half, and no other column for the second half. Sent
+/// alone, it would be a wrong name in every row. Returns it, the column with the other half, which half it may be itself, and
+/// the `--map` option that joins both.
+pub(super) fn half(columns: &[String]) -> Option<(&str, &str, &'static str, String)> {
     let find = |names| {
-        let is_in = |column: &&String| each(names).any(|name| name == plain(column));
+        let is_in = |column: &&String| is_one_of(column, names);
         columns.iter().find(is_in)
     };
     let column = find(BARE_NAMES)?;
-    let (other, which, map) = match (find(FIRST_NAMES), find(LAST_NAMES)) {
-        (Some(first), None) => (first, "last", joined(first, column)),
-        (None, Some(last)) => (last, "first", joined(column, last)),
-        _ => return None,
-    };
-    Some(HalfName {
-        column,
-        other,
-        which,
-        map,
-    })
+    match (find(FIRST_NAMES), find(LAST_NAMES)) {
+        (Some(first), None) => Some((column, first, "last", joined(first, column))),
+        (None, Some(last)) => Some((column, last, "first", joined(column, last))),
+        _ => None,
+    }
+}
+
+/// Whether a column has one of these names.
+fn is_one_of(column: &str, names: &'static [&'static str]) -> bool {
+    let plain = plain(column);
+    each(names).any(|name| name == plain)
+}
+
+/// Whether it is the name of a field or of half a name.
+pub(super) fn is_known(name: &str) -> bool {
+    rank(name).is_some() || is_one_of(name, FIRST_NAMES) || is_one_of(name, LAST_NAMES)
+}
+
+/// Whether two texts are spelt nearly alike.
+pub(super) fn likeness(a: &str, b: &str) -> Option<f64> {
+    let likeness = strsim::normalized_damerau_levenshtein(a, b);
+    // Below this, `note` would be similar to `nome`.
+    (likeness >= 0.8).then_some(likeness)
 }
 
 fn joined(first: &str, last: &str) -> String {
@@ -108,23 +109,14 @@ pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
         aliases(field).any(|alias| words.iter().any(|word| word == alias))
     });
     let by_spelling = || {
-        columns
-            .iter()
-            .map(|column| {
-                let plain = plain(column);
-                // Jaro-Winkler favours a common prefix: it finds `users` similar to `user ip`.
-                let near =
-                    |alias: &&str| strsim::normalized_damerau_levenshtein(alias, &plain) >= 0.7;
-                let likeness = { aliases(field) }
-                    .filter(near)
-                    .map(|alias| strsim::jaro_winkler(alias, &plain))
-                    .fold(0.0, f64::max);
-                (likeness, column)
-            })
-            // Below this, Jaro-Winkler finds `note` similar to `name`.
-            .filter(|(likeness, _)| *likeness >= 0.88)
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, column)| column)
+        let likeness = |column: &str| {
+            let plain = plain(column);
+            let alike = aliases(field).filter_map(|alias| likeness(alias, &plain));
+            alike.max_by(f64::total_cmp)
+        };
+        let near = columns.iter().filter_map(|it| Some((likeness(it)?, it)));
+        let nearest = near.max_by(|a, b| a.0.total_cmp(&b.0));
+        nearest.map(|(_, column)| column)
     };
     let column = by_word.or_else(by_spelling)?;
     Some(option(field, column))
@@ -150,6 +142,126 @@ fn quote(column: &str) -> &'static str {
         ""
     }
 }
+
+/// Column names for a name that may also mean half of it: `Nom` is a last name beside `Prénom`,
+/// `Nome` a first name beside `Cognome`.
+const BARE_NAMES: &[&str] = &["name nom nombre nome naam"];
+
+/// Column names for a first name.
+const FIRST_NAMES: &[&str] = &[
+    // English
+    "firstname givenname forename",
+    // German
+    "vorname rufname",
+    // French
+    "prenom prenoms",
+    // Spanish
+    "primernombre nombredepila",
+    // Portuguese
+    "primeironome nomeproprio",
+    // Italian
+    "nomedibattesimo",
+    // Dutch
+    "voornaam roepnaam",
+];
+
+/// Column names for a last name.
+const LAST_NAMES: &[&str] = &[
+    // English
+    "lastname surname familyname",
+    // German
+    "nachname familienname zuname",
+    // French
+    "nomdefamille",
+    // Spanish
+    "apellido apellidos",
+    // Portuguese
+    "sobrenome apelido ultimonome",
+    // Italian
+    "cognome",
+    // Dutch
+    "achternaam familienaam",
+];
+
+/// The single names of such texts.
+fn each(texts: &'static [&'static str]) -> impl Iterator<Item = &'static str> {
+    texts.iter().flat_map(|text| text.split(' '))
+}
+
+/// The column names of each field; earlier ones take precedence.
+fn aliases(field: Field) -> impl Iterator<Item = &'static str> {
+    each(match field {
+        Field::Name => NAMES,
+        Field::Email => EMAILS,
+        Field::Phone => PHONES,
+        Field::Ip => IPS,
+        Field::UserAgent => USER_AGENTS,
+    })
+}
+
+const NAMES: &[&str] = &[
+    // In all languages, as in `BARE_NAMES`.
+    "name nom nombre nome naam",
+    // English
+    "fullname customername displayname realname personname contactname",
+    // German
+    "vollstandigername vollstaendigername vorundnachname vornamenachname nachnamevorname kundenname \
+     kontaktname anzeigename",
+    // French
+    "nomcomplet nometprenom prenometnom nomprenom prenomnom nomduclient nomclient",
+    // Spanish
+    "nombrecompleto nombreyapellidos nombreyapellido apellidosynombre nombredelcliente nombrecliente",
+    // Portuguese and Italian
+    "nomecompleto nomeesobrenome nomedocliente nomecliente nomeecognome cognomeenome nomecognome \
+     cognomenome nominativo nomedelcliente",
+    // Dutch
+    "volledigenaam voorenachternaam klantnaam naamklant",
+];
+
+const EMAILS: &[&str] = &[
+    // English
+    "email emailaddress mail mailaddress emailaddr useremail customeremail",
+    // German
+    "emailadresse mailadresse",
+    // French
+    "adresseemail adressemail adresseelectronique courriel adressecourriel adressedecourriel",
+    // Spanish
+    "correoelectronico direcciondecorreoelectronico direcciondecorreo direcciondeemail correo",
+    // Portuguese
+    "enderecodeemail enderecoemail correioeletronico correioelectronico enderecoeletronico",
+    // Italian
+    "indirizzoemail indirizzomail postaelettronica indirizzodipostaelettronica",
+    // Dutch
+    "emailadres mailadres",
+];
+
+const PHONES: &[&str] = &[
+    // English
+    "phone phonenumber telephone telephonenumber phoneno tel mobile mobilephone mobilenumber \
+     cellphone cell msisdn userphone",
+    // German
+    "telefon telefonnummer telefonnr telnr rufnummer handy handynummer handynr mobil mobilnummer \
+     mobiltelefon mobilfunknummer",
+    // French
+    "numerodetelephone numerotelephone ndetelephone telephonemobile telephoneportable telportable \
+     portable numerodeportable",
+    // Spanish, Portuguese and Italian
+    "telefono numerodetelefono telefonomovil movil telefonocelular celular numerodecelular telefone \
+     numerodetelefone telefonecelular telemovel numerodetelemovel numeroditelefono telefonocellulare \
+     cellulare numerodicellulare",
+    // Dutch
+    "telefoon telefoonnummer telefoonnr mobiel mobielnummer mobieletelefoon gsm gsmnummer",
+];
+
+const IPS: &[&str] = &[
+    // English
+    "ip ipaddress ipaddr clientip userip remoteip remoteaddr remoteaddress",
+    // German, French, Spanish, Portuguese, Italian, Dutch
+    "ipadresse adresseip direccionip enderecoip indirizzoip ipadres",
+];
+
+const USER_AGENTS: &[&str] =
+    &["useragent ua useragentstring browseruseragent httpuseragent uastring"];
 
 #[cfg(test)]
 mod tests {
@@ -265,7 +377,7 @@ mod tests {
             (&["voornaam", "achternaam"], None),
         ] {
             let columns = columns(names);
-            let map = half(&columns).map(|half| half.map);
+            let map = half(&columns).map(|(.., map)| map);
             assert_eq!(map.as_deref(), expected, "{names:?}");
         }
     }

@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 
 use super::field::{Field, PerField};
-use super::phone;
-use super::region::PhoneRegion;
+use super::phone::{self, PhoneRegion};
 use super::sanitise;
 use crate::base::error::{Error, Result};
 use crate::verdict::{Failure, Reason};
@@ -156,13 +155,13 @@ mod tests {
     use crate::base::encoding::TextEncoding;
 
     fn user(set: &[(Field, &'static [u8])]) -> PerField<Option<Cow<'static, [u8]>>> {
-        let mut found = PerField {
-            name: Some(Cow::Borrowed(&b"Jane Doe"[..])),
-            email: Some(Cow::Borrowed(&b"jane@example.com"[..])),
-            phone: None,
-            ip: Some(Cow::Borrowed(&b"192.0.2.1"[..])),
-            user_agent: Some(Cow::Borrowed(&b"Mozilla/5.0"[..])),
-        };
+        let mut found = PerField::from_fn(|field| match field {
+            Field::Name => Some(Cow::Borrowed(&b"Jane Doe"[..])),
+            Field::Email => Some(Cow::Borrowed(&b"jane@example.com"[..])),
+            Field::Phone => None,
+            Field::Ip => Some(Cow::Borrowed(&b"192.0.2.1"[..])),
+            Field::UserAgent => Some(Cow::Borrowed(&b"Mozilla/5.0"[..])),
+        });
         for (field, value) in set {
             *found.get_mut(*field) = Some(Cow::Borrowed(value));
         }
@@ -237,13 +236,9 @@ mod tests {
             Cow::Owned(format!("{}@example.com", "x".repeat(length - 12)).into_bytes())
         };
         let with = |length| {
-            request(
-                PerField {
-                    email: Some(email(length)),
-                    ..user(&[])
-                },
-                Invalid::Reject,
-            )
+            let mut found = user(&[]);
+            *found.get_mut(Field::Email) = Some(email(length));
+            request(found, Invalid::Reject)
         };
         assert!(with(254).is_ok());
         assert_eq!(with(255).unwrap_err().reason, Reason::InvalidEmail);
@@ -340,7 +335,7 @@ mod tests {
             ("curl", "curl"),
         ] {
             let mut found = user(&[(Field::Email, b"n/a"), (Field::Phone, b"+15550100199")]);
-            found.user_agent = Some(Cow::Borrowed(agent.as_bytes()));
+            *found.get_mut(Field::UserAgent) = Some(Cow::Borrowed(agent.as_bytes()));
             let find = |field| {
                 let bytes = found.get_mut(field).take();
                 bytes

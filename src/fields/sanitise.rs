@@ -29,34 +29,20 @@ pub(crate) fn text(
     encoding: TextEncoding,
     field: Field,
 ) -> Result<Cow<'_, str>, Failure> {
-    if !encoding.is_utf8() {
-        return decoded(bytes, encoding, field);
+    // Nearly every value is: this is the path that must be short.
+    if let (true, Cow::Borrowed(bytes)) = (encoding.is_utf8(), &bytes)
+        && let Ok(text) = std::str::from_utf8(bytes)
+    {
+        return Ok(Cow::Borrowed(text));
     }
-    let not_utf8 = |valid_up_to: usize| {
-        Failure::new(
-            Reason::NotUtf8,
-            format!("{field} is not UTF-8 at byte {}", valid_up_to + 1),
-        )
-    };
-    match bytes {
-        Cow::Borrowed(bytes) => std::str::from_utf8(bytes)
-            .map(Cow::Borrowed)
-            .map_err(|e| not_utf8(e.valid_up_to())),
-        Cow::Owned(bytes) => String::from_utf8(bytes)
-            .map(Cow::Owned)
-            .map_err(|e| not_utf8(e.utf8_error().valid_up_to())),
-    }
-}
-
-/// The text of bytes that are not UTF-8. On its own, so that `text` stays small for the many files that are.
-#[cold]
-fn decoded(
-    bytes: Cow<'_, [u8]>,
-    encoding: TextEncoding,
-    field: Field,
-) -> Result<Cow<'_, str>, Failure> {
-    let undecodable = || Failure::new(Reason::Undecodable, format!("{field} is not {encoding}"));
-    encoding.decode(bytes).ok_or_else(undecodable)
+    encoding.decode(bytes).ok_or_else(|| {
+        let reason = if encoding.is_utf8() {
+            Reason::NotUtf8
+        } else {
+            Reason::Undecodable
+        };
+        Failure::new(reason, format!("{field} is not {encoding}"))
+    })
 }
 
 /// The text without surrounding white space and without control characters; `None` if nothing is

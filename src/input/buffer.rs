@@ -121,7 +121,7 @@ impl Buffer {
         let head = self.bytes.get(..HEAD).unwrap_or(&self.bytes);
         let whole = self.at_end && head.len() == self.bytes.len();
         text::check(head, encoding, whole)
-            .map_err(|wrong| wrong.error(self.source.name(), &self.bytes))
+            .map_err(|wrong| wrong.error(&self.source.name, &self.bytes))
     }
 
     /// Takes a record off the front, without copying it.
@@ -146,8 +146,7 @@ impl Buffer {
         }
         Err(Error::usage(format!(
             "{} has more than 16 MiB of blank lines, starting at line {}",
-            self.source.name(),
-            self.line
+            self.source.name, self.line
         )))
     }
 
@@ -160,7 +159,7 @@ impl Buffer {
         }
         Err(Error::usage(format!(
             "a record in {} at line {line} is larger than 16 MiB",
-            self.source.name()
+            self.source.name
         )))
     }
 }

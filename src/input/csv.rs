@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::buffer::{Buffer, Extent};
-use super::cells::{RecordScan, find_record, scan, unquoted};
+use super::cells::{RecordScan, find_record, scan};
 use super::ours::{self, Conflict};
 use super::settings::{Compose, ReaderSettings};
 use crate::base::encoding::TextEncoding;
@@ -65,7 +65,7 @@ impl CsvParser {
         parser.width = parser.cells.len();
         parser.no_header = settings.file.no_header;
         let (names, mut header) = parser.header(&extent, buffer)?;
-        let file = buffer.source.name();
+        let file = &*buffer.source.name;
         if let Some(asked) = &settings.scored {
             parser
                 .find_in_scored(asked, &names, file)
@@ -104,7 +104,7 @@ impl CsvParser {
         if extent.malformed {
             return Err(Error::usage(format!(
                 "the header of {} has text after a closing quote",
-                buffer.source.name()
+                buffer.source.name
             )));
         }
         let header = buffer.take(extent);
@@ -158,7 +158,7 @@ impl CsvParser {
 
     /// Fails if a row in the buffer has a value in our columns that is not ours.
     fn judge_first_rows(&mut self, buffer: &Buffer) -> Result<()> {
-        let (mut rest, file) = (buffer.bytes.as_ref(), buffer.source.name());
+        let (mut rest, file) = (buffer.bytes.as_ref(), &*buffer.source.name);
         for row in 1.. {
             if self.ours.is_empty() {
                 break;
@@ -209,23 +209,17 @@ impl CsvParser {
         self.cells.get(place).copied().unwrap_or_default()
     }
 
-    /// The text of a cell of the record that was scanned last; `None` if there is no such cell. `whole` is the row as text,
-    /// if all of it is UTF-8: that is checked sooner for a row than cell by cell.
+    /// The text of a cell of the record that was scanned last; `None` if there is no such cell.
     #[inline]
     fn text<'r>(
         &self,
         row: &'r RawRow,
-        whole: Option<&'r str>,
         index: usize,
         field: Field,
     ) -> Result<Option<Cow<'r, str>>, Failure> {
-        let Some(cell) = self.cells.get(index) else {
-            return Ok(None);
-        };
-        match whole.and_then(|text| unquoted(text.get(cell.range())?)) {
-            Some(text) => Ok(Some(Cow::Borrowed(text))),
-            None => fields::text(unquote(row.slice(*cell)), self.encoding, field).map(Some),
-        }
+        let cell = self.cells.get(index).map(|cell| row.slice(*cell));
+        cell.map(|cell| fields::text(unquote(cell), self.encoding, field))
+            .transpose()
     }
 
     /// What asks for the record; in a scored file, where it has the columns that are asked for. It also notes where the row has
@@ -268,16 +262,13 @@ impl CsvParser {
             let asked = self.asked.iter().map(|place| self.cell(*place));
             return Ok(RowState::Scored(asked.collect()));
         };
-        let whole = { self.encoding.is_utf8() }
-            .then(|| std::str::from_utf8(&row.bytes).ok())
-            .flatten();
         let find = |field| match mapping.sources.get(field) {
             ColumnSource::Absent => Ok(None),
             ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
             // Nearly every field has one column: this is the path that must be short.
             ColumnSource::Columns(template) => match template.column() {
-                Some(index) => self.text(row, whole, *index, field),
-                None => template.text(|index| rules.cell(self.text(row, whole, *index, field))),
+                Some(index) => self.text(row, *index, field),
+                None => template.text(|index| rules.cell(self.text(row, *index, field))),
             },
         };
         let region = || {

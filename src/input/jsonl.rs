@@ -1,7 +1,7 @@
 //! Lines of JSON to rows: which members are fields, which are ours, and the request that an object makes.
 //!
-//! Every byte is kept. A line that is not a JSON object stays in its place as it is; only its row fails. Values that are not
-//! sent are never read, let alone printed again.
+//! Every byte is kept. A line that is not UTF-8 or not a JSON object stays in its place as it is; only its row fails. Values that
+//! are not sent are never read, let alone printed again.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,8 +17,7 @@ use crate::base::error::{Result, quoted};
 use crate::fields::{
     self, ColumnSource, Field, FieldRules, Mapping, MemberSample, PerField, Template, UserRequest,
 };
-use crate::layout::AddedColumns;
-use crate::raw_json::{self, JsonValue, Pointer};
+use crate::raw_json::{self, Pointer};
 use crate::row::{RawRow, Span};
 use crate::row_state::RowState;
 use crate::verdict::{Failure, Reason};
@@ -31,7 +30,6 @@ pub(super) struct JsonlParser {
     is_scored: bool,
     /// Where the region of national phone numbers is looked up, if the file has it.
     region: Option<usize>,
-    columns: AddedColumns,
     /// Our columns that the first objects have.
     seen: Vec<usize>,
     /// Which member is which field, as one line for people.
@@ -65,16 +63,17 @@ impl JsonlParser {
         {
             buffer.fill()?;
         }
-        let (file, at_end) = (buffer.source.name(), buffer.at_end);
+        let (file, at_end) = (&*buffer.source.name, buffer.at_end);
         let mut parser = Self::new(settings);
         parser.refuse_sources(file)?;
         let lines: Vec<_> = lines_of(&buffer.bytes).take(SAMPLE_ROWS + 1).collect();
         let sample = lines.get(..SAMPLE_ROWS).unwrap_or(&lines);
         let whole = at_end && sample.len() == lines.len();
         let mut first = FirstObjects::default();
-        first.asked.resize(parser.members.lookups().len(), false);
+        first.asked.resize(parser.members.lookups.len(), false);
         for (row, line) in (1..).zip(sample) {
-            parser.look_at(&readable(line), row, settings, file, &mut first)?;
+            let line = std::str::from_utf8(line).unwrap_or_default();
+            parser.look_at(line, row, settings, file, &mut first)?;
         }
         // Without objects there is nothing to check: the file is empty, or its rows will fail with their own reasons.
         if first.number == 0 {
@@ -109,7 +108,11 @@ impl JsonlParser {
         file: &str,
         first: &mut FirstObjects,
     ) -> Result<()> {
-        let Ok(found) = self.read(line, 0) else {
+        let place = TextPlace {
+            text: line,
+            before: 0,
+        };
+        let Ok(found) = FoundMembers::read(&mut self.members, place) else {
             return Ok(());
         };
         first.number += 1;
@@ -122,10 +125,10 @@ impl JsonlParser {
         });
         match (found.conflict(), &settings.scored) {
             (Some(Conflict::Foreign(column)), Some(_)) => {
-                return Err(ours::has_foreign(&self.columns, column, row, file));
+                return Err(ours::has_foreign(&self.members.columns, column, row, file));
             }
             (Some(conflict), None) => {
-                return Err(conflict.refuses(&self.columns, "member", file, row));
+                return Err(conflict.refuses(&self.members.columns, "member", file, row));
             }
             _ => {}
         }
@@ -140,7 +143,7 @@ impl JsonlParser {
     /// Fails if none of the first objects of a scored file has one of our columns, or one that is asked for.
     fn refuse_unscored(&self, asked: &[String], first: &FirstObjects, file: &str) -> Result<()> {
         let there = ("member", &*first.names);
-        let mut ours = self.columns.iter().enumerate();
+        let mut ours = self.members.columns.iter().enumerate();
         if let Some((_, lacks)) = ours.find(|(column, _)| !self.seen.contains(column)) {
             return Err(ours::lacks_ours(lacks, there, file));
         }
@@ -151,21 +154,14 @@ impl JsonlParser {
         }
     }
 
-    /// Reads an object, which has so many bytes of its row before it.
-    #[inline]
-    fn read<'a>(&mut self, text: &'a str, before: usize) -> serde_json::Result<FoundMembers<'a>> {
-        let place = TextPlace { text, before };
-        FoundMembers::read(&mut self.members, place)
-    }
-
     /// The value that one of the columns that are asked for in a scored file has in an object.
     fn asked<'a>(
         &self,
         found: &FoundMembers<'a>,
         place: usize,
-    ) -> Result<Option<JsonValue<'a>>, raw_json::Ambiguous> {
+    ) -> Result<Option<&'a str>, raw_json::Ambiguous> {
         let value = found.values.get(place).copied().flatten();
-        match (value, self.members.lookups().get(place)) {
+        match (value, self.members.lookups.get(place)) {
             (Some((_, value)), Some(MemberLookup::At(pointer))) => {
                 raw_json::follow(value, pointer.split_first().1)
             }
@@ -180,7 +176,7 @@ impl JsonlParser {
 
     /// The names of our columns that the first objects have and that are replaced.
     pub(super) fn replaced(&self) -> Vec<String> {
-        let columns = self.columns.iter().enumerate();
+        let columns = self.members.columns.iter().enumerate();
         let seen = columns.filter(|(column, _)| self.seen.contains(column));
         seen.map(|(_, name)| name.clone()).collect()
     }
@@ -188,7 +184,7 @@ impl JsonlParser {
     /// Fails if a field is looked up under a name that we write. It does not matter whether the
     /// first objects have it, as others may.
     fn refuse_sources(&self, file: &str) -> Result<()> {
-        for column in self.columns.iter() {
+        for column in self.members.columns.iter() {
             let mut lookups = self.members.lookups_of(column);
             let field = lookups.find_map(|(lookup, _)| ours::field_of(&self.sources, &lookup));
             if let Some(field) = field {
@@ -231,7 +227,6 @@ impl JsonlParser {
             sources,
             is_scored,
             region,
-            columns: settings.columns.clone(),
             seen: Vec::new(),
             described: String::new(),
         }
@@ -243,7 +238,7 @@ impl JsonlParser {
         found: &FoundMembers<'_>,
         place: TextPlace<'_>,
     ) -> Result<Box<[Span]>, Failure> {
-        if let (true, Some(name)) = (found.ours.is_empty(), self.columns.first()) {
+        if let (true, Some(name)) = (found.ours.is_empty(), self.members.columns.first()) {
             let message = format!("the row has no {}", quoted(name));
             return Err(Failure::new(Reason::ExistingColumns, message));
         }
@@ -254,7 +249,7 @@ impl JsonlParser {
                 "a member that is asked for appears twice",
             )),
         };
-        (0..self.members.lookups().len()).map(span).collect()
+        (0..self.members.lookups.len()).map(span).collect()
     }
 
     /// What asks for the record; in a scored file, where it has the columns that are asked for. It also notes where the row has
@@ -266,19 +261,18 @@ impl JsonlParser {
         rules: &FieldRules,
         compose: &mut Compose,
     ) -> Result<RowState, Failure> {
-        let before = row.before().len();
         let bytes = row.bytes.get(row.content.range()).unwrap_or_default();
-        let content = readable(bytes);
-        let found = self
-            .read(&content, before)
-            .map_err(|error| not_an_object(&content, &error))?;
-        if let Some(conflict) = found.conflict() {
-            return Err(conflict.fails(&self.columns));
-        }
+        let line = std::str::from_utf8(bytes)
+            .map_err(|_| Failure::new(Reason::NotUtf8, "the line is not UTF-8"))?;
         let place = TextPlace {
-            text: &content,
-            before,
+            text: line,
+            before: row.before().len(),
         };
+        let found =
+            FoundMembers::read(&mut self.members, place).map_err(|error| not_an_object(&error))?;
+        if let Some(conflict) = found.conflict() {
+            return Err(conflict.fails(&self.members.columns));
+        }
         let asked = { self.is_scored }
             .then(|| self.spans_of_asked(&found, place))
             .transpose()?;
@@ -290,22 +284,14 @@ impl JsonlParser {
         if let Some(asked) = asked {
             return Ok(RowState::Scored(asked));
         }
-        let damaged = matches!(content, Cow::Owned(_));
-        let intact = |part: JsonValue<'_>| {
-            if !damaged {
-                return true;
-            }
-            let start = place.offset(part);
-            bytes.get(start..start + part.get().len()) == Some(part.get().as_bytes())
-        };
         let values = found.values;
         let find = |field, lookup: &usize| match values.get(*lookup) {
             Some(Some((_, value))) => {
-                let pointer = match self.members.lookups().get(*lookup) {
+                let pointer = match self.members.lookups.get(*lookup) {
                     Some(MemberLookup::At(pointer)) => Some(pointer),
                     _ => None,
                 };
-                text(*value, pointer, field, intact)
+                text(value, pointer, field)
             }
             _ => Ok(None),
         };
@@ -328,27 +314,19 @@ impl JsonlParser {
 }
 
 /// The failure of a line that is not a JSON object.
-fn not_an_object(content: &str, error: &serde_json::Error) -> Failure {
+fn not_an_object(error: &serde_json::Error) -> Failure {
     if error.is_data() {
-        let kind = if content.trim_start().starts_with('[') {
-            "an array"
-        } else {
-            "a single value"
-        };
-        return Failure::new(Reason::NotAnObject, format!("{kind}, not an object"));
+        return Failure::new(Reason::NotAnObject, "not an object");
     }
-    Failure::new(
-        Reason::NotJson,
-        format!("invalid JSON at column {}", error.column()),
-    )
+    let message = format!("invalid JSON at column {}", error.column());
+    Failure::new(Reason::NotJson, message)
 }
 
 /// The text of a member that is sent, or of a value in it at this pointer. Null counts as absent.
 fn text<'a>(
-    value: JsonValue<'a>,
+    value: &'a str,
     pointer: Option<&Pointer>,
     field: Field,
-    intact: impl Fn(JsonValue<'_>) -> bool,
 ) -> Result<Option<Cow<'a, str>>, Failure> {
     let value = match pointer {
         Some(pointer) => match raw_json::follow(value, pointer.split_first().1) {
@@ -363,24 +341,12 @@ fn text<'a>(
         },
         None => value,
     };
-    if !intact(value) {
-        return Err(Failure::new(
-            Reason::NotUtf8,
-            format!("{field} is not UTF-8"),
-        ));
-    }
     match raw_json::string(value) {
         Some(text) => Ok(Some(text)),
-        None if value.get() == "null" => Ok(None),
+        None if value == "null" => Ok(None),
         None => {
-            let wrong = match value.get().as_bytes().first() {
-                Some(b'{') => "is an object, not a string",
-                Some(b'[') => "is an array, not a string",
-                Some(b't' | b'f') => "is a boolean, not a string",
-                Some(b'"') => "has broken escapes",
-                _ => "is a number, not a string",
-            };
-            Err(Failure::new(Reason::WrongType, format!("{field} {wrong}")))
+            let message = format!("{field} is not a string, or has broken escapes");
+            Err(Failure::new(Reason::WrongType, message))
         }
     }
 }
@@ -389,21 +355,6 @@ fn text<'a>(
 pub(super) fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n' || *byte == b'\r')
         .filter(|line| !line.trim_ascii().is_empty())
-}
-
-/// The bytes as text in which every byte keeps its position. Bytes that are not UTF-8 become
-/// question marks: a member that is not sent may have any bytes, and one that is sent is compared
-/// with the original bytes.
-pub(super) fn readable(bytes: &[u8]) -> Cow<'_, str> {
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return Cow::Borrowed(text);
-    }
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
-        text.extend(chunk.invalid().iter().map(|_| '?'));
-    }
-    Cow::Owned(text)
 }
 
 /// Finds the line at the front of the buffer; `None` if it is not complete yet.
@@ -427,12 +378,8 @@ pub(super) fn scan(buffer: &Buffer) -> Result<Option<Extent>> {
                     .map(|()| None);
             }
         };
-        if bytes
-            .get(start..end)
-            .unwrap_or_default()
-            .trim_ascii()
-            .is_empty()
-        {
+        let line = bytes.get(start..end).unwrap_or_default();
+        if line.trim_ascii().is_empty() {
             if after == 0 {
                 return Ok(None);
             }

@@ -11,7 +11,7 @@ use super::ours::{self, Conflict};
 use crate::base::error::quoted;
 use crate::fields::{self, Field};
 use crate::layout::{AddedColumns, ColumnContent};
-use crate::raw_json::{self, JsonValue, Pointer};
+use crate::raw_json::{self, Pointer};
 use crate::row::Span;
 use crate::verdict::{Failure, Reason};
 
@@ -23,21 +23,13 @@ pub(super) enum MemberLookup {
     Named(Field),
 }
 
-/// A member with the name of one of our columns.
-#[derive(Debug, Clone, Copy)]
-struct OurMember {
-    /// The column's index.
-    column: usize,
-    content: ColumnContent,
-}
-
 /// What a member is used for.
 #[derive(Debug, Default)]
 struct KeyUses {
     /// The lookups that it matches, with their rank (0 is best).
     lookups: Vec<(usize, usize)>,
     /// Our column with the same name.
-    ours: Option<OurMember>,
+    ours: Option<usize>,
 }
 
 /// How many different keys are remembered: more than a record has. A file with new keys in every
@@ -48,9 +40,9 @@ const REMEMBERED_BYTES: usize = 256;
 
 /// What the keys of a file's objects are used for.
 pub(super) struct MemberUses {
-    lookups: Vec<MemberLookup>,
+    pub(super) lookups: Vec<MemberLookup>,
     /// The columns that we write.
-    columns: AddedColumns,
+    pub(super) columns: AddedColumns,
     /// Keys repeat in every row, so each is judged once.
     seen: Vec<KeyUses>,
     /// The place in `seen` of each key as written.
@@ -70,14 +62,10 @@ impl MemberUses {
         }
     }
 
-    pub(super) fn lookups(&self) -> &[MemberLookup] {
-        &self.lookups
-    }
-
     /// What members with this key are used for.
     #[inline]
-    fn uses(&mut self, key: JsonValue<'_>) -> &KeyUses {
-        let place = match self.places.get(key.get()) {
+    fn uses(&mut self, key: &str) -> &KeyUses {
+        let place = match self.places.get(key) {
             Some(place) => *place,
             None => self.judge(key),
         };
@@ -86,29 +74,20 @@ impl MemberUses {
 
     /// The place of a new key, if it is to be remembered.
     #[cold]
-    fn judge(&mut self, key: JsonValue<'_>) -> usize {
-        let uses = self.uses_of(key);
+    fn judge(&mut self, key: &str) -> usize {
+        let name = raw_json::string(key).unwrap_or_default();
+        let uses = KeyUses {
+            lookups: self.lookups_of(&name).collect(),
+            ours: self.columns.iter().position(|column| *column == name),
+        };
         let place = self.seen.len();
-        if place >= REMEMBERED_KEYS || key.get().len() > REMEMBERED_BYTES {
+        if place >= REMEMBERED_KEYS || key.len() > REMEMBERED_BYTES {
             self.unknown = uses;
             return usize::MAX;
         }
-        self.places.insert(key.get().into(), place);
+        self.places.insert(key.into(), place);
         self.seen.push(uses);
         place
-    }
-
-    fn uses_of(&self, key: JsonValue<'_>) -> KeyUses {
-        let name = raw_json::string(key).unwrap_or_default();
-        let lookups = self.lookups_of(&name).collect();
-        let ours = self.columns.iter().position(|column| *column == name);
-        KeyUses {
-            lookups,
-            ours: ours.map(|column| OurMember {
-                column,
-                content: self.columns.content(column),
-            }),
-        }
     }
 
     /// The lookups that a member with this name matches, with their rank.
@@ -126,8 +105,8 @@ impl MemberUses {
 
 /// Whether we could have written this value: our scores are numbers, and all other values are
 /// strings or null.
-fn value_fits(content: ColumnContent, value: JsonValue<'_>) -> bool {
-    let text = match value.get() {
+fn value_fits(content: ColumnContent, value: &str) -> bool {
+    let text = match value {
         "null" => Some(Cow::Borrowed("")),
         number if content == ColumnContent::Score => Some(Cow::Borrowed(number)),
         _ => raw_json::string(value),
@@ -145,22 +124,17 @@ pub(super) struct TextPlace<'a> {
 }
 
 impl TextPlace<'_> {
-    /// The offset of a part of the text in it.
-    pub(super) fn offset(self, part: JsonValue<'_>) -> usize {
-        part.get().as_ptr().addr() - self.text.as_ptr().addr()
-    }
-
     /// The span of a part of the text in the row.
-    pub(super) fn span(self, part: JsonValue<'_>) -> Span {
-        let start = self.before + self.offset(part);
-        Span::new(start, start + part.get().len())
+    pub(super) fn span(self, part: &str) -> Span {
+        let start = self.before + part.as_ptr().addr() - self.text.as_ptr().addr();
+        Span::new(start, start + part.len())
     }
 }
 
 /// The values of one object that are needed.
 pub(super) struct FoundMembers<'a> {
     /// The value of each lookup, with the rank of its name.
-    pub(super) values: Vec<Option<(usize, JsonValue<'a>)>>,
+    pub(super) values: Vec<Option<(usize, &'a str)>>,
     /// The values under our columns' names.
     pub(super) ours: Vec<(Span, usize)>,
     /// One of these columns with a value that we never write.
@@ -187,8 +161,9 @@ impl<'a> FoundMembers<'a> {
             if !lookups.all(|(lookup, rank)| found.note(*lookup, *rank, key, value)) {
                 return;
             }
-            if let Some(ours) = uses.ours {
-                found.take_ours(ours, key, value, place);
+            if let Some(column) = uses.ours {
+                let content = members.columns.content(column);
+                found.take_ours((column, content), key, value, place);
             }
         })?;
         Ok(found)
@@ -196,13 +171,7 @@ impl<'a> FoundMembers<'a> {
 
     /// Notes the value of a lookup, unless there is one under a better name. Whether it is the only one of its rank.
     #[inline]
-    fn note(
-        &mut self,
-        lookup: usize,
-        rank: usize,
-        key: JsonValue<'_>,
-        value: JsonValue<'a>,
-    ) -> bool {
+    fn note(&mut self, lookup: usize, rank: usize, key: &str, value: &'a str) -> bool {
         let Some(slot) = self.values.get_mut(lookup) else {
             return true;
         };
@@ -223,9 +192,9 @@ impl<'a> FoundMembers<'a> {
     #[cold]
     fn take_ours(
         &mut self,
-        OurMember { column, content }: OurMember,
-        key: JsonValue<'_>,
-        value: JsonValue<'_>,
+        (column, content): (usize, ColumnContent),
+        key: &str,
+        value: &str,
         place: TextPlace<'_>,
     ) {
         if self.ours.iter().any(|(_, there)| *there == column) {
@@ -252,7 +221,7 @@ impl<'a> FoundMembers<'a> {
 }
 
 /// A key's name, for messages.
-fn quoted_key(key: JsonValue<'_>) -> String {
+fn quoted_key(key: &str) -> String {
     quoted(&raw_json::string(key).unwrap_or_default())
 }
 
@@ -266,18 +235,18 @@ mod tests {
         let mut members = MemberUses::new(lookups, &AddedColumns::new("", [], None));
         let key = |name: &str| format!("\"{name}\"");
         let long = key(&"x".repeat(REMEMBERED_BYTES));
-        assert!(members.uses(JsonValue::of(&long)).lookups.is_empty());
+        assert!(members.uses(&long).lookups.is_empty());
         assert_eq!(members.seen.len(), 0);
         for number in 0..3 * REMEMBERED_KEYS {
             let name = key(&format!("k{number}"));
-            assert!(members.uses(JsonValue::of(&name)).ours.is_none());
+            assert!(members.uses(&name).ours.is_none());
         }
         // The first keys stay, so that keys that are in every row are found again.
         assert_eq!(members.seen.len(), REMEMBERED_KEYS);
         assert!(members.places.contains_key("\"k0\""));
-        let ours = members.uses(JsonValue::of("\"decision\"")).ours;
-        assert!(ours.is_some_and(|ours| ours.content == ColumnContent::Decision));
-        let email = members.uses(JsonValue::of("\"email\""));
+        let ours = members.uses("\"decision\"").ours;
+        assert_eq!(ours, Some(2));
+        let email = members.uses("\"email\"");
         assert_eq!(email.lookups, [(0, 0)]);
     }
 }

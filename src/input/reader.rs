@@ -103,7 +103,7 @@ impl Reader {
         settings: ReaderSettings,
         compose: Compose,
     ) -> Result<(Self, Opened)> {
-        let (name, size, mode) = (source.name().to_owned(), source.size(), source.mode());
+        let (name, size, mode) = (source.name.clone(), source.size, source.mode);
         let mut buffer = Buffer::new(source);
         buffer.fill_first_line()?;
         buffer.fill_head(settings.file.encoding)?;
@@ -262,7 +262,7 @@ impl Reader {
             FormatParser::Jsonl(parser) => parser.state(&mut raw, rules, compose),
         };
         if let Some(reason) = self.first_rows.take(state.as_ref().err()) {
-            let name = self.buffer.source.name();
+            let name = &*self.buffer.source.name;
             return Err(hopeless(name, reason, self.parser.mapping()));
         }
         let state = state.unwrap_or_else(|failure| {

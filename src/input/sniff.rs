@@ -22,9 +22,15 @@ const SAMPLE_ROWS: usize = 20;
 
 /// Detects the format at the start of the buffer, and takes off what comes before the header.
 pub(super) fn detect(settings: &FileSettings, buffer: &mut Buffer) -> Result<(Format, Bytes)> {
-    let mut preamble = BytesMut::new();
+    let (mut preamble, encoding) = (BytesMut::new(), settings.encoding);
     if buffer.bytes.starts_with(BYTE_ORDER_MARK) {
-        refuse_mark(settings.encoding, buffer.source.name())?;
+        if !encoding.is_utf8() {
+            let file = &buffer.source.name;
+            return Err(Error::usage(format!(
+                "{file} starts with the byte order mark of UTF-8, but `--encoding` says {encoding}"
+            ))
+            .hint("leave out `--encoding`"));
+        }
         preamble.unsplit(buffer.bytes.split_to(BYTE_ORDER_MARK.len()));
     }
     let object = buffer.bytes.trim_ascii_start().first() == Some(&b'{');
@@ -38,7 +44,13 @@ pub(super) fn detect(settings: &FileSettings, buffer: &mut Buffer) -> Result<(Fo
     };
     refuse_json(format, buffer)?;
     if format == FormatChoice::Jsonl {
-        refuse_encoding(settings.encoding, buffer.source.name())?;
+        if !encoding.is_utf8() {
+            let file = &buffer.source.name;
+            return Err(Error::usage(format!(
+                "`--encoding` is for CSV and TSV, but {file} is JSONL, which is always UTF-8"
+            ))
+            .hint(format!("leave it out, or {}", convert(encoding))));
+        }
         return Ok((Format::Jsonl, preamble.freeze()));
     }
     let line = separator_line(buffer, &mut preamble)?;
@@ -47,42 +59,16 @@ pub(super) fn detect(settings: &FileSettings, buffer: &mut Buffer) -> Result<(Fo
         Some(delimiter) => delimiter,
         None => delimiter(buffer, settings.encoding)?,
     };
-    refuse_delimiter(delimiter, settings.encoding, buffer.source.name())?;
+    // Characters would be cut apart.
+    if encoding.has_within_characters(delimiter) {
+        return Err(Error::usage(format!(
+            "cannot read {}: in {encoding}, the delimiter {} can be half a character",
+            buffer.source.name,
+            quoted(&char::from(delimiter).to_string())
+        ))
+        .hint(convert(encoding)));
+    }
     Ok((Format::Delimited { delimiter }, preamble.freeze()))
-}
-
-/// Fails if a file that says it is UTF-8 is to be read in another encoding.
-fn refuse_mark(encoding: TextEncoding, file: &str) -> Result<()> {
-    if encoding.is_utf8() {
-        return Ok(());
-    }
-    Err(Error::usage(format!(
-        "{file} starts with the byte order mark of UTF-8, but `--encoding` says {encoding}"
-    ))
-    .hint("leave out `--encoding`"))
-}
-
-/// Fails if JSONL is to be read in another encoding than UTF-8.
-fn refuse_encoding(encoding: TextEncoding, file: &str) -> Result<()> {
-    if encoding.is_utf8() {
-        return Ok(());
-    }
-    Err(Error::usage(format!(
-        "`--encoding` is for CSV and TSV, but {file} is JSONL, which is always UTF-8"
-    ))
-    .hint(format!("leave it out, or {}", convert(encoding))))
-}
-
-/// Fails if the delimiter can be half a character: characters would be cut apart.
-fn refuse_delimiter(delimiter: u8, encoding: TextEncoding, file: &str) -> Result<()> {
-    if !encoding.has_within_characters(delimiter) {
-        return Ok(());
-    }
-    Err(Error::usage(format!(
-        "cannot read {file}: in {encoding}, the delimiter {} can be half a character",
-        quoted(&char::from(delimiter).to_string())
-    ))
-    .hint(convert(encoding)))
 }
 
 fn by_name(input: &Input) -> Option<FormatChoice> {
@@ -106,7 +92,7 @@ fn refuse_json(format: FormatChoice, buffer: &Buffer) -> Result<()> {
         return Ok(());
     };
     let next = rest.trim_ascii_start().first();
-    let name = buffer.source.name();
+    let name = &*buffer.source.name;
     // `[` may be alone on the first line.
     if *first == b'[' && matches!(next, None | Some(b'{')) {
         return Err(Error::usage(format!(

@@ -22,9 +22,12 @@ use crate::layout::Compression;
 /// An open source.
 pub(super) struct Source {
     reader: Box<dyn Read + Send>,
-    name: String,
-    size: Option<u64>,
-    mode: u32,
+    /// Its name in messages: its path in backticks, or standard input.
+    pub(super) name: String,
+    /// Its size in bytes as stored, if it is a file.
+    pub(super) size: Option<u64>,
+    /// Its permission bits.
+    pub(super) mode: u32,
     /// What reading has to wait for.
     waits_for: WaitsFor,
     consumed: Arc<AtomicU64>,
@@ -118,21 +121,6 @@ impl Source {
                 }
             }
         }
-    }
-
-    /// Its name in messages: its path in backticks, or standard input.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Its size in bytes as stored, if it is a file.
-    pub(super) const fn size(&self) -> Option<u64> {
-        self.size
-    }
-
-    /// Its permission bits.
-    pub(super) const fn mode(&self) -> u32 {
-        self.mode
     }
 
     /// Whether something can be read now or within this time.
@@ -289,18 +277,12 @@ impl Read for Fixed {
 /// What every gzip member starts with.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// What follows the first byte (0x50 to 0x5f) of a zstd frame without data, with which the output
-/// of `pzstd` starts.
-const SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
-
 /// The compression of a file with these first bytes.
 fn compression_of(bytes: &[u8]) -> Option<Compression> {
-    let skippable =
-        bytes.get(1..4) == Some(SKIPPABLE) && bytes.first().is_some_and(|byte| byte >> 4 == 5);
     if bytes.starts_with(GZIP) {
         Some(Compression::Gzip)
     } else {
-        (bytes.starts_with(ZSTD) || skippable).then_some(Compression::Zstd)
+        bytes.starts_with(ZSTD).then_some(Compression::Zstd)
     }
 }
 
@@ -365,18 +347,6 @@ mod tests {
             assert_eq!(decompressed(b"plain", step).unwrap(), b"plain");
             assert_eq!(decompressed(b"", step).unwrap(), b"");
         }
-    }
-
-    #[test]
-    fn zstd_data_may_start_with_skippable_frames() {
-        let skipped = |mark: u8| [&[mark], SKIPPABLE, &[3, 0, 0, 0], b"abc"].concat();
-        let data = zstd::encode_all(&b"some text"[..], 0).unwrap();
-        let bytes = [skipped(0x50), skipped(0x5f), data].concat();
-        for step in [1, 7, usize::MAX] {
-            assert_eq!(decompressed(&bytes, step).unwrap(), b"some text");
-        }
-        assert_eq!(compression_of(b"P*M\x19"), None);
-        assert_eq!(compression_of(b"`*M\x18"), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! bytes, or by a NUL byte.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use memchr::{memchr, memchr2, memmem};
+use memchr::{memchr, memchr2};
 
 use crate::base::encoding::TextEncoding;
 use crate::base::error::Error;
@@ -14,9 +14,6 @@ use crate::base::error::Error;
 /// How much of the input is checked: it is read in no time, and one MiB of users shows the letters
 /// that a file has.
 pub(super) const HEAD: usize = 1024 * 1024;
-
-/// The start of all sequences by which ISO-2022 switches to a character set of two bytes.
-const SWITCH: &[u8] = b"\x1b$";
 
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -51,9 +48,6 @@ pub(super) fn check(head: &[u8], encoding: TextEncoding, whole: bool) -> Result<
             return Err(NotText::Nul(lines));
         }
         if line.is_ascii() {
-            if memmem::find(line, SWITCH).is_some() {
-                return Err(NotText::OtherFormat(ISO_2022_JP));
-            }
             continue;
         }
         // The head may end within a character.
@@ -151,67 +145,27 @@ pub(super) struct ForeignFormat {
     fix: &'static str,
 }
 
-/// The bytes by which a format is recognised.
-struct Signature {
-    at: usize,
-    bytes: &'static [u8],
-    format: ForeignFormat,
-}
-
-const fn signature(
-    at: usize,
-    bytes: &'static [u8],
-    what: &'static str,
-    fix: &'static str,
-) -> Signature {
-    let format = ForeignFormat { what, fix };
-    Signature { at, bytes, format }
-}
-
-const SAVE_AS: &str = "save it as \"CSV UTF-8\"";
-
-const SIGNATURES: &[Signature] = &[
-    signature(0, ZIP, "a zip archive", "unpack it first with `unzip`"),
-    signature(0, OLE, "an Excel workbook", SAVE_AS),
-    signature(0, b"PAR1\x15", "a Parquet file", PARQUET_TO_CSV),
-    signature(4, b"1AY&SY", "bzip2 data", "unpack it first with `bunzip2`"),
-    signature(0, b"\xfd7zXZ\0", "xz data", "unpack it first with `unxz`"),
-    signature(
-        0,
-        SEVEN_ZIP,
-        "a 7-Zip archive",
-        "unpack it first with `7z x`",
+/// The first bytes of formats that people have in place of text. Other binary files are found by a NUL byte.
+const SIGNATURES: &[(&[u8], &str, &str)] = &[
+    (ZIP, "a zip archive", "unpack it first with `unzip`"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", WORKBOOK, SAVE_AS),
+    (b"PAR1\x15", "a Parquet file", PARQUET_TO_CSV),
+    (
+        b"\xff\xfe",
+        UTF_16,
+        "convert it with `iconv -f UTF-16 -t UTF-8`",
     ),
-    signature(
-        257,
-        b"ustar",
-        "a tar archive",
-        "unpack it first with `tar -xf`",
+    (
+        b"\xfe\xff",
+        UTF_16,
+        "convert it with `iconv -f UTF-16 -t UTF-8`",
     ),
-    signature(0, b"%PDF-", "a PDF document", EXPORT),
-    // Before UTF-16, whose mark starts with the same bytes.
-    signature(0, b"\xff\xfe\0\0", UTF_32, FROM_UTF_32),
-    signature(0, b"\0\0\xfe\xff", UTF_32, FROM_UTF_32),
-    signature(0, b"\xff\xfe", UTF_16, FROM_UTF_16),
-    signature(0, b"\xfe\xff", UTF_16, FROM_UTF_16),
 ];
 
-const OLE: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
-const SEVEN_ZIP: &[u8] = b"7z\xbc\xaf\x27\x1c";
-const EXPORT: &str = "export the table as CSV from the program that created it";
+const SAVE_AS: &str = "save it as \"CSV UTF-8\"";
 const PARQUET_TO_CSV: &str = "convert it to CSV first, for instance with \
     `duckdb -c \"COPY (FROM 'users.parquet') TO 'users.csv'\"`";
-
 const UTF_16: &str = "UTF-16 text";
-const FROM_UTF_16: &str = "convert it with `iconv -f UTF-16 -t UTF-8`";
-const UTF_32: &str = "UTF-32 text";
-const FROM_UTF_32: &str = "convert it with `iconv -f UTF-32 -t UTF-8`";
-
-/// It looks like ASCII, and its names would be sent as garbage.
-const ISO_2022_JP: ForeignFormat = ForeignFormat {
-    what: "ISO-2022-JP text",
-    fix: "convert it with `iconv -f ISO-2022-JP -t UTF-8`",
-};
 
 const ZIP: &[u8] = b"PK\x03\x04";
 /// The offset of the first file's name in a zip archive.
@@ -239,8 +193,8 @@ fn foreign(start: &[u8]) -> Option<ForeignFormat> {
     if let Some(fix) = without_mark(start) {
         return Some(ForeignFormat { what: UTF_16, fix });
     }
-    let found = SIGNATURES.iter().find(|known| has(known.at, known.bytes));
-    found.map(|known| known.format)
+    let found = SIGNATURES.iter().find(|(mark, ..)| has(0, mark));
+    found.map(|(_, what, fix)| ForeignFormat { what, fix })
 }
 
 /// How UTF-16 without a byte order mark is converted, whose byte order iconv has to be told; a letter in every other byte
@@ -280,10 +234,6 @@ mod tests {
             (b"\xc3\xbc,\xfc\n", Err(NotText::Encoding(1))),
             (b"J\xc3", Err(NotText::Encoding(1))),
             (b"name\n\nJa\0ne\n", Err(NotText::Nul(3))),
-            (
-                b"name\n\x1b$B;3ED\x1b(B\n",
-                Err(NotText::OtherFormat(ISO_2022_JP)),
-            ),
         ] {
             assert_eq!(judged(text, true), expected, "{text:?}");
         }
@@ -334,9 +284,6 @@ mod tests {
 
     #[test]
     fn formats_are_recognised_by_their_first_bytes() {
-        let mut tar = b"users.csv".to_vec();
-        tar.resize(257, 0);
-        tar.extend_from_slice(b"ustar\x0000");
         for (start, what) in [
             (zip("[Content_Types].xml", ""), "an Excel workbook"),
             (zip("xl/worksheets/sheet1.xml", ""), "an Excel workbook"),
@@ -346,15 +293,9 @@ mod tests {
                 "an OpenDocument spreadsheet",
             ),
             (zip("users.csv", "name,email"), "a zip archive"),
-            (b"BZh91AY&SY\0".to_vec(), "bzip2 data"),
-            (b"\xfd7zXZ\0\0\x04".to_vec(), "xz data"),
             (b"PAR1\x15\x04".to_vec(), "a Parquet file"),
-            (b"%PDF-1.7\n".to_vec(), "a PDF document"),
-            (tar, "a tar archive"),
             (b"n\0a\0m\0".to_vec(), "UTF-16 text"),
             (b"\xfe\xff\0n".to_vec(), "UTF-16 text"),
-            (b"\xff\xfe\0\0n\0\0\0".to_vec(), "UTF-32 text"),
-            (b"\0\0\xfe\xff\0\0\0n".to_vec(), "UTF-32 text"),
         ] {
             assert_eq!(foreign(&start).map(|foreign| foreign.what), Some(what));
         }

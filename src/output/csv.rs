@@ -2,8 +2,6 @@
 //!
 //! A row's own bytes are copied, never parsed and printed again.
 
-use csv_core::{QuoteStyle, WriteResult, Writer, WriterBuilder};
-
 use crate::base::any_byte::any_byte;
 use crate::base::control_chars::is_unsafe_to_print;
 use crate::base::encoding::TextEncoding;
@@ -14,8 +12,6 @@ use crate::verdict::{Decision, Failure, Score, Verdict, is_formula};
 /// Encodes rows, and single cells. Cells are quoted if they contain the delimiter, or another one that a spreadsheet may use:
 /// many split at the delimiter of the machine's locale or the user's choice, and the text after it could be a formula.
 pub(super) struct CsvEncoder {
-    writer: Writer,
-    quoting: Writer,
     delimiter: u8,
     encoding: TextEncoding,
 }
@@ -50,38 +46,26 @@ impl CsvEncoder {
             Format::Delimited { delimiter } => delimiter,
             Format::Jsonl => b',',
         };
-        let mut builder = WriterBuilder::new();
-        builder.delimiter(delimiter);
         Self {
-            writer: builder.build(),
-            quoting: builder.quote_style(QuoteStyle::Always).build(),
             delimiter,
             encoding,
         }
     }
 
-    fn put(&mut self, out: &mut Vec<u8>, text: &str) {
+    fn put(&self, out: &mut Vec<u8>, text: &str) {
         let cell = &*self.encoding.encode(text);
         if !self.may_need_quotes(cell) {
             out.extend_from_slice(cell);
             return;
         }
-        let start = out.len();
-        // Each byte may be doubled, and two quotes and a delimiter are added: with this much room
-        // the writer never needs more.
-        out.resize(start + cell.len() * 2 + 3, 0);
-        let room = out.get_mut(start..).unwrap_or_default();
-        let writer = if cell.iter().any(|byte| SPLITS.contains(byte)) {
-            &mut self.quoting
-        } else {
-            &mut self.writer
-        };
-        let (result, _, mut written) = writer.field(cell, room);
-        debug_assert!(matches!(result, WriteResult::InputEmpty));
-        // Closes the cell's quotes. The delimiter that it adds is dropped, as the caller writes it.
-        let (_, ended) = writer.delimiter(room.get_mut(written..).unwrap_or_default());
-        written += ended.saturating_sub(1);
-        out.truncate(start + written);
+        out.push(b'"');
+        for byte in cell {
+            if *byte == b'"' {
+                out.push(b'"');
+            }
+            out.push(*byte);
+        }
+        out.push(b'"');
     }
 
     /// Whether a cell has a byte for which it could be quoted. Nearly none has: ids, scores and words.
@@ -103,7 +87,7 @@ impl CsvEncoder {
 
     /// Writes a cell with text from outside, without anything that a spreadsheet would run or that
     /// is unsafe to print.
-    fn put_foreign(&mut self, out: &mut Vec<u8>, text: &str) {
+    fn put_foreign(&self, out: &mut Vec<u8>, text: &str) {
         let mut safe: String = text
             .chars()
             .map(|c| if is_unsafe_to_print(c) { ' ' } else { c })
@@ -114,7 +98,7 @@ impl CsvEncoder {
         self.put(out, &safe);
     }
 
-    pub(super) fn header(&mut self, out: &mut Vec<u8>, header: &RawRow, layout: &Layout) {
+    pub(super) fn header(&self, out: &mut Vec<u8>, header: &RawRow, layout: &Layout) {
         out.extend_from_slice(header.before());
         out.extend_from_slice(header.content());
         for (column, name) in layout.columns.iter().enumerate() {
@@ -126,22 +110,11 @@ impl CsvEncoder {
         out.extend_from_slice(header.line_end());
     }
 
-    pub(super) fn row(
-        &mut self,
-        out: &mut Vec<u8>,
-        row: &RawRow,
-        verdict: &Verdict,
-        layout: &Layout,
-    ) {
+    pub(super) fn row(&self, out: &mut Vec<u8>, row: &RawRow, verdict: &Verdict, layout: &Layout) {
         out.extend_from_slice(row.before());
         let only_decisions = layout.columns.only_decisions();
-        splice(out, row, |out, column, old| {
-            let content = layout.columns.content(column);
-            if only_decisions && content != ColumnContent::Decision {
-                out.extend_from_slice(old);
-            } else {
-                self.put_verdict(out, verdict, content);
-            }
+        splice(out, row, layout, row.content.end, |out, content| {
+            self.put_verdict(out, verdict, content);
         });
         if only_decisions {
             out.extend_from_slice(row.line_end());
@@ -158,7 +131,7 @@ impl CsvEncoder {
         out.extend_from_slice(row.line_end());
     }
 
-    fn put_verdict(&mut self, out: &mut Vec<u8>, verdict: &Verdict, content: ColumnContent) {
+    fn put_verdict(&self, out: &mut Vec<u8>, verdict: &Verdict, content: ColumnContent) {
         let (answer, decision) = match verdict {
             Verdict::Scored(answer, decision) => (answer, decision),
             Verdict::Failed(failure) => {
@@ -193,7 +166,7 @@ impl CsvEncoder {
     /// The header of the rejects or the changes, with these names in front of the input's: after the cells of a ragged row
     /// they would end up in any column.
     pub(super) fn header_beside(
-        &mut self,
+        &self,
         out: &mut Vec<u8>,
         names: &[&str],
         header: &RawRow,
@@ -209,7 +182,7 @@ impl CsvEncoder {
 
     /// A reject is the original row with three cells in front.
     pub(super) fn reject(
-        &mut self,
+        &self,
         out: &mut Vec<u8>,
         (number, row): (RowNumber, &RawRow),
         failure: &Failure,
@@ -246,21 +219,27 @@ impl CsvEncoder {
     }
 }
 
-/// Copies a row's content, with the cells of our columns written by `put`.
-fn splice(out: &mut Vec<u8>, row: &RawRow, mut put: impl FnMut(&mut Vec<u8>, usize, &[u8])) {
-    let mut copied = row.content.start;
+/// Copies a row's content up to `end`, with the values of our columns written by `put`. Where only decisions are written, the
+/// others stay as they are.
+pub(super) fn splice(
+    out: &mut Vec<u8>,
+    row: &RawRow,
+    layout: &Layout,
+    end: u32,
+    mut put: impl FnMut(&mut Vec<u8>, ColumnContent),
+) {
+    let mut start = row.content.start;
     for (span, column) in &row.ours {
-        out.extend_from_slice(row.slice(Span {
-            start: copied,
-            end: span.start,
-        }));
-        put(out, *column, row.slice(*span));
-        copied = span.end;
+        let content = layout.columns.content(*column);
+        if layout.columns.only_decisions() && content != ColumnContent::Decision {
+            continue;
+        }
+        let end = span.start;
+        out.extend_from_slice(row.slice(Span { start, end }));
+        put(out, content);
+        start = span.end;
     }
-    out.extend_from_slice(row.slice(Span {
-        start: copied,
-        end: row.content.end,
-    }));
+    out.extend_from_slice(row.slice(Span { start, end }));
 }
 
 fn put_line(out: &mut Vec<u8>, row: &RawRow) {
@@ -292,7 +271,7 @@ mod tests {
         }
         let mut out = Vec::new();
         let format = Format::Delimited { delimiter: b'|' };
-        let mut cells = CsvEncoder::new(format, TextEncoding::UTF_8);
+        let cells = CsvEncoder::new(format, TextEncoding::UTF_8);
         // A transaction id, and JSON as sent.
         for cell in ["a;b", "[1,\t2]", "a|b", "a,b"] {
             cells.put(&mut out, cell);

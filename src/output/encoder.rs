@@ -19,8 +19,8 @@ pub(super) enum Encoder {
 
 /// A file, and how many bytes were written to it.
 pub(super) struct MeasuredFile {
-    file: File,
-    written: u64,
+    pub(super) file: File,
+    pub(super) written: u64,
 }
 
 impl Write for MeasuredFile {
@@ -81,16 +81,6 @@ impl Encoder {
         }
     }
 
-    /// The file.
-    pub(super) fn file(&self) -> &File {
-        &self.counted().file
-    }
-
-    /// How many bytes were written to the file.
-    pub(super) fn written(&self) -> u64 {
-        self.counted().written
-    }
-
     /// Cuts the end off a file that is not compressed.
     pub(super) fn cut(&mut self, length: u64) {
         if let Self::Plain(file) = self {
@@ -99,7 +89,8 @@ impl Encoder {
         }
     }
 
-    fn counted(&self) -> &MeasuredFile {
+    /// The file, and how much was written to it.
+    pub(super) fn counted(&self) -> &MeasuredFile {
         match self {
             Self::Plain(file) => file,
             Self::Gzip(encoder, _) => encoder.get_ref(),

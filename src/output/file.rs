@@ -32,17 +32,17 @@ pub struct OutputFile {
     name: String,
     /// What is not in the file yet. It never ends within a row. What comes before the first row waits here for it: until
     /// then the file is empty.
-    buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
     /// The number of rows in the buffer.
     pending: u64,
     /// The number of rows in the file.
-    rows: u64,
+    pub(super) rows: u64,
     /// The number of bytes in the file that do not end within a row, before compression.
     whole: u64,
     /// Without rows there is no file, and one from an earlier run is removed: its rows would be mistaken for this run's.
     needs_rows: bool,
     /// What was written costs nothing to write again: an incomplete file is removed.
-    is_worthless: bool,
+    pub(super) is_worthless: bool,
 }
 
 enum Destination {
@@ -120,26 +120,10 @@ impl OutputFile {
         }
     }
 
-    /// The same file, which is removed unless it is completed.
-    pub(super) const fn worthless(mut self) -> Self {
-        self.is_worthless = true;
-        self
-    }
-
-    /// The buffer, for what is not a row.
-    pub(super) const fn buffer(&mut self) -> &mut Vec<u8> {
-        &mut self.buffer
-    }
-
     /// The buffer, for one row.
     pub(super) const fn row(&mut self) -> &mut Vec<u8> {
         self.pending += 1;
         &mut self.buffer
-    }
-
-    /// The number of rows in the file.
-    pub(super) const fn rows(&self) -> u64 {
-        self.rows
     }
 
     /// Writes the buffer to the file.
@@ -274,7 +258,7 @@ impl Drop for OutputFile {
 impl PartialFile {
     fn seal(&mut self) -> io::Result<Metadata> {
         self.encoder.end()?;
-        self.encoder.file().sync_all()?;
+        self.encoder.counted().file.sync_all()?;
         let state = self.check()?;
         self.is_sealed = true;
         Ok(state)
@@ -283,10 +267,9 @@ impl PartialFile {
     /// Fails if the path no longer leads to this file, because somebody moved it away and put another one there, or if the
     /// file does not have exactly the bytes that were written.
     fn check(&self) -> io::Result<Metadata> {
-        let file = self.encoder.file();
-        still_ours(file, &self.path)?;
-        let state = file.metadata()?;
-        let written = self.encoder.written();
+        let counted = self.encoder.counted();
+        still_ours(&counted.file, &self.path)?;
+        let (state, written) = (counted.file.metadata()?, counted.written);
         if state.len() != written {
             return Err(io::Error::other(Changed::Length(state.len(), written)));
         }
@@ -299,7 +282,7 @@ impl PartialFile {
         match give_name(&self.path, &self.target, self.old) {
             Ok(()) => {
                 // At most the owner's write permission is left to be removed, if the old file was read-only.
-                let _ = own_file::set_mode(self.encoder.file(), self.mode);
+                let _ = own_file::set_mode(&self.encoder.counted().file, self.mode);
                 Ok(())
             }
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Error::stopped(format!(
@@ -480,8 +463,8 @@ type Note = Box<dyn FnOnce(&[Sealed])>;
 
 impl Document {
     /// In this file.
-    pub(crate) const fn new(file: OutputFile) -> Self {
-        let file = file.worthless();
+    pub(crate) const fn new(mut file: OutputFile) -> Self {
+        file.is_worthless = true;
         Self { file, note: None }
     }
 
@@ -542,8 +525,8 @@ impl OldFile {
     }
 }
 
-/// Gives a complete file its final name. A file that was not there when the run started is not replaced, except if it takes
-/// the place of `old` in the short moment between the check and the renaming.
+/// Gives a complete file its final name. A file that was not there when the run started is not replaced, except if it comes in
+/// the short moment between a check and the renaming: in place of `old`, or where a file system cannot do both in one step.
 ///
 /// # Errors
 /// `AlreadyExists`: such a file is there.
@@ -551,37 +534,20 @@ fn give_name(partial: &Path, target: &Path, old: Option<OldFile>) -> io::Result<
     if OldFile::still_at(old, target) {
         return fs::rename(partial, target);
     }
-    match without_replacing(partial, target) {
-        Some(given) => given,
-        None => by_link(partial, target),
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        match renameat_with(CWD, partial, CWD, target, RenameFlags::NOREPLACE) {
+            // The kernel or the file system does not support it.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            given => return given.map_err(Into::into),
+        }
     }
-}
-
-/// Renames in one step that cannot replace anything; `None` if the kernel or the file system does not support it.
-#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-fn without_replacing(partial: &Path, target: &Path) -> Option<io::Result<()>> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    use rustix::io::Errno;
-    match renameat_with(CWD, partial, CWD, target, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => None,
-        given => Some(given.map_err(Into::into)),
+    if fs::symlink_metadata(target).is_ok() {
+        return Err(io::ErrorKind::AlreadyExists.into());
     }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-fn without_replacing(_: &Path, _: &Path) -> Option<io::Result<()>> {
-    None
-}
-
-/// Renames in two steps: adds a second name, which cannot replace anything either, and then removes the first. Without hard
-/// links, a check has to do.
-fn by_link(partial: &Path, target: &Path) -> io::Result<()> {
-    match fs::hard_link(partial, target) {
-        Ok(()) => fs::remove_file(partial),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(e),
-        Err(_) if fs::symlink_metadata(target).is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
-        Err(_) => fs::rename(partial, target),
-    }
+    fs::rename(partial, target)
 }
 
 /// Makes the names of these files durable. Returns a directory that could not be synced, because it may not be read (such
@@ -620,19 +586,16 @@ mod tests {
         let (partial, target) = (place.path().join("x.partial"), place.path().join("x"));
         let read = |path: &Path| fs::read_to_string(path).unwrap();
         let start = || fs::write(&partial, "new").unwrap();
-        let nothing = |partial: &Path, target: &Path| give_name(partial, target, None);
-        for given in [nothing, by_link] {
-            start();
-            given(&partial, &target).unwrap();
-            assert_eq!((read(&target).as_str(), partial.exists()), ("new", false));
-            start();
-            fs::write(&target, "somebody's").unwrap();
-            let error = given(&partial, &target).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-            let there = (read(&target), read(&partial));
-            assert_eq!(there, ("somebody's".to_owned(), "new".to_owned()));
-            fs::remove_file(&target).unwrap();
-        }
+        start();
+        give_name(&partial, &target, None).unwrap();
+        assert_eq!((read(&target).as_str(), partial.exists()), ("new", false));
+        start();
+        fs::write(&target, "somebody's").unwrap();
+        let error = give_name(&partial, &target, None).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        let there = (read(&target), read(&partial));
+        assert_eq!(there, ("somebody's".to_owned(), "new".to_owned()));
+        fs::remove_file(&target).unwrap();
         fs::write(&target, "old").unwrap();
         let old = OldFile::at(&target);
         give_name(&partial, &target, old).unwrap();

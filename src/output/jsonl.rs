@@ -2,7 +2,7 @@
 //!
 //! A line's own bytes are copied. Our members are added before the last brace, or replace old ones.
 
-use super::csv::{CHANGE, DecisionChange, REJECT};
+use super::csv::{CHANGE, DecisionChange, REJECT, splice};
 use crate::layout::{ColumnContent, Layout};
 use crate::raw_json::put_string;
 use crate::row::{RawRow, RowNumber, Span};
@@ -47,7 +47,7 @@ const fn stays(verdict: &Verdict) -> bool {
     match verdict {
         Verdict::Failed(failure) => matches!(
             failure.reason,
-            Reason::NotJson | Reason::NotAnObject | Reason::ExistingColumns
+            Reason::NotJson | Reason::NotAnObject | Reason::NotUtf8 | Reason::ExistingColumns
         ),
         Verdict::Scored(..) => false,
     }
@@ -69,30 +69,12 @@ fn with_members(
     heads: &MemberHeads,
     brace: u32,
 ) {
-    let mut copied = row.content.start;
-    for (span, column) in &row.ours {
-        let content = layout.columns.content(*column);
-        if layout.columns.only_decisions() && content != ColumnContent::Decision {
-            continue;
-        }
-        out.extend_from_slice(row.slice(Span {
-            start: copied,
-            end: span.start,
-        }));
+    splice(out, row, layout, brace, |out, content| {
         put_value(out, verdict, content);
-        copied = span.end;
-    }
-    out.extend_from_slice(row.slice(Span {
-        start: copied,
-        end: brace,
-    }));
-    let mut first = row
-        .slice(Span {
-            start: row.content.start,
-            end: brace,
-        })
-        .trim_ascii()
-        == b"{";
+    });
+    let Span { start, end } = row.content;
+    let inner = row.slice(Span { start, end: brace });
+    let mut first = inner.trim_ascii() == b"{";
     for (column, head) in heads.0.iter().enumerate() {
         if !row.has(column) {
             let comma = usize::from(std::mem::take(&mut first));
@@ -100,10 +82,7 @@ fn with_members(
             put_value(out, verdict, layout.columns.content(column));
         }
     }
-    out.extend_from_slice(row.slice(Span {
-        start: brace,
-        end: row.content.end,
-    }));
+    out.extend_from_slice(row.slice(Span { start: brace, end }));
 }
 
 fn put_value(out: &mut Vec<u8>, verdict: &Verdict, content: ColumnContent) {

@@ -33,8 +33,8 @@ impl Writer {
     /// A writer whose files start with the byte order mark and the header.
     #[must_use]
     pub fn new(layout: Layout, policy: DecisionPolicy, mut files: RowFiles) -> Self {
-        let mut csv = CsvEncoder::new(layout.format, layout.encoding);
-        let out = files.output.buffer();
+        let csv = CsvEncoder::new(layout.format, layout.encoding);
+        let out = &mut files.output.buffer;
         out.extend_from_slice(&layout.preamble);
         if let Some(header) = &layout.header {
             csv.header(out, header, &layout);
@@ -43,7 +43,7 @@ impl Writer {
                 (&mut files.changes, &CHANGE[..]),
             ] {
                 if let Some(file) = file {
-                    csv.header_beside(file.buffer(), names, header, &layout);
+                    csv.header_beside(&mut file.buffer, names, header, &layout);
                 }
             }
         }
@@ -65,7 +65,8 @@ impl Writer {
     /// # Errors
     /// As [`Target::open`].
     pub(crate) fn of_rejects(target: &Target, mode: u32, layout: Layout) -> Result<Self> {
-        let rejects = target.open(mode)?.worthless();
+        let mut rejects = target.open(mode)?;
+        rejects.is_worthless = true;
         let files = RowFiles::new(OutputFile::nothing(), Some(rejects), None);
         Ok(Self::new(layout, DecisionPolicy::default(), files))
     }
@@ -182,7 +183,9 @@ impl Writer {
         }
         // A row that is decided again and has no decision has none that could be guessed of its score.
         let only_decisions = self.layout.columns.only_decisions();
-        let decide = |score: &Score| self.policy.decide_score(score).filter(|_| !only_decisions);
+        let decide = |score: &Score| {
+            { self.policy.thresholds().filter(|_| !only_decisions) }.map(|by| by.decide(score))
+        };
         let (score, decision) = earlier_verdict(raw, &self.layout);
         // The earlier decision counts, whatever the thresholds were then: their change should show.
         match decision.or_else(|| decide(score.as_ref()?)) {
@@ -194,7 +197,7 @@ impl Writer {
     /// The number of rows in the output.
     #[must_use]
     pub(crate) const fn rows(&self) -> u64 {
-        self.files.output.rows()
+        self.files.output.rows
     }
 
     /// The comparison of decisions in the rows that were written since the last call.
@@ -209,7 +212,7 @@ impl Writer {
 
     /// Adds the blank lines after the last row.
     pub(crate) fn trailer(&mut self, trailer: &[u8]) {
-        self.files.output.buffer().extend_from_slice(trailer);
+        self.files.output.buffer.extend_from_slice(trailer);
     }
 
     /// Its files, once there are no more rows.

@@ -110,6 +110,7 @@ mod tests {
             phone: Some("+15550100199".to_owned()),
             ip: ip.to_owned(),
             user_agent: user_agent.to_owned(),
+            ..User::default()
         }
     }
 

@@ -92,7 +92,7 @@ async fn connection(stream: TcpStream, stand_in: Arc<StandIn>) {
 
 const fn too_large() -> Rejection {
     let status = StatusCode::PAYLOAD_TOO_LARGE;
-    Rejection(status, "too_large", "the body is larger than 1 MiB")
+    Rejection(status, "the body is larger than 1 MiB")
 }
 
 /// A stand-in on its own thread.

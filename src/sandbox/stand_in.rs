@@ -251,7 +251,7 @@ impl StandIn {
         match fault {
             Some(FaultKind::Status(status)) => {
                 let status = StatusCode::from_u16(status).unwrap_or_default();
-                return Ok(error(Rejection(status, "rehearsed", "a rehearsed failure")));
+                return Ok(error(Rejection(status, "a rehearsed failure")));
             }
             Some(FaultKind::Reset) => return Err(HangUp),
             Some(FaultKind::Stall) => std::future::pending().await,
@@ -308,11 +308,11 @@ impl StandIn {
     fn verdict(&self, head: &Parts, body: Result<Bytes, Rejection>) -> Result<String, Rejection> {
         if head.uri.path() != "/v1/validate/user" {
             let message = "the only path is /v1/validate/user";
-            return Err(Rejection(StatusCode::NOT_FOUND, "not_found", message));
+            return Err(Rejection(StatusCode::NOT_FOUND, message));
         }
         if head.method != Method::POST {
             let (status, message) = (StatusCode::METHOD_NOT_ALLOWED, "the only method is POST");
-            return Err(Rejection(status, "not_allowed", message));
+            return Err(Rejection(status, message));
         }
         check::headers(&head.headers, &self.settings.accepted_keys)?;
         let user = check::body(&body?, self.settings.plan)?;
@@ -349,15 +349,15 @@ impl StandIn {
 
 fn too_many(limit: &RateLimit) -> HttpResponse {
     let status = StatusCode::TOO_MANY_REQUESTS;
-    let mut answer = error(Rejection(status, "rate_limited", "too many requests"));
+    let mut answer = error(Rejection(status, "too many requests"));
     if let Some(seconds) = limit.retry_after {
         answer.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
     answer
 }
 
-fn error(Rejection(status, code, message): Rejection) -> HttpResponse {
-    let body = json!({ "error": { "code": code, "message": message } });
+fn error(Rejection(status, message): Rejection) -> HttpResponse {
+    let body = json!({ "error": { "message": message } });
     let mut answer = with_json(status, body.to_string());
     if status == StatusCode::METHOD_NOT_ALLOWED {
         answer

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::exchange::{ApiKeys, Reply};
+use super::exchange::Reply;
+use super::key::ApiKeys;
 use super::words;
 use crate::raw_json::{self, Pointer};
 use crate::verdict::{Answer, Score, TransactionId};
@@ -95,7 +96,7 @@ fn parse(
         .map(|pointer| {
             pointer
                 .find(body)
-                .filter(|value| value.get() != "null")
+                .filter(|value| *value != "null")
                 .map(raw_json::on_one_line)
         })
         .collect();
@@ -112,7 +113,7 @@ fn transaction_id(id: &RawValue) -> Result<TransactionId, &'static str> {
         return Err("is not UTF-8");
     }
     let id = match text.as_bytes().first() {
-        Some(b'"') => TransactionId::new(&raw_json::string(id).ok_or("has broken escapes")?)?,
+        Some(b'"') => TransactionId::new(&raw_json::string(text).ok_or("has broken escapes")?)?,
         Some(b'0'..=b'9') => TransactionId::new(text)?,
         _ => return Err("is neither a string nor a positive number"),
     };
@@ -166,6 +167,20 @@ mod tests {
             ),
         ] {
             assert_eq!(answer(body).unwrap(), (id.to_owned(), digits.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_deeply_nested_answer_takes_no_stack() {
+        let deep = "[".repeat(200_000);
+        let closed = format!("{deep}{}", "]".repeat(200_000));
+        let columns = [Pointer::parse("/x/0/0").unwrap(), Pointer::to_all()];
+        for (value, is_good) in [(deep, false), (closed, true)] {
+            let body =
+                format!(r#"{{"x":{value},"transaction_id":"a","summary":{{"risk_score":1}}}}"#);
+            assert_eq!(read(&Reply::ok(&body), &columns).is_ok(), is_good);
+            assert!(!words::said(&Reply::ok(&value)).is_empty());
+            assert!(!words::said(&Reply::ok(&body)).is_empty());
         }
     }
 

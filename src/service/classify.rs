@@ -14,6 +14,7 @@ use super::exchange::{Exchange, Reply, TransportFault};
 use super::quota::{Quota, wait};
 use super::words::{described, is_page, said};
 use crate::base::error::Error;
+use crate::telemetry::event::FailureClass;
 use crate::verdict::{Answer, Failure, Reason};
 
 /// The outcome of one call.
@@ -39,18 +40,31 @@ pub enum Classified {
 /// A call that brought no verdict.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What it means for another attempt.
-    pub(crate) class: Class,
+    /// Could it have been billed?
+    pub(crate) class: FailureClass,
     /// What it says about the service.
     pub(crate) health: Health,
-    /// Whether the answer seems to come from something other than the service: its body is not
-    /// JSON.
+    /// Whether the answer seems to come from something other than the service: its body is not JSON.
     pub(crate) from_other_program: bool,
     /// The row's failure if there is no further attempt.
     pub failure: Failure,
 }
 
 impl Fault {
+    fn new(
+        class: FailureClass,
+        health: Health,
+        reason: Reason,
+        message: impl Into<Box<str>>,
+    ) -> Self {
+        Self {
+            class,
+            health,
+            from_other_program: false,
+            failure: Failure::new(reason, message),
+        }
+    }
+
     /// The fault of a row whose calls were throttled so many times, the last time with this status,
     /// while others were accepted. Nothing was processed, so a later run asks again.
     #[must_use]
@@ -58,11 +72,20 @@ impl Fault {
         let message = format!(
             "the service throttled this row {times} times ({status}) while it accepted others"
         );
-        Self {
-            class: Class::NotProcessed,
-            health: Health::AtWork,
-            from_other_program: false,
-            failure: Failure::new(Reason::Throttled, message),
+        let class = FailureClass::NotProcessed;
+        Self::new(class, Health::AtWork, Reason::Throttled, message)
+    }
+
+    /// Whether the request must not be sent again in the same run: it was billed, may have been billed, or would be refused
+    /// again.
+    #[must_use]
+    pub(crate) const fn is_for_good(&self) -> bool {
+        match self.class {
+            FailureClass::OutcomeUnknown
+            | FailureClass::Useless
+            | FailureClass::RowRefused
+            | FailureClass::RunRefused => true,
+            FailureClass::NotProcessed | FailureClass::Unclear => false,
         }
     }
 }
@@ -78,43 +101,12 @@ pub(crate) enum Health {
     BusyOrAway,
     /// It cannot be reached, or a gateway in front of it says so.
     Gone,
+    /// The name of its host or its proxy cannot be resolved: before the first answer, this means that the address is wrong.
+    HostNotFound,
+    /// There is no connection: the service is waited for, also before the first answer.
+    NotConnected,
     /// It takes too long to answer.
     Slow,
-}
-
-/// Could the call have been billed?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
-    /// A: it was not processed.
-    NotProcessed,
-    /// A, and the name of the host or its proxy cannot be resolved: before the first answer, this
-    /// means that the address is wrong.
-    HostNotFound,
-    /// A, and there is no connection: the service is waited for, also before the first answer.
-    NotConnected,
-    /// B: the request was sent, and no complete answer came back.
-    OutcomeUnknown,
-    /// C: refused for an unclear cause.
-    Unclear,
-    /// D: billed, but without a verdict.
-    Useless,
-    /// E: the row is at fault.
-    RowsFault,
-    /// A bare 403: the row's fault if it comes among good answers, the run's if it comes at the
-    /// start or several times in succession.
-    Forbidden,
-}
-
-impl Class {
-    /// Whether a request with this outcome must not be sent again in the same run: it was billed,
-    /// may have been billed, or would be refused again.
-    #[must_use]
-    pub(crate) const fn is_for_good(self) -> bool {
-        match self {
-            Self::OutcomeUnknown | Self::Useless | Self::RowsFault | Self::Forbidden => true,
-            Self::NotProcessed | Self::HostNotFound | Self::NotConnected | Self::Unclear => false,
-        }
-    }
 }
 
 /// Classifies the result of a call.
@@ -128,31 +120,47 @@ pub fn classify(exchange: Exchange, columns: &Columns) -> Classified {
 
 fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
     let status = reply.status;
+    let unclear = |health| {
+        let message = described(reply);
+        let class = FailureClass::Unclear;
+        Classified::Failed(Fault::new(class, health, Reason::ServerError, message))
+    };
+    let refused_row = |reason| {
+        let class = FailureClass::RowRefused;
+        Classified::Failed(Fault {
+            from_other_program: reason == Reason::Refused && is_page(&reply.body),
+            ..Fault::new(class, Health::AtWork, reason, said(reply))
+        })
+    };
     match status {
         204 | 205 => useless(format!("status {status}, without a verdict")),
-        206 => useless("status 206, only a part of an answer".to_owned()),
-        200..=299 if reply.cut => useless("the answer is longer than 1 MiB".to_owned()),
+        206 => useless("status 206, only a part of an answer"),
+        200..=299 if reply.cut => useless("the answer is longer than 1 MiB"),
         200..=299 => match answer::read(reply, columns) {
             Ok(answer) if repeats_a_key(&answer, reply) => {
-                useless("the answer repeats the API key where a cell is read".to_owned())
+                useless("the answer repeats the API key where a cell is read")
             }
             Ok(answer) => Classified::Answered(answer, reply.body.clone()),
-            Err(wrong) => useless(wrong).with_answered_by(reply),
+            Err(wrong) => Classified::Failed(Fault {
+                from_other_program: is_page(&reply.body),
+                ..without_verdict(wrong)
+            }),
         },
         300..=399 | 401 | 402 | 404 | 405 | 407 | 410 | 511 => of_refusal(reply),
         429 if says_out_of_credit(&reply.body) => out_of_credit(reply),
         425 | 429 => throttled(reply),
         503 if reply.headers.contains_key(RETRY_AFTER) => throttled(reply),
         403 if carries_rate_limit(&reply.headers) => throttled(reply),
-        403 => failed(Class::Forbidden, Reason::Forbidden, said(reply)),
-        503 => unclear(reply).with_health(Health::BusyOrAway),
-        502 | 504 => unclear(reply).with_health(Health::Gone),
-        408 | 500..=599 => unclear(reply),
-        400..=499 => failed(Class::RowsFault, Reason::Refused, said(reply)).with_answered_by(reply),
+        403 => refused_row(Reason::Forbidden),
+        503 => unclear(Health::BusyOrAway),
+        502 | 504 => unclear(Health::Gone),
+        408 | 500..=599 => unclear(Health::Failed),
+        400..=499 => refused_row(Reason::Refused),
         // 1xx never ends a call, and statuses above 599 do not exist.
         _ => {
             let message = format!("status {status}, which is not an answer");
-            failed(Class::OutcomeUnknown, Reason::NoAnswer, message)
+            let class = FailureClass::OutcomeUnknown;
+            Classified::Failed(Fault::new(class, Health::Gone, Reason::NoAnswer, message))
         }
     }
 }
@@ -181,58 +189,47 @@ fn of_refusal(reply: &Reply) -> Classified {
             "check the base address",
         ),
     };
-    refused(reply, what, hint)
+    Classified::Refused(refusal(reply, what).hint(hint))
 }
 
 fn of_transport(fault: TransportFault) -> Classified {
-    match fault {
-        TransportFault::HostNotFound(host) => failed(
-            Class::HostNotFound,
-            Reason::Unreachable,
-            format!("cannot resolve the host name {host}"),
-        ),
-        TransportFault::NotConnected(words) => {
-            failed(Class::NotConnected, Reason::Unreachable, words)
+    use FailureClass::{NotProcessed, OutcomeUnknown};
+    let broken = |words| format!("the connection broke: {words}");
+    let (class, health, message) = match fault {
+        TransportFault::Refused(what, hint) => {
+            return Classified::Refused(Error::refused(what).hint(hint));
         }
-        TransportFault::Unreachable(words) => {
-            failed(Class::NotProcessed, Reason::Unreachable, words)
+        TransportFault::HostNotFound(host) => {
+            let message = format!("cannot resolve the host name {host}");
+            (NotProcessed, Health::HostNotFound, message)
         }
-        TransportFault::Refused(what, hint) => Classified::Refused(Error::refused(what).hint(hint)),
-        TransportFault::Unprocessed(words) => failed(
-            Class::NotProcessed,
-            Reason::Unreachable,
-            format!("the service did not process the request: {words}"),
-        ),
-        TransportFault::TimedOut => failed(
-            Class::OutcomeUnknown,
-            Reason::NoAnswer,
-            "no complete answer in time".to_owned(),
-        )
-        .with_health(Health::Slow),
-        TransportFault::Stale(words) => broken(&words).with_health(Health::AtWork),
-        TransportFault::Broken(words) => broken(&words),
-    }
-}
-
-fn broken(words: &str) -> Classified {
-    let message = format!("the connection broke: {words}");
-    failed(Class::OutcomeUnknown, Reason::NoAnswer, message)
-}
-
-fn failed(class: Class, reason: Reason, message: String) -> Classified {
-    let health = match class {
-        Class::NotProcessed | Class::HostNotFound | Class::NotConnected | Class::OutcomeUnknown => {
-            Health::Gone
+        TransportFault::NotConnected(words) => (NotProcessed, Health::NotConnected, words),
+        TransportFault::Unreachable(words) => (NotProcessed, Health::Gone, words),
+        TransportFault::Unprocessed(words) => {
+            let message = format!("the service did not process the request: {words}");
+            (NotProcessed, Health::Gone, message)
         }
-        Class::Unclear => Health::Failed,
-        Class::Useless | Class::RowsFault | Class::Forbidden => Health::AtWork,
+        TransportFault::TimedOut => {
+            let message = "no complete answer in time".to_owned();
+            (OutcomeUnknown, Health::Slow, message)
+        }
+        TransportFault::Stale(words) => (OutcomeUnknown, Health::AtWork, broken(words)),
+        TransportFault::Broken(words) => (OutcomeUnknown, Health::Gone, broken(words)),
     };
-    Classified::Failed(Fault {
-        class,
-        health,
-        from_other_program: false,
-        failure: Failure::new(reason, message),
-    })
+    let reason = match class {
+        NotProcessed => Reason::Unreachable,
+        _ => Reason::NoAnswer,
+    };
+    Classified::Failed(Fault::new(class, health, reason, message))
+}
+
+fn without_verdict(wrong: impl Into<Box<str>>) -> Fault {
+    let class = FailureClass::Useless;
+    Fault::new(class, Health::AtWork, Reason::BadAnswer, wrong)
+}
+
+fn useless(wrong: impl Into<Box<str>>) -> Classified {
+    Classified::Failed(without_verdict(wrong))
 }
 
 fn throttled(reply: &Reply) -> Classified {
@@ -242,14 +239,6 @@ fn throttled(reply: &Reply) -> Classified {
     }
 }
 
-fn refused(reply: &Reply, what: &str, hint: &str) -> Classified {
-    Classified::Refused(refusal(reply, what).hint(hint))
-}
-
-fn unclear(reply: &Reply) -> Classified {
-    failed(Class::Unclear, Reason::ServerError, described(reply))
-}
-
 /// Whether the id or a cell that would be written has a key in it.
 fn repeats_a_key(answer: &Answer, reply: &Reply) -> bool {
     let cells = answer.captured.iter().flatten().map(|cell| &**cell);
@@ -257,37 +246,13 @@ fn repeats_a_key(answer: &Answer, reply: &Reply) -> bool {
     written.any(|text| reply.sent.api_keys.are_in(text))
 }
 
-fn useless(wrong: String) -> Classified {
-    failed(Class::Useless, Reason::BadAnswer, wrong)
-}
-
 fn refusal(reply: &Reply, what: &str) -> Error {
     Error::refused(what).detail(format!("the service said: {}", said(reply)))
 }
 
 fn out_of_credit(reply: &Reply) -> Classified {
-    let hint = "top it up with the service, then run again";
-    refused(reply, "the account is out of credit", hint)
-}
-
-impl Classified {
-    fn with_health(self, health: Health) -> Self {
-        match self {
-            Self::Failed(fault) => Self::Failed(Fault { health, ..fault }),
-            other => other,
-        }
-    }
-
-    /// Checks by the body whether the service itself answered.
-    fn with_answered_by(self, reply: &Reply) -> Self {
-        match self {
-            Self::Failed(fault) => Self::Failed(Fault {
-                from_other_program: is_page(&reply.body),
-                ..fault
-            }),
-            other => other,
-        }
-    }
+    let error = refusal(reply, "the account is out of credit");
+    Classified::Refused(error.hint("top it up with the service, then run again"))
 }
 
 /// Words by which a 429 says that waiting does not help. "Quota exceeded" is not among them: it may
@@ -321,19 +286,6 @@ mod tests {
     use super::*;
     use crate::raw_json::Pointer;
 
-    impl Class {
-        /// The letter in the table in docs/reference.md.
-        const fn letter(self) -> char {
-            match self {
-                Self::NotProcessed | Self::HostNotFound | Self::NotConnected => 'A',
-                Self::OutcomeUnknown => 'B',
-                Self::Unclear => 'C',
-                Self::Useless => 'D',
-                Self::RowsFault | Self::Forbidden => 'E',
-            }
-        }
-    }
-
     fn reply(status: u16, headers: &[(&str, &str)], body: &str) -> Classified {
         classify(Ok(received(status, headers, body)), &[])
     }
@@ -364,7 +316,7 @@ mod tests {
         match outcome {
             Classified::Answered(..) => '+',
             Classified::Throttled { .. } => 'T',
-            Classified::Failed(fault) => fault.class.letter(),
+            Classified::Failed(fault) => fault.class.letter().chars().next().unwrap(),
             Classified::Refused(_) | Classified::KeyRefused(_) => 'F',
         }
     }
@@ -476,7 +428,7 @@ mod tests {
         );
         assert_eq!(Reason::of_word("throttled"), Some(Reason::Throttled));
         // `--retry-failed` sends it, and so does a resumed run.
-        assert!(!fault.class.is_for_good());
+        assert!(!fault.is_for_good());
     }
 
     #[test]

@@ -1,14 +1,16 @@
-//! One exchange with the service: a request is sent, and an answer comes back, or the reason why
-//! there is none.
+//! One exchange with the service: a request is sent (interface, section 2.1), and an answer comes back, or the reason why there
+//! is none.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use http::HeaderMap;
 
-use crate::base::secret::Secret;
+use super::endpoint::Plan;
+use super::key::ApiKeys;
+use crate::fields::UserRequest;
+use crate::raw_json;
 
 /// The service: the HTTP client, or a script in tests.
 pub(crate) trait Service {
@@ -70,11 +72,6 @@ impl Reply {
     }
 }
 
-/// Every API key that a run has used. After a rotation, any answer may repeat the old or the new
-/// key. Clones share the keys.
-#[derive(Debug, Clone, Default)]
-pub struct ApiKeys(pub(super) Arc<[Secret]>);
-
 /// What a request contained.
 #[derive(Debug, Clone)]
 pub struct SentRequest {
@@ -84,27 +81,12 @@ pub struct SentRequest {
     pub body: Bytes,
 }
 
-impl ApiKeys {
-    /// The key that a run starts with.
-    #[must_use]
-    pub fn new(key: Secret) -> Self {
-        Self(Arc::new([key]))
-    }
-
-    /// These keys and one more.
-    #[must_use]
-    pub(crate) fn and(&self, key: &Secret) -> Self {
-        let others = self.0.iter().filter(|known| known.expose() != key.expose());
-        Self(others.chain([key]).cloned().collect())
-    }
-}
-
 impl SentRequest {
     /// A request without content, for tests.
     #[cfg(test)]
     pub(crate) fn nothing() -> Self {
         Self {
-            api_keys: ApiKeys::new(Secret::new("test-key-0123")),
+            api_keys: ApiKeys::new(crate::base::secret::Secret::new("test-key-0123")),
             body: Bytes::new(),
         }
     }
@@ -130,4 +112,81 @@ pub enum TransportFault {
     /// The connection broke after the request was sent: reset, end of file, a short body, or
     /// garbage.
     Broken(String),
+}
+
+/// Appends the body of a request to `to`. The same user and plan always give the same bytes: a
+/// ledger identifies requests by them.
+pub fn write_body(request: &UserRequest<'_>, plan: Plan, to: &mut BytesMut) {
+    write_member(br#"{"name":"#, &request.name, to);
+    if let Some(email) = &request.email {
+        write_member(br#","email":"#, email, to);
+    }
+    if let Some(phone) = &request.phone {
+        write_member(br#","phone":"#, phone, to);
+    }
+    write_member(br#","ip":"#, &request.ip, to);
+    write_member(br#","user_agent":"#, &request.user_agent, to);
+    // The default of `vpn_check` is documented inconsistently, so both flags are always sent on the
+    // paid plan.
+    if let Plan::Paid {
+        vpn_check,
+        advanced,
+    } = plan
+    {
+        for (key, value) in [
+            (&br#","vpn_check":"#[..], vpn_check),
+            (br#","advanced":"#, advanced),
+        ] {
+            to.put_slice(key);
+            to.put_slice(if value { b"true" } else { b"false" });
+        }
+    }
+    to.put_u8(b'}');
+}
+
+fn write_member(key: &[u8], value: &str, to: &mut BytesMut) {
+    to.put_slice(key);
+    raw_json::put_string(value, to);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+
+    fn body(request: &UserRequest<'_>, plan: Plan) -> BytesMut {
+        let mut body = BytesMut::new();
+        write_body(request, plan, &mut body);
+        body
+    }
+
+    #[test]
+    fn absent_fields_are_not_sent_and_flags_only_on_the_paid_plan() {
+        let request = UserRequest {
+            name: Cow::Borrowed("Jane \"J\" Doe"),
+            email: None,
+            phone: Some(Cow::Borrowed("+15550100199")),
+            ip: Cow::Borrowed("::1"),
+            user_agent: Cow::Borrowed("curl/8"),
+            dropped: None,
+        };
+        assert_eq!(
+            body(&request, Plan::Free),
+            r#"{"name":"Jane \"J\" Doe","phone":"+15550100199","ip":"::1","user_agent":"curl/8"}"#
+        );
+        assert_eq!(
+            body(
+                &request,
+                Plan::Paid {
+                    vpn_check: true,
+                    advanced: false
+                }
+            ),
+            concat!(
+                r#"{"name":"Jane \"J\" Doe","phone":"+15550100199","ip":"::1","#,
+                r#""user_agent":"curl/8","vpn_check":true,"advanced":false}"#
+            )
+        );
+    }
 }

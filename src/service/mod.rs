@@ -4,27 +4,24 @@
 //! decisions works on plain data and is tested with it. Nothing here knows about rows, files or pacing.
 
 mod answer;
-mod api_key_file;
 mod classify;
 mod endpoint;
 mod exchange;
 mod http;
-mod proxy;
+mod key;
 mod quota;
-mod request;
 #[cfg(test)]
 pub(crate) mod scripted;
 mod words;
 
 pub(crate) use answer::read_kept;
-pub(crate) use api_key_file::{KeyFile, check_key, unusable_key};
-pub(crate) use classify::{Class, Fault, Health};
 pub use classify::{Classified, classify};
+pub(crate) use classify::{Fault, Health};
 pub use endpoint::Plan;
-pub(crate) use endpoint::{Account, Endpoint, SANDBOX_ID, ServiceId};
-pub use exchange::{ApiKeys, Reply, SentRequest};
+pub(crate) use endpoint::{Account, Endpoint, SANDBOX_ID, ServiceId, check_proxies, proxy_for};
 pub(crate) use exchange::{Exchange, KeyRenewal, Service};
+pub use exchange::{Reply, SentRequest, write_body};
 pub(crate) use http::{Client, ClientSettings};
-pub(crate) use proxy::{check_proxies, proxy_for};
+pub use key::ApiKeys;
+pub(crate) use key::{KeyFile, check_key, unusable_key};
 pub use quota::Quota;
-pub use request::write_body;

@@ -8,7 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde_json::Value;
 
-use super::exchange::{ApiKeys, Reply, SentRequest};
+use super::exchange::{Reply, SentRequest};
+use super::key::ApiKeys;
 use crate::base::error::printable;
 use crate::base::secret::Secret;
 

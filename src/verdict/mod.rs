@@ -4,15 +4,9 @@
 //! knows neither HTTP nor files; `service` makes answers, `output` writes verdicts.
 
 mod answer;
-mod failure;
-mod outcome;
 mod policy;
 
-pub(crate) use answer::is_formula;
-pub use answer::{Answer, Score, TransactionId};
-pub(crate) use failure::most_frequent;
-pub use failure::{Failure, Reason};
-pub(crate) use outcome::Resolution;
-pub use outcome::Verdict;
-pub use policy::{Decision, DecisionPolicy};
-pub(crate) use policy::{Levels, Thresholds};
+pub use answer::{Answer, Failure, Reason, Score, TransactionId};
+pub(crate) use answer::{is_formula, most_frequent};
+pub use policy::{Decision, DecisionPolicy, Verdict};
+pub(crate) use policy::{Levels, Resolution, Thresholds};

@@ -1,4 +1,5 @@
-//! The policy that makes a decision of an answer: by its score and two thresholds, or by a level in it.
+//! The verdict on a row, and the policy that makes a decision of an answer: by its score and two thresholds, or by a level
+//! in it.
 //!
 //! The service's interface names a risk level but gives neither its place nor its values, so both come from the user. A
 //! level in no list has no decision: nothing is ever guessed.
@@ -7,8 +8,53 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use super::answer::{Answer, Score};
+use super::answer::{Answer, Failure, Reason, Score};
 use crate::base::decimal::Decimal;
+use crate::raw_json;
+
+/// The final outcome of one row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// The service gave a usable answer; there is no decision if its level is in no list.
+    Scored(Answer, Option<Decision>),
+    /// The row has no answer: its three cells stay empty, and it goes to the rejects with its
+    /// reason.
+    Failed(Failure),
+}
+
+impl Verdict {
+    /// How many bytes it holds on the heap.
+    #[must_use]
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Scored(answer, _) => {
+                let captured = answer.captured.iter().flatten();
+                captured.map(|value| value.len()).sum::<usize>()
+                    + answer.transaction_id.as_str().len()
+            }
+            Self::Failed(failure) => failure.message.len(),
+        }
+    }
+
+    /// The verdict without its values, for events and counters.
+    #[must_use]
+    pub(crate) fn outline(&self) -> Resolution {
+        match self {
+            Self::Scored(_, decision) => Resolution::Scored(*decision),
+            Self::Failed(failure) => Resolution::Failed(failure.reason),
+        }
+    }
+}
+
+/// A [`Verdict`] without its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Resolution {
+    /// Scored, with this decision, or none if the level is in no list.
+    Scored(Option<Decision>),
+    /// Failed, for this reason.
+    Failed(Reason),
+}
 
 /// How decisions are made.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,17 +98,11 @@ impl DecisionPolicy {
         }
     }
 
-    /// The decision that a score alone stands for; `None` if scores do not decide.
-    #[must_use]
-    pub(crate) fn decide_score(&self, score: &Score) -> Option<Decision> {
-        let thresholds = self.thresholds()?;
-        Some(thresholds.decide(score))
-    }
-
-    /// The level of an answer, if levels decide and it has one.
+    /// The level of an answer, if levels decide and it has one: a string's content, or any other value as it was written.
     #[must_use]
     pub(crate) fn level<'a>(&self, answer: &'a Answer) -> Option<Cow<'a, str>> {
-        level_of(answer.captured.get(self.level_field()?)?.as_deref()?)
+        let json = answer.captured.get(self.level_field()?)?.as_deref()?;
+        Some(raw_json::text(json)).filter(|level| !level.trim().is_empty())
     }
 }
 
@@ -200,20 +240,6 @@ fn is_same(a: &str, b: &str) -> bool {
     a.chars().flat_map(lower).eq(b.chars().flat_map(lower))
 }
 
-/// The level that a JSON value stands for: a string's content, or any other value as it was written. `None` for null and
-/// for white space.
-#[must_use]
-pub(crate) fn level_of(json: &str) -> Option<Cow<'_, str>> {
-    if json == "null" {
-        return None;
-    }
-    let text = match serde_json::from_str::<String>(json) {
-        Ok(text) => Cow::Owned(text),
-        Err(_) => Cow::Borrowed(json),
-    };
-    (!text.trim().is_empty()).then_some(text)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -282,7 +308,16 @@ mod tests {
             (r#""""#, None),
             (r#"" \t""#, None),
         ] {
-            assert_eq!(level_of(json).as_deref(), level, "{json}");
+            let policy = DecisionPolicy::Level {
+                levels: Levels::default(),
+                field: 0,
+            };
+            let answer = Answer {
+                transaction_id: super::super::TransactionId::default(),
+                score: Score::from_json_number("1").unwrap(),
+                captured: [Some(json.into())].into(),
+            };
+            assert_eq!(policy.level(&answer).as_deref(), level, "{json}");
         }
     }
 }

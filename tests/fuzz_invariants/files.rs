@@ -398,7 +398,7 @@ const fn stays(verdict: &Verdict) -> bool {
     match verdict {
         Verdict::Failed(failure) => matches!(
             failure.reason,
-            Reason::NotJson | Reason::NotAnObject | Reason::ExistingColumns
+            Reason::NotJson | Reason::NotAnObject | Reason::NotUtf8 | Reason::ExistingColumns
         ),
         Verdict::Scored(..) => false,
     }
@@ -414,7 +414,7 @@ fn members(text: &[u8]) -> Option<Vec<(String, String)>> {
     let mut members = Vec::new();
     let taken = raw_json::members(text, |key, value| {
         let name = raw_json::string(key).unwrap_or_default().into_owned();
-        members.push((name, value.get().to_owned()));
+        members.push((name, value.to_owned()));
     });
     taken.is_ok().then_some(members)
 }

@@ -18,7 +18,6 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("clap_mangen", &["cli/help.rs"]),
     ("console", &["base/stderr.rs"]),
     ("csv", &["input/sniff.rs"]),
-    ("csv_core", &["output/csv.rs"]),
     ("encoding_rs", &["base/encoding.rs"]),
     (
         "fastrand",
@@ -54,8 +53,8 @@ const OWNERS: &[(&str, &[&str])] = &[
         "hyper_util",
         &[
             "sandbox/",
+            "service/endpoint.rs",
             "service/http/connections.rs",
-            "service/proxy.rs",
         ],
     ),
     ("indicatif", &["observe/bar.rs"]),
@@ -68,7 +67,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("mimalloc", &["main.rs"]),
     ("reqwest", &["service/http/client.rs", "service/http/"]),
     ("ring", &["ledger/key.rs"]),
-    ("rlibphonenumber", &["fields/region.rs"]),
+    ("rlibphonenumber", &["fields/phone.rs"]),
     ("rusqlite", &["ledger/sqlite/"]),
     (
         "rustix",
@@ -88,14 +87,14 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rustls", &["ledger/postgres/server.rs", "service/"]),
     (
         "rustls_platform_verifier",
-        &["ledger/postgres/server.rs", "service/http/tls.rs"],
+        &["ledger/postgres/server.rs", "service/http/connections.rs"],
     ),
     ("socket2", &["sandbox/server.rs"]),
     ("strsim", &["cli/", "fields/"]),
     ("tempfile", &["base/own_file.rs", "ledger/"]),
     ("tokio_postgres_rustls", &["ledger/postgres/server.rs"]),
     ("toml", &["cli/settings_file.rs"]),
-    ("url", &["service/endpoint.rs", "service/proxy.rs"]),
+    ("url", &["service/endpoint.rs"]),
     ("zstd", &["input/source.rs", "output/encoder.rs"]),
 ];
 

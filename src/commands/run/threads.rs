@@ -14,7 +14,7 @@ use super::super::lookup::LookupStage;
 use super::super::signals::spawn;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result};
-use crate::engine::{self, Channels, Engine, Read, Stop, WindowSize, Write};
+use crate::engine::{self, Engine, Read, Stop, WindowSize, Write};
 use crate::input::Reader;
 use crate::output::{Sealed, WriteError, Writer, Written};
 use crate::service::Service;
@@ -90,13 +90,10 @@ pub(super) fn run_rows<S: Service>(
         rows: WINDOW_ROWS,
         bytes: WINDOW_BYTES,
     };
-    let channels = Channels {
-        read,
-        write: write_sender,
-        stops,
-    };
     // Even if it panics, rows that are paid for still reach the disk.
-    let run = AssertUnwindSafe(|| runtime.block_on(engine::run(engine, channels, window)));
+    let run = AssertUnwindSafe(|| {
+        runtime.block_on(engine::run(engine, window, read, write_sender, stops))
+    });
     let stop = catch_unwind(run).unwrap_or_else(|_| {
         let stop = Stop::internal("the dispatcher panicked");
         events.emit(Event::CancelBegan(stop.reason));

@@ -1,7 +1,7 @@
 //! Tests of the dispatcher's handlers without its loop: what each thing that happens does to its state.
 
-use crate::engine::dispatcher::{Dispatcher, StartNeeds};
-use crate::engine::row_call::{ClaimedCall, RowOutcome};
+use crate::engine::dispatcher::Dispatcher;
+use crate::engine::parts::{RowCall, RowOutcome};
 use crate::ledger::{ClaimResult, Claimed, WorkerNumber};
 use crate::pace::{FailureBudget, FailureLimit};
 use crate::verdict::{Answer, Decision, Score, TransactionId};
@@ -18,14 +18,14 @@ fn rows(asked: Vec<RowState>) -> Read {
 }
 
 /// A row that was scored, with a verdict or without one.
-fn done(call: &ClaimedCall, has_verdict: bool) -> RowOutcome {
+fn done(call: &RowCall, has_verdict: bool) -> RowOutcome {
     let answer = Answer {
         transaction_id: TransactionId::new("t").unwrap(),
         score: Score::from_json_number("1").unwrap(),
         captured: Box::default(),
     };
     RowOutcome {
-        row: call.call.row,
+        row: call.row,
         verdict: has_verdict.then_some(Verdict::Scored(answer, Some(Decision::Approve))),
         stop: None,
     }
@@ -54,9 +54,13 @@ async fn rows_are_read_only_while_none_waits() {
     let mut dispatcher = Dispatcher::new(&engine, WINDOW);
     let needs = |dispatcher: &Dispatcher<'_, _>| {
         let (reads, writes) = (dispatcher.wants_rows(), dispatcher.should_write());
-        (reads, dispatcher.start_needs(), writes)
+        (
+            reads,
+            (dispatcher.needs_permit(), dispatcher.may_start()),
+            writes,
+        )
     };
-    assert_eq!(needs(&dispatcher), (true, StartNeeds::NoRow, false));
+    assert_eq!(needs(&dispatcher), (true, (false, false), false));
     dispatcher.read(Some(rows(asked(2, &[]))));
     assert!(!dispatcher.wants_rows());
     claim(&mut dispatcher);
@@ -64,17 +68,17 @@ async fn rows_are_read_only_while_none_waits() {
     let (first, _permit) = dispatcher.start_now().unwrap();
     claim(&mut dispatcher);
     assert!(dispatcher.start_now().is_none());
-    assert_eq!(needs(&dispatcher), (true, StartNeeds::Canary, false));
-    assert!(dispatcher.is_scoring() && dispatcher.write_at().is_none());
+    assert_eq!(needs(&dispatcher), (true, (true, false), false));
+    assert!(dispatcher.scoring > 0 && dispatcher.write_at().is_none());
     dispatcher.row_done(done(&first, true));
     claim(&mut dispatcher);
-    assert_eq!(needs(&dispatcher), (true, StartNeeds::Permit, false));
+    assert_eq!(needs(&dispatcher), (true, (true, true), false));
     assert!(
         dispatcher.write_at().is_some(),
         "the first row waits for more"
     );
     dispatcher.rows.window.set_overdue();
-    assert_eq!(needs(&dispatcher), (true, StartNeeds::Permit, true));
+    assert_eq!(needs(&dispatcher), (true, (true, true), true));
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +88,7 @@ async fn a_permit_that_no_row_needs_any_more_starts_nothing() {
     assert!(dispatcher.start().is_none());
     dispatcher.read(Some(rows(asked(1, &[]))));
     claim(&mut dispatcher);
-    assert_eq!(dispatcher.start().unwrap().call.row, RowNumber::FIRST);
+    assert_eq!(dispatcher.start().unwrap().row, RowNumber::FIRST);
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,7 +122,7 @@ async fn after_a_stop_no_row_starts_and_a_lost_answer_is_still_reported() {
     });
     assert!(engine.gate.permit().await.is_err());
     assert!(dispatcher.start_now().is_none() && !dispatcher.is_done());
-    assert!(dispatcher.is_scoring() && dispatcher.drain_ends().is_some());
+    assert!(dispatcher.scoring > 0 && dispatcher.drain_ends().is_some());
     assert!(!dispatcher.wants_rows());
 
     dispatcher.stop(Stop::new(CancelReason::Ledger, Error::stopped("disk full")));
@@ -144,7 +148,7 @@ async fn when_the_drain_ends_rows_without_a_verdict_are_left() {
         error: None,
     });
     assert!(dispatcher.drain_ends().is_some());
-    dispatcher.give_up();
+    dispatcher.scoring = 0;
     assert!(dispatcher.is_done());
     assert_eq!(rest(&mut dispatcher), [1]);
     assert_eq!(

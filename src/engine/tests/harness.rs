@@ -8,8 +8,8 @@ pub(super) use tokio::sync::mpsc;
 pub(super) use tokio::time::{Instant, sleep, sleep_until};
 
 pub(super) use crate::base::error::{Error, Exit};
-pub(super) use crate::engine::{Channels, Read, Stop, WindowSize, Write, run};
 pub(super) use crate::engine::{Engine, Fixture};
+pub(super) use crate::engine::{Read, Stop, WindowSize, Write, run};
 pub(super) use crate::pace::Rate;
 pub(super) use crate::row::RowNumber;
 pub(super) use crate::row_state::{Row, RowBatch, RowState};
@@ -241,12 +241,7 @@ pub(super) async fn run_signalled(
         (written, hand_overs, trailer)
     };
     let engine = async {
-        let channels = Channels {
-            read: read_receiver,
-            write: write_sender,
-            stops: &mut stops,
-        };
-        let stop = run(engine, channels, window).await;
+        let stop = run(engine, window, read_receiver, write_sender, &mut stops).await;
         (stop, began.elapsed())
     };
     let interrupt = async {

@@ -5,14 +5,14 @@ pub(super) use std::time::Duration;
 pub(super) use futures::future::{join, join_all};
 pub(super) use tokio::time::Instant;
 
-pub(super) use crate::engine::row_call::RowOutcome;
+pub(super) use crate::engine::parts::RowOutcome;
 pub(super) use crate::engine::{Engine, Fixture};
 pub(super) use crate::row::RowNumber;
 pub(super) use crate::service::KeyRenewal;
 pub(super) use crate::service::scripted::{MadeCall, Scripted, ScriptedResult, Step};
 pub(super) use crate::telemetry::pace::{Hint, Limit};
 
-use crate::engine::row_call::{ClaimedCall, RowCall};
+use crate::engine::parts::RowCall;
 use crate::ledger::{RequestKey, WorkerNumber};
 use crate::pace::Closed;
 use crate::telemetry::counts::Counts;
@@ -41,11 +41,10 @@ impl Engine<Scripted> {
             body,
             key: RequestKey::of_row(like),
             taken_over: false,
+            worker: WorkerNumber::default(),
         };
-        let worker = WorkerNumber::default();
-        let claimed = ClaimedCall { call, worker };
         match self.gate.permit().await {
-            Ok(permit) => self.score(claimed, permit).await,
+            Ok(permit) => self.score(call, permit).await,
             Err(Closed) => RowOutcome {
                 row,
                 verdict: None,

@@ -11,14 +11,11 @@ use reqwest::header::{
 use reqwest::{Method, Request};
 use tokio::time::Instant;
 
-use super::super::api_key_file::KeyFile;
-use super::super::endpoint::{Endpoint, ServiceId};
-use super::super::exchange::{ApiKeys, SentRequest};
-use super::super::exchange::{Exchange, KeyRenewal, Reply, Service, TransportFault};
-use super::super::proxy::proxy_for;
+use super::super::endpoint::{Endpoint, ServiceId, proxy_for};
+use super::super::exchange::{Exchange, KeyRenewal, Reply, SentRequest, Service, TransportFault};
+use super::super::key::{ApiKeys, KeyFile};
 use super::connections::{self, ClientOptions, Connections};
 use super::fault;
-use super::tls;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
 
@@ -52,10 +49,9 @@ pub(crate) struct Client {
 
 /// The key in use.
 struct KeyInUse {
-    secret: Secret,
     /// The headers of every request, this key included.
     headers: HeaderMap,
-    /// This key and those before it.
+    /// This key, which is the last one, and those before it.
     used: ApiKeys,
 }
 
@@ -70,7 +66,9 @@ impl Client {
         let (ca_file, plain) = (settings.ca_file.as_deref(), settings.endpoint.is_plain());
         // A file that makes no sense is refused also where it is not needed.
         let is_needed = ca_file.is_some() || !plain;
-        let tls = is_needed.then(|| tls::client_config(ca_file)).transpose()?;
+        let tls = is_needed
+            .then(|| connections::client_config(ca_file))
+            .transpose()?;
         Ok(Self {
             connections: Connections::new(ClientOptions {
                 timeout: settings.timeout,
@@ -81,8 +79,7 @@ impl Client {
             proxy: proxy_for(&settings.endpoint),
             key: RefCell::new(KeyInUse {
                 headers: headers(&settings)?,
-                used: ApiKeys::new(settings.api_key.clone()),
-                secret: settings.api_key,
+                used: ApiKeys::new(settings.api_key),
             }),
             endpoint: settings.endpoint,
             key_file: settings.key_file,
@@ -176,7 +173,7 @@ impl Service for Client {
             return KeyRenewal::Fixed;
         };
         let mut key = self.key.borrow_mut();
-        let secret = match file.read_again(&key.secret) {
+        let secret = match file.read_again(&key.used) {
             Ok(secret) => secret,
             Err(why) => return KeyRenewal::Kept(why),
         };
@@ -184,7 +181,6 @@ impl Service for Client {
             Ok(authorization) => {
                 key.headers.insert(AUTHORIZATION, authorization);
                 key.used = key.used.and(&secret);
-                key.secret = secret;
                 KeyRenewal::Renewed
             }
             Err(error) => KeyRenewal::Kept(error.to_string()),

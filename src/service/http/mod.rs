@@ -8,7 +8,5 @@ mod connections;
 mod fault;
 #[cfg(test)]
 mod tests;
-mod tls;
 
-pub(crate) use client::Client;
-pub(crate) use client::ClientSettings;
+pub(crate) use client::{Client, ClientSettings};

@@ -94,19 +94,6 @@ fn a_byte_order_mark_stays_and_is_not_part_of_the_first_name() {
 }
 
 #[test]
-fn iso_2022_jp_is_recognised_though_all_of_its_bytes_are_ascii() {
-    let server = Server::good();
-    let csv = b"name,email,ip,user_agent\n\x1b$B;3ED\x1b(B,a@x.org,::1,u\n";
-    let place = Place::with("users.csv", csv);
-    place
-        .score(&server, "")
-        .exits(2)
-        .says("it is ISO-2022-JP text")
-        .says("`iconv -f ISO-2022-JP -t UTF-8`");
-    assert_eq!(server.calls(), 0);
-}
-
-#[test]
 fn utf_16_is_recognised() {
     let server = Server::good();
     let csv = users::csv(1);
@@ -144,20 +131,6 @@ fn gzip_and_zstd_are_read_whatever_the_name() {
             assert_eq!(place.text("scored.csv"), users::scored(&csv));
         }
     }
-}
-
-#[test]
-fn zstd_data_after_a_skipped_frame_is_read() {
-    let (csv, server) = (users::csv(30), Server::good());
-    let zstd = zstd::encode_all(csv.as_bytes(), 0).unwrap();
-    // As `pzstd` writes it.
-    let place = Place::with(
-        "users.csv.zst",
-        [&b"\x50\x2a\x4d\x18\x04\0\0\0abcd"[..], &zstd].concat(),
-    );
-    let done = place.run(&server, "users.csv.zst -o scored.csv");
-    done.done().exits(0);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
 
 /// `/proc` has files that say that they are empty and are not.

@@ -64,24 +64,6 @@ fn a_file_of_another_kind_is_named_with_the_way_out() {
             "duckdb",
         ),
         (
-            "users.csv.bz2",
-            b"BZh91AY&SY\x8a\n\xff".to_vec(),
-            "bzip2 data",
-            "`bunzip2`",
-        ),
-        (
-            "users.csv.xz",
-            b"\xfd7zXZ\0\0\x04\n".to_vec(),
-            "xz data",
-            "`unxz`",
-        ),
-        (
-            "users.csv",
-            b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n".to_vec(),
-            "a PDF document",
-            "export",
-        ),
-        (
             "users.csv",
             [csv.as_bytes(), b"9,Na\0me\n"].concat(),
             "it is not text: line 202 contains a NUL byte",

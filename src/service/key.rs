@@ -1,13 +1,34 @@
-//! The API key in a file or variable: reads it, checks it, and reads the file again during a run.
+//! API keys: those that a run has used, and the file of one, which is read again during a run.
 //!
 //! It decides whether a text can be an API key, regardless of its source. It must not know options,
 //! variables or the service, and its messages never repeat a key.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
+
+/// Every API key that a run has used. After a rotation, any answer may repeat the old or the new
+/// key. Clones share the keys.
+#[derive(Debug, Clone, Default)]
+pub struct ApiKeys(pub(super) Arc<[Secret]>);
+
+impl ApiKeys {
+    /// The key that a run starts with.
+    #[must_use]
+    pub fn new(key: Secret) -> Self {
+        Self(Arc::new([key]))
+    }
+
+    /// These keys and one more.
+    #[must_use]
+    pub(crate) fn and(&self, key: &Secret) -> Self {
+        let others = self.0.iter().filter(|known| known.expose() != key.expose());
+        Self(others.chain([key]).cloned().collect())
+    }
+}
 
 /// A file with an API key. It may have another key later, as keys are rotated.
 #[derive(Debug, Clone)]
@@ -44,11 +65,11 @@ impl KeyFile {
         check_key(key, &place)
     }
 
-    /// Reads the file again during a run, for another key than `known`.
+    /// Reads the file again during a run, for another key than the last one that was `used`.
     ///
     /// # Errors
     /// Why there is no new key, in one sentence.
-    pub(super) fn read_again(&self, known: &Secret) -> Result<Secret, String> {
+    pub(super) fn read_again(&self, used: &ApiKeys) -> Result<Secret, String> {
         let shown = self.0.display();
         // The key in a pipe can be read only once, and opening a named pipe would block all calls
         // until another program writes to it.
@@ -60,7 +81,7 @@ impl KeyFile {
         let key = self
             .read()
             .map_err(|error| format!("no new API key: {}", error.log_words()))?;
-        if key.expose() == known.expose() {
+        if used.0.last().map(Secret::expose) == Some(key.expose()) {
             return Err(format!("`{shown}` was read again and has the same API key"));
         }
         Ok(key)
@@ -69,8 +90,10 @@ impl KeyFile {
     /// A warning if other users of this machine can read the file.
     #[must_use]
     pub(crate) fn warning(&self) -> Option<String> {
+        use std::os::unix::fs::PermissionsExt;
         let shown = self.0.display();
-        open_to_others(&self.0).then(|| {
+        let is_open = |file: fs::Metadata| file.permissions().mode() & 0o044 != 0;
+        fs::metadata(&self.0).is_ok_and(is_open).then(|| {
             format!(
                 "other users of this machine can read the API key in `{shown}`; `chmod 600` prevents that"
             )
@@ -100,9 +123,4 @@ pub(crate) fn unusable_key(place: &str) -> Error {
     Error::usage(format!(
         "the API key {place} contains a line break, white space or other characters that API keys never have"
     ))
-}
-
-fn open_to_others(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o044 != 0)
 }

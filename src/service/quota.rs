@@ -1,0 +1,468 @@
+//! What an answer's headers say about the service's rate limit, and when it asks to be called again.
+//!
+//! They are hints: a part that makes no sense is ignored and never an error. It knows the IETF's drafts, old and new, and the
+//! `X-` headers that came before them. It must not know what the quota is used for.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::HeaderMap;
+use http::header::{DATE, HeaderName, HeaderValue, RETRY_AFTER};
+
+/// What an answer's headers say about the quota. They are only hints: they may slow us down, but never speed us up.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Quota {
+    /// The calls left in the current window, of the policy with the fewest.
+    pub remaining: Option<u64>,
+    /// The time until that policy's window resets.
+    pub reset: Option<Duration>,
+}
+
+/// The header with everything about the current window, in the drafts since the 7th.
+const CURRENT: &str = "ratelimit";
+
+/// Headers that each say one thing about the current window: the calls that remain, and the reset, as a span or else as a point
+/// in time.
+const FAMILIES: [[&str; 3]; 3] = [
+    [
+        "ratelimit-remaining",
+        "ratelimit-reset-after",
+        "ratelimit-reset",
+    ],
+    [
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset-after",
+        "x-ratelimit-reset",
+    ],
+    [
+        "x-rate-limit-remaining",
+        "x-rate-limit-reset-after",
+        "x-rate-limit-reset",
+    ],
+];
+
+/// Longer windows and resets make no sense. A larger plain number of seconds is a date.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Real lines have one or two hundred bytes. A longer one is ignored.
+const LONGEST_LINE: usize = 4096;
+
+impl Quota {
+    /// Reads the headers of one answer. `now` is called if the answer does not have its own time.
+    #[must_use]
+    pub fn of(headers: &HeaderMap, now: impl FnOnce() -> SystemTime) -> Self {
+        // Most services send none of these headers, and every answer comes through here.
+        let speaks = |name: &HeaderName| {
+            let name = name.as_str();
+            name.starts_with(CURRENT) || name.starts_with("x-rate")
+        };
+        if !headers.keys().any(speaks) {
+            return Self::default();
+        }
+        // Measured by the server's clock: ours may be wrong, but the difference between two of its times is right.
+        let now = date(headers).unwrap_or_else(now);
+        let mut quota = Self::default();
+        for line in lines(headers, CURRENT) {
+            // In the 7th draft a line is one policy, since the 8th it is a list.
+            quota.current(&line.split(','), now);
+            for policy in line.split(',') {
+                quota.current(&policy.split(';'), now);
+            }
+        }
+        for names in FAMILIES {
+            // A gateway and the service behind it may both send these headers: then the first values belong together.
+            let mut values = names.map(|name| lines(headers, name));
+            loop {
+                let [remaining, after, reset] = values.each_mut().map(Iterator::next);
+                if remaining.or(after).or(reset).is_none() {
+                    break;
+                }
+                let until = |value: Option<&str>| until(value?, now);
+                let reset = until(after).or_else(|| until(reset));
+                quota.consider(remaining.and_then(count), reset);
+            }
+        }
+        quota
+    }
+
+    /// Whether nothing is left. Mentioning a limit does not count: many services do so in every answer.
+    #[must_use]
+    pub fn is_used_up(&self) -> bool {
+        self.remaining == Some(0)
+    }
+
+    /// Adds what the parts of a text say about the current window.
+    fn current<'a>(&mut self, parts: &(impl Iterator<Item = &'a str> + Clone), now: SystemTime) {
+        let find = |keys: [&str; 2]| {
+            let is_it = |key: &str| keys.iter().any(|it| key.trim().eq_ignore_ascii_case(it));
+            let mut parts = parts.clone().filter_map(|part| part.split_once('='));
+            parts.find(|(key, _)| is_it(key)).map(|(_, value)| value)
+        };
+        self.consider(
+            find(["r", "remaining"]).and_then(count),
+            find(["t", "reset"]).and_then(|value| until(value, now)),
+        );
+    }
+
+    /// Keeps the fewest remaining calls with their own reset; among equal numbers, the later reset.
+    fn consider(&mut self, remaining: Option<u64>, reset: Option<Duration>) {
+        let stricter = match (self.remaining, remaining) {
+            (Some(old), Some(new)) if old != new => new < old,
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+            _ => reset > self.reset,
+        };
+        if stricter {
+            (self.remaining, self.reset) = (remaining, reset);
+        }
+    }
+}
+
+/// How long to wait: as `Retry-After` says, or else until a used-up quota resets; `None` if the answer says neither in a way
+/// that makes sense.
+pub(super) fn wait(headers: &HeaderMap) -> Option<Duration> {
+    retry_after(headers).or_else(|| {
+        let quota = Quota::of(headers, SystemTime::now);
+        quota.reset.filter(|_| quota.is_used_up())
+    })
+}
+
+/// How long `Retry-After` asks to wait; `None` if it is absent or makes no sense.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More digits than fit mean the same as the largest number: forever.
+        return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
+    }
+    let until = httpdate::parse_http_date(value).ok()?;
+    let now = date(headers).unwrap_or_else(SystemTime::now);
+    Some(until.duration_since(now).unwrap_or_default())
+}
+
+/// When the answer was sent, by the server's clock.
+fn date(headers: &HeaderMap) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()
+}
+
+/// The lines of a header.
+fn lines<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> {
+    { headers.get_all(name).into_iter() }
+        .filter(|line| line.len() <= LONGEST_LINE)
+        .filter_map(|line: &HeaderValue| line.to_str().ok())
+}
+
+fn count(value: &str) -> Option<u64> {
+    value.trim().parse().ok()
+}
+
+/// The time until a reset: a span in seconds or, if the number is too large for that, a date in seconds.
+fn until(value: &str, now: SystemTime) -> Option<Duration> {
+    let span = Duration::try_from_secs_f64(value.trim().parse().ok()?).ok()?;
+    if span <= LONGEST {
+        return Some(span);
+    }
+    let left = UNIX_EPOCH.checked_add(span)?.duration_since(now).ok()?;
+    (left <= LONGEST).then_some(left)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALL: [&str; 15] = [
+        "ratelimit-policy",
+        "ratelimit",
+        "ratelimit-limit",
+        "ratelimit-remaining",
+        "ratelimit-reset",
+        "ratelimit-reset-after",
+        "x-ratelimit-limit",
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+        "x-ratelimit-reset-after",
+        "x-rate-limit-limit",
+        "x-rate-limit-remaining",
+        "x-rate-limit-reset",
+        "x-rate-limit-reset-after",
+        "date",
+    ];
+
+    /// Our clock in these tests: long after all dates in them, so that its use shows.
+    const NOW: Duration = Duration::from_secs(1_800_000_000);
+
+    /// The quota from headers, written as in an answer.
+    fn quota(answer: &str) -> Quota {
+        let headers = answer.lines().map(|line| {
+            let (name, value) = line.split_once(": ").unwrap();
+            (
+                name.trim().parse::<HeaderName>().unwrap(),
+                HeaderValue::from_bytes(value.as_bytes()).unwrap(),
+            )
+        });
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(name, value);
+        }
+        Quota::of(&map, || UNIX_EPOCH + NOW)
+    }
+
+    fn expect(answer: &str, remaining: Option<u64>, reset: Option<f64>) {
+        let expected = Quota {
+            remaining,
+            reset: reset.map(Duration::from_secs_f64),
+        };
+        let mut quota = quota(answer);
+        // A date with a fraction is only as exact as a floating-point number: half a microsecond.
+        quota.reset = quota.reset.map(|reset| {
+            let milliseconds = (reset + Duration::from_micros(500)).as_millis();
+            Duration::from_millis(milliseconds.try_into().unwrap())
+        });
+        assert_eq!(quota, expected, "{answer}");
+    }
+
+    #[test]
+    fn the_current_draft() {
+        expect(
+            "RateLimit-Policy: \"burst\";q=100;w=60,\"daily\";q=1000;w=86400\n\
+         RateLimit: \"default\";r=50;t=30",
+            Some(50),
+            Some(30.0),
+        );
+        expect(
+            "RateLimit-Policy: \"peruser\";q=100;w=60;pk=:cHsdsRa894==:\n\
+         RateLimit: \"peruser\";r=999;pk=:dHJpYWw=:",
+            Some(999),
+            None,
+        );
+        // UniFi Protect sends blanks.
+        expect(
+            "ratelimit-policy: \"10-in-1sec\"; q=10; w=1; pk=:...:\n\
+         ratelimit:        \"10-in-1sec\"; r=9; t=1",
+            Some(9),
+            Some(1.0),
+        );
+        // The fewest remaining with their own reset; among equal numbers, the later reset.
+        expect(
+            "RateLimit: \"a\";r=7;t=1, \"b\";r=3;t=20\nRateLimit: \"c\";r=3;t=40, \"d\";t=90",
+            Some(3),
+            Some(40.0),
+        );
+        // A token in place of a string, and keys in any case.
+        expect("RateLimit: default;R=4;T=2", Some(4), Some(2.0));
+    }
+
+    #[test]
+    fn older_drafts() {
+        // express-rate-limit: drafts 7 and 6.
+        expect(
+            "RateLimit-Policy: 100;w=60\nRateLimit: limit=100, remaining=50, reset=5",
+            Some(50),
+            Some(5.0),
+        );
+        expect(
+            "RateLimit-Policy: 100;w=900\nRateLimit-Limit: 100\nRateLimit-Remaining: 99\n\
+         RateLimit-Reset: 58",
+            Some(99),
+            Some(58.0),
+        );
+        expect("RateLimit-Limit: 100, 100;w=60", None, None);
+        expect(
+            "RateLimit-Limit: 12, 12;window=1, 1000;window=1000;comment=\"a, b\"",
+            None,
+            None,
+        );
+        expect(
+            "RateLimit-Policy: 30;w=60;name=\"ip\", 100;w=3600;name=\"user\"\n\
+         RateLimit: \"user\";r=0;t=10",
+            Some(0),
+            Some(10.0),
+        );
+    }
+
+    #[test]
+    fn what_services_send() {
+        // GitHub.
+        expect(
+            "Date: Sun, 11 Nov 2012 18:43:28 GMT\nX-RateLimit-Limit: 60\nX-RateLimit-Remaining: 57\n\
+         X-RateLimit-Reset: 1352660008",
+            Some(57),
+            Some(600.0),
+        );
+        // Twitter, by our clock.
+        expect(
+            "x-rate-limit-limit: 900\nx-rate-limit-remaining: 847\nx-rate-limit-reset: 1800000900",
+            Some(847),
+            Some(900.0),
+        );
+        // Discord, whose span needs no clock; and without it.
+        expect(
+            "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1470173023.123\n\
+         X-RateLimit-Reset-After: 64.57",
+            Some(0),
+            Some(64.57),
+        );
+        expect(
+            "Date: Tue, 02 Aug 2016 21:22:43 GMT\nX-RateLimit-Remaining: 0\n\
+         X-RateLimit-Reset: 1470173023.123",
+            Some(0),
+            Some(60.123),
+        );
+        // Pinterest, by Envoy.
+        expect(
+            "x-ratelimit-limit: 100, 100;w=1;name=\"safety_net\", 1000;w=60;name=\"org|read^all\"\n\
+         x-ratelimit-remaining: 2\nx-ratelimit-reset: 1",
+            Some(2),
+            Some(1.0),
+        );
+        // GitLab: a date, where the draft has a span.
+        expect(
+            "Date: Tue, 05 Jan 2021 10:59:30 GMT\nRateLimit-Limit: 60\nRateLimit-Remaining: 0\n\
+         RateLimit-Reset: 1609844400",
+            Some(0),
+            Some(30.0),
+        );
+        // ShipStation: a span, where others have a date.
+        expect(
+            "X-Rate-Limit-Limit: 40\nX-Rate-Limit-Remaining: 3\nX-Rate-Limit-Reset: 27",
+            Some(3),
+            Some(27.0),
+        );
+        // A gateway and the service behind it: each reset belongs to its own remainder.
+        expect(
+            "x-ratelimit-remaining: 50\nx-ratelimit-reset: 3600\nx-ratelimit-remaining: 4\n\
+         x-ratelimit-reset: 2",
+            Some(4),
+            Some(2.0),
+        );
+    }
+
+    #[test]
+    fn nonsense_is_ignored_part_by_part() {
+        let huge = "9".repeat(300);
+        for number in [
+            "-1", "NaN", "inf", "-inf", "1e300", &huge, "", " ", "soon", "0x10", "1m",
+        ] {
+            expect(
+                &format!("RateLimit: \"a\";r={number};t=7, \"b\";r=8;t={number}"),
+                Some(8),
+                None,
+            );
+            expect(
+                &format!("X-RateLimit-Remaining: {number}\nX-RateLimit-Reset: 5"),
+                None,
+                Some(5.0),
+            );
+            expect(
+                &format!(
+                    "X-RateLimit-Remaining: 5\nX-RateLimit-Reset-After: {number}\nX-RateLimit-Reset: 6"
+                ),
+                Some(5),
+                Some(6.0),
+            );
+            expect(
+                &format!("X-RateLimit-Remaining: 5\nX-RateLimit-Reset: {number}\nDate: {number}"),
+                Some(5),
+                None,
+            );
+        }
+        for answer in [
+            // In the past, and more than a year away.
+            "X-RateLimit-Reset: 1799999999",
+            "X-RateLimit-Reset: 1831536001",
+            "X-RateLimit-Reset: 31536001",
+            "X-RateLimit-Reset: Wed, 21 Oct 2037 07:28:00 GMT",
+        ] {
+            expect(answer, None, None);
+        }
+    }
+
+    #[test]
+    fn a_line_of_megabytes_is_not_read() {
+        let line = "\"a\";r=1;t=1, ".repeat(300_000);
+        expect(
+            &format!("RateLimit: {line}\nRateLimit: \"b\";r=5;t=2"),
+            Some(5),
+            Some(2.0),
+        );
+    }
+
+    #[test]
+    fn used_up_is_only_what_says_so() {
+        assert!(quota("X-Rate-Limit-Remaining: 0").is_used_up());
+        assert!(quota("RateLimit: \"a\";r=9, \"b\";r=0;t=30").is_used_up());
+        assert!(quota("RateLimit: limit=100, remaining=0, reset=5").is_used_up());
+        assert!(!quota("RateLimit: \"a\";r=9").is_used_up());
+        assert!(!quota("X-RateLimit-Limit: 0\nX-RateLimit-Reset: 0").is_used_up());
+    }
+
+    /// Arbitrary bytes, and bytes that are nearly right.
+    fn any_value() -> impl Strategy<Value = Vec<u8>> {
+        let near = "([a-z\"\\\\]{0,2}|r|t|q|w|qu|limit|remaining|reset|[-+]?[0-9]{1,14}([.e][0-9]{1,4})?|[;=, \"]){0,24}";
+        prop_oneof![vec(any::<u8>(), 0..200), near.prop_map(String::into_bytes)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn any_bytes_give_a_sane_quota_or_none(
+            values in vec((0..ALL.len(), any_value()), 0..8),
+            now in any::<u32>(),
+        ) {
+            let mut headers = HeaderMap::new();
+            for (name, value) in values {
+                if let Ok(value) = HeaderValue::from_bytes(&value) {
+                    headers.append(ALL[name], value);
+                }
+            }
+            let quota = Quota::of(&headers, || UNIX_EPOCH + Duration::from_secs(now.into()));
+            prop_assert!(quota.reset.is_none_or(|reset| reset <= LONGEST));
+        }
+
+        #[test]
+        fn another_policy_never_relaxes_the_quota(
+            policies in vec((1_u32.., 1_u32..=31_536_000, any::<u64>()), 1..8),
+        ) {
+            let mut before = Quota::default();
+            let mut answer = String::new();
+            for (calls, window, remaining) in policies {
+                answer += &format!("RateLimit-Policy: \"a\";q={calls};w={window}\n\
+                    RateLimit: \"a\";r={remaining};t={window}\n");
+                let after = quota(&answer);
+                prop_assert!(after.remaining.is_some());
+                prop_assert!(before.remaining.is_none_or(|remaining| after.remaining <= Some(remaining)));
+                before = after;
+            }
+        }
+    }
+
+    fn wait_of(lines: &[(&str, &str)]) -> Option<u64> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            let name: HeaderName = name.parse().unwrap();
+            headers.append(name, HeaderValue::from_str(value).unwrap());
+        }
+        wait(&headers).map(|wait| wait.as_secs())
+    }
+
+    #[test]
+    fn without_retry_after_a_used_up_quota_says_when() {
+        let used_up = ("x-ratelimit-remaining", "0");
+        let reset = ("x-ratelimit-reset", "90");
+        assert_eq!(wait_of(&[used_up, reset]), Some(90));
+        assert_eq!(wait_of(&[used_up, reset, ("retry-after", "7")]), Some(7));
+        assert_eq!(
+            wait_of(&[used_up, reset, ("retry-after", "soon")]),
+            Some(90)
+        );
+        assert_eq!(wait_of(&[("x-ratelimit-remaining", "5"), reset]), None);
+        assert_eq!(wait_of(&[used_up]), None);
+        assert_eq!(
+            wait_of(&[("ratelimit", r#""day";r=0;t=3600"#)]),
+            Some(3_600)
+        );
+    }
+}
