@@ -102,11 +102,6 @@ impl OutputFile {
         Ok(Self::new(Destination::Partial(Box::new(partial)), name))
     }
 
-    /// No file at all.
-    pub(super) const fn nothing() -> Self {
-        Self::new(Destination::Ended(None), String::new())
-    }
-
     const fn new(to: Destination, name: String) -> Self {
         Self {
             to,
