@@ -1,4 +1,4 @@
-//! What every other module may use: errors, standard error, secrets, exact decimals and amounts of money, encodings, numbers as
+//! What every other module may use: errors, standard error, secrets, decimals and exact amounts of money, encodings, numbers as
 //! people read them, how many rows may be bad, files that the program creates, recognising a file or a
 //! database, and the directory of a file.
 //!

@@ -58,8 +58,6 @@ pub(crate) struct UnconfiguredRun {
     pub(crate) summary: Option<PathBuf>,
     /// Where its metrics would go.
     pub(crate) metrics: Option<PathBuf>,
-    /// Where its log would go.
-    pub(crate) log: Option<PathBuf>,
     /// The profile of the settings file.
     pub(crate) profile: Option<String>,
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::base::error::{Error, printable};
-use crate::base::money::{Currency, Money, Price, Tariff};
+use crate::base::money::{Money, Tariff};
 use crate::input::{Input, ReaderSettings};
 use crate::ledger::LedgerFacts;
 use crate::observe::{count, counted, only_of_others};
@@ -97,8 +97,8 @@ pub(super) struct CheckedFile {
 /// What the calls cost.
 #[derive(Serialize)]
 pub(super) struct CallCost {
-    price: Price,
-    currency: Option<Currency>,
+    price: Money,
+    currency: Option<String>,
     expected: Money,
     #[serde(skip)]
     tariff: Tariff,

@@ -11,7 +11,6 @@ use super::super::summary_file::SummaryFile;
 use super::announce::announce;
 use super::drive::drive;
 use super::finish::{finish, sized_file};
-use super::log::log_not_started;
 use super::prepare::{identity_of, job_name, metrics_file, prepare};
 use crate::base::error::{Error, Exit, Result};
 use crate::config::{RunConfig, UnconfiguredRun};
@@ -50,7 +49,6 @@ pub(crate) fn leave_failure(run: UnconfiguredRun, error: &Error) {
         selection: Selection::default(),
         summary: run.summary,
         metrics: run.metrics,
-        log: run.log,
     };
     files.write(error);
 }
@@ -63,7 +61,6 @@ struct FailureFiles {
     selection: Selection,
     summary: Option<PathBuf>,
     metrics: Option<PathBuf>,
-    log: Option<PathBuf>,
 }
 
 /// Who may read a summary that is made for a failure; the process's umask may take more away.
@@ -80,15 +77,11 @@ impl FailureFiles {
             selection: only.map_or_else(Selection::default, |only| only.selection),
             summary: config.watch.summary.clone(),
             metrics: config.watch.metrics.clone(),
-            log: config.watch.log.clone(),
         }
     }
 
     /// Writes that the run could not start. What cannot be written is left: the error itself is what matters.
     fn write(self, error: &Error) {
-        if let Some(log) = self.log {
-            log_not_started(log, error);
-        }
         let exit = error.exit();
         if exit == Exit::Busy {
             return;
