@@ -4,7 +4,7 @@
 //! Scores are only counted between neighbouring thresholds, so memory does not grow. Scores come from `commands`; the
 //! numbers go to a table, JSON or a report. This file must not know how they are shown.
 
-use crate::base::decimal::Decimal;
+use crate::base::numbers::Decimal;
 use crate::drift::Outcomes;
 use crate::verdict::{Score, Thresholds};
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::control_chars::is_unsafe_to_print;
-use super::thousands::grouped;
+use super::numbers::grouped;
 
 /// The most decimals: ten times finer than the finest prices of metered services.
 const DECIMALS: usize = 9;

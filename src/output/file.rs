@@ -9,10 +9,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::encoder::Encoder;
-use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result};
-use crate::base::file_id::FileId;
-use crate::base::own_file;
+use crate::base::own_file::{self, FileId, directory_of};
 
 /// A file that is complete except for its name: its final path and its metadata.
 pub(crate) type Sealed = (PathBuf, Metadata);

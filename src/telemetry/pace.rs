@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::elapsed::seconds;
+use crate::base::numbers::seconds;
 
 /// A pause of all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -152,13 +152,6 @@ impl Limit {
             rate: self.rate.filter(FoundLimit::was_seen_as_limit),
             in_flight: self.in_flight.filter(FoundLimit::was_seen_as_limit),
         }
-    }
-
-    /// Whether any of it was seen too rarely to be trusted without a check.
-    #[must_use]
-    pub(crate) fn is_doubtful(self) -> bool {
-        let mut found = self.rate.iter().chain(&self.in_flight);
-        found.any(|found| found.is_doubtful())
     }
 }
 

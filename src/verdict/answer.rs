@@ -1,7 +1,7 @@
 //! A checked answer of the service: transaction id, score and captured fields.
 
 use crate::base::control_chars::any_unsafe_to_print;
-use crate::base::decimal::Decimal;
+use crate::base::numbers::Decimal;
 
 /// The service's answer about a user, checked and ready to be written.
 #[derive(Debug, Clone, PartialEq)]

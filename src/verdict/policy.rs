@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::answer::{Answer, Score};
-use crate::base::decimal::Decimal;
+use crate::base::numbers::Decimal;
 
 /// How decisions are made.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,12 +8,12 @@ use tokio::time::Instant;
 use super::super::files::refuse_outdated;
 use super::super::inputs::{no_rows, path_of, read_ahead};
 use super::super::lookup::LookupStage;
-use super::super::run::{Files, RunPart, Turn, in_a_line, ledger_account, ledger_settings};
+use super::super::run::{Files, RunPart, Turn, in_a_line, ledger_account};
 use super::super::signals::Interrupts;
+use super::super::text::print;
 use super::result::{CallCost, CheckResult, CheckedFile, CheckedLedger};
 use crate::base::error::{Exit, Result, printable, shown};
 use crate::base::stderr::draw;
-use crate::base::stdout::print;
 use crate::config::{CheckConfig, LedgerChoice};
 use crate::ledger::{
     KnownOutcome, LedgerSettings, Lookup, LookupResult, RequestHasher, RequestKey, preview,
@@ -35,7 +35,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let is_sandbox = { config.account.as_ref() }.is_some_and(|account| account.sandbox);
     let settings = LedgerSettings {
         account: config.account.as_ref().map(ledger_account),
-        ..ledger_settings(&config.ledger, files.places(), is_sandbox, &config.captured)
+        ..files.ledger_settings(&config.ledger, is_sandbox, &config.captured)
     };
     // Its thread lives as long as the process; there are no files to remove.
     drop(Interrupts::listen()?);

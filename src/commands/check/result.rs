@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::base::error::{Error, printable};
 use crate::base::money::{Money, Tariff};
-use crate::input::{Input, ReaderSettings};
+use crate::input::ReaderSettings;
 use crate::ledger::LedgerFacts;
 use crate::observe::{count, counted, only_of_others};
 use crate::raw_json::escape_unsafe;
@@ -152,10 +152,7 @@ impl CheckedFile {
         let input = &settings.file.input;
         Self {
             name: input.shown(),
-            input: match input {
-                Input::File(path) => Some(path.to_string_lossy().into_owned()),
-                Input::Stdin => None,
-            },
+            input: { input.path() }.map(|path| path.to_string_lossy().into_owned()),
             part: settings.selection.words(),
             ..Self::default()
         }

@@ -12,7 +12,6 @@ use super::files::RunPart;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
 use crate::config::RunConfig;
-use crate::input::Input;
 use crate::observe::{LogFile, LogLine, LogWriter, RunIdentity, RunLog};
 use crate::telemetry::event::CancelReason;
 
@@ -124,10 +123,7 @@ impl LogSignals {
 fn input(part: &RunPart) -> Option<Value> {
     let opened = &part.to_run()?.opened;
     Some(json!({
-        "path": match &part.input.file.input {
-            Input::File(path) => Some(text_of(path)),
-            Input::Stdin => None,
-        },
+        "path": part.input.file.input.path().map(text_of),
         "format": opened.layout.format.extension(),
         "bytes": opened.size,
         "mapping": opened.mapping,
