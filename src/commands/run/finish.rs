@@ -111,7 +111,14 @@ fn finish_report(
         Ok(path) if watch.shows_text() => tell(&format!("         wrote {path}: the report")),
         Ok(_) => {}
         // The rows are safe, so this does not change the exit code.
-        Err(error) => warn_of(&Error::stopped("no report").because(error)),
+        Err(error) => {
+            let hint = error.hint_text().map(ToOwned::to_owned);
+            let no_report = Error::stopped("no report").because(error);
+            warn_of(&match hint {
+                Some(hint) => no_report.hint(hint),
+                None => no_report,
+            });
+        }
     }
 }
 
