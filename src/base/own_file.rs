@@ -2,15 +2,17 @@
 //! anything else.
 //!
 //! Something else under such a name may lead anywhere. So links are not followed, and a hard link, a pipe or a device is
-//! refused. Nothing here knows what is written.
+//! refused. Nothing here knows what is written. Also where a file is, and which one it is, whatever its name.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use rustix::fs::{Access, OFlags, access};
+use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
-use super::directory::directory_of;
 use super::error::{Error, shown};
 
 /// Why a file with a name of ours cannot be one that we created.
@@ -40,7 +42,7 @@ impl NotOurs {
         } else if !metadata.is_file() {
             Some(Self::Special)
         } else {
-            (names(metadata) > 1).then_some(Self::HardLink)
+            (metadata.nlink() > 1).then_some(Self::HardLink)
         }
     }
 
@@ -97,8 +99,10 @@ fn open_with(
 ) -> io::Result<File> {
     // Before opening it, because that alone affects some devices.
     check(path)?;
+    // Never wait for a pipe that was put there in the meantime.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     options.read(true).create(true).create_new(only_new);
-    restrict(options, mode);
+    options.mode(mode).custom_flags(flags.bits().cast_signed());
     let file = options.open(path)?;
     NotOurs::refuse(&file.metadata()?)?;
     Ok(file)
@@ -145,8 +149,6 @@ pub(crate) fn cannot_make(path: &Path, error: Error) -> Error {
 /// that is not known.
 #[must_use]
 pub(crate) fn not_writable(path: &Path) -> Option<String> {
-    use rustix::fs::{Access, access};
-    use rustix::io::Errno;
     [path, directory_of(path)].into_iter().find_map(|place| {
         let shown = shown(place);
         match access(place, Access::WRITE_OK) {
@@ -160,12 +162,11 @@ pub(crate) fn not_writable(path: &Path) -> Option<String> {
 /// Who may read and write a file: its permission bits.
 #[must_use]
 pub(crate) fn mode_of(metadata: &Metadata) -> u32 {
-    use std::os::unix::fs::PermissionsExt;
     metadata.permissions().mode() & 0o777
 }
 
 fn permissions(mode: u32) -> Permissions {
-    std::os::unix::fs::PermissionsExt::from_mode(mode)
+    Permissions::from_mode(mode)
 }
 
 /// Sets who may read and write an open file. A file system without modes ignores it.
@@ -173,7 +174,6 @@ fn permissions(mode: u32) -> Permissions {
 /// # Errors
 /// The file belongs to another user.
 pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt;
     let metadata = file.metadata()?;
     if mode_of(&metadata) == mode {
         return Ok(());
@@ -185,17 +185,30 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     }
 }
 
-fn restrict(options: &mut OpenOptions, mode: u32) {
-    use rustix::fs::OFlags;
-    use std::os::unix::fs::OpenOptionsExt;
-    // Never wait for a pipe that was put there in the meantime.
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    options.mode(mode).custom_flags(flags.bits().cast_signed());
+/// The directory that a file is in, or will be in. A name alone is one in the current directory.
+#[must_use]
+pub(crate) fn directory_of(file: &Path) -> &Path {
+    file.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
-fn names(metadata: &Metadata) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    metadata.nlink()
+/// The identity of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileId(u64, u64);
+
+impl FileId {
+    /// That of the file with this metadata.
+    #[must_use]
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self(metadata.dev(), metadata.ino())
+    }
+
+    /// That of the file that the path leads to. It is not opened: on some systems, closing it would end SQLite's locks.
+    #[must_use]
+    pub(crate) fn at(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
+    }
 }
 
 #[cfg(test)]
@@ -260,5 +273,12 @@ mod tests {
         assert_eq!(io::read_to_string(&old).unwrap(), "old");
         assert_eq!(mode_of(&path.metadata().unwrap()), 0o604);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_name_alone_is_in_the_current_directory() {
+        for (file, expected) in [("x", "."), ("a/x", "a"), ("/x", "/"), ("./x", ".")] {
+            assert_eq!(directory_of(Path::new(file)), Path::new(expected));
+        }
     }
 }

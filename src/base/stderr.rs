@@ -7,9 +7,10 @@
 //! A paused pager, Ctrl-S or a log collector that hangs blocks writes to standard error. So a thread of its own writes, and
 //! all others put their texts into a queue.
 
-use std::collections::VecDeque;
 use std::io::Write;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crate::base::error::printable;
@@ -21,24 +22,31 @@ const MAX_TOTAL: usize = 1024 * 1024;
 /// How long the last texts may take at the end of the process, because a service manager waits.
 const LAST_TEXTS: Duration = Duration::from_secs(1);
 
-static TEXTS: Texts = Texts::new();
+static QUEUE: LazyLock<Queue> = LazyLock::new(|| {
+    let (queue, texts) = Queue::new();
+    let waiting = Arc::clone(&queue.waiting);
+    let writer = std::thread::Builder::new().name("stderr".to_owned());
+    // Without the thread nobody receives texts, and each is written where it is said.
+    let _ = writer.spawn(move || write(&texts, &waiting, std::io::stderr()));
+    queue
+});
 
 /// Writes the text and a line end. Line breaks are ours and stay; everything else that is unsafe to print is escaped.
 ///
 /// A closed standard error must not end a run, and a blocked one must not delay it.
 pub(crate) fn say(text: &str) {
-    TEXTS.put(Text::Words(safe(text)), MAX_TOTAL);
+    QUEUE.put(Text::Words(safe(text)), MAX_TOTAL);
 }
 
 /// Like [`say`], for a line of progress: it is dropped if too many earlier ones still wait to be written.
 pub(crate) fn say_progress(line: &str) {
-    TEXTS.put(Text::Words(safe(line)), MAX_PROGRESS);
+    QUEUE.put(Text::Words(safe(line)), MAX_PROGRESS);
 }
 
 /// Draws these lines over those that were drawn before; no lines at all clear them. Each line must fit the terminal.
 pub(crate) fn draw(lines: &[String]) {
     let lines: Vec<_> = lines.iter().map(|line| printable(line)).collect();
-    TEXTS.put(Text::Picture(lines), MAX_PROGRESS);
+    QUEUE.put(Text::Picture(lines), MAX_PROGRESS);
 }
 
 /// The terminal's width in columns; 80 if it is unknown.
@@ -50,7 +58,11 @@ pub(crate) fn columns() -> u16 {
 
 /// Waits briefly until everything is written; to be called before the process ends.
 pub(crate) fn flush() {
-    TEXTS.flush(LAST_TEXTS);
+    let (done, written) = channel();
+    if QUEUE.sender.send(Text::End(done)).is_ok() {
+        // What is not written by then is lost.
+        let _ = written.recv_timeout(LAST_TEXTS);
+    }
 }
 
 fn safe(text: &str) -> String {
@@ -64,6 +76,8 @@ enum Text {
     Words(String),
     /// Lines that are redrawn in place.
     Picture(Vec<String>),
+    /// Nothing: it is to be said when everything before it is written.
+    End(Sender<()>),
 }
 
 /// Clears everything from the start of the line to the end of the screen.
@@ -74,6 +88,7 @@ impl Text {
         match self {
             Self::Words(words) => words.len(),
             Self::Picture(lines) => lines.iter().map(String::len).sum(),
+            Self::End(_) => 0,
         }
     }
 
@@ -85,8 +100,14 @@ impl Text {
     /// not do: if the picture fills the screen, tmux keeps what a `J` clears.
     fn written(self, drawn: &mut bool) -> String {
         let clear = if *drawn { CLEAR } else { "" };
-        *drawn = false;
+        let was_drawn = std::mem::take(drawn);
         match self {
+            Self::End(done) => {
+                *drawn = was_drawn;
+                // Nobody waits any more if it took too long.
+                let _ = done.send(());
+                String::new()
+            }
             Self::Words(words) => clear.to_owned() + &words,
             Self::Picture(lines) if lines.is_empty() => clear.to_owned(),
             Self::Picture(lines) => {
@@ -101,107 +122,48 @@ impl Text {
     }
 }
 
-/// The queue, and a signal that it has changed.
-struct Texts {
-    queue: Mutex<TextQueue>,
-    changed: Condvar,
-}
-
 /// Texts that wait to be written.
-struct TextQueue {
-    texts: VecDeque<Text>,
-    bytes: usize,
-    /// A text is being written.
-    writing: bool,
-    /// The thread that writes was started.
-    started: bool,
+struct Queue {
+    sender: Sender<Text>,
+    /// Their bytes.
+    waiting: Arc<AtomicUsize>,
 }
 
-impl Texts {
-    const fn new() -> Self {
-        Self {
-            queue: Mutex::new(TextQueue {
-                texts: VecDeque::new(),
-                bytes: 0,
-                writing: false,
-                started: false,
-            }),
-            changed: Condvar::new(),
+impl Queue {
+    fn new() -> (Self, Receiver<Text>) {
+        let (sender, texts) = channel();
+        let waiting = Arc::default();
+        (Self { sender, waiting }, texts)
+    }
+
+    /// Queues the text, unless `most` bytes wait already.
+    fn put(&self, text: Text, most: usize) {
+        if self.waiting.load(Ordering::Relaxed) >= most {
+            return;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, TextQueue> {
-        // Nothing panics while it is held.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Queues the text, unless `most` bytes wait already. Returns whether it did.
-    fn put(&'static self, text: Text, most: usize) -> bool {
-        let mut queue = self.lock();
-        if !queue.started {
-            let writer = std::thread::Builder::new().name("stderr".to_owned());
-            if writer.spawn(|| self.write(std::io::stderr())).is_err() {
-                // Without the thread it is better to block than to stay silent.
-                let written = text.written(&mut false);
-                return std::io::stderr().write_all(written.as_bytes()).is_ok();
-            }
-            queue.started = true;
+        let bytes = text.len();
+        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        if let Err(SendError(text)) = self.sender.send(text) {
+            // Without the thread it is better to block than to stay silent.
+            let _ = std::io::stderr().write_all(text.written(&mut false).as_bytes());
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
         }
-        let is_queued = queue.put(text, most);
-        drop(queue);
-        self.changed.notify_all();
-        is_queued
-    }
-
-    /// Writes texts as they come, as long as the process lives.
-    fn write(&self, mut to: impl Write) {
-        let mut drawn = false;
-        loop {
-            let idle = |queue: &mut TextQueue| queue.texts.is_empty();
-            let queue = self.changed.wait_while(self.lock(), idle);
-            let text = queue.unwrap_or_else(PoisonError::into_inner).take();
-            // A closed standard error must not end a run.
-            let written = text.map(|text| text.written(&mut drawn));
-            let _ = to.write_all(written.unwrap_or_default().as_bytes());
-            self.lock().writing = false;
-            self.changed.notify_all();
-        }
-    }
-
-    fn flush(&self, longest: Duration) {
-        let busy = |queue: &mut TextQueue| queue.writing || !queue.texts.is_empty();
-        // What is not written by then is lost.
-        let _ = self.changed.wait_timeout_while(self.lock(), longest, busy);
     }
 }
 
-impl TextQueue {
-    fn put(&mut self, text: Text, most: usize) -> bool {
-        // A new picture replaces one that was not drawn yet.
-        if let (Text::Picture(_), Some(Text::Picture(_))) = (&text, self.texts.back()) {
-            self.texts
-                .pop_back()
-                .iter()
-                .for_each(|old| self.bytes -= old.len());
-        }
-        let has_room = self.bytes < most;
-        if has_room {
-            self.bytes += text.len();
-            self.texts.push_back(text);
-        }
-        has_room
-    }
-
-    /// Takes the next text to write it.
-    fn take(&mut self) -> Option<Text> {
-        let text = self.texts.pop_front();
-        self.bytes -= text.as_ref().map_or(0, Text::len);
-        self.writing = true;
-        text
+/// Writes texts as they come, as long as the process lives.
+fn write(texts: &Receiver<Text>, waiting: &AtomicUsize, mut to: impl Write) {
+    let mut drawn = false;
+    for text in texts {
+        let bytes = text.len();
+        // A closed standard error must not end a run.
+        let _ = to.write_all(text.written(&mut drawn).as_bytes());
+        waiting.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -232,35 +194,26 @@ mod tests {
     }
 
     #[test]
-    fn only_the_latest_picture_waits() {
-        let texts = Texts::new();
-        let mut queue = texts.lock();
-        for second in 0..1_000 {
-            queue.put(Text::Picture(vec![second.to_string()]), MAX_PROGRESS);
-        }
-        assert_eq!((queue.texts.len(), queue.bytes), (1, "999".len()));
-    }
-
-    #[test]
     fn while_nobody_reads_progress_is_dropped_first() {
-        let texts = Texts::new();
-        let mut queue = texts.lock();
+        let (queue, texts) = Queue::new();
         let line = safe(&"x".repeat(99));
         for _ in 0..1_000 {
             queue.put(Text::Words(line.clone()), MAX_PROGRESS);
         }
-        assert_eq!(queue.texts.len(), MAX_PROGRESS.div_ceil(100));
         queue.put(Text::Words("the end\n".to_owned()), MAX_TOTAL);
-        let last = queue.texts.back();
-        assert!(matches!(last, Some(Text::Words(words)) if words == "the end\n"));
         for _ in 0..20_000 {
             queue.put(Text::Words(line.clone()), MAX_TOTAL);
         }
-        assert!(queue.bytes < MAX_TOTAL + line.len(), "{}", queue.bytes);
+        let waiting = Arc::clone(&queue.waiting);
+        drop(queue);
+        let most = MAX_TOTAL + line.len();
+        assert!((MAX_TOTAL..most).contains(&waiting.load(Ordering::Relaxed)));
         // Once somebody reads again, there is room again.
-        while !queue.texts.is_empty() {
-            queue.take();
-        }
-        assert_eq!(queue.bytes, 0);
+        let mut written = Vec::new();
+        write(&texts, &waiting, &mut written);
+        let lines = String::from_utf8(written).unwrap();
+        let end = lines.lines().position(|line| line == "the end");
+        assert_eq!(end, Some(MAX_PROGRESS.div_ceil(100)));
+        assert_eq!(waiting.load(Ordering::Relaxed), 0);
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct CheckArgs {
 }
 
 /// What options of `run` mean here.
-const MEANINGS: [(&str, &str); 4] = [
+const MEANINGS: [(&str, &str); 3] = [
     (
         "output",
         "The output of the run, which is not written: what is in the ledger of its folder is paid for already",
@@ -33,10 +33,6 @@ const MEANINGS: [(&str, &str); 4] = [
     (
         "output_dir",
         "The directory of the run's outputs: what is in its ledger is paid for already, and finished files are skipped",
-    ),
-    (
-        "rejects",
-        "Copy the rows that cannot be sent to this file, with the reason, in the form that `run` gives them; with -o, this is left to the run",
     ),
     (
         "keep_going",
@@ -76,11 +72,10 @@ impl CheckArgs {
             }
             _ => run.service.account()?,
         };
-        let writes_rejects = run.files.output.is_none() && run.files.directory.is_none();
         Ok(CheckConfig {
             files: FilesConfig {
                 inputs,
-                rejects: run.files.rejects.filter(|_| writes_rejects),
+                rejects: None,
                 output: run.files.output.filter(|path| path != Path::new("-")),
                 changes: None,
                 report: None,
@@ -91,7 +86,6 @@ impl CheckArgs {
             ledger,
             account,
             captured: captured.into(),
-            rate: run.pace.rate,
             tariff: run.price,
             json: self.json,
             style: if run.quiet {

@@ -39,7 +39,6 @@ pub(crate) fn unconfigured_run(
         output: path("output").or_else(|| path("output-dir")),
         summary: path("summary"),
         metrics: path("metrics"),
-        log: path("log"),
         profile,
     })
 }

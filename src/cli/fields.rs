@@ -6,8 +6,8 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::files::FILES;
-use crate::base::decimal::Decimal;
 use crate::base::error::{Error, Result, quoted};
+use crate::base::numbers::Decimal;
 use crate::config::values::{self, Column, DecideBy, Map, Set, one_of};
 use crate::fields::{Assignments, FieldRules, Invalid, PhoneRegion};
 use crate::layout::{AddedColumns, ColumnContent};

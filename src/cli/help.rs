@@ -29,8 +29,8 @@ const COMMON_IN_RUN: &str = "input output sandbox limit base_url service_id api_
     concurrency rate max_calls price max_failures ledger max_age retry_failed overwrite quiet summary";
 
 /// What they show of `rescore check`.
-const COMMON_IN_CHECK: &str = "input json output limit base_url service_id map set default null phone_region invalid rate \
-    price ledger max_age format encoding rejects";
+const COMMON_IN_CHECK: &str = "input json output limit base_url service_id map set default null phone_region invalid \
+    price ledger max_age format encoding";
 
 /// What has a variable: that which differs between machines.
 const VARIABLES: &str = "\
@@ -46,9 +46,9 @@ Examples:
 const CHECK: &str = "\
 Examples:
   What would it cost, and what is wrong with my rows?
-    rescore check users.csv --price '0.004 EUR' --rejects fix-first.csv
+    rescore check users.csv --price '0.004 EUR'
   Before the nightly run, with the answers that are already paid for:
-    rescore check users.csv -o scored.csv --max-age 30d --rate 50/s";
+    rescore check users.csv -o scored.csv --max-age 30d";
 
 const CHECK_EXIT_CODES: &str = "\
 Exit codes:

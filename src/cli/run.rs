@@ -15,7 +15,7 @@ use super::service::ServiceArgs;
 use super::settings::{SettingsArgs, Typed};
 use crate::base::error::{Error, Result};
 use crate::base::money::{Money, Tariff};
-use crate::base::tolerance::Tolerance;
+use crate::base::numbers::Tolerance;
 use crate::config::values;
 use crate::config::{
     BudgetConfig, FilesConfig, InputLimits, LedgerChoice, LedgerConfig, PaceConfig, RunConfig,

@@ -4,10 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
-use crate::base::file_id::FileId;
-use crate::base::own_file;
+use crate::base::own_file::{self, FileId, directory_of};
 use crate::input::{Input, stdin_file};
 use crate::layout::{Compression, Format};
 use crate::ledger;
@@ -40,23 +38,14 @@ pub(in crate::commands) fn check_name(flag: &str, path: &Path, format: Format) -
     if fits {
         return Ok(());
     }
-    let is = match format {
-        Format::Delimited { delimiter: b'\t' } => "TSV",
-        Format::Delimited { .. } => "CSV",
-        Format::Jsonl => "JSONL",
-    };
+    let extension = format.extension();
     // Upper and lower case stay. `scored.csv.zip` is meant to be `scored.csv`.
     let stem = name.get(..stem.len()).unwrap_or(stem);
-    let stem = stem
-        .strip_suffix(&format!(".{}", format.extension()))
-        .unwrap_or(stem);
-    let better = format!(
-        "{stem}.{}{}",
-        format.extension(),
-        packed.unwrap_or_default()
-    );
+    let stem = { stem.strip_suffix(&format!(".{extension}")) }.unwrap_or(stem);
+    let better = format!("{stem}.{extension}{}", packed.unwrap_or_default());
     Err(Error::usage(format!(
-        "cannot write {is} to `{flag} {}`: its extension does not match, as the output has the format of the input",
+        "cannot write {} to `{flag} {}`: its extension does not match, as the output has the format of the input",
+        extension.to_uppercase(),
         shown(path)
     ))
     .hint(format!("name it `{}`", shown(&path.with_file_name(better)))))
@@ -255,14 +244,12 @@ pub(in crate::commands) fn refuse_outdated(
     } else {
         return Ok(());
     };
+    let (input, shown_output) = (shown(input), shown(output));
     let rejects = rejects_of(output).map(|rejects| format!(" and `{}`", shown(&rejects)));
-    Err(
-        Error::usage(format!("`{}` {why}: `{}`", shown(output), shown(input))).hint(format!(
-            "remove `{}`{} to score this input again, or score all inputs again with `--overwrite`",
-            shown(output),
-            rejects.unwrap_or_default()
-        )),
-    )
+    let rejects = rejects.unwrap_or_default();
+    Err(Error::usage(format!("`{shown_output}` {why}: `{input}`")).hint(format!(
+        "remove `{shown_output}`{rejects} to score this input again, or score all inputs again with `--overwrite`"
+    )))
 }
 
 /// Whether an output is there with all of its files. The output gets its name before its rejects do: a run may be killed

@@ -66,10 +66,7 @@ pub(super) fn find_inputs(named: &[ReaderSettings]) -> Result<Vec<ReaderSettings
 
 /// The path of an input; `-` is standard input.
 pub(super) fn path_of(input: &ReaderSettings) -> &Path {
-    match &input.file.input {
-        Input::File(path) => path,
-        Input::Stdin => Path::new("-"),
-    }
+    input.file.input.path().unwrap_or(Path::new("-"))
 }
 
 /// The name of an input without its directory.
@@ -241,7 +238,7 @@ mod tests {
     use std::num::NonZeroU64;
 
     use super::*;
-    use crate::base::tolerance::Tolerance;
+    use crate::base::numbers::Tolerance;
 
     /// What is wrong with these three files: 4 rows, 6 rows of which one has no name, and none that could be read.
     fn judged(min_rows: u64, max_invalid: Option<Tolerance>) -> Option<String> {

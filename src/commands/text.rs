@@ -1,25 +1,29 @@
 //! The commands whose result is a text that `cli` has made: settings in force, completions, manual pages.
 
 use std::fs;
-use std::io::{self, Write as _};
-use std::path::Path;
+use std::io::{self, ErrorKind, Write as _};
 
 use crate::base::error::{Error, Exit, Result, shown};
-use crate::base::own_file::{self, HINT, is_not_ours};
-use crate::base::stdout;
-use crate::config::{ManConfig, ManPage};
+use crate::base::own_file;
+use crate::config::ManConfig;
 use crate::observe::tell;
 
 /// Everybody may read a manual page, as far as the umask allows.
 const MODE: u32 = 0o666;
 
-/// Prints a text.
+/// Prints the result of a command and a line end.
 ///
 /// # Errors
-/// Exit code 3: it cannot be written.
+/// Exit code 3: it cannot be written, for example on a full disk. A reader that has gone away is not an error: it has
+/// read what it wanted.
 pub(crate) fn print(text: &str) -> Result<Exit> {
-    stdout::print(text.trim_end_matches('\n'))?;
-    Ok(Exit::Complete)
+    let mut stdout = io::stdout().lock();
+    match writeln!(stdout, "{}", text.trim_end_matches('\n')).and_then(|()| stdout.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::stopped("cannot write standard output").because(e))
+        }
+        _ => Ok(Exit::Complete),
+    }
 }
 
 /// Writes the manual pages. Those of an earlier version are replaced.
@@ -37,11 +41,13 @@ pub(crate) fn write_pages(config: &ManConfig) -> Result<Exit> {
     })?;
     for page in pages {
         let path = directory.join(&page.file);
-        write(&path, page).map_err(|error| {
-            let ours = !is_not_ours(&error);
+        let written = own_file::open(&path, MODE, false).and_then(|mut file| {
+            file.set_len(0)?;
+            file.write_all(page.text.as_bytes())
+        });
+        written.map_err(|error| {
             let failed = Error::usage(format!("cannot write the page `{}`", shown(&path)));
-            let failed = failed.about(&path).because(error);
-            if ours { failed } else { failed.hint(HINT) }
+            failed.about(&path).because(error)
         })?;
     }
     tell(&format!(
@@ -50,11 +56,4 @@ pub(crate) fn write_pages(config: &ManConfig) -> Result<Exit> {
         shown(directory)
     ));
     Ok(Exit::Complete)
-}
-
-/// Writes one page.
-fn write(path: &Path, page: &ManPage) -> io::Result<()> {
-    let mut file = own_file::open(path, MODE, false)?;
-    file.set_len(0)?;
-    file.write_all(page.text.as_bytes())
 }

@@ -8,7 +8,6 @@ use crate::base::money::Tariff;
 use crate::input;
 use crate::ledger::LedgerLocation;
 use crate::observe::Style;
-use crate::pace::Rate;
 use crate::raw_json::Pointer;
 use crate::service::{Account, Plan};
 use crate::verdict::{DecisionPolicy, Thresholds};
@@ -16,7 +15,7 @@ use crate::verdict::{DecisionPolicy, Thresholds};
 /// `rescore check`: the run to come, as far as it changes a count, and how the result is shown.
 #[derive(Debug)]
 pub(crate) struct CheckConfig {
-    /// What the run reads and writes; the rejects are those of the check.
+    /// What the run reads and writes.
     pub(crate) files: FilesConfig,
     /// What the input must be like for the run to send anything.
     pub(crate) limits: InputLimits,
@@ -28,8 +27,6 @@ pub(crate) struct CheckConfig {
     pub(crate) account: Option<Account>,
     /// The further fields that an answer must have.
     pub(crate) captured: Box<[Pointer]>,
-    /// The most calls per second.
-    pub(crate) rate: Rate,
     /// What calls cost, if the user says so.
     pub(crate) tariff: Option<Tariff>,
     /// The result is for programs.

@@ -8,8 +8,8 @@ use clap::{Args, value_parser};
 
 use super::values;
 use crate::base::money::Tariff;
+use crate::base::numbers::Tolerance;
 use crate::base::secret::Secret;
-use crate::base::tolerance::Tolerance;
 use crate::input;
 use crate::ledger::{LedgerLocation, Reuse, ledger_in};
 use crate::observe::Style;
@@ -58,8 +58,6 @@ pub(crate) struct UnconfiguredRun {
     pub(crate) summary: Option<PathBuf>,
     /// Where its metrics would go.
     pub(crate) metrics: Option<PathBuf>,
-    /// Where its log would go.
-    pub(crate) log: Option<PathBuf>,
     /// The profile of the settings file.
     pub(crate) profile: Option<String>,
 }
@@ -128,12 +126,6 @@ impl FilesConfig {
     #[must_use]
     pub(crate) fn name(&self) -> Option<&Path> {
         self.directory.as_deref().or(self.output.as_deref())
-    }
-
-    /// The input of a run that has one output.
-    #[must_use]
-    pub(crate) fn only_input(&self) -> Option<&input::ReaderSettings> {
-        self.inputs.first().filter(|_| self.directory.is_none())
     }
 }
 

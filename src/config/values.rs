@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 
-use crate::base::decimal::Decimal;
 use crate::base::encoding::{TextEncoding, UnfitLabel};
-use crate::base::tolerance::Tolerance;
+use crate::base::numbers::{Decimal, Tolerance};
 use crate::fields::{Field, PhoneRegion, Template};
 use crate::pace::FailureLimit;
 use crate::raw_json::Pointer;
@@ -147,9 +146,16 @@ pub(crate) fn encoding(text: &str) -> Result<TextEncoding, String> {
     })
 }
 
+/// A time with its units, as in `1h 30m`. Days and weeks are of 24 hours; months and years are those from 2000 on.
+fn span(text: &str) -> Option<Duration> {
+    let span: jiff::Span = text.parse().ok()?;
+    let time = span.to_duration(jiff::civil::date(2000, 1, 1)).ok()?;
+    time.try_into().ok()
+}
+
 /// A time between these two; `words` says which are allowed.
 fn time(text: &str, least: Duration, most: Duration, words: &str) -> Result<Duration, String> {
-    { humantime::parse_duration(text).ok() }
+    span(text)
         .filter(|time| (least..=most).contains(time))
         .ok_or_else(|| format!("expected a time from {words}"))
 }
@@ -170,8 +176,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 /// A time that may be zero.
 pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Ok(Duration::ZERO),
+    match span(text) {
+        Some(Duration::ZERO) => Ok(Duration::ZERO),
         _ => duration(text),
     }
 }

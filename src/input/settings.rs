@@ -1,6 +1,6 @@
 //! What a command asks of a reader: which file, which columns, and how requests are made of its rows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
 
@@ -26,6 +26,15 @@ impl Input {
         match self {
             Self::Stdin => "standard input".to_owned(),
             Self::File(path) => shown(path),
+        }
+    }
+
+    /// Its path; `None` is standard input.
+    #[must_use]
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Stdin => None,
+            Self::File(path) => Some(path),
         }
     }
 }

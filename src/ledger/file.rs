@@ -7,9 +7,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use super::fault::{DbFault, DbFaultKind};
-use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result};
-use crate::base::own_file;
+use crate::base::own_file::{self, directory_of};
 
 /// The ledger of a folder.
 pub(crate) const NAME: &str = "rescore.ledger";

@@ -10,18 +10,16 @@
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
-use humantime::format_rfc3339_seconds;
+use jiff::Timestamp;
 
 use super::database::{Database, hex};
 use super::fault::DbFault;
 use super::file::{PRIVATE, with_suffix};
 use super::key::{PathHash, hash_of_path};
-use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result};
-use crate::base::file_id::FileId;
-use crate::base::own_file::{self, NotOurs};
+use crate::base::own_file::{self, FileId, NotOurs, directory_of};
 
 /// The longest name of a holder, in bytes.
 const HOLDER: u64 = 200;
@@ -111,7 +109,7 @@ impl Drop for OutputLock {
 /// `process 12 on db1 since 2026-11-22T18:30:05Z`, for this process and now.
 fn this_process() -> String {
     let host = host().map(|host| format!(" on {host}")).unwrap_or_default();
-    let since = format_rfc3339_seconds(SystemTime::now());
+    let since = Timestamp::now().strftime("%FT%TZ");
     format!("process {}{host} since {since}", std::process::id())
 }
 

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::numbers::{count, counted, indented, parts, rate, some_path, time};
 use super::summary_text::{drift_table, undecided};
-use crate::base::elapsed::{rounded, seconds};
 use crate::base::error::shown;
+use crate::base::numbers::{rounded, seconds};
 use crate::telemetry::decide_stats::{DecideStats, UnreadableRows};
 
 /// Rows that were decided again.

@@ -370,13 +370,6 @@ impl LogFile {
         })
     }
 
-    /// Adds lines without a thread. What cannot be written is left.
-    pub(crate) fn write_now(&mut self, lines: &[LogLine]) {
-        for line in lines {
-            let _ = self.write(text_of(SystemTime::now(), line).as_bytes());
-        }
-    }
-
     /// Writes these lines. Returns how many are not whole in the file, and why. What is left of a line that a full disk or a
     /// kill cut off is a line of its own.
     fn write(&mut self, lines: &[u8]) -> (u64, Option<io::Error>) {

@@ -21,7 +21,7 @@ pub(crate) use identity::{DecisionRule, RunIdentity};
 pub(crate) use log::{LogFile, LogLine, LogWriter, RunLog};
 pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, usage_error, warn, warn_of};
 pub(crate) use metrics::{MetricsFile, MetricsThread};
-pub(crate) use numbers::{count, counted, day, moment, most, per_time, stamp};
+pub(crate) use numbers::{count, counted, day, moment, most, stamp};
 pub(crate) use progress::{ProgressSettings, ProgressThread, Style, notices};
 pub(crate) use snapshot::LedgerWait;
 pub(crate) use summary::{

@@ -5,9 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
-pub(crate) use crate::base::elapsed::time;
-use crate::base::share::percent_of;
-use crate::base::thousands::grouped;
+pub(crate) use crate::base::numbers::time;
+use crate::base::numbers::{grouped, percent_of};
 use crate::raw_json::escape_unsafe;
 use crate::telemetry::pace::Limit;
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::identity::RunIdentity;
 use super::numbers::{at_a_time, counted, per_time, time, whole_seconds};
-use crate::base::elapsed::rounded;
+use crate::base::numbers::rounded;
 use crate::telemetry::counts::{Counts, OngoingOutage};
 use crate::telemetry::hub::Events;
 use crate::telemetry::pace::{Pace, Pause, Search};

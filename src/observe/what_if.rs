@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::decided::unreadable;
 use super::numbers::{count, counted, one_line};
 use crate::analysis::{ThresholdStep, WhatIf};
-use crate::base::share::percent_of;
+use crate::base::numbers::percent_of;
 use crate::raw_json::escape_unsafe;
 use crate::telemetry::decide_stats::ScoredRows;
 use crate::verdict::Thresholds;

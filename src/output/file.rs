@@ -9,10 +9,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::encoder::Encoder;
-use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result};
-use crate::base::file_id::FileId;
-use crate::base::own_file;
+use crate::base::own_file::{self, FileId, directory_of};
 
 /// A file that is complete except for its name: its final path and its metadata.
 pub(crate) type Sealed = (PathBuf, Metadata);
@@ -100,11 +98,6 @@ impl OutputFile {
             is_sealed: false,
         };
         Ok(Self::new(Destination::Partial(Box::new(partial)), name))
-    }
-
-    /// No file at all.
-    pub(super) const fn nothing() -> Self {
-        Self::new(Destination::Ended(None), String::new())
     }
 
     const fn new(to: Destination, name: String) -> Self {

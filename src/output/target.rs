@@ -3,15 +3,12 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf, is_separator};
 
 use super::file::{OldFile, OutputFile, still_ours};
-use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result};
-use crate::base::file_id::FileId;
-use crate::base::own_file;
-use crate::base::sqlite_file::is_database;
+use crate::base::own_file::{self, FileId, directory_of};
 
 /// The suffix of a file's name until the file is complete.
 pub(crate) const PARTIAL: &str = ".partial";
@@ -347,6 +344,17 @@ pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
     a.components().eq(b.components())
         || FileId::at(a).is_some_and(|a| FileId::at(b) == Some(a))
         || place(a).is_some_and(|a| place(b) == Some(a))
+}
+
+/// What every SQLite database starts with: <https://www.sqlite.org/fileformat2.html#the_database_header>.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// Whether there is a SQLite database, as ledgers in files are; one that cannot be read counts as none.
+#[must_use]
+fn is_database(path: &Path) -> bool {
+    let mut head = [0; MAGIC.len()];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head == *MAGIC
 }
 
 #[cfg(test)]

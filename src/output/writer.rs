@@ -1,11 +1,9 @@
 //! Writes rows with their verdicts in input order: the output, the rejects and the changes.
 
 use super::csv::{CHANGE, CsvEncoder, DecisionChange, REJECT};
-use super::file::{OutputFile, RowFiles, WriteError};
+use super::file::{RowFiles, WriteError};
 use super::jsonl;
-use super::target::Target;
 use crate::analysis::{PastVerdict, RowTally, TalliedRow, UnknownLevels, number_of};
-use crate::base::error::Result;
 use crate::drift::Drift;
 use crate::layout::{Format, Layout};
 use crate::row::{RawRow, RowNumber};
@@ -57,18 +55,6 @@ impl Writer {
             unknown_levels: UnknownLevels::default(),
             tally: None,
         }
-    }
-
-    /// A writer of rejects without an output beside them. Nothing in them was paid for, so a file that is not complete is
-    /// removed.
-    ///
-    /// # Errors
-    /// As [`Target::open`].
-    pub(crate) fn of_rejects(target: &Target, mode: u32, layout: Layout) -> Result<Self> {
-        let mut rejects = target.open(mode)?;
-        rejects.is_worthless = true;
-        let files = RowFiles::new(OutputFile::nothing(), Some(rejects), None);
-        Ok(Self::new(layout, DecisionPolicy::default(), files))
     }
 
     /// Counts rows for a report as well.

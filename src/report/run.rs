@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use super::chart::Section;
 use super::words::{count, score};
-use crate::base::elapsed::time;
 use crate::base::error::{column, quoted};
 use crate::base::money::Money;
+use crate::base::numbers::time;
 use crate::selection::Selection;
 use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::event::CancelReason;

@@ -6,7 +6,7 @@ use super::chart::{BarChart, STACK, Section, legend, numbers};
 use super::model::PageContent;
 use super::words::{count, rows, score};
 use crate::analysis::{Bars, RowTally, VerdictCounts};
-use crate::base::decimal::Decimal;
+use crate::base::numbers::Decimal;
 
 /// As many bars as can be told apart on a phone.
 const MOST_BARS: i64 = 50;

@@ -1,7 +1,6 @@
 //! Numbers as they are written on the page.
 
-use crate::base::share::percent_of;
-use crate::base::thousands::grouped;
+use crate::base::numbers::{grouped, percent_of};
 use crate::verdict::Decision;
 
 /// Holds a number and its unit together.

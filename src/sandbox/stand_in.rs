@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -342,7 +342,7 @@ impl StandIn {
             prefix = ID_PREFIX,
             number = number,
             hash = score::hash(&user) >> 32,
-            time = humantime::format_rfc3339_seconds(SystemTime::now()),
+            time = jiff::Timestamp::now().strftime("%FT%TZ"),
         ))
     }
 }

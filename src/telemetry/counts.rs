@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::event::{Again, CancelReason, Event, FailureClass, InputEnd, Origin, PassedOver};
 use super::pace::{Hint, Pace, Pause};
 use crate::analysis::UnknownLevels;
-use crate::base::elapsed::{rounded, seconds};
 use crate::base::error::Exit;
 use crate::base::money::{Money, Tariff};
+use crate::base::numbers::{rounded, seconds};
 use crate::drift::{Drift, Outcomes};
 use crate::verdict::{Reason, Resolution};
 

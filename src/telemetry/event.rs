@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::pace::{PaceChange, Pause};
 use crate::analysis::UnknownLevels;
-use crate::base::elapsed::seconds;
 use crate::base::error::{Exit, Signal};
+use crate::base::numbers::seconds;
 use crate::drift::Drift;
 use crate::row::RowNumber;
 use crate::verdict::{Reason, Resolution};

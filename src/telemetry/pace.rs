@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::elapsed::seconds;
+use crate::base::numbers::seconds;
 
 /// A pause of all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

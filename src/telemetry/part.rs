@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::counts::Counts;
 use crate::base::error::Exit;
-use crate::base::tolerance::Tolerance;
+use crate::base::numbers::Tolerance;
 
 /// What became of the rows of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::base::control_chars::any_unsafe_to_print;
-use crate::base::decimal::Decimal;
+use crate::base::numbers::Decimal;
 
 /// The service's answer about a user, checked and ready to be written.
 #[derive(Debug, Clone, PartialEq)]

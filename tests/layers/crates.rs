@@ -40,14 +40,6 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("http", &["service/"]),
     ("http_body_util", &["sandbox/"]),
     ("httpdate", &["engine/stop.rs", "service/"]),
-    (
-        "humantime",
-        &[
-            "config/values.rs",
-            "ledger/outputs.rs",
-            "sandbox/stand_in.rs",
-        ],
-    ),
     ("hyper", &["sandbox/", "service/http/fault.rs"]),
     (
         "hyper_util",
@@ -58,7 +50,15 @@ const OWNERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("indicatif", &["observe/bar.rs"]),
-    ("jiff", &["observe/numbers.rs"]),
+    (
+        "jiff",
+        &[
+            "config/values.rs",
+            "ledger/outputs.rs",
+            "observe/numbers.rs",
+            "sandbox/stand_in.rs",
+        ],
+    ),
     ("maud", &["report/"]),
     (
         "memchr",
@@ -78,9 +78,9 @@ const OWNERS: &[(&str, &[&str])] = &[
             "program.rs",
             "output/file.rs",
             "base/own_file.rs",
-            "base/rlimit.rs",
             "ledger/file.rs",
             "ledger/outputs.rs",
+            "ledger/sqlite/connect.rs",
         ],
     ),
     ("postgres", &["ledger/postgres/", "ledger/server_url.rs"]),

@@ -1,7 +1,6 @@
 //! Changes to a ledger's file that no run makes: older answers, and a limit that was found.
 
 use std::path::Path;
-use std::time::SystemTime;
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use rusqlite::{Connection, params};
@@ -68,14 +67,4 @@ pub(crate) fn age(path: &Path, server: &Server, milliseconds: i64) -> usize {
     change.execute(OLDER_RUNS, [milliseconds]).unwrap();
     change.commit().unwrap();
     rows.len()
-}
-
-/// Sets the rate of calls that a run has found, for the only service that was asked.
-pub(crate) fn set_limit(path: &Path, rate: f64) {
-    const SET: &str =
-        "UPDATE accounts SET limits = '{\"rate\":' || ?1 || ',\"in_flight\":null}', limits_at = ?2";
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let now = i64::try_from(now.unwrap().as_millis()).unwrap();
-    let ledger = Connection::open(path).unwrap();
-    assert_eq!(ledger.execute(SET, params![rate, now]).unwrap(), 1);
 }

@@ -5,26 +5,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::files::{NamedFile, check_name, refuse_clashes, refuse_outdated};
+use super::super::files::refuse_outdated;
 use super::super::inputs::{no_rows, path_of, read_ahead};
 use super::super::lookup::LookupStage;
-use super::super::run::{Files, RunPart, Turn, in_a_line, ledger_account, ledger_settings};
+use super::super::run::{Files, RunPart, Turn, in_a_line, ledger_account};
 use super::super::signals::Interrupts;
-use super::result::{CallCost, CallTime, CheckResult, CheckedFile, CheckedLedger};
-use crate::base::error::{Error, Exit, Result, printable, shown};
+use super::super::text::print;
+use super::result::{CallCost, CheckResult, CheckedFile, CheckedLedger};
+use crate::base::error::{Exit, Result, printable, shown};
 use crate::base::stderr::draw;
-use crate::base::stdout::print;
 use crate::config::{CheckConfig, LedgerChoice};
-use crate::input::Opened;
 use crate::ledger::{
-    KnownOutcome, LedgerLocation, LedgerSettings, Lookup, LookupResult, RequestHasher, RequestKey,
-    preview,
+    KnownOutcome, LedgerSettings, Lookup, LookupResult, RequestHasher, RequestKey, preview,
 };
 use crate::observe::{Style, counted, tell_error, warn};
-use crate::output::{Replace, Target, WriteError, Writer};
 use crate::row_state::{RowBatch, RowState};
 use crate::telemetry::event::PassedOver;
-use crate::verdict::Verdict;
 
 /// Between two pictures of the progress. Most passes are over before the first one.
 const REDRAWN: Duration = Duration::from_secs(1);
@@ -32,24 +28,20 @@ const REDRAWN: Duration = Duration::from_secs(1);
 /// Checks the inputs, and prints what a run over them would do.
 ///
 /// # Errors
-/// Exit code 2: the input, the ledger or the rejects cannot be used. Exit code 3: a file cannot be written.
+/// Exit code 2: the input or the ledger cannot be used. Exit code 3: standard output cannot be written.
 pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
     let is_several = files.only().is_none();
-    if is_several && files.directory.is_none() && config.files.rejects.is_some() {
-        return Err(Error::usage("`--rejects` is for one input").hint("check them one by one"));
-    }
     let is_sandbox = { config.account.as_ref() }.is_some_and(|account| account.sandbox);
     let settings = LedgerSettings {
         account: config.account.as_ref().map(ledger_account),
-        ..ledger_settings(&config.ledger, files.places(), is_sandbox, &config.captured)
+        ..files.ledger_settings(&config.ledger, is_sandbox, &config.captured)
     };
-    refuse_overwriting(&files, config, &settings.location)?;
-    let interrupts = Interrupts::listen()?;
+    // Its thread lives as long as the process; there are no files to remove.
+    drop(Interrupts::listen()?);
     let (lookup, ledger) = look_at(&settings, config)?;
     let mut pass = Pass {
         config,
-        interrupts: &interrupts,
         lookup,
         calls: HashSet::new(),
         result: CheckResult::new(ledger),
@@ -73,9 +65,6 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let (mut result, calls) = (pass.result, pass.calls.len() as u64);
     result.calls = calls;
     result.cost = { config.tariff.clone() }.map(|tariff| CallCost::new(tariff, calls));
-    let facts = { result.ledger.as_ref() }.and_then(|ledger| ledger.facts.as_ref());
-    let limit = facts.and_then(|facts| facts.known_limit.as_ref());
-    result.time = CallTime::new(calls, config.rate, limit);
     let exit = match result.total.rows.unsendable {
         _ if result.files.iter().any(|file| file.error.is_some()) => Exit::Usage,
         0 => Exit::Complete,
@@ -94,23 +83,9 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Fails if the rejects would replace the input or the ledger.
-fn refuse_overwriting(files: &Files, config: &CheckConfig, ledger: &LedgerLocation) -> Result<()> {
-    let (Some(only), Some(rejects)) = (files.only(), &config.files.rejects) else {
-        return Ok(());
-    };
-    let mut named = Vec::from_iter(NamedFile::input(&only.input.file.input));
-    if let LedgerLocation::File(path) = ledger {
-        named.push(NamedFile::new("ledger", path));
-    }
-    named.push(NamedFile::new("rejects", rejects));
-    refuse_clashes(&named)
-}
-
 /// A pass over one input after the other.
 struct Pass<'a> {
     config: &'a CheckConfig,
-    interrupts: &'a Interrupts,
     lookup: LookupStage,
     /// The fingerprints of the requests that would be sent: 16 to 32 bytes for each. Two of ten million share one with a
     /// chance below one in 300,000, and the count would then be too low by one call.
@@ -123,7 +98,7 @@ impl Pass<'_> {
     /// Counts the rows of an input, unless its output is finished.
     ///
     /// # Errors
-    /// The input or the ledger cannot be read to its end, or the rejects cannot be written.
+    /// The input or the ledger cannot be read to its end.
     fn part(&mut self, part: RunPart, file: &mut CheckedFile) -> Result<()> {
         let open = match (part.turn, &part.output) {
             (Turn::Run(open), _) => open,
@@ -136,12 +111,11 @@ impl Pass<'_> {
         let Some(reader) = open.reader else {
             return Ok(());
         };
-        let mut rejects = self.open_rejects(&open.opened)?;
         file.mapping.clone_from(&open.opened.mapping);
         let (mut shown, mut broken) = (Instant::now(), None);
         for batch in read_ahead(reader)? {
             match batch {
-                Ok(batch) => self.count(file, rejects.as_mut(), batch)?,
+                Ok(batch) => self.count(file, batch)?,
                 Err(error) => broken = Some(error),
             }
             if self.config.style == Style::Bar && shown.elapsed() >= REDRAWN {
@@ -156,46 +130,19 @@ impl Pass<'_> {
         }
         let warning = no_rows(&file.name, file.counts.rows.read);
         self.result.input_warnings.extend(warning);
-        let Some(rejects) = rejects else {
-            return Ok(());
-        };
-        let mut written = rejects.into_files().commit(|_| ());
-        self.result.rejects = { written.rejects }.map(|path| path.to_string_lossy().into_owned());
-        written
-            .error
-            .take()
-            .map_or(Ok(()), |error| Err(closed(*error)))
+        Ok(())
     }
 
-    /// Opens the file for rows that cannot be sent, if one is asked for.
-    fn open_rejects(&self, input: &Opened) -> Result<Option<Writer>> {
-        let files = &self.config.files;
-        let Some(path) = &files.rejects else {
-            return Ok(None);
-        };
-        check_name("--rejects", path, input.layout.format)?;
-        let target = Target::new(path, |_| Replace::by(files.overwrite))?;
-        let open = || Writer::of_rejects(&target, input.mode, input.layout.clone());
-        self.interrupts.opening(target.partial(), open).map(Some)
-    }
-
-    fn count(
-        &mut self,
-        file: &mut CheckedFile,
-        rejects: Option<&mut Writer>,
-        mut batch: RowBatch,
-    ) -> Result<()> {
+    fn count(&mut self, file: &mut CheckedFile, mut batch: RowBatch) -> Result<()> {
         self.lookup.look_up(&mut batch.rows)?;
         let counts = &mut file.counts;
         counts.rows.dropped += batch.dropped;
-        for row in &mut batch.rows {
+        for row in &batch.rows {
             counts.rows.read += 1;
             if let Some(failure) = row.state.failure() {
                 counts.rows.unsendable += 1;
                 let named = file.unsendable.entry(failure.reason).or_default();
                 named.add(row.number);
-                let verdict = Verdict::Failed(failure.clone());
-                row.state = RowState::Done { verdict, old: None };
             }
             let RowState::Waiting { key, found, .. } = &row.state else {
                 continue;
@@ -213,19 +160,7 @@ impl Pass<'_> {
                 None => self.result.duplicates += 1,
             }
         }
-        match rejects {
-            // It writes those that have a verdict: that they cannot be sent.
-            Some(rejects) => rejects.write(&batch.rows).map_err(closed),
-            None => Ok(()),
-        }
-    }
-}
-
-/// The error for rejects that cannot be written. Rejects were asked for by name, so a reader that has gone away is an error.
-fn closed(error: WriteError) -> Error {
-    match error {
-        WriteError::Failed(error) => error,
-        WriteError::Closed => Error::stopped("nobody reads the rejects any more"),
+        Ok(())
     }
 }
 

@@ -2,18 +2,14 @@
 //! that is not known is null, never absent.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::base::elapsed::time;
-use crate::base::error::{Error, printable, shown};
-use crate::base::money::{Currency, Money, Price, Tariff};
-use crate::input::{Input, ReaderSettings};
-use crate::ledger::{KnownLimit, LedgerFacts};
-use crate::observe::{count, counted, only_of_others, per_time};
-use crate::pace::Rate;
+use crate::base::error::{Error, printable};
+use crate::base::money::{Money, Tariff};
+use crate::input::ReaderSettings;
+use crate::ledger::LedgerFacts;
+use crate::observe::{count, counted, only_of_others};
 use crate::raw_json::escape_unsafe;
 use crate::row::RowNumber;
 use crate::service::Account;
@@ -36,12 +32,9 @@ pub(super) struct CheckResult {
     pub(super) duplicates: u64,
     pub(super) calls: u64,
     pub(super) cost: Option<CallCost>,
-    pub(super) time: CallTime,
     pub(super) ledger: Option<CheckedLedger>,
     pub(super) ledger_answers_damaged: u64,
     pub(super) ledger_answers_too_old: u64,
-    /// Where the rows are that cannot be sent.
-    pub(super) rejects: Option<String>,
     /// Why the run would send nothing, by `--min-rows` or `--max-invalid`.
     #[serde(skip)]
     pub(super) sends_nothing: Option<Error>,
@@ -104,8 +97,8 @@ pub(super) struct CheckedFile {
 /// What the calls cost.
 #[derive(Serialize)]
 pub(super) struct CallCost {
-    price: Price,
-    currency: Option<Currency>,
+    price: Money,
+    currency: Option<String>,
     expected: Money,
     #[serde(skip)]
     tariff: Tariff,
@@ -120,14 +113,6 @@ pub(super) struct CheckedLedger {
     /// What a run would learn of it; `None` if there is none yet.
     #[serde(skip)]
     pub(super) facts: Option<LedgerFacts>,
-}
-
-/// How long the calls take at a rate that is given, or that an earlier run found. Nobody knows it otherwise.
-#[derive(Serialize, Default)]
-pub(super) struct CallTime {
-    calls_per_second: Option<f64>,
-    from: Option<&'static str>,
-    seconds: Option<f64>,
 }
 
 impl NamedRows {
@@ -167,10 +152,7 @@ impl CheckedFile {
         let input = &settings.file.input;
         Self {
             name: input.shown(),
-            input: match input {
-                Input::File(path) => Some(path.to_string_lossy().into_owned()),
-                Input::Stdin => None,
-            },
+            input: { input.path() }.map(|path| path.to_string_lossy().into_owned()),
             part: settings.selection.words(),
             ..Self::default()
         }
@@ -199,28 +181,6 @@ impl CallCost {
             currency: tariff.currency.clone(),
             expected: tariff.price.of(calls),
             tariff,
-        }
-    }
-}
-
-impl CallTime {
-    /// The time of so many calls at this rate, if the ledger knows this limit: the slower of both counts.
-    pub(super) fn new(calls: u64, rate: Rate, known: Option<&KnownLimit>) -> Self {
-        let found = known.and_then(|known| Some((known.limit.rate?, "ledger")));
-        let (asked, found) = match rate {
-            Rate::PerSecond(rate) => (Some((rate, "rate")), found),
-            Rate::Auto => (None, found),
-            Rate::Share(share) => (None, found.map(|(rate, from)| (rate * share, from))),
-            Rate::Unlimited => (None, None),
-        };
-        let slower = asked.into_iter().chain(found);
-        let slower = slower.min_by(|(a, _), (b, _)| a.total_cmp(b));
-        #[allow(clippy::cast_precision_loss, reason = "an estimate")]
-        let seconds = slower.map(|(rate, _)| (calls as f64 / rate * 1_000.0).round() / 1_000.0);
-        Self {
-            calls_per_second: slower.map(|(rate, _)| rate),
-            from: slower.map(|(_, from)| from),
-            seconds,
         }
     }
 }
@@ -256,18 +216,6 @@ impl CheckResult {
             lines.push(format!(
                 "cost: {all} at {one} a call; retries may cost more"
             ));
-        }
-        if let (Some(rate), Some(seconds)) = (self.time.calls_per_second, self.time.seconds) {
-            let all = time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
-            let from = match self.time.from {
-                Some("ledger") => ", the limit that an earlier run found",
-                _ => "",
-            };
-            lines.push(format!("time: at least {all} at {}{from}", per_time(rate)));
-        }
-        if let Some(path) = &self.rejects {
-            let rows = counted(self.total.rows.unsendable, "row");
-            lines.push(format!("rejects: {rows} in `{}`", shown(Path::new(path))));
         }
         lines.join("\n").trim_end().to_owned()
     }
@@ -389,36 +337,5 @@ const fn help(reason: Reason) -> Option<&'static str> {
             Some("`--map`")
         }
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::SystemTime;
-
-    use super::*;
-    use crate::telemetry::pace::Limit;
-
-    #[test]
-    fn the_slower_of_the_option_and_the_found_limit_counts() {
-        let limit = KnownLimit {
-            limit: Limit {
-                rate: Some(50.0),
-                in_flight: None,
-            },
-            found: SystemTime::UNIX_EPOCH,
-        };
-        for (rate, limit, expected) in [
-            (Rate::PerSecond(10.0), None, Some((100.0, "rate"))),
-            (Rate::PerSecond(10.0), Some(&limit), Some((100.0, "rate"))),
-            (Rate::PerSecond(100.0), Some(&limit), Some((20.0, "ledger"))),
-            (Rate::Auto, Some(&limit), Some((20.0, "ledger"))),
-            (Rate::Share(0.5), Some(&limit), Some((40.0, "ledger"))),
-            (Rate::Auto, None, None),
-            (Rate::Unlimited, Some(&limit), None),
-        ] {
-            let time = CallTime::new(1_000, rate, limit);
-            assert_eq!(time.seconds.zip(time.from), expected, "{rate:?}");
-        }
     }
 }

@@ -3,17 +3,16 @@
 use super::super::inputs::path_of;
 use super::files::{Files, Turn};
 use super::ledger::PreparedLedger;
-use super::prepare::{Run, Start};
+use super::prepare::{PreparedRun, Start};
 use crate::base::error::{printable, quoted, shown};
-use crate::layout::Format;
-use crate::ledger::{KnownLimit, LedgerFacts, RunEnd};
+use crate::ledger::KnownLimit;
 use crate::observe::{self, counted, day, most, only_of_others, tell};
 use crate::pace::Rate;
 use crate::service::proxy_for;
 use crate::telemetry::pace::Limit;
 
 /// Says what is read, who answers and what earlier runs left, then the warnings.
-pub(super) fn announce(run: &Run, start: &Start) {
+pub(super) fn announce(run: &PreparedRun, start: &Start) {
     let (files, ledger) = (&run.files, &start.ledger);
     if run.config.watch.shows_text() {
         introduce(run);
@@ -33,7 +32,7 @@ pub(super) fn announce(run: &Run, start: &Start) {
     }
 }
 
-fn introduce(run: &Run) {
+fn introduce(run: &PreparedRun) {
     let files = &run.files;
     let skipped = { files.parts.iter() }.filter(|part| matches!(part.turn, Turn::Skip));
     let skipped = skipped.count() as u64;
@@ -65,35 +64,27 @@ fn introduce(run: &Run) {
 
 /// Says which columns of the inputs are used, and which are replaced: again only where they differ from those before.
 fn tell_columns(files: &Files) {
-    let mut told = Vec::new();
-    for part in &files.parts {
-        let Some(opened) = part.to_run().map(|open| &open.opened) else {
-            continue;
-        };
-        let columns = (&opened.mapping, &opened.replaced);
-        let is_nothing = opened.mapping.is_empty() && opened.replaced.is_empty();
-        if is_nothing || told.contains(&columns) {
+    let mut told = None;
+    for (part, open) in { files.parts.iter() }.filter_map(|part| Some((part, part.to_run()?))) {
+        let columns = (&open.opened.mapping, &open.opened.replaced);
+        let is_told = told.replace(columns);
+        if is_told == Some(columns) || columns.0.is_empty() && columns.1.is_empty() {
             continue;
         }
-        if !told.is_empty() {
+        if is_told.is_some() {
             let name = shown(path_of(&part.input));
             tell(&format!("         from {name} on:"));
         }
-        if !opened.mapping.is_empty() {
-            tell(&format!("         {}", printable(&opened.mapping)));
+        if !columns.0.is_empty() {
+            tell(&format!("         {}", printable(columns.0)));
         }
-        if !opened.replaced.is_empty() {
-            let names: Vec<_> = opened.replaced.iter().map(|name| quoted(name)).collect();
-            let columns = match opened.layout.format {
-                Format::Delimited { .. } => "columns",
-                Format::Jsonl => "members",
-            };
+        if !columns.1.is_empty() {
+            let names: Vec<_> = columns.1.iter().map(|name| quoted(name)).collect();
+            let names = names.join(", ");
             tell(&format!(
-                "         replacing the {columns} {} of the input",
-                names.join(", ")
+                "         replacing the columns {names} of the input"
             ));
         }
-        told.push(columns);
     }
 }
 
@@ -109,14 +100,12 @@ fn pace(rate: Rate) -> String {
 
 /// Says which limit an earlier run found. `start` is the part of it that calls start near: settings may rule out the rest.
 fn tell_limit(ledger: &PreparedLedger, start: Limit) {
-    if start == Limit::NONE {
-        return;
-    }
-    if let Some(KnownLimit { found, .. }) = ledger.facts.known_limit {
+    if start != Limit::NONE
+        && let Some(KnownLimit { found, .. }) = ledger.facts.known_limit
+    {
+        let (found, most) = (day(found), most(start));
         tell(&format!(
-            "rescore: the limit found {} was {}: starting near it",
-            day(found),
-            most(start)
+            "rescore: the limit found {found} was {most}: starting near it"
         ));
     }
 }
@@ -141,11 +130,6 @@ fn tell_ledger(ledger: &PreparedLedger) {
     });
     if facts.run.continues {
         tell("rescore: continuing the unfinished run");
-    } else if facts.run.previous == Some(RunEnd::Stopped) && facts.run.same_input {
-        tell(
-            "rescore: a new run: the unfinished one had another `--fresh`, `--max-age` or `--retry-failed`; \
-             its answers count like all others in the ledger, its calls not in this run's budget",
-        );
     }
 }
 
@@ -162,11 +146,7 @@ fn killed(ledger: &PreparedLedger) -> Option<String> {
 
 /// A warning where the address or the service ID may be mistyped: all rows are paid for again.
 fn elsewhere(ledger: &PreparedLedger) -> Option<String> {
-    let LedgerFacts {
-        place,
-        other_accounts: others,
-        ..
-    } = &ledger.facts;
-    let place = { place.as_deref() }.filter(|_| !others.is_empty())?;
-    Some(only_of_others(shown(place), others))
+    let facts = &ledger.facts;
+    let place = { facts.place.as_deref() }.filter(|_| !facts.other_accounts.is_empty())?;
+    Some(only_of_others(shown(place), &facts.other_accounts))
 }

@@ -9,7 +9,7 @@ use super::super::signals::runtime;
 use super::files::{Files, RunPart, Turn};
 use super::finish::{Driven, EndedFiles, in_a_line};
 use super::ledger::{PreparedLedger, RunLedger, run_end};
-use super::prepare::{Run, Start};
+use super::prepare::{PreparedRun, Start};
 use super::threads::{RowStages, StopChannel, run_rows};
 use crate::base::error::{Error, Exit, Result};
 use crate::engine::{AnswerRules, Engine, Limits};
@@ -28,7 +28,7 @@ use crate::telemetry::part::RowCounts;
 ///
 /// # Errors
 /// What kept the first call from being made, such as a signal.
-pub(super) fn drive(run: &mut Run, start: Start) -> Result<Driven> {
+pub(super) fn drive(run: &mut PreparedRun, start: Start) -> Result<Driven> {
     let runtime = runtime()?;
     let (events, progress) = start_progress(&runtime, run, &start.ledger);
     let metrics = run.metrics.take();
@@ -101,7 +101,7 @@ fn emit_unrun(files: &Files, events: &Events) {
 
 /// The parts in their turns, and what the rows of all of them pass through.
 struct Turns<'a> {
-    run: &'a Run,
+    run: &'a PreparedRun,
     runtime: &'a Runtime,
     engine: &'a Engine<Client>,
     ledger: &'a RunLedger,
@@ -212,7 +212,7 @@ fn reason_of(error: &Error) -> CancelReason {
 
 fn start_progress(
     runtime: &Runtime,
-    run: &Run,
+    run: &PreparedRun,
     ledger: &PreparedLedger,
 ) -> (Events, ProgressThread) {
     let (files, watch) = (&run.files, &run.config.watch);
@@ -240,7 +240,7 @@ fn start_progress(
 
 /// Starts the run in its ledger and makes the engine, which gives the ledger new answers.
 fn start_ledger(
-    run: &Run,
+    run: &PreparedRun,
     start: Start,
     events: &Events,
 ) -> Result<(RunLedger, Engine<Client>, StopChannel)> {

@@ -10,13 +10,11 @@ use std::time::Duration;
 use super::super::summary_file::SummaryFile;
 use super::announce::announce;
 use super::drive::drive;
-use super::finish::{finish, sized_file};
-use super::log::log_not_started;
+use super::finish::finish;
 use super::prepare::{identity_of, job_name, metrics_file, prepare};
 use crate::base::error::{Error, Exit, Result};
 use crate::config::{RunConfig, UnconfiguredRun};
-use crate::observe::{RunIdentity, RunSummary, SizedFile};
-use crate::selection::Selection;
+use crate::observe::{RunIdentity, RunSummary};
 use crate::telemetry::counts::Counts;
 
 /// Runs, and says how it went.
@@ -46,11 +44,8 @@ pub(crate) fn leave_failure(run: UnconfiguredRun, error: &Error) {
     let files = FailureFiles {
         identity,
         output: run.output,
-        input: SizedFile::default(),
-        selection: Selection::default(),
         summary: run.summary,
         metrics: run.metrics,
-        log: run.log,
     };
     files.write(error);
 }
@@ -59,11 +54,8 @@ pub(crate) fn leave_failure(run: UnconfiguredRun, error: &Error) {
 struct FailureFiles {
     identity: RunIdentity,
     output: Option<PathBuf>,
-    input: SizedFile,
-    selection: Selection,
     summary: Option<PathBuf>,
     metrics: Option<PathBuf>,
-    log: Option<PathBuf>,
 }
 
 /// Who may read a summary that is made for a failure; the process's umask may take more away.
@@ -72,23 +64,16 @@ const MODE: u32 = 0o666;
 impl FailureFiles {
     /// Those of this run.
     fn of(config: &RunConfig) -> Self {
-        let only = config.files.only_input();
         Self {
             identity: identity_of(config),
             output: config.files.name().map(Into::into),
-            input: only.map_or_else(SizedFile::default, |only| sized_file(&only.file.input)),
-            selection: only.map_or_else(Selection::default, |only| only.selection),
             summary: config.watch.summary.clone(),
             metrics: config.watch.metrics.clone(),
-            log: config.watch.log.clone(),
         }
     }
 
     /// Writes that the run could not start. What cannot be written is left: the error itself is what matters.
     fn write(self, error: &Error) {
-        if let Some(log) = self.log {
-            log_not_started(log, error);
-        }
         let exit = error.exit();
         if exit == Exit::Busy {
             return;
@@ -97,8 +82,6 @@ impl FailureFiles {
         let counts = Counts::not_started().as_of(Duration::ZERO, tariff);
         let summary = RunSummary {
             error: Some(error.into()),
-            input: self.input,
-            part: (!self.selection.is_everything()).then_some(self.selection),
             ..RunSummary::new(&self.identity, counts.clone(), exit)
         };
         // None takes the name of a file that the next start writes, and a pipe would wait for somebody to read.

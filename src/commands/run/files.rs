@@ -4,8 +4,10 @@
 //! turn comes.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::files::{
     NamedFile, check_name, is_finished, make_directory, output_directory, refuse_clashes,
@@ -14,15 +16,16 @@ use super::super::files::{
 use super::super::inputs::{find_inputs, name_of, open_users, path_of, refuse_broken};
 use super::super::lock_wait::LockWait;
 use super::super::summary_file::SummaryFile;
-use super::ledger::{Places, PreparedLedger, full_disk};
-use crate::base::directory::directory_of;
+use super::ledger::{PreparedLedger, full_disk, reading};
 use crate::base::error::{Error, Result, shown};
-use crate::config::{FilesConfig, InputLimits};
+use crate::base::own_file::directory_of;
+use crate::config::{FilesConfig, InputLimits, LedgerConfig};
 use crate::input::{Input, Opened, Reader, ReaderSettings, refuse_missing};
-use crate::ledger::{OutputState, Reuse};
+use crate::ledger::{LedgerSettings, OutputState, Reuse, ServerWait};
 use crate::output::{Document, OutputFile, Replace, RowFiles, Target, partial_of};
+use crate::raw_json::Pointer;
 use crate::selection::Selection;
-use crate::service::Plan;
+use crate::service::{ApiKeys, Plan};
 
 /// The permission bits of a file that restricts nobody.
 const EVERYBODY: u32 = 0o666;
@@ -99,10 +102,8 @@ impl RunPart {
     /// The path of its input with links followed; `None` for a stream. The path of a pipe, such as `/dev/fd/63`, is another
     /// one each time.
     pub(super) fn real_input(&self) -> Option<PathBuf> {
-        match &self.input.file.input {
-            Input::File(path) if path.is_file() => path.canonicalize().ok(),
-            Input::File(_) | Input::Stdin => None,
-        }
+        let path = self.input.file.input.path();
+        path.filter(|path| path.is_file())?.canonicalize().ok()
     }
 }
 
@@ -178,22 +179,35 @@ impl Files {
         Ok(())
     }
 
-    /// The places by which the run is known.
-    pub(in crate::commands) fn places(&self) -> Places {
+    /// The file or directory that no other run may write; `None` is a stream.
+    pub(super) fn written(&self) -> Option<&Path> {
         let file = self.target.as_ref().filter(|target| !target.is_special());
-        let file = file.map(|target| target.path().to_owned());
-        let folder = match (&self.directory, &file) {
-            (Some(directory), _) => directory,
-            (None, Some(file)) => directory_of(file),
-            (None, None) => Path::new("."),
+        self.directory.as_deref().or(file.map(Target::path))
+    }
+
+    /// The settings of the run's ledger: that of the folder it writes to, unless another one is named. The run is known by
+    /// what it writes, or by the changes beside a stream.
+    pub(in crate::commands) fn ledger_settings(
+        &self,
+        config: &LedgerConfig,
+        sandbox: bool,
+        captured: &[Pointer],
+    ) -> LedgerSettings {
+        let written = self.written();
+        let folder = match &self.directory {
+            Some(directory) => directory,
+            None => written.map_or(Path::new("."), directory_of),
         };
-        let folder = folder.to_owned();
-        let written = self.directory.clone().or(file);
-        Places {
-            folder,
-            known_as: written.clone().or_else(|| self.config.changes.clone()),
-            written,
+        LedgerSettings {
+            location: config.location(folder, sandbox),
+            reuse: config.reuse,
+            output: written.or(self.config.changes.as_deref()).map(Into::into),
             input: self.only().and_then(RunPart::real_input),
+            account: None,
+            read: reading(captured, ApiKeys::default()),
+            in_flight: NonZeroUsize::MIN,
+            longest_call: Duration::ZERO,
+            wait: ServerWait::default(),
         }
     }
 

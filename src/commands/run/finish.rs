@@ -8,7 +8,7 @@ use super::super::inputs::{no_rows, path_of};
 use super::super::summary_file::SummaryFile;
 use super::files::{Files, RunPart, Turn};
 use super::ledger::RunLedger;
-use super::prepare::Run;
+use super::prepare::PreparedRun;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::WatchConfig;
@@ -34,7 +34,7 @@ pub(super) struct Driven {
 }
 
 /// Writes the summary, says what ended the run early, and closes the ledger. Returns how the process should exit.
-pub(super) fn finish(run: Run, driven: Driven) -> Exit {
+pub(super) fn finish(run: PreparedRun, driven: Driven) -> Exit {
     let (mut ended, ledger, events) = (driven.ended, driven.ledger, driven.events);
     let (mut files, watch, identity) = (run.files, run.config.watch, run.identity);
     let counts = events.with_counts(Clone::clone);
@@ -178,8 +178,8 @@ impl EndedFiles {
         Self {
             name: { name.or_else(|| only.map(Input::shown)) }.unwrap_or_default(),
             input: SizedFile {
+                path: only.and_then(Input::path).map(Into::into),
                 bytes: files.size().filter(|_| any),
-                ..only.map(sized_file).unwrap_or_default()
             },
             parts: Vec::with_capacity(files.parts.len()),
             directory: files.directory.clone(),
@@ -286,13 +286,4 @@ fn without_output(input: &ReaderSettings, state: FileState) -> FileSummary {
 pub(in crate::commands) fn in_a_line(error: &Error) -> String {
     let words = error.log_words();
     words.lines().next().unwrap_or_default().to_owned()
-}
-
-/// The input, before it is read.
-pub(super) fn sized_file(input: &Input) -> SizedFile {
-    let path = match input {
-        Input::File(path) => Some(path.clone()),
-        Input::Stdin => None,
-    };
-    SizedFile { path, bytes: None }
 }

@@ -2,16 +2,14 @@
 //! what the summary must know, and the run's last act. It also has the words for a disk that is full.
 
 use std::io::ErrorKind;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::lock_wait::LockWait;
 use super::super::lookup::LookupStage;
-use crate::base::directory::directory_of;
 use crate::base::error::{Error, Result, shown};
-use crate::config::LedgerConfig;
+use crate::base::own_file::directory_of;
 use crate::ledger::{
     LedgerAccount, LedgerFacts, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger,
     OutputLock, OutputState, ReadAnswer, Reuse, RunEnd, RunningLedger, ServerWait,
@@ -22,39 +20,6 @@ use crate::raw_json::Pointer;
 use crate::service::{Account, ApiKeys, read_kept};
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::CancelReason;
-
-/// The places by which a run is known.
-#[derive(Debug, Clone)]
-pub(in crate::commands) struct Places {
-    /// The folder that it writes to.
-    pub(in crate::commands) folder: PathBuf,
-    /// The file or directory that no other run may write; `None` is a stream.
-    pub(in crate::commands) written: Option<PathBuf>,
-    /// By what a stopped run is recognised: that, or the changes beside a stream.
-    pub(in crate::commands) known_as: Option<PathBuf>,
-    /// What it reads; `None` is a stream, or several files.
-    pub(in crate::commands) input: Option<PathBuf>,
-}
-
-/// The settings of the ledger of a run in these places: the folder's ledger, unless another one is named.
-pub(in crate::commands) fn ledger_settings(
-    config: &LedgerConfig,
-    places: Places,
-    sandbox: bool,
-    captured: &[Pointer],
-) -> LedgerSettings {
-    LedgerSettings {
-        location: config.location(&places.folder, sandbox),
-        reuse: config.reuse,
-        output: places.known_as,
-        input: places.input,
-        account: None,
-        read: reading(captured, ApiKeys::default()),
-        in_flight: NonZeroUsize::MIN,
-        longest_call: Duration::ZERO,
-        wait: ServerWait::default(),
-    }
-}
 
 /// Reads answers in the ledger with these fields, unless one of these keys is in what is read.
 pub(super) fn reading(captured: &[Pointer], keys: ApiKeys) -> ReadAnswer {
@@ -132,13 +97,9 @@ impl PreparedLedger {
         let run = &self.facts.run;
         let run = match run.previous {
             Some(RunEnd::Stopped) if run.continues => "unfinished",
-            // It has other settings, and its rows are in the ledger.
-            Some(RunEnd::Stopped) if run.same_input && file.exists() => {
-                return Err(Error::usage(format!("`{}` already exists", file.display()))
-                    .detail("the unfinished run had another `--fresh`, `--max-age` or `--retry-failed`")
-                    .hint("continue it with its own options, or give `--overwrite`: its answers count like all others in the ledger"));
+            Some(RunEnd::Stopped) if run.same_input && !file.exists() => {
+                return Ok(Replace::Partial);
             }
-            Some(RunEnd::Stopped) if run.same_input => return Ok(Replace::Partial),
             // Failed rows are asked about again, and not all of them at another address.
             Some(RunEnd::Finished { .. })
                 if self.reuse == Reuse::Retry && self.facts.other_accounts.is_empty() =>
@@ -173,21 +134,17 @@ impl PreparedLedger {
             "`{}` already exists: an earlier run finished it, and its rows are {paid}",
             file.display()
         ));
-        let calls_for = match self.reuse {
-            Reuse::Nothing => "asks again about every row",
-            _ => "makes calls only for rows whose answer is not in the ledger or too old",
+        let error = match (self.reuse, failed) {
+            // `--retry-failed` goes with neither `--fresh` nor `--max-age`.
+            (Reuse::All, 1..) => error.detail(format!(
+                "rows without a verdict: {failed}; `--retry-failed` asks again for those"
+            )),
+            _ => error,
         };
-        // `--retry-failed` goes with neither `--fresh` nor `--max-age`.
-        if failed == 0 || self.reuse != Reuse::All {
-            return error.hint(format!("`--overwrite` replaces it, and {calls_for}"));
-        }
-        let rows = match failed {
-            1 => "1 row has".to_owned(),
-            failed => format!("{failed} rows have"),
-        };
-        error
-            .detail(format!("{rows} no verdict: `--retry-failed` asks again for those, and keeps all others"))
-            .hint("add `--retry-failed`, or `--overwrite`, which asks again only for rows that cannot have been billed")
+        error.hint(match self.reuse {
+            Reuse::Nothing => "`--overwrite` replaces it, and asks again about every row",
+            _ => "`--overwrite` replaces it, and makes calls only for rows whose answer is not in the ledger or too old",
+        })
     }
 
     /// How a file relates to the run over this input that this one continues.
@@ -279,11 +236,12 @@ impl RunLedger {
         let is_temporary = { self.ledger.as_ref() }.is_some_and(|ledger| ledger.path().is_none());
         match counts.cancelled {
             Some(CancelReason::Ledger) if is_temporary => in_temporary(error),
-            Some(CancelReason::MaxCalls | CancelReason::MaxCost) if is_temporary => error
-                .hint("another run needs a higher limit and starts over, as there is no ledger"),
             // No run is remembered of rows to a stream.
-            Some(CancelReason::MaxCalls | CancelReason::MaxCost) if self.lock.is_none() => error
-                .hint("to standard output each start writes all rows and has the whole budget: the same command makes calls only for rows that are not paid for"),
+            Some(CancelReason::MaxCalls | CancelReason::MaxCost)
+                if is_temporary || self.lock.is_none() =>
+            {
+                error.hint("without a ledger, and to standard output, each start writes all rows and has the whole budget")
+            }
             _ => full_disk(error),
         }
     }
@@ -334,9 +292,9 @@ const fn patience(counts: &Counts) -> Duration {
 
 /// The error of the answers that are kept only for the run, with the directory, which the user did not name.
 fn in_temporary(error: Error) -> Error {
+    let directory = shown(&std::env::temp_dir());
     let error = error.detail(format!(
-        "so that identical rows need one call, the run keeps answers in `{}` while it lasts",
-        shown(&std::env::temp_dir())
+        "the run keeps answers in `{directory}` while it lasts"
     ));
     if error.comes_from(ErrorKind::FileTooLarge) {
         return full_disk(error);

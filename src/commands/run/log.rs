@@ -12,11 +12,7 @@ use super::files::RunPart;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
 use crate::config::RunConfig;
-use crate::input::Input;
 use crate::observe::{LogFile, LogLine, LogWriter, RunIdentity, RunLog};
-use crate::pace::FailureLimit;
-use crate::service::Plan;
-use crate::telemetry::counts::Counts;
 use crate::telemetry::event::CancelReason;
 
 /// How long the last lines may take when a signal ends the run immediately.
@@ -26,8 +22,8 @@ const LAST_LINES: Duration = Duration::from_millis(250);
 pub(super) struct LogPlan {
     path: PathBuf,
     writer: LogWriter,
-    settings: Value,
-    files: Value,
+    /// What the run is known by: its output or its directory.
+    output: Option<String>,
 }
 
 impl LogPlan {
@@ -37,8 +33,7 @@ impl LogPlan {
         Some(Self {
             path,
             writer: LogWriter::default(),
-            settings: settings(config),
-            files: files(config),
+            output: config.files.name().map(text_of),
         })
     }
 
@@ -72,10 +67,9 @@ impl LogPlan {
         self.writer.push(LogLine::RunStarted(json!({
             "run": identity,
             "inputs": inputs,
-            "files": self.files,
+            "output": self.output,
             "ledger": ledger.map(text_of),
             "concurrency": concurrency,
-            "settings": self.settings,
         })));
         Ok(log)
     }
@@ -125,82 +119,13 @@ impl LogSignals {
     }
 }
 
-/// Adds to the log of an earlier night that this run could not start. No log is made for it.
-pub(super) fn log_not_started(path: PathBuf, error: &Error) {
-    if path.exists()
-        && let Ok(mut file) = LogFile::open(path)
-    {
-        file.write_now(&[
-            LogLine::Error(error.log_words()),
-            LogLine::RunEnded {
-                exit_code: error.exit().code(),
-                counts: Box::new(Counts::not_started()),
-            },
-        ]);
-    }
-}
-
 /// An input that was opened, and which of its columns is which field.
 fn input(part: &RunPart) -> Option<Value> {
     let opened = &part.to_run()?.opened;
     Some(json!({
-        "path": match &part.input.file.input {
-            Input::File(path) => Some(text_of(path)),
-            Input::Stdin => None,
-        },
+        "path": part.input.file.input.path().map(text_of),
         "format": opened.layout.format.extension(),
         "bytes": opened.size,
         "mapping": opened.mapping,
     }))
-}
-
-/// The user's settings, by the names of the options; none of them is a secret.
-fn settings(config: &RunConfig) -> Value {
-    let RunConfig {
-        files,
-        limits,
-        budget,
-        timeout,
-        plan,
-        pace,
-        watch,
-        ..
-    } = config;
-    let selection = files.only_input().map(|only| only.selection);
-    json!({
-        "plan": match plan {
-            Plan::Paid { .. } => "paid",
-            Plan::Free => "free",
-        },
-        "selection": selection.unwrap_or_default(),
-        "rate": pace.rate.to_string(),
-        "retries": pace.retries,
-        "resend_unknown": pace.resends,
-        "timeout_seconds": timeout.as_secs_f64(),
-        "max_wait_seconds": pace.max_wait.as_secs_f64(),
-        "price": watch.tariff.as_ref().map(|tariff| tariff.price),
-        "max_calls": budget.calls.map(|limit| limit.calls().get()),
-        "max_failures": budget.failures.0.map(|limit| match limit {
-            FailureLimit::Rows(rows) => rows.to_string(),
-            FailureLimit::Percent(percent) => format!("{percent}%"),
-        }),
-        "keep_going": budget.keep_going,
-        "min_rows": limits.min_rows,
-        "max_invalid": limits.max_invalid.map(|most| most.to_string()),
-        "accept_failures": watch.accepted.0.map(|most| most.to_string()),
-    })
-}
-
-/// The files of a run. Of several outputs only the directory is known before the first of them.
-fn files(config: &RunConfig) -> Value {
-    let (files, watch) = (&config.files, &config.watch);
-    let name = |path: &Option<PathBuf>| path.as_deref().map(text_of);
-    json!({
-        "output": files.name().map(text_of),
-        "rejects": name(&files.rejects),
-        "changes": name(&files.changes),
-        "report": name(&files.report),
-        "summary": name(&watch.summary),
-        "metrics": name(&watch.metrics),
-    })
 }

@@ -23,4 +23,4 @@ mod tests;
 pub(crate) use execute::{execute, leave_failure};
 pub(super) use files::{Files, RunPart, Turn};
 pub(super) use finish::in_a_line;
-pub(super) use ledger::{ledger_account, ledger_settings};
+pub(super) use ledger::ledger_account;

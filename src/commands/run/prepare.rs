@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::files::NamedFile;
 use super::super::lock_wait::LockWait;
 use super::files::{Files, RunPart};
-use super::ledger::{PreparedLedger, ledger_settings, lock_output, reading};
+use super::ledger::{PreparedLedger, lock_output, reading};
 use super::log::LogPlan;
 use super::signals::StopSignals;
 use super::threads::StopChannel;
@@ -31,7 +31,7 @@ use crate::telemetry::pace::Limit;
 const NAMELESS: &str = "rescore";
 
 /// A run, in all its phases.
-pub(super) struct Run {
+pub(super) struct PreparedRun {
     pub(super) config: RunConfig,
     /// Which run it is.
     pub(super) identity: RunIdentity,
@@ -62,26 +62,24 @@ pub(super) struct Start {
 ///
 /// # Errors
 /// What keeps the run from starting. No output has been replaced then.
-pub(super) fn prepare(config: RunConfig) -> Result<(Run, Start)> {
+pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     let mut identity = identity_of(&config);
     let log = LogPlan::of(&config);
     // Before anything is opened.
     let (concurrency, fewer) = fit_fd_limit(&config);
     let (watch, pace) = (&config.watch, config.pace);
     let answerer = Answerer::new(&config.service, config.plan, config.timeout)?;
-    let stops = StopChannel::new();
+    let stops: StopChannel = tokio::sync::mpsc::unbounded_channel();
     // Before anything is waited for: another run may last for hours, and the header may never come.
     let log_signals = log.as_ref().map(LogPlan::signals);
-    let signals = StopSignals::start(stops.sender.clone(), log_signals)?;
+    let signals = StopSignals::start(stops.0.clone(), log_signals)?;
     let wait = LockWait::new(config.wait_lock, !watch.quiet, || signals.check());
     let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
     wait.until_free(|| files.check_output())?;
-    let places = files.places();
-    let lock = read_inputs(&mut files, places.written.as_deref(), &config, &wait)?;
+    let lock = read_inputs(&mut files, &config, &wait)?;
     let is_sandbox = answerer.stand_in.is_some();
-    let lock_path = places.written.as_deref().map(lock_of);
-    let mut ledger = ledger_settings(&config.ledger, places, is_sandbox, &config.captured);
-    let (read, written) = run_wide_files(watch, &answerer, &ledger.location, lock_path);
+    let mut ledger = files.ledger_settings(&config.ledger, is_sandbox, &config.captured);
+    let (read, written) = run_wide_files(watch, &answerer, &ledger.location, files.written());
     files.refuse_clashes(&read, &written)?;
     identity.mapping = common_mapping(&files.parts);
     let parts = files.parts.iter();
@@ -110,7 +108,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<(Run, Start)> {
         stops,
         warnings: answerer.warning.into_iter().chain(fewer).collect(),
     };
-    let run = Run {
+    let run = PreparedRun {
         config,
         identity,
         endpoint,
@@ -130,19 +128,19 @@ pub(super) fn prepare(config: RunConfig) -> Result<(Run, Start)> {
 /// Exit code 2: an input cannot be used. Exit code 75: another run writes the output.
 fn read_inputs(
     files: &mut Files,
-    written: Option<&Path>,
     config: &RunConfig,
     wait: &LockWait<'_>,
 ) -> Result<Option<OutputLock>> {
     // A run that may wait for another one looks at what that one has left. A run that does not wait takes the lock later, so
     // that it blocks no other run while it waits for its input.
-    let early = lock_output(written.filter(|_| config.wait_lock.is_some()), wait)?;
+    let is_early = config.wait_lock.is_some();
+    let early = lock_output(files.written().filter(|_| is_early), wait)?;
     files.refuse_broken(config.limits)?;
     files.read(config.plan)?;
-    match early {
-        Some(lock) => Ok(Some(lock)),
-        None => lock_output(written, wait),
+    if is_early {
+        return Ok(early);
     }
+    lock_output(files.written(), wait)
 }
 
 fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) -> Gate {
@@ -280,29 +278,28 @@ fn run_wide_files(
     watch: &WatchConfig,
     answerer: &Answerer,
     ledger: &LedgerLocation,
-    lock: Option<PathBuf>,
+    output: Option<&Path>,
 ) -> (Vec<NamedFile>, Vec<NamedFile>) {
-    let named = |files: Vec<(&'static str, Option<PathBuf>)>| {
-        let files = files.into_iter();
-        { files.filter_map(|(what, path)| Some(NamedFile::new(what, &path?))) }.collect()
-    };
-    let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
+    let named = |what, path: Option<&Path>| path.map(|path| NamedFile::new(what, path));
     let ledger = match ledger {
-        LedgerLocation::File(path) => Some(path.clone()),
+        LedgerLocation::File(path) => Some(path.as_path()),
         LedgerLocation::Server(_) | LedgerLocation::Temporary => None,
     };
-    let read = named(vec![
-        ("API key file", key.map(Into::into)),
-        ("certificate authority", answerer.settings.ca_file.clone()),
-    ]);
-    let written = named(vec![
-        ("summary", watch.summary.clone()),
-        ("metrics", watch.metrics.clone()),
-        ("log", watch.log.clone()),
-        ("output's lock", lock),
-        ("ledger", ledger),
-    ]);
-    (read, written)
+    let lock = output.map(lock_of);
+    let (key, ca) = (&answerer.settings.key_file, &answerer.settings.ca_file);
+    let read = [
+        named("API key file", key.as_ref().map(KeyFile::path)),
+        named("certificate authority", ca.as_deref()),
+    ];
+    let written = [
+        named("summary", watch.summary.as_deref()),
+        named("metrics", watch.metrics.as_deref()),
+        named("log", watch.log.as_deref()),
+        named("output's lock", lock.as_deref()),
+        named("ledger", ledger),
+    ];
+    let all = |files: &[Option<NamedFile>]| files.iter().flatten().cloned().collect();
+    (all(&read), all(&written))
 }
 
 /// The file of metrics.

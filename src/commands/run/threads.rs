@@ -36,18 +36,8 @@ const LAST_ROWS: Duration = Duration::from_secs(2);
 /// one waiting.
 const BATCHES: usize = 2;
 
-/// Where signals and the writer's thread ask the run to stop.
-pub(super) struct StopChannel {
-    pub(super) sender: mpsc::UnboundedSender<Stop>,
-    pub(super) receiver: mpsc::UnboundedReceiver<Stop>,
-}
-
-impl StopChannel {
-    pub(super) fn new() -> Self {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        Self { sender, receiver }
-    }
-}
+/// Where signals and the writer's thread ask the run to stop: both ends.
+pub(super) type StopChannel = (mpsc::UnboundedSender<Stop>, mpsc::UnboundedReceiver<Stop>);
 
 /// The stages that the rows of a part pass through besides the engine.
 pub(super) struct RowStages {
@@ -83,9 +73,9 @@ pub(super) fn run_rows<S: Service>(
 ) -> Result<RowsEnd> {
     let events = engine.events();
     let (write_sender, write) = mpsc::channel(BATCHES);
-    let writing = writer(rows.writer, write, events.clone(), stops.sender.clone())?;
+    let writing = writer(rows.writer, write, events.clone(), stops.0.clone())?;
     let (read, reading) = reader(rows.reader, rows.lookup, rows.stops_at_broken)?;
-    let stops = &mut stops.receiver;
+    let stops = &mut stops.1;
     let window = WindowSize {
         rows: WINDOW_ROWS,
         bytes: WINDOW_BYTES,
@@ -166,25 +156,25 @@ fn end_files(
     end: &mut RowsEnd,
     record: impl FnOnce(&[Sealed]),
 ) {
-    let is_consistent = events.with_counts(Counts::check_invariants);
-    let mut writer = match (writer, is_consistent) {
+    let writer = match (writer, events.with_counts(Counts::check_invariants)) {
         (writer, Err(broken)) => {
             events.emit(Event::CancelBegan(CancelReason::Internal));
             let error = Error::internal(broken);
             end.error =
                 Some(error.hint("this is a bug: do not rely on anything in the partial file"));
-            end.written = writer.map_or_else(|left| left, |writer| writer.into_files().give_up());
-            end.lookup = None;
-            return;
+            Err(writer.map_or_else(|left| left, |writer| writer.into_files().give_up()))
         }
-        (Err(written), Ok(())) => {
-            end.written = written;
-            end.lookup = None;
-            return;
-        }
-        (Ok(writer), Ok(())) => writer,
+        (writer, Ok(())) => writer,
     };
-    let tally = writer.take_tally();
+    let mut writer = match writer {
+        Ok(writer) => writer,
+        Err(left) => {
+            end.written = left;
+            end.lookup = None;
+            return;
+        }
+    };
+    end.tally = writer.take_tally();
     let files = writer.into_files();
     end.written = if events.with_counts(Counts::has_all_rows) {
         files.commit(record)
@@ -196,8 +186,7 @@ fn end_files(
         events.emit(Event::CancelBegan(failed.reason));
         end.error = end.error.take().or(failed.error);
         end.lookup = None;
-    } else {
-        end.tally = tally;
+        end.tally = None;
     }
 }
 
@@ -289,14 +278,9 @@ fn writer(
 
 /// The stop that a failed writer asks for: the reader of our standard output has gone, or writing failed.
 fn stop_of(error: WriteError) -> Stop {
-    match error {
-        WriteError::Closed => Stop {
-            reason: CancelReason::OutputClosed,
-            error: None,
-        },
-        WriteError::Failed(error) => Stop {
-            reason: CancelReason::Output,
-            error: Some(error),
-        },
-    }
+    let (reason, error) = match error {
+        WriteError::Closed => (CancelReason::OutputClosed, None),
+        WriteError::Failed(error) => (CancelReason::Output, Some(error)),
+    };
+    Stop { reason, error }
 }

@@ -21,8 +21,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::ledger::server_url::{CONNECT_TIMEOUT, Certificates, ServerUrl};
 
-use crate::base::elapsed;
 use crate::base::error::{Error, Result as RunResult, printable, shown, system_words};
+use crate::base::numbers;
 use crate::ledger::database::TableRow;
 use crate::ledger::fault::{DbFault, DbFaultKind};
 use crate::ledger::settings::ServerWait;
@@ -136,7 +136,7 @@ impl Server {
                 done if pause == PAUSES.0 => return done,
                 done => {
                     self.wait.set(None);
-                    let time = elapsed::time(started.elapsed());
+                    let time = numbers::time(started.elapsed());
                     return done.map_err(|fault| match fault.kind {
                         DbFaultKind::Away => fault.with_words(|why| {
                             format!("the ledger's server has not answered for {time} ({why})")

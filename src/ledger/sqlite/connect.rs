@@ -10,7 +10,6 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
 use tokio::time::Instant;
 
-use crate::base::rlimit::max_file_size;
 use crate::ledger::database::{Dialect, Meta, Purpose, TableRow, tables};
 use crate::ledger::fault::{DbFault, DbFaultKind, VERSION};
 use crate::ledger::file;
@@ -293,4 +292,10 @@ impl From<rusqlite::Error> for DbFault {
         };
         Self::new(kind, words)
     }
+}
+
+/// The largest file that this process may write, in bytes (`ulimit -f`); `None` without a limit.
+fn max_file_size() -> Option<u64> {
+    use rustix::process::{Resource, getrlimit};
+    getrlimit(Resource::Fsize).current
 }

@@ -9,7 +9,7 @@ use super::connect::{
 };
 use super::find::Finder;
 use crate::base::error::Result as RunResult;
-use crate::base::file_id::FileId;
+use crate::base::own_file::FileId;
 use crate::ledger::database::{
     ClaimResult, Database, Dialect, Lookup, Purpose, Query, TableRow, WriteGroup,
 };

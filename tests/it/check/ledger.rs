@@ -6,7 +6,6 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use serde_json::{Value, json};
 
 use super::agreement::{agree, check, command};
-use crate::support::ledger_file;
 use crate::support::process::Place;
 use crate::support::server::{Server, good, status};
 use crate::support::stand_in::StandIn;
@@ -196,30 +195,4 @@ fn a_ledger_is_read_while_its_run_is_at_work() {
     drop(release);
     running.done().exits(0);
     assert_eq!(server.calls(), 10);
-}
-
-#[test]
-fn a_found_limit_gives_the_time() {
-    let place = Place::with("users.csv", users::csv(10));
-    let server = Server::good();
-    stopped(&place, &server.url(), &["--ledger", "answers"]);
-    ledger_file::set_limit(&place.path("answers"), 40.0);
-    let options = ["users.csv", "--ledger", "answers"];
-    for (rate, from, expected) in [
-        ("auto", "ledger", (40.0, 0.15)),
-        ("50/s", "ledger", (40.0, 0.15)),
-        ("20/s", "rate", (20.0, 0.3)),
-    ] {
-        let options = [&options[..], &["--rate", rate]].concat();
-        let time = &check(&place, &server.url(), &options)["time"];
-        assert_eq!(time["from"], from);
-        let seen = [&time["calls_per_second"], &time["seconds"]];
-        let seen = seen.map(|number| number.as_f64().unwrap());
-        assert_eq!((seen[0], seen[1]), expected, "{rate}");
-    }
-    let words = [&["check"], &options[..]].concat();
-    let done = command(&place, &server.url(), &words).done();
-    let said = done.printed();
-    let time = "time: at least 150 ms at 40.0/s, the limit that an earlier run found";
-    assert!(said.contains(time), "{said}");
 }

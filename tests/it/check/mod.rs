@@ -3,7 +3,6 @@
 mod agreement;
 mod in_place_of_run;
 mod ledger;
-mod rejects;
 mod same_numbers;
 mod several;
 mod words;

@@ -93,8 +93,7 @@ fn each_has_a_line_and_one_that_cannot_be_used_stops_no_other() {
 fn what_a_run_over_several_files_refuses_a_check_refuses() {
     let place = parts();
     for (words, expected) in [
-        (&["--rejects", "r.csv"][..], "`--rejects` is for one input"),
-        (&["-"], "standard input cannot be one of several"),
+        (&["-"][..], "standard input cannot be one of several"),
         (&["none/*.csv"], "no file matches `none/*.csv`"),
         (&["parts"], "`parts` is a directory"),
     ] {

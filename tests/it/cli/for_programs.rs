@@ -236,8 +236,8 @@ fn a_run_that_cannot_start_has_the_same_keys_as_one_that_ran() {
         ("error", error),
         ("job", json!("none.csv")),
         ("endpoint", ran["endpoint"].clone()),
-        ("input", json!({"path": "nobody.csv", "bytes": null})),
-        ("part", json!({"limit": 7, "sample_percent": null})),
+        ("input", json!({"path": null, "bytes": null})),
+        ("part", Value::Null),
         ("output", Value::Null),
     ] {
         assert_eq!(failed[key], expected, "{key}");

@@ -16,7 +16,7 @@ fn help_and_version_are_printed_to_standard_output() {
             &["run", "--help-all"],
             &["RESCORE_API_KEY", "--resend-unknown"],
         ),
-        (&["check", "-h"], &["--rejects"]),
+        (&["check", "-h"], &["--price"]),
         (&["sandbox", "--help"], &["--fault", "127.0.0.1:8787"]),
         (&["ledger", "--help"], &["stats", "prune", "forget"]),
         (&["ledger", "forget", "--help"], &["<USERS>", "--ledger"]),

@@ -39,7 +39,7 @@ fn answered(lines: &[Value]) -> Vec<u64> {
 }
 
 #[test]
-fn a_log_tells_a_run_from_its_settings_to_its_end() {
+fn a_log_tells_a_run_from_its_start_to_its_end() {
     let server = Server::start(|request| match (request.name().as_str(), request.attempt) {
         ("User 3", _) => status(422),
         ("User 4", 1) => status(500),
@@ -59,9 +59,6 @@ fn a_log_tells_a_run_from_its_settings_to_its_end() {
         "run": {"job": "scored.csv", "rescore_version": env!("CARGO_PKG_VERSION"), "endpoint": endpoint,
             "thresholds": {"approve_max": "2", "review_max": "5"}},
         "inputs": {"0": {"path": "users.csv", "format": "csv"}},
-        "files": {"output": "scored.csv", "summary": null},
-        "settings": {"price": 0.004, "keep_going": true, "min_rows": 9, "max_calls": null,
-            "accept_failures": "0.5%"},
     });
     for (part, keys) in expected.as_object().unwrap() {
         for (key, value) in keys.as_object().unwrap() {
@@ -79,8 +76,8 @@ fn a_log_tells_a_run_from_its_settings_to_its_end() {
         }
     }
     assert_eq!(
-        (&start["concurrency"], &start["ledger"]),
-        (&1.into(), &"rescore.ledger".into())
+        (&start["concurrency"], &start["ledger"], &start["output"]),
+        (&1.into(), &"rescore.ledger".into(), &"scored.csv".into())
     );
     let mapping = start["inputs"][0]["mapping"].as_str().unwrap();
     assert!(mapping.starts_with("name ← `name`"), "{mapping}");
@@ -197,31 +194,6 @@ fn warnings_and_the_error_that_ends_a_run_are_in_the_log() {
     );
     assert_eq!(named(&log, "cancel_began")[0]["data"], "refused");
     assert_eq!(log.last().unwrap()["data"]["exit_code"], 4);
-}
-
-#[test]
-fn a_run_that_cannot_start_says_so_in_the_log_of_an_earlier_night_and_makes_none() {
-    let (place, server) = (Place::with("users.csv", users::csv(2)), Server::good());
-    let missing = || {
-        let args = "nobody.csv -o scored.csv --overwrite --log n.log";
-        place.run(&server, args).done().exits(2).says("nobody.csv");
-    };
-    missing();
-    assert_eq!(place.names(), ["users.csv"]);
-    run(&place, &server).done().exits(0);
-    let before = place.text("n.log");
-    missing();
-    let after = place.text("n.log");
-    let added = lines(after.strip_prefix(&before).unwrap());
-    assert_eq!(added.len(), 2);
-    assert_eq!(
-        added[0]["data"],
-        "cannot read `nobody.csv`: no such file or directory"
-    );
-    assert_eq!(
-        (&added[1]["data"]["exit_code"], &added[1]["data"]["stopped"]),
-        (&2.into(), &"not_started".into())
-    );
 }
 
 #[test]

@@ -9,14 +9,7 @@ use crate::support::server::Server;
 use crate::support::users;
 
 /// The files that somebody watches.
-const WATCHED: [&str; 6] = [
-    "--summary",
-    "s.json",
-    "--metrics",
-    "m.prom",
-    "--log",
-    "n.log",
-];
+const WATCHED: [&str; 4] = ["--summary", "s.json", "--metrics", "m.prom"];
 
 /// A command line, and the files of a run that ended well.
 fn after_a_good_night() -> CommandLine {
@@ -26,11 +19,11 @@ fn after_a_good_night() -> CommandLine {
     line
 }
 
-/// The failure with this message is in all three files, and nothing else has changed.
+/// The failure with this message is in both files, and nothing else has changed.
 #[track_caller]
 fn fails(line: &CommandLine, program: Program<'_>, words: &str) {
     let place = &line.place;
-    let (files, scored, log) = (place.names(), place.text("scored.csv"), place.text("n.log"));
+    let (files, scored) = (place.names(), place.text("scored.csv"));
     program.done().exits(2).says(words);
     let summary = place.json("s.json");
     assert_valid(&summary);
@@ -47,12 +40,6 @@ fn fails(line: &CommandLine, program: Program<'_>, words: &str) {
         metrics.contains("rescore_last_success_time_seconds"),
         "{metrics}"
     );
-    let added = place.text("n.log");
-    let added = added.strip_prefix(&log).unwrap();
-    assert!(
-        added.contains("\"event\":\"error\"") && added.contains("not_started"),
-        "{added}"
-    );
     assert_eq!((place.names(), place.text("scored.csv")), (files, scored));
     assert_eq!(line.server.calls(), 3);
 }
@@ -68,12 +55,7 @@ fn a_mistyped_option_is_left_wherever_its_place_is_among_the_others() {
     let line = after_a_good_night();
     fails(&line, line.typed("--rate fast").args(WATCHED), "'fast'");
     let line = after_a_good_night();
-    let joined = [
-        "--bogus",
-        "--summary=s.json",
-        "--metrics=m.prom",
-        "--log=n.log",
-    ];
+    let joined = ["--bogus", "--summary=s.json", "--metrics=m.prom"];
     fails(&line, line.typed(joined), "'--bogus'");
 }
 
@@ -92,7 +74,7 @@ fn so_is_an_address_that_is_missing_or_wrong() {
 
 #[test]
 fn a_settings_file_names_them_even_if_a_setting_of_it_is_unknown() {
-    const FILES: &str = "summary = 's.json'\nmetrics = 'm.prom'\nlog = 'n.log'\n";
+    const FILES: &str = "summary = 's.json'\nmetrics = 'm.prom'\n";
     for (more, words) in [
         ("tiemout = '9s'\n", "unknown setting `tiemout`"),
         ("timeout = 'soon'\n", "'soon'"),

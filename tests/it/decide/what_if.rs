@@ -58,7 +58,7 @@ fn a_table_of_at_most_80_columns_marks_the_thresholds_of_today() {
     let scores = [
         "0.5",
         "2",
-        "2.0000000000000000001",
+        "2.00000000000001",
         "5",
         "5.01",
         "11",

@@ -120,7 +120,7 @@ fn what_check_and_decide_write_is_valid() {
     let mut compared = 0;
     for check in [
         "check samples/messy.csv --json",
-        "check samples/messy.csv --json --sandbox --ledger answers --price 0.004 --rate 5/s --rejects rejects.csv",
+        "check samples/messy.csv --json --sandbox --ledger answers --price 0.004",
         "decide scored.csv --what-if --json",
     ] {
         assert_valid(&parsed(&program(&place, check).done().stdout));

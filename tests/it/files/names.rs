@@ -64,7 +64,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
     clean("the log", &log);
     let first = log.lines().next().unwrap();
     let first: serde_json::Value = serde_json::from_str(first).unwrap();
-    assert_eq!(first["data"]["files"]["output"], file("out.csv"));
+    assert_eq!(first["data"]["output"], file("out.csv"));
     let done = program("json").done();
     clean("standard error", &done.stderr);
     let last = done.stderr.lines().last().unwrap();

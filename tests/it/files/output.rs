@@ -59,7 +59,6 @@ fn no_file_that_is_written_replaces_a_ledger() {
         is_refused(program.done());
     }
     for command in [
-        "check users.csv --rejects paid --overwrite",
         "decide scored.csv -o paid --overwrite",
         "report scored.csv -o paid --overwrite",
     ] {

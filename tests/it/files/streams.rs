@@ -134,7 +134,6 @@ fn a_file_that_the_shell_opened_as_input_is_not_written() {
         "run -o x.csv --rejects users.csv --overwrite",
         "run -o x.csv --changes ./users.csv --overwrite",
         "run -o x.csv --summary users.csv",
-        "check --rejects users.csv --overwrite",
         "decide -o users.csv --overwrite",
         "decide -o x.csv --changes users.csv --overwrite",
         "report -o users.csv --overwrite",

@@ -9,8 +9,6 @@ const COMMANDS: [&[&str]; 4] = [
     &[
         "check",
         "INPUT",
-        "--rejects",
-        "new.csv",
         "--set",
         "email=a@example.com",
         "--set",

@@ -119,5 +119,8 @@ fn a_rate_that_was_found_is_not_looked_for_again() {
     };
     let rate = then.stderr.lines().find_map(rate).unwrap();
     // Near the limit, and not at the ten calls a second that a search starts with.
-    assert!((limit * 0.6..limit * 1.1).contains(&rate), "{rate}, {limit}");
+    assert!(
+        (limit * 0.6..limit * 1.1).contains(&rate),
+        "{rate}, {limit}"
+    );
 }

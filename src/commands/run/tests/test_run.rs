@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::super::super::lookup::LookupStage;
 use super::super::super::signals::runtime;
 use super::super::ledger::run_end;
-use super::super::threads::{RowStages, RowsEnd, StopChannel, run_rows};
+use super::super::threads::{RowStages, RowsEnd, run_rows};
 use crate::base::error::Exit;
 use crate::engine::Fixture;
 use crate::fields::UserRequest;
@@ -217,7 +217,13 @@ impl TestRun {
             lookup,
             writer: Writer::new(opened.layout, decisions, RowFiles::new(output, None, None)),
         };
-        let ended = run_rows(&runtime, &engine, rows, &mut StopChannel::new(), |_| ());
+        let ended = run_rows(
+            &runtime,
+            &engine,
+            rows,
+            &mut tokio::sync::mpsc::unbounded_channel(),
+            |_| (),
+        );
         let RowsEnd { written, error, .. } = ended.unwrap();
         engine.end(events.with_counts(run_end));
         let asked = engine.service().rows();
