@@ -138,14 +138,19 @@ pub(super) fn for_trouble(
                 .hint("check the API key, the service id and the plan");
             return Stop::new(CancelReason::Refused, error);
         }
+        Trouble::HostNotFound => {
+            let error = Error::stopped(last);
+            let hint = "check the base address, this machine's network and its proxy";
+            return Stop::new(CancelReason::Unavailable, error.hint(hint));
+        }
         // The cause may be this machine's network or a proxy: the call's own words say which.
-        Trouble::HostNotFound | Trouble::GaveUp if reason == Reason::Unreachable => (
+        Trouble::GaveUp if reason == Reason::Unreachable => (
             CancelReason::Unavailable,
             format!("no call gets through to {host}"),
             format!("the last call: {last}"),
             "check the base address, this machine's network and its proxy",
         ),
-        Trouble::HostNotFound | Trouble::GaveUp => (
+        Trouble::GaveUp => (
             CancelReason::Unavailable,
             format!("{host} answers with errors, or not at all"),
             format!("the last call, for row {row}: {last}"),
@@ -182,7 +187,7 @@ const DAY: u64 = 24 * 60 * 60;
 fn in_words(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..=7_200 => format!("{} min", seconds.saturating_add(30) / 60),
+        seconds @ 120..=7_200 => format!("{} min", seconds.div_ceil(60)),
         seconds @ 7_201..=172_800 => format!("{} h", seconds.div_ceil(3_600)),
         seconds => format!("{} days", seconds / DAY),
     }

@@ -79,8 +79,10 @@ pub(super) fn headers(headers: &HeaderMap, accepted: &[Secret]) -> Result<(), Re
 /// Reads and checks a request's body.
 pub(super) fn body(bytes: &[u8], plan: SandboxPlan) -> Result<User, Rejection> {
     let wrong = "the body is not a JSON object of the right types";
-    let user: User =
-        serde_json::from_slice(bytes).map_err(|_| Rejection(StatusCode::BAD_REQUEST, wrong))?;
+    // An array would be read as the fields in order.
+    let is_object = bytes.trim_ascii_start().starts_with(b"{");
+    let user: Option<User> = serde_json::from_slice(bytes).ok().filter(|_| is_object);
+    let user = user.ok_or(Rejection(StatusCode::BAD_REQUEST, wrong))?;
     let flagged = user.vpn_check.is_some() || user.advanced.is_some();
     let of_plan = (
         plan == SandboxPlan::Free && flagged,

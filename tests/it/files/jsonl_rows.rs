@@ -182,10 +182,8 @@ fn a_line_that_is_not_utf_8_or_is_nested_too_deeply_fails_and_stays_as_it_is() {
     let good = object("A");
     let start = good.strip_suffix('}').unwrap().as_bytes();
     let deep = "[".repeat(200_000);
-    let deep = format!(
-        "{{\"a\":{deep}\n{deep}\n{{\"a\":{deep}{}}}\n",
-        "]".repeat(200_000)
-    );
+    let closed = format!("{deep}{}", "]".repeat(200_000));
+    let deep = format!("{{\"a\":{deep}\n{deep}\n{closed}\n");
     // The byte order mark says that the file is UTF-8.
     let mark = b"\xef\xbb\xbf";
     let bad = [&b"{\"note\":\"caf\xe9\"}\n"[..], deep.as_bytes()].concat();
