@@ -92,12 +92,12 @@ impl CheckArgs {
             account,
             captured: captured.into(),
             rate: run.pace.rate,
-            tariff: run.price,
+            tariff: run.budget.price,
             json: self.json,
-            style: if run.quiet {
+            style: if run.watch.quiet {
                 Style::Off
             } else {
-                Style::automatic()
+                Style::Auto.chosen(false)
             },
         })
     }

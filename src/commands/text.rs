@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::base::own_file::{self, HINT, is_not_ours};
 use crate::base::stdout;
-use crate::config::{ManConfig, ManPage};
+use crate::config::ManConfig;
 use crate::observe::tell;
 
 /// Everybody may read a manual page, as far as the umask allows.
@@ -35,8 +35,8 @@ pub(crate) fn write_pages(config: &ManConfig) -> Result<Exit> {
         ))
         .because(error)
     })?;
-    for page in pages {
-        let path = directory.join(&page.file);
+    for (file, page) in pages {
+        let path = directory.join(file);
         write(&path, page).map_err(|error| {
             let ours = !is_not_ours(&error);
             let failed = Error::usage(format!("cannot write the page `{}`", shown(&path)));
@@ -53,8 +53,8 @@ pub(crate) fn write_pages(config: &ManConfig) -> Result<Exit> {
 }
 
 /// Writes one page.
-fn write(path: &Path, page: &ManPage) -> io::Result<()> {
+fn write(path: &Path, page: &str) -> io::Result<()> {
     let mut file = own_file::open(path, MODE, false)?;
     file.set_len(0)?;
-    file.write_all(page.text.as_bytes())
+    file.write_all(page.as_bytes())
 }

@@ -43,7 +43,11 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("httpdate", &["engine/stop.rs", "service/"]),
     (
         "humantime",
-        &["cli/values.rs", "ledger/outputs.rs", "sandbox/stand_in.rs"],
+        &[
+            "config/values.rs",
+            "ledger/outputs.rs",
+            "sandbox/stand_in.rs",
+        ],
     ),
     ("hyper", &["sandbox/", "service/http/fault.rs"]),
     (

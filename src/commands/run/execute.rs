@@ -15,7 +15,7 @@ use super::log::log_not_started;
 use super::prepare::{identity_of, job_name, metrics_file, prepare};
 use crate::base::error::{Error, Exit, Result};
 use crate::config::{RunConfig, UnconfiguredRun};
-use crate::observe::{RunIdentity, RunSummary, SizedFile};
+use crate::observe::{RunIdentity, RunSummary, SizedFile, ended_by};
 use crate::selection::Selection;
 use crate::telemetry::counts::Counts;
 
@@ -96,7 +96,7 @@ impl FailureFiles {
         let tariff = self.identity.tariff.as_ref();
         let counts = Counts::not_started().as_of(Duration::ZERO, tariff);
         let summary = RunSummary {
-            error: Some(error.into()),
+            error: Some(ended_by(error)),
             input: self.input,
             part: (!self.selection.is_everything()).then_some(self.selection),
             ..RunSummary::new(&self.identity, counts.clone(), exit)

@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
 use crate::config::RunConfig;
 use crate::input::Input;
-use crate::observe::{LogFile, LogLine, LogWriter, RunIdentity, RunLog};
+use crate::observe::{LogFile, LogInbox, LogLine, LogWriter, RunIdentity, RunLog, log_channel};
 use crate::pace::FailureLimit;
 use crate::service::Plan;
 use crate::telemetry::counts::Counts;
@@ -26,6 +26,7 @@ const LAST_LINES: Duration = Duration::from_millis(250);
 pub(super) struct LogPlan {
     path: PathBuf,
     writer: LogWriter,
+    inbox: LogInbox,
     settings: Value,
     files: Value,
 }
@@ -34,9 +35,11 @@ impl LogPlan {
     /// The log of this run, if it keeps one.
     pub(super) fn of(config: &RunConfig) -> Option<Self> {
         let path = config.watch.log.clone()?;
+        let (writer, inbox) = log_channel();
         Some(Self {
             path,
-            writer: LogWriter::default(),
+            writer,
+            inbox,
             settings: settings(config),
             files: files(config),
         })
@@ -67,7 +70,7 @@ impl LogPlan {
     ) -> Result<RunLog> {
         let file = LogFile::open(self.path.clone());
         let file = file.map_err(|error| cannot_open(&self.path, error))?;
-        let log = RunLog::start(self.writer.clone(), file);
+        let log = RunLog::start(self.writer.clone(), self.inbox, file);
         let inputs: Vec<_> = parts.filter_map(input).collect();
         self.writer.push(LogLine::RunStarted(json!({
             "run": identity,
@@ -163,7 +166,6 @@ fn settings(config: &RunConfig) -> Value {
         timeout,
         plan,
         pace,
-        watch,
         ..
     } = config;
     let selection = files.only_input().map(|only| only.selection);
@@ -178,16 +180,16 @@ fn settings(config: &RunConfig) -> Value {
         "resend_unknown": pace.resends,
         "timeout_seconds": timeout.as_secs_f64(),
         "max_wait_seconds": pace.max_wait.as_secs_f64(),
-        "price": watch.tariff.as_ref().map(|tariff| tariff.price),
-        "max_calls": budget.calls.map(|limit| limit.calls().get()),
-        "max_failures": budget.failures.0.map(|limit| match limit {
+        "price": budget.price.as_ref().map(|tariff| tariff.price),
+        "max_calls": config.call_limit.map(|limit| limit.calls().get()),
+        "max_failures": budget.max_failures.map(|limit| match limit {
             FailureLimit::Rows(rows) => rows.to_string(),
             FailureLimit::Percent(percent) => format!("{percent}%"),
         }),
         "keep_going": budget.keep_going,
         "min_rows": limits.min_rows,
         "max_invalid": limits.max_invalid.map(|most| most.to_string()),
-        "accept_failures": watch.accepted.0.map(|most| most.to_string()),
+        "accept_failures": budget.accept_failures.map(|most| most.to_string()),
     })
 }
 
