@@ -91,7 +91,7 @@ pub mod internals {
         pub use crate::selection::Selection;
     }
     pub mod telemetry {
-        pub use crate::telemetry::pace::{FoundLimit, Limit};
+        pub use crate::telemetry::pace::Limit;
     }
     pub mod verdict {
         pub use crate::verdict::{

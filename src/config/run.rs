@@ -95,7 +95,7 @@ pub(crate) struct FilesConfig {
     #[arg(skip)]
     pub(crate) inputs: Vec<input::ReaderSettings>,
     /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` is standard output
-    #[arg(short, long, value_name = "FILE", display_order = 0)]
+    #[arg(short, long, value_name = "FILE", help_heading = None, display_order = 0)]
     pub(crate) output: Option<PathBuf>,
     /// Write each input to a file of its name in this directory; files that are finished are skipped
     ///
@@ -277,7 +277,7 @@ pub(crate) struct PaceConfig {
     pub(crate) concurrency: Option<NonZeroUsize>,
     /// Maximum rate of calls, such as `50/s` or `600/m`, found by itself if not given
     ///
-    /// `50/s`, `600/m`, `1000/h`, `unlimited` or `auto`; with --sandbox, it is `unlimited` if not given. With `auto`, the rate that the service accepts is found automatically.
+    /// `50/s`, `600/m`, `1000/h`, `unlimited`, `auto` or `auto:80%`; with --sandbox, it is `unlimited` if not given. With `auto`, the rate that the service accepts is found automatically; `auto:80%` leaves a fifth of it to others.
     #[arg(
         short,
         long,

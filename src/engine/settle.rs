@@ -75,7 +75,7 @@ impl<S: Service> Engine<S> {
         key: u64,
     ) -> (NextStep, Undurable<'a>) {
         let when = Instant::now();
-        self.apply_quota(permit.began(), &exchange);
+        self.apply_quota(&exchange);
         let is_probe = permit.is_probe();
         let latency = when - permit.began();
         let end = CallEnd {
@@ -104,7 +104,14 @@ impl<S: Service> Engine<S> {
                 self.throttled(end, (wait, refused, status), change, history)
             }
             Classified::Failed(fault) => {
-                let after = self.after_failure(call.row, &fault, is_probe, change, history);
+                let refused = self.gate.refused_for(when);
+                let after = if fault.health == Health::BusyOrAway && refused > self.limits.max_wait
+                {
+                    // It may be busy or away: it accepts nothing.
+                    Err(stop::down_for(&self.limits.host, refused, call.row, &fault))
+                } else {
+                    self.after_failure(call.row, &fault, is_probe, change, history)
+                };
                 self.failed(fault, after, end, history)
             }
             Classified::Refused(error) => self.refused(end, error),
@@ -124,13 +131,13 @@ impl<S: Service> Engine<S> {
     }
 
     /// Slows calls down if the answer's headers say that little of the quota is left.
-    fn apply_quota(&self, began: Instant, exchange: &Exchange) {
+    fn apply_quota(&self, exchange: &Exchange) {
         let Ok(reply) = exchange else {
             return;
         };
         let quota = Quota::of(&reply.headers, SystemTime::now);
         if let (Some(calls), Some(lasts)) = (quota.remaining, quota.reset) {
-            self.gate.allowed(began, Allowance { calls, lasts });
+            self.gate.allowed(Allowance { calls, lasts });
         }
     }
 

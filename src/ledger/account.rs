@@ -46,9 +46,9 @@ impl KnownLimit {
         age.is_ok_and(|age| age < LIMIT_IS_USED)
     }
 
-    /// The statement that stores it for an account. What does not look like a limit is not stored.
+    /// The statement that stores it for an account.
     pub(super) fn update(&self, account: i64) -> String {
-        let limit = self.limit.seen_as_limit();
+        let limit = self.limit;
         let limit = (limit != Limit::NONE).then(|| serde_json::to_string(&limit).ok());
         let limits = { limit.flatten() }.map_or("NULL".to_owned(), |limit| quoted(&limit));
         let found = millis(self.found);

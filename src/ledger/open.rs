@@ -11,7 +11,7 @@ use super::fault::DbFault;
 use super::file::ELSEWHERE;
 use super::key::RequestHasher;
 use super::outputs::{self, OutputState};
-use super::run::Run;
+use super::run::RunRecord;
 use super::settings::{LedgerLocation, LedgerSettings, time};
 use super::writer::LedgerWriter;
 use super::{postgres, sqlite};
@@ -47,7 +47,7 @@ pub(crate) struct LedgerFacts {
     /// The address whose answers are found; `None` if there are answers of none.
     pub(crate) endpoint: Option<String>,
     /// What is known of the run.
-    pub(crate) run: Run,
+    pub(crate) run: RunRecord,
     /// Answers of this address and service ID that the run may use.
     pub(crate) usable: u64,
     /// Those that are too old for it.
@@ -110,8 +110,8 @@ impl LedgerFacts {
             account::find(named, accounts, secret, &settings.location.shown())?;
         // Only one host has a file.
         let place = is_server.then(|| outputs::place(secret, settings.output.as_deref()));
-        let mut run =
-            Run::read(database, secret, settings, place.unwrap_or_default()).map_err(error)?;
+        let mut run = RunRecord::read(database, secret, settings, place.unwrap_or_default())
+            .map_err(error)?;
         let recent = recent(database, run.scope.not_before).map_err(error)?;
         run.account = found.as_ref().map_or(0, |account| account.id);
         let answers = found.as_ref().map_or(0, |account| account.answers);

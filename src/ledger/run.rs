@@ -62,7 +62,7 @@ pub(super) struct Work {
 
 /// The run that starts now, or is under way.
 #[derive(Clone)]
-pub(crate) struct Run {
+pub(crate) struct RunRecord {
     /// A hash of its output's path; `None` for rows to a stream, which no run can continue.
     name: Option<PathHash>,
     /// A hash of its input's path.
@@ -95,7 +95,7 @@ pub(crate) struct Run {
     ahead: i64,
 }
 
-impl Run {
+impl RunRecord {
     /// A run of these settings that starts now, with its files in this place.
     pub(super) fn read(
         database: &mut dyn Database,
@@ -423,7 +423,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3_600);
     const INPUT: PathHash = [2; 32];
 
-    fn run(input: PathHash, reuse: Reuse, now: SystemTime) -> Run {
+    fn run(input: PathHash, reuse: Reuse, now: SystemTime) -> RunRecord {
         let settings = LedgerSettings {
             location: LedgerLocation::Temporary,
             reuse,
@@ -435,11 +435,11 @@ mod tests {
             longest_call: HOUR,
             wait: ServerWait::default(),
         };
-        Run::new(Some([1; 32]), input, &settings, now)
+        RunRecord::new(Some([1; 32]), input, &settings, now)
     }
 
     /// The same as it is recorded after ten calls, with four claims, one of which was given up.
-    fn recorded(run: &Run, ended: Option<u64>) -> TableRow {
+    fn recorded(run: &RunRecord, ended: Option<u64>) -> TableRow {
         let Scope {
             not_before,
             failures_from,

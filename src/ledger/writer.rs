@@ -19,7 +19,7 @@ use super::group_commit::{GroupQueue, Urgency};
 use super::key::RequestKey;
 use super::lease::{Holding, Lease, WorkerNumber};
 use super::outcome::Outcome;
-use super::run::{Record, Run, RunEnd, Work};
+use super::run::{Record, RunEnd, RunRecord, Work};
 use super::settings;
 use crate::base::error::{Error, Result};
 use crate::telemetry::pace::Limit;
@@ -102,7 +102,7 @@ impl LedgerWriter {
     /// records waits no longer.
     pub(super) fn start(
         database: Box<dyn Database>,
-        run: Run,
+        run: RunRecord,
         place: Option<&Path>,
         enough: usize,
     ) -> Result<(Self, ThreadEnd)> {
@@ -261,7 +261,7 @@ fn thread_is_gone() -> Error {
 /// The thread.
 struct WriteThread {
     database: Box<dyn Database>,
-    run: Run,
+    run: RunRecord,
     /// The ledger's path, for messages.
     place: PathBuf,
     shared: Arc<WriterShared>,

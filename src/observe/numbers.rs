@@ -11,7 +11,7 @@ pub(crate) use crate::base::elapsed::time;
 use crate::base::share::percent_of;
 use crate::base::thousands::grouped;
 use crate::raw_json::escape_unsafe;
-use crate::telemetry::pace::{FoundLimit, Limit};
+use crate::telemetry::pace::Limit;
 use crate::verdict::Reason;
 
 /// `1234567` as `1,234,567`.
@@ -122,28 +122,11 @@ pub(crate) fn per_time(calls: f64) -> String {
     }
 }
 
-/// `about 48.0/s`, `9 calls at a time`, or both, and which of them is doubtful; empty if no limit is known.
+/// `about 48.0/s`, `9 calls at a time`, or both; empty if no limit is known.
 #[must_use]
 pub(crate) fn most(limit: Limit) -> String {
-    let doubt = |found: FoundLimit| {
-        if found.is_doubtful() {
-            " (not certain)"
-        } else {
-            ""
-        }
-    };
-    let rate = limit
-        .rate
-        .map(|found| format!("about {}{}", per_time(found.value), doubt(found)));
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a number of calls"
-    )]
-    let in_flight = limit.in_flight.map(|found| {
-        let calls = at_a_time(found.value.round() as u64);
-        format!("{calls}{}", doubt(found))
-    });
+    let rate = limit.rate.map(|rate| format!("about {}", per_time(rate)));
+    let in_flight = limit.in_flight.map(|calls| at_a_time(calls.into()));
     let known: Vec<_> = rate.into_iter().chain(in_flight).collect();
     known.join(" and ")
 }
@@ -255,16 +238,11 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_was_seen_rarely_is_marked() {
-        let found = |value, times| Some(FoundLimit { value, times });
+    fn a_limit_is_of_calls_a_second_or_at_a_time() {
         for (rate, in_flight, expected) in [
-            (found(0.1, 3), None, "about 6.00/min"),
-            (None, found(1.0, 8), "1 call at a time"),
-            (
-                found(1234.5, 3),
-                found(9.0, 2),
-                "about 1,235/s and 9 calls at a time (not certain)",
-            ),
+            (Some(0.1), None, "about 6.00/min"),
+            (None, Some(1), "1 call at a time"),
+            (Some(1234.5), Some(9), "about 1,235/s and 9 calls at a time"),
             (None, None, ""),
         ] {
             assert_eq!(most(Limit { rate, in_flight }), expected);

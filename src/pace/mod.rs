@@ -8,28 +8,26 @@
 //! Nothing here knows HTTP or the content of rows. It is arithmetic over time and outcomes on tokio's clock, which tests can
 //! pause.
 
-mod breaker;
 mod budget;
 mod controller;
-#[cfg(test)]
-mod documented;
 mod gate;
 mod give_up;
+mod hint;
 mod latency;
-mod levels;
-mod limit_search;
 mod limiter;
+mod noise;
 mod pause;
-mod quota_hint;
-mod random_refusals;
 mod rate;
 mod retry;
 mod row_refusals;
+mod search;
 #[cfg(test)]
 mod simulator;
-mod throughput;
+mod tally;
+#[cfg(test)]
+mod tests;
 mod types;
-mod window;
+mod value;
 
 pub(crate) use budget::{CallBudget, CallLimit, FailureBudget, FailureLimit};
 pub use gate::Gate;

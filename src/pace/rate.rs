@@ -12,6 +12,8 @@ pub enum Rate {
     Unlimited,
     /// As many as the service turns out to take.
     Auto,
+    /// This share of what it turns out to take, above 0 and below 1.
+    Share(f64),
 }
 
 impl Rate {
@@ -23,7 +25,9 @@ impl Rate {
 
 /// What a rate looks like, for messages.
 const EXAMPLES: &str =
-    "expected a rate such as `50/s`, `600/m` or `1000/h`, or `auto` or `unlimited`";
+    "expected a rate such as `50/s`, `600/m` or `1000/h`, or `auto`, `auto:80%` or `unlimited`";
+/// The least share in percent: with less, a limit of one call a second would have a call every ten seconds.
+const LEAST_SHARE: f64 = 10.0;
 
 impl FromStr for Rate {
     type Err = String;
@@ -34,6 +38,20 @@ impl FromStr for Rate {
         }
         if text == "auto" {
             return Ok(Self::Auto);
+        }
+        if let Some(share) = text.strip_prefix("auto:") {
+            let percent = share
+                .strip_suffix('%')
+                .and_then(|number| number.parse().ok());
+            return match percent {
+                Some(100.0) => Ok(Self::Auto),
+                Some(percent) if (LEAST_SHARE..100.0).contains(&percent) => {
+                    Ok(Self::Share(percent / 100.0))
+                }
+                _ => Err(format!(
+                    "expected `auto:` and a share from {LEAST_SHARE} % to 100 %, such as `auto:80%`"
+                )),
+            };
         }
         let (number, seconds) = match text.split_once('/') {
             None => (text, 1.0),
@@ -61,6 +79,7 @@ impl fmt::Display for Rate {
         match self {
             Self::Unlimited => f.write_str("unlimited"),
             Self::Auto => f.write_str("auto"),
+            Self::Share(share) => write!(f, "auto:{}%", short(share * 100.0)),
             Self::PerSecond(rate) if *rate >= 1.0 => write!(f, "{}/s", short(*rate)),
             Self::PerSecond(rate) => write!(f, "{}/m", short(rate * 60.0)),
         }
@@ -82,7 +101,22 @@ mod tests {
         assert_eq!("600/m".parse(), Ok(Rate::PerSecond(10.0)));
         assert_eq!("0.5".parse(), Ok(Rate::PerSecond(0.5)));
         assert_eq!("unlimited".parse(), Ok(Rate::Unlimited));
-        for bad in ["0", "-1/s", "NaN", "inf", "1e9/s", "50/d", "fast", ""] {
+        assert_eq!("auto:80%".parse(), Ok(Rate::Share(0.8)));
+        assert_eq!(Rate::Share(0.8).to_string(), "auto:80%");
+        assert_eq!("auto:100%".parse(), Ok(Rate::Auto));
+        for bad in [
+            "0",
+            "-1/s",
+            "NaN",
+            "inf",
+            "1e9/s",
+            "50/d",
+            "fast",
+            "",
+            "auto:0%",
+            "auto:101%",
+            "auto:80",
+        ] {
             assert!(bad.parse::<Rate>().is_err(), "{bad}");
         }
     }

@@ -51,7 +51,7 @@ pub struct PaceChange {
 }
 
 /// What changed the pace.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PaceCause {
     /// The run started with it.
@@ -65,8 +65,6 @@ pub(crate) enum PaceCause {
     RowAlone,
     /// The service throttles some calls at any pace, or more than that.
     RandomRefusals,
-    /// Too many calls were not answered in time.
-    TimedOut,
     /// Answers take longer the more calls are in flight: they wait in a queue.
     Queueing,
     /// The service was down and is back.
@@ -95,8 +93,6 @@ pub(crate) enum Search {
     Growing,
     /// Calls have been refused: the pace closes in on the limit.
     ClosingIn,
-    /// The pace was cut, and the search checks whether fewer calls are refused.
-    Checking,
     /// The pace stays just below the limit.
     Holding,
     /// The search tries whether the service accepts more by now.
@@ -110,7 +106,6 @@ impl Search {
         match self {
             Self::Growing => "growing until calls are throttled",
             Self::ClosingIn => "closing in on the limit",
-            Self::Checking => "cut to see if throttling drops",
             Self::Holding => "just below the limit",
             Self::Looking => "trying whether more is accepted by now",
         }
@@ -129,13 +124,13 @@ pub(crate) enum Hint {
     Disbelieved,
 }
 
-/// The service's limits, as far as they were found.
+/// The service's limits, as far as they were found for certain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// Calls a second.
-    pub rate: Option<FoundLimit>,
-    /// Calls in flight.
-    pub in_flight: Option<FoundLimit>,
+    /// The most calls a second that the service accepts.
+    pub rate: Option<f64>,
+    /// The most calls in flight that it accepts.
+    pub in_flight: Option<u32>,
 }
 
 impl Limit {
@@ -144,55 +139,4 @@ impl Limit {
         rate: None,
         in_flight: None,
     };
-
-    /// The part that may be remembered for another run.
-    #[must_use]
-    pub(crate) fn seen_as_limit(self) -> Self {
-        Self {
-            rate: self.rate.filter(FoundLimit::was_seen_as_limit),
-            in_flight: self.in_flight.filter(FoundLimit::was_seen_as_limit),
-        }
-    }
-
-    /// Whether any of it was seen too rarely to be trusted without a check.
-    #[must_use]
-    pub(crate) fn is_doubtful(self) -> bool {
-        let mut found = self.rate.iter().chain(&self.in_flight);
-        found.any(|found| found.is_doubtful())
-    }
-}
-
-/// A limit, and how certain it is.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct FoundLimit {
-    /// The most that the service accepts.
-    pub value: f64,
-    /// How often the service was seen to refuse calls above it and to accept them below it.
-    pub times: u32,
-}
-
-impl FoundLimit {
-    /// A single refusal may have another cause, such as another program's calls.
-    pub(crate) const REMEMBERED_FROM: u32 = 2;
-    /// Two in a row still happen by chance, with a service that refuses some calls at any pace.
-    pub(crate) const SURE_FROM: u32 = 3;
-
-    fn was_seen_as_limit(&self) -> bool {
-        self.times >= Self::REMEMBERED_FROM
-    }
-
-    /// The same, not to be trusted without a check.
-    #[must_use]
-    pub(crate) fn doubted(self) -> Self {
-        Self {
-            times: self.times.min(Self::SURE_FROM - 1),
-            ..self
-        }
-    }
-
-    /// Whether it must not be trusted without a check.
-    #[must_use]
-    pub(crate) const fn is_doubtful(self) -> bool {
-        self.times < Self::SURE_FROM
-    }
 }

@@ -63,7 +63,7 @@ fn allow(allowance: Allowance) {
         outage: Duration::from_secs(60),
     };
     let gate = Gate::new(bounds, fastrand::Rng::with_seed(1));
-    gate.allowed(Instant::now(), allowance);
+    gate.allowed(allowance);
     let pace = gate.new_pace(Instant::now());
     let rate = pace.and_then(|change| change.pace.rate);
     assert!(

@@ -25,7 +25,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         &[
             "commands/run/prepare.rs",
             "ledger/postgres/server.rs",
-            "pace/gate/permits.rs",
+            "pace/gate.rs",
             "sandbox/",
         ],
     ),
@@ -34,7 +34,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         "foldhash",
         &["engine/checks.rs", "input/members.rs", "ledger/key.rs"],
     ),
-    ("futures", &["engine/", "pace/gate/permits.rs"]),
+    ("futures", &["engine/", "pace/gate.rs"]),
     ("glob", &["commands/inputs.rs"]),
     ("governor", &["pace/limiter.rs"]),
     ("h2", &["service/http/fault.rs"]),

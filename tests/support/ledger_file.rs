@@ -72,7 +72,8 @@ pub(crate) fn age(path: &Path, server: &Server, milliseconds: i64) -> usize {
 
 /// Sets the rate of calls that a run has found, for the only service that was asked.
 pub(crate) fn set_limit(path: &Path, rate: f64) {
-    const SET: &str = "UPDATE accounts SET limits = '{\"rate\":{\"value\":' || ?1 || ',\"times\":9},\"in_flight\":null}', limits_at = ?2";
+    const SET: &str =
+        "UPDATE accounts SET limits = '{\"rate\":' || ?1 || ',\"in_flight\":null}', limits_at = ?2";
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = i64::try_from(now.unwrap().as_millis()).unwrap();
     let ledger = Connection::open(path).unwrap();

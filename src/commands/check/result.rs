@@ -206,10 +206,11 @@ impl CallCost {
 impl CallTime {
     /// The time of so many calls at this rate, if the ledger knows this limit: the slower of both counts.
     pub(super) fn new(calls: u64, rate: Rate, known: Option<&KnownLimit>) -> Self {
-        let found = known.and_then(|known| Some((known.limit.rate?.value, "ledger")));
+        let found = known.and_then(|known| Some((known.limit.rate?, "ledger")));
         let (asked, found) = match rate {
             Rate::PerSecond(rate) => (Some((rate, "rate")), found),
             Rate::Auto => (None, found),
+            Rate::Share(share) => (None, found.map(|(rate, from)| (rate * share, from))),
             Rate::Unlimited => (None, None),
         };
         let slower = asked.into_iter().chain(found);
@@ -396,16 +397,13 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::telemetry::pace::{FoundLimit, Limit};
+    use crate::telemetry::pace::Limit;
 
     #[test]
     fn the_slower_of_the_option_and_the_found_limit_counts() {
         let limit = KnownLimit {
             limit: Limit {
-                rate: Some(FoundLimit {
-                    value: 50.0,
-                    times: 9,
-                }),
+                rate: Some(50.0),
                 in_flight: None,
             },
             found: SystemTime::UNIX_EPOCH,
@@ -415,6 +413,7 @@ mod tests {
             (Rate::PerSecond(10.0), Some(&limit), Some((100.0, "rate"))),
             (Rate::PerSecond(100.0), Some(&limit), Some((20.0, "ledger"))),
             (Rate::Auto, Some(&limit), Some((20.0, "ledger"))),
+            (Rate::Share(0.5), Some(&limit), Some((40.0, "ledger"))),
             (Rate::Auto, None, None),
             (Rate::Unlimited, Some(&limit), None),
         ] {

@@ -101,6 +101,7 @@ fn tell_columns(files: &Files) {
 fn pace(rate: Rate) -> String {
     match rate {
         Rate::Auto => "pace found automatically".to_owned(),
+        Rate::Share(share) => format!("{:.0} % of the pace found automatically", share * 100.0),
         Rate::Unlimited => "no rate limit".to_owned(),
         Rate::PerSecond(_) => format!("at most {rate}"),
     }
@@ -112,13 +113,8 @@ fn tell_limit(ledger: &PreparedLedger, start: Limit) {
         return;
     }
     if let Some(KnownLimit { found, .. }) = ledger.facts.known_limit {
-        let first = if start.is_doubtful() {
-            ", and checking it first"
-        } else {
-            ""
-        };
         tell(&format!(
-            "rescore: the limit found {} was {}: starting near it{first}",
+            "rescore: the limit found {} was {}: starting near it",
             day(found),
             most(start)
         ));

@@ -128,7 +128,8 @@ async fn headers_that_say_with_every_answer_that_nothing_is_left_hold_a_run_up_o
         assert_eq!(engine.outcome(row).await.outline(), format!("t-{row}"));
     }
     let took = began.elapsed().as_secs();
-    assert!((100..=101).contains(&took), "{took} s");
+    // Five calls a minute, until more are accepted than were left.
+    assert!((20..=60).contains(&took), "{took} s");
     let pace = engine.counts().pace.unwrap();
     assert_eq!((pace.headers, pace.rate), (Hint::Disbelieved, None));
 }

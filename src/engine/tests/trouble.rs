@@ -1,6 +1,7 @@
 //! Tests of what stops the run: answers without a verdict, refusals, and a service that cannot be reached.
 
 use super::one_row::*;
+use crate::pace::Rate;
 
 #[tokio::test(start_paused = true)]
 async fn after_a_paid_answer_without_a_verdict_nothing_is_sent_again() {
@@ -133,6 +134,21 @@ async fn a_service_that_stays_away_is_probed_and_stops_the_run() {
         assert_eq!(engine.service().made().len(), 1 + calls + 18);
         assert_eq!(outcomes.len() - 2, lost, "rows that were given up");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bare_503s_at_a_pace_that_is_searched_for_are_waited_for_and_stop_the_run() {
+    let began = Instant::now();
+    let away = ScriptedResult::Status(503).immediately();
+    let engine = Fixture::new(Scripted::new(away).row(1, [GOOD]))
+        .rate(Rate::Auto)
+        .build();
+    let outcomes = until_stopped(&engine).await;
+    assert_eq!(outcomes.last().unwrap().outline(), "- ! unavailable 3");
+    let waited = began.elapsed().as_secs();
+    assert!((900..1_000).contains(&waited), "{waited} s");
+    let calls = engine.service().made().len();
+    assert!(calls < 50, "{calls} calls");
 }
 
 #[tokio::test(start_paused = true)]

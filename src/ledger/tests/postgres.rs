@@ -26,7 +26,7 @@ use crate::ledger::outputs::OutputState;
 use crate::ledger::postgres::init;
 use crate::ledger::server_url::ServerUrl;
 use crate::ledger::{KnownLimit, LedgerAdmin, ServerWait, preview, settings};
-use crate::telemetry::pace::{FoundLimit, Limit};
+use crate::telemetry::pace::Limit;
 
 /// A new schema with a ledger.
 pub(super) struct Schema {
@@ -310,10 +310,7 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
     fs::write(&output, "rows").unwrap();
     let written = fs::metadata(&output).unwrap();
     run.record(&[(output.clone(), written)], &input);
-    let rate = FoundLimit {
-        value: 50.0,
-        times: 3,
-    };
+    let rate = 50.0;
     let limit = KnownLimit {
         limit: Limit {
             rate: Some(rate),

@@ -1,7 +1,7 @@
-//! The controller against many kinds of services, in virtual time: without sockets and without waiting.
+//! The pace against services in virtual time: without sockets and without waiting.
 //!
-//! `cargo test --release --lib simulator::table -- --ignored --nocapture` prints the table of all services; `table.rs` lists
-//! the variables that choose a part of it.
+//! `cargo test --release --lib pace::simulator -- --ignored --nocapture` tries the services of the contract and prints a table
+//! of them; with `SIM_BLIND=SEED` it prints a hundred services that are drawn from this seed.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,26 +11,14 @@
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    clippy::similar_names,
-    clippy::too_many_lines,
     reason = "the numbers are small, and a broken simulation should panic"
 )]
 
-mod bare_503;
-mod baselines;
-mod case;
-mod cases;
-mod demands;
-mod hidden;
-mod host;
-mod limit_req;
+mod contract;
+mod drawn;
+mod limits;
 mod models;
-mod ours;
-mod pacers;
 mod rows;
-mod short;
-mod table;
 mod tests;
-mod uncommon;
 mod world;
 mod wrapped;

@@ -1,13 +1,13 @@
-//! Kinds of services: each decides in virtual time what becomes of a call.
+//! What a service is to the simulation, and services with a limit of calls in flight or without any.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use super::rows::Row;
-use crate::pace::types::CallOutcome;
+use crate::pace::types::{Allowance, CallOutcome};
 
-/// A service. Times are since the simulation started.
+/// A service. Times are seconds since the simulation started.
 pub(super) trait Model {
     /// How long a call takes to arrive.
     fn way(&mut self, _random: &mut fastrand::Rng) -> f64 {
@@ -20,8 +20,8 @@ pub(super) trait Model {
     /// Calls a second that a caller who knew everything would get at `now`.
     fn allows(&self, now: f64) -> f64;
 
-    /// The mean time of a call that waits for no other, if calls wait for each other.
-    fn unloaded(&self) -> Option<f64> {
+    /// What the headers of an answer say is left.
+    fn says(&self, _now: f64) -> Option<Allowance> {
         None
     }
 }
@@ -33,7 +33,17 @@ pub(super) struct Work {
     pub(super) spread: f64,
 }
 
+/// What an ordinary service takes.
+pub(super) const USUAL: Work = Work::of(0.08);
+
 impl Work {
+    pub(super) const fn of(typical: f64) -> Self {
+        Self {
+            typical,
+            spread: 0.3,
+        }
+    }
+
     pub(super) fn time(self, random: &mut fastrand::Rng) -> f64 {
         // The sum of twelve is nearly normal.
         let bell: f64 = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
@@ -57,141 +67,59 @@ pub(super) enum Hint {
     None,
     /// Whole seconds, rounded up.
     RetryAfter,
-    /// Always the same.
-    Always(u32),
 }
 
 pub(super) fn refused(hint: Hint, back: f64) -> CallOutcome {
     CallOutcome::Throttled(match hint {
         Hint::None => None,
         Hint::RetryAfter => Some(Duration::from_secs_f64(back.ceil().max(1.0))),
-        Hint::Always(seconds) => Some(Duration::from_secs(seconds.into())),
     })
 }
 
-/// A bucket that fills at a rate; each call takes one token.
-pub(super) struct TokenBucket {
-    /// Each rate with the second from which it is allowed.
-    pub(super) rates: Vec<(f64, f64)>,
-    pub(super) burst: f64,
-    pub(super) hint: Hint,
+/// Takes every call.
+pub(super) struct NoLimit {
+    /// The most calls in flight that the program has.
+    pub(super) ceiling: usize,
     pub(super) work: Work,
-    pub(super) tokens: f64,
-    pub(super) at: f64,
 }
 
-impl TokenBucket {
-    pub(super) fn new(rates: &[(f64, f64)], burst: f64, hint: Hint, work: Work) -> Self {
-        Self {
-            rates: rates.to_vec(),
-            burst,
-            hint,
-            work,
-            tokens: burst,
-            at: 0.0,
-        }
-    }
-}
-
-impl Model for TokenBucket {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        let rate = self.allows(now);
-        self.tokens = (self.tokens + (now - self.at) * rate).min(self.burst);
-        self.at = now;
-        if self.tokens < 1.0 {
-            return (refused(self.hint, 1.0 / rate), self.work.refusal(random));
-        }
-        self.tokens -= 1.0;
+impl Model for NoLimit {
+    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         (CallOutcome::Answered, self.work.time(random))
     }
 
-    fn allows(&self, now: f64) -> f64 {
-        self.rates
-            .iter()
-            .rev()
-            .find(|(from, _)| *from <= now)
-            .map_or(0.0, |(_, rate)| *rate)
+    fn allows(&self, _: f64) -> f64 {
+        self.ceiling as f64 / self.work.mean()
     }
 }
 
-/// A service with a cache, which takes whatever this many calls in flight can ask for.
+/// A service with a cache, which answers half of the calls from it, and takes whatever this many calls in flight can ask for.
 pub(super) struct Cache {
     pub(super) calls: usize,
-    pub(super) hits: f64,
     pub(super) hit: Work,
     pub(super) miss: Work,
 }
 
 impl Model for Cache {
     fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        let hit = random.f64() < self.hits;
-        let work = if hit { self.hit } else { self.miss };
+        let work = if random.bool() { self.hit } else { self.miss };
         (CallOutcome::Answered, work.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {
-        let mean = self.hits * self.hit.mean() + (1.0 - self.hits) * self.miss.mean();
-        self.calls as f64 / mean
-    }
-}
-
-/// This many calls in each stretch of time.
-pub(super) struct FixedWindow {
-    pub(super) calls: u32,
-    pub(super) seconds: f64,
-    pub(super) hint: Hint,
-    pub(super) work: Work,
-    pub(super) window: u64,
-    pub(super) used: u32,
-}
-
-impl FixedWindow {
-    pub(super) const fn new(calls: u32, seconds: f64, hint: Hint, work: Work) -> Self {
-        Self {
-            calls,
-            seconds,
-            hint,
-            work,
-            window: 0,
-            used: 0,
-        }
-    }
-}
-
-impl Model for FixedWindow {
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss
-    )]
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        let window = (now / self.seconds) as u64;
-        if window > self.window {
-            self.window = window;
-            self.used = 0;
-        }
-        if self.used >= self.calls {
-            let back = (window + 1) as f64 * self.seconds - now;
-            return (refused(self.hint, back), self.work.refusal(random));
-        }
-        self.used += 1;
-        (CallOutcome::Answered, self.work.time(random))
-    }
-
-    fn allows(&self, _: f64) -> f64 {
-        f64::from(self.calls) / self.seconds
+        self.calls as f64 / f64::midpoint(self.hit.mean(), self.miss.mean())
     }
 }
 
 /// This many calls at the same time: a place is taken when a call arrives and free when its answer leaves, half a round
 /// trip from the caller.
 pub(super) struct Concurrency {
-    pub(super) calls: usize,
-    pub(super) work: Work,
+    calls: usize,
+    work: Work,
     /// Seconds of a round trip on the wire.
-    pub(super) wire: f64,
-    /// When each call being worked on will leave.
-    pub(super) busy: Vec<f64>,
+    wire: f64,
+    /// When each call that is worked on will leave.
+    busy: Vec<f64>,
 }
 
 impl Concurrency {
@@ -222,7 +150,6 @@ impl Model for Concurrency {
     }
 
     /// What as many calls in flight as it allows can do.
-    #[allow(clippy::cast_precision_loss)]
     fn allows(&self, _: f64) -> f64 {
         self.calls as f64 / (self.wire + self.work.mean())
     }
@@ -244,6 +171,7 @@ impl Queue {
     }
 }
 
+/// After so many seconds a caller gives a call up.
 pub(super) const TIMEOUT: f64 = 30.0;
 
 impl Model for Queue {
@@ -261,135 +189,5 @@ impl Model for Queue {
 
     fn allows(&self, _: f64) -> f64 {
         self.workers.len() as f64 / self.work.mean()
-    }
-
-    fn unloaded(&self) -> Option<f64> {
-        Some(self.work.mean())
-    }
-}
-
-/// Another service, of whose calls some fail and some hang, at any pace.
-pub(super) struct Faults<M> {
-    pub(super) service: M,
-    pub(super) failing: f64,
-    pub(super) hanging: f64,
-}
-
-impl<M: Model> Model for Faults<M> {
-    fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
-        self.service.way(random)
-    }
-
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        let chance = random.f64();
-        if chance < self.hanging {
-            return (CallOutcome::TimedOut, TIMEOUT);
-        }
-        if chance < self.hanging + self.failing {
-            return (CallOutcome::Failed, 0.05);
-        }
-        self.service.call(now, row, random)
-    }
-
-    fn allows(&self, now: f64) -> f64 {
-        self.service.allows(now) * (1.0 - self.failing - self.hanging)
-    }
-}
-
-/// Another service, or a load balancer in front of it, that refuses this share of calls at any pace.
-pub(super) struct RefusingAtRandom<M> {
-    pub(super) service: M,
-    pub(super) refusing: f64,
-    pub(super) hint: Hint,
-}
-
-/// How long calls pause after a refusal at least: a second is named or guessed, and one call goes first.
-const QUIET: f64 = 1.1;
-
-impl<M: Model> Model for RefusingAtRandom<M> {
-    fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
-        self.service.way(random)
-    }
-
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        if random.f64() < self.refusing {
-            return (refused(self.hint, 1.0), 0.05);
-        }
-        self.service.call(now, row, random)
-    }
-
-    /// What a caller gets who pauses after each refusal, as it asks.
-    fn allows(&self, now: f64) -> f64 {
-        if self.hint == Hint::Always(0) {
-            return self.service.allows(now);
-        }
-        1.0 / (1.0 / self.service.allows(now) + self.refusing * QUIET)
-    }
-}
-
-/// Another service, whose window was used up before by another caller.
-pub(super) struct UsedUp<M> {
-    pub(super) service: M,
-    pub(super) until: f64,
-}
-
-impl<M: Model> Model for UsedUp<M> {
-    fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
-        self.service.way(random)
-    }
-
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        if now < self.until {
-            return (refused(Hint::RetryAfter, self.until - now), 0.05);
-        }
-        self.service.call(now, row, random)
-    }
-
-    fn allows(&self, now: f64) -> f64 {
-        if now < self.until {
-            return 0.0;
-        }
-        self.service.allows(now)
-    }
-}
-
-/// How a service is down: it fails immediately, or never answers.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Away {
-    Failing,
-    Hanging,
-    /// Refusing every call, without a hint.
-    Refusing,
-}
-
-/// Another service that is down for a while.
-pub(super) struct Outage<M> {
-    pub(super) service: M,
-    pub(super) away: Away,
-    pub(super) from: f64,
-    pub(super) to: f64,
-}
-
-impl<M: Model> Model for Outage<M> {
-    fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
-        self.service.way(random)
-    }
-
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        if (self.from..self.to).contains(&now) {
-            return match self.away {
-                Away::Failing => (CallOutcome::Failed, 0.05),
-                Away::Hanging => (CallOutcome::TimedOut, TIMEOUT),
-                Away::Refusing => (CallOutcome::Throttled(None), 0.05),
-            };
-        }
-        self.service.call(now, row, random)
-    }
-
-    fn allows(&self, now: f64) -> f64 {
-        if (self.from..self.to).contains(&now) {
-            return 0.0;
-        }
-        self.service.allows(now)
     }
 }

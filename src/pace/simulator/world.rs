@@ -4,32 +4,21 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use super::host::Host;
 use super::models::Model;
-use super::pacers::{Answer, Pacer, Ticket};
 use super::rows::{Row, Rows};
-use crate::pace::types::CallOutcome;
+use crate::pace::controller::Controller;
+use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent};
 
 /// What was seen in a run.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// Calls that the service accepted in each second.
     pub(super) accepted: Vec<u32>,
-    /// What the model allowed in each second.
+    /// What the service allowed in each second.
     pub(super) allowed: Vec<f64>,
-    /// The total time of the calls that were accepted in each second.
-    latency: Vec<f64>,
-    pub(super) calls: u64,
     pub(super) refused: u32,
-    /// Those of the first minute.
-    pub(super) refused_early: u32,
-    /// Calls in flight when the first refusal came back, with it.
-    pub(super) at_first_refusal: usize,
-    pub(super) most_in_flight: usize,
-    /// Rows that were refused too often.
-    pub(super) without_verdict: u32,
-    /// When the planned number of rows had their answers.
-    pub(super) rows_after: Option<Duration>,
+    /// The time of all accepted calls.
+    pub(super) latency: f64,
 }
 
 impl Seen {
@@ -39,51 +28,24 @@ impl Seen {
         f64::from(accepted) / self.allowed[from..to].iter().sum::<f64>()
     }
 
-    /// Seconds from `from` until ten seconds in a row had nine tenths of the allowed calls.
-    pub(super) fn recovery(&self, from: usize) -> Option<usize> {
-        (from..self.accepted.len().saturating_sub(10))
-            .find(|at| self.share(*at, at + 10) >= 0.9)
-            .map(|at| at - from)
-    }
-
     /// Seconds until ten seconds in a row had nine tenths of the pace of the run's last third.
-    pub(super) fn settled(&self) -> Option<usize> {
+    pub(super) fn settled(&self) -> f64 {
         let of = |from: usize, to: usize| {
             f64::from(self.accepted[from..to].iter().sum::<u32>()) / (to - from) as f64
         };
         let end = self.accepted.len();
         let last = of(end - end / 3, end);
-        (0..end.saturating_sub(10)).find(|at| of(*at, at + 10) >= 0.9 * last)
+        let found = (0..end.saturating_sub(10)).find(|at| of(*at, at + 10) >= 0.9 * last);
+        found.map_or(f64::INFINITY, |at| at as f64)
     }
 
-    /// The share of the worst minute after the first one.
-    pub(super) fn worst_minute(&self) -> f64 {
-        (60..=self.accepted.len().saturating_sub(60))
+    /// The share of the worst minute from this second on.
+    pub(super) fn worst_minute(&self, from: usize) -> f64 {
+        (from..=self.accepted.len().saturating_sub(60))
             .map(|from| self.share(from, from + 60))
             .filter(|share| share.is_finite())
             .fold(f64::INFINITY, f64::min)
     }
-
-    /// The share of calls that were refused.
-    pub(super) fn refused_share(&self) -> f64 {
-        f64::from(self.refused) / self.calls as f64
-    }
-
-    /// The mean time of accepted calls from this second on.
-    pub(super) fn mean_latency(&self, from: usize) -> f64 {
-        let accepted: u32 = self.accepted[from..].iter().sum();
-        self.latency[from..].iter().sum::<f64>() / f64::from(accepted)
-    }
-}
-
-/// What to simulate.
-pub(super) struct Plan {
-    pub(super) seconds: usize,
-    pub(super) seed: u64,
-    /// Whether the programs stall now and then.
-    pub(super) noisy: bool,
-    /// How many answers are timed.
-    pub(super) rows: u64,
 }
 
 /// Something that happens later.
@@ -100,12 +62,14 @@ struct Due {
 struct Out {
     who: usize,
     row: Row,
-    ticket: Ticket,
-    how: CallOutcome,
+    call: Call,
+    outcome: CallOutcome,
+    /// What the answer's headers say.
+    allowance: Option<Allowance>,
 }
 
 struct Program<'a> {
-    pacer: &'a mut dyn Pacer,
+    controller: &'a mut Controller,
     rows: Rows,
     /// When it asks again; `None` means when a call ends.
     wake: Option<Duration>,
@@ -135,10 +99,6 @@ impl Calls {
         self.slots[slot].take().unwrap()
     }
 
-    fn out(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
     fn is_due(&mut self, at: Duration, slot: usize, arrives: bool) {
         let number = self.number;
         self.number += 1;
@@ -162,44 +122,29 @@ struct World<'a> {
     model: &'a mut dyn Model,
     programs: Vec<Program<'a>>,
     calls: Calls,
-    host: Host,
     random: fastrand::Rng,
     seen: Seen,
-    answers: u64,
-    plan: Plan,
 }
 
-/// Lets these pacers call this service for the planned time. There are always more rows.
-pub(super) fn simulate(pacers: &mut [Box<dyn Pacer>], model: &mut dyn Model, plan: Plan) -> Seen {
-    let end = Duration::from_secs(plan.seconds as u64);
-    let mut stalls = fastrand::Rng::with_seed(plan.seed + 1_000);
+/// Lets these programs call this service for so many seconds. There are always more rows.
+pub(super) fn simulate(
+    controllers: &mut [Controller],
+    model: &mut dyn Model,
+    seconds: usize,
+    seed: u64,
+) -> Seen {
+    let end = Duration::from_secs(seconds as u64);
+    let allows = |second| model.allows(f64::from(second) + 0.5);
     let mut world = World {
-        host: if plan.noisy {
-            Host::noisy(end, &mut stalls)
-        } else {
-            Host::quiet()
-        },
         seen: Seen {
-            accepted: vec![0; plan.seconds],
-            latency: vec![0.0; plan.seconds],
-            allowed: (0..plan.seconds)
-                .map(|second| model.allows(second as f64 + 0.5))
-                .collect(),
+            accepted: vec![0; seconds],
+            allowed: (0..seconds as u32).map(allows).collect(),
             ..Seen::default()
         },
         model,
-        programs: pacers
-            .iter_mut()
-            .map(|pacer| Program {
-                pacer: &mut **pacer,
-                rows: Rows::new(),
-                wake: Some(Duration::ZERO),
-            })
-            .collect(),
+        programs: controllers.iter_mut().map(Program::new).collect(),
         calls: Calls::default(),
-        random: fastrand::Rng::with_seed(plan.seed),
-        answers: 0,
-        plan,
+        random: fastrand::Rng::with_seed(seed),
     };
     let mut now = Duration::ZERO;
     while now < end {
@@ -221,34 +166,37 @@ pub(super) fn simulate(pacers: &mut [Box<dyn Pacer>], model: &mut dyn Model, pla
             }
         }
     }
-    world.seen.without_verdict = world
-        .programs
-        .iter()
-        .map(|program| program.rows.without_verdict)
-        .sum();
     world.seen
+}
+
+impl<'a> Program<'a> {
+    fn new(controller: &'a mut Controller) -> Self {
+        Self {
+            controller,
+            rows: Rows::new(),
+            wake: Some(Duration::ZERO),
+        }
+    }
 }
 
 impl World<'_> {
     fn asks(&mut self, who: usize, now: Duration) {
-        let program = &mut self.programs[who];
-        if program.wake.is_none_or(|at| at > now) {
+        if self.programs[who].wake.is_none_or(|at| at > now) {
             return;
         }
         loop {
             let program = &mut self.programs[who];
-            match program.pacer.ask(now) {
-                Answer::Go(ticket) => {
+            match program.controller.admit(now) {
+                Admission::Admitted(call) => {
                     let row = program.rows.take(now);
-                    let how = CallOutcome::Abandoned;
+                    let outcome = CallOutcome::Abandoned;
                     let slot = self.calls.begin(Out {
                         who,
                         row,
-                        ticket,
-                        how,
+                        call,
+                        outcome,
+                        allowance: None,
                     });
-                    self.seen.calls += 1;
-                    self.seen.most_in_flight = self.seen.most_in_flight.max(self.calls.out());
                     let way = self.model.way(&mut self.random);
                     if way > 0.0 {
                         let at = now + Duration::from_secs_f64(way);
@@ -258,12 +206,11 @@ impl World<'_> {
                     }
                 }
                 // A timer ticks at 1 ms.
-                Answer::At(at) => {
-                    let at = at.max(now + Duration::from_millis(1));
-                    program.wake = Some(self.host.awake(at));
+                Admission::NotBefore(at) => {
+                    program.wake = Some(at.max(now + Duration::from_millis(1)));
                     return;
                 }
-                Answer::AfterAnother => {
+                Admission::AfterAnother => {
                     program.wake = None;
                     return;
                 }
@@ -273,56 +220,60 @@ impl World<'_> {
 
     fn arrives(&mut self, slot: usize, now: Duration) {
         let out = self.calls.slots[slot].as_mut().unwrap();
-        let (how, time) = self
-            .model
-            .call(now.as_secs_f64(), out.row, &mut self.random);
-        out.how = how;
+        let seconds = now.as_secs_f64();
+        let (outcome, time) = self.model.call(seconds, out.row, &mut self.random);
+        out.outcome = outcome;
+        out.allowance = self.model.says(seconds);
         let second = now.as_secs() as usize;
-        if matches!(how, CallOutcome::Throttled(_) | CallOutcome::BusyOrAway) {
+        if is_refused(outcome) {
             self.seen.refused += 1;
-            self.seen.refused_early += u32::from(second < 60);
-        } else if how == CallOutcome::Answered && second < self.plan.seconds {
+        } else if outcome == CallOutcome::Answered && second < self.seen.accepted.len() {
             self.seen.accepted[second] += 1;
-            let way = now.saturating_sub(out.ticket.began);
-            self.seen.latency[second] += way.as_secs_f64() + time;
+            self.seen.latency += now.saturating_sub(out.call.began).as_secs_f64() + time;
         }
-        let at = self.host.awake(now + Duration::from_secs_f64(time));
+        let at = now + Duration::from_secs_f64(time);
         self.calls.is_due(at, slot, false);
     }
 
     fn ends(&mut self, slot: usize, now: Duration) {
-        let in_flight = self.calls.out();
         let Out {
             who,
             row,
-            ticket,
-            how,
+            call,
+            outcome,
+            allowance,
         } = self.calls.end(slot);
-        let program = &mut self.programs[who];
+        let Program {
+            controller,
+            rows,
+            wake,
+        } = &mut self.programs[who];
+        if let Some(allowance) = allowance {
+            controller.allowed(now, allowance);
+        }
         let fraction = self.random.f64();
-        let is_refused = matches!(how, CallOutcome::Throttled(_) | CallOutcome::BusyOrAway);
-        if is_refused {
-            if self.seen.at_first_refusal == 0 {
-                self.seen.at_first_refusal = in_flight;
-            }
-            let tried = program.rows.was_refused(row);
-            let own = program.pacer.ended(now, ticket, how, tried, fraction);
-            let fraction = self.random.f64();
-            program.rows.again(row, now, own, fraction);
+        if is_refused(outcome) {
+            let tried = rows.was_refused(row);
+            let event = controller.call_ended(now, call, outcome, tried, fraction);
+            let own = match event {
+                Some(PaceEvent::RowWaits(wait)) => Some(wait),
+                _ => None,
+            };
+            rows.again(row, now, own, self.random.f64());
         } else {
-            let tried = program.rows.tried(row);
-            program.pacer.ended(now, ticket, how, tried, fraction);
-            if how == CallOutcome::Answered {
-                program.rows.was_accepted(row);
-                self.answers += 1;
-                if self.answers == self.plan.rows {
-                    self.seen.rows_after = Some(now);
-                }
+            let tried = rows.tried(row);
+            let _ = controller.call_ended(now, call, outcome, tried, fraction);
+            if outcome == CallOutcome::Answered {
+                rows.was_accepted(row);
             } else {
-                program.rows.is_done(row);
+                rows.is_done(row);
             }
         }
         // The outcome may change when the next call may start.
-        program.wake = Some(now);
+        *wake = Some(now);
     }
+}
+
+const fn is_refused(outcome: CallOutcome) -> bool {
+    matches!(outcome, CallOutcome::Throttled(_) | CallOutcome::BusyOrAway)
 }

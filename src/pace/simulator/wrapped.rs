@@ -1,187 +1,108 @@
-//! Services in front of another one, which refuse certain rows or are far away, and one that takes everything.
+//! What may stand before a service or go wrong with it: distance, a proxy, headers that lie, bad rows, chance, an outage.
 
-use std::collections::HashSet;
+use std::time::Duration;
 
-use super::models::{Hint, Model, Work, refused};
+use super::models::{Hint, Model, TIMEOUT, refused};
 use super::rows::Row;
-use crate::pace::types::CallOutcome;
+use crate::pace::types::{Allowance, CallOutcome};
 
-/// Takes every call.
-pub(super) struct NoLimit {
-    /// The most calls in flight that the program has.
-    pub(super) ceiling: usize,
-    pub(super) work: Work,
+/// A service with something before it.
+pub(super) struct Wrapped<M> {
+    pub(super) service: M,
+    pub(super) by: Wrapper,
 }
 
-impl Model for NoLimit {
-    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        (CallOutcome::Answered, self.work.time(random))
-    }
-
-    fn allows(&self, _: f64) -> f64 {
-        self.ceiling as f64 / self.work.mean()
-    }
-}
-
-/// Which rows are always refused.
+/// What is before a service.
 #[derive(Clone, Copy)]
-pub(super) enum RefusedRows {
-    These(&'static [Row]),
-    /// One row in this many.
-    Every(Row),
+pub(super) enum Wrapper {
+    /// It is this many seconds away and back.
+    Far(f64),
+    /// A proxy's refusals are bare 503s.
+    Bare503,
+    /// Its headers always say that 100 calls are left for 60 s.
+    Lying,
+    /// This row is always refused.
+    BadRow(Row),
+    /// This share of calls is refused at any pace.
+    AtRandom(f64, Hint),
+    /// It is away from one second to another.
+    Outage(Away, f64, f64),
 }
 
-impl RefusedRows {
-    fn has(self, row: Row) -> bool {
-        match self {
-            Self::These(rows) => rows.contains(&row),
-            Self::Every(many) => row % many == many / 2,
-        }
-    }
+/// How a service is away: it fails immediately, never answers, or refuses every call.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Away {
+    Failing,
+    Hanging,
+    Refusing,
 }
 
-/// Another service that always refuses some rows. The pace is compared with the service alone.
-pub(super) struct AlwaysRefused<M> {
-    pub(super) service: M,
-    pub(super) bad: RefusedRows,
-    pub(super) hint: Hint,
-}
+/// Seconds of a refusal or failure that is decided before any work.
+const BRIEF: f64 = 0.05;
 
-/// A refusal that is decided before any work.
-const REFUSAL: f64 = 0.05;
-
-impl<M: Model> Model for AlwaysRefused<M> {
+impl<M: Model> Model for Wrapped<M> {
     fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
-        self.service.way(random)
-    }
-
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        if self.bad.has(row) {
-            return (refused(self.hint, 1.0), REFUSAL);
-        }
-        self.service.call(now, row, random)
-    }
-
-    fn allows(&self, now: f64) -> f64 {
-        self.service.allows(now)
-    }
-}
-
-/// Another service that refuses one row in `every` the first time.
-pub(super) struct RefusedOnce<M> {
-    pub(super) service: M,
-    pub(super) every: Row,
-    pub(super) hint: Hint,
-    /// The rows that were refused and have not been tried again.
-    pub(super) refused: HashSet<Row>,
-}
-
-impl<M: Model> Model for RefusedOnce<M> {
-    fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
-        self.service.way(random)
-    }
-
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        // A row that the service itself refuses afterwards is refused here again, which is rare.
-        if row.is_multiple_of(self.every) && !self.refused.remove(&row) {
-            self.refused.insert(row);
-            return (refused(self.hint, 1.0), REFUSAL);
-        }
-        self.service.call(now, row, random)
-    }
-
-    fn allows(&self, now: f64) -> f64 {
-        self.service.allows(now)
-    }
-}
-
-/// A service that becomes another one of its kind `at` some second.
-pub(super) struct Changed<M> {
-    pub(super) before: M,
-    pub(super) after: M,
-    pub(super) at: f64,
-}
-
-impl<M: Model> Model for Changed<M> {
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        if now < self.at {
-            self.before.call(now, row, random)
-        } else {
-            self.after.call(now, row, random)
+        match self.by {
+            Wrapper::Far(wire) => wire / 2.0,
+            _ => self.service.way(random),
         }
     }
 
-    fn allows(&self, now: f64) -> f64 {
-        if now < self.at {
-            self.before.allows(now)
-        } else {
-            self.after.allows(now)
-        }
-    }
-}
-
-/// Another service, this many seconds away and back.
-pub(super) struct Far<M> {
-    pub(super) service: M,
-    pub(super) wire: f64,
-}
-
-impl<M: Model> Model for Far<M> {
-    fn way(&mut self, _: &mut fastrand::Rng) -> f64 {
-        self.wire / 2.0
-    }
-
     fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+        match self.by {
+            Wrapper::BadRow(bad) if row == bad => return (refused(Hint::None, 0.0), BRIEF),
+            Wrapper::AtRandom(share, hint) if random.f64() < share => {
+                return (refused(hint, 1.0), BRIEF);
+            }
+            Wrapper::Outage(away, from, to) if (from..to).contains(&now) => {
+                return match away {
+                    Away::Failing => (CallOutcome::Failed, BRIEF),
+                    Away::Hanging => (CallOutcome::TimedOut, TIMEOUT),
+                    Away::Refusing => (CallOutcome::Throttled(None), BRIEF),
+                };
+            }
+            _ => {}
+        }
         let (how, time) = self.service.call(now, row, random);
-        (how, time + self.wire / 2.0)
-    }
-
-    fn allows(&self, now: f64) -> f64 {
-        self.service.allows(now)
-    }
-}
-
-/// Another service that decides once a call has been under way for a time between `least` and `most`, each as likely, as the
-/// stand-in does.
-pub(super) struct UnderWay<M> {
-    pub(super) service: M,
-    pub(super) least: f64,
-    pub(super) most: f64,
-    /// The share of the allowed calls that regular intervals get with at most one refusal in fifty.
-    pub(super) best: f64,
-}
-
-impl<M: Model> Model for UnderWay<M> {
-    fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
-        self.least + (self.most - self.least) * random.f64()
-    }
-
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        self.service.call(now, row, random)
-    }
-
-    fn allows(&self, now: f64) -> f64 {
-        self.service.allows(now) * self.best
-    }
-}
-
-/// Another service that decides when a call arrives and answers after a time between `least` and `most`, each as likely.
-pub(super) struct Evenly<M> {
-    pub(super) service: M,
-    pub(super) least: f64,
-    pub(super) most: f64,
-}
-
-impl<M: Model> Model for Evenly<M> {
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        let (how, time) = self.service.call(now, row, random);
-        if how != CallOutcome::Answered {
-            return (how, time);
+        match (self.by, how) {
+            (Wrapper::Far(wire), how) => (how, time + wire / 2.0),
+            (Wrapper::Bare503, CallOutcome::Throttled(_)) => (CallOutcome::BusyOrAway, time),
+            (_, how) => (how, time),
         }
-        (how, self.least + (self.most - self.least) * random.f64())
     }
 
     fn allows(&self, now: f64) -> f64 {
-        self.service.allows(now)
+        match self.by {
+            Wrapper::Outage(_, from, to) if (from..to).contains(&now) => 0.0,
+            _ => self.service.allows(now),
+        }
+    }
+
+    fn says(&self, now: f64) -> Option<Allowance> {
+        match self.by {
+            Wrapper::Lying => Some(Allowance {
+                calls: 100,
+                lasts: Duration::from_secs(60),
+            }),
+            _ => self.service.says(now),
+        }
+    }
+}
+
+impl Model for Box<dyn Model> {
+    fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
+        (**self).way(random)
+    }
+
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+        (**self).call(now, row, random)
+    }
+
+    fn allows(&self, now: f64) -> f64 {
+        (**self).allows(now)
+    }
+
+    fn says(&self, now: f64) -> Option<Allowance> {
+        (**self).says(now)
     }
 }

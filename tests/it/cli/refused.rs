@@ -36,7 +36,7 @@ fn rates_out_of_range_are_refused_with_the_range() {
             ["--rate", rate],
             &[
                 "--rate",
-                "`50/s`, `600/m` or `1000/h`, or `auto` or `unlimited`",
+                "`50/s`, `600/m` or `1000/h`, or `auto`, `auto:80%` or `unlimited`",
             ],
         );
     }

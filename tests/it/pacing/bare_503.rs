@@ -61,7 +61,7 @@ fn rows_that_always_get_a_bare_503_among_answers_are_no_outage_at_the_end_of_the
                 _ => good(request),
             }
         });
-        let flags = "--rate 200 --max-wait 3s";
+        let flags = "--rate 200 --max-wait 30s";
         let done = place.run_at(server.url()).args(flags).done();
         done.exits(1)
             .says("server_error 16")

@@ -119,7 +119,7 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     // If the good address is gone as well, the time limit of a connection ends the attempt: no more than most of a call's.
     let place = Place::with("users.csv", &csv);
     let url = format!("http://[::1]:{}", server.port());
-    let program = place.run_at(&url).args("--timeout 250ms");
+    let program = place.run_at(&url).args("--timeout 2s");
     let done = program.args("--max-wait 1s").done();
     done.exits(3)
         .says("the last call: cannot connect: timed out")
@@ -164,7 +164,7 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
         });
         let place = Place::with("users.csv", users::csv(5));
         // Long enough on a busy machine if something comes, short if nothing does.
-        let timeout = if way == "silence" { "400ms" } else { "12s" };
+        let timeout = if way == "silence" { "2s" } else { "12s" };
         let done = place
             .run_at(format!("https://{address}"))
             .args("--retries 1 --max-wait 1s --timeout")

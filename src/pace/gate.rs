@@ -1,4 +1,7 @@
-//! The gate and the permits that it gives: who waits, and what wakes them.
+//! The gate that every attempt passes: who waits for a permit, and what wakes them.
+//!
+//! The controller decides when a call may start; here calls wait for that on tokio's clock, one after the other. The gate
+//! also limits what a power cut can bill twice, and it lets no call through once the run stops. It runs on one thread.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -7,9 +10,9 @@ use futures::future::{Either, select};
 use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::pace::controller::Controller;
-use crate::pace::row_refusals::{CallCounts, RowRefusals};
-use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
+use super::controller::Controller;
+use super::row_refusals::{CallCounts, RowRefusals};
+use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::pace::{Limit, Pace, PaceCause, PaceChange};
 
 /// Gives permits for attempts.
@@ -34,7 +37,7 @@ pub struct Gate {
     is_clear: Notify,
     /// The service is taken to be down from now on, or refuses the canary: another row may show more.
     canary_held_up: Notify,
-    pub(super) began: Instant,
+    began: Instant,
     last_pace: Cell<Option<Pace>>,
     last_limit: Cell<Limit>,
     closing: Notify,
@@ -92,7 +95,7 @@ impl<'a> Permit<'a> {
     ) -> Option<PaceEvent> {
         let (gate, now) = (self.gate, when - self.gate.began);
         let (tried, fraction) = match outcome {
-            CallOutcome::Throttled(_) => {
+            CallOutcome::Throttled(_) | CallOutcome::BusyOrAway => {
                 let tried = gate.refused(row);
                 if !tried.is_alone() {
                     let since = gate.refused_since.get().or(Some(now));
@@ -100,7 +103,6 @@ impl<'a> Permit<'a> {
                 }
                 (tried, gate.fraction())
             }
-            CallOutcome::BusyOrAway => (gate.refused(row), gate.fraction()),
             CallOutcome::Answered => {
                 gate.accepted(self.call.began);
                 (row.tried(), 0.0)
@@ -159,7 +161,7 @@ impl Gate {
     /// A gate for calls within these limits.
     #[must_use]
     pub fn new(limits: PaceLimits, random: fastrand::Rng) -> Self {
-        let controller = Controller::new(limits);
+        let controller = Controller::new(&limits);
         Self {
             proven: Cell::new(false),
             undurable: Semaphore::new(most_undurable(&limits)),
@@ -370,11 +372,10 @@ impl Gate {
         self.proven.set(true);
     }
 
-    /// The headers of an answer to a call that started at `began` say what is left of the service's quota.
-    pub fn allowed(&self, began: Instant, allowance: Allowance) {
-        let began = began - self.began;
+    /// The headers of an answer say what is left of the service's quota.
+    pub fn allowed(&self, allowance: Allowance) {
         let now = self.began.elapsed();
-        { self.controller.borrow_mut() }.allowed(now, began, allowance);
+        { self.controller.borrow_mut() }.allowed(now, allowance);
     }
 
     /// For how long, up to `when`, calls have been refused without any call that started since being accepted.

@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::state::Controller;
+use crate::pace::controller::Controller;
 use crate::pace::rate::Rate;
 use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
-use crate::telemetry::pace::{FoundLimit, Limit};
+use crate::telemetry::pace::Limit;
 
-pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
 
-pub(super) fn limits(rate: Rate, in_flight: usize) -> PaceLimits {
+fn limits(rate: Rate, in_flight: usize) -> PaceLimits {
     PaceLimits {
         rate,
         in_flight: in_flight.try_into().unwrap(),
@@ -29,10 +29,6 @@ pub(super) fn limits(rate: Rate, in_flight: usize) -> PaceLimits {
         wait: Duration::from_secs(900),
         outage: Duration::from_secs(900),
     }
-}
-
-const fn found(value: f64) -> FoundLimit {
-    FoundLimit { value, times: 2 }
 }
 
 /// What happens next.
@@ -74,6 +70,7 @@ fn rate() -> impl Strategy<Value = Rate> {
     prop_oneof![
         Just(Rate::Auto),
         Just(Rate::Unlimited),
+        Just(Rate::Share(0.8)),
         (0.01..5_000.0).prop_map(Rate::PerSecond),
     ]
 }
@@ -134,7 +131,7 @@ impl World {
             Step::Allowed(calls, lasts) => {
                 let lasts = Duration::from_secs(lasts);
                 self.controller
-                    .allowed(self.now, self.now, Allowance { calls, lasts });
+                    .allowed(self.now, Allowance { calls, lasts });
             }
         }
     }
@@ -182,7 +179,7 @@ proptest! {
     ) {
         let limits = limits(rate, in_flight);
         let mut world = World {
-            controller: Controller::new(limits),
+            controller: Controller::new(&limits),
             limits,
             now: Duration::ZERO,
             out: Vec::new(),
@@ -198,7 +195,7 @@ proptest! {
 
     #[test]
     fn after_an_idle_time_there_is_no_burst(rest in 1_u64..100_000, calls in 10_usize..500) {
-        let mut controller = Controller::new(limits(Rate::Auto, 1_000));
+        let mut controller = Controller::new(&limits(Rate::Auto, 1_000));
         let mut now = Duration::ZERO;
         for _ in 0..calls {
             let call = loop {
@@ -223,7 +220,7 @@ proptest! {
 }
 
 /// Makes a call as soon as it may start. It takes 50 ms and ends with this outcome.
-pub(super) fn call(
+fn call(
     controller: &mut Controller,
     now: &mut Duration,
     outcome: CallOutcome,
@@ -232,7 +229,7 @@ pub(super) fn call(
 }
 
 /// The same for a row that may have been refused before.
-pub(super) fn call_of(
+fn call_of(
     controller: &mut Controller,
     now: &mut Duration,
     outcome: CallOutcome,
@@ -252,7 +249,7 @@ pub(super) fn call_of(
 
 #[test]
 fn a_run_starts_slowly_unless_a_rate_is_named() {
-    let mut auto = Controller::new(limits(Rate::Auto, 64));
+    let mut auto = Controller::new(&limits(Rate::Auto, 64));
     assert_eq!(
         (auto.rate(Duration::ZERO), auto.most_in_flight()),
         (Some(10.0), 4)
@@ -262,9 +259,9 @@ fn a_run_starts_slowly_unless_a_rate_is_named() {
         call(&mut auto, &mut now, CallOutcome::Answered);
     }
     assert!(auto.rate(now).unwrap() > 10.0, "{:?}", auto.rate(now));
-    let named = Controller::new(limits(Rate::PerSecond(30.0), 64));
+    let named = Controller::new(&limits(Rate::PerSecond(30.0), 64));
     assert_eq!((named.rate(now), named.most_in_flight()), (Some(30.0), 64));
-    let free = Controller::new(limits(Rate::Unlimited, 64));
+    let free = Controller::new(&limits(Rate::Unlimited, 64));
     assert_eq!((free.rate(now), free.most_in_flight()), (None, 64));
 }
 
@@ -272,80 +269,38 @@ fn a_run_starts_slowly_unless_a_rate_is_named() {
 fn a_run_starts_near_a_known_limit() {
     let near = PaceLimits {
         known: Limit {
-            rate: Some(found(100.0)),
-            in_flight: Some(found(20.0)),
+            rate: Some(100.0),
+            in_flight: Some(20),
         },
         ..limits(Rate::Auto, 64)
     };
-    let mut controller = Controller::new(near);
+    let mut controller = Controller::new(&near);
     let mut now = Duration::ZERO;
-    assert_eq!(controller.rate(now), Some(70.0));
-    assert_eq!(controller.most_in_flight(), 14);
+    assert_eq!(controller.rate(now), Some(80.0));
+    assert_eq!(controller.most_in_flight(), 16);
     // Until the service refuses, the known limit stays.
     assert_eq!(controller.limit(), near.known);
     while now < Duration::from_secs(60) {
         call(&mut controller, &mut now, CallOutcome::Answered);
     }
     // One call after the other does not need more.
-    assert!(controller.rate(now).unwrap() <= 95.0 + 1e-9);
+    assert!(controller.rate(now).unwrap() <= 100.0);
     assert!(controller.most_in_flight() <= 20);
     assert_eq!(controller.limit(), near.known);
 }
 
 #[test]
-fn a_doubtful_limit_below_the_first_rate_is_not_used() {
-    for (value, times, first) in [(0.8, 2, 10.0), (0.8, 3, 0.56), (100.0, 2, 70.0)] {
-        let known = FoundLimit { value, times };
-        let controller = Controller::new(PaceLimits {
-            known: Limit {
-                rate: Some(known),
-                in_flight: None,
-            },
-            ..limits(Rate::Auto, 64)
-        });
-        let rate = controller.rate(Duration::ZERO).unwrap();
-        assert!((rate - first).abs() < 1e-9, "{known:?}: {rate}");
-    }
-}
-
-#[test]
-fn a_known_limit_survives_one_early_refusal_and_not_two() {
-    let near = PaceLimits {
-        known: Limit {
-            rate: Some(found(100.0)),
-            in_flight: None,
-        },
-        ..limits(Rate::Auto, 64)
-    };
-    let mut controller = Controller::new(near);
-    let mut now = Duration::ZERO;
-    let refused = |controller: &mut Controller, now: &mut Duration| {
-        call(controller, now, CallOutcome::Throttled(None)).unwrap();
-        // The single call after the pause.
-        call(controller, now, CallOutcome::Answered);
-    };
-    // The run before left the bucket empty.
-    refused(&mut controller, &mut now);
-    assert!(controller.rate(now).unwrap() >= 70.0);
-    assert_eq!(controller.limit(), near.known);
-    // The service has changed.
-    refused(&mut controller, &mut now);
-    assert!(controller.rate(now).unwrap() <= 35.0);
-    assert_ne!(controller.limit(), near.known);
-}
-
-#[test]
 fn a_known_limit_is_ignored_where_the_user_allows_less_or_everything() {
     let known = Limit {
-        rate: Some(found(100.0)),
-        in_flight: Some(found(20.0)),
+        rate: Some(100.0),
+        in_flight: Some(20),
     };
     let limit = |rate, in_flight| {
         let near = PaceLimits {
             known,
             ..limits(rate, in_flight)
         };
-        Controller::new(near).limit()
+        Controller::new(&near).limit()
     };
     assert_eq!(limit(Rate::PerSecond(200.0), 64), known);
     assert_eq!(limit(Rate::Auto, 20).in_flight, None);
@@ -355,60 +310,93 @@ fn a_known_limit_is_ignored_where_the_user_allows_less_or_everything() {
 
 #[test]
 fn headers_slow_down_and_never_speed_up() {
-    let mut controller = Controller::new(limits(Rate::PerSecond(50.0), 64));
-    let now = Duration::from_secs(1);
-    let lasts = Duration::from_secs(10);
-    controller.allowed(now, now, Allowance { calls: 100, lasts });
-    assert_eq!(controller.rate(now), Some(10.0));
-    controller.allowed(
-        now,
-        now,
-        Allowance {
-            calls: 10_000,
-            lasts,
-        },
-    );
-    assert_eq!(controller.rate(now), Some(50.0));
-    controller.allowed(now, now, Allowance { calls: 0, lasts });
-    assert_eq!(controller.rate(now), Some(0.3));
-    assert_eq!(controller.rate(now + lasts), Some(50.0));
-    // A day's quota is not spread evenly.
-    let day = Duration::from_secs(86_400);
-    controller.allowed(
-        now + lasts,
-        now + lasts,
-        Allowance {
-            calls: 10,
-            lasts: day,
-        },
-    );
-    assert_eq!(controller.rate(now + lasts), Some(50.0));
+    let mut controller = Controller::new(&limits(Rate::PerSecond(50.0), 64));
+    let at = Duration::from_secs;
+    for (now, calls, lasts, expected) in [
+        (1, 100, 10, 10.0),
+        (20, 10_000, 10, 50.0),
+        (40, 0, 10, 0.5),
+        // What they asked for is over, and a day's quota is not spread evenly.
+        (60, 10, 86_400, 50.0),
+    ] {
+        let lasts = at(lasts);
+        controller.allowed(at(now), Allowance { calls, lasts });
+        assert_eq!(controller.rate(at(now)), Some(expected), "at {now} s");
+    }
 }
 
 #[test]
-fn timeouts_of_calls_sent_together_lower_the_calls_in_flight_once() {
-    let mut controller = Controller::new(limits(Rate::Unlimited, 20));
-    let calls: Vec<Call> = std::iter::from_fn(|| match controller.admit(Duration::ZERO) {
-        Admission::Admitted(call) => Some(call),
-        _ => None,
-    })
-    .collect();
-    assert_eq!(calls.len(), 20);
-    for call in &calls[..5] {
-        controller.call_ended(
-            Duration::from_secs(30),
-            *call,
-            CallOutcome::TimedOut,
-            Try::First,
-            0.0,
+fn half_of_the_calls_failing_is_no_outage_and_nine_in_ten_are() {
+    for (failing, is_outage) in [(2, false), (10, true)] {
+        let mut controller = Controller::new(&limits(Rate::PerSecond(500.0), 64));
+        let mut now = Duration::ZERO;
+        let is_down = (0..2_000).any(|nth| {
+            let is_good = nth % failing == 0;
+            let outcome = if is_good {
+                CallOutcome::Answered
+            } else {
+                CallOutcome::Failed
+            };
+            call(&mut controller, &mut now, outcome);
+            controller.is_down()
+        });
+        assert_eq!(is_down, is_outage, "one in {failing} is good");
+    }
+}
+
+#[test]
+fn a_service_that_is_down_is_tried_ever_more_rarely_until_patience_ends() {
+    let patience = PaceLimits {
+        outage: Duration::from_secs(200),
+        ..limits(Rate::PerSecond(40.0), 20)
+    };
+    let mut controller = Controller::new(&patience);
+    let mut now = Duration::ZERO;
+    call(&mut controller, &mut now, CallOutcome::Answered);
+    for _ in 0..9 {
+        assert_eq!(
+            call(&mut controller, &mut now, CallOutcome::Unavailable),
+            None
         );
     }
-    assert_eq!(controller.most_in_flight(), 10);
+    let waits: Vec<_> = [
+        CallOutcome::Unavailable,
+        CallOutcome::Unavailable,
+        CallOutcome::BusyOrAway,
+        // It answers, so it is tried more often.
+        CallOutcome::Failed,
+        CallOutcome::Unavailable,
+        CallOutcome::Unavailable,
+        CallOutcome::Unavailable,
+    ]
+    .into_iter()
+    .map(|outcome| match call(&mut controller, &mut now, outcome) {
+        Some(PaceEvent::Down { next, .. }) => next.as_secs_f64().round(),
+        event => panic!("{event:?}"),
+    })
+    .collect();
+    assert_eq!(waits, [5.0, 10.0, 20.0, 10.0, 60.0, 60.0, 35.0]);
+}
+
+#[test]
+fn single_calls_that_get_a_bare_503_show_an_outage_in_the_end() {
+    let mut controller = Controller::new(&limits(Rate::Auto, 20));
+    let mut now = Duration::ZERO;
+    call(&mut controller, &mut now, CallOutcome::Answered);
+    let mut pauses = Vec::new();
+    while !controller.is_down() {
+        match call(&mut controller, &mut now, CallOutcome::BusyOrAway) {
+            Some(PaceEvent::Paused(pause)) => pauses.push(pause.length.as_secs_f64()),
+            event => assert!(matches!(event, Some(PaceEvent::Down { .. })), "{event:?}"),
+        }
+    }
+    let doubling = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0, 30.0];
+    assert_eq!(pauses, doubling);
 }
 
 #[test]
 fn with_an_unlimited_rate_refusals_do_not_lower_the_calls_in_flight() {
-    let mut controller = Controller::new(limits(Rate::Unlimited, 20));
+    let mut controller = Controller::new(&limits(Rate::Unlimited, 20));
     let mut now = Duration::ZERO;
     for _ in 0..6 {
         let calls: Vec<Call> = std::iter::from_fn(|| match controller.admit(now) {
@@ -437,7 +425,7 @@ fn with_an_unlimited_rate_refusals_do_not_lower_the_calls_in_flight() {
 
 #[test]
 fn only_the_cut_that_a_row_led_to_is_undone_once_it_is_known_to_be_about_the_row() {
-    let mut controller = Controller::new(limits(Rate::Auto, 64));
+    let mut controller = Controller::new(&limits(Rate::Auto, 64));
     let mut now = Duration::ZERO;
     let refused = CallOutcome::Throttled(None);
     let answers = |controller: &mut Controller, now: &mut Duration| {
@@ -460,25 +448,8 @@ fn only_the_cut_that_a_row_led_to_is_undone_once_it_is_known_to_be_about_the_row
 }
 
 #[test]
-fn random_refusals_show_no_limit_of_calls_in_flight() {
-    let mut limits = limits(Rate::Auto, 64);
-    limits.known.in_flight = Some(found(4.0));
-    let mut controller = Controller::new(limits);
-    let mut now = Duration::ZERO;
-    assert!(controller.limit().in_flight.is_some());
-    for _ in 0..40 {
-        for _ in 0..7 {
-            call(&mut controller, &mut now, CallOutcome::Answered);
-        }
-        call(&mut controller, &mut now, CallOutcome::Throttled(None));
-    }
-    assert!(controller.pace(now).refused_at_any.is_some());
-    assert_eq!(controller.limit().in_flight, None);
-}
-
-#[test]
 fn a_service_that_is_back_is_called_at_half_the_pace() {
-    let mut controller = Controller::new(limits(Rate::PerSecond(40.0), 20));
+    let mut controller = Controller::new(&limits(Rate::PerSecond(40.0), 20));
     let mut now = Duration::ZERO;
     while now < Duration::from_secs(20) {
         call(&mut controller, &mut now, CallOutcome::Answered);

@@ -1,0 +1,259 @@
+//! The pace of one run: counts its calls, and steps its own value.
+//!
+//! Times and outcomes are passed in; nothing here waits or makes calls.
+
+use std::time::Duration;
+
+use super::limiter::Limiter;
+use super::rate::Rate;
+use super::tally::{TalliedCall, Tally};
+use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
+use super::value::PaceValue;
+use crate::telemetry::pace::{Limit, Pace, PaceCause, Pause};
+
+/// Decides when calls start.
+pub(super) struct Controller {
+    value: PaceValue,
+    limiter: Limiter,
+    /// What was seen since the last step, …
+    tally: Tally,
+    /// … and the times of answers, in seconds.
+    latencies: Vec<f64>,
+    is_unlimited: bool,
+    /// Calls that have started.
+    calls: u64,
+    /// Calls that are out now.
+    out: u32,
+    /// The number of the call that is out alone, after a pause or in an outage.
+    single: Option<u64>,
+    /// When the latest call started of those that were answered.
+    last_answered: Duration,
+    /// What a step changed that no call has reported yet.
+    event: Option<PaceEvent>,
+}
+
+/// Answers that show a trend: the median of fewer is chance. More than the second do not make it better.
+const SAMPLES: (usize, usize) = (8, 256);
+/// An answer is fast if one in this many is faster.
+const FAST_ONE_IN: usize = 5;
+
+impl Controller {
+    pub(super) fn new(limits: &PaceLimits) -> Self {
+        let mut controller = Self {
+            value: PaceValue::new(limits),
+            limiter: Limiter::new(Rate::Unlimited),
+            tally: Tally::default(),
+            latencies: Vec::new(),
+            is_unlimited: limits.rate == Rate::Unlimited,
+            calls: 0,
+            out: 0,
+            single: None,
+            last_answered: Duration::ZERO,
+            event: None,
+        };
+        controller.set_limiter(Duration::ZERO);
+        controller
+    }
+
+    /// Calls a second that are allowed now; `None` if nothing limits them.
+    pub(super) fn rate(&self, now: Duration) -> Option<f64> {
+        self.value.allowed(now.as_secs_f64())
+    }
+
+    /// Calls in flight that are allowed now.
+    pub(super) fn most_in_flight(&self) -> usize {
+        self.value.most_in_flight()
+    }
+
+    /// The pace, for people to read.
+    pub(super) fn pace(&self, now: Duration) -> Pace {
+        self.value.pace(now.as_secs_f64())
+    }
+
+    /// What has changed the pace since this was last asked, if it has changed.
+    pub(super) fn take_cause(&mut self) -> PaceCause {
+        self.value.take_cause()
+    }
+
+    /// The limits of the service that were found.
+    pub(super) fn limit(&self) -> Limit {
+        self.value.limit()
+    }
+
+    /// Whether the service is taken to be down.
+    pub(super) const fn is_down(&self) -> bool {
+        self.value.is_down()
+    }
+
+    /// Whether a call may start now. `Admitted` counts it as started.
+    pub(super) fn admit(&mut self, now: Duration) -> Admission {
+        let seconds = now.as_secs_f64();
+        if seconds >= self.value.due {
+            // The random number stretches waits that refusals name, and these are not left to such a step.
+            self.step(now, 0.0);
+        }
+        let until = Duration::from_secs_f64(self.value.pauses.until);
+        if now < until {
+            return Admission::NotBefore(until);
+        }
+        let is_alone = self.value.pauses.is_alone;
+        if is_alone && self.single.is_some() {
+            return Admission::AfterAnother;
+        }
+        if self.out as usize >= self.value.most_in_flight() {
+            self.tally.in_flight_used = true;
+            return Admission::AfterAnother;
+        }
+        if let Err(wait) = self.limiter.check(now) {
+            self.tally.rate_used |= self.value.is_search_used(seconds);
+            return Admission::NotBefore(now + wait);
+        }
+        self.out += 1;
+        self.calls += 1;
+        self.tally.started += 1;
+        if is_alone {
+            self.single = Some(self.calls);
+        }
+        Admission::Admitted(Call {
+            began: now,
+            number: self.calls,
+            level: self.out,
+            probe: self.value.is_down(),
+        })
+    }
+
+    /// A call ended, which was this try of its row. `fraction` is random, from 0 up to 1.
+    pub(super) fn call_ended(
+        &mut self,
+        now: Duration,
+        call: Call,
+        outcome: CallOutcome,
+        tried: Try,
+        fraction: f64,
+    ) -> Option<PaceEvent> {
+        let outcome = self.meaning(call, outcome, tried);
+        self.out = self.out.saturating_sub(1);
+        let is_single = self.single == Some(call.number);
+        if is_single {
+            self.single = None;
+        }
+        if outcome == CallOutcome::Answered {
+            self.last_answered = self.last_answered.max(call.began);
+            if self.latencies.len() < SAMPLES.1 {
+                let latency = now.saturating_sub(call.began);
+                self.latencies.push(latency.as_secs_f64());
+            }
+        }
+        let ended = TalliedCall {
+            call,
+            is_single,
+            is_new: call.began.as_secs_f64() >= self.value.cut_at,
+            later: self.calls - call.number,
+        };
+        let is_news = self.tally.note(ended, outcome, tried);
+        let is_about_pace = is_single || !self.value.is_row_alone(self.tally.wait);
+        let has_failed = self.tally.failed > 0 && self.value.pauses.shows_outage(&self.tally);
+        if is_news && is_about_pace || has_failed {
+            self.step(now, fraction);
+        }
+        let wait = match outcome {
+            CallOutcome::Throttled(wait) => wait.unwrap_or_default(),
+            CallOutcome::BusyOrAway => Duration::ZERO,
+            // Nobody may be there to report what has changed.
+            CallOutcome::Abandoned => return None,
+            _ => return self.event.take(),
+        };
+        let row_waits = tried.is_alone() || self.value.is_row_alone(wait.as_secs_f64());
+        if row_waits && !matches!(self.event, Some(PaceEvent::Paused(_))) {
+            return Some(PaceEvent::RowWaits(wait));
+        }
+        self.event.take()
+    }
+
+    /// What an outcome means at present.
+    fn meaning(&self, call: Call, outcome: CallOutcome, tried: Try) -> CallOutcome {
+        match outcome {
+            // Without a search of the pace, and while the service is down, a bare 503 asks for nothing.
+            CallOutcome::BusyOrAway
+                if !tried.is_alone() && (self.is_unlimited || self.is_down()) =>
+            {
+                CallOutcome::Unavailable
+            }
+            // A call that hangs says nothing about a service that has answered a later one.
+            CallOutcome::Failed | CallOutcome::Unavailable | CallOutcome::TimedOut
+                if call.began < self.last_answered && !self.is_down() =>
+            {
+                CallOutcome::Abandoned
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The service is not down, although it seemed so. Returns for how long it was taken to be.
+    pub(super) fn dismiss_outage(&mut self, now: Duration) -> Option<Duration> {
+        let lasted = self.value.dismiss_outage(now.as_secs_f64())?;
+        self.set_limiter(now);
+        Some(Duration::from_secs_f64(lasted))
+    }
+
+    /// The headers of an answer said what is left.
+    pub(super) fn allowed(&mut self, now: Duration, allowance: Allowance) {
+        #[allow(clippy::cast_precision_loss, reason = "a quota need not be exact")]
+        let left = allowance.calls as f64;
+        self.tally.left = Some((left, allowance.lasts.as_secs_f64()));
+        if self.value.awaits_hint(now.as_secs_f64()) {
+            self.step(now, 0.0);
+        }
+    }
+
+    fn step(&mut self, now: Duration, random: f64) {
+        self.add_latencies();
+        let tally = std::mem::take(&mut self.tally);
+        let seconds = now.as_secs_f64();
+        let pauses = &self.value.pauses;
+        let (was_down, until) = (pauses.down_since, pauses.until);
+        self.value.step(seconds, &tally, random);
+        let pauses = &self.value.pauses;
+        let next = Duration::try_from_secs_f64(pauses.until - seconds).unwrap_or_default();
+        let since = |then: f64| Duration::try_from_secs_f64(seconds - then).unwrap_or_default();
+        let is_probe_bad = tally.single_bad && tally.failed > 0;
+        let event = match (was_down, pauses.down_since) {
+            (Some(then), None) => Some(PaceEvent::Up {
+                lasted: since(then),
+            }),
+            (was, Some(then)) if was.is_none() || is_probe_bad => Some(PaceEvent::Down {
+                lasted: since(then),
+                next,
+            }),
+            _ if pauses.until > until => Some(PaceEvent::Paused(Pause {
+                length: next,
+                asked: (tally.wait > 0.0).then(|| Duration::from_secs_f64(tally.wait)),
+            })),
+            _ => None,
+        };
+        self.event = event.or(self.event);
+        self.set_limiter(now);
+    }
+
+    /// The median of the answers' times, and the fast ones, if there are enough.
+    fn add_latencies(&mut self) {
+        let samples = &mut self.latencies;
+        let many = samples.len();
+        if many == 0 {
+            return;
+        }
+        let (_, median, _) = samples.select_nth_unstable_by(many / 2, f64::total_cmp);
+        self.tally.median = *median;
+        if many >= SAMPLES.0 {
+            let (_, fast, _) = samples.select_nth_unstable_by(many / FAST_ONE_IN, f64::total_cmp);
+            self.tally.fast = *fast;
+            samples.clear();
+        }
+    }
+
+    /// Has the limiter keep to the rate that is allowed now.
+    fn set_limiter(&mut self, now: Duration) {
+        let rate = self.rate(now).map_or(Rate::Unlimited, Rate::PerSecond);
+        self.limiter.set(rate);
+    }
+}

@@ -1,0 +1,4 @@
+//! What the gate and the controller do with any service.
+
+mod controller;
+mod gate;

@@ -1,0 +1,564 @@
+//! The pace as one value that can be written down, which is stepped with counts.
+//!
+//! A run steps its own after each interval and after each refusal; many workers can step one that they share. It holds no list
+//! and no clock. Times are seconds since any common start.
+
+use serde::{Deserialize, Serialize};
+
+use super::hint::QuotaHint;
+use super::latency::{Latency, Trend};
+use super::noise::{self, Noise, Shown};
+use super::pause::{LongestWaits, Pauses};
+use super::rate::Rate;
+use super::search::{LEAST_BLIND, LimitSearch};
+use super::tally::Tally;
+use super::types::PaceLimits;
+use crate::telemetry::pace::{Limit, Pace, PaceCause};
+
+/// What decides when calls may start.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct PaceValue {
+    rate: LimitSearch,
+    in_flight: LimitSearch,
+    /// The user asked for no rate limit: nothing is searched for, and only what the service names holds calls back.
+    is_unlimited: bool,
+    noise: Noise,
+    latency: Latency,
+    hint: QuotaHint,
+    pub(super) pauses: Pauses,
+    levels: InFlightLevels,
+    measurement: Measurement,
+    /// The one before, if the pace explained the refusal that ended it: what was accepted since the service had no room.
+    before: Option<Measurement>,
+    /// The rate as it was before the last cut, while that may turn out to be about a single row.
+    before_cut: Option<LimitSearch>,
+    /// When the pace was last cut: calls that started before say nothing about the pace since then.
+    pub(super) cut_at: f64,
+    /// Calls a second that started in the last interval, and whether the rate held any back.
+    begun: f64,
+    is_rate_used: bool,
+    stepped_at: f64,
+    /// When the next step is due.
+    pub(super) due: f64,
+    /// The longest window of a quota that was seen.
+    window: f64,
+    /// Whether any call was accepted yet.
+    is_proven: bool,
+    /// What has changed the pace since this was last asked.
+    cause: Option<PaceCause>,
+}
+
+/// What was accepted from one refusal to the next: a bucket or window that has just refused is empty, so this is the limit.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Measurement {
+    since: f64,
+    started: f64,
+    refused: f64,
+    /// Calls whose answers have come.
+    answered: f64,
+}
+
+/// How many calls were in flight when calls started that were accepted, and refused.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct InFlightLevels {
+    /// The highest of the last accepted calls, and of those before them.
+    accepted: (u32, u32),
+    /// How many accepted calls the first of the two is of.
+    calls: u32,
+    /// Refusals in a row above these levels, and the lowest of them.
+    above: (u32, u32),
+}
+
+/// The first rate of a run without `--rate`: ten calls a second hurt no service.
+const FIRST_RATE: f64 = 10.0;
+/// The first calls in flight of such a run: enough to reach that rate with answers of 0.4 s.
+const FIRST_IN_FLIGHT: f64 = 4.0;
+/// A call a minute: a limit below that is kept by pauses.
+const LEAST_RATE: f64 = 1.0 / 60.0;
+/// Seconds of an interval, if two round trips are shorter: over less time, chance decides how many calls there were.
+const SHORTEST_INTERVAL: f64 = 0.1;
+/// Seconds in which too much is refused by a bucket that runs empty. A service that names a wait as long counts in windows.
+const STEP: f64 = 3.0;
+/// A step lasts for so many calls at least, and twice as many are measured: of fewer, a refusal says little.
+const FEWEST: f64 = 5.0;
+/// The longest common window: one that a service names is not taken to be longer, and what was accepted in more than three
+/// times this is not measured, as the limit may have changed.
+const LONGEST_WINDOW: f64 = 60.0;
+/// A step lasts as many windows: too much is refused at the latest at the end of the first whole one.
+const WINDOWS: f64 = 1.5;
+/// Accepted calls whose levels in flight are remembered.
+const LEVELS: u32 = 64;
+/// Refusals in a row above all these levels that show a limit of calls in flight.
+const ABOVE: u32 = 3;
+
+impl PaceValue {
+    /// The pace at the start of a run within these limits.
+    pub(super) fn new(limits: &PaceLimits) -> Self {
+        #[allow(clippy::cast_precision_loss, reason = "thousands at most")]
+        let most_in_flight = limits.in_flight.get() as f64;
+        let (share, first, most, first_in_flight) = match limits.rate {
+            Rate::Auto => (1.0, FIRST_RATE, Rate::HIGHEST, FIRST_IN_FLIGHT),
+            Rate::Share(share) => (share, FIRST_RATE, Rate::HIGHEST, FIRST_IN_FLIGHT),
+            // A user who names a rate knows the service.
+            Rate::PerSecond(rate) => (1.0, rate, rate, most_in_flight),
+            Rate::Unlimited => (1.0, Rate::HIGHEST, Rate::HIGHEST, most_in_flight),
+        };
+        let is_unlimited = limits.rate == Rate::Unlimited;
+        let within = (LEAST_RATE.min(most), most);
+        let mut rate = LimitSearch::new(first, within, false).holding(share);
+        let within = (1.0, most_in_flight);
+        let mut in_flight = LimitSearch::new(first_in_flight, within, true).holding(share);
+        // No limit also means none from an earlier run.
+        if let Some(known) = limits.known.rate.filter(|_| !is_unlimited) {
+            rate.start_near(known);
+        }
+        if let Some(known) = limits.known.in_flight.filter(|_| !is_unlimited) {
+            in_flight.start_near(known.into());
+        }
+        Self {
+            rate,
+            in_flight,
+            is_unlimited,
+            noise: Noise::default(),
+            latency: Latency::default(),
+            hint: QuotaHint::default(),
+            pauses: Pauses::new(LongestWaits {
+                refused: limits.wait.as_secs_f64(),
+                down: limits.outage.as_secs_f64(),
+            }),
+            levels: InFlightLevels::default(),
+            measurement: Measurement::default(),
+            before: None,
+            before_cut: None,
+            cut_at: -1.0,
+            begun: 0.0,
+            is_rate_used: false,
+            stepped_at: 0.0,
+            due: SHORTEST_INTERVAL,
+            window: 0.0,
+            is_proven: false,
+            cause: None,
+        }
+    }
+
+    /// Calls a second that are allowed now; `None` if nothing limits them.
+    pub(super) fn allowed(&self, now: f64) -> Option<f64> {
+        let own = (!self.is_unlimited).then_some(self.rate.value());
+        match (own, self.hint.rate(now)) {
+            (Some(own), Some(hinted)) => Some(own.min(hinted)),
+            (own, hinted) => own.or(hinted),
+        }
+    }
+
+    /// Whether the rate that is searched for holds calls back. Where headers ask for less, nothing is learnt about it.
+    pub(super) fn is_search_used(&self, now: f64) -> bool {
+        let hinted = self.hint.rate(now);
+        hinted.is_none_or(|hinted| self.rate.value() <= hinted)
+    }
+
+    /// Whether what headers say is not known at present: then it should be soon.
+    pub(super) fn awaits_hint(&self, now: f64) -> bool {
+        self.hint.is_awaited(now)
+    }
+
+    /// Calls in flight that are allowed now.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 1 to the user's ceiling"
+    )]
+    pub(super) fn most_in_flight(&self) -> usize {
+        self.in_flight.value() as usize
+    }
+
+    /// Whether a refusal that named this wait is put down to chance: then only its row waits.
+    pub(super) fn is_row_alone(&self, wait: f64) -> bool {
+        (self.noise.share() > 0.0 && wait < STEP) || (self.is_unlimited && wait == 0.0)
+    }
+
+    /// The limits of the service that were found.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 1 to the user's ceiling"
+    )]
+    pub(super) fn limit(&self) -> Limit {
+        Limit {
+            rate: self.rate.limit(),
+            in_flight: self.in_flight.limit().map(|limit| limit as u32),
+        }
+    }
+
+    /// The pace, for people to read.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 1 to the user's ceiling"
+    )]
+    pub(super) fn pace(&self, now: f64) -> Pace {
+        // The share follows each call, which is no news.
+        let percent = (self.noise.share() * 100.0).ceil();
+        Pace {
+            rate: self.allowed(now),
+            in_flight: self.most_in_flight(),
+            search: self.rate.stage(),
+            limit: self.rate.shown_limit(),
+            limit_in_flight: self.in_flight.shown_limit().map(|limit| limit as usize),
+            headers: self.hint.shown(now),
+            at_ceiling: self.rate.is_at_most(),
+            refused_at_any: (percent > 0.0).then_some(percent / 100.0),
+        }
+    }
+
+    /// What has changed the pace since this was last asked, if it has changed.
+    pub(super) fn take_cause(&mut self) -> PaceCause {
+        // Nothing else changes it by itself: what headers ask for holds for a time.
+        self.cause.take().unwrap_or(PaceCause::Headers)
+    }
+
+    /// The service is not down, although it seemed so. Returns for how long it was taken to be.
+    pub(super) fn dismiss_outage(&mut self, now: f64) -> Option<f64> {
+        let since = self.pauses.dismiss_outage(now)?;
+        self.resume();
+        Some(now - since)
+    }
+
+    /// An outage is over: calls start slowly again.
+    fn resume(&mut self) {
+        if !self.is_unlimited {
+            self.rate.step_back();
+            self.in_flight.step_back();
+        }
+        self.cause = Some(PaceCause::Outage);
+    }
+
+    /// Takes in what was seen up to now. `random` is from 0 up to 1.
+    pub(super) fn step(&mut self, now: f64, tally: &Tally, random: f64) {
+        let lasted = now - self.stepped_at;
+        self.stepped_at = now;
+        let (started, refused) = (f64::from(tally.started), f64::from(tally.refused));
+        self.measurement.started += started;
+        self.measurement.refused += refused;
+        self.measurement.answered += f64::from(tally.accepted);
+        let fastest = self.fastest(now, lasted, tally);
+        self.levels.note(tally);
+        self.is_proven |= tally.accepted > 0;
+        self.hint.step(now, tally, self.levels.highest().into());
+        let trend = self.trend(tally);
+        let before = f64::from(tally.started.saturating_sub(tally.refused_after));
+        let accepted = self.noise.quiet() + before;
+        let shown = self.noise.note(started, refused);
+        let stood_still = self.pauses.in_a_row;
+        if self.pauses.ended(now, tally) {
+            self.resume();
+        } else if tally.single_good && stood_still >= STEP {
+            self.has_room_again(now, stood_still);
+        }
+        if tally.row_alone
+            && let Some(before) = self.before_cut.take()
+        {
+            self.rate = before;
+            self.cause = Some(PaceCause::RowAlone);
+        }
+        if shown == Shown::Zero {
+            self.measurement = Measurement::since(now, 0.0, 0.0);
+        }
+        let is_refused = tally.refused_new > 0 && !self.is_row_alone(tally.wait);
+        if shown == Shown::Excess || is_refused {
+            self.cut(now, tally, fastest, accepted);
+            self.pause(now, tally, true, random);
+        } else if tally.refused > 0 {
+            self.pause(now, tally, false, random);
+        }
+        self.due = now + self.interval();
+        if self.is_quiet(now, tally) {
+            self.search_on(now, lasted, tally, trend);
+        }
+    }
+
+    /// The pace that was refused, if any was: what is allowed if that was used, or else what started, and a little more.
+    fn fastest(&mut self, now: f64, lasted: f64, tally: &Tally) -> f64 {
+        let begun = f64::from(tally.started) / lasted.max(SHORTEST_INTERVAL);
+        let is_whole = lasted >= SHORTEST_INTERVAL && self.pauses.is_over(now);
+        self.is_rate_used = tally.rate_used || (self.is_rate_used && !is_whole);
+        let fastest = if self.is_rate_used {
+            self.rate.value()
+        } else {
+            self.begun.max(begun) * 2.0
+        };
+        if is_whole {
+            self.begun = begun;
+        }
+        fastest.min(self.rate.value()).max(LEAST_RATE)
+    }
+
+    fn trend(&mut self, tally: &Tally) -> Trend {
+        if self.is_unlimited {
+            return Trend::Usual;
+        }
+        let trend = self.latency.step(tally, &mut self.in_flight);
+        if trend == Trend::Queueing {
+            self.cause = Some(PaceCause::Queueing);
+        }
+        trend
+    }
+
+    /// The service refuses more than it does at any pace, at the pace `fastest` and after so many accepted calls.
+    fn cut(&mut self, now: f64, tally: &Tally, fastest: f64, accepted: f64) {
+        let before = self.measurement.clone();
+        let measured = self.measured(now, tally);
+        self.cut_at = now;
+        self.before = None;
+        if !self.is_proven || self.is_unlimited {
+            // If nothing was accepted yet, that is about other calls, such as those of the run before.
+            return;
+        }
+        self.before_cut = Some(self.rate.clone());
+        self.cause = Some(PaceCause::Throttled);
+        if self.is_in_flight(now, tally.refused_level) {
+            return;
+        }
+        let is_explained = self.rate.refused(now, fastest, measured);
+        let is_window = is_explained && measured.is_some() && tally.wait == 0.0;
+        self.before = Some(before).filter(|_| is_window);
+        if tally.wait >= STEP {
+            self.noise.explained();
+        } else if self.noise.cut(fastest, accepted, is_explained) {
+            self.rate.forget(self.rate.value());
+            self.before_cut = None;
+            self.cause = Some(PaceCause::RandomRefusals);
+        }
+    }
+
+    /// What was accepted since the refusal before, if there were enough calls. The next measurement starts at the refusal now.
+    fn measured(&mut self, now: f64, tally: &Tally) -> Option<f64> {
+        let (later, refused) = (f64::from(tally.refused_after), f64::from(tally.refused));
+        let is_random = self.noise.share() > 0.0;
+        let began = if is_random {
+            now
+        } else if tally.wait > 0.0 {
+            // After a named wait a bucket or window is as full as after the one before.
+            now + tally.wait
+        } else if tally.refused > 0 {
+            tally.refused_at
+        } else {
+            now
+        };
+        let others = (refused - 1.0).max(0.0);
+        let Measurement { since, .. } = self.measurement;
+        // Too much shows late where some calls are refused anyway: not all refusals of what has started are known by then.
+        let accepted = if is_random {
+            self.measurement.answered
+        } else {
+            self.measurement.started - self.measurement.refused - later + others
+        };
+        let lasted = began - since;
+        let is_enough = accepted >= FEWEST * 2.0;
+        let is_old = lasted > LONGEST_WINDOW * 3.0;
+        if is_enough || is_old || !self.rate.has_refused() {
+            self.measurement = Measurement::since(began, later, others);
+        }
+        (is_enough && !is_old && lasted > 0.0).then(|| accepted / lasted)
+    }
+
+    /// All calls stood still for so many seconds, and now the service has room: a window is over, if no wait was named. What was
+    /// accepted since the window before is the limit.
+    fn has_room_again(&mut self, now: f64, stood_still: f64) {
+        let Some(before) = self.before.take().filter(|_| self.noise.share() == 0.0) else {
+            return;
+        };
+        let accepted = before.started - before.refused;
+        let lasted = now - before.since;
+        if lasted <= LONGEST_WINDOW * 3.0 {
+            self.window = self.window.max(stood_still.min(LONGEST_WINDOW));
+            self.rate.limited_to(now, accepted / lasted);
+            self.measurement = Measurement::since(now, 0.0, 0.0);
+        }
+    }
+
+    /// Whether the refused call, the `level`th in flight, was just one too many, whatever the rate.
+    fn is_in_flight(&mut self, now: f64, level: u32) -> bool {
+        if self.in_flight.is_past_limit(level.into()) {
+            let _ = self.in_flight.refused(now, level.into(), None);
+            return true;
+        }
+        let Some(lowest) = self.levels.refused(level) else {
+            return false;
+        };
+        self.in_flight.limit_found(now, lowest.into());
+        self.rate.forget(self.rate.value());
+        self.noise.explained();
+        true
+    }
+
+    /// Calls were refused: all pause if the service named a wait, or if `is_cut` or the call that went first was one of them.
+    fn pause(&mut self, now: f64, tally: &Tally, is_cut: bool, random: f64) {
+        let Tally {
+            wait, single_bad, ..
+        } = *tally;
+        let is_random = self.noise.share() > 0.0 && !single_bad;
+        if !is_cut && wait < STEP && is_random || self.is_unlimited && wait == 0.0 {
+            return;
+        }
+        if wait >= STEP {
+            self.window = self.window.max(wait.min(LONGEST_WINDOW));
+        } else if !is_cut && single_bad && wait == 0.0 && self.pauses.in_a_row >= STEP {
+            // A single call is not too fast: a window is not over yet, or there is trouble.
+            self.window = self.window.max(self.pauses.in_a_row.min(LONGEST_WINDOW));
+        }
+        if wait > 0.0 {
+            self.pauses.named(now, wait, random);
+        } else if (is_cut || single_bad) && !(tally.single_away && self.is_down()) {
+            self.pauses.guessed(now);
+        }
+    }
+
+    /// How long an interval lasts: what one changed is seen in the next one. At a low rate it has a call, as one without an
+    /// answer shows nothing.
+    fn interval(&self) -> f64 {
+        let least = (self.latency.median() * 2.0).max(SHORTEST_INTERVAL);
+        let rate = self.rate.value();
+        if rate < LEAST_BLIND {
+            least.max(1.0 / rate)
+        } else {
+            least
+        }
+    }
+
+    /// Whether nothing speaks against more.
+    fn is_quiet(&self, now: f64, tally: &Tally) -> bool {
+        let is_calm = if self.noise.share() > 0.0 {
+            self.noise.is_calm()
+        } else {
+            tally.refused == 0
+        };
+        let works = tally.accepted > 0 && tally.failed * 2 <= tally.accepted;
+        is_calm && works && self.pauses.is_over(now) && !tally.single_good
+    }
+
+    /// Nothing was refused for `lasted`: both searches continue.
+    fn search_on(&mut self, now: f64, lasted: f64, tally: &Tally, trend: Trend) {
+        if self.is_unlimited || trend == Trend::Queueing {
+            return;
+        }
+        let step = (self.interval() * 2.0).max(STEP).max(self.window * WINDOWS);
+        let mut is_changed = false;
+        if trend == Trend::Usual {
+            is_changed |= self
+                .in_flight
+                .quiet(now, lasted, (step, 0.0), tally.in_flight_used);
+        }
+        let (fewest, growth) = if self.noise.share() > 0.0 {
+            let beyond = 1.0 - self.rate.sustained() / self.rate.value();
+            (noise::calls_of_a_step(beyond), noise::CALLS_OF_GROWTH)
+        } else {
+            (FEWEST, 0.0)
+        };
+        let step = step.max(fewest / self.rate.value());
+        let growth = growth / self.rate.value();
+        let (had_limit, sustained) = (self.rate.has_refused(), self.rate.sustained());
+        is_changed |= self
+            .rate
+            .quiet(now, lasted, (step, growth), tally.rate_used);
+        if had_limit && !self.rate.has_refused() {
+            // The limit is not there any more: what is measured starts here.
+            self.measurement = Measurement::since(now, 0.0, 0.0);
+        }
+        if self.noise.share() > 0.0 && self.rate.sustained() > sustained {
+            // A whole step went by with no more than the share: the cuts before it have helped.
+            self.noise.explained();
+        }
+        if is_changed {
+            self.cause = Some(PaceCause::Search);
+        }
+    }
+
+    /// Whether the service is taken to be down.
+    pub(super) const fn is_down(&self) -> bool {
+        self.pauses.down_since.is_some()
+    }
+}
+
+impl Measurement {
+    /// One that starts at this time, since which so many calls have started, and were refused.
+    const fn since(since: f64, started: f64, refused: f64) -> Self {
+        Self {
+            since,
+            started,
+            refused,
+            answered: 0.0,
+        }
+    }
+}
+
+impl InFlightLevels {
+    fn note(&mut self, tally: &Tally) {
+        self.accepted.0 = self.accepted.0.max(tally.accepted_level);
+        self.calls += tally.accepted;
+        if self.calls >= LEVELS {
+            self.calls = 0;
+            self.accepted = (0, self.accepted.0);
+        }
+    }
+
+    fn highest(&self) -> u32 {
+        self.accepted.0.max(self.accepted.1)
+    }
+
+    /// A call was refused at this level. Returns the lowest level of several in a row that no accepted call had reached.
+    fn refused(&mut self, level: u32) -> Option<u32> {
+        if level < ABOVE || level <= self.highest() {
+            self.above = (0, 0);
+            return None;
+        }
+        let (times, lowest) = self.above;
+        let lowest = if times == 0 { level } else { lowest.min(level) };
+        self.above = (times + 1, lowest);
+        if times + 1 < ABOVE {
+            return None;
+        }
+        self.above = (0, 0);
+        Some(lowest)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_value_that_is_written_down_and_read_before_each_step_goes_on_alike() {
+        let limits = PaceLimits {
+            rate: Rate::Auto,
+            in_flight: 64.try_into().unwrap(),
+            known: Limit::NONE,
+            wait: Duration::from_secs(900),
+            outage: Duration::from_secs(900),
+        };
+        let mut kept = PaceValue::new(&limits);
+        let mut written = kept.clone();
+        let mut random = fastrand::Rng::with_seed(1);
+        for step in 1..2_000 {
+            let now = f64::from(step) / 4.0;
+            let refused = u32::from(random.u32(..9) == 0);
+            let tally = Tally {
+                started: 20,
+                accepted: random.u32(..20),
+                refused,
+                refused_new: refused,
+                refused_at: now - 0.1,
+                single_good: random.bool(),
+                rate_used: true,
+                ..Tally::default()
+            };
+            written = serde_json::from_str(&serde_json::to_string(&written).unwrap()).unwrap();
+            kept.step(now, &tally, 0.5);
+            written.step(now, &tally, 0.5);
+            let (kept, written) = (kept.allowed(now).unwrap(), written.allowed(now).unwrap());
+            assert!((kept - written).abs() < kept * 1e-9, "{kept} {written}");
+        }
+    }
+}
