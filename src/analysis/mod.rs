@@ -3,15 +3,15 @@
 //! It must not know where rows come from or how the numbers are shown.
 
 mod bins;
+mod counted_rows;
 mod groups;
 mod tally;
-mod unknown_levels;
 mod verdict_counts;
 mod what_if;
 
 pub(crate) use bins::Bars;
+pub(crate) use counted_rows::CountedRows;
 pub(crate) use groups::{GroupTally, TopValues};
-pub(crate) use tally::{DriftTally, Mover, PastVerdict, RowTally, TalliedRow, number_of};
-pub(crate) use unknown_levels::UnknownLevels;
+pub(crate) use tally::{DriftTally, PastVerdict, RowTally, TalliedRow, number_of};
 pub(crate) use verdict_counts::VerdictCounts;
-pub(crate) use what_if::{ThresholdStep, WhatIf};
+pub(crate) use what_if::{ThresholdPair, ThresholdStep, WhatIf};

@@ -6,14 +6,11 @@ use super::bins::Bins;
 use super::verdict_counts::VerdictCounts;
 use super::what_if::WhatIf;
 use crate::drift::Drift;
-use crate::row::RowNumber;
 use crate::verdict::{Decision, Score, Thresholds};
 
 /// A row's verdict; `None` for what it lacks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TalliedRow<'a> {
-    /// The row.
-    pub(crate) number: RowNumber,
     /// Its score.
     pub(crate) score: Option<&'a Score>,
     /// Its decision.
@@ -32,8 +29,8 @@ pub(crate) struct PastVerdict {
 /// What was counted of rows.
 #[derive(Debug, Clone)]
 pub(crate) struct RowTally {
-    /// `None` if decisions are made by level.
-    thresholds: Option<Thresholds>,
+    /// Those of today; `None` if decisions are made by level.
+    pub(crate) thresholds: Option<Thresholds>,
     /// All rows, by decision.
     pub(crate) decisions: VerdictCounts,
     /// Rows that have a score, but not a decision.
@@ -61,35 +58,6 @@ pub(crate) struct DriftTally {
     pub(crate) rose: u64,
     /// Of these, those whose score fell.
     pub(crate) fell: u64,
-    /// The rows whose score changed most, the largest change first. A person can look them up by number, and the list names
-    /// nobody.
-    pub(crate) movers: Vec<Mover>,
-}
-
-/// As many movers as a person will look at.
-const MOVERS: usize = 10;
-
-/// A row whose score changed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Mover {
-    /// The row.
-    pub(crate) row: RowNumber,
-    /// The score before.
-    pub(crate) score_before: f64,
-    /// The score now.
-    pub(crate) score_now: f64,
-    /// The decision before.
-    pub(crate) decision_before: Decision,
-    /// The decision now.
-    pub(crate) decision_now: Decision,
-}
-
-impl Mover {
-    /// By how much the score changed.
-    #[must_use]
-    pub(crate) fn change(&self) -> f64 {
-        self.score_now - self.score_before
-    }
 }
 
 impl RowTally {
@@ -108,12 +76,6 @@ impl RowTally {
         }
     }
 
-    /// The thresholds of today.
-    #[must_use]
-    pub(crate) const fn thresholds(&self) -> Option<&Thresholds> {
-        self.thresholds.as_ref()
-    }
-
     /// It turns out that levels have decided, and not these thresholds.
     pub(crate) fn decided_by_level(&mut self) {
         self.thresholds = None;
@@ -123,11 +85,7 @@ impl RowTally {
 
     /// Counts a row, with the verdict that its user had before, if that is known.
     pub(crate) fn count(&mut self, row: TalliedRow<'_>, past: Option<PastVerdict>) {
-        let TalliedRow {
-            number,
-            score,
-            decision,
-        } = row;
+        let TalliedRow { score, decision } = row;
         self.decisions.count(decision);
         let value = score.map(number_of);
         if let (Some(score), Some(value)) = (score, value) {
@@ -146,7 +104,7 @@ impl RowTally {
             }
         }
         if let (Some(past), Some(now)) = (past, decision) {
-            self.drift.count(number, past, (now, value));
+            self.drift.count(past, (now, value));
         }
     }
 
@@ -164,34 +122,14 @@ impl RowTally {
 }
 
 impl DriftTally {
-    fn count(
-        &mut self,
-        row: RowNumber,
-        past: PastVerdict,
-        (decision, score): (Decision, Option<f64>),
-    ) {
+    fn count(&mut self, past: PastVerdict, (decision, score): (Decision, Option<f64>)) {
         self.decisions.count(past.decision, decision);
-        let (Some(score_before), Some(score_now)) = (past.score, score) else {
+        let (Some(before), Some(now)) = (past.score, score) else {
             return;
         };
-        let mover = Mover {
-            row,
-            score_before,
-            score_now,
-            decision_before: past.decision,
-            decision_now: decision,
-        };
         self.scores += 1;
-        self.rose += u64::from(score_now > score_before);
-        self.fell += u64::from(score_now < score_before);
-        // Among equal changes, the earlier rows stay.
-        let size = mover.change().abs();
-        let larger = |other: &Mover| other.change().abs() >= size;
-        let at = self.movers.partition_point(larger);
-        if size > 0.0 && at < MOVERS {
-            self.movers.insert(at, mover);
-            self.movers.truncate(MOVERS);
-        }
+        self.rose += u64::from(now > before);
+        self.fell += u64::from(now < before);
     }
 }
 
@@ -214,16 +152,13 @@ mod tests {
     fn every_row_is_counted_by_what_it_has() {
         use Decision::{Approve, Block, Review};
         let mut tally = RowTally::new(Some(&Thresholds::default()));
-        let mut number = RowNumber::FIRST;
         let mut count = |digits: Option<&str>, decision, past| {
             let score = digits.map(score);
             let row = TalliedRow {
-                number,
                 score: score.as_ref(),
                 decision,
             };
             tally.count(row, past);
-            number = number.next();
         };
         let past = |decision, score| Some(PastVerdict { decision, score });
         count(Some("2.0"), Some(Approve), past(Approve, Some(1.5)));
@@ -244,24 +179,5 @@ mod tests {
             (3, 2)
         );
         assert_eq!((drift.scores, drift.rose, drift.fell), (2, 1, 0));
-        let movers: Vec<_> = drift.movers.iter().map(|mover| mover.row.get()).collect();
-        assert_eq!(movers, [1]);
-    }
-
-    #[test]
-    fn the_largest_changes_stay_whatever_their_direction() {
-        let (mut drift, mut row) = (DriftTally::default(), RowNumber::FIRST);
-        for change in 0..100_u32 {
-            let sign = if change % 2 == 0 { 1.0 } else { -1.0 };
-            let past = PastVerdict {
-                decision: Decision::Approve,
-                score: Some(100.0),
-            };
-            let now = 100.0 + sign * f64::from(change / 2);
-            drift.count(row, past, (Decision::Review, Some(now)));
-            row = row.next();
-        }
-        let rows: Vec<_> = drift.movers.iter().map(|mover| mover.row.get()).collect();
-        assert_eq!(rows, [99, 100, 97, 98, 95, 96, 93, 94, 91, 92]);
     }
 }

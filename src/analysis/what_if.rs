@@ -4,6 +4,8 @@
 //! Scores are only counted between neighbouring thresholds, so memory does not grow. Scores come from `commands`; the
 //! numbers go to a table, JSON or a report. This file must not know how they are shown.
 
+use serde::Serialize;
+
 use crate::base::numbers::Decimal;
 use crate::drift::Outcomes;
 use crate::verdict::{Score, Thresholds};
@@ -45,17 +47,18 @@ pub(crate) struct ThresholdStep<'a> {
     pub(crate) is_review_max: bool,
 }
 
-/// A pair of thresholds, and what it would do.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A pair of thresholds as they are written, and what it would do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct ThresholdPair<'a> {
     /// Approve up to this score.
-    pub(crate) approve_max: &'a Decimal,
+    pub(crate) approve_max: &'a str,
     /// Review up to this score; never below the first.
-    pub(crate) review_max: &'a Decimal,
+    pub(crate) review_max: &'a str,
     /// What it would do.
+    #[serde(flatten)]
     pub(crate) outcomes: Outcomes,
     /// Both are today's.
-    pub(crate) is_today: bool,
+    pub(crate) today: bool,
 }
 
 impl WhatIf {
@@ -122,14 +125,14 @@ impl WhatIf {
         let second = steps.clone();
         steps.enumerate().flat_map(move |(at, approve)| {
             second.clone().skip(at).map(move |review| ThresholdPair {
-                approve_max: approve.threshold,
-                review_max: review.threshold,
+                approve_max: approve.threshold.text(),
+                review_max: review.threshold.text(),
                 outcomes: Outcomes {
                     approve: approve.up_to,
                     review: review.up_to - approve.up_to,
                     block: review.above,
                 },
-                is_today: approve.is_approve_max && review.is_review_max,
+                today: approve.is_approve_max && review.is_review_max,
             })
         })
     }
@@ -160,7 +163,7 @@ mod tests {
 
     /// What deciding every score by a pair of thresholds brings.
     fn decided<T: AsRef<str>>(pair: &ThresholdPair<'_>, scores: &[T]) -> Outcomes {
-        let policy = Thresholds::new(pair.approve_max.clone(), pair.review_max.clone()).unwrap();
+        let policy = thresholds(pair.approve_max, pair.review_max);
         let mut outcomes = Outcomes::default();
         for score in scores {
             outcomes.count(policy.decide(&Score::from_json_number(score.as_ref()).unwrap()));
@@ -202,10 +205,8 @@ mod tests {
         for pair in &pairs {
             assert_eq!(pair.outcomes, decided(pair, &scores), "{pair:?}");
         }
-        let marked: Vec<_> = pairs.iter().filter(|pair| pair.is_today).collect();
-        assert!(
-            matches!(&*marked, [pair] if pair.approve_max.text() == "2.25" && pair.review_max.text() == "5")
-        );
+        let marked: Vec<_> = pairs.iter().filter(|pair| pair.today).collect();
+        assert!(matches!(&*marked, [pair] if pair.approve_max == "2.25" && pair.review_max == "5"));
     }
 
     #[test]
@@ -239,7 +240,7 @@ mod tests {
                 .count(),
             1
         );
-        assert_eq!(same.pairs().filter(|pair| pair.is_today).count(), 1);
+        assert_eq!(same.pairs().filter(|pair| pair.today).count(), 1);
     }
 
     #[test]

@@ -86,12 +86,12 @@ impl CheckArgs {
             ledger,
             account,
             captured: captured.into(),
-            tariff: run.price,
+            tariff: run.budget.price,
             json: self.json,
-            style: if run.quiet {
+            style: if run.watch.quiet {
                 Style::Off
             } else {
-                Style::automatic()
+                Style::Auto.chosen(false)
             },
         })
     }

@@ -10,27 +10,21 @@ use super::guesses::{as_typed, output_for};
 use super::settings::SettingsArgs;
 use crate::base::error::{Error, Result};
 use crate::config::values;
-use crate::config::{DecideConfig, DecideOutput, DecideTask, RewriteTask};
+use crate::config::{DecideConfig, DecideOutput, DecideTask};
 use crate::verdict::DecisionPolicy;
 
 const EXAMPLE: &str = "rescore decide scored.csv -o decided.csv";
 const WHAT_IF: &str = "What other thresholds would do";
-const SUMMARY: &str = "Summary";
 /// What is only for written rows.
 const OF_ROWS: [&str; 4] = ["output", "changes", "overwrite", "summary"];
 
 #[derive(Debug, Args)]
-#[allow(
-    clippy::struct_excessive_bools,
-    clippy::doc_markdown,
-    reason = "flags are bools, and these comments are the help's text"
-)]
+#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(super) struct DecideArgs {
     /// A scored file: the output of `rescore run`, plain, gzip or zstd; `-` or nothing is standard input
     scored: Option<PathBuf>,
-    /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` or nothing is standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: DecideOutput,
 
     /// Write no rows: print how many each pair of thresholds would approve, review and block
     #[arg(long, conflicts_with_all = OF_ROWS, help_heading = WHAT_IF)]
@@ -51,19 +45,6 @@ pub(super) struct DecideArgs {
         help_heading = FILES
     )]
     prefix: String,
-    /// Also write the rows whose decision changed to this file
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
-    changes: Option<PathBuf>,
-    /// Replace existing output and changes
-    #[arg(long, help_heading = FILES)]
-    overwrite: bool,
-    /// Show only warnings and errors
-    #[arg(short, long, help_heading = SUMMARY)]
-    quiet: bool,
-    /// Write the summary to this file as JSON
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = SUMMARY)]
-    summary: Option<PathBuf>,
-
     // Read before this is made.
     #[command(flatten)]
     settings: SettingsArgs,
@@ -82,12 +63,6 @@ impl DecideArgs {
     pub(super) fn into_config(self) -> Result<DecideConfig> {
         let policy = self.policy.policy("COLUMN")?;
         let file = self.format.file(source(self.scored.as_deref(), EXAMPLE)?)?;
-        if !self.what_if {
-            let scored = self.scored.as_deref().unwrap_or(Path::new("-"));
-            let (input, output) = (as_typed(scored), output_for("decided", scored));
-            let command = format!("rescore decide {input} -o {output}");
-            refuse_terminal(self.output.as_deref(), &command)?;
-        }
         let task = if self.what_if {
             let DecisionPolicy::Score(today) = policy else {
                 return Err(Error::usage(
@@ -95,22 +70,20 @@ impl DecideArgs {
                 )
                 .hint("leave one of them out"));
             };
-            DecideTask::WhatIf {
-                today,
-                json: self.json,
-            }
+            let json = self.json;
+            DecideTask::WhatIf { today, json }
         } else {
-            DecideTask::Rewrite(Box::new(RewriteTask {
+            let scored = self.scored.as_deref().unwrap_or(Path::new("-"));
+            let (input, output) = (as_typed(scored), output_for("decided", scored));
+            let command = format!("rescore decide {input} -o {output}");
+            refuse_terminal(self.output.output.as_deref(), &command)?;
+            let mut output = self.output;
+            output.output = output.output.filter(|path| path != Path::new("-"));
+            DecideTask::Rewrite {
                 policy,
                 level: self.policy.level().map(ToOwned::to_owned),
-                output: DecideOutput {
-                    path: self.output.filter(|path| path != Path::new("-")),
-                    changes: self.changes,
-                    summary: self.summary,
-                    overwrite: self.overwrite,
-                },
-                quiet: self.quiet,
-            }))
+                output,
+            }
         };
         Ok(DecideConfig {
             file,

@@ -8,8 +8,8 @@ use clap::builder::NonEmptyStringValueParser;
 use super::files::FILES;
 use crate::base::error::{Error, Result, quoted};
 use crate::base::numbers::Decimal;
-use crate::config::values::{self, Column, DecideBy, Map, Set, one_of};
-use crate::fields::{Assignments, FieldRules, Invalid, PhoneRegion};
+use crate::config::values::{self, DecideBy, one_of};
+use crate::fields::{Assignments, Field, FieldRules, Invalid, PhoneRegion, Template};
 use crate::layout::{AddedColumns, ColumnContent};
 use crate::raw_json::Pointer;
 use crate::verdict::{Decision, DecisionPolicy, Levels, Thresholds};
@@ -29,13 +29,13 @@ pub(super) struct FieldArgs {
     /// Several columns make one field as in `name={first} {last}`. In JSONL, a JSON pointer reaches nested members, as
     /// in `ip=/device/ip`.
     #[arg(long, value_name = "FIELD=COLUMN", value_parser = values::map, help_heading = FIELDS)]
-    map: Vec<Map>,
+    map: Vec<(Field, Template<String>)>,
     /// Send the same value for a field in every row (repeatable)
     #[arg(long, value_name = "FIELD=VALUE", value_parser = values::set, help_heading = FIELDS)]
-    set: Vec<Set>,
+    set: Vec<(Field, String)>,
     /// Send this value for a field in rows where its column is empty (repeatable)
     #[arg(long, value_name = "FIELD=VALUE", value_parser = values::set, help_heading = FIELDS)]
-    default: Vec<Set>,
+    default: Vec<(Field, String)>,
     /// Read a cell with exactly this text, such as `NULL` or `n/a`, as empty (repeatable)
     #[arg(long, value_name = "TEXT", value_parser = values::null, help_heading = FIELDS)]
     null: Vec<String>,
@@ -60,10 +60,10 @@ impl FieldArgs {
     /// A field that is given twice.
     pub(super) fn assignments(&self) -> Result<Assignments> {
         let mut assignments = Assignments::default();
-        for Map(field, template) in self.map.clone() {
+        for (field, template) in self.map.clone() {
             assignments.map(field, template)?;
         }
-        for Set(field, value) in self.set.clone() {
+        for (field, value) in self.set.clone() {
             assignments.set(field, value)?;
         }
         assignments.set_region_column(self.phone_region_column.clone());
@@ -81,8 +81,8 @@ impl FieldArgs {
             nulls: self.null.clone(),
             ..FieldRules::default()
         };
-        for Set(field, value) in self.default.clone() {
-            if self.set.iter().any(|Set(set, _)| *set == field) {
+        for (field, value) in self.default.clone() {
+            if self.set.iter().any(|(set, _)| *set == field) {
                 return Err(Error::usage(format!(
                     "`{field}` is given in both `--set` and `--default`"
                 ))
@@ -101,7 +101,7 @@ pub(super) struct ColumnArgs {
     ///
     /// `NAME=`, with an empty pointer, appends the whole answer on one line.
     #[arg(long, value_name = "NAME=POINTER", value_parser = values::column, help_heading = FIELDS)]
-    column: Vec<Column>,
+    column: Vec<(String, Pointer)>,
     /// Put this before the names of all new columns, as in `rescore_decision`
     #[arg(
         long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix,
@@ -121,7 +121,7 @@ impl ColumnArgs {
     /// # Errors
     /// Two of them would have the same name.
     pub(super) fn added(&self) -> Result<(AddedColumns, Vec<Pointer>)> {
-        let captured = self.column.iter().map(|Column(name, _)| name.as_str());
+        let captured = self.column.iter().map(|(name, _)| name.as_str());
         let columns = AddedColumns::new(&self.prefix, captured, self.reason_column.as_deref());
         let refuse = |column, what: String| {
             let option = match columns.content(column) {
@@ -140,7 +140,7 @@ impl ColumnArgs {
             }
         }
         let pointers = self.column.iter();
-        let pointers = pointers.map(|Column(_, pointer)| pointer.clone()).collect();
+        let pointers = pointers.map(|(_, pointer)| pointer.clone()).collect();
         Ok((columns, pointers))
     }
 }

@@ -7,8 +7,6 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::config::ManPage;
-
 /// The exit codes, as in `docs/reference.md`.
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
@@ -131,7 +129,7 @@ pub(super) fn completions(shell: Shell, mut command: Command) -> String {
 ///
 /// # Errors
 /// None that anybody has seen: pages are made in memory.
-pub(super) fn man_pages(command: Command) -> io::Result<Vec<ManPage>> {
+pub(super) fn man_pages(command: Command) -> io::Result<Vec<(String, String)>> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
     let mut pages = Vec::new();
@@ -139,14 +137,12 @@ pub(super) fn man_pages(command: Command) -> io::Result<Vec<ManPage>> {
     Ok(pages)
 }
 
-fn add_pages(command: &Command, pages: &mut Vec<ManPage>) -> io::Result<()> {
+fn add_pages(command: &Command, pages: &mut Vec<(String, String)>) -> io::Result<()> {
     let page = Man::new(command.clone());
     let mut text = Vec::new();
     page.render(&mut text)?;
-    pages.push(ManPage {
-        file: page.get_filename(),
-        text: String::from_utf8_lossy(&text).into_owned(),
-    });
+    let text = String::from_utf8_lossy(&text).into_owned();
+    pages.push((page.get_filename(), text));
     let mut below = command.get_subcommands();
     below.try_for_each(|subcommand| add_pages(subcommand, pages))
 }

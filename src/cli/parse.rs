@@ -132,9 +132,7 @@ pub(crate) fn parse(
         let text = settings::of_run(&commands, file.as_ref())?;
         return Ok((Command::Print(text), Origins::default()));
     }
-    let (set, origins) =
-        { file.as_ref() }.map_or_else(Default::default, |file| file.arguments(command, given));
-    let origins = origins.and_variables(command, given);
+    let (set, origins) = settings::elsewhere(command, given, file.as_ref());
     // Behind the names of the program and of the command.
     let (names, typed) = arguments.split_at_checked(2).unwrap_or((arguments, &[]));
     let all = names.iter().chain(&set).chain(typed);
@@ -172,12 +170,7 @@ fn config(
             match directory {
                 Some(directory) => Command::Man(ManConfig { directory, pages }),
                 // The main page comes first.
-                None => Command::Print(
-                    pages
-                        .into_iter()
-                        .next()
-                        .map_or(String::new(), |main| main.text),
-                ),
+                None => Command::Print(pages.into_iter().next().unwrap_or_default().1),
             }
         }
     })

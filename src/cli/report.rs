@@ -26,7 +26,7 @@ pub(super) struct ReportArgs {
     /// Show what has changed since this scored file, such as last month's
     ///
     /// Rows are paired by `--key`. The verdicts of the earlier file are kept in memory: up to 60 MB for a million rows.
-    #[arg(long, value_name = "EARLIER", value_parser = values::file())]
+    #[arg(long, value_name = "EARLIER", value_parser = values::file(), requires = "key")]
     against: Option<PathBuf>,
     /// Pair the rows of both files by this column, such as an id
     #[arg(long, value_name = "COLUMN", requires = "against")]
@@ -87,17 +87,11 @@ impl ReportArgs {
             )));
         }
         let against = match (self.against, self.key) {
-            (None, _) => None,
             (Some(path), Some(key)) => Some(EarlierFile {
                 file: self.format.file(Input::File(path))?,
                 key,
             }),
-            (Some(_), None) => {
-                return Err(Error::usage(
-                    "`--against` needs `--key`, the column that pairs the rows of both files",
-                )
-                .hint("add `--key COLUMN`, such as `--key id`"));
-            }
+            _ => None,
         };
         Ok(ReportConfig {
             scored,

@@ -1,12 +1,10 @@
 //! The arguments of `rescore run`, and the config that they make.
 
 use std::io::IsTerminal;
-use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 
 use super::fields::{ColumnArgs, FieldArgs, PolicyArgs};
 use super::files::{FILES, FormatArgs, SelectionArgs, refuse_terminal, source};
@@ -14,7 +12,6 @@ use super::guesses::{as_typed, output_for};
 use super::service::ServiceArgs;
 use super::settings::{SettingsArgs, Typed};
 use crate::base::error::{Error, Result};
-use crate::base::money::{Money, Tariff};
 use crate::base::numbers::Tolerance;
 use crate::config::values;
 use crate::config::{
@@ -24,16 +21,10 @@ use crate::config::{
 use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
 use crate::ledger::{LedgerLocation, Reuse};
-use crate::observe::Style;
-use crate::pace::{CallLimit, FailureBudget, FailureLimit};
-use crate::telemetry::part::AcceptedFailures;
 
 const PACE: &str = "Pace and limits";
 const LEDGER: &str = "Ledger";
 const WATCH: &str = "Progress and summary";
-
-/// The words of `--progress`: with the first, a bar on a terminal and lines elsewhere.
-const STYLES: [&str; 5] = ["auto", "bar", "plain", "json", "off"];
 
 #[derive(Debug, Args)]
 #[allow(
@@ -65,32 +56,8 @@ pub(super) struct RunArgs {
     /// Time limit for one call
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration, help_heading = PACE)]
     timeout: Duration,
-    /// Maximum number of calls of the run, including retries
-    ///
-    /// The calls of all its starts count.
-    #[arg(long, value_name = "N", value_parser = values::count, help_heading = PACE)]
-    max_calls: Option<NonZeroU64>,
-    /// Stop before the call that would bring the cost of the run's calls, in all its starts, including retries, above this amount (needs --price)
-    #[arg(long, value_name = "AMOUNT", help_heading = PACE)]
-    max_cost: Option<Money>,
-    /// What a call costs, such as `0.004` or `'0.004 EUR'`
-    ///
-    /// Progress and summary show what is spent and saved.
-    #[arg(long, value_name = "AMOUNT", help_heading = PACE)]
-    pub(super) price: Option<Tariff>,
-    /// Stop at the Nth row that fails, or at this share of the rows
-    ///
-    /// Each start counts for itself. A share is counted from the hundredth row on.
-    #[arg(long, value_name = "N|N%", value_parser = values::failure_limit, help_heading = PACE)]
-    max_failures: Option<FailureLimit>,
-    /// End with exit code 0 if no more rows than this, or than this share of the rows, have no verdict
-    ///
-    /// For a nightly job in which some rows always fail. Only the exit code changes.
-    #[arg(long, value_name = "N|N%", value_parser = values::tolerance, help_heading = PACE)]
-    accept_failures: Option<Tolerance>,
-    /// Go on where the run would stop by itself: after many rows in a row without a verdict, or ids that repeat
-    #[arg(long, help_heading = PACE)]
-    keep_going: bool,
+    #[command(flatten, next_help_heading = PACE)]
+    pub(super) budget: BudgetConfig,
 
     /// Keep paid answers in this file or postgresql:// database, and use those in it
     ///
@@ -128,23 +95,8 @@ pub(super) struct RunArgs {
     #[command(flatten, next_help_heading = FILES)]
     pub(super) limits: InputLimits,
 
-    /// How progress is shown on standard error
-    #[arg(long, value_name = "STYLE", value_parser = PossibleValuesParser::new(STYLES), default_value = "auto", help_heading = WATCH)]
-    progress: String,
-    /// Show only warnings, errors, and one line if rows failed
-    #[arg(short, long, help_heading = WATCH)]
-    pub(super) quiet: bool,
-    /// Write the summary to this file as JSON
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
-    summary: Option<PathBuf>,
-    /// Keep metrics for Prometheus in this file, for the node exporter's textfile collector, which reads only `*.prom`
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
-    metrics: Option<PathBuf>,
-    /// Add a JSON line for each event and call to this file
-    ///
-    /// At SIGHUP, a run without a terminal opens the file again, so that it can be rotated.
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
-    log: Option<PathBuf>,
+    #[command(flatten, next_help_heading = WATCH)]
+    pub(super) watch: WatchConfig,
 
     // Read before this is made.
     #[command(flatten)]
@@ -173,33 +125,17 @@ impl RunArgs {
             timeout: self.timeout,
             plan: self.service.plan()?,
             pace: self.pace,
-            budget: BudgetConfig {
-                calls: self.call_limit()?,
-                failures: FailureBudget(self.max_failures),
-                keep_going: self.keep_going,
-            },
+            call_limit: self.budget.call_limit()?,
             ledger: self.ledger(typed)?,
             policy,
             captured: captured.into(),
             wait_lock: self.wait_lock,
             watch: WatchConfig {
-                style: match self.progress.as_str() {
-                    "bar" => Style::Bar,
-                    "plain" => Style::Plain,
-                    "json" => Style::Json,
-                    "off" => Style::Off,
-                    // A bar would be drawn over the rows.
-                    _ if rows_on_terminal => Style::Plain,
-                    _ => Style::automatic(),
-                },
-                quiet: self.quiet,
-                summary: self.summary,
-                metrics: self.metrics,
-                log: self.log,
-                profile: self.settings.profile,
-                accepted: AcceptedFailures(self.accept_failures),
-                tariff: self.price,
+                style: self.watch.style.chosen(rows_on_terminal),
+                ..self.watch
             },
+            budget: self.budget,
+            profile: self.settings.profile,
             files,
         })
     }
@@ -219,31 +155,8 @@ impl RunArgs {
 
     /// Whether a file is refused whose first rows all fail for the same reason.
     pub(super) fn judges_first_rows(&self) -> bool {
-        !self.keep_going && !self.accept_failures.is_some_and(Tolerance::is_everything)
-    }
-
-    /// The most calls: the smaller of `--max-calls` and what `--max-cost` pays for.
-    ///
-    /// # Errors
-    /// There is no price, or the amount does not pay for a single call.
-    fn call_limit(&self) -> Result<Option<CallLimit>> {
-        let calls = self.max_calls.map(CallLimit::Calls);
-        let Some(amount) = self.max_cost else {
-            return Ok(calls);
-        };
-        let Some(tariff) = &self.price else {
-            return Err(Error::usage("`--max-cost` needs the price of a call")
-                .hint("add it, as in `--price 0.004`"));
-        };
-        let paid = tariff.price.calls_for(amount).ok_or_else(|| {
-            Error::usage(format!(
-                "`--max-cost` is {}, which is less than the price of a call: {}",
-                tariff.shown(amount),
-                tariff.shown_for(1)
-            ))
-        })?;
-        let both = calls.into_iter().chain([CallLimit::Cost(paid)]);
-        Ok(both.min_by_key(|limit| limit.calls()))
+        let budget = &self.budget;
+        !budget.keep_going && !budget.accept_failures.is_some_and(Tolerance::is_everything)
     }
 
     fn files(&self, columns: &AddedColumns) -> Result<FilesConfig> {

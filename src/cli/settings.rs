@@ -254,28 +254,32 @@ struct OptionOrigin {
     place: String,
 }
 
-impl Origins {
-    /// Adds the options whose values come from variables.
-    pub(super) fn and_variables(mut self, command: &Command, matches: &ArgMatches) -> Self {
-        for arg in command.get_arguments() {
-            let id = arg.get_id().as_str();
-            if matches.value_source(id) == Some(ValueSource::EnvVariable) {
-                let values = matches.get_raw(id).into_iter().flatten();
-                self.0.push(OptionOrigin {
-                    option: format!("--{}", arg.get_long().unwrap_or(id)),
-                    values: values
-                        .map(|value| value.to_string_lossy().into_owned())
-                        .collect(),
-                    place: format!(
-                        "the variable `{}`",
-                        arg.get_env().unwrap_or_default().display()
-                    ),
-                });
-            }
+/// The settings of the file as arguments of this command, and where all values come from that were not typed.
+pub(super) fn elsewhere(
+    command: &Command,
+    given: &ArgMatches,
+    file: Option<&SettingsFile>,
+) -> (Vec<OsString>, Origins) {
+    let of_file = file.map(|file| file.arguments(command, given));
+    let (arguments, mut origins) = of_file.unwrap_or_default();
+    for arg in command.get_arguments() {
+        let id = arg.get_id().as_str();
+        if given.value_source(id) == Some(ValueSource::EnvVariable) {
+            let values = given.get_raw(id).into_iter().flatten();
+            let variable = arg.get_env().unwrap_or_default().display();
+            origins.0.push(OptionOrigin {
+                option: format!("--{}", arg.get_long().unwrap_or(id)),
+                values: values
+                    .map(|value| value.to_string_lossy().into_owned())
+                    .collect(),
+                place: format!("the variable `{variable}`"),
+            });
         }
-        self
     }
+    (arguments, origins)
+}
 
+impl Origins {
     /// The places of all options that a message names, or whose file it names.
     fn of_named_in(&self, message: &str) -> impl Iterator<Item = String> {
         let is_of_name = |c: char| c.is_alphanumeric() || c == '-';
@@ -332,9 +336,7 @@ pub(super) fn of_run(
         run.clone().try_get_matches_from(arguments)
     };
     let given = parse(Vec::new())?;
-    let (arguments, origins) =
-        file.map_or_else(Default::default, |file| file.arguments(&run, &given));
-    let origins = origins.and_variables(&run, &given);
+    let (arguments, origins) = elsewhere(&run, &given, file);
     let matches = parse(arguments).map_err(|error| origins.explain_arguments(error))?;
     Ok(text(&run, &matches, file, &origins))
 }

@@ -15,7 +15,7 @@ use super::summary_file::SummaryFile;
 use super::text::print;
 use crate::analysis::WhatIf;
 use crate::base::error::{Error, Exit, Result};
-use crate::config::{DecideConfig, DecideOutput, DecideTask, RewriteTask};
+use crate::config::{DecideConfig, DecideOutput, DecideTask};
 use crate::input::{FileSettings, Input};
 use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
 use crate::observe::{self, DecideSummary, WhatIfView, warn};
@@ -38,7 +38,11 @@ pub(crate) fn execute(config: DecideConfig) -> Result<Exit> {
     let DecideConfig { file, prefix, task } = config;
     let interrupts = Interrupts::listen()?;
     match task {
-        DecideTask::Rewrite(task) => rewrite(&file, &prefix, *task, &interrupts),
+        DecideTask::Rewrite {
+            policy,
+            level,
+            output,
+        } => rewrite(&file, &prefix, (policy, level, output), &interrupts),
         DecideTask::WhatIf { today, json } => what_if(&file, &prefix, &today, json),
     }
 }
@@ -47,18 +51,17 @@ pub(crate) fn execute(config: DecideConfig) -> Result<Exit> {
 fn rewrite(
     file: &FileSettings,
     prefix: &str,
-    task: RewriteTask,
+    (policy, level, places): (DecisionPolicy, Option<String>, DecideOutput),
     interrupts: &Interrupts,
 ) -> Result<Exit> {
     let started = Instant::now();
-    let (policy, level, places) = (task.policy, task.level, task.output);
     refuse_clashes(&named_files(&places, &file.input))?;
     let target = |path: &Option<PathBuf>| {
         let replace = Replace::by(places.overwrite);
         let target = |path: &PathBuf| Target::new(path, |_| replace);
         path.as_ref().map(target).transpose()
     };
-    let (output, changes) = (target(&places.path)?, target(&places.changes)?);
+    let (output, changes) = (target(&places.output)?, target(&places.changes)?);
     let (reader, opened) = open_scored(file, prefix, level.iter().cloned().collect())?;
     for (flag, target) in [("--output", &output), ("--changes", &changes)] {
         if let Some(target) = target.as_ref().filter(|target| !target.is_special()) {
@@ -92,7 +95,7 @@ fn rewrite(
         changes: written.changes,
         level: level.as_deref(),
     };
-    if task.quiet {
+    if places.quiet {
         summary_of_rows
             .warnings()
             .for_each(|warning| warn(&warning));
@@ -111,7 +114,7 @@ fn rewrite(
 /// The files that are read and written, of which no two may be one.
 fn named_files(places: &DecideOutput, input: &Input) -> Vec<NamedFile> {
     let written = [
-        ("output", &places.path),
+        ("output", &places.output),
         ("changes", &places.changes),
         ("summary", &places.summary),
     ];
@@ -170,7 +173,7 @@ fn what_if(file: &FileSettings, prefix: &str, today: &Thresholds, json: bool) ->
         for Row { number, raw, state } in batch?.rows {
             rows.read += 1;
             match score_of(&raw, state, &opened.layout).map(|(score, _)| score) {
-                Err(failure) => rows.unreadable(number, failure.reason),
+                Err(failure) => rows.unreadable.count(number, failure.reason),
                 Ok(None) => rows.without_verdict += 1,
                 Ok(Some(score)) => what_if.count(&score),
             }
@@ -186,7 +189,7 @@ fn what_if(file: &FileSettings, prefix: &str, today: &Thresholds, json: bool) ->
         .iter()
         .for_each(|warning| warn(warning));
     print(&if json { view.json() } else { view.text() })?;
-    Ok(if rows.unreadable.rows > 0 {
+    Ok(if rows.unreadable.named.rows > 0 {
         Exit::SomeFailed
     } else {
         Exit::Complete
@@ -242,7 +245,7 @@ impl Decider<'_> {
         let read = mem::replace(&mut row.state, RowState::Left);
         match score_of(&row.raw, read, self.layout) {
             Err(failure) => {
-                self.stats.rows.unreadable(row.number, failure.reason);
+                self.stats.rows.unreadable.count(row.number, failure.reason);
                 Verdict::Failed(failure)
             }
             Ok((None, _)) => {
@@ -253,8 +256,9 @@ impl Decider<'_> {
                 let level = asked.first();
                 let level = level.map(|span| self.layout.value(row.raw.slice(*span)));
                 let (answer, decision) = self.decide(score, level.as_deref());
-                if let Some(decision) = decision {
-                    self.stats.decisions.count(decision);
+                match decision {
+                    Some(decision) => self.stats.decisions.count(decision),
+                    None => self.stats.undecided.count(row.number),
                 }
                 Verdict::Scored(answer, decision)
             }
@@ -286,7 +290,6 @@ impl Decider<'_> {
     /// What was counted, and the files.
     fn end(mut self) -> (DecideStats, RowFiles) {
         self.stats.drift = self.writer.take_drift();
-        self.stats.unknown_levels = self.writer.take_unknown_levels();
         (self.stats, self.writer.into_files())
     }
 }

@@ -56,7 +56,7 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
         tally: RowTally::new(Some(&config.thresholds)),
         groups: vec![GroupTally::default(); config.by.len()],
         past,
-        sandbox: run.as_ref().is_some_and(RunFacts::is_sandbox),
+        sandbox: run.as_ref().is_some_and(|run| run.sandbox),
     };
     for batch in read_ahead(reader)? {
         batch?.rows.iter().for_each(|row| count.row(row));
@@ -110,7 +110,6 @@ impl FileCount<'_> {
         let before = { self.past.as_mut() }.and_then(|past| past.find(&asked(row, layout, key)));
         let (score, decision) = verdict_of(row, layout);
         let tallied = TalliedRow {
-            number: row.number,
             score: score.as_ref(),
             decision,
         };
@@ -319,7 +318,7 @@ fn read_summary(path: &Path) -> Result<RunFacts> {
 /// # Errors
 /// Exit code 2: it is not the summary of the run that wrote the file, as it is about another number of rows.
 fn is_redecided(facts: &RunFacts, summary: &Path, tally: &RowTally, file: &str) -> Result<bool> {
-    let (written, rows) = (facts.rows(), tally.rows());
+    let (written, rows) = (facts.counts.rows.written, tally.rows());
     if written != rows {
         return Err(Error::usage(format!(
             "`{}` is about {} rows, but {file} has {}",
@@ -329,7 +328,8 @@ fn is_redecided(facts: &RunFacts, summary: &Path, tally: &RowTally, file: &str) 
         ))
         .hint("give the summary of the run that wrote this file to `--run`"));
     }
-    let differs = |decision| facts.decided(decision) != tally.decisions.of(Some(decision));
+    let differs =
+        |decision| facts.counts.decisions.of(decision) != tally.decisions.of(Some(decision));
     Ok(Decision::ALL.into_iter().any(differs))
 }
 

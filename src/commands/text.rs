@@ -39,11 +39,11 @@ pub(crate) fn write_pages(config: &ManConfig) -> Result<Exit> {
         ))
         .because(error)
     })?;
-    for page in pages {
-        let path = directory.join(&page.file);
+    for (file, page) in pages {
+        let path = directory.join(file);
         let written = own_file::open(&path, MODE, false).and_then(|mut file| {
             file.set_len(0)?;
-            file.write_all(page.text.as_bytes())
+            file.write_all(page.as_bytes())
         });
         written.map_err(|error| {
             let failed = Error::usage(format!("cannot write the page `{}`", shown(&path)));

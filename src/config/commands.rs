@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::run::{FilesConfig, InputLimits, LedgerConfig};
+use clap::Args;
+
+use super::run::{FILES, FilesConfig, InputLimits, LedgerConfig};
+use super::values;
 use crate::base::money::Tariff;
 use crate::input;
 use crate::ledger::LedgerLocation;
@@ -50,7 +53,14 @@ pub(crate) struct DecideConfig {
 #[derive(Debug)]
 pub(crate) enum DecideTask {
     /// Write it again with other decisions.
-    Rewrite(Box<RewriteTask>),
+    Rewrite {
+        /// How decisions are made.
+        policy: DecisionPolicy,
+        /// The column with the level, if levels decide: its name, or a JSON pointer.
+        level: Option<String>,
+        /// Where rows go.
+        output: DecideOutput,
+    },
     /// Count what other thresholds would do.
     WhatIf {
         /// The thresholds that are marked.
@@ -60,30 +70,24 @@ pub(crate) enum DecideTask {
     },
 }
 
-/// A scored file that gets other decisions.
-#[derive(Debug)]
-pub(crate) struct RewriteTask {
-    /// How decisions are made.
-    pub(crate) policy: DecisionPolicy,
-    /// The column with the level, if levels decide: its name, or a JSON pointer.
-    pub(crate) level: Option<String>,
-    /// Where rows go.
-    pub(crate) output: DecideOutput,
-    /// Nothing but warnings and errors is shown.
-    pub(crate) quiet: bool,
-}
-
-/// Where the rows of a scored file go.
-#[derive(Debug)]
+/// Where the rows of a scored file go, and what is said of them.
+#[derive(Debug, Args)]
 pub(crate) struct DecideOutput {
-    /// The output; `None` is standard output.
-    pub(crate) path: Option<PathBuf>,
-    /// Where rows go whose decision changed, if anywhere.
+    /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` or nothing is standard output
+    #[arg(short, long, value_name = "FILE", display_order = 0)]
+    pub(crate) output: Option<PathBuf>,
+    /// Also write the rows whose decision changed to this file
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     pub(crate) changes: Option<PathBuf>,
-    /// Where the summary goes as JSON.
-    pub(crate) summary: Option<PathBuf>,
-    /// Output and changes that exist may be replaced.
+    /// Replace existing output and changes
+    #[arg(long, help_heading = FILES)]
     pub(crate) overwrite: bool,
+    /// Show only warnings and errors
+    #[arg(short, long, help_heading = "Summary")]
+    pub(crate) quiet: bool,
+    /// Write the summary to this file as JSON
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = "Summary")]
+    pub(crate) summary: Option<PathBuf>,
 }
 
 /// `rescore report`.
@@ -153,15 +157,6 @@ pub(crate) enum AdminTask {
 pub(crate) struct ManConfig {
     /// Where the pages go.
     pub(crate) directory: PathBuf,
-    /// The pages.
-    pub(crate) pages: Vec<ManPage>,
-}
-
-/// A manual page.
-#[derive(Debug)]
-pub(crate) struct ManPage {
-    /// The name of its file.
-    pub(crate) file: String,
-    /// The page, as `man` reads it.
-    pub(crate) text: String,
+    /// The names of the pages' files, and the pages as `man` reads them.
+    pub(crate) pages: Vec<(String, String)>,
 }

@@ -7,16 +7,16 @@ use std::time::Duration;
 use clap::{Args, value_parser};
 
 use super::values;
-use crate::base::money::Tariff;
+use crate::base::error::{Error, Result};
+use crate::base::money::{Money, Tariff};
 use crate::base::numbers::Tolerance;
 use crate::base::secret::Secret;
 use crate::input;
 use crate::ledger::{LedgerLocation, Reuse, ledger_in};
 use crate::observe::Style;
-use crate::pace::{CallLimit, FailureBudget, Rate};
+use crate::pace::{CallLimit, FailureLimit, Rate};
 use crate::raw_json::Pointer;
 use crate::service::{Endpoint, KeyFile, Plan, ServiceId};
-use crate::telemetry::part::AcceptedFailures;
 use crate::verdict::DecisionPolicy;
 
 /// `rescore run`.
@@ -36,6 +36,8 @@ pub(crate) struct RunConfig {
     pub(crate) pace: PaceConfig,
     /// What the run may spend.
     pub(crate) budget: BudgetConfig,
+    /// The most calls that this pays for.
+    pub(crate) call_limit: Option<CallLimit>,
     /// Which answers are stored and used.
     pub(crate) ledger: LedgerConfig,
     /// How decisions are made.
@@ -46,6 +48,8 @@ pub(crate) struct RunConfig {
     pub(crate) wait_lock: Option<Duration>,
     /// What people see.
     pub(crate) watch: WatchConfig,
+    /// The profile of the settings file.
+    pub(crate) profile: Option<String>,
 }
 
 /// A run whose arguments, variables or settings file are wrong: what is known of it, so that its failure can be left where
@@ -119,7 +123,7 @@ pub(crate) struct FilesConfig {
 }
 
 /// The heading of these options in the help.
-const FILES: &str = "Files";
+pub(super) const FILES: &str = "Files";
 
 impl FilesConfig {
     /// What the run is known by: the output, or the directory of its outputs; `None` for standard output.
@@ -130,14 +134,60 @@ impl FilesConfig {
 }
 
 /// What a run may spend.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct BudgetConfig {
-    /// The most calls, also those that the most cost pays for.
-    pub(crate) calls: Option<CallLimit>,
-    /// How many rows may fail.
-    pub(crate) failures: FailureBudget,
-    /// The run goes on where it would stop by itself.
+    /// Maximum number of calls of the run, including retries
+    ///
+    /// The calls of all its starts count.
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    max_calls: Option<NonZeroU64>,
+    /// Stop before the call that would bring the cost of the run's calls, in all its starts, including retries, above this amount (needs --price)
+    #[arg(long, value_name = "AMOUNT")]
+    max_cost: Option<Money>,
+    /// What a call costs, such as `0.004` or `'0.004 EUR'`
+    ///
+    /// Progress and summary show what is spent and saved.
+    #[arg(long, value_name = "AMOUNT")]
+    pub(crate) price: Option<Tariff>,
+    /// Stop at the Nth row that fails, or at this share of the rows
+    ///
+    /// Each start counts for itself. A share is counted from the hundredth row on.
+    #[arg(long, value_name = "N|N%", value_parser = values::failure_limit)]
+    pub(crate) max_failures: Option<FailureLimit>,
+    /// End with exit code 0 if no more rows than this, or than this share of the rows, have no verdict
+    ///
+    /// For a nightly job in which some rows always fail. Only the exit code changes.
+    #[arg(long, value_name = "N|N%", value_parser = values::tolerance)]
+    pub(crate) accept_failures: Option<Tolerance>,
+    /// Go on where the run would stop by itself: after many rows in a row without a verdict, or ids that repeat
+    #[arg(long)]
     pub(crate) keep_going: bool,
+}
+
+impl BudgetConfig {
+    /// The most calls: the smaller of `--max-calls` and what `--max-cost` pays for.
+    ///
+    /// # Errors
+    /// There is no price, or the amount does not pay for a single call.
+    pub(crate) fn call_limit(&self) -> Result<Option<CallLimit>> {
+        let calls = self.max_calls.map(CallLimit::Calls);
+        let Some(amount) = self.max_cost else {
+            return Ok(calls);
+        };
+        let Some(tariff) = &self.price else {
+            return Err(Error::usage("`--max-cost` needs the price of a call")
+                .hint("add it, as in `--price 0.004`"));
+        };
+        let paid = tariff.price.calls_for(amount).ok_or_else(|| {
+            Error::usage(format!(
+                "`--max-cost` is {}, which is less than the price of a call: {}",
+                tariff.shown(amount),
+                tariff.shown_for(1)
+            ))
+        })?;
+        let both = calls.into_iter().chain([CallLimit::Cost(paid)]);
+        Ok(both.min_by_key(|limit| limit.calls()))
+    }
 }
 
 /// Which answers are stored and used.
@@ -242,25 +292,35 @@ pub(crate) struct PaceConfig {
     pub(crate) max_wait: Duration,
 }
 
+/// The words of `--progress`.
+const STYLES: &[(&str, Style)] = &[
+    ("auto", Style::Auto),
+    ("bar", Style::Bar),
+    ("plain", Style::Plain),
+    ("json", Style::Json),
+    ("off", Style::Off),
+];
+
 /// What people see.
-#[derive(Debug)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct WatchConfig {
-    /// How progress is shown.
+    /// How progress is shown on standard error
+    #[arg(long = "progress", value_name = "STYLE", value_parser = values::one_of(STYLES), default_value = "auto")]
     pub(crate) style: Style,
-    /// Nothing but warnings and errors is shown.
+    /// Show only warnings, errors, and one line if rows failed
+    #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Where the summary goes as JSON.
+    /// Write the summary to this file as JSON
+    #[arg(long, value_name = "FILE", value_parser = values::file())]
     pub(crate) summary: Option<PathBuf>,
-    /// Where metrics go for Prometheus.
+    /// Keep metrics for Prometheus in this file, for the node exporter's textfile collector, which reads only `*.prom`
+    #[arg(long, value_name = "FILE", value_parser = values::file())]
     pub(crate) metrics: Option<PathBuf>,
-    /// Where the log goes.
+    /// Add a JSON line for each event and call to this file
+    ///
+    /// At SIGHUP, a run without a terminal opens the file again, so that it can be rotated.
+    #[arg(long, value_name = "FILE", value_parser = values::file())]
     pub(crate) log: Option<PathBuf>,
-    /// The profile of the settings file.
-    pub(crate) profile: Option<String>,
-    /// Failed rows with which the exit code is 0 all the same.
-    pub(crate) accepted: AcceptedFailures,
-    /// What calls cost; `None` where the user does not say so, and no cost is shown.
-    pub(crate) tariff: Option<Tariff>,
 }
 
 impl WatchConfig {

@@ -25,30 +25,22 @@ pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
 }
 
 /// `--map FIELD=COLUMN`.
-#[derive(Debug, Clone)]
-pub(crate) struct Map(pub(crate) Field, pub(crate) Template<String>);
-
-/// The value of an option of this name.
-pub(crate) fn map(text: &str) -> Result<Map, String> {
+pub(crate) fn map(text: &str) -> Result<(Field, Template<String>), String> {
     let (field, column) = text
         .split_once('=')
         .ok_or("expected FIELD=COLUMN, such as `ip=last_login_ip`")?;
-    Ok(Map(field.trim().parse()?, Template::parse(column)?))
+    Ok((field.trim().parse()?, Template::parse(column)?))
 }
 
-/// `--set FIELD=VALUE`.
-#[derive(Debug, Clone)]
-pub(crate) struct Set(pub(crate) Field, pub(crate) String);
-
-/// The value of an option of this name.
-pub(crate) fn set(text: &str) -> Result<Set, String> {
+/// `--set FIELD=VALUE`, `--default FIELD=VALUE`.
+pub(crate) fn set(text: &str) -> Result<(Field, String), String> {
     let (field, value) = text
         .split_once('=')
         .ok_or("expected FIELD=VALUE, such as `user_agent=unknown`")?;
     if value.trim().is_empty() {
         return Err(format!("the value of `{}` is missing", field.trim()));
     }
-    Ok(Set(field.trim().parse()?, value.to_owned()))
+    Ok((field.trim().parse()?, value.to_owned()))
 }
 
 /// `--null TEXT`: compared with cells without the white space around them.
@@ -75,11 +67,7 @@ pub(crate) fn new_column_name(text: &str) -> Result<String, String> {
 }
 
 /// `--column NAME=/json/pointer`; nothing points to the whole answer.
-#[derive(Debug, Clone)]
-pub(crate) struct Column(pub(crate) String, pub(crate) Pointer);
-
-/// The value of an option of this name.
-pub(crate) fn column(text: &str) -> Result<Column, String> {
+pub(crate) fn column(text: &str) -> Result<(String, Pointer), String> {
     let (name, pointer) = text
         .split_once('=')
         .ok_or("expected NAME=/json/pointer, such as `risk_level=/summary/risk_level`")?;
@@ -87,7 +75,7 @@ pub(crate) fn column(text: &str) -> Result<Column, String> {
         "" => Pointer::to_all(),
         pointer => Pointer::parse(pointer)?,
     };
-    Ok(Column(new_column_name(name)?, pointer))
+    Ok((new_column_name(name)?, pointer))
 }
 
 /// `--decide-by`.
@@ -154,52 +142,39 @@ fn span(text: &str) -> Option<Duration> {
 }
 
 /// A time between these two; `words` says which are allowed.
-fn time(text: &str, least: Duration, most: Duration, words: &str) -> Result<Duration, String> {
+fn time(text: &str, (least, most): (Duration, u64), words: &str) -> Result<Duration, String> {
     span(text)
-        .filter(|time| (least..=most).contains(time))
+        .filter(|time| (least..=Duration::from_secs(most)).contains(time))
         .ok_or_else(|| format!("expected a time from {words}"))
 }
 
-const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 /// More than an hour for one call is a mistake in the unit.
-const HOUR: Duration = Duration::from_secs(60 * 60);
-const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// Nobody has older answers.
-const TEN_YEARS: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
+const HOUR: u64 = 60 * 60;
+const DAY: u64 = 24 * HOUR;
 
 /// A time above zero.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let words = "1ms to 1h with its unit, such as `500ms`, `30s` or `2m`";
-    time(text, MILLISECOND, HOUR, words)
+    time(text, (Duration::from_millis(1), HOUR), words)
 }
 
 /// A time that may be zero.
 pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
-    match span(text) {
-        Some(Duration::ZERO) => Ok(Duration::ZERO),
-        _ => duration(text),
-    }
+    let words = "0s to 1h with its unit, such as `500ms` or `2s`";
+    time(text, (Duration::ZERO, HOUR), words)
 }
 
 /// How long a run waits for a service, or for another run.
 pub(crate) fn patience(text: &str) -> Result<Duration, String> {
-    time(
-        text,
-        SECOND,
-        WEEK,
-        "1s to 7d with its unit, such as `15m` or `2h`",
-    )
+    let words = "1s to 7d with its unit, such as `15m` or `2h`";
+    time(text, (SECOND, 7 * DAY), words)
 }
 
-/// How old an answer may be.
+/// How old an answer may be; nobody has answers older than ten years.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
-    time(
-        text,
-        SECOND,
-        TEN_YEARS,
-        "1s to 10 years with its unit, such as `12h` or `7d`",
-    )
+    let words = "1s to 10 years with its unit, such as `12h` or `7d`";
+    time(text, (SECOND, 10 * 366 * DAY), words)
 }
 
 /// A file for which a stream cannot be given.

@@ -170,7 +170,7 @@ mod tests {
             "pace 48.0/s, cut to see if throttling drops",
             "limit found: about 50.0/s",
             "approve 1,000,000, review 200,000",
-            "16 in flight, 5 retries",
+            "in flight 16, retries 5",
         ]);
         Bar::new()
             .picture(share, [head, below], columns)

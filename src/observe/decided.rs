@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::numbers::{count, counted, indented, parts, rate, some_path, time};
+use super::numbers::{count, counted, indented, named, parts, reasons, some_path, time};
 use super::summary_text::{drift_table, undecided};
 use crate::base::error::shown;
-use crate::base::numbers::{rounded, seconds};
+use crate::base::numbers::seconds;
 use crate::telemetry::decide_stats::{DecideStats, UnreadableRows};
 
 /// Rows that were decided again.
@@ -35,7 +35,6 @@ struct DecideJson<'a> {
     exit_code: u8,
     #[serde(with = "seconds")]
     elapsed_seconds: Duration,
-    rows_per_second: Option<f64>,
     #[serde(flatten)]
     stats: &'a DecideStats,
     #[serde(serialize_with = "some_path")]
@@ -44,36 +43,15 @@ struct DecideJson<'a> {
     changes: &'a Option<PathBuf>,
 }
 
-/// `ragged 2, not_json 1; the first are rows 5, 9 and 12`; `None` if all rows can be read.
+/// `ragged 2, not_json 1; rows 5, 9, 12`; `None` if all rows can be read.
 pub(super) fn unreadable(unreadable: &UnreadableRows) -> Option<String> {
-    let reasons = unreadable.reasons.iter();
-    let reasons: Vec<_> = reasons
-        .map(|(reason, rows)| format!("{reason} {}", count(*rows)))
-        .collect();
-    let numbers: Vec<_> = { unreadable.first.iter() }
-        .map(|row| count(row.get()))
-        .collect();
-    let (last, others) = numbers.split_last()?;
-    let all = unreadable.rows == numbers.len() as u64;
-    let which = match (all, others) {
-        (true, []) => format!("row {last}"),
-        (true, others) => format!("rows {} and {last}", others.join(", ")),
-        (false, others) => format!("the first are rows {} and {last}", others.join(", ")),
-    };
-    Some(format!("{}; {which}", reasons.join(", ")))
+    let which = named(&unreadable.named)?;
+    Some(format!("{}; {which}", reasons(&unreadable.reasons)))
 }
 
 impl DecideSummary<'_> {
-    fn rows_per_second(&self) -> Option<f64> {
-        let (rows, seconds) = (self.stats.rows.read, self.elapsed.as_secs_f64());
-        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
-        (seconds > 0.0 && rows > 0).then(|| rows as f64 / seconds)
-    }
-
     fn undecided(&self) -> Option<String> {
-        let levels = &self.stats.unknown_levels;
-        let first: Vec<_> = levels.first().collect();
-        undecided(levels.rows(), &first, self.level)
+        undecided(&self.stats.undecided, self.level)
     }
 
     /// The lines for people.
@@ -82,16 +60,13 @@ impl DecideSummary<'_> {
         let DecideStats {
             rows,
             decisions,
-            unknown_levels,
             drift,
+            ..
         } = self.stats;
-        let speed = self.rows_per_second();
-        let speed = speed.map(|speed| format!(", {} rows/s", rate(speed)));
         let mut lines = vec![format!(
-            "{} decided in {}{}",
+            "{} decided in {}",
             counted(rows.read, "row"),
-            time(self.elapsed),
-            speed.unwrap_or_default()
+            time(self.elapsed)
         )];
         lines.extend(parts(&[
             ("approve", decisions.approve),
@@ -99,7 +74,9 @@ impl DecideSummary<'_> {
             ("block", decisions.block),
         ]));
         let why = self.undecided();
-        lines.extend(why.map(|why| format!("undecided {}: {why}", count(unknown_levels.rows()))));
+        lines.extend(
+            why.map(|why| format!("undecided {}: {why}", count(self.stats.undecided.rows))),
+        );
         if rows.without_verdict > 0 {
             let failed = counted(rows.without_verdict, "row");
             lines.push(format!("no score and so no decision: {failed}"));
@@ -107,7 +84,7 @@ impl DecideSummary<'_> {
         lines.extend(drift_table(Some(drift), self.changes.as_deref()));
         let why = unreadable(&rows.unreadable);
         lines.extend(why.map(|why| {
-            let number = count(rows.unreadable.rows);
+            let number = count(rows.unreadable.named.rows);
             format!("unreadable {number}, left as they are: {why}")
         }));
         let output = self.output.as_deref();
@@ -117,18 +94,14 @@ impl DecideSummary<'_> {
 
     /// The warnings of a quiet command, which shows nothing else: none if every row with a verdict has a decision.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
-        let DecideStats {
-            rows,
-            unknown_levels,
-            ..
-        } = self.stats;
+        let rows = &self.stats.rows;
         let all = counted(rows.read, "row");
         let without = self.undecided().map(|why| {
-            let number = count(unknown_levels.rows());
+            let number = count(self.stats.undecided.rows);
             format!("{number} of {all} have no decision: {why}")
         });
         let unreadable = unreadable(&rows.unreadable).map(|why| {
-            let number = count(rows.unreadable.rows);
+            let number = count(rows.unreadable.named.rows);
             format!("{number} of {all} are left as they are: {why}")
         });
         without.into_iter().chain(unreadable)
@@ -144,7 +117,6 @@ impl DecideSummary<'_> {
             version: 1,
             exit_code: self.stats.exit().code(),
             elapsed_seconds: self.elapsed,
-            rows_per_second: self.rows_per_second().map(rounded),
             stats: self.stats,
             output: &self.output,
             changes: &self.changes,

@@ -4,18 +4,18 @@
 //! never delays a call: what finds no room is dropped and counted. Lines have row numbers and reason words, never a value of
 //! a row and no key. What every row passes through is left out; the last line has its counts.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::mem::take;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::messages::{Heard, listen, stop_listening, warn};
+use super::messages::{listen, warn};
 use super::numbers::{counted, one_line, utc};
 use crate::base::error::system_words;
 use crate::base::own_file;
@@ -25,14 +25,9 @@ use crate::telemetry::event::{CancelReason, Event, PassedOver};
 use crate::telemetry::hub::Observer;
 
 /// Lines that may wait to be written: what a fast service causes in half a second.
-const MOST_WAITING: usize = 16 * 1024;
-/// How long lines are gathered, so that the thread does not wake up for each of them. A power cut loses what was logged in
-/// this time.
-const GATHER: Duration = Duration::from_millis(20);
+const MOST_WAITING: u64 = 16 * 1024;
 /// How long the last lines may take: a service manager waits.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// Bytes that are written together.
-const CHUNK: usize = 64 * 1024;
 /// How a log of ours starts: nothing is ever added to another file.
 const START: &[u8] = br#"{"timestamp":""#;
 /// Error messages and file names are for its owner alone.
@@ -78,102 +73,85 @@ fn is_logged(event: &Event) -> bool {
         | Event::RowLeft(_)
         | Event::RowsWritten { .. }
         | Event::DecisionsCompared(_)
-        | Event::LevelsUnknown(_)
         | Event::AgedAnswerUsed { .. } => false,
         Event::AnswerPassedOver { why, .. } => *why == PassedOver::Damaged,
         _ => true,
     }
 }
 
-/// Puts lines into the log: a bounded channel, whose clones share it.
-#[derive(Clone, Default)]
-pub(crate) struct LogWriter(Arc<Shared>);
-
-#[derive(Default)]
-struct Shared {
-    queue: Mutex<LogQueue>,
-    changed: Condvar,
+/// What the thread that writes is asked to do.
+enum Request {
+    Write(SystemTime, LogLine),
+    /// The file was renamed.
+    Reopen,
+    /// No more lines will come. All before this are written when the sender hears of it.
+    End(Sender<()>),
 }
 
-/// What waits for the thread that writes.
+/// Puts lines into the log; its clones share it.
+#[derive(Clone)]
+pub(crate) struct LogWriter {
+    to: Sender<Request>,
+    numbers: Arc<Numbers>,
+}
+
+/// Where the lines arrive.
+pub(crate) struct LogInbox {
+    from: Receiver<Request>,
+    numbers: Arc<Numbers>,
+}
+
 #[derive(Default)]
-struct LogQueue {
-    /// The lines with their times.
-    lines: VecDeque<(SystemTime, LogLine)>,
-    /// Lines after these that found no room.
-    dropped: u64,
-    /// Lines of the whole run that are not written, or not yet.
-    unwritten: u64,
-    /// The file is to be opened again.
-    reopen: bool,
-    /// No more lines will come.
-    ended: bool,
-    /// There is a thread that has not written the last line yet.
-    is_read: bool,
+struct Numbers {
+    /// Lines that are not written yet.
+    waiting: AtomicU64,
+    /// Lines of the whole run that never will be.
+    lost: AtomicU64,
+}
+
+/// A log's two ends. Lines wait until [`RunLog::start`] names the file.
+#[must_use]
+pub(crate) fn log_channel() -> (LogWriter, LogInbox) {
+    let ((to, from), numbers) = (channel(), Arc::<Numbers>::default());
+    let writer = LogWriter {
+        to,
+        numbers: numbers.clone(),
+    };
+    (writer, LogInbox { from, numbers })
 }
 
 impl LogWriter {
-    fn lock(&self) -> MutexGuard<'_, LogQueue> {
-        // Nothing panics while it is held.
-        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Logs a line, which happens now. It is dropped if too many wait.
     pub(crate) fn push(&self, line: LogLine) {
-        let mut queue = self.lock();
-        queue.unwritten += 1;
-        if queue.lines.len() >= MOST_WAITING {
-            queue.dropped += 1;
-            return;
+        if self.numbers.waiting.load(Ordering::Relaxed) < MOST_WAITING {
+            self.send(line);
+        } else {
+            self.numbers.lost.fetch_add(1, Ordering::Relaxed);
         }
-        queue.lines.push_back((SystemTime::now(), line));
-        drop(queue);
-        self.0.changed.notify_all();
+    }
+
+    fn send(&self, line: LogLine) {
+        self.numbers.waiting.fetch_add(1, Ordering::Relaxed);
+        let _ = self.to.send(Request::Write(SystemTime::now(), line));
     }
 
     /// Has the file opened again, as after it was renamed. Before there is a file, that changes nothing.
     pub(crate) fn reopen(&self) {
-        self.lock().reopen = true;
+        let _ = self.to.send(Request::Reopen);
         self.push(LogLine::LogReopened);
     }
 
     /// Logs the last line, if there is one, and waits until all is written, but no longer than this: the thread may never
     /// come back from a disk that hangs. Returns how many lines of the run are not in the log.
     pub(crate) fn end(&self, last: Option<LogLine>, longest: Duration) -> u64 {
-        let mut queue = self.lock();
-        queue.unwritten += u64::from(last.is_some());
-        queue
-            .lines
-            .extend(last.map(|line| (SystemTime::now(), line)));
-        queue.ended = true;
-        let changed = &self.0.changed;
-        changed.notify_all();
-        let ended = changed.wait_timeout_while(queue, longest, |queue| queue.is_read);
-        let (queue, _) = ended.unwrap_or_else(PoisonError::into_inner);
-        queue.unwritten
-    }
-
-    /// Waits for lines, gathers them for a moment, and takes what has to be done.
-    fn take(&self) -> LogQueue {
-        let changed = &self.0.changed;
-        let is_calm = |queue: &mut LogQueue| !queue.reopen && !queue.ended;
-        let idle = |queue: &mut LogQueue| queue.lines.is_empty() && is_calm(queue);
-        let queue = changed.wait_while(self.lock(), idle);
-        let queue = queue.unwrap_or_else(PoisonError::into_inner);
-        let gathered = changed.wait_timeout_while(queue, GATHER, is_calm);
-        let (mut queue, _) = gathered.unwrap_or_else(PoisonError::into_inner);
-        LogQueue {
-            lines: take(&mut queue.lines),
-            dropped: take(&mut queue.dropped),
-            reopen: take(&mut queue.reopen),
-            ended: queue.ended,
-            ..LogQueue::default()
+        if let Some(line) = last {
+            self.send(line);
         }
-    }
-
-    fn set_read(&self, is_read: bool) {
-        self.lock().is_read = is_read;
-        self.0.changed.notify_all();
+        let (done, ended) = channel();
+        let _ = self.to.send(Request::End(done));
+        let _ = ended.recv_timeout(longest);
+        let Numbers { waiting, lost } = &*self.numbers;
+        waiting.load(Ordering::Relaxed) + lost.load(Ordering::Relaxed)
     }
 }
 
@@ -194,21 +172,18 @@ pub(crate) struct RunLog {
 impl RunLog {
     /// Starts to write what is logged. A run whose thread cannot be started continues without its log.
     #[must_use]
-    pub(crate) fn start(writer: LogWriter, file: LogFile) -> Self {
-        writer.set_read(true);
-        let (of_thread, heard_by) = (writer.clone(), writer.clone());
+    pub(crate) fn start(writer: LogWriter, inbox: LogInbox, file: LogFile) -> Self {
         let thread = std::thread::Builder::new().name("log".to_owned());
-        let started = thread.spawn(move || write(&of_thread, file));
-        if let Err(error) = started {
+        if let Err(error) = thread.spawn(move || write(&inbox, file)) {
             warn(&format!("no log: {}", system_words(&error)));
-            writer.set_read(false);
         }
-        listen(move |heard| {
-            heard_by.push(match heard {
-                Heard::Error(message) => LogLine::Error(message),
-                Heard::Warning(message) => LogLine::Warning(message),
+        let heard_by = writer.clone();
+        listen(Some(Box::new(move |kind, words| {
+            heard_by.push(match kind {
+                "error" => LogLine::Error(words),
+                _ => LogLine::Warning(words),
             });
-        });
+        })));
         Self {
             writer,
             ended: false,
@@ -230,7 +205,7 @@ impl RunLog {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        stop_listening();
+        listen(None);
         let missing = self.writer.end(last, LAST_LINES);
         if missing > 0 {
             let lines = counted(missing, "line");
@@ -260,64 +235,52 @@ fn text_of(time: SystemTime, line: &LogLine) -> String {
 }
 
 /// Writes until no more lines come.
-fn write(writer: &LogWriter, file: LogFile) {
+fn write(inbox: &LogInbox, file: LogFile) {
     let mut pen = Pen {
         file,
-        missing: 0,
+        numbers: &inbox.numbers,
+        reported: 0,
         warned: false,
     };
-    loop {
-        let waiting = writer.take();
-        if waiting.reopen {
-            pen.reopen();
-        }
+    // Without a sender there is no more to come.
+    while let Ok(request) = inbox.from.recv() {
         pen.report_missing();
-        let (mut text, mut lines) = (String::new(), 0);
-        let mut rest = waiting.lines.iter().peekable();
-        while let Some((time, line)) = rest.next() {
-            text += &text_of(*time, line);
-            lines += 1;
-            if text.len() >= CHUNK || rest.peek().is_none() {
-                let written = pen.write(&take(&mut text), take(&mut lines));
-                writer.lock().unwritten -= written;
+        match request {
+            Request::Write(time, line) => pen.write(&text_of(time, &line)),
+            Request::Reopen => pen.reopen(),
+            Request::End(done) => {
+                let _ = done.send(());
+                return;
             }
-        }
-        pen.missing += waiting.dropped;
-        if waiting.ended {
-            pen.report_missing();
-            return writer.set_read(false);
         }
     }
 }
 
 /// Writes the log, as far as that is possible.
-struct Pen {
+struct Pen<'a> {
     file: LogFile,
-    /// Lines that are missing in the log, which does not say so yet.
-    missing: u64,
+    numbers: &'a Numbers,
+    /// Of the lost lines, those that the log says it lacks.
+    reported: u64,
     /// A failure was said.
     warned: bool,
 }
 
-impl Pen {
-    /// Writes so many lines. Returns how many of them are written.
-    fn write(&mut self, text: &str, lines: u64) -> u64 {
-        let (lost, failed) = self.file.write(text.as_bytes());
-        self.missing += lost;
-        if let Some(error) = failed {
+impl Pen<'_> {
+    fn write(&mut self, line: &str) {
+        if let Err(error) = self.file.write(line) {
+            self.numbers.lost.fetch_add(1, Ordering::Relaxed);
             self.warn("cannot write the log", &error);
         }
-        lines.saturating_sub(lost)
+        self.numbers.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Says in the log how many lines are missing before this one.
+    /// Says in the log how many lines are missing before the next one.
     fn report_missing(&mut self) {
-        if self.missing > 0 {
-            let line = LogLine::LinesLost(self.missing);
-            let (lost, _) = self
-                .file
-                .write(text_of(SystemTime::now(), &line).as_bytes());
-            self.missing *= lost.min(1);
+        let lost = self.numbers.lost.load(Ordering::Relaxed);
+        let line = LogLine::LinesLost(lost - self.reported);
+        if lost > self.reported && self.file.write(&text_of(SystemTime::now(), &line)).is_ok() {
+            self.reported = lost;
         }
     }
 
@@ -370,28 +333,15 @@ impl LogFile {
         })
     }
 
-    /// Writes these lines. Returns how many are not whole in the file, and why. What is left of a line that a full disk or a
-    /// kill cut off is a line of its own.
-    fn write(&mut self, lines: &[u8]) -> (u64, Option<io::Error>) {
-        let torn: &[u8] = if self.is_torn { b"\n" } else { b"" };
-        for mut rest in [torn, lines] {
-            while !rest.is_empty() {
-                let failed = match self.file.write(rest) {
-                    Ok(0) => io::ErrorKind::WriteZero.into(),
-                    Ok(written) => {
-                        let (done, left) = rest.split_at(written.min(rest.len()));
-                        self.is_torn = !done.ends_with(b"\n");
-                        rest = left;
-                        continue;
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    Err(error) => error,
-                };
-                let lost = rest.split_inclusive(|byte| *byte == b'\n').count();
-                return (lost as u64, Some(failed));
-            }
+    /// Writes a line. What is left of one that a full disk or a kill cut off is a line of its own.
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        if self.is_torn {
+            self.file.write_all(b"\n")?;
         }
-        (0, None)
+        self.is_torn = true;
+        self.file.write_all(line.as_bytes())?;
+        self.is_torn = false;
+        Ok(())
     }
 }
 
@@ -447,20 +397,21 @@ mod tests {
 
     #[test]
     fn what_finds_no_room_is_counted_and_nobody_waits() {
-        let writer = LogWriter::default();
+        let (writer, inbox) = log_channel();
         for _ in 0..MOST_WAITING + 7 {
             writer.push(LogLine::LogReopened);
         }
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("n.log");
         let file = LogFile::open(path.clone()).unwrap();
-        // Nobody reads yet: the end does not wait.
-        let missing = writer.end(Some(LogLine::LogReopened), Duration::from_secs(60));
-        assert_eq!(missing, MOST_WAITING as u64 + 8);
-        write(&writer, file);
+        // Nobody reads yet.
+        let missing = writer.end(Some(LogLine::LogReopened), Duration::ZERO);
+        assert_eq!(missing, MOST_WAITING + 8);
+        write(&inbox, file);
+        drop(inbox);
         assert_eq!(writer.end(None, Duration::from_secs(60)), 7);
         let text = std::fs::read_to_string(path).unwrap();
         let lost = r#""event":"lines_lost","data":7}"#;
-        assert!(text.trim_end().ends_with(lost), "7 were dropped");
+        assert!(text.contains(lost), "7 were dropped");
     }
 }

@@ -26,49 +26,47 @@ fn speaks_json() -> bool {
     FOR_PROGRAMS.load(Ordering::Relaxed)
 }
 
-/// An error or a warning, as the log hears it: in words, without the word in front.
-#[derive(Debug)]
-pub(super) enum Heard {
-    /// What ends the command.
-    Error(String),
-    /// What somebody should look at.
-    Warning(String),
-}
-
-/// Hears errors and warnings when they are said.
-type Listener = Box<dyn Fn(Heard) + Send>;
+/// Hears each error and warning: which of them it is, and its words.
+type Listener = Box<dyn Fn(&str, String) + Send>;
 
 /// The log of the run, while there is one.
-static LISTENER: Mutex<Option<Listener>> = Mutex::new(None);
+static LOG: Mutex<Option<Listener>> = Mutex::new(None);
 
-fn listener() -> MutexGuard<'static, Option<Listener>> {
+fn log() -> MutexGuard<'static, Option<Listener>> {
     // Nothing panics while it is held.
-    LISTENER.lock().unwrap_or_else(PoisonError::into_inner)
+    LOG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has this called with every error and warning from now on; it must neither wait nor say anything itself.
-pub(super) fn listen(hear: impl Fn(Heard) + Send + 'static) {
-    *listener() = Some(Box::new(hear));
-}
-
-/// Nobody listens any more.
-pub(super) fn stop_listening() {
-    *listener() = None;
-}
-
-fn let_hear(heard: impl FnOnce() -> Heard) {
-    if let Some(hear) = &*listener() {
-        hear(heard());
-    }
+/// Has this, or nobody, called with every error and warning from now on; it must neither wait nor say anything itself.
+pub(super) fn listen(listener: Option<Listener>) {
+    *log() = listener;
 }
 
 /// Says what ended the command.
 pub(crate) fn tell_error(error: &Error) {
-    let_hear(|| Heard::Error(error.log_words()));
+    tell_as("error", error);
+}
+
+/// Warns, in one sentence without the word in front.
+pub(crate) fn warn(warning: &str) {
+    warn_of(&Error::stopped(warning));
+}
+
+/// Warns of an error that does not end the command.
+pub(crate) fn warn_of(error: &Error) {
+    tell_as("warning", error);
+}
+
+fn tell_as(kind: &'static str, error: &Error) {
+    if let Some(hear) = &*log() {
+        hear(kind, error.log_words());
+    }
+    let report = error.report();
+    let words = report.strip_prefix("error: ").unwrap_or(&report);
     say(&if speaks_json() {
-        line(&MessageJson::of("error", error))
+        line(&MessageJson::of(kind, error))
     } else {
-        error.report()
+        format!("{kind}: {words}")
     });
 }
 
@@ -79,30 +77,6 @@ pub(crate) fn tell_usage(text: &str, error: &Error) {
     } else {
         say(text.trim_end());
     }
-}
-
-/// Warns, in one sentence without the word in front.
-pub(crate) fn warn(warning: &str) {
-    let_hear(|| Heard::Warning(warning.to_owned()));
-    say(&if speaks_json() {
-        line(&MessageJson::saying("warning", warning))
-    } else {
-        format!("warning: {warning}")
-    });
-}
-
-/// Warns of an error that does not end the command.
-pub(crate) fn warn_of(error: &Error) {
-    let_hear(|| Heard::Warning(error.log_words()));
-    say(&if speaks_json() {
-        line(&MessageJson::of("warning", error))
-    } else {
-        let report = error.report();
-        format!(
-            "warning: {}",
-            report.strip_prefix("error: ").unwrap_or(&report)
-        )
-    });
 }
 
 /// Says something that is neither.
@@ -129,24 +103,14 @@ struct MessageJson<'a> {
 }
 
 impl<'a> MessageJson<'a> {
-    fn saying(r#type: &'static str, message: &'a str) -> Self {
-        Self {
-            r#type,
-            exit_code: None,
-            message,
-            causes: Vec::new(),
-            details: Vec::new(),
-            hint: None,
-        }
-    }
-
     fn of(r#type: &'static str, error: &'a Error) -> Self {
         Self {
+            r#type,
             exit_code: (r#type == "error").then(|| error.exit().code()),
             causes: error.causes(),
             details: error.details().iter().map(String::as_str).collect(),
             hint: error.hint_text(),
-            ..Self::saying(r#type, error.message())
+            message: error.message(),
         }
     }
 }
@@ -156,8 +120,12 @@ fn notice(text: &str) -> String {
     let mut lines = text.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
     line(&MessageJson {
+        r#type: "notice",
+        exit_code: None,
+        message: first.strip_prefix("rescore: ").unwrap_or(first),
+        causes: Vec::new(),
         details: lines.collect(),
-        ..MessageJson::saying("notice", first.strip_prefix("rescore: ").unwrap_or(first))
+        hint: None,
     })
 }
 
@@ -187,7 +155,6 @@ mod tests {
             .hint("free some space");
         assert_snapshot!(line(&MessageJson::of("error", &error)), @r#"{"type":"error","exit_code":3,"message":"cannot write `a\u202eb`","causes":["disk on fire"],"details":["120 MB are free"],"hint":"free some space"}"#);
         assert_snapshot!(line(&MessageJson::of("warning", &error)), @r#"{"type":"warning","message":"cannot write `a\u202eb`","causes":["disk on fire"],"details":["120 MB are free"],"hint":"free some space"}"#);
-        assert_snapshot!(line(&MessageJson::saying("warning", "no rows")), @r#"{"type":"warning","message":"no rows","causes":[],"details":[],"hint":null}"#);
     }
 
     #[test]

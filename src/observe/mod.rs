@@ -18,14 +18,13 @@ mod what_if;
 
 pub(crate) use decided::DecideSummary;
 pub(crate) use identity::{DecisionRule, RunIdentity};
-pub(crate) use log::{LogFile, LogLine, LogWriter, RunLog};
+pub(crate) use log::{LogFile, LogInbox, LogLine, LogWriter, RunLog, log_channel};
 pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, usage_error, warn, warn_of};
 pub(crate) use metrics::{MetricsFile, MetricsThread};
 pub(crate) use numbers::{count, counted, day, moment, most, stamp};
 pub(crate) use progress::{ProgressSettings, ProgressThread, Style, notices};
-pub(crate) use snapshot::LedgerWait;
 pub(crate) use summary::{
-    FileState, FileSummary, KeptLedger, LedgerLeft, RunSummary, SizedFile, only_of_others,
+    FileState, FileSummary, LedgerLeft, RunSummary, SizedFile, ended_by, only_of_others,
     refuse_other_content,
 };
 pub(crate) use what_if::WhatIfView;

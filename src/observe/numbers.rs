@@ -1,14 +1,18 @@
 //! Numbers and times as people read them, and how JSON is written for programs.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
+use crate::analysis::CountedRows;
+use crate::base::numbers::grouped;
+use crate::base::numbers::percent_of;
 pub(crate) use crate::base::numbers::time;
-use crate::base::numbers::{grouped, percent_of};
 use crate::raw_json::escape_unsafe;
 use crate::telemetry::pace::Limit;
+use crate::verdict::Reason;
 
 /// `1234567` as `1,234,567`.
 #[must_use]
@@ -160,6 +164,26 @@ pub(super) fn parts(parts: &[(&str, u64)]) -> Option<String> {
         .map(|(word, number)| format!("{word} {}", count(*number)))
         .collect();
     (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// `refused 3, no_answer 1`.
+pub(super) fn reasons(reasons: &BTreeMap<Reason, u64>) -> String {
+    let words = reasons
+        .iter()
+        .map(|(why, rows)| format!("{why} {}", count(*rows)));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// `row 3`, or `rows 3, 4, 5, 6, 7 and 2 more`; `None` if there are none.
+pub(super) fn named(named: &CountedRows) -> Option<String> {
+    let more = named.rows.saturating_sub(named.first.len() as u64);
+    let first: Vec<_> = named.first.iter().copied().map(count).collect();
+    Some(match (first.as_slice(), more) {
+        ([], _) => return None,
+        ([row], 0) => format!("row {row}"),
+        (rows, 0) => format!("rows {}", rows.join(", ")),
+        (rows, more) => format!("rows {} and {} more", rows.join(", "), count(more)),
+    })
 }
 
 /// A time in whole seconds, rounded up: a countdown with tenths only flickers.

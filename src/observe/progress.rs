@@ -13,12 +13,10 @@ use super::bar::Bar;
 use super::identity::RunIdentity;
 use super::messages::warn;
 use super::numbers::{
-    count, counted, now_in_local_time, one_line, parts, percent, rate, share_of, time,
-    whole_seconds,
+    count, counted, now_in_local_time, one_line, parts, percent, rate, time, whole_seconds,
 };
 pub(crate) use super::snapshot::ProgressSettings;
-use super::snapshot::{Now, Recent, Snapshot, down, pausing};
-use crate::base::money::Money;
+use super::snapshot::{Now, Recent, Snapshot, down, paused};
 use crate::base::stderr::{columns, draw, say, say_progress};
 use crate::row::RowNumber;
 use crate::telemetry::counts::{Counts, OngoingOutage};
@@ -29,6 +27,8 @@ use crate::telemetry::part::RowCounts;
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
+    /// The one of the next two that fits.
+    Auto,
     /// A bar that is redrawn in place.
     Bar,
     /// A line at intervals.
@@ -40,14 +40,17 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// A bar on a terminal that can redraw, lines everywhere else.
+    /// What `auto` means here: a bar on a terminal that can redraw, lines everywhere else. If the rows go to the terminal too,
+    /// there is never a bar: it would be drawn over them.
     #[must_use]
-    pub(crate) fn automatic() -> Self {
-        let dumb = std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
-        if std::io::stderr().is_terminal() && !dumb {
-            Self::Bar
-        } else {
-            Self::Plain
+    pub(crate) fn chosen(self, rows_on_terminal: bool) -> Self {
+        let dumb = || std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
+        let redraws = || std::io::stderr().is_terminal() && !dumb();
+        match self {
+            Self::Auto if redraws() && !rows_on_terminal => Self::Bar,
+            Self::Auto => Self::Plain,
+            Self::Bar if rows_on_terminal => Self::Plain,
+            given => given,
         }
     }
 }
@@ -147,7 +150,7 @@ impl View {
             }
             Style::Plain => say_progress(&with_time(&self.line(now))),
             Style::Json => say_progress(&self.json(now)),
-            Style::Off => {}
+            Style::Auto | Style::Off => {}
         }
     }
 
@@ -163,7 +166,7 @@ impl View {
             }
             (Style::Bar, Notice::Said(words)) => say(&format!("rescore: {words}")),
             // The bar itself counts down.
-            (Style::Bar | Style::Off | Style::Plain, _) => {}
+            (Style::Auto | Style::Bar | Style::Off | Style::Plain, _) => {}
         }
     }
 
@@ -204,19 +207,15 @@ impl View {
         })
     }
 
-    /// `spent 1.20 EUR, saved 0.40 EUR`. A stand-in sends no bill.
+    /// `spent 1.20 EUR`. A stand-in sends no bill.
     fn cost(&self, counts: &Counts) -> Option<String> {
         let cost = counts.cost.as_ref()?;
-        let would_have = if self.settings.identity.sandbox {
-            "would have "
+        let spent = cost.shown(cost.spent);
+        Some(if self.settings.identity.sandbox {
+            format!("would have spent {spent}")
         } else {
-            ""
-        };
-        let spent = format!("{would_have}spent {}", cost.shown(cost.spent));
-        if cost.saved == Money::default() {
-            return Some(spent);
-        }
-        Some(format!("{spent}, saved {}", cost.shown(cost.saved)))
+            format!("spent {spent}")
+        })
     }
 }
 
@@ -253,25 +252,14 @@ pub(super) fn verdicts(rows: RowCounts) -> Option<String> {
     ])
 }
 
-/// `16 in flight, 5 retries, 3 throttled (0.4 %)`.
+/// `in flight 16, retries 5, throttled 3`.
 fn calls(counts: &Counts) -> Option<String> {
     let calls = &counts.calls;
-    let share = share_of(calls.throttled, calls.sent).map(|share| format!(" ({share})"));
-    let retries = if calls.retries == 1 {
-        "retry"
-    } else {
-        "retries"
-    };
-    let words = [
-        (calls.in_flight, "in flight", String::new()),
-        (calls.retries, retries, String::new()),
-        (calls.throttled, "throttled", share.unwrap_or_default()),
-    ];
-    let words: Vec<_> = { words.into_iter() }
-        .filter(|(number, ..)| *number > 0)
-        .map(|(number, what, more)| format!("{} {what}{more}", count(number)))
-        .collect();
-    (!words.is_empty()).then(|| words.join(", "))
+    parts(&[
+        ("in flight", calls.in_flight),
+        ("retries", calls.retries),
+        ("throttled", calls.throttled),
+    ])
 }
 
 /// Something to show now, not with the next line.
@@ -328,7 +316,7 @@ const NOT_UP: &str = "the service cannot be reached: it is tried again, at first
 fn said(event: &Event, counts: &Counts) -> Option<Notice> {
     let in_flight = counts.calls.in_flight;
     Some(Notice::Said(match event {
-        Event::CallsPaused(pause) => return Some(Notice::Paused(pausing(*pause))),
+        Event::CallsPaused(pause) => return Some(Notice::Paused(paused(pause.length, *pause))),
         // Only once for each outage; later tries appear in the next line.
         Event::ServiceDown { lasted, next, .. } if lasted.is_zero() => {
             let since = Duration::ZERO;
@@ -358,11 +346,8 @@ fn draining(reason: CancelReason, in_flight: u64, longest: Duration) -> String {
     if in_flight == 0 {
         return format!("{why}: stopping");
     }
-    let again = match (reason, in_flight) {
-        (CancelReason::Interrupted, 1) => " (Ctrl-C again stops immediately and loses its answer)",
-        (CancelReason::Interrupted, _) => {
-            " (Ctrl-C again stops immediately and loses their answers)"
-        }
+    let again = match reason {
+        CancelReason::Interrupted => " (Ctrl-C again stops immediately and loses their answers)",
         _ => "",
     };
     let (longest, calls) = (whole_seconds(longest), counted(in_flight, "call"));
@@ -423,23 +408,5 @@ impl Notices {
             Some(file) => format!("row {row} of `{file}`"),
             None => format!("row {row}"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn calls_are_counted_in_flight_retried_and_throttled() {
-        let mut counts = Counts::default();
-        assert_eq!(calls(&counts), None);
-        (counts.calls.in_flight, counts.calls.throttled) = (16, 9);
-        counts.calls.sent = 10_000;
-        let expected = "16 in flight, 9 throttled";
-        assert_eq!(calls(&counts).as_deref(), Some(expected));
-        (counts.calls.sent, counts.calls.retries) = (1_000, 1_234);
-        let expected = "16 in flight, 1,234 retries, 9 throttled (0.9 %)";
-        assert_eq!(calls(&counts).as_deref(), Some(expected));
     }
 }

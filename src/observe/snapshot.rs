@@ -1,22 +1,19 @@
 //! What progress shows of one moment: the counts, how fast they change, and why calls wait or are not faster, which is what
 //! people most want to know.
 
-use std::fmt;
 use std::num::NonZeroU64;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::identity::RunIdentity;
-use super::numbers::{at_a_time, counted, per_time, time, whole_seconds};
+use super::numbers::{at_a_time, counted, per_time, whole_seconds};
 use crate::base::numbers::rounded;
 use crate::telemetry::counts::{Counts, OngoingOutage};
 use crate::telemetry::hub::Events;
 use crate::telemetry::pace::{Pace, Pause, Search};
 
 /// What is known of a run besides its counts.
-#[derive(Debug, Clone)]
 pub(crate) struct ProgressSettings {
     /// Which run it is.
     pub(crate) identity: RunIdentity,
@@ -29,17 +26,7 @@ pub(crate) struct ProgressSettings {
     /// The highest number of calls in flight that the run allows.
     pub(crate) concurrency: usize,
     /// Says why the ledger's server is waited for, while it is.
-    pub(crate) ledger_wait: LedgerWait,
-}
-
-/// Says why the ledger's server is waited for, while it is.
-#[derive(Clone)]
-pub(crate) struct LedgerWait(pub(crate) Arc<dyn Fn() -> Option<String> + Send + Sync>);
-
-impl fmt::Debug for LedgerWait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LedgerWait")
-    }
+    pub(crate) ledger_wait: Box<dyn Fn() -> Option<String> + Send>,
 }
 
 /// One moment of a run.
@@ -80,7 +67,7 @@ const SHORTEST_FOR_END: Duration = Duration::from_secs(2);
 
 impl Snapshot {
     pub(super) fn take(events: &Events, settings: &ProgressSettings, recent: &mut Recent) -> Self {
-        let (at, ledger_wait) = (events.elapsed(), (settings.ledger_wait.0)());
+        let (at, ledger_wait) = (events.elapsed(), (settings.ledger_wait)());
         events.with_counts(|counts| {
             let share = share(counts, settings.size, settings.limit);
             let point = ProgressPoint {
@@ -89,7 +76,7 @@ impl Snapshot {
                 sent: counts.calls.sent,
                 share: share.unwrap_or_default(),
             };
-            let speed = recent.speed(first(counts), point);
+            let speed = recent.speed(counts.speed_from, point);
             let remaining = speed.and_then(|speed| speed.to_the_end(point.share));
             let remaining =
                 remaining.filter(|_| counts.cancelled.is_none() && !waits_for_others(counts));
@@ -161,19 +148,6 @@ struct ProgressPoint {
     share: f64,
 }
 
-/// Where the rows start that say something about the speed. When a run continues, rows from the ledger fly by at the start;
-/// they say nothing about the speed of rows that need a call, and do not count once there is one.
-fn first(counts: &Counts) -> Option<ProgressPoint> {
-    let from_first_row = counts.first_resolved.map(|at| (at, 0, 0));
-    let (at, resolved, sent) = counts.first_called.or(from_first_row)?;
-    Some(ProgressPoint {
-        at,
-        resolved,
-        sent,
-        share: 0.0,
-    })
-}
-
 /// Two points of the last seconds: the speed is that since the older one.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
@@ -189,9 +163,14 @@ const FEW: u64 = 10;
 impl Recent {
     /// The current speed; `first` is where the rows start that count.
     #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
-    fn speed(&mut self, first: Option<ProgressPoint>, now: ProgressPoint) -> Option<Speed> {
-        let mut start = first?;
-        start.share = now.share * start.resolved as f64 / now.resolved.max(1) as f64;
+    fn speed(&mut self, first: Option<(Duration, u64, u64)>, now: ProgressPoint) -> Option<Speed> {
+        let (at, resolved, sent) = first?;
+        let start = ProgressPoint {
+            at,
+            resolved,
+            sent,
+            share: now.share * resolved as f64 / now.resolved.max(1) as f64,
+        };
         if now.at.saturating_sub(self.newer.at) > RECENT {
             self.older = std::mem::replace(&mut self.newer, now);
         }
@@ -323,16 +302,8 @@ pub(super) fn down(outage: OngoingOutage, now: Duration) -> String {
     format!("service down for {}, {next}", whole_seconds(lasted))
 }
 
-/// All calls wait from now on.
-pub(super) fn pausing(pause: Pause) -> String {
-    match pause.asked {
-        Some(asked) => format!("paused: the service asked for {}", whole_seconds(asked)),
-        None => format!("paused for {}: the service is busy", time(pause.length)),
-    }
-}
-
 /// All calls wait for a while longer.
-fn paused(left: Duration, pause: Pause) -> String {
+pub(super) fn paused(left: Duration, pause: Pause) -> String {
     let why = match pause.asked {
         Some(asked) => format!("asked for {}", whole_seconds(asked)),
         None => "is busy".to_owned(),
@@ -352,10 +323,7 @@ mod tests {
     fn run(known: u64, seconds: u64, resolved: impl Fn(u64) -> u64) -> (f64, Option<Duration>) {
         let mut recent = Recent::default();
         let mut last = (0.0, None);
-        let first = ProgressPoint {
-            resolved: known,
-            ..ProgressPoint::default()
-        };
+        let first = (Duration::ZERO, known, 0);
         for second in 0..=seconds {
             #[allow(clippy::cast_precision_loss, reason = "small")]
             let share = resolved(second) as f64 / 100_000.0;

@@ -10,15 +10,17 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use super::identity::RunIdentity;
 use super::numbers::{indented, one_line, path, some_path, utc_seconds};
 use crate::base::error::{Error, Exit};
+use crate::base::numbers::Tolerance;
 use crate::base::stderr::say;
 use crate::raw_json::escape_unsafe;
 use crate::selection::Selection;
 use crate::telemetry::counts::Counts;
-use crate::telemetry::part::{AcceptedFailures, RowCounts};
+use crate::telemetry::part::RowCounts;
 
 /// A run that is over.
 #[derive(Debug, Serialize)]
@@ -35,7 +37,7 @@ pub(crate) struct RunSummary<'a> {
     /// Whether it exits as after a success although rows have failed.
     pub(crate) failures_accepted: bool,
     /// What ended it early, where its reason does not say it all. Details and hints are left out: they may quote the input.
-    pub(crate) error: Option<EndingError>,
+    pub(crate) error: Option<Value>,
     /// The input.
     pub(crate) input: SizedFile,
     /// The rows that the run took, if it left others out.
@@ -55,7 +57,7 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) files: Option<&'a [FileSummary]>,
     /// Failed rows with which it still counts as a success.
     #[serde(skip)]
-    pub(crate) accepted: AcceptedFailures,
+    pub(crate) accepted: Option<Tolerance>,
     /// Calls that the stand-in billed.
     #[serde(skip)]
     pub(crate) sandbox_billed: Option<u64>,
@@ -83,7 +85,7 @@ impl<'a> RunSummary<'a> {
             changes: None,
             ledger: LedgerLeft::Nothing,
             files: None,
-            accepted: AcceptedFailures::default(),
+            accepted: None,
             sandbox_billed: None,
             output_is_gone: false,
         }
@@ -111,19 +113,9 @@ impl<'a> RunSummary<'a> {
 }
 
 /// An error that ends a run, for programs.
-#[derive(Debug, Serialize)]
-pub(crate) struct EndingError {
-    message: String,
-    causes: Vec<String>,
-}
-
-impl From<&Error> for EndingError {
-    fn from(error: &Error) -> Self {
-        Self {
-            message: error.message().to_owned(),
-            causes: error.causes(),
-        }
-    }
+#[must_use]
+pub(crate) fn ended_by(error: &Error) -> Value {
+    json!({"message": error.message(), "causes": error.causes()})
 }
 
 /// A file that a run has read or written.
@@ -149,40 +141,25 @@ impl SizedFile {
 }
 
 /// What is left of a run's ledger.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LedgerLeft {
     /// Nothing: there was none.
     Nothing,
     /// Somebody has removed or moved it during the run.
     Gone,
-    /// It stays.
-    Kept(KeptLedger),
-}
-
-/// A ledger that stays.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct KeptLedger {
-    /// Where it is.
-    #[serde(serialize_with = "path")]
-    pub(crate) path: PathBuf,
-    /// It is damaged: no run can continue with it.
-    #[serde(skip)]
-    pub(crate) damaged: bool,
-}
-
-impl LedgerLeft {
-    /// The ledger, if it stays.
-    pub(super) const fn kept(&self) -> Option<&KeptLedger> {
-        match self {
-            Self::Kept(ledger) => Some(ledger),
-            Self::Nothing | Self::Gone => None,
-        }
-    }
+    /// It stays here, but no run can continue with it.
+    Damaged(PathBuf),
+    /// It stays here.
+    Kept(PathBuf),
 }
 
 impl Serialize for LedgerLeft {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.kept().serialize(to)
+        match self {
+            Self::Damaged(path) | Self::Kept(path) => json!({"path": path.to_string_lossy()}),
+            Self::Nothing | Self::Gone => Value::Null,
+        }
+        .serialize(to)
     }
 }
 

@@ -4,10 +4,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::numbers::{answers, count, counted, day, parts, per_time, rate, share_of, time, times};
+use super::numbers::{
+    answers, count, counted, day, named, parts, per_time, rate, reasons, share_of, time, times,
+};
 use super::progress::{MIXED_UP, verdicts};
 use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
-use super::summary::{FileState, FileSummary, KeptLedger, LedgerLeft, RunSummary};
+use super::summary::{FileState, FileSummary, LedgerLeft, RunSummary};
+use crate::analysis::CountedRows;
 use crate::base::error::{printable, shown};
 use crate::drift::Drift;
 use crate::telemetry::counts::Counts;
@@ -18,64 +21,53 @@ use crate::verdict::{Decision, Reason};
 /// What is counted and shown with a fixed sentence: the number, what it counts, and what is said about it.
 type CountLine = (fn(&Counts) -> u64, &'static str, &'static str);
 
-/// Calls that may have cost more than they brought, and what few runs meet.
-const DOUBTFUL: [CountLine; 9] = [
+/// Rows that cost nothing. Nobody pays for the answers of a stand-in.
+const REHEARSED: CountLine = (|c| c.known, "row", "taken from the ledger");
+const WITHOUT_CALLS: [CountLine; 3] = [
     (
-        |counts| counts.calls.taken_over,
+        |c| c.known,
         "row",
-        "may have been billed twice: another run may have made the same call, and got no verdict",
+        "already paid for, taken from the ledger",
     ),
     (
-        |counts| counts.calls.repeats_of_killed_starts(),
+        |c| c.duplicates,
         "row",
-        "at most may have been billed twice: an earlier start of this run ended without their answers",
+        "reused the answer of an identical row",
     ),
     (
-        |counts| counts.calls.resent,
+        |c| c.dropped,
+        "row",
+        "sent without an invalid phone number or email address",
+    ),
+];
+
+/// Calls that may have cost more than they brought.
+const DOUBTFUL: [CountLine; 4] = [
+    (
+        |c| c.calls.taken_over + c.calls.repeats_of_killed_starts(),
+        "row",
+        "at most may have been billed twice: an earlier start, or another run, ended without their answers",
+    ),
+    (
+        |c| c.calls.resent,
         "row",
         "may have been billed twice: sent again because no answer came",
     ),
     (
-        |counts| counts.calls.unknown_outcome - counts.calls.resent,
+        |c| c.calls.unknown_outcome - c.calls.resent,
         "call",
         "may have been billed without an answer",
     ),
     (
-        |counts| counts.calls.billed_without_verdict,
+        |c| c.calls.billed_without_verdict,
         "call",
         "got an answer without a verdict and will probably be billed",
     ),
-    (
-        |counts| counts.ledger_answers_damaged,
-        "row",
-        "had only a damaged answer in the ledger",
-    ),
-    (
-        |counts| counts.ledger_answers_too_old,
-        "row",
-        "had only answers older than the run uses",
-    ),
-    (
-        |counts| counts.ledger_failures_retried,
-        "row",
-        "had only an earlier failure in the ledger",
-    ),
-    (
-        |counts| counts.keys_renewed,
-        "new API key",
-        "read from the key's file during the run",
-    ),
 ];
 
-fn count_lines(
-    lines: impl IntoIterator<Item = CountLine>,
-    counts: &Counts,
-) -> impl Iterator<Item = String> {
-    let numbers =
-        { lines.into_iter() }.map(|(number, thing, words)| (number(counts), thing, words));
-    numbers
-        .filter(|(number, ..)| *number > 0)
-        .map(|(number, thing, words)| format!("{} {words}", counted(number, thing)))
+fn count_line((number, thing, words): CountLine, counts: &Counts) -> Option<String> {
+    let number = number(counts);
+    (number > 0).then(|| format!("{} {words}", counted(number, thing)))
 }
 
 impl RunSummary<'_> {
@@ -83,38 +75,43 @@ impl RunSummary<'_> {
     #[must_use]
     pub(crate) fn text(&self) -> String {
         let counts = &self.counts;
+        let line = |line| count_line(line, counts);
         let mut lines = vec![self.headline()];
-        if self.identity.sandbox {
+        let [known, others @ ..] = WITHOUT_CALLS;
+        let known = if self.identity.sandbox {
             lines.push("sandbox: the scores come from a stand-in, not from the service".to_owned());
-        }
-        let decided = RowCounts {
+            REHEARSED
+        } else {
+            known
+        };
+        lines.extend(verdicts(RowCounts {
             undecided: 0,
             failed: 0,
             ..RowCounts::of(counts)
-        };
-        lines.extend(verdicts(decided));
+        }));
         let undecided = count(counts.undecided.rows);
         lines.extend({ self.undecided() }.map(|why| format!("undecided {undecided}: {why}")));
         let changes = { self.changes.as_ref() }.and_then(|file| file.path.as_deref());
         lines.extend(drift_table(counts.drift.as_ref(), changes));
         let failed = count(counts.failures());
         lines.extend({ self.reasons() }.map(|why| format!("failed {failed}: {why}")));
-        lines.extend(self.accepted_words());
-        lines.extend(self.without_calls());
+        lines.extend(
+            { counts.accepted(self.accepted) }
+                .map(|most| format!("accepted by `--accept-failures {most}`: the exit code is 0")),
+        );
+        lines.extend([known].into_iter().chain(others).filter_map(line));
+        lines.extend(asked_again(counts));
         lines.extend((counts.calls.of_all_starts() > 0).then(|| self.calls()));
         lines.extend(self.cost());
-        lines.extend(throttled(counts));
-        lines.extend(limits(counts));
-        lines.extend(outages(counts));
-        lines.extend(count_lines(DOUBTFUL, counts));
-        lines.extend(mixed_up(counts));
+        lines.extend(of_the_service(counts));
+        lines.extend(DOUBTFUL.into_iter().filter_map(line));
         lines.extend(self.lost_answers());
         lines.extend(aged(counts));
         lines.extend(match self.files {
             Some(files) => file_lines(files),
             None => self.where_rows_are(),
         });
-        lines.extend({ self.ledger.kept() }.and_then(|ledger| self.next_start(ledger)));
+        lines.extend(self.next_start());
         lines.extend(self.not_kept());
         format!("rescore: {}", lines.join("\n         "))
     }
@@ -137,8 +134,8 @@ impl RunSummary<'_> {
             self.lost_answers(),
         ];
         let words: Vec<_> = words.into_iter().flatten().collect();
-        let code = self.accepted.exit(counts).code();
-        let end = match (counts.cancelled, self.accepted.applied(counts)) {
+        let code = self.exit_code;
+        let end = match (counts.cancelled, counts.accepted(self.accepted)) {
             // An error follows, and says why.
             (Some(_), _) => String::new(),
             (None, None) => format!(" (finished with exit code {code})"),
@@ -165,50 +162,15 @@ impl RunSummary<'_> {
 
     /// Where the level of rows without a decision should be, and which rows they are.
     fn undecided(&self) -> Option<String> {
-        let undecided_rows = &self.counts.undecided;
-        let place = self.identity.rule.level_place();
-        undecided(undecided_rows.rows, &undecided_rows.first, place)
+        undecided(&self.counts.undecided, self.identity.rule.level_place())
     }
 
     /// Why rows failed, and where they are.
     fn reasons(&self) -> Option<String> {
-        let reasons: Vec<_> = { self.counts.failed.reasons.iter() }
-            .map(|(reason, rows)| format!("{reason} {}", count(*rows)))
-            .collect();
+        let reasons = reasons(&self.counts.failed.reasons);
         let rejects = { self.rejects.as_ref() }.and_then(|file| file.path.as_deref());
         let place = rejects.map(|path| format!("; see {}", shown(path)));
-        (!reasons.is_empty()).then(|| reasons.join(", ") + &place.unwrap_or_default())
-    }
-
-    /// That so few rows failed that the exit code is 0, if the user accepts some.
-    fn accepted_words(&self) -> Option<String> {
-        let most = self.accepted.applied(&self.counts)?;
-        Some(format!(
-            "accepted by `--accept-failures {most}`: the exit code is 0"
-        ))
-    }
-
-    /// Rows that cost nothing. Nobody pays for the answers of a stand-in.
-    fn without_calls(&self) -> impl Iterator<Item = String> {
-        let known = if self.identity.sandbox {
-            "taken from the ledger"
-        } else {
-            "already paid for, taken from the ledger"
-        };
-        let lines: [CountLine; 3] = [
-            (|counts| counts.known, "row", known),
-            (
-                |counts| counts.duplicates,
-                "row",
-                "reused the answer of an identical row",
-            ),
-            (
-                |counts| counts.dropped,
-                "row",
-                "sent without an invalid phone number or email address",
-            ),
-        ];
-        count_lines(lines, &self.counts)
+        (!reasons.is_empty()).then(|| reasons + &place.unwrap_or_default())
     }
 
     fn calls(&self) -> String {
@@ -255,34 +217,28 @@ impl RunSummary<'_> {
                 counted(maybe, "call")
             );
         }
-        let mut lines = vec![spent];
-        if calls.sent_before > 0 {
-            lines.push(format!(
-                "all starts of this run: {}, at most {}",
+        let all = (calls.sent_before > 0).then(|| {
+            let (calls, most) = (
                 counted(calls.of_all_starts(), "call"),
-                cost.shown(cost.all_starts_at_most)
-            ));
-        }
-        for (rows, line, amount, what) in [
-            (
-                self.counts.known,
-                format!("{paid_for} earlier"),
-                cost.paid_earlier,
-                "",
-            ),
-            (
-                self.counts.duplicates,
-                format!("{would_have}saved"),
-                cost.saved,
-                " repeated another one",
-            ),
-        ] {
-            if rows > 0 {
-                let (amount, rows) = (cost.shown(amount), counted(rows, "row"));
-                lines.push(format!("{line} {amount}: {rows}{what}"));
-            }
-        }
-        lines
+                cost.all_starts_at_most,
+            );
+            format!(
+                "all starts of this run: {calls}, at most {}",
+                cost.shown(most)
+            )
+        });
+        let for_rows = |rows, what: String, amount, more| {
+            let amount = cost.shown(amount);
+            (rows > 0).then(|| format!("{what} {amount}: {}{more}", counted(rows, "row")))
+        };
+        let (known, equal) = (self.counts.known, self.counts.duplicates);
+        let earlier = for_rows(known, format!("{paid_for} earlier"), cost.paid_earlier, "");
+        let saved = format!("{would_have}saved");
+        let saved = for_rows(equal, saved, cost.saved, " repeated another one");
+        [Some(spent), all, earlier, saved]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     /// Paid answers that may not be on disk.
@@ -315,23 +271,27 @@ impl RunSummary<'_> {
             "; unfinished rows are not in it"
         };
         let rows = counted(counts.rows.written, "finished row");
-        let has = format!("{path} has the {rows}{others}");
-        let move_away =
-            "before another run, move it and the files beside it away, or give `--overwrite`";
-        let is_kept = !matches!(self.ledger, LedgerLeft::Nothing);
-        let lines = [has].into_iter();
+        let mut lines = vec![format!("{path} has the {rows}{others}")];
+        if self.ledger == LedgerLeft::Nothing {
+            lines.push(
+                "before another run, move it and the files beside it away, or give `--overwrite`"
+                    .to_owned(),
+            );
+        }
         lines
-            .chain((!is_kept).then(|| move_away.to_owned()))
-            .collect()
     }
 
     /// What stays in the ledger, and what the next run will do with it; `None` if nothing does.
-    fn next_start(&self, ledger: &KeptLedger) -> Option<String> {
+    fn next_start(&self) -> Option<String> {
         let counts = &self.counts;
-        let path = shown(&ledger.path);
-        if ledger.damaged {
-            return Some(format!("{path} is damaged: no run can continue with it"));
-        }
+        let path = match &self.ledger {
+            LedgerLeft::Nothing | LedgerLeft::Gone => return None,
+            LedgerLeft::Damaged(path) => {
+                let path = shown(path);
+                return Some(format!("{path} is damaged: no run can continue with it"));
+            }
+            LedgerLeft::Kept(path) => shown(path),
+        };
         let paid = if self.identity.sandbox { "" } else { "paid " };
         let kept = (counts.calls.answered + counts.known > 0)
             .then(|| format!("the {paid}answers are kept in {path}"));
@@ -398,8 +358,18 @@ impl RunSummary<'_> {
     }
 }
 
-/// How often the service asked for fewer calls, and what that cost.
-fn throttled(counts: &Counts) -> Option<String> {
+/// What the ledger has of rows that were asked again all the same.
+fn asked_again(counts: &Counts) -> Option<String> {
+    let why = parts(&[
+        ("answer too old", counts.ledger_answers_too_old),
+        ("failed before", counts.ledger_failures_retried),
+        ("answer damaged", counts.ledger_answers_damaged),
+    ])?;
+    Some(format!("asked again although the ledger knows them: {why}"))
+}
+
+/// How the service held calls back, the limits that were found, and whether its answers are its own.
+fn of_the_service(counts: &Counts) -> impl Iterator<Item = String> {
     let calls = &counts.calls;
     let throttled = (calls.throttled > 0).then(|| {
         let share = share_of(calls.throttled, calls.sent);
@@ -412,46 +382,31 @@ fn throttled(counts: &Counts) -> Option<String> {
     });
     let paused =
         (!counts.paused.is_zero()).then(|| format!("paused for {} in total", time(counts.paused)));
-    let words: Vec<_> = throttled.into_iter().chain(paused).collect();
-    (!words.is_empty()).then(|| words.join("; "))
-}
-
-/// The limits that were found, and what the service's headers asked for.
-fn limits(counts: &Counts) -> impl Iterator<Item = String> {
-    let asked = counts.headers.calls_per_second;
-    let asked = asked.map(per_time);
-    let disbelieved =
-        "the service's RateLimit headers were ignored: it accepted more calls than they allow";
-    let at_any = counts.pace.and_then(|pace| pace.refused_at_any);
+    let held: Vec<_> = throttled.into_iter().chain(paused).collect();
+    let (headers, repeated) = (&counts.headers, calls.repeated_transaction_ids);
     [
+        (!held.is_empty()).then(|| held.join("; ")),
         counts.limit.calls_per_second.map(limit),
-        asked.map(|rate| format!("the service's headers ask for about {rate}")),
-        { counts.headers.disbelieved }.then(|| disbelieved.to_owned()),
+        { headers.calls_per_second }
+            .map(|rate| format!("the service's headers ask for about {}", per_time(rate))),
+        { headers.disbelieved }.then(|| DISBELIEVED.to_owned()),
         counts.limit.in_flight.map(limit_in_flight),
-        at_any.map(|_| REFUSED_AT_ANY.to_owned()),
+        { counts.pace.and_then(|pace| pace.refused_at_any) }.map(|_| REFUSED_AT_ANY.to_owned()),
+        (counts.outages > 0).then(|| {
+            let (often, long) = (times(counts.outages), time(counts.down));
+            format!("the service was down {often}, for {long} in total")
+        }),
+        (repeated > 0).then(|| {
+            let answers = counted(repeated, "answer");
+            format!("{answers} had the transaction id of a different user: {MIXED_UP}")
+        }),
     ]
     .into_iter()
     .flatten()
 }
 
-fn outages(counts: &Counts) -> impl Iterator<Item = String> {
-    let down = (counts.outages > 0).then(|| {
-        let (often, long) = (times(counts.outages), time(counts.down));
-        format!("the service was down {often}, for {long} in total")
-    });
-    let in_vain = (!counts.dismissed_outages.is_zero()).then(|| {
-        let long = time(counts.dismissed_outages);
-        format!("waited {long} for the service, which failed on each of the last rows")
-    });
-    down.into_iter().chain(in_vain)
-}
-
-fn mixed_up(counts: &Counts) -> Option<String> {
-    let repeated = counts.calls.repeated_transaction_ids;
-    let answers = counted(repeated, "answer");
-    (repeated > 0)
-        .then(|| format!("{answers} had the transaction id of a different user: {MIXED_UP}"))
-}
+const DISBELIEVED: &str =
+    "the service's RateLimit headers were ignored: it accepted more calls than they allow";
 
 /// Answers that are so old that people should know.
 fn aged(counts: &Counts) -> Option<String> {
@@ -467,17 +422,9 @@ fn aged(counts: &Counts) -> Option<String> {
 }
 
 /// `the level at `/a` is in no list in rows 3, 4, 5, 6, 7 and 2 more`; `None` if every row has a decision.
-pub(super) fn undecided(rows: u64, first: &[u64], place: Option<&str>) -> Option<String> {
-    let more = rows.saturating_sub(first.len() as u64);
-    let first: Vec<_> = first.iter().copied().map(count).collect();
+pub(super) fn undecided(undecided: &CountedRows, place: Option<&str>) -> Option<String> {
     let place = place.map(|place| format!(" at `{place}`"));
-    let rows = match (first.as_slice(), more) {
-        ([], _) => return None,
-        ([row], 0) => format!("row {row}"),
-        (rows, 0) => format!("rows {}", rows.join(", ")),
-        (rows, more) => format!("rows {} and {} more", rows.join(", "), count(more)),
-    };
-    let place = place.unwrap_or_default();
+    let (rows, place) = (named(undecided)?, place.unwrap_or_default());
     Some(format!("the level{place} is in no list in {rows}"))
 }
 
@@ -552,26 +499,24 @@ fn file_lines(files: &[FileSummary]) -> Vec<String> {
 
 /// `  part-00000.csv: 9 rows: approve 8, failed 1; see scored/part-00000.rejects.csv`.
 fn file_line(file: &FileSummary) -> String {
-    let error = { file.error.as_deref() }.map(printable);
-    let became = match (file.state, error) {
-        (FileState::Failed, Some(error)) => format!("failed: {error}"),
-        (FileState::Skipped, _) => "skipped, some rows have no verdict".to_owned(),
-        (state, error) => {
-            let verdicts = verdicts(file.rows).map(|words| format!(": {words}"));
-            let stopped = match state {
-                FileState::Finished => "",
-                _ => "stopped after ",
-            };
-            let error = error.map(|error| format!("; {error}"));
-            format!(
-                "{stopped}{}{}{}",
-                counted(file.rows.resolved, "row"),
-                verdicts.unwrap_or_default(),
-                error.unwrap_or_default()
-            )
-        }
-    };
-    let rejects = { file.rejects.as_deref() }.map(|path| format!("; see {}", shown(path)));
     let name = { file.input.file_name() }.map_or(file.input.as_path(), Path::new);
-    format!("  {}: {became}{}", shown(name), rejects.unwrap_or_default())
+    let error = { file.error.as_deref() }.map(printable);
+    let rows = counted(file.rows.resolved, "row");
+    let verdicts = verdicts(file.rows).map(|words| format!(": {words}"));
+    let rows = rows + &verdicts.unwrap_or_default();
+    let became = match file.state {
+        FileState::Failed => {
+            let error = error.unwrap_or_default();
+            return format!("  {}: failed: {error}", shown(name));
+        }
+        FileState::Skipped => "skipped, some rows have no verdict".to_owned(),
+        FileState::Finished => rows,
+        FileState::Partial | FileState::Left => format!("stopped after {rows}"),
+    };
+    let rejects = { file.rejects.as_deref() }.map(|path| format!("see {}", shown(path)));
+    let parts: Vec<_> = [Some(became), error, rejects]
+        .into_iter()
+        .flatten()
+        .collect();
+    format!("  {}: {}", shown(name), parts.join("; "))
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::decided::unreadable;
 use super::numbers::{count, counted, one_line};
-use crate::analysis::{ThresholdStep, WhatIf};
+use crate::analysis::{ThresholdPair, ThresholdStep, WhatIf};
 use crate::base::numbers::percent_of;
 use crate::raw_json::escape_unsafe;
 use crate::telemetry::decide_stats::ScoredRows;
@@ -33,19 +33,8 @@ struct WhatIfJson<'a> {
     #[serde(flatten)]
     rows: &'a ScoredRows,
     scores: u64,
-    today: PairJson<'a>,
-    pairs: Vec<PairJson<'a>>,
-}
-
-/// A pair of thresholds, as they are written, and what it would do.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-struct PairJson<'a> {
-    approve_max: &'a str,
-    review_max: &'a str,
-    approve: u64,
-    review: u64,
-    block: u64,
-    today: bool,
+    today: ThresholdPair<'a>,
+    pairs: Vec<ThresholdPair<'a>>,
 }
 
 /// How wide the column of thresholds is: longer ones are only those of today.
@@ -60,8 +49,10 @@ impl WhatIfView<'_> {
         if self.what_if.scores() > 0 {
             lines.push(String::new());
             lines.extend(self.threshold_table());
-            lines.push(String::new());
-            lines.extend(self.review_table());
+            lines.push(
+                "what neither threshold takes is left for review; `--json` has every pair"
+                    .to_owned(),
+            );
         }
         lines.join("\n")
     }
@@ -76,14 +67,14 @@ impl WhatIfView<'_> {
         if let Some(why) = unreadable(&rows.unreadable) {
             head += &format!(
                 "\nunreadable {}, not counted: {why}",
-                count(rows.unreadable.rows)
+                count(rows.unreadable.named.rows)
             );
         }
         head
     }
 
     fn today_line(&self) -> Option<String> {
-        let pair = self.what_if.pairs().find(|pair| pair.is_today)?;
+        let pair = self.what_if.pairs().find(|pair| pair.today)?;
         let part = |word: &str, rows| format!("{word} {} ({})", count(rows), self.share(rows));
         Some(format!(
             "today, with --approve-max {} and --review-max {}:\n  {}, {}, {}",
@@ -100,30 +91,16 @@ impl WhatIfView<'_> {
         format!("{} %", percent_of(rows, self.what_if.scores()))
     }
 
-    /// The share of the scores in whole percent, for a table without room for decimals.
-    fn whole_percent(&self, rows: u64) -> u128 {
-        let scores = u128::from(self.what_if.scores().max(1));
-        (u128::from(rows) * 200 + scores) / (2 * scores)
-    }
-
     /// What each threshold would approve or block.
     fn threshold_table(&self) -> Vec<String> {
         let width = count(self.what_if.scores()).len();
         let cell = |rows| format!("{:>width$}  {:>7}", count(rows), self.share(rows));
-        let head = format!(
-            "{:>THRESHOLD$}   {:<cells$}   {}",
-            "threshold",
-            "as --approve-max",
-            "as --review-max",
-            cells = (width + 9).max(16)
-        );
-        let under = format!(
-            "{:>THRESHOLD$}   {:<cells$}   {}",
-            "",
-            "would approve",
-            "would block",
-            cells = (width + 9).max(16)
-        );
+        let cells = (width + 9).max(16);
+        let line = |threshold: &str, approve: &str, block: &str| {
+            format!("{threshold:>THRESHOLD$}   {approve:<cells$}   {block}")
+        };
+        let head = line("threshold", "as --approve-max", "as --review-max");
+        let under = line("", "would approve", "would block");
         let row = |step: ThresholdStep<'_>| {
             let today = match (step.is_approve_max, step.is_review_max) {
                 (true, true) => "  < both today",
@@ -131,13 +108,8 @@ impl WhatIfView<'_> {
                 (false, true) => "  < --review-max today",
                 (false, false) => "",
             };
-            format!(
-                "{:>THRESHOLD$}   {:<cells$}   {}{today}",
-                step.threshold.text(),
-                cell(step.up_to),
-                cell(step.above),
-                cells = (width + 9).max(16)
-            )
+            let (up_to, above) = (cell(step.up_to), cell(step.above));
+            line(step.threshold.text(), &up_to, &above) + today
         };
         [head, under]
             .into_iter()
@@ -145,59 +117,10 @@ impl WhatIfView<'_> {
             .collect()
     }
 
-    /// What pairs of thresholds would leave for review: whole steps and those of today, so that it fits 80 columns.
-    fn review_table(&self) -> Vec<String> {
-        let is_shown = |step: &ThresholdStep<'_>| {
-            let is_whole = step.threshold.text().parse::<u8>().is_ok();
-            is_whole || step.is_approve_max || step.is_review_max
-        };
-        let steps: Vec<_> = self.what_if.steps().filter(is_shown).collect();
-        let width = |step: &ThresholdStep<'_>| step.threshold.text().len().max(3) + 2;
-        let heads = steps.iter().map(|step| {
-            let mark = if step.is_review_max { "<" } else { "" };
-            let width = width(step);
-            format!("{:>width$}", format!("{mark}{}", step.threshold))
-        });
-        let mut lines = vec![
-            "left for review, in %, by --approve-max (down) and --review-max (across):".to_owned(),
-            format!("{:>THRESHOLD$}{}", "", heads.collect::<String>()),
-        ];
-        lines.extend(steps.iter().enumerate().map(|(at, approve)| {
-            let cells = steps.iter().enumerate().map(|(place, review)| {
-                let width = width(review);
-                if place < at {
-                    return format!("{:>width$}", "");
-                }
-                let share = self.whole_percent(review.up_to - approve.up_to);
-                let today = approve.is_approve_max && review.is_review_max;
-                format!(
-                    "{:>width$}",
-                    format!("{}{share}", if today { "<" } else { "" })
-                )
-            });
-            let mark = if approve.is_approve_max { "<" } else { "" };
-            format!(
-                "{:>THRESHOLD$}{}",
-                format!("{mark}{}", approve.threshold),
-                cells.collect::<String>()
-            )
-        }));
-        lines
-    }
-
     /// Every pair of thresholds for programs, on one line.
     #[must_use]
     pub(crate) fn json(&self) -> String {
-        let pairs: Vec<_> = { self.what_if.pairs() }
-            .map(|pair| PairJson {
-                approve_max: pair.approve_max.text(),
-                review_max: pair.review_max.text(),
-                approve: pair.outcomes.approve,
-                review: pair.outcomes.review,
-                block: pair.outcomes.block,
-                today: pair.is_today,
-            })
-            .collect();
+        let pairs: Vec<_> = self.what_if.pairs().collect();
         let line = one_line(&WhatIfJson {
             r#type: "what_if",
             version: 1,

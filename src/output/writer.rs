@@ -3,7 +3,8 @@
 use super::csv::{CHANGE, CsvEncoder, DecisionChange, REJECT};
 use super::file::{RowFiles, WriteError};
 use super::jsonl;
-use crate::analysis::{PastVerdict, RowTally, TalliedRow, UnknownLevels, number_of};
+use crate::analysis::{PastVerdict, RowTally, TalliedRow, number_of};
+use crate::base::error::Result;
 use crate::drift::Drift;
 use crate::layout::{Format, Layout};
 use crate::row::{RawRow, RowNumber};
@@ -21,8 +22,6 @@ pub struct Writer {
     heads: jsonl::MemberHeads,
     /// The comparison of decisions in these rows, since it was last taken.
     drift: Drift,
-    /// The levels without a decision in these rows, since they were last taken.
-    unknown_levels: UnknownLevels,
     /// What a report shows of these rows, if there will be one.
     tally: Option<Box<RowTally>>,
 }
@@ -52,7 +51,6 @@ impl Writer {
             files,
             csv,
             drift: Drift::default(),
-            unknown_levels: UnknownLevels::default(),
             tally: None,
         }
     }
@@ -104,10 +102,7 @@ impl Writer {
                 Verdict::Failed(failure) => {
                     self.reject((*number, raw), failure);
                 }
-                Verdict::Scored(_, None) => {
-                    self.unknown_levels.count(*number);
-                    past = None;
-                }
+                Verdict::Scored(_, None) => past = None,
                 Verdict::Scored(answer, Some(now)) => {
                     if let Some((before, score_before)) = &past {
                         drift.count(*before, *now);
@@ -128,7 +123,7 @@ impl Writer {
                     decision,
                     score: score.as_ref().map(number_of),
                 });
-                tally.count(tallied(*number, verdict), past);
+                tally.count(tallied(verdict), past);
             }
         }
         // Written right away: these rows are paid for, and the buffers of a killed program are
@@ -191,11 +186,6 @@ impl Writer {
         std::mem::take(&mut self.drift)
     }
 
-    /// The levels without a decision in the rows that were written since the last call.
-    pub(crate) fn take_unknown_levels(&mut self) -> UnknownLevels {
-        std::mem::take(&mut self.unknown_levels)
-    }
-
     /// Adds the blank lines after the last row.
     pub(crate) fn trailer(&mut self, trailer: &[u8]) {
         self.files.output.buffer.extend_from_slice(trailer);
@@ -209,14 +199,10 @@ impl Writer {
 }
 
 /// A row as it is counted.
-const fn tallied(number: RowNumber, verdict: &Verdict) -> TalliedRow<'_> {
+const fn tallied(verdict: &Verdict) -> TalliedRow<'_> {
     let (score, decision) = match verdict {
         Verdict::Failed(_) => (None, None),
         Verdict::Scored(answer, decision) => (Some(&answer.score), *decision),
     };
-    TalliedRow {
-        number,
-        score,
-        decision,
-    }
+    TalliedRow { score, decision }
 }

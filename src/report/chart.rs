@@ -7,42 +7,18 @@
 
 use maud::{Markup, html};
 
-use super::words::{count, score, share};
+use super::words::{count, rows, score, share};
 use crate::analysis::VerdictCounts;
 use crate::verdict::Decision;
 
-/// A section of the page. Those of a rehearsal say that their scores are made up.
-pub(super) struct Section {
-    /// Its place in the page, for the heading.
-    pub(super) id: &'static str,
-    /// Its heading.
-    pub(super) title: String,
-    /// The stand-in made the scores up.
-    pub(super) sandbox: bool,
-    /// Whether it takes the whole width where others stand side by side.
-    pub(super) is_wide: bool,
-}
-
-impl Section {
-    /// The section with its content.
-    pub(super) fn with(&self, content: &Markup) -> Markup {
-        html! {
-            section class=(format!("{} {}", if self.is_wide { "wide" } else { "half" }, self.id)) aria-labelledby=(self.id) {
-                h2 #(self.id) { (self.title) @if self.sandbox { " " (badge()) } }
-                (content)
-            }
+/// A section of the page; `id` is the place of its heading. In a rehearsal it says that its scores are made up.
+pub(super) fn section(sandbox: bool, id: &str, title: &str, content: &Markup) -> Markup {
+    html! {
+        section class=(id) aria-labelledby=(id) {
+            h2 #(id) { (title) @if sandbox { " " span.badge { "sandbox: made-up scores" } } }
+            (content)
         }
     }
-}
-
-/// The mark in every section of a rehearsal.
-pub(super) fn badge() -> Markup {
-    html! { span.badge { "sandbox: made-up scores" } }
-}
-
-/// The numbers of a picture as a table that opens.
-pub(super) fn numbers(summary: &str, table: &Markup) -> Markup {
-    html! { details { summary { (summary) } div.scroll tabindex="0" { (table) } } }
 }
 
 /// The decisions with the names of their colours and patterns, in the order in which they are stacked.
@@ -52,6 +28,13 @@ pub(super) const STACK: [(Option<Decision>, &str); 4] = [
     (Some(Decision::Block), "block"),
     (None, "none"),
 ];
+
+/// Those of them that a page shows; `has_none` says that some rows have no decision.
+pub(super) fn stack(has_none: bool) -> impl Iterator<Item = (Option<Decision>, &'static str)> {
+    STACK
+        .into_iter()
+        .filter(move |(decision, _)| decision.is_some() || has_none)
+}
 
 /// Where a number is between two others, as a percentage of the width.
 pub(super) fn across(number: f64, from: f64, to: f64) -> String {
@@ -115,7 +98,7 @@ pub(super) fn swatch(class: &str) -> Markup {
 pub(super) fn legend(has_none: bool) -> Markup {
     html! {
         ul.legend {
-            @for (decision, class) in STACK.iter().filter(|(decision, _)| decision.is_some() || has_none) {
+            @for (decision, class) in stack(has_none) {
                 li { (swatch(class)) (decision.map_or("no decision", Decision::word)) }
             }
         }
@@ -143,8 +126,8 @@ pub(super) fn shares(counts: &VerdictCounts, height: u32) -> Markup {
 pub(super) fn share_cells(counts: &VerdictCounts, has_none: bool) -> Markup {
     let rows = counts.rows();
     html! {
-        @for (decision, _) in STACK.iter().filter(|(decision, _)| decision.is_some() || has_none) {
-            td { (share(counts.of(*decision), rows)) small { (count(counts.of(*decision))) } }
+        @for (decision, _) in stack(has_none) {
+            td { (share(counts.of(decision), rows)) small { (count(counts.of(decision))) } }
         }
     }
 }
@@ -241,46 +224,27 @@ const fn bar_number(bar: usize) -> f64 {
 }
 
 /// The numbers of the lines across, and how far down they are.
-fn steps(most: u64) -> impl Iterator<Item = (f64, f64)> {
-    #[allow(clippy::cast_precision_loss, reason = "drawn in pixels")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "whole numbers above zero, drawn in pixels"
+)]
+fn steps(most: u64) -> impl Iterator<Item = (u64, f64)> {
     let top = most as f64;
-    ticks(0.0, top, 4)
-        .into_iter()
+    { ticks(0.0, top, 4).into_iter() }
         .filter(|tick| *tick >= 1.0 && tick.fract() == 0.0)
-        .map(move |tick| (tick, ABOVE + TALLEST * (1.0 - tick / top)))
+        .map(move |tick| (tick as u64, ABOVE + TALLEST * (1.0 - tick / top)))
 }
 
-/// Lines across, behind the bars.
+/// The lines across, behind the bars.
 fn grid(most: u64) -> Markup {
-    html! {
-        @for (_, y) in steps(most) {
-            line.grid x1="0" x2="100%" y1=(percent(y)) y2=(percent(y)) {}
-        }
-    }
+    html! { @for (_, y) in steps(most) { line.grid x1="0" x2="100%" y1=(percent(y)) y2=(percent(y)) {} } }
 }
 
 /// Their numbers at the right end, where there are few rows in most files.
 fn scale(most: u64) -> Markup {
-    let steps: Vec<_> = steps(most).collect();
-    let last = steps.len().saturating_sub(1);
-    html! {
-        @for (place, (tick, y)) in steps.iter().enumerate() {
-            text.tick x="100%" y=(percent(*y)) dy="-4" text-anchor="end" {
-                (whole(*tick)) @if place == last { " rows" }
-            }
-        }
-    }
-}
-
-/// A whole number.
-fn whole(number: f64) -> String {
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a whole number above zero"
-    )]
-    let number = number as u64;
-    count(number)
+    html! { @for (tick, y) in steps(most) { text.tick x="100%" y=(percent(y)) dy="-4" text-anchor="end" { (rows(tick)) } } }
 }
 
 #[cfg(test)]

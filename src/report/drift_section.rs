@@ -1,39 +1,35 @@
-//! What has changed since an earlier run: decisions, scores, and the rows whose scores changed most.
+//! What has changed since an earlier run: decisions and scores.
 
 use maud::{Markup, html};
 
-use super::chart::Section;
+use super::chart::section;
 use super::model::{Comparison, PageContent, PairingCounts};
-use super::words::{count, rows, share, signed, two_decimals};
-use crate::analysis::{DriftTally, Mover};
+use super::words::{count, rows, share};
+use crate::analysis::DriftTally;
 use crate::base::error::column;
 use crate::drift::Drift;
 use crate::verdict::Decision;
 
-pub(super) fn section(report: &PageContent) -> Option<Markup> {
+pub(super) fn of(report: &PageContent) -> Option<Markup> {
     let comparison = report.comparison.as_ref()?;
     let drift = &report.tally.drift;
-    let place = Section {
-        id: "drift",
-        title: "What has changed".to_owned(),
-        sandbox: report.sandbox,
-        is_wide: true,
-    };
-    Some(place.with(&html! {
-        p.lead { (sentence(comparison, &drift.decisions)) }
-        @if let Comparison::File { pairing, .. } = comparison {
-            (pairs(pairing))
-        }
-        @if drift.decisions.compared() > 0 {
-            div.columns {
-                div {
-                    (matrix(&drift.decisions))
-                    @if drift.rose + drift.fell > 0 { (changes(drift)) }
-                }
-                @if drift.scores > 0 { div { (movers(&drift.movers)) } }
+    Some(section(
+        report.sandbox,
+        "drift",
+        "What has changed",
+        &html! {
+            p.lead { (sentence(comparison, &drift.decisions)) }
+            @if let Comparison::File { pairing, .. } = comparison {
+                (pairs(pairing))
             }
-        }
-    }))
+            @if drift.decisions.compared() > 0 {
+                div.columns {
+                    div { (matrix(&drift.decisions)) }
+                    @if drift.scores > 0 { div { (changes(drift)) } }
+                }
+            }
+        },
+    ))
 }
 
 fn sentence(comparison: &Comparison, drift: &Drift) -> String {
@@ -83,31 +79,6 @@ fn matrix(drift: &Drift) -> Markup {
                         th scope="row" { (before.word()) }
                         @for (now, cell) in Decision::ALL.into_iter().zip(cells) {
                             td.same[now == before].moved[now != before && cell > 0] { (count(cell)) small { (share(cell, compared)) } }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn movers(movers: &[Mover]) -> Markup {
-    html! {
-        h3 { "Largest changes of score" }
-        @if movers.is_empty() {
-            p { "No score changed." }
-        } @else {
-            table.numbers.movers {
-                thead { tr { th scope="col" { "Row" } th scope="col" { "Before" } th scope="col" { "Now" } th scope="col" { "Change" } th.words scope="col" { "Decision" } } }
-                tbody {
-                    @for mover in movers {
-                        tr {
-                            th scope="row" { (count(mover.row.get())) }
-                            td { (two_decimals(mover.score_before)) } td { (two_decimals(mover.score_now)) } td { (signed(mover.change())) }
-                            td.words {
-                                @if mover.decision_before == mover.decision_now { (mover.decision_now.word()) }
-                                @else { (mover.decision_before.word()) " → " b { (mover.decision_now.word()) } }
-                            }
                         }
                     }
                 }

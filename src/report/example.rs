@@ -3,7 +3,6 @@
 use super::model::{ColumnGroups, Comparison, PageContent, PairingCounts};
 use super::run::RunFacts;
 use crate::analysis::{GroupTally, PastVerdict, RowTally, TalliedRow};
-use crate::row::RowNumber;
 use crate::verdict::{Score, Thresholds};
 
 /// A value that means something to HTML and to a terminal.
@@ -25,7 +24,6 @@ pub(super) fn everything() -> PageContent {
     let thresholds = Thresholds::default();
     let mut tally = RowTally::new(Some(&thresholds));
     let mut groups = GroupTally::default();
-    let mut number = RowNumber::FIRST;
     for row in 0..1_000_u32 {
         // A share below 2, as in most files, and the others up to 10.
         let hundredths = if row % 2 == 0 { row % 200 } else { row % 1_001 };
@@ -38,7 +36,6 @@ pub(super) fn everything() -> PageContent {
             score: score.digits().parse().ok(),
         });
         let counted = TalliedRow {
-            number,
             score: score.as_ref(),
             decision,
         };
@@ -51,7 +48,6 @@ pub(super) fn everything() -> PageContent {
             _ => "DE",
         };
         groups.count(country.as_bytes(), decision);
-        number = number.next();
     }
     PageContent {
         file: "scored.csv".to_owned(),

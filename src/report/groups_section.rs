@@ -5,7 +5,7 @@
 
 use maud::{Markup, html};
 
-use super::chart::{Section, legend, share_cells, shares};
+use super::chart::{legend, section, share_cells, shares};
 use super::model::{ColumnGroups, PageContent};
 use super::words::{count, rows};
 use crate::analysis::VerdictCounts;
@@ -15,46 +15,45 @@ use crate::base::error::column;
 const FEW: u64 = 30;
 
 pub(super) fn sections(report: &PageContent) -> Markup {
-    html! { @for (place, groups) in report.groups.iter().enumerate() { (section(report, groups, place)) } }
+    html! { @for (place, groups) in report.groups.iter().enumerate() { (of(report, groups, place)) } }
 }
 
-fn section(report: &PageContent, groups: &ColumnGroups, place: usize) -> Markup {
+fn of(report: &PageContent, groups: &ColumnGroups, place: usize) -> Markup {
     let values = &groups.values;
     let has_none = report.tally.decisions.of(None) > 0;
     let is_few = |counts: &VerdictCounts| counts.rows() < FEW;
     let any_few = values.top.iter().any(|(_, counts)| is_few(counts));
-    let place = Section {
-        id: IDS.get(place).copied().unwrap_or("by-more"),
-        title: format!("Decisions by {}", column(&groups.column)),
-        sandbox: report.sandbox,
-        is_wide: false,
-    };
-    place.with(&html! {
-        @if values.other_values.is_none() {
-            p.note { "The column has more than 10,000 different values: those that come first in the file are told apart, and all later ones are counted as other values." }
-        }
-        (legend(has_none))
-        div.scroll tabindex="0" {
-            table.groups {
-                thead {
-                    tr {
-                        th scope="col" { (column(&groups.column)) } th scope="col" { "Rows" }
-                        th scope="col" { "approve" } th scope="col" { "review" } th scope="col" { "block" }
-                        @if has_none { th scope="col" { "none" } }
+    section(
+        report.sandbox,
+        IDS.get(place).copied().unwrap_or("by-more"),
+        &format!("Decisions by {}", column(&groups.column)),
+        &html! {
+            @if values.other_values.is_none() {
+                p.note { "The column has more than 10,000 different values: those that come first in the file are told apart, and all later ones are counted as other values." }
+            }
+            (legend(has_none))
+            div.scroll tabindex="0" {
+                table.groups {
+                    thead {
+                        tr {
+                            th scope="col" { (column(&groups.column)) } th scope="col" { "Rows" }
+                            th scope="col" { "approve" } th scope="col" { "review" } th scope="col" { "block" }
+                            @if has_none { th scope="col" { "none" } }
+                        }
                     }
-                }
-                tbody {
-                    @for (text, counts) in &values.top {
-                        (line(&value(text), counts, has_none, is_few(counts)))
-                    }
-                    @if values.other.rows() > 0 {
-                        (line(&other(values.other_values), &values.other, has_none, is_few(&values.other)))
+                    tbody {
+                        @for (text, counts) in &values.top {
+                            (line(&value(text), counts, has_none, is_few(counts)))
+                        }
+                        @if values.other.rows() > 0 {
+                            (line(&other(values.other_values), &values.other, has_none, is_few(&values.other)))
+                        }
                     }
                 }
             }
-        }
-        @if any_few { p.note { "Shares of fewer than " (rows(FEW)) " are pale: a few rows more or less would change them a lot." } }
-    })
+            @if any_few { p.note { "Shares of fewer than " (rows(FEW)) " are pale: a few rows more or less would change them a lot." } }
+        },
+    )
 }
 
 /// One for each section, as headings need names of their own.

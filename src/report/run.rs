@@ -10,15 +10,14 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::chart::Section;
-use super::words::{count, score};
-use crate::base::error::{column, quoted};
+use super::chart::section;
+use super::words::count;
+use crate::base::error::{printable, quoted};
 use crate::base::money::Money;
 use crate::base::numbers::time;
 use crate::selection::Selection;
 use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::event::CancelReason;
-use crate::verdict::Decision;
 
 /// The version of summaries that is read.
 const VERSION: u64 = 1;
@@ -26,11 +25,13 @@ const VERSION: u64 = 1;
 /// The summary of a run.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct RunFacts {
-    sandbox: bool,
+    /// The stand-in answered.
+    pub(crate) sandbox: bool,
     levels: Option<IgnoredAny>,
     part: Option<Selection>,
+    /// What was counted.
     #[serde(flatten)]
-    counts: Counts,
+    pub(crate) counts: Counts,
 }
 
 impl RunFacts {
@@ -41,42 +42,23 @@ impl RunFacts {
     pub(crate) fn parse(json: &str) -> Result<Self, String> {
         let summary: Value =
             serde_json::from_str(json).map_err(|_| "it is not a JSON object".to_owned())?;
-        let (kind, version) = (summary.get("type"), summary.get("version"));
-        match (
-            kind.and_then(Value::as_str),
-            version.and_then(Value::as_u64),
-        ) {
-            (Some("summary"), Some(VERSION)) => {}
-            (Some("summary"), version) => {
-                let version = version.unwrap_or_default();
-                return Err(format!("it has version {version} and not {VERSION}"));
-            }
-            (Some(other), _) => return Err(format!("its type is {}", quoted(other))),
-            (None, _) => return Err("it has no type".to_owned()),
+        match summary.get("type").and_then(Value::as_str) {
+            Some("summary") => {}
+            Some(other) => return Err(format!("its type is {}", quoted(other))),
+            None => return Err("it has no type".to_owned()),
+        }
+        let version = summary
+            .get("version")
+            .and_then(Value::as_u64)
+            .unwrap_or_default();
+        if version != VERSION {
+            return Err(format!("it has version {version} and not {VERSION}"));
         }
         let facts: Self = serde_json::from_value(summary).map_err(|error| error.to_string())?;
         match facts.counts.cancelled {
             Some(CancelReason::NotStarted) => Err("its run could not start".to_owned()),
             _ => Ok(facts),
         }
-    }
-
-    /// Whether the stand-in answered.
-    #[must_use]
-    pub(crate) const fn is_sandbox(&self) -> bool {
-        self.sandbox
-    }
-
-    /// The number of rows in the output.
-    #[must_use]
-    pub(crate) const fn rows(&self) -> u64 {
-        self.counts.rows.written
-    }
-
-    /// The number of rows with this decision.
-    #[must_use]
-    pub(crate) const fn decided(&self, decision: Decision) -> u64 {
-        self.counts.decisions.of(decision)
     }
 
     /// Whether levels have decided, and not thresholds.
@@ -104,7 +86,8 @@ impl RunFacts {
         let (calls, cost) = (&counts.calls, counts.cost.as_ref());
         let some = |number: u64| (number > 0).then(|| count(number));
         let lasted = |long: Duration| (!long.is_zero()).then(|| time(long));
-        let money = |amount: fn(&Cost) -> Money| cost.map(|cost| shown(cost, amount(cost)));
+        let money =
+            |amount: fn(&Cost) -> Money| cost.map(|cost| printable(&cost.shown(amount(cost))));
         let has_more = cost.is_some_and(|cost| cost.spent_at_most != cost.spent);
         let has_others = calls.sent_before > 0;
         let lines = [
@@ -133,7 +116,6 @@ impl RunFacts {
             ),
             ("Answered with a verdict", Some(count(calls.answered))),
             ("Retries", Some(count(calls.retries))),
-            ("Throttled by the service", some(calls.throttled)),
             ("Paid for by an earlier run", some(counts.known)),
             ("Same as another row", some(counts.duplicates)),
             ("Perhaps billed twice", some(calls.maybe_billed_twice)),
@@ -141,17 +123,6 @@ impl RunFacts {
                 "Billed without a verdict",
                 some(calls.billed_without_verdict),
             ),
-            ("Rows per second", counts.rows_per_second.map(decimals)),
-            (
-                "Limit found, calls per second",
-                counts.limit.calls_per_second.map(decimals),
-            ),
-            (
-                "Limit of calls in flight",
-                { counts.limit.in_flight }.map(|calls| count(calls as u64)),
-            ),
-            ("Paused", lasted(counts.paused)),
-            ("Service down", lasted(counts.down)),
         ];
         { lines.into_iter() }
             .filter_map(|(name, value)| Some((name, value?)))
@@ -159,23 +130,9 @@ impl RunFacts {
     }
 }
 
-/// An amount with its currency, as the summary shows it to people. The file may come from anywhere.
-fn shown(cost: &Cost, amount: Money) -> String {
-    match &cost.currency {
-        Some(currency) => format!("{amount} {}", column(currency)),
-        None => amount.to_string(),
-    }
-}
-
 /// The section about the run; `sandbox` says that a stand-in answered.
-pub(super) fn section(run: &RunFacts, sandbox: bool) -> Markup {
-    let place = Section {
-        id: "run",
-        title: "The run".to_owned(),
-        sandbox,
-        is_wide: true,
-    };
-    place.with(&html! {
+pub(super) fn of(run: &RunFacts, sandbox: bool) -> Markup {
+    let content = html! {
         @if let Some(stopped) = run.counts.cancelled {
             p.lead { "The run was stopped before its end (" (stopped.words()) ")." }
         }
@@ -184,21 +141,8 @@ pub(super) fn section(run: &RunFacts, sandbox: bool) -> Markup {
                 div { dt { (name) } dd { (value) } }
             }
         }
-    })
-}
-
-/// A rate as people read it: whole numbers above a hundred.
-fn decimals(rate: f64) -> String {
-    if rate >= 100.0 {
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a rate above zero"
-        )]
-        let whole = rate.round() as u64;
-        return count(whole);
-    }
-    score((rate * 10.0).round() / 10.0)
+    };
+    section(sandbox, "run", "The run", &content)
 }
 
 #[cfg(test)]
@@ -210,7 +154,8 @@ mod tests {
     #[test]
     fn a_summary_is_read_with_keys_that_are_missing_or_unknown_and_others_are_refused() {
         let facts = RunFacts::parse(SUMMARY).unwrap();
-        assert_eq!((facts.rows(), facts.counts.calls.sent), (1_000, 990));
+        let counts = &facts.counts;
+        assert_eq!((counts.rows.written, counts.calls.sent), (1_000, 990));
         let refused = |summary: &str| RunFacts::parse(summary).unwrap_err();
         let other = SUMMARY.replace("\"version\":1", "\"version\":3");
         assert_eq!(refused(&other), "it has version 3 and not 1");

@@ -2,16 +2,16 @@
 
 use maud::{Markup, html};
 
-use super::chart::{BarChart, STACK, Section, legend, numbers};
+use super::chart::{BarChart, STACK, legend, section, stack};
 use super::model::PageContent;
-use super::words::{count, rows, score};
-use crate::analysis::{Bars, RowTally, VerdictCounts};
+use super::words::{count, has, rows, score};
+use crate::analysis::{Bars, RowTally};
 use crate::base::numbers::Decimal;
 
 /// As many bars as can be told apart on a phone.
 const MOST_BARS: i64 = 50;
 
-pub(super) fn section(report: &PageContent) -> Option<Markup> {
+pub(super) fn of(report: &PageContent) -> Option<Markup> {
     let tally = &report.tally;
     if tally.scored == 0 {
         return None;
@@ -32,34 +32,37 @@ pub(super) fn section(report: &PageContent) -> Option<Markup> {
         ),
         range: (bars.edge(0), bars.edge(bars.counts.len())),
         bars: { bars.counts.iter() }
-            .map(|bar| stacked(bar).collect())
+            .map(|bar| {
+                STACK
+                    .map(|(decision, class)| (bar.of(decision), class))
+                    .to_vec()
+            })
             .collect(),
         lines,
     };
-    let place = Section {
-        id: "scores",
-        title: "Scores".to_owned(),
-        sandbox: report.sandbox,
-        is_wide: true,
-    };
-    Some(place.with(&html! {
-        p { "How many rows have which score. A higher score is a higher risk; each bar spans " (score(bars.width)) "." }
-        (legend(has_none))
-        (chart.draw())
-        @if tally.decided_otherwise > 0 {
-            p.note {
-                (rows(tally.decided_otherwise)) " " (if tally.decided_otherwise == 1 { "has" } else { "have" })
-                " another decision than the thresholds of this page give (" (words)
-                "): the file was decided with others, or by level."
+    Some(section(
+        report.sandbox,
+        "scores",
+        "Scores",
+        &html! {
+            p { "How many rows have which score. A higher score is a higher risk; each bar spans " (score(bars.width)) "." }
+            (legend(has_none))
+            (chart.draw())
+            @if tally.decided_otherwise > 0 {
+                p.note {
+                    (rows(tally.decided_otherwise)) " " (has(tally.decided_otherwise))
+                    " another decision than the thresholds of this page give (" (words)
+                    "): the file was decided with others, or by level."
+                }
             }
-        }
-        (numbers("The numbers as a table", &table(&bars, has_none)))
-    }))
+            details { summary { "The numbers as a table" } div.scroll tabindex="0" { (table(&bars, has_none)) } }
+        },
+    ))
 }
 
 /// Today's thresholds, each with its words; none if decisions are made by level.
 fn thresholds(tally: &RowTally) -> Vec<(f64, String)> {
-    let Some(today) = tally.thresholds() else {
+    let Some(today) = &tally.thresholds else {
         return Vec::new();
     };
     let line = |word: &str, at: &Decimal| {
@@ -72,19 +75,13 @@ fn thresholds(tally: &RowTally) -> Vec<(f64, String)> {
     ]
 }
 
-fn stacked(counts: &VerdictCounts) -> impl Iterator<Item = (u64, &'static str)> {
-    STACK
-        .into_iter()
-        .map(|(decision, class)| (counts.of(decision), class))
-}
-
 fn table(bars: &Bars, has_none: bool) -> Markup {
     html! {
         table.numbers {
             thead {
                 tr {
                     th scope="col" { "Score" } th scope="col" { "Rows" }
-                    @for (_, class) in shown(has_none) { th scope="col" { (class) } }
+                    @for (_, class) in stack(has_none) { th scope="col" { (class) } }
                 }
             }
             tbody {
@@ -93,19 +90,11 @@ fn table(bars: &Bars, has_none: bool) -> Markup {
                         tr {
                             th scope="row" { (score(bars.edge(place))) " to " (score(bars.edge(place + 1))) }
                             td { (count(counts.rows())) }
-                            @for (decision, _) in shown(has_none) { td { (count(counts.of(*decision))) } }
+                            @for (decision, _) in stack(has_none) { td { (count(counts.of(decision))) } }
                         }
                     }
                 }
             }
         }
     }
-}
-
-fn shown(
-    has_none: bool,
-) -> impl Iterator<Item = &'static (Option<crate::verdict::Decision>, &'static str)> {
-    STACK
-        .iter()
-        .filter(move |(decision, _)| decision.is_some() || has_none)
 }

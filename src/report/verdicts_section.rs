@@ -2,44 +2,43 @@
 
 use maud::{Markup, html};
 
-use super::chart::{STACK, Section, shares, swatch};
+use super::chart::{STACK, section, shares, swatch};
 use super::model::PageContent;
 use super::run::RunFacts;
-use super::words::{count, done, rows, share};
+use super::words::{count, done, has, rows, share};
 use crate::analysis::RowTally;
 use crate::verdict::Decision;
 
 pub(super) fn verdicts(report: &PageContent) -> Markup {
     let tally = &report.tally;
     let all = tally.rows();
-    let place = Section {
-        id: "verdicts",
-        title: "Verdicts".to_owned(),
-        sandbox: report.sandbox,
-        is_wide: true,
-    };
-    place.with(&html! {
-        p.headline { (sentence(tally)) }
-        @if all > 0 {
-            dl.tiles {
-                @for (decision, class) in STACK {
-                    @if let Some(decision) = decision {
-                        div {
-                            dt { (swatch(class)) (done(decision)) }
-                            dd { b { (count(tally.decisions.of(Some(decision)))) } span { (share(tally.decisions.of(Some(decision)), all)) } }
+    section(
+        report.sandbox,
+        "verdicts",
+        "Verdicts",
+        &html! {
+            p.headline { (sentence(tally)) }
+            @if all > 0 {
+                dl.tiles {
+                    @for (decision, class) in STACK {
+                        @if let Some(decision) = decision {
+                            div {
+                                dt { (swatch(class)) (done(decision)) }
+                                dd { b { (count(tally.decisions.of(Some(decision)))) } span { (share(tally.decisions.of(Some(decision)), all)) } }
+                            }
                         }
                     }
                 }
+                (shares(&tally.decisions, 18))
             }
-            (shares(&tally.decisions, 18))
-        }
-        @if report.redecided {
-            p.note { "The decisions in the file are not those of the run: they were made again since." }
-        }
-        @if tally.undecided > 0 {
-            p.note { (rows(tally.undecided)) " " (has(tally.undecided)) " a score and no decision." }
-        }
-    })
+            @if report.redecided {
+                p.note { "The decisions in the file are not those of the run: they were made again since." }
+            }
+            @if tally.undecided > 0 {
+                p.note { (rows(tally.undecided)) " " (has(tally.undecided)) " a score and no decision." }
+            }
+        },
+    )
 }
 
 /// Rows without a verdict, by reason.
@@ -49,28 +48,27 @@ pub(super) fn rejects(report: &PageContent) -> Option<Markup> {
     if without == 0 && failed.as_ref().is_none_or(Vec::is_empty) {
         return None;
     }
-    let place = Section {
-        id: "rejects",
-        title: "Rows without a verdict".to_owned(),
-        sandbox: report.sandbox,
-        is_wide: false,
-    };
-    Some(place.with(&html! {
-        p { (rows(without)) " of " (count(all)) " (" (share(without, all)) ") " (if without == 1 { "has" } else { "have" }) " no verdict." }
-        @match failed {
-            Some(failed) => {
-                table.numbers {
-                    thead { tr { th scope="col" { "Reason" } th scope="col" { "Rows" } th scope="col" { "Of all" } } }
-                    tbody {
-                        @for (reason, number) in failed {
-                            tr { th scope="row" { (reason) } td { (count(number)) } td { (share(number, all)) } }
+    Some(section(
+        report.sandbox,
+        "rejects",
+        "Rows without a verdict",
+        &html! {
+            p { (rows(without)) " of " (count(all)) " (" (share(without, all)) ") " (has(without)) " no verdict." }
+            @match failed {
+                Some(failed) => {
+                    table.numbers {
+                        thead { tr { th scope="col" { "Reason" } th scope="col" { "Rows" } th scope="col" { "Of all" } } }
+                        tbody {
+                            @for (reason, number) in failed {
+                                tr { th scope="row" { (reason) } td { (count(number)) } td { (share(number, all)) } }
+                            }
                         }
                     }
                 }
+                None => { p.note { "The reasons are in the rejects file of the run and in its summary: " code { "--run summary.json" } " shows them here." } }
             }
-            None => { p.note { "The reasons are in the rejects file of the run and in its summary: " code { "--run summary.json" } " shows them here." } }
-        }
-    }))
+        },
+    ))
 }
 
 /// The verdicts in one sentence.
@@ -92,8 +90,4 @@ fn sentence(tally: &RowTally) -> String {
         part(Decision::Review),
         part(Decision::Block),
     )
-}
-
-const fn has(number: u64) -> &'static str {
-    if number == 1 { "has" } else { "have" }
 }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::chart::Section;
+use super::chart::section;
 use super::model::PageContent;
 use super::words::{count, rows, share};
 use crate::analysis::{ThresholdStep, WhatIf};
@@ -10,34 +10,24 @@ use crate::analysis::{ThresholdStep, WhatIf};
 /// How many thresholds below and above today's the table has: five columns fit on a phone.
 const AROUND: usize = 2;
 
-pub(super) fn section(report: &PageContent) -> Option<Markup> {
+pub(super) fn of(report: &PageContent) -> Option<Markup> {
     let what_if = report.tally.what_if.as_ref()?;
     let all = report.tally.rows();
     if what_if.scores() == 0 {
         return None;
     }
-    let place = Section {
-        id: "what-if",
-        title: "What other thresholds would do".to_owned(),
-        sandbox: report.sandbox,
-        is_wide: true,
-    };
-    Some(place.with(&html! {
-        div.columns {
-            div { (table(what_if, all)) }
-            div { (explanation(all)) }
-        }
-    }))
-}
-
-fn explanation(all: u64) -> Markup {
-    html! {
-        p {
-            "Each cell is the share of rows that a person would have to review. On the left is what would be approved, on top "
-            "what would be blocked. As at the top of the page, shares are of all " (rows(all)) "."
-        }
-        p.note { "The share to approve depends only on the first threshold, the share to block only on the second." }
-    }
+    Some(section(
+        report.sandbox,
+        "what-if",
+        "What other thresholds would do",
+        &html! {
+            p {
+                "Each cell is the share of rows that a person would have to review. On the left is what would be approved, on top "
+                "what would be blocked. As at the top of the page, shares are of all " (rows(all)) "."
+            }
+            (table(what_if, all))
+        },
+    ))
 }
 
 /// The steps around today's.

@@ -33,17 +33,9 @@ pub(super) fn score(score: f64) -> String {
     text.replace('-', "\u{2212}")
 }
 
-/// A score with two decimals, for a column of scores.
-pub(super) fn two_decimals(score: f64) -> String {
-    let text = format!("{score:.2}");
-    let text = if text == "-0.00" { "0.00" } else { &text };
-    text.replace('-', "\u{2212}")
-}
-
-/// A change with two decimals and its sign.
-pub(super) fn signed(change: f64) -> String {
-    let sign = if change > 0.0 { "+" } else { "" };
-    format!("{sign}{}", two_decimals(change))
+/// What so many rows do.
+pub(super) const fn has(rows: u64) -> &'static str {
+    if rows == 1 { "has" } else { "have" }
 }
 
 /// What is done with users who have the decision.
@@ -77,7 +69,5 @@ mod tests {
         ] {
             assert_eq!(score(number), text);
         }
-        assert_eq!(signed(4.6 - 4.47), "+0.13");
-        assert_eq!(signed(-4.0), "\u{2212}4.00");
     }
 }

@@ -316,7 +316,10 @@ mod tests {
         match outcome {
             Classified::Answered(..) => '+',
             Classified::Throttled { .. } => 'T',
-            Classified::Failed(fault) => fault.class.letter().chars().next().unwrap(),
+            Classified::Failed(fault) => {
+                let class = serde_json::to_value(fault.class).unwrap();
+                class.as_str().unwrap().chars().next().unwrap()
+            }
             Classified::Refused(_) | Classified::KeyRefused(_) => 'F',
         }
     }

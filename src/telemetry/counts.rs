@@ -11,11 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{Again, CancelReason, Event, FailureClass, InputEnd, Origin, PassedOver};
 use super::pace::{Hint, Pace, Pause};
-use crate::analysis::UnknownLevels;
+use crate::analysis::CountedRows;
 use crate::base::error::Exit;
 use crate::base::money::{Money, Tariff};
+use crate::base::numbers::Tolerance;
 use crate::base::numbers::{rounded, seconds};
 use crate::drift::{Drift, Outcomes};
+use crate::row::RowNumber;
 use crate::verdict::{Reason, Resolution};
 
 /// Everything that was counted of a run.
@@ -41,7 +43,7 @@ pub(crate) struct Counts {
     /// Rows by decision.
     pub(crate) decisions: Outcomes,
     /// Rows with a verdict and no decision, as their level is in no list.
-    pub(crate) undecided: Undecided,
+    pub(crate) undecided: CountedRows,
     /// Earlier decisions compared with those of this run; `None` if there were none.
     pub(crate) drift: Option<Drift>,
     /// Rows without a verdict.
@@ -78,9 +80,6 @@ pub(crate) struct Counts {
     /// Of the failed rows, those that failed since this start of the run.
     #[serde(skip)]
     pub(crate) newly_failed: BTreeMap<Reason, u64>,
-    /// The levels of rows without a decision that are written.
-    #[serde(skip)]
-    pub(crate) unknown_levels: UnknownLevels,
     /// When the oldest of the aged answers arrived, in milliseconds since 1970.
     #[serde(skip)]
     pub(crate) oldest_answer: Option<i64>,
@@ -120,12 +119,10 @@ pub(crate) struct Counts {
     /// SIGTERM or SIGHUP came: the sender does not wait for long.
     #[serde(skip)]
     pub(crate) terminated: bool,
-    /// When the first row was resolved.
+    /// Where the rows start that say something about the speed, and how many rows and calls were before: at the first one,
+    /// and later at the first one after a call had started, as rows from the ledger fly by.
     #[serde(skip)]
-    pub(crate) first_resolved: Option<Duration>,
-    /// When the first row was resolved after a call had started, and how many rows and calls were before.
-    #[serde(skip)]
-    pub(crate) first_called: Option<(Duration, u64, u64)>,
+    pub(crate) speed_from: Option<(Duration, u64, u64)>,
 }
 
 /// Rows by how far they are.
@@ -146,16 +143,6 @@ pub(crate) struct RowTotals {
     /// Of these, rows that were left for a later run.
     #[serde(skip)]
     pub(crate) unfinished: u64,
-}
-
-/// Rows without a decision, and the numbers of the first ones that are written.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Undecided {
-    /// How many.
-    pub(crate) rows: u64,
-    /// The first ones.
-    pub(crate) first: Vec<u64>,
 }
 
 /// Rows without a verdict.
@@ -338,14 +325,12 @@ impl Counts {
                 PassedOver::Failed => self.ledger_failures_retried += 1,
             },
             Event::RowResolved {
-                resolution, origin, ..
-            } => self.row_resolved(at, *resolution, *origin),
+                row,
+                resolution,
+                origin,
+            } => self.row_resolved(at, *row, *resolution, *origin),
             Event::RowLeft(_) => self.rows.unfinished += 1,
             Event::RowsWritten { rows } => self.rows.written += rows,
-            Event::LevelsUnknown(levels) => {
-                self.unknown_levels.add(levels);
-                self.undecided.first = self.unknown_levels.first().collect();
-            }
             Event::OutputFailed => self.output_failed = true,
             Event::DrainBegan { reason, .. } => self.terminated |= reason.hurries(),
             Event::CancelBegan(reason) => self.stopping(*reason),
@@ -380,10 +365,16 @@ impl Counts {
         self.headers.disbelieved = pace.headers == Hint::Disbelieved;
     }
 
-    fn row_resolved(&mut self, at: Duration, resolution: Resolution, origin: Origin) {
-        self.first_resolved.get_or_insert(at);
-        if self.calls.sent > 0 && self.first_called.is_none() {
-            self.first_called = Some((at, self.rows.resolved, self.calls.sent));
+    fn row_resolved(
+        &mut self,
+        at: Duration,
+        row: RowNumber,
+        resolution: Resolution,
+        origin: Origin,
+    ) {
+        let (resolved, sent) = (self.rows.resolved, self.calls.sent);
+        if !matches!(self.speed_from, Some((_, _, before)) if before > 0 || sent == 0) {
+            self.speed_from = Some((at, resolved, sent));
         }
         self.rows.resolved += 1;
         self.rows.left = self.rows.left.saturating_sub(1);
@@ -395,7 +386,7 @@ impl Counts {
         }
         match resolution {
             Resolution::Scored(Some(decision)) => self.decisions.count(decision),
-            Resolution::Scored(None) => self.undecided.rows += 1,
+            Resolution::Scored(None) => self.undecided.count(row),
             Resolution::Failed(reason) => {
                 self.failed.rows += 1;
                 *self.failed.reasons.entry(reason).or_default() += 1;
@@ -487,7 +478,7 @@ impl Counts {
         self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Part))
     }
 
-    /// How the run ended, for the exit code, unless [failures are accepted](super::part::AcceptedFailures).
+    /// How the run ended, for the exit code, unless failures are accepted.
     #[must_use]
     pub(crate) fn exit(&self) -> Exit {
         let all_decided = self.failed.rows == 0 && self.undecided.rows == 0;
@@ -496,6 +487,25 @@ impl Counts {
             None => Exit::SomeFailed,
             Some(reason) => reason.exit(),
         }
+    }
+
+    /// What `--accept-failures` accepts of the run, so that it ends with exit code 0: `None` if it was stopped, no row failed,
+    /// or more rows failed.
+    ///
+    /// Rows without a decision are never accepted: it is a list of levels that lacks one, and not the rows. Nor are those of
+    /// files that an earlier run has finished: nobody has counted them.
+    #[must_use]
+    pub(crate) fn accepted(&self, most: Option<Tolerance>) -> Option<Tolerance> {
+        let has_failed = self.exit() == Exit::SomeFailed
+            && self.undecided.rows == 0
+            && self.skipped_are_decided();
+        most.filter(|most| has_failed && most.covers(self.failures(), self.resolved()))
+    }
+
+    /// How the process exits, if so many rows may fail.
+    #[must_use]
+    pub(crate) fn exit_accepting(&self, most: Option<Tolerance>) -> Exit {
+        { self.accepted(most) }.map_or_else(|| self.exit(), |_| Exit::Complete)
     }
 
     /// Whether every row has a verdict and a decision in the files that an earlier run has finished.
@@ -511,14 +521,12 @@ impl Counts {
     pub(crate) fn check_invariants(&self) -> Result<(), String> {
         let rows = &self.rows;
         let resolved = self.scored() + self.failures();
-        let is_finished =
-            rows.written == resolved && self.unknown_levels.rows() == self.undecided.rows;
         let is_whole =
             rows.read == rows.admitted && rows.unfinished == 0 && self.input_end.is_some();
         let adds_up = resolved == rows.resolved
             && rows.admitted == resolved + rows.unfinished
             && rows.written <= resolved
-            && (is_finished || self.output_failed)
+            && (rows.written == resolved || self.output_failed)
             && rows.read >= rows.admitted
             && (is_whole || self.cancelled.is_some())
             && self.calls.in_flight == 0;
@@ -616,7 +624,6 @@ impl Cost {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::row::RowNumber;
     use crate::verdict::Decision;
 
     const ROW: RowNumber = RowNumber::FIRST;
@@ -679,15 +686,14 @@ mod tests {
     fn rows_from_the_ledger_before_the_first_call_are_told_apart() {
         let of = |origin| resolved(Resolution::Scored(None), origin);
         let mut events = vec![of(Origin::Ledger), of(Origin::Ledger)];
-        assert_eq!(replay(&events).first_called, None);
+        let from = |events: &[Event]| replay(events).speed_from;
+        assert_eq!(from(&events), Some((Duration::ZERO, 0, 0)));
         let call = Event::AttemptBegan {
             row: ROW,
             again: None,
         };
         events.extend([call, of(Origin::Called), of(Origin::Ledger)]);
-        let counts = replay(&events);
-        assert_eq!(counts.first_resolved, Some(Duration::ZERO));
-        assert_eq!(counts.first_called, Some((Duration::from_secs(3), 2, 1)));
+        assert_eq!(from(&events), Some((Duration::from_secs(3), 2, 1)));
     }
 
     #[test]

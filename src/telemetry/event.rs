@@ -10,7 +10,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::pace::{PaceChange, Pause};
-use crate::analysis::UnknownLevels;
 use crate::base::error::{Exit, Signal};
 use crate::base::numbers::seconds;
 use crate::drift::Drift;
@@ -184,8 +183,6 @@ pub(crate) enum Event {
     },
     /// Scored rows were compared with an earlier decision about the same user.
     DecisionsCompared(Drift),
-    /// Rows were written without a decision, as their levels are in no list.
-    LevelsUnknown(UnknownLevels),
     /// The writer failed: rows may be resolved and still not be in the output.
     OutputFailed,
     /// The run is stopping early.
@@ -264,41 +261,26 @@ pub(crate) enum Again {
 }
 
 /// A failed call, by one question: could it have been billed? The classes are those of the table in the reference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum FailureClass {
     /// A: no, it was not processed.
+    #[serde(rename = "A")]
     NotProcessed,
     /// B: nobody knows, as the request went out and no answer came back.
+    #[serde(rename = "B")]
     OutcomeUnknown,
     /// C: perhaps, as the service failed for an unclear reason.
+    #[serde(rename = "C")]
     Unclear,
     /// D: yes, as the service answered with success, but without a usable verdict.
+    #[serde(rename = "D")]
     Useless,
     /// E: no, the service rejected the row.
+    #[serde(rename = "E")]
     RowRefused,
     /// F: no, the service refuses the run.
+    #[serde(rename = "F")]
     RunRefused,
-}
-
-impl FailureClass {
-    /// The letter in the reference.
-    #[must_use]
-    pub(crate) const fn letter(self) -> &'static str {
-        match self {
-            Self::NotProcessed => "A",
-            Self::OutcomeUnknown => "B",
-            Self::Unclear => "C",
-            Self::Useless => "D",
-            Self::RowRefused => "E",
-            Self::RunRefused => "F",
-        }
-    }
-}
-
-impl Serialize for FailureClass {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.letter())
-    }
 }
 
 /// What follows a failed attempt.

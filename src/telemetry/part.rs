@@ -1,11 +1,8 @@
-//! What is counted of a part of a run: the rows of one of its files, and the failures with which it still counts as a success
-//! (`--accept-failures`).
+//! What is counted of a part of a run: the rows of one of its files.
 
 use serde::Serialize;
 
 use super::counts::Counts;
-use crate::base::error::Exit;
-use crate::base::numbers::Tolerance;
 
 /// What became of the rows of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -48,35 +45,6 @@ impl RowCounts {
             block: self.block - earlier.block,
             undecided: self.undecided - earlier.undecided,
             failed: self.failed - earlier.failed,
-        }
-    }
-}
-
-/// How many rows may fail in a run that ends with exit code 0; by default none. Only the exit code changes: a nightly job is
-/// not reported as failed because of the same few rows every night.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct AcceptedFailures(pub(crate) Option<Tolerance>);
-
-impl AcceptedFailures {
-    /// What was accepted of a run: `None` if it was stopped, no row failed, or more rows failed.
-    ///
-    /// Rows without a decision are never accepted: it is a list of levels that lacks one, and not the rows. Nor are those of
-    /// files that an earlier run has finished: nobody has counted them.
-    #[must_use]
-    pub(crate) fn applied(self, counts: &Counts) -> Option<Tolerance> {
-        let has_failed = counts.exit() == Exit::SomeFailed
-            && counts.undecided.rows == 0
-            && counts.skipped_are_decided();
-        let covers = |accepted: &Tolerance| accepted.covers(counts.failures(), counts.resolved());
-        self.0.filter(|accepted| has_failed && covers(accepted))
-    }
-
-    /// How the process exits after a run.
-    #[must_use]
-    pub(crate) fn exit(self, counts: &Counts) -> Exit {
-        match self.applied(counts) {
-            Some(_) => Exit::Complete,
-            None => counts.exit(),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The third phase: starts everything that the run has only one of, lets the rows of one part after the other run, and ends it.
 
-use std::sync::Arc;
-
 use tokio::runtime::Runtime;
 
 use super::super::lookup::LookupStage;
@@ -14,10 +12,10 @@ use super::threads::{RowStages, StopChannel, run_rows};
 use crate::base::error::{Error, Exit, Result};
 use crate::engine::{AnswerRules, Engine, Limits};
 use crate::observe::{
-    self, LedgerWait, MetricsThread, ProgressSettings, ProgressThread, RunLog, Style, tell_error,
+    self, MetricsThread, ProgressSettings, ProgressThread, RunLog, Style, tell_error,
 };
 use crate::output::Writer;
-use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
+use crate::pace::{CallBudget, FailureBudget, GiveUpPolicy, RetryPolicy};
 use crate::service::Client;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event};
@@ -227,7 +225,7 @@ fn start_progress(
         files: number,
         limit: files.selection().limit,
         concurrency: run.concurrency.get(),
-        ledger_wait: LedgerWait(Arc::new(move || server_wait.why())),
+        ledger_wait: Box::new(move || server_wait.why()),
     };
     // The runtime's clock is the run's clock.
     let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(notices)];
@@ -245,7 +243,7 @@ fn start_ledger(
     events: &Events,
 ) -> Result<(RunLedger, Engine<Client>, StopChannel)> {
     let ledger = start.ledger;
-    let (budget, pace) = (run.config.budget, run.config.pace);
+    let (budget, pace) = (&run.config.budget, run.config.pace);
     let mut give_up = GiveUpPolicy::new(budget.keep_going);
     if ledger.facts.usable > 0 {
         give_up.worked_before();
@@ -254,8 +252,8 @@ fn start_ledger(
     let limits = Limits {
         retries: RetryPolicy::new(pace.retries, pace.resends),
         max_wait: pace.max_wait,
-        calls: CallBudget::new(budget.calls, calls),
-        failures: budget.failures,
+        calls: CallBudget::new(run.config.call_limit, calls),
+        failures: FailureBudget(budget.max_failures),
         host: run.endpoint.host().to_owned(),
     };
     let (ledger, writer) = ledger.start()?;

@@ -14,7 +14,7 @@ use super::finish::finish;
 use super::prepare::{identity_of, job_name, metrics_file, prepare};
 use crate::base::error::{Error, Exit, Result};
 use crate::config::{RunConfig, UnconfiguredRun};
-use crate::observe::{RunIdentity, RunSummary};
+use crate::observe::{RunIdentity, RunSummary, ended_by};
 use crate::telemetry::counts::Counts;
 
 /// Runs, and says how it went.
@@ -81,7 +81,7 @@ impl FailureFiles {
         let tariff = self.identity.tariff.as_ref();
         let counts = Counts::not_started().as_of(Duration::ZERO, tariff);
         let summary = RunSummary {
-            error: Some(error.into()),
+            error: Some(ended_by(error)),
             ..RunSummary::new(&self.identity, counts.clone(), exit)
         };
         // None takes the name of a file that the next start writes, and a pipe would wait for somebody to read.

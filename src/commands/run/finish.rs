@@ -14,8 +14,8 @@ use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::WatchConfig;
 use crate::input::{Input, Opened, ReaderSettings};
 use crate::observe::{
-    FileState, FileSummary, LogLine, MetricsThread, RunSummary, SizedFile, Style, stamp, tell,
-    tell_error, warn, warn_of,
+    FileState, FileSummary, LogLine, MetricsThread, RunSummary, SizedFile, Style, ended_by, stamp,
+    tell, tell_error, warn, warn_of,
 };
 use crate::output::{Document, Written};
 use crate::report::{Comparison, PageContent, RunFacts, page};
@@ -37,17 +37,18 @@ pub(super) struct Driven {
 pub(super) fn finish(run: PreparedRun, driven: Driven) -> Exit {
     let (mut ended, ledger, events) = (driven.ended, driven.ledger, driven.events);
     let (mut files, watch, identity) = (run.files, run.config.watch, run.identity);
+    let accept_failures = run.config.budget.accept_failures;
     let counts = events.with_counts(Clone::clone);
     let shown_counts = || counts.as_of(events.elapsed(), identity.tariff.as_ref());
-    let exit = watch.accepted.exit(&counts);
+    let exit = counts.exit_accepting(accept_failures);
     let error = { ended.error.take() }.map(|error| ledger.explain(error, &counts));
     let left = ledger.settle(&counts);
     let input = std::mem::take(&mut ended.input);
     let tally = ended.tally.take();
     let output = ended.output().and_then(SizedFile::at);
     let summary = RunSummary {
-        error: error.as_ref().map(Into::into),
-        accepted: watch.accepted,
+        error: error.as_ref().map(ended_by),
+        accepted: accept_failures,
         part: ended.selection,
         input,
         files: ended.directory.as_ref().map(|_| &*ended.parts),
@@ -134,7 +135,7 @@ fn write_report(
     let content = PageContent {
         file: name.to_owned(),
         made: stamp(SystemTime::now()),
-        sandbox: run.is_sandbox(),
+        sandbox: run.sandbox,
         comparison: (tally.drift.decisions.compared() > 0).then_some(Comparison::Own),
         tally,
         groups: Vec::new(),

@@ -14,7 +14,7 @@ use crate::ledger::{
     LedgerAccount, LedgerFacts, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger,
     OutputLock, OutputState, ReadAnswer, Reuse, RunEnd, RunningLedger, ServerWait,
 };
-use crate::observe::{KeptLedger, LedgerLeft};
+use crate::observe::LedgerLeft;
 use crate::output::{Replace, Sealed, partial_of};
 use crate::raw_json::Pointer;
 use crate::service::{Account, ApiKeys, read_kept};
@@ -255,10 +255,10 @@ impl RunLedger {
         match ledger.path() {
             None => LedgerLeft::Nothing,
             Some(_) if ledger.is_gone() => LedgerLeft::Gone,
-            Some(path) => LedgerLeft::Kept(KeptLedger {
-                path: path.to_owned(),
-                damaged: counts.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged(),
-            }),
+            Some(path) if counts.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged() => {
+                LedgerLeft::Damaged(path.to_owned())
+            }
+            Some(path) => LedgerLeft::Kept(path.to_owned()),
         }
     }
 

@@ -12,7 +12,7 @@ use super::files::RunPart;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
 use crate::config::RunConfig;
-use crate::observe::{LogFile, LogLine, LogWriter, RunIdentity, RunLog};
+use crate::observe::{LogFile, LogInbox, LogLine, LogWriter, RunIdentity, RunLog, log_channel};
 use crate::telemetry::event::CancelReason;
 
 /// How long the last lines may take when a signal ends the run immediately.
@@ -22,6 +22,7 @@ const LAST_LINES: Duration = Duration::from_millis(250);
 pub(super) struct LogPlan {
     path: PathBuf,
     writer: LogWriter,
+    inbox: LogInbox,
     /// What the run is known by: its output or its directory.
     output: Option<String>,
 }
@@ -30,9 +31,11 @@ impl LogPlan {
     /// The log of this run, if it keeps one.
     pub(super) fn of(config: &RunConfig) -> Option<Self> {
         let path = config.watch.log.clone()?;
+        let (writer, inbox) = log_channel();
         Some(Self {
             path,
-            writer: LogWriter::default(),
+            writer,
+            inbox,
             output: config.files.name().map(text_of),
         })
     }
@@ -62,7 +65,7 @@ impl LogPlan {
     ) -> Result<RunLog> {
         let file = LogFile::open(self.path.clone());
         let file = file.map_err(|error| cannot_open(&self.path, error))?;
-        let log = RunLog::start(self.writer.clone(), file);
+        let log = RunLog::start(self.writer.clone(), self.inbox, file);
         let inputs: Vec<_> = parts.filter_map(input).collect();
         self.writer.push(LogLine::RunStarted(json!({
             "run": identity,

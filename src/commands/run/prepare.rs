@@ -247,11 +247,11 @@ pub(super) fn identity_of(config: &RunConfig) -> RunIdentity {
         ServiceConfig::Sandbox => (true, None),
     };
     RunIdentity {
-        profile: config.watch.profile.clone(),
+        profile: config.profile.clone(),
         sandbox,
         endpoint,
         rule: DecisionRule::of(&config.policy, &config.captured),
-        tariff: config.watch.tariff.clone(),
+        tariff: config.budget.price.clone(),
         ..RunIdentity::new(job_name(config.files.name()))
     }
 }

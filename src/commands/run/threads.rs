@@ -255,10 +255,6 @@ fn writer(
                     if drift.compared() > 0 {
                         events.emit(Event::DecisionsCompared(drift));
                     }
-                    let unknown = writer.take_unknown_levels();
-                    if unknown.rows() > 0 {
-                        events.emit(Event::LevelsUnknown(unknown));
-                    }
                     if let Err(error) = written {
                         events.emit(Event::OutputFailed);
                         let left = writer.into_files().give_up();

@@ -128,7 +128,7 @@ fn a_summary_leaves_out_what_did_not_occur() {
     let done = place.score(&refusing, "");
     done.exits(3)
         .silent_about("approve")
-        .silent_about("0 in flight");
+        .silent_about("in flight");
     let stopped = done.stderr.find("rescore: stopped early").unwrap();
     let summary = without_times(&done.stderr[stopped..]);
     let summary = summary.replace(refusing.url().trim_start_matches("http://"), "SERVER");

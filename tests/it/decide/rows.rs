@@ -154,7 +154,7 @@ fn rows_that_cannot_be_read_stay_as_they_are_and_are_counted() {
         .rescore("decide scored.csv -o out.csv --summary summary.json")
         .done();
     done.exits(1).says(
-        "unreadable 3, left as they are: ragged 1, text_after_quote 1, existing_columns 1; rows 4, 8 and 9\n",
+        "unreadable 3, left as they are: ragged 1, text_after_quote 1, existing_columns 1; rows 4, 8, 9\n",
     );
     assert_eq!(
         place.text("out.csv"),
@@ -166,12 +166,12 @@ fn rows_that_cannot_be_read_stay_as_they_are_and_are_counted() {
     let done = place.rescore("decide scored.csv -q").done();
     done.exits(1)
         .says("warning: 3 of 9 rows are left as they are: ragged 1, ");
-    // More than three are not all named.
+    // More than five are not all named.
     let many = format!("{text}{}", "x\n".repeat(20));
     let done = place.rescore("decide - -q").stdin(many).done();
     done.exits(1)
         .says("ragged 21")
-        .says("; the first are rows 4, 8 and 9\n");
+        .says("; rows 4, 8, 9, 10, 11 and 18 more\n");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn a_bare_503_to_calls_beyond_a_limit_slows_the_run_down_and_costs_no_row_its_ve
     let flags = "--summary summary.json --progress plain";
     let done = place.run_at(server.url()).args(flags).done();
     done.exits(0)
-        .says("paused for 500 ms: the service is busy")
+        .says("paused: the service is busy, 1 s left")
         .says("paused for ")
         .silent_about("service down");
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(ROWS)));

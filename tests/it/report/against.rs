@@ -36,7 +36,6 @@ fn rows_are_found_in_an_earlier_file_wherever_they_stand() {
             "approve 1 25.0 % 0 0 % 1 25.0 %",
             "review 1 25.0 % 0 0 % 0 0 %",
             "block 0 0 % 0 0 % 1 25.0 %",
-            "Row Before Now Change Decision 3 1.00 9.00 +8.00 approve → block 6 4.00 1.50 \u{2212}2.50 review → approve",
             "Of 4 scores, 1 rose (riskier), 1 fell, and 2 (50.0 %) stayed",
         ],
     );

@@ -56,7 +56,7 @@ fn the_page_has_the_verdicts_of_the_file_and_the_numbers_of_the_summary() {
         &[
             &format!("Calls {} ", calls["sent"]),
             &format!("Answered with a verdict {} ", calls["answered"]),
-            &format!("Retries {} ", calls["retries"]),
+            &format!("Retries {}", calls["retries"]),
         ],
     );
     has(

@@ -78,7 +78,7 @@ fn arguments_that_make_no_sense_are_refused() {
     let many: Vec<_> = many.iter().map(String::as_str).collect();
     let cases: [(&[&str], &str); 5] = [
         (&["--key", "id"], "--against"),
-        (&["--against", "scored.csv"], "hint: add `--key COLUMN`"),
+        (&["--against", "scored.csv"], "--key <COLUMN>"),
         (&many, "`--by` was given 9 times, and 8 are allowed"),
         (&["--against", "-"], "this must be a file and not a stream"),
         (

@@ -122,7 +122,7 @@ fn a_key_file_rotated_before_the_old_key_ends_is_read_again_and_the_run_continue
     });
     let done = program(&place, &server).done();
     assert_continued(&place, &server, &done, 1);
-    done.says("1 new API key read from the key's file during the run");
+    done.says(RENEWED);
     // The old key stays in use while it is accepted, and is never sent again afterwards.
     let keys: Vec<_> = server.requests().iter().map(|r| key_of(r) == NEW).collect();
     let first = keys.iter().position(|new| *new).unwrap();
