@@ -4,14 +4,14 @@
 //! bytes, never by its name. As with gzip itself, members follow each other.
 
 use std::fs::{File, Metadata};
-use std::io::{self, BufReader, Read, Seek};
+use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::settings::Input;
@@ -301,10 +301,39 @@ fn decompress(
     let whole = BufReader::new(io::Cursor::new(start).chain(raw));
     let plain: Box<dyn Read + Send> = match compression {
         None => Box::new(whole),
-        Some(Compression::Gzip) => Box::new(MultiGzDecoder::new(whole)),
+        Some(Compression::Gzip) => Box::new(GzipMembers(Some(GzDecoder::new(whole)))),
         Some(Compression::Zstd) => Box::new(zstd::stream::read::Decoder::with_buffer(whole)?),
     };
     Ok((plain, compression))
+}
+
+/// Gzip members, one after the other. Zeros behind them, as tapes and block devices leave them, are ignored, as gzip does.
+struct GzipMembers<R>(Option<GzDecoder<R>>);
+
+impl<R: BufRead> Read for GzipMembers<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.0 {
+            let read = member.read(into)?;
+            if read > 0 || into.is_empty() {
+                return Ok(read);
+            }
+            let Some(mut rest) = self.0.take().map(GzDecoder::into_inner) else {
+                break;
+            };
+            loop {
+                let bytes = rest.fill_buf()?;
+                let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+                if zeros == 0 {
+                    break;
+                }
+                rest.consume(zeros);
+            }
+            if !rest.fill_buf()?.is_empty() {
+                self.0 = Some(GzDecoder::new(rest));
+            }
+        }
+        Ok(0)
+    }
 }
 
 #[cfg(test)]
@@ -350,6 +379,14 @@ mod tests {
     }
 
     #[test]
+    fn zeros_behind_gzip_data_are_ignored() {
+        for step in [1, 3, usize::MAX] {
+            let tail = [gzip(b"one"), gzip(b",two"), vec![0; 700]].concat();
+            assert_eq!(decompressed(&tail, step).unwrap(), b"one,two");
+        }
+    }
+
+    #[test]
     fn damaged_data_is_an_error_and_never_less_text() {
         let text = b"some text, some more text";
         let mut zstd = zstd::Encoder::new(Vec::new(), 0).unwrap();
@@ -363,6 +400,7 @@ mod tests {
             }
             let other = [&whole[..], &whole[..whole.len() - 1]].concat();
             assert!(decompressed(&other, 3).is_err());
+            assert!(decompressed(&[&whole[..], b"\0\0more"].concat(), 3).is_err());
             for byte in 0..whole.len() {
                 let mut flipped = whole.clone();
                 flipped[byte] ^= 0x10;

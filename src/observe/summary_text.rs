@@ -180,8 +180,9 @@ impl RunSummary<'_> {
             let _ = write!(words, " ({} billed by the stand-in)", count(billed));
         }
         if calls.sent_before > 0 {
+            // Of a start that was killed, a bound is known.
             let all = count(calls.of_all_starts());
-            let _ = write!(words, ", {all} in all starts of this run");
+            let _ = write!(words, ", at most {all} in all starts of this run");
         }
         words
             + &match calls.retries {

@@ -29,7 +29,6 @@ fn at_the_end_of_a_file_failing_rows_are_given_up_and_no_further_run_is_suggeste
     done.exits(1)
         .says("rescore: service down, next try in 5 s")
         .says("rescore: not an outage: the service answers, but fails on every row that is tried")
-        .says("for the service, which failed on each of the last rows")
         .silent_about("the service was down");
     let failing = |name: &str| name.starts_with("Failing");
     assert_eq!(
