@@ -16,7 +16,7 @@ use super::text::print;
 use crate::analysis::WhatIf;
 use crate::base::error::{Error, Exit, Result};
 use crate::config::{DecideConfig, DecideOutput, DecideTask};
-use crate::input::{FileSettings, Input};
+use crate::input::{FileSettings, Input, refuse_missing};
 use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
 use crate::observe::{self, DecideSummary, WhatIfView, warn};
 use crate::output::{OutputFile, Replace, RowFiles, Target, WriteError, Writer, Written};
@@ -36,6 +36,7 @@ use crate::verdict::{
 /// left then.
 pub(crate) fn execute(config: DecideConfig) -> Result<Exit> {
     let DecideConfig { file, prefix, task } = config;
+    refuse_missing(&file.input)?;
     let interrupts = Interrupts::listen()?;
     match task {
         DecideTask::Rewrite {

@@ -18,7 +18,7 @@ use crate::analysis::{GroupTally, PastVerdict, RowTally, TalliedRow, number_of};
 use crate::base::error::{Error, Exit, Result, quoted, shown};
 use crate::base::numbers::grouped;
 use crate::config::{EarlierFile, ReportConfig};
-use crate::input::{Input, Opened};
+use crate::input::{Input, Opened, refuse_missing};
 use crate::layout::Layout;
 use crate::observe::{counted, stamp, tell, warn};
 use crate::output::{Document, OutputFile, Replace, Target};
@@ -38,6 +38,7 @@ const LONGEST_SUMMARY: u64 = 16 * 1024 * 1024;
 /// Exit code 2: a file cannot be read, does not have the columns, or may not be written. Exit code 3: the page cannot be
 /// written.
 pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
+    refuse_missing(&config.scored.input)?;
     refuse_overwriting(config)?;
     let interrupts = Interrupts::listen()?;
     let replace = |_: &Path| Replace::by(config.overwrite);

@@ -12,6 +12,18 @@ fn scored() -> Place {
 }
 
 #[test]
+fn an_input_that_is_not_there_is_named_before_an_output_that_is() {
+    let place = scored();
+    for command in ["report", "decide"] {
+        let line = format!("{command} nowhere.csv -o scored.csv");
+        let done = place.rescore(&*line).done();
+        done.exits(2)
+            .says("nowhere.csv")
+            .silent_about("already exists");
+    }
+}
+
+#[test]
 fn files_that_are_not_what_was_expected_are_refused_with_a_hint() {
     let place = scored();
     place.write("other.json", "{\"rows\":1}");
