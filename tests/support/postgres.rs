@@ -1,4 +1,4 @@
-//! A PostgreSQL server of the tests' own, where `RESCORE_TEST_POSTGRES` is set. The tests of `src/ledger` use it as well.
+//! A PostgreSQL server of the tests' own, where `TEST_POSTGRES` is set. The tests of `src/ledger` use it as well.
 
 use std::fs;
 use std::net::TcpListener;
@@ -24,7 +24,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// `None` without the variable.
     pub(crate) fn start() -> Option<Self> {
-        std::env::var_os("RESCORE_TEST_POSTGRES")?;
+        std::env::var_os("TEST_POSTGRES")?;
         // A socket's path may have 107 characters.
         let directory = tempfile::Builder::new()
             .prefix("rescore-pg-")
@@ -35,7 +35,7 @@ impl Cluster {
         if let Some((user, group)) = user {
             chown(&directory, Some(user), Some(group)).unwrap();
         }
-        let programs = programs().expect("RESCORE_TEST_POSTGRES is set, and there is no `initdb`");
+        let programs = programs().expect("TEST_POSTGRES is set, and there is no `initdb`");
         // Free again before the server takes it.
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()

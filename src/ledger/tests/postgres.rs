@@ -1,4 +1,4 @@
-//! Ledgers on a PostgreSQL server of the tests' own, where `RESCORE_TEST_POSTGRES` is set: a server that goes away, runs that
+//! Ledgers on a PostgreSQL server of the tests' own, where `TEST_POSTGRES` is set: a server that goes away, runs that
 //! race, and people who look after it. Without the variable these tests pass without doing anything.
 
 #![allow(

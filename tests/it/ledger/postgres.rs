@@ -1,4 +1,4 @@
-//! A ledger on a PostgreSQL server, where `RESCORE_TEST_POSTGRES` is set: who uses it together, a kill, a server that restarts,
+//! A ledger on a PostgreSQL server, where `TEST_POSTGRES` is set: who uses it together, a kill, a server that restarts,
 //! and people who look after it. Without the variable these tests pass without doing anything.
 
 use std::sync::OnceLock;
