@@ -1,7 +1,7 @@
 //! Lines of JSON to rows: which members are fields, which are ours, and the request that an object makes.
 //!
-//! Every byte is kept. A line that is not UTF-8 or not a JSON object stays in its place as it is; only its row fails. Values that
-//! are not sent are never read, let alone printed again.
+//! Every byte is kept. A line that is not a JSON object stays in its place as it is; only its row fails. Values that are not
+//! sent are never read, let alone printed again.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -72,8 +72,7 @@ impl JsonlParser {
         let mut first = FirstObjects::default();
         first.asked.resize(parser.members.lookups.len(), false);
         for (row, line) in (1..).zip(sample) {
-            let line = std::str::from_utf8(line).unwrap_or_default();
-            parser.look_at(line, row, settings, file, &mut first)?;
+            parser.look_at(&readable(line), row, settings, file, &mut first)?;
         }
         // Without objects there is nothing to check: the file is empty, or its rows will fail with their own reasons.
         if first.number == 0 {
@@ -262,10 +261,9 @@ impl JsonlParser {
         compose: &mut Compose,
     ) -> Result<RowState, Failure> {
         let bytes = row.bytes.get(row.content.range()).unwrap_or_default();
-        let line = std::str::from_utf8(bytes)
-            .map_err(|_| Failure::new(Reason::NotUtf8, "the line is not UTF-8"))?;
+        let line = readable(bytes);
         let place = TextPlace {
-            text: line,
+            text: &line,
             before: row.before().len(),
         };
         let found =
@@ -284,6 +282,11 @@ impl JsonlParser {
         if let Some(asked) = asked {
             return Ok(RowState::Scored(asked));
         }
+        let is_as_written = |value: &str| {
+            let start = value.as_ptr().addr() - line.as_ptr().addr();
+            bytes.get(start..start + value.len()) == Some(value.as_bytes())
+        };
+        let is_sendable = |value: &str| matches!(line, Cow::Borrowed(_)) || is_as_written(value);
         let values = found.values;
         let find = |field, lookup: &usize| match values.get(*lookup) {
             Some(Some((_, value))) => {
@@ -291,7 +294,7 @@ impl JsonlParser {
                     Some(MemberLookup::At(pointer)) => Some(pointer),
                     _ => None,
                 };
-                text(value, pointer, field)
+                text(value, pointer, field, is_sendable)
             }
             _ => Ok(None),
         };
@@ -327,6 +330,7 @@ fn text<'a>(
     value: &'a str,
     pointer: Option<&Pointer>,
     field: Field,
+    is_sendable: impl Fn(&str) -> bool,
 ) -> Result<Option<Cow<'a, str>>, Failure> {
     let value = match pointer {
         Some(pointer) => match raw_json::follow(value, pointer.split_first().1) {
@@ -341,6 +345,10 @@ fn text<'a>(
         },
         None => value,
     };
+    if !is_sendable(value) {
+        let message = format!("{field} is not UTF-8");
+        return Err(Failure::new(Reason::NotUtf8, message));
+    }
     match raw_json::string(value) {
         Some(text) => Ok(Some(text)),
         None if value == "null" => Ok(None),
@@ -355,6 +363,20 @@ fn text<'a>(
 pub(super) fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n' || *byte == b'\r')
         .filter(|line| !line.trim_ascii().is_empty())
+}
+
+/// The bytes as text in which every byte keeps its position: those that are not UTF-8 become question marks. A member that is
+/// not sent may have any bytes, and one that is sent is compared with what was written.
+fn readable(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| '?'));
+    }
+    Cow::Owned(text)
 }
 
 /// Finds the line at the front of the buffer; `None` if it is not complete yet.

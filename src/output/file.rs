@@ -519,7 +519,7 @@ impl OldFile {
 }
 
 /// Gives a complete file its final name. A file that was not there when the run started is not replaced, except if it comes in
-/// the short moment between a check and the renaming: in place of `old`, or where a file system cannot do both in one step.
+/// the short moment between a check and the renaming: in place of `old`, or where a file system has no hard links either.
 ///
 /// # Errors
 /// `AlreadyExists`: such a file is there.
@@ -537,10 +537,18 @@ fn give_name(partial: &Path, target: &Path, old: Option<OldFile>) -> io::Result<
             given => return given.map_err(Into::into),
         }
     }
-    if fs::symlink_metadata(target).is_ok() {
-        return Err(io::ErrorKind::AlreadyExists.into());
+    by_link(partial, target)
+}
+
+/// Renames in two steps: adds a second name, which cannot replace anything either, and then removes the first. Without hard
+/// links, a check has to do.
+fn by_link(partial: &Path, target: &Path) -> io::Result<()> {
+    match fs::hard_link(partial, target) {
+        Ok(()) => fs::remove_file(partial),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(e),
+        Err(_) if fs::symlink_metadata(target).is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => fs::rename(partial, target),
     }
-    fs::rename(partial, target)
 }
 
 /// Makes the names of these files durable. Returns a directory that could not be synced, because it may not be read (such
@@ -579,16 +587,22 @@ mod tests {
         let (partial, target) = (place.path().join("x.partial"), place.path().join("x"));
         let read = |path: &Path| fs::read_to_string(path).unwrap();
         let start = || fs::write(&partial, "new").unwrap();
-        start();
-        give_name(&partial, &target, None).unwrap();
-        assert_eq!((read(&target).as_str(), partial.exists()), ("new", false));
-        start();
-        fs::write(&target, "somebody's").unwrap();
-        let error = give_name(&partial, &target, None).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-        let there = (read(&target), read(&partial));
-        assert_eq!(there, ("somebody's".to_owned(), "new".to_owned()));
-        fs::remove_file(&target).unwrap();
+        let in_one_step = |partial: &Path, target: &Path| give_name(partial, target, None);
+        for give in [
+            &in_one_step as &dyn Fn(&Path, &Path) -> io::Result<()>,
+            &by_link,
+        ] {
+            start();
+            give(&partial, &target).unwrap();
+            assert_eq!((read(&target).as_str(), partial.exists()), ("new", false));
+            start();
+            fs::write(&target, "somebody's").unwrap();
+            let error = give(&partial, &target).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            let there = (read(&target), read(&partial));
+            assert_eq!(there, ("somebody's".to_owned(), "new".to_owned()));
+            fs::remove_file(&target).unwrap();
+        }
         fs::write(&target, "old").unwrap();
         let old = OldFile::at(&target);
         give_name(&partial, &target, old).unwrap();

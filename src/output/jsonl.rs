@@ -47,7 +47,7 @@ const fn stays(verdict: &Verdict) -> bool {
     match verdict {
         Verdict::Failed(failure) => matches!(
             failure.reason,
-            Reason::NotJson | Reason::NotAnObject | Reason::NotUtf8 | Reason::ExistingColumns
+            Reason::NotJson | Reason::NotAnObject | Reason::ExistingColumns
         ),
         Verdict::Scored(..) => false,
     }

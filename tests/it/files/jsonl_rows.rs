@@ -177,27 +177,50 @@ fn an_empty_object_gets_its_members_without_a_comma() {
 }
 
 #[test]
-fn a_line_that_is_not_utf_8_or_is_nested_too_deeply_fails_and_stays_as_it_is() {
+fn bytes_that_are_not_utf_8_fail_a_row_only_where_they_would_be_sent() {
+    let server = Server::good();
+    let good = object("A");
+    let start = good.strip_suffix('}').unwrap().as_bytes();
+    // The byte order mark says that the file is UTF-8.
+    let rows = b",\"note\":\"caf\xe9\"}\n{\"name\":\"\xff\"}\n";
+    let place = Place::with("users.jsonl", [b"\xef\xbb\xbf", start, rows].concat());
+    let run = place.run(&server, "users.jsonl -o scored.jsonl");
+    run.done().exits(1);
+    let members = Verdict::of("A").members();
+    let expected = [
+        b"\xef\xbb\xbf",
+        start,
+        b",\"note\":\"caf\xe9\"",
+        members.as_bytes(),
+        b"}\n{\"name\":\"\xff\"",
+        NULLS.as_bytes(),
+        b"}\n",
+    ];
+    assert_eq!(place.read("scored.jsonl"), expected.concat());
+    let rejects = place.read("scored.rejects.jsonl");
+    let expected = b"{\"name\":\"\xff\",\"reject_row\":2,\"reject_reason\":\"not_utf8\",";
+    assert!(rejects.starts_with(expected));
+    assert_eq!(server.calls(), 1);
+}
+
+#[test]
+fn a_line_that_is_nested_too_deeply_fails_and_stays_as_it_is() {
     let server = Server::good();
     let good = object("A");
     let start = good.strip_suffix('}').unwrap().as_bytes();
     let deep = "[".repeat(200_000);
     let closed = format!("{deep}{}", "]".repeat(200_000));
     let deep = format!("{{\"a\":{deep}\n{deep}\n{closed}\n");
-    // The byte order mark says that the file is UTF-8.
-    let mark = b"\xef\xbb\xbf";
-    let bad = [&b"{\"note\":\"caf\xe9\"}\n"[..], deep.as_bytes()].concat();
-    let whole = [&mark[..], start, b"}\n", &bad].concat();
+    let bad = deep.as_bytes();
+    let whole = [start, b"}\n", bad].concat();
     let place = Place::with("users.jsonl", whole);
-    let done = place.run(&server, "users.jsonl -o scored.jsonl").done();
-    done.exits(1);
+    let run = place.run(&server, "users.jsonl -o scored.jsonl");
+    run.done().exits(1);
     let members = Verdict::of("A").members();
-    let expected = [&mark[..], start, members.as_bytes(), b"}\n", &bad].concat();
+    let expected = [start, members.as_bytes(), b"}\n", bad].concat();
     assert!(place.read("scored.jsonl") == expected);
     let rejects = place.read("scored.rejects.jsonl");
-    let expected = b"{\"note\":\"caf\xe9\",\"reject_row\":2,\"reject_reason\":\"not_utf8\",";
-    assert!(rejects.starts_with(expected), "{done}");
-    assert_eq!(rejects.split(|byte| *byte == b'\n').count(), 5);
+    assert_eq!(rejects.split(|byte| *byte == b'\n').count(), 4);
     assert_eq!(server.calls(), 1);
 }
 
