@@ -68,7 +68,7 @@ impl SummaryFile {
                 system_words(&failed)
             ));
             if self.stream.is_none() && refuse_other_content(&self.path).is_ok() {
-                // If this fails, the message says that there is no summary of this run.
+                // The user was already told that this run has no summary.
                 let _ = fs::canonicalize(&self.path).and_then(fs::remove_file);
             }
         }

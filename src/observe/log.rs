@@ -33,7 +33,7 @@ const START: &[u8] = br#"{"timestamp":""#;
 /// Error messages and file names are for its owner alone.
 const MODE: u32 = 0o600;
 
-/// What can be logged: events, and what is no event of the run's stages.
+/// A line of the log: an event of the run, or something beside it, such as a warning.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", content = "data", rename_all = "snake_case")]
 pub(crate) enum LogLine {
