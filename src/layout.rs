@@ -30,7 +30,6 @@ impl Format {
     pub(crate) const EXTENSIONS: [&str; 3] = ["csv", "tsv", "jsonl"];
 
     /// The usual file name extension.
-    #[must_use]
     pub(crate) const fn extension(self) -> &'static str {
         match self {
             Self::Delimited { delimiter: b'\t' } => "tsv",
@@ -52,7 +51,6 @@ pub(crate) enum Compression {
 impl Compression {
     /// A file's name without the extension for its compression, and the compression. Case does not
     /// matter.
-    #[must_use]
     pub(crate) fn split_name(name: &str) -> (&str, Option<Self>) {
         let compression = match name.rsplit_once('.') {
             Some((stem, end)) if end.eq_ignore_ascii_case("gz") => Some((stem, Self::Gzip)),
@@ -99,7 +97,6 @@ impl AddedColumns {
     }
 
     /// No columns: nothing is written.
-    #[must_use]
     pub(crate) const fn none() -> Self {
         Self {
             names: Vec::new(),
@@ -109,7 +106,6 @@ impl AddedColumns {
     }
 
     /// These columns in a file whose rows are decided again.
-    #[must_use]
     pub(crate) fn decided_again(self) -> Self {
         Self {
             only_decisions: true,
@@ -119,7 +115,6 @@ impl AddedColumns {
 
     /// Whether only decisions are written.
     #[inline]
-    #[must_use]
     pub(crate) const fn only_decisions(&self) -> bool {
         self.only_decisions
     }
@@ -182,7 +177,6 @@ pub struct Layout {
 impl Layout {
     /// The value of a column as it is written in a row: a cell without its quotes, a JSON string's text, or another JSON value
     /// as it is, and nothing for null. Bytes that are not text are replaced: this is for comparing and for showing.
-    #[must_use]
     pub(crate) fn value<'a>(&self, written: &'a [u8]) -> Cow<'a, str> {
         let written = match self.format {
             Format::Delimited { .. } => unquote(written),

@@ -27,7 +27,6 @@ pub fn string(text: &str) -> Option<Cow<'_, str>> {
 }
 
 /// A JSON value's text for people and for comparing: a string's content, nothing for null, and any other value as it is.
-#[must_use]
 pub(crate) fn text(json: &str) -> Cow<'_, str> {
     match string(json) {
         Some(text) => text,
@@ -38,7 +37,6 @@ pub(crate) fn text(json: &str) -> Cow<'_, str> {
 
 /// The value's text on one line: without white space between its tokens, and with JSON escapes for
 /// every character that is unsafe to print, so that the file is safe to show on a terminal.
-#[must_use]
 pub(crate) fn on_one_line(text: &str) -> Box<str> {
     if !text.starts_with(['{', '[']) {
         return escape_unsafe(text).into();
@@ -87,7 +85,6 @@ fn must_escape(text: &str) -> bool {
 
 /// JSON text with JSON escapes for the characters that are unsafe to print. These can only be
 /// inside strings.
-#[must_use]
 pub(crate) fn escape_unsafe(text: &str) -> String {
     if !any_unsafe_to_print(text) {
         return text.to_owned();
@@ -157,19 +154,16 @@ impl Pointer {
     }
 
     /// The pointer to the whole text, which is written as nothing.
-    #[must_use]
     pub(crate) fn to_all() -> Self {
         Self(Box::default())
     }
 
     /// The pointer to a member of the outermost object.
-    #[must_use]
     pub(crate) fn of_member(name: &str) -> Self {
         Self(Box::new([name.into()]))
     }
 
     /// The name of the outermost member, and the rest of the path.
-    #[must_use]
     pub(crate) fn split_first(&self) -> (&str, &[Box<str>]) {
         match self.0.split_first() {
             Some((first, rest)) => (first, rest),
@@ -178,7 +172,6 @@ impl Pointer {
     }
 
     /// The value in this JSON text, if it exists.
-    #[must_use]
     pub(crate) fn find<'a>(&self, text: &'a str) -> Option<&'a str> {
         let value: &RawValue = serde_json::from_str(text).ok()?;
         follow(value.get(), &self.0).ok().flatten()

@@ -114,7 +114,6 @@ impl RawRow {
     }
 
     /// The line end, where more rows may follow: a last row without one gets one.
-    #[must_use]
     pub(crate) fn line_end_or_new(&self) -> &[u8] {
         match self.line_end() {
             [] => b"\n",
@@ -132,7 +131,6 @@ impl RawRow {
     }
 
     /// Whether it already has a cell or member for this column of ours.
-    #[must_use]
     #[inline]
     pub(crate) fn has(&self, column: usize) -> bool {
         self.ours.iter().any(|(_, there)| *there == column)

@@ -83,7 +83,6 @@ impl RowState {
 }
 
 /// The score and the decision that an earlier run wrote into a row; `None` for what it lacks.
-#[must_use]
 pub(crate) fn earlier_verdict(raw: &RawRow, layout: &Layout) -> (Option<Score>, Option<Decision>) {
     let value = |column| layout.value(raw.slice(raw.value_of(column)));
     (

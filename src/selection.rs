@@ -39,13 +39,11 @@ const ALL: u32 = 100 * PERCENT;
 
 impl Selection {
     /// Whether it has all rows of any input.
-    #[must_use]
     pub(crate) const fn is_everything(&self) -> bool {
         self.limit.is_none() && self.sample.is_none()
     }
 
     /// The rows of this input for people: `the first 100 rows of users.csv`.
-    #[must_use]
     pub(crate) fn of(&self, input: &str) -> String {
         match self.words() {
             Some(rows) => format!("{rows} of {input}"),
@@ -54,7 +52,6 @@ impl Selection {
     }
 
     /// The rows for people: `the first 100 rows`; `None` for all of them.
-    #[must_use]
     pub(crate) fn words(&self) -> Option<String> {
         let sample = self.sample.map(|share| format!("a sample of {share}"));
         let first = self.limit.map(|limit| match limit.get() {
@@ -77,7 +74,6 @@ impl Selection {
 
 impl Sample {
     /// Whether a row is in the sample: by its request, or by its content if it has none.
-    #[must_use]
     pub(crate) fn has(self, bytes: &[u8]) -> bool {
         let mut start = [0; 8];
         blake3::Hasher::new()
@@ -90,7 +86,6 @@ impl Sample {
     }
 
     /// The percentage, for programs.
-    #[must_use]
     pub(crate) fn percent(self) -> f64 {
         f64::from(self.millionths.get()) / f64::from(PERCENT)
     }

@@ -20,7 +20,6 @@ pub fn is_unsafe_to_print(c: char) -> bool {
 }
 
 /// Whether any character of the text [`is_unsafe_to_print`].
-#[must_use]
 pub(crate) fn any_unsafe_to_print(text: &str) -> bool {
     // Ids and numbers of every answer are checked here, and nearly all are plain ASCII.
     let plain = text

@@ -43,14 +43,12 @@ impl TextEncoding {
     }
 
     /// Whether it is UTF-8.
-    #[must_use]
     #[inline]
     pub(crate) const fn is_utf8(self) -> bool {
         self.other.is_none()
     }
 
     /// Decodes bytes; `None` if they are not text in this encoding.
-    #[must_use]
     pub(crate) fn decode(self, bytes: Cow<'_, [u8]>) -> Option<Cow<'_, str>> {
         let encoding = self.other.unwrap_or(UTF_8);
         match bytes {
@@ -64,7 +62,6 @@ impl TextEncoding {
     }
 
     /// Decodes bytes, with replacement characters for those that are not text.
-    #[must_use]
     #[inline]
     pub(crate) fn decode_lossy(self, bytes: &[u8]) -> Cow<'_, str> {
         match self.other {
@@ -75,7 +72,6 @@ impl TextEncoding {
 
     /// Encodes a text. A character that the encoding does not have becomes `&#8594;`, as in the forms of web pages:
     /// nothing is lost, as it would be with a question mark.
-    #[must_use]
     #[inline]
     pub(crate) fn encode(self, text: &str) -> Cow<'_, [u8]> {
         match self.other {
@@ -85,14 +81,12 @@ impl TextEncoding {
     }
 
     /// Whether it has all characters of a text.
-    #[must_use]
     pub(crate) fn has_all_of(self, text: &str) -> bool {
         self.other.is_none_or(|encoding| !encoding.encode(text).2)
     }
 
     /// Whether this byte can also be the second half of a character, as `|` in Shift JIS. In a character of four bytes,
     /// which only GB 18030 has, such a half is a digit.
-    #[must_use]
     pub(crate) fn has_within_characters(self, byte: u8) -> bool {
         let is_character = |lead: u8| {
             let text = self.decode(Cow::Owned(vec![lead, byte]));

@@ -94,43 +94,36 @@ impl Error {
     }
 
     /// Usage, settings or input.
-    #[must_use]
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
 
     /// The run stops early, through no fault of the settings.
-    #[must_use]
     pub(crate) fn stopped(message: impl Into<String>) -> Self {
         Self::new(Exit::Stopped, message)
     }
 
     /// The service refuses the run.
-    #[must_use]
     pub(crate) fn refused(message: impl Into<String>) -> Self {
         Self::new(Exit::Refused, message)
     }
 
     /// A limit of the user's own stops the run.
-    #[must_use]
     pub(crate) fn limited(message: impl Into<String>) -> Self {
         Self::new(Exit::Limited, message)
     }
 
     /// A bug in rescore.
-    #[must_use]
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(Exit::Internal, message)
     }
 
     /// Another process holds the output or the ledger.
-    #[must_use]
     pub(crate) fn busy(message: impl Into<String>) -> Self {
         Self::new(Exit::Busy, message)
     }
 
     /// A person or a service manager stopped the run.
-    #[must_use]
     pub(crate) fn interrupted(signal: Signal) -> Self {
         let message = match signal {
             Signal::Interrupt => "interrupted",
@@ -141,7 +134,6 @@ impl Error {
     }
 
     /// Adds a line of detail below the message.
-    #[must_use]
     pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
         self.details.push(detail.into());
         self
@@ -149,27 +141,23 @@ impl Error {
 
     /// Adds the line with a file's columns, in place of an earlier one. A log has neither it nor the hint: without a header,
     /// names would be a user's values.
-    #[must_use]
     pub(crate) fn columns(mut self, line: impl Into<String>) -> Self {
         self.columns = Some(line.into().into());
         self
     }
 
     /// Whether it has a line with columns.
-    #[must_use]
     pub(crate) const fn lists_columns(&self) -> bool {
         self.columns.is_some()
     }
 
     /// Adds the hint: one sentence that names an exact flag or command.
-    #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into().into());
         self
     }
 
     /// Adds the hint where there is none.
-    #[must_use]
     pub(crate) fn or_hint(self, hint: &'static str) -> Self {
         if self.hint.is_some() {
             return self;
@@ -178,7 +166,6 @@ impl Error {
     }
 
     /// Adds the cause. A full disk is not the fault of the settings, wherever it happens: the run stops with exit code 3.
-    #[must_use]
     pub(crate) fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         if self.exit == Exit::Usage && self.is_disk_full() {
@@ -188,14 +175,12 @@ impl Error {
     }
 
     /// Adds the file that it is about, for the details about full disks. The message names the file in its own way.
-    #[must_use]
     pub(crate) fn about(mut self, file: &Path) -> Self {
         self.file = Some(file.into());
         self
     }
 
     /// The file that it is about, if any.
-    #[must_use]
     pub(crate) fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
@@ -207,7 +192,6 @@ impl Error {
     }
 
     /// Whether a disk or a quota is full, or a file may not grow any further.
-    #[must_use]
     pub(crate) fn is_disk_full(&self) -> bool {
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         [StorageFull, QuotaExceeded, FileTooLarge]
@@ -216,7 +200,6 @@ impl Error {
     }
 
     /// Whether one of the causes is a system error of this kind.
-    #[must_use]
     pub(crate) fn comes_from(&self, kind: std::io::ErrorKind) -> bool {
         let mut cause = self.source();
         while let Some(error) = cause {
@@ -230,13 +213,11 @@ impl Error {
     }
 
     /// What failed, without its causes.
-    #[must_use]
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
     /// The words of the causes, the nearest first.
-    #[must_use]
     pub(crate) fn causes(&self) -> Vec<String> {
         let (mut all, mut causes) = (self.message.to_string(), Vec::new());
         let mut cause = self.source();
@@ -255,13 +236,11 @@ impl Error {
     }
 
     /// The lines below the message, without that of columns.
-    #[must_use]
     pub(crate) fn details(&self) -> &[String] {
         &self.details
     }
 
     /// The hint, without the word in front.
-    #[must_use]
     pub(crate) fn hint_text(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -274,7 +253,6 @@ impl Error {
     }
 
     /// The text for a log: that for people, without columns, without a hint that names one, and without the word in front.
-    #[must_use]
     pub(crate) fn log_words(&self) -> String {
         let hint = self.hint.as_deref().filter(|_| self.columns.is_none());
         self.words(None, hint)
@@ -300,7 +278,6 @@ impl Error {
 }
 
 /// The system's words for an error, in our style: lower case and without `(os error 111)`.
-#[must_use]
 pub(crate) fn system_words(error: &std::io::Error) -> String {
     let words = error.to_string();
     let words = words.split(" (os error").next().unwrap_or(&words);
@@ -311,7 +288,6 @@ pub(crate) fn system_words(error: &std::io::Error) -> String {
 }
 
 /// The text with control characters escaped, so that nothing from a file or a server can control a terminal.
-#[must_use]
 pub(crate) fn printable(text: &str) -> String {
     if !any_unsafe_to_print(text) {
         return text.to_owned();
@@ -328,7 +304,6 @@ pub(crate) fn printable(text: &str) -> String {
 }
 
 /// A path for a message; within a sentence, the caller puts it in backticks.
-#[must_use]
 pub(crate) fn shown(path: &Path) -> String {
     printable(&path.display().to_string())
 }
@@ -337,7 +312,6 @@ pub(crate) fn shown(path: &Path) -> String {
 const QUOTED_CHARACTERS: usize = 80;
 
 /// A value in backticks, cut at 80 characters, control characters escaped.
-#[must_use]
 pub(crate) fn quoted(value: &str) -> String {
     format!("`{}`", cut(value, QUOTED_CHARACTERS))
 }
@@ -346,7 +320,6 @@ pub(crate) fn quoted(value: &str) -> String {
 pub(crate) const COLUMN_CHARACTERS: usize = 40;
 
 /// A column's name, cut at 40 characters, control characters escaped.
-#[must_use]
 pub(crate) fn column(name: &str) -> String {
     cut(name, COLUMN_CHARACTERS)
 }

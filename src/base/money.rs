@@ -61,7 +61,6 @@ impl FromStr for Money {
 
 impl Money {
     /// What this many calls cost at this price.
-    #[must_use]
     pub(crate) fn of(self, calls: u64) -> Self {
         // A price has at most 19 digits and a number of calls 20, so this does not saturate.
         Self {
@@ -70,7 +69,6 @@ impl Money {
     }
 
     /// How many whole calls a budget pays for at this price; `None` if it pays for none.
-    #[must_use]
     pub(crate) fn calls_for(self, budget: Self) -> Option<NonZeroU64> {
         let calls = budget.billionths.checked_div(self.billionths)?;
         NonZeroU64::new(calls.try_into().unwrap_or(u64::MAX))
@@ -85,7 +83,6 @@ impl Money {
     }
 
     /// The amount as a double, for programs that have nothing better.
-    #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "that is what a double is")]
     pub(crate) fn as_f64(self) -> f64 {
         self.billionths as f64 / UNIT as f64
@@ -153,7 +150,6 @@ impl FromStr for Tariff {
 
 impl Tariff {
     /// The amount with its currency, if it has one: `1,234.50 EUR`.
-    #[must_use]
     pub(crate) fn shown(&self, amount: Money) -> String {
         match &self.currency {
             Some(currency) => format!("{amount} {currency}"),
@@ -162,7 +158,6 @@ impl Tariff {
     }
 
     /// What this many calls cost, with the currency.
-    #[must_use]
     pub(crate) fn shown_for(&self, calls: u64) -> String {
         self.shown(self.price.of(calls))
     }

@@ -18,7 +18,6 @@ impl Decimal {
 
     /// Parses digits with an optional sign, point and exponent. `None` for anything else, for a text that is too long, and
     /// for a number beyond the range of a double.
-    #[must_use]
     pub(crate) fn new(text: &str) -> Option<Self> {
         // Adding nothing makes -0 to 0.
         let value = text.parse::<f64>().ok()? + 0.0;
@@ -29,13 +28,11 @@ impl Decimal {
     }
 
     /// The number as it was written.
-    #[must_use]
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// Whether it is less than zero.
-    #[must_use]
     pub(crate) fn is_below_zero(&self) -> bool {
         self.value < 0.0
     }
@@ -77,7 +74,6 @@ impl fmt::Display for Decimal {
 }
 
 /// `1234567` as `1,234,567`.
-#[must_use]
 pub(crate) fn grouped(number: u128) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
@@ -93,7 +89,6 @@ pub(crate) fn grouped(number: u128) -> String {
 /// A share in percent with one decimal, without the sign: only nothing is `0`, and only all is `100`.
 ///
 /// A share of nothing is `–`.
-#[must_use]
 pub(crate) fn percent_of(part: u64, whole: u64) -> String {
     #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
     let percent = part as f64 / whole as f64 * 100.0;
@@ -108,7 +103,6 @@ pub(crate) fn percent_of(part: u64, whole: u64) -> String {
 }
 
 /// A time, with two units at most.
-#[must_use]
 pub(crate) fn time(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -123,7 +117,6 @@ pub(crate) fn time(time: Duration) -> String {
 }
 
 /// Thousandths are as exact as anyone needs: of seconds, percent, or calls a second.
-#[must_use]
 pub(crate) fn rounded(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
 }
@@ -167,7 +160,6 @@ pub(crate) enum Tolerance {
 
 impl Tolerance {
     /// Whether so many bad rows among `all` are tolerated.
-    #[must_use]
     pub(crate) fn covers(self, bad: u64, all: u64) -> bool {
         match self {
             Self::Rows(most) => bad <= most,
@@ -180,7 +172,6 @@ impl Tolerance {
     }
 
     /// Whether all rows may be bad.
-    #[must_use]
     pub(crate) fn is_everything(self) -> bool {
         matches!(self, Self::Percent(most) if most >= 100.0)
     }

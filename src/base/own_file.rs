@@ -52,7 +52,6 @@ impl NotOurs {
 }
 
 /// Whether the error is a [`NotOurs`].
-#[must_use]
 pub(crate) fn is_not_ours(error: &io::Error) -> bool {
     error
         .get_ref()
@@ -135,7 +134,6 @@ pub(crate) fn replace(path: &Path, mode: u32, content: &[u8]) -> io::Result<()> 
 }
 
 /// The error of a file that cannot be made, with what to do if its directory does not exist.
-#[must_use]
 pub(crate) fn cannot_make(path: &Path, error: Error) -> Error {
     let directory = directory_of(path);
     if error.comes_from(io::ErrorKind::NotFound) && !directory.exists() {
@@ -147,7 +145,6 @@ pub(crate) fn cannot_make(path: &Path, error: Error) -> Error {
 
 /// Why this user can neither write to the file at `path` nor make files beside it; `None` where both can be done, or where
 /// that is not known.
-#[must_use]
 pub(crate) fn not_writable(path: &Path) -> Option<String> {
     [path, directory_of(path)].into_iter().find_map(|place| {
         let shown = shown(place);
@@ -160,7 +157,6 @@ pub(crate) fn not_writable(path: &Path) -> Option<String> {
 }
 
 /// Who may read and write a file: its permission bits.
-#[must_use]
 pub(crate) fn mode_of(metadata: &Metadata) -> u32 {
     metadata.permissions().mode() & 0o777
 }
@@ -186,7 +182,6 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
 }
 
 /// The directory that a file is in, or will be in. A name alone is one in the current directory.
-#[must_use]
 pub(crate) fn directory_of(file: &Path) -> &Path {
     file.parent()
         .filter(|parent| !parent.as_os_str().is_empty())
@@ -199,13 +194,11 @@ pub(crate) struct FileId(u64, u64);
 
 impl FileId {
     /// That of the file with this metadata.
-    #[must_use]
     pub(crate) fn of(metadata: &Metadata) -> Self {
         Self(metadata.dev(), metadata.ino())
     }
 
     /// That of the file that the path leads to. It is not opened: on some systems, closing it would end SQLite's locks.
-    #[must_use]
     pub(crate) fn at(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
     }

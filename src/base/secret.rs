@@ -18,7 +18,6 @@ impl Secret {
     }
 
     /// The string itself. Every caller needs review.
-    #[must_use]
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }

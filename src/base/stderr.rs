@@ -50,7 +50,6 @@ pub(crate) fn draw(lines: &[String]) {
 }
 
 /// The terminal's width in columns; 80 if it is unknown.
-#[must_use]
 pub(crate) fn columns() -> u16 {
     let (_, columns) = console::Term::stderr().size();
     columns

@@ -305,7 +305,6 @@ impl Origins {
     }
 
     /// The error with the origins of all options that it names, and of all files.
-    #[must_use]
     pub(crate) fn explain(&self, error: Error) -> Error {
         let message = error.report();
         self.of_named_in(&message).fold(error, Error::detail)

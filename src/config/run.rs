@@ -127,7 +127,6 @@ pub(super) const FILES: &str = "Files";
 
 impl FilesConfig {
     /// What the run is known by: the output, or the directory of its outputs; `None` for standard output.
-    #[must_use]
     pub(crate) fn name(&self) -> Option<&Path> {
         self.directory.as_deref().or(self.output.as_deref())
     }
@@ -212,7 +211,6 @@ pub(crate) enum LedgerChoice {
 
 impl LedgerConfig {
     /// Where the ledger of a run is that writes to this folder.
-    #[must_use]
     pub(crate) fn location(&self, folder: &Path, sandbox: bool) -> LedgerLocation {
         match &self.choice {
             LedgerChoice::Named(location) => location.clone(),
@@ -325,7 +323,6 @@ pub(crate) struct WatchConfig {
 
 impl WatchConfig {
     /// Whether words for people are shown besides warnings and errors.
-    #[must_use]
     pub(crate) fn shows_text(&self) -> bool {
         !self.quiet && self.style != Style::Json
     }

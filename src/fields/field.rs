@@ -29,7 +29,6 @@ impl Field {
     ];
 
     /// The field's name in the interface and on the command line.
-    #[must_use]
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Name => "name",

@@ -147,7 +147,6 @@ fn meant(
 }
 
 /// The column whose spelling is nearest to `name`, which may be a pointer into a member.
-#[must_use]
 pub(crate) fn nearest(name: &str, columns: &[String]) -> Option<String> {
     let pointer = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
     let member = pointer.split_first().0;
@@ -165,7 +164,6 @@ const LISTED_COLUMNS: usize = 20;
 const CLEARLY_KNOWN: usize = 2;
 
 /// Names in one line; `word` says what they name, such as `column`.
-#[must_use]
 pub(crate) fn columns_line(word: &str, names: &[String]) -> String {
     let shown = names.iter().take(LISTED_COLUMNS);
     let shown: Vec<_> = shown.map(|name| column(name)).collect();
@@ -183,7 +181,6 @@ pub(crate) fn columns_line(word: &str, names: &[String]) -> String {
 ///
 /// `by_number` says what else `--no-header` needs, for a field and its column's number, and `otherwise` what to do if it
 /// is a header.
-#[must_use]
 pub(crate) fn without_user(
     error: Error,
     header: &[String],

@@ -28,7 +28,6 @@ pub(super) fn plain(name: &str) -> String {
 }
 
 /// The field that a column's name means, and its rank: 0 is the field's own name.
-#[must_use]
 pub(crate) fn rank(name: &str) -> Option<(Field, usize)> {
     let plain = plain(name);
     Field::ALL.into_iter().find_map(|field| {
@@ -76,13 +75,11 @@ fn joined(first: &str, last: &str) -> String {
 }
 
 /// Whether a column of this name is taken for this field.
-#[must_use]
 pub(super) fn is_of(field: Field, name: &str) -> bool {
     rank(name).is_some_and(|(found, _)| found == field)
 }
 
 /// The `--map` option to suggest for a field without a column.
-#[must_use]
 pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
     // Nobody types a name that is too long to be shown.
     let is_short = |column: &&String| column.chars().count() <= COLUMN_CHARACTERS;

@@ -135,7 +135,6 @@ pub(super) fn wrong_constant(value: &str, field: Field) -> Option<&'static str> 
 }
 
 /// The field that a text could be a value of, as in a row's cells but not in column names.
-#[must_use]
 pub(crate) fn value_in(text: &str) -> Option<Field> {
     if text.contains("Mozilla/") {
         return Some(Field::UserAgent);

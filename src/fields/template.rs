@@ -103,7 +103,6 @@ impl<K> Template<K> {
     }
 
     /// The key of a template that consists of one column, as most do.
-    #[must_use]
     pub(crate) fn column(&self) -> Option<&K> {
         match self.0.as_slice() {
             [Part::Column(key)] => Some(key),
@@ -213,7 +212,6 @@ impl Assignments {
     }
 
     /// The column with the region of national phone numbers.
-    #[must_use]
     pub(crate) fn region_column(&self) -> Option<&str> {
         self.region.as_deref()
     }
@@ -232,7 +230,6 @@ impl Assignments {
     }
 
     /// What was given for one field.
-    #[must_use]
     pub(crate) fn get(&self, field: Field) -> Option<&Assigned> {
         self.sources.get(field).as_ref()
     }

@@ -59,7 +59,6 @@ impl TransactionId {
 
 /// Whether a spreadsheet would read a cell as a formula (OWASP, "CSV injection"). Some ignore
 /// leading white space.
-#[must_use]
 pub(crate) fn is_formula(text: &str) -> bool {
     text.trim_start().starts_with(['=', '+', '-', '@'])
 }
@@ -92,7 +91,6 @@ impl Score {
     }
 
     /// The number.
-    #[must_use]
     pub(crate) const fn value(&self) -> &Decimal {
         &self.0
     }
@@ -143,7 +141,6 @@ macro_rules! reasons {
             pub(crate) const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The reason with this word.
-            #[must_use]
             pub(crate) fn of_word(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|reason| reason.word() == word)
             }
@@ -220,7 +217,6 @@ impl fmt::Display for Reason {
 const NAMED: usize = 3;
 
 /// `missing_name 3, invalid_ip 2`.
-#[must_use]
 pub(crate) fn most_frequent(failed: &BTreeMap<Reason, u64>) -> String {
     let mut reasons: Vec<_> = failed.iter().collect();
     reasons.sort_by_key(|(_, rows)| Reverse(**rows));

@@ -24,7 +24,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// How many bytes it holds on the heap.
-    #[must_use]
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Scored(answer, _) => {
@@ -37,7 +36,6 @@ impl Verdict {
     }
 
     /// The verdict without its values, for events and counters.
-    #[must_use]
     pub(crate) fn outline(&self) -> Resolution {
         match self {
             Self::Scored(_, decision) => Resolution::Scored(*decision),
@@ -81,7 +79,6 @@ impl DecisionPolicy {
     }
 
     /// The thresholds, if scores decide.
-    #[must_use]
     pub(crate) const fn thresholds(&self) -> Option<&Thresholds> {
         match self {
             Self::Score(thresholds) => Some(thresholds),
@@ -90,7 +87,6 @@ impl DecisionPolicy {
     }
 
     /// Where the level that decides is among the captured fields of an answer; `None` if scores decide.
-    #[must_use]
     pub(crate) const fn level_field(&self) -> Option<usize> {
         match self {
             Self::Score(_) => None,
@@ -99,7 +95,6 @@ impl DecisionPolicy {
     }
 
     /// The level of an answer, if levels decide and it has one: a string's content, or any other value as it was written.
-    #[must_use]
     pub(crate) fn level<'a>(&self, answer: &'a Answer) -> Option<Cow<'a, str>> {
         let json = answer.captured.get(self.level_field()?)?.as_deref()?;
         Some(raw_json::text(json)).filter(|level| !level.trim().is_empty())
@@ -153,7 +148,6 @@ pub struct Thresholds {
 
 impl Thresholds {
     /// These thresholds; `None` if the first is above the second.
-    #[must_use]
     pub(crate) fn new(approve_max: Decimal, review_max: Decimal) -> Option<Self> {
         (approve_max <= review_max).then_some(Self {
             approve_max,
@@ -162,13 +156,11 @@ impl Thresholds {
     }
 
     /// The highest score to approve.
-    #[must_use]
     pub(crate) const fn approve_max(&self) -> &Decimal {
         &self.approve_max
     }
 
     /// The highest score to review.
-    #[must_use]
     pub(crate) const fn review_max(&self) -> &Decimal {
         &self.review_max
     }
@@ -214,7 +206,6 @@ impl Levels {
     }
 
     /// Whether no level was added.
-    #[must_use]
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -227,7 +218,6 @@ impl Levels {
 
     /// The decision for a level, compared without white space around it and without regard to case; `None` if it is in no
     /// list.
-    #[must_use]
     pub(crate) fn decide(&self, level: &str) -> Option<Decision> {
         let level = level.trim();
         let found = self.0.iter().find(|(listed, _)| is_same(listed, level));
