@@ -25,8 +25,7 @@ use crate::service::{Plan, write_body};
 /// cannot be written, or what is in it cannot be printed. Exit code 75: another process is using it.
 pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
     let AdminConfig { wait_lock, task } = config;
-    // A signal ends this process by itself.
-    let wait = LockWait::new(wait_lock, true, || Ok(()));
+    let wait = LockWait::new(wait_lock, true);
     match task {
         AdminTask::Init(ledger) => {
             let made = if ledger::init(&ledger)? {
@@ -52,7 +51,7 @@ fn done(text: &str) -> Exit {
 }
 
 /// Removes answers that are older; the result as text.
-fn prune(ledger: &LedgerLocation, older_than: Duration, wait: &LockWait<'_>) -> Result<String> {
+fn prune(ledger: &LedgerLocation, older_than: Duration, wait: &LockWait) -> Result<String> {
     let before = SystemTime::now()
         .checked_sub(older_than)
         .unwrap_or(UNIX_EPOCH);
@@ -109,7 +108,7 @@ fn about(stats: &StoredAccount) -> String {
 
 /// Removes all answers about the users of a file. The whole file is read before
 /// anything is removed: one that is broken in the middle changes nothing.
-fn forget(ledger: &LedgerLocation, users: ReaderSettings, wait: &LockWait<'_>) -> Result<Exit> {
+fn forget(ledger: &LedgerLocation, users: ReaderSettings, wait: &LockWait) -> Result<Exit> {
     let mut admin = wait.until_free(|| LedgerAdmin::open(ledger))?;
     let accounts = admin.stats()?.accounts;
     let (mut reader, opened) = Reader::open(users, Compose::new(write_bodies))?;

@@ -16,27 +16,20 @@ use crate::observe::tell;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How long a command waits for locks, all of them together.
-pub(in crate::commands) struct LockWait<'a> {
+pub(in crate::commands) struct LockWait {
     longest: Option<Duration>,
     /// Whether it says that it waits.
     says: bool,
-    /// Fails once the command is to end.
-    interrupted: Box<dyn Fn() -> Result<()> + 'a>,
     /// When it started to wait, if it had to.
     since: OnceCell<Instant>,
 }
 
-impl<'a> LockWait<'a> {
-    /// Waits so long, or not at all, and no longer once `interrupted` fails.
-    pub(in crate::commands) fn new(
-        longest: Option<Duration>,
-        says: bool,
-        interrupted: impl Fn() -> Result<()> + 'a,
-    ) -> Self {
+impl LockWait {
+    /// Waits so long, or not at all.
+    pub(in crate::commands) const fn new(longest: Option<Duration>, says: bool) -> Self {
         Self {
             longest,
             says,
-            interrupted: Box::new(interrupted),
             since: OnceCell::new(),
         }
     }
@@ -44,7 +37,7 @@ impl<'a> LockWait<'a> {
     /// Tries to take something until no other process holds it.
     ///
     /// # Errors
-    /// As `take`, with exit code 75 only after the longest wait; or the command is to end.
+    /// As `take`, with exit code 75 only after the longest wait.
     pub(in crate::commands) fn until_free<T>(
         &self,
         mut take: impl FnMut() -> Result<T>,
@@ -70,7 +63,6 @@ impl<'a> LockWait<'a> {
                     .detail(format!("waited {} for it", time(longest)))
                     .hint("run the same command again later, or raise `--wait-lock`"));
             }
-            (self.interrupted)()?;
             pause(left.min(LOOK));
         }
     }
@@ -87,7 +79,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::base::error::{Error, Signal};
+    use crate::base::error::Error;
 
     fn busy() -> Error {
         Error::busy("another run is writing `x`").hint("later")
@@ -96,7 +88,7 @@ mod tests {
     #[test]
     fn what_is_busy_is_tried_again_and_any_other_error_ends_the_wait() {
         let tries = Cell::new(0);
-        let wait = LockWait::new(Some(Duration::from_secs(60)), false, || Ok(()));
+        let wait = LockWait::new(Some(Duration::from_secs(60)), false);
         let taken = wait.until_free(|| {
             tries.set(tries.get() + 1);
             if tries.get() < 3 { Err(busy()) } else { Ok(7) }
@@ -108,7 +100,7 @@ mod tests {
 
     #[test]
     fn without_a_wait_the_hint_names_the_option() {
-        let wait = LockWait::new(None, false, || Ok(()));
+        let wait = LockWait::new(None, false);
         let error = wait.until_free(|| Err::<(), _>(busy())).unwrap_err();
         assert_eq!(
             error.report(),
@@ -117,14 +109,10 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_ends_after_its_time_and_with_a_signal() {
-        let wait = LockWait::new(Some(Duration::from_millis(1)), false, || Ok(()));
+    fn the_wait_ends_after_its_time() {
+        let wait = LockWait::new(Some(Duration::from_millis(1)), false);
         let error = wait.until_free(|| Err::<(), _>(busy())).unwrap_err();
         assert_eq!(error.exit(), Exit::Busy);
         assert!(error.report().contains("\n  waited 1.0 ms for it\n"));
-        let signal = || Err(Error::interrupted(Signal::Terminate));
-        let wait = LockWait::new(Some(Duration::from_secs(60)), false, signal);
-        let error = wait.until_free(|| Err::<(), _>(busy())).unwrap_err();
-        assert_eq!(error.exit().code(), 143);
     }
 }

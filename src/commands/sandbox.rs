@@ -1,6 +1,6 @@
 //! `rescore sandbox`: the stand-in for the service as a program of its own, for rehearsals.
 
-use super::signals::{OnHangUp, Signals, runtime};
+use super::signals::{Signals, runtime};
 use crate::base::error::{Error, Exit, Result};
 use crate::observe::tell;
 use crate::sandbox::{self, SandboxSettings};
@@ -21,7 +21,7 @@ pub(crate) fn execute(settings: &SandboxSettings) -> Result<Exit> {
             "RESCORE_API_KEY set to a key of `--accept-key`"
         };
         // Before the words below promise that Ctrl-C stops it.
-        let mut signals = Signals::listen(OnHangUp::Ends)?;
+        let mut signals = Signals::listen()?;
         tell(&format!("rescore sandbox: a stand-in for the service, listening on http://{address}"));
         tell(&format!("         try `rescore run users.csv -o scored.csv --base-url http://{address} --service-id test` with {key}"));
         tell(&format!("         what it has billed: http://{address}/billed; Ctrl-C stops it"));

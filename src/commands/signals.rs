@@ -8,17 +8,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{self, SignalKind, signal};
 
-use crate::base::error::{Error, Result, Signal};
+use crate::base::error::{Error, Exit, Result, Signal};
 use crate::base::stderr::{draw, flush};
 use crate::observe::tell_error;
 
 /// A listener for signals. It listens as long as it exists, so that no signal is lost between two waits.
 pub(super) struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
     /// `None` where SIGHUP keeps its default action.
-    hang_up: Option<tokio::signal::unix::Signal>,
+    hang_up: Option<unix::Signal>,
 }
 
 impl Signals {
@@ -26,21 +27,19 @@ impl Signals {
     ///
     /// # Errors
     /// The system refuses the signal handlers.
-    pub(super) fn listen(hang_up: OnHangUp) -> Result<Self> {
-        Self::install(hang_up).map_err(|e| Error::internal("cannot listen for signals").because(e))
+    pub(super) fn listen() -> Result<Self> {
+        Self::install().map_err(|e| Error::internal("cannot listen for signals").because(e))
     }
 
-    fn install(hang_up: OnHangUp) -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
+    fn install() -> io::Result<Self> {
         // It stays caught after the listener is dropped.
         let file_too_large = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
         drop(signal(file_too_large)?);
+        let hang_up = reacts_to_hang_up().then(|| signal(SignalKind::hangup()));
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hang_up: (hang_up == OnHangUp::ReopensLog || reacts_to_hang_up())
-                .then(|| signal(SignalKind::hangup()))
-                .transpose()?,
+            hang_up: hang_up.transpose()?,
         })
     }
 
@@ -65,13 +64,12 @@ impl Signals {
 /// # Errors
 /// The system refuses the signal handlers, or a thread cannot be started.
 pub(super) fn listen_on_a_thread(
-    hang_up: OnHangUp,
     work: impl FnOnce(&Runtime, Signals) + Send + 'static,
 ) -> Result<()> {
     let runtime = runtime()?;
     let signals = {
         let _runtime = runtime.enter();
-        Signals::listen(hang_up)?
+        Signals::listen()?
     };
     spawn("signals", move || work(&runtime, signals))
 }
@@ -110,7 +108,7 @@ impl Interrupts {
     pub(super) fn listen() -> Result<Self> {
         let partial = Arc::new(Mutex::new(Vec::new()));
         let files: Arc<Mutex<Vec<PathBuf>>> = Arc::clone(&partial);
-        listen_on_a_thread(OnHangUp::Ends, move |runtime, mut signals| {
+        listen_on_a_thread(move |runtime, mut signals| {
             let error = Error::interrupted(runtime.block_on(signals.next()));
             // While a file is being opened, which may last for as long as a pipe has no reader, none is removed: an empty
             // partial file is in nobody's way. The lock is held to the end of the process, so that no file is added any more.
@@ -121,9 +119,7 @@ impl Interrupts {
             }
             draw(&[]);
             tell_error(&error);
-            flush();
-            #[allow(clippy::exit, reason = "a signal asks for exactly this")]
-            std::process::exit(error.exit().code().into());
+            end_process(error.exit());
         })?;
         Ok(Self(partial))
     }
@@ -144,13 +140,11 @@ impl Interrupts {
     }
 }
 
-/// What SIGHUP means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OnHangUp {
-    /// The terminal is gone: the command ends, unless it was started to ignore that.
-    Ends,
-    /// The log was renamed: it is opened again.
-    ReopensLog,
+/// Ends the process once everything that was said is on standard error.
+pub(super) fn end_process(exit: Exit) -> ! {
+    flush();
+    #[allow(clippy::exit, reason = "a signal asks for exactly this")]
+    std::process::exit(exit.code().into());
 }
 
 /// Whether SIGHUP is known not to be ignored. Under `nohup` it is ignored and must stay so. If the system does not

@@ -315,8 +315,6 @@ pub(crate) struct WatchConfig {
     #[arg(long, value_name = "FILE", value_parser = values::file())]
     pub(crate) metrics: Option<PathBuf>,
     /// Add a JSON line for each event and call to this file
-    ///
-    /// At SIGHUP, a run without a terminal opens the file again, so that it can be rotated.
     #[arg(long, value_name = "FILE", value_parser = values::file())]
     pub(crate) log: Option<PathBuf>,
 }

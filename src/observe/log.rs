@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -53,8 +53,6 @@ pub(crate) enum LogLine {
         #[serde(flatten)]
         counts: Box<Counts>,
     },
-    /// The file was opened again.
-    LogReopened,
     /// So many lines before this one could not be written.
     LinesLost(u64),
     /// Something happened.
@@ -82,8 +80,6 @@ fn is_logged(event: &Event) -> bool {
 /// What the thread that writes is asked to do.
 enum Request {
     Write(SystemTime, LogLine),
-    /// The file was renamed.
-    Reopen,
     /// No more lines will come. All before this are written when the sender hears of it.
     End(Sender<()>),
 }
@@ -96,7 +92,7 @@ pub(crate) struct LogWriter {
 }
 
 /// Where the lines arrive.
-pub(crate) struct LogInbox {
+struct LogInbox {
     from: Receiver<Request>,
     numbers: Arc<Numbers>,
 }
@@ -109,9 +105,8 @@ struct Numbers {
     lost: AtomicU64,
 }
 
-/// A log's two ends. Lines wait until [`RunLog::start`] names the file.
-#[must_use]
-pub(crate) fn log_channel() -> (LogWriter, LogInbox) {
+/// A log's two ends.
+fn log_channel() -> (LogWriter, LogInbox) {
     let ((to, from), numbers) = (channel(), Arc::<Numbers>::default());
     let writer = LogWriter {
         to,
@@ -133,12 +128,6 @@ impl LogWriter {
     fn send(&self, line: LogLine) {
         self.numbers.waiting.fetch_add(1, Ordering::Relaxed);
         let _ = self.to.send(Request::Write(SystemTime::now(), line));
-    }
-
-    /// Has the file opened again, as after it was renamed. Before there is a file, that changes nothing.
-    pub(crate) fn reopen(&self) {
-        let _ = self.to.send(Request::Reopen);
-        self.push(LogLine::LogReopened);
     }
 
     /// Logs the last line, if there is one, and waits until all is written, but no longer than this: the thread may never
@@ -172,7 +161,8 @@ pub(crate) struct RunLog {
 impl RunLog {
     /// Starts to write what is logged. A run whose thread cannot be started continues without its log.
     #[must_use]
-    pub(crate) fn start(writer: LogWriter, inbox: LogInbox, file: LogFile) -> Self {
+    pub(crate) fn start(file: LogFile) -> Self {
+        let (writer, inbox) = log_channel();
         let thread = std::thread::Builder::new().name("log".to_owned());
         if let Err(error) = thread.spawn(move || write(&inbox, file)) {
             warn(&format!("no log: {}", system_words(&error)));
@@ -247,7 +237,6 @@ fn write(inbox: &LogInbox, file: LogFile) {
         pen.report_missing();
         match request {
             Request::Write(time, line) => pen.write(&text_of(time, &line)),
-            Request::Reopen => pen.reopen(),
             Request::End(done) => {
                 let _ = done.send(());
                 return;
@@ -270,7 +259,7 @@ impl Pen<'_> {
     fn write(&mut self, line: &str) {
         if let Err(error) = self.file.write(line) {
             self.numbers.lost.fetch_add(1, Ordering::Relaxed);
-            self.warn("cannot write the log", &error);
+            self.warn(&error);
         }
         self.numbers.waiting.fetch_sub(1, Ordering::Relaxed);
     }
@@ -284,18 +273,10 @@ impl Pen<'_> {
         }
     }
 
-    fn reopen(&mut self) {
-        match LogFile::open(self.file.path.clone()) {
-            Ok(opened) => self.file = opened,
-            // The old one stays.
-            Err(error) => self.warn("cannot open the log again", &error),
-        }
-    }
-
     /// Once is enough: the rows matter more.
-    fn warn(&mut self, what: &str, error: &io::Error) {
+    fn warn(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.warned, true) {
-            warn(&format!("{what}: {}", system_words(error)));
+            warn(&format!("cannot write the log: {}", system_words(error)));
         }
     }
 }
@@ -303,7 +284,6 @@ impl Pen<'_> {
 /// An open log file.
 #[derive(Debug)]
 pub(crate) struct LogFile {
-    path: PathBuf,
     file: File,
     /// Its last line is not whole.
     is_torn: bool,
@@ -314,8 +294,8 @@ impl LogFile {
     ///
     /// # Errors
     /// It cannot be opened, or it is not a log of ours.
-    pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
-        let mut file = own_file::append(&path, MODE, false)?;
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let mut file = own_file::append(path, MODE, false)?;
         let mut start = Vec::new();
         (&file).take(START.len() as u64).read_to_end(&mut start)?;
         if !start.is_empty() && start != START {
@@ -327,7 +307,6 @@ impl LogFile {
             file.read_to_end(&mut last)?;
         }
         Ok(Self {
-            path,
             file,
             is_torn: !(last.is_empty() || last.ends_with(b"\n")),
         })
@@ -399,13 +378,13 @@ mod tests {
     fn what_finds_no_room_is_counted_and_nobody_waits() {
         let (writer, inbox) = log_channel();
         for _ in 0..MOST_WAITING + 7 {
-            writer.push(LogLine::LogReopened);
+            writer.push(LogLine::Warning(String::new()));
         }
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("n.log");
-        let file = LogFile::open(path.clone()).unwrap();
+        let file = LogFile::open(&path).unwrap();
         // Nobody reads yet.
-        let missing = writer.end(Some(LogLine::LogReopened), Duration::ZERO);
+        let missing = writer.end(Some(LogLine::Warning(String::new())), Duration::ZERO);
         assert_eq!(missing, MOST_WAITING + 8);
         write(&inbox, file);
         drop(inbox);

@@ -8,6 +8,7 @@ use super::files::{Files, RunPart, Turn};
 use super::finish::{Driven, EndedFiles, in_a_line};
 use super::ledger::{PreparedLedger, RunLedger, run_end};
 use super::prepare::{PreparedRun, Start};
+use super::signals::SignalReach;
 use super::threads::{RowStages, StopChannel, run_rows};
 use crate::base::error::{Error, Exit, Result};
 use crate::engine::{AnswerRules, Engine, Limits};
@@ -40,7 +41,11 @@ pub(super) fn drive(run: &mut PreparedRun, start: Start) -> Result<Driven> {
     let ends = run_facts.continues && events.with_counts(Counts::exit) == Exit::Complete;
     let ledger = if any || ends {
         let lookup = start.ledger.lookup_stage()?;
-        run.signals.run_starts(start.ledger.last_words())?;
+        run.signals.run_starts(SignalReach {
+            stops: start.stops.0.clone(),
+            log: run.log.as_ref().map(RunLog::writer),
+            last_words: start.ledger.last_words(),
+        });
         let (ledger, engine, stops) = start_ledger(run, start, &events)?;
         // Has the ledger remember the report, so that the same command replaces it.
         let record = ledger.recorder(parts.first().and_then(RunPart::real_input));

@@ -382,7 +382,7 @@ impl Files {
         &mut self,
         ledger: &mut PreparedLedger,
         summary: Option<&Path>,
-        wait: &LockWait<'_>,
+        wait: &LockWait,
     ) -> Result<()> {
         let mode = { self.to_run() }.fold(EVERYBODY, |all, part| all & part.opened.mode);
         let mut parts = std::mem::take(&mut self.parts);

@@ -39,10 +39,7 @@ pub(in crate::commands) fn ledger_account(account: &Account) -> LedgerAccount {
 ///
 /// # Errors
 /// Exit code 75: another run does. Exit code 2 or 3: the lock's file cannot be made.
-pub(super) fn lock_output(
-    output: Option<&Path>,
-    wait: &LockWait<'_>,
-) -> Result<Option<OutputLock>> {
+pub(super) fn lock_output(output: Option<&Path>, wait: &LockWait) -> Result<Option<OutputLock>> {
     let take = || output.map(OutputLock::take).transpose().map_err(full_disk);
     wait.until_free(take)
 }
@@ -70,7 +67,7 @@ impl PreparedLedger {
         mut settings: LedgerSettings,
         account: &Account,
         lock: Option<OutputLock>,
-        wait: &LockWait<'_>,
+        wait: &LockWait,
     ) -> Result<Self> {
         settings.account = Some(ledger_account(account));
         let opened = wait.until_free(|| OpenLedger::open(&settings));

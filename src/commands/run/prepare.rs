@@ -9,7 +9,7 @@ use super::super::files::NamedFile;
 use super::super::lock_wait::LockWait;
 use super::files::{Files, RunPart};
 use super::ledger::{PreparedLedger, lock_output, reading};
-use super::log::LogPlan;
+use super::log::open_log;
 use super::signals::StopSignals;
 use super::threads::StopChannel;
 use crate::base::error::{Error, Result, shown};
@@ -64,16 +64,14 @@ pub(super) struct Start {
 /// What keeps the run from starting. No output has been replaced then.
 pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     let mut identity = identity_of(&config);
-    let log = LogPlan::of(&config);
     // Before anything is opened.
     let (concurrency, fewer) = fit_fd_limit(&config);
     let (watch, pace) = (&config.watch, config.pace);
     let answerer = Answerer::new(&config.service, config.plan, config.timeout)?;
     let stops: StopChannel = tokio::sync::mpsc::unbounded_channel();
     // Before anything is waited for: another run may last for hours, and the header may never come.
-    let log_signals = log.as_ref().map(LogPlan::signals);
-    let signals = StopSignals::start(stops.0.clone(), log_signals)?;
-    let wait = LockWait::new(config.wait_lock, !watch.quiet, || signals.check());
+    let signals = StopSignals::start()?;
+    let wait = LockWait::new(config.wait_lock, !watch.quiet);
     let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
     wait.until_free(|| files.check_output())?;
     let lock = read_inputs(&mut files, &config, &wait)?;
@@ -82,10 +80,11 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     let (read, written) = run_wide_files(watch, &answerer, &ledger.location, files.written());
     files.refuse_clashes(&read, &written)?;
     identity.mapping = common_mapping(&files.parts);
-    let parts = files.parts.iter();
-    let shown_as = ledger.location.path();
-    let log = log.map(|log| log.open(&identity, parts, shown_as.as_deref(), concurrency));
-    let log = log.transpose()?;
+    let parts = (&*files.parts, config.files.name());
+    let ledger_path = ledger.location.path();
+    let log = { watch.log.as_deref() }
+        .map(|path| open_log(path, &identity, parts, ledger_path.as_deref(), concurrency))
+        .transpose()?;
     let account = answerer.account();
     let endpoint = answerer.settings.endpoint.clone();
     let client = Client::new(answerer.settings)?;
@@ -100,7 +99,6 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     ledger.wait = ServerWait::new(pace.max_wait);
     let mut ledger = PreparedLedger::open(ledger, &account, lock, &wait)?;
     files.open(&mut ledger, watch.summary.as_deref(), &wait)?;
-    drop(wait);
     let start = Start {
         gate: gate(pace, concurrency, ledger.facts.known_limit),
         ledger,
@@ -129,7 +127,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
 fn read_inputs(
     files: &mut Files,
     config: &RunConfig,
-    wait: &LockWait<'_>,
+    wait: &LockWait,
 ) -> Result<Option<OutputLock>> {
     // A run that may wait for another one looks at what that one has left. A run that does not wait takes the lock later, so
     // that it blocks no other run while it waits for its input.

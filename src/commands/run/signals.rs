@@ -1,42 +1,47 @@
-//! Signals that stop a run: the first one in order, the second immediately.
+//! Signals to a run: before the first call they end it, as they end a command that makes no calls. Once rows run, the first
+//! one stops the run in order, and the second one ends it immediately, even while a disk or a pipe blocks everything else.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use super::super::signals::{OnHangUp, Signals, listen_on_a_thread};
-use super::log::LogSignals;
+use super::super::signals::{Signals, end_process, listen_on_a_thread};
 use crate::base::error::{Error, Exit, Result, Signal};
-use crate::base::stderr::flush;
 use crate::engine::Stop;
-use crate::observe::{tell, tell_error};
+use crate::observe::{LogLine, LogWriter, tell, tell_error};
 use crate::telemetry::event::CancelReason;
-
-/// How long a run may continue to open its files after a signal. Without a limit it could wait for ever: for the first line
-/// of a pipe, or for a reader of one.
-const OPENING: Duration = Duration::from_millis(250);
 
 /// A second SIGTERM within this time after the first one is the same request. `timeout` sends both within microseconds, on
 /// a stalled machine later; no impatient person is as fast.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
+/// How long the last lines of the log may take when a signal ends the run immediately.
+const LAST_LINES: Duration = Duration::from_millis(250);
 
-/// A thread that listens for signals as long as the process lives: the first one stops the run in order, the second one
-/// immediately, even while a disk or a pipe blocks everything else.
-pub(super) struct StopSignals(Arc<SignalState>);
+/// A thread that listens for signals as long as the process lives.
+pub(super) struct StopSignals(Arc<Mutex<RunPhase>>);
 
+/// How far the run has come.
 #[derive(Default)]
-struct SignalState {
-    /// The first signal.
-    first: OnceLock<Signal>,
-    /// What to say at the second signal of the answers that stay; not set until rows run.
-    last_words: OnceLock<Option<String>>,
+struct RunPhase {
+    /// `None` until rows run.
+    reach: Option<SignalReach>,
     /// All rows are done, and no signal came in time to stop the run.
-    rows_are_done: AtomicBool,
+    rows_are_done: bool,
     /// The process is about to exit by itself.
-    is_over: AtomicBool,
+    is_over: bool,
+}
+
+/// What a signal reaches once rows run.
+pub(super) struct SignalReach {
+    /// The dispatcher.
+    pub(super) stops: UnboundedSender<Stop>,
+    /// Gets the last line, if there is a log.
+    pub(super) log: Option<LogWriter>,
+    /// What the second signal says of the answers that stay.
+    pub(super) last_words: Option<String>,
 }
 
 impl StopSignals {
@@ -44,122 +49,86 @@ impl StopSignals {
     ///
     /// # Errors
     /// The system refuses the signal handlers, or a thread cannot be started.
-    pub(super) fn start(stops: UnboundedSender<Stop>, log: Option<LogSignals>) -> Result<Self> {
-        let state = Arc::new(SignalState::default());
-        let heard = Arc::clone(&state);
-        let hang_up = log.as_ref().map_or(OnHangUp::Ends, |log| log.hang_up);
-        listen_on_a_thread(hang_up, move |runtime, mut signals| {
-            runtime.block_on(listen(&mut signals, log.as_ref(), &stops, &heard));
-        })?;
-        Ok(Self(state))
+    pub(super) fn start() -> Result<Self> {
+        let phase = Arc::<Mutex<RunPhase>>::default();
+        let heard = Arc::clone(&phase);
+        listen_on_a_thread(move |runtime, mut signals| listen(runtime, &mut signals, &heard))?;
+        Ok(Self(phase))
     }
 
-    /// Checks that the run may still start.
-    ///
-    /// # Errors
-    /// There was a signal.
-    pub(super) fn check(&self) -> Result<()> {
-        match self.0.first.get() {
-            Some(signal) => Err(before_the_first_call(*signal)),
-            None => Ok(()),
-        }
-    }
-
-    /// Rows start to run: from now on the first signal is left to the dispatcher. `last_words` is what the second one
-    /// says of the answers that stay.
-    ///
-    /// # Errors
-    /// There was a signal, so the run must not start.
-    pub(super) fn run_starts(&self, last_words: Option<String>) -> Result<()> {
-        self.check()?;
-        // Set once, as there is one run.
-        let _ = self.0.last_words.set(last_words);
-        Ok(())
+    /// Rows start to run: from now on the first signal is left to the dispatcher.
+    pub(super) fn run_starts(&self, reach: SignalReach) {
+        lock(&self.0).reach = Some(reach);
     }
 
     /// No more rows run, and the run stops for no signal any more. Unless it was `stopped`, all rows are done.
     pub(super) fn rows_ended(&self, stopped: bool) {
-        self.0.rows_are_done.store(!stopped, Ordering::SeqCst);
+        lock(&self.0).rows_are_done = !stopped;
     }
 
     /// The run is finished: a signal ends nothing any more.
     pub(super) fn run_is_over(&self) {
-        self.0.is_over.store(true, Ordering::SeqCst);
+        lock(&self.0).is_over = true;
     }
 }
 
-async fn listen(
-    signals: &mut Signals,
-    log: Option<&LogSignals>,
-    stops: &UnboundedSender<Stop>,
-    state: &SignalState,
-) {
-    let first = next(signals, log).await;
+fn lock(phase: &Mutex<RunPhase>) -> MutexGuard<'_, RunPhase> {
+    // Nothing panics while it is held.
+    phase.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
+    let first = runtime.block_on(signals.next());
     let since = Instant::now();
-    let _ = state.first.set(first);
-    if state.rows_are_done.load(Ordering::SeqCst) {
-        tell("rescore: all rows are done, finishing; another signal stops immediately");
-    }
-    // Nobody receives it when the run is already over.
-    let _ = stops.send(Stop {
-        reason: first.into(),
-        error: None,
-    });
-    let opens = || state.last_words.get().is_none();
-    let second = second(signals, log, first, since);
-    tokio::pin!(second);
-    let last = match timeout(OPENING, &mut second).await {
-        Ok(last) => last,
-        Err(_) if opens() => first,
-        Err(_) => second.await,
-    };
-    if state.is_over.load(Ordering::SeqCst) {
-        return;
-    }
-    match state.last_words.get() {
-        Some(Some(kept)) => tell(&format!("rescore: stopped immediately\n         {kept}")),
-        Some(None) => tell("rescore: stopped immediately"),
-        None => tell_error(&before_the_first_call(last)),
-    }
-    if let Some(log) = log {
-        log.stopped_immediately(last.into());
-    }
-    flush();
-    #[allow(clippy::exit, reason = "a signal asks for exactly this")]
-    std::process::exit(Exit::Interrupted(last).code().into());
-}
-
-/// The next signal that ends the run; one may only be about its log.
-async fn next(signals: &mut Signals, log: Option<&LogSignals>) -> Signal {
-    loop {
-        match (signals.next().await, log) {
-            (Signal::HangUp, Some(log)) if log.hang_up == OnHangUp::ReopensLog => log.reopen(),
-            (signal, _) => return signal,
+    {
+        let phase = lock(phase);
+        let Some(reach) = &phase.reach else {
+            // The lock is held to the end of the process, so that no row starts to run.
+            let error = Error::interrupted(first);
+            tell_error(&error.detail("nothing was sent: the signal came before the first call"));
+            end_process(Exit::Interrupted(first));
+        };
+        if phase.rows_are_done {
+            tell("rescore: all rows are done, finishing; another signal stops immediately");
         }
+        // Nobody receives it when all rows are done.
+        let _ = reach.stops.send(Stop {
+            reason: first.into(),
+            error: None,
+        });
+    }
+    let last = runtime.block_on(second(signals, first, since));
+    let phase = lock(phase);
+    if let (false, Some(reach)) = (phase.is_over, &phase.reach) {
+        let kept = reach
+            .last_words
+            .iter()
+            .map(|kept| format!("\n         {kept}"));
+        tell(&format!(
+            "rescore: stopped immediately{}",
+            kept.collect::<String>()
+        ));
+        if let Some(log) = &reach.log {
+            let line = LogLine::StoppedImmediately(last.into());
+            // Nobody is left to care how many lines are missing.
+            let _ = log.end(Some(line), LAST_LINES);
+        }
+        end_process(Exit::Interrupted(last));
     }
 }
 
 /// The next signal that asks again for the end. SIGHUP does not: when a connection drops, the shell and the system send
 /// one each, and nobody is impatient. Neither does a SIGTERM that comes with another one: `timeout` sends one to the
 /// program, and one to its group.
-async fn second(
-    signals: &mut Signals,
-    log: Option<&LogSignals>,
-    first: Signal,
-    since: Instant,
-) -> Signal {
+async fn second(signals: &mut Signals, first: Signal, since: Instant) -> Signal {
     let is_repeated = || first == Signal::Terminate && since.elapsed() < SAME_REQUEST;
     loop {
-        match next(signals, log).await {
+        match signals.next().await {
             Signal::HangUp => {}
             Signal::Terminate if is_repeated() => {}
             signal => return signal,
         }
     }
-}
-
-fn before_the_first_call(signal: Signal) -> Error {
-    Error::interrupted(signal).detail("nothing was sent: the signal came before the first call")
 }
 
 impl From<Signal> for CancelReason {

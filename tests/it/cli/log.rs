@@ -1,4 +1,4 @@
-//! The log: what is in it, which files it may be, and what becomes of it on a full disk or when it is rotated.
+//! The log: what is in it, which files it may be, and what becomes of it on a full disk.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,9 +6,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use serde_json::{Value, json};
 
-use super::what_is_shown::terminal;
 use crate::support::command_line::CommandLine;
-use crate::support::process::{Place, Program, Running};
+use crate::support::process::{Place, Program};
 use crate::support::server::{Server, answer, good, silence, status};
 use crate::support::users;
 
@@ -270,56 +269,6 @@ fn a_log_on_a_full_disk_is_warned_of_once_and_the_run_goes_on() {
     let after = place.text("n.log");
     let added = after[text.len()..].trim_start();
     assert_eq!(lines(added)[0]["event"], "run_started");
-}
-
-/// Renames the log and sends SIGHUP; waits until there is a new one.
-fn rotate(place: &Place, running: &Running<'_>) {
-    fs::rename(place.path("n.log"), place.path("n.log.1")).unwrap();
-    running.signal("HUP");
-    running.wait_for_file("n.log", |text| text.ends_with(b"\n"));
-}
-
-#[test]
-fn a_rotated_log_is_opened_again_at_sighup_and_no_line_is_lost() {
-    for under in [&[][..], &["nohup"]] {
-        let (server, release) = Server::holding(20);
-        let place = Place::with("users.csv", users::csv(40));
-        let running = run(&place, &server).args("-c 4").under(under).start();
-        server.wait_for_calls(24);
-        running.wait_for_file("n.log", |text| {
-            answered(&lines(&String::from_utf8_lossy(text))).len() == 20
-        });
-        rotate(&place, &running);
-        // Further signals change nothing.
-        running.signal("HUP");
-        drop(release);
-        running.done().exits(0);
-        assert_eq!(place.text("scored.csv"), users::scored(&users::csv(40)));
-        let [old, new] = ["n.log.1", "n.log"].map(|name| lines(&place.text(name)));
-        assert_eq!((answered(&old).len(), answered(&new).len()), (20, 20));
-        assert_eq!(new[0]["event"], "log_reopened");
-        assert_eq!(new.last().unwrap()["event"], "run_ended");
-        let mut rows = [answered(&old), answered(&new)].concat();
-        rows.sort_unstable();
-        assert_eq!(rows, (1..=40).collect::<Vec<_>>());
-    }
-}
-
-#[test]
-fn with_a_terminal_sighup_ends_a_run_with_a_log() {
-    let (server, release) = Server::holding(3);
-    let place = Place::with("users.csv", users::csv(9));
-    let (side, written) = terminal(80);
-    let running = run(&place, &server).args("-c 4").stderr(side).start();
-    server.wait_for_calls(7);
-    running.signal("HUP");
-    // The calls in flight are answered only once the run has heard it.
-    running.wait_for_file("n.log", |log| {
-        String::from_utf8_lossy(log).contains("drain_began")
-    });
-    drop(release);
-    running.done().exits(129);
-    drop(written);
 }
 
 #[test]
