@@ -112,23 +112,29 @@ pub(crate) enum NoColumn {
     Ambiguous(usize, usize),
 }
 
+/// How well a column or member has a name that was typed: 0 is exactly, 1 but for its case and the white space around it.
+pub(crate) fn name_rank(typed: &str, name: &str) -> Option<usize> {
+    if typed == name {
+        return Some(0);
+    }
+    typed.trim().eq_ignore_ascii_case(name.trim()).then_some(1)
+}
+
 /// Finds a column by its exact name, or else ignoring case.
 ///
 /// # Errors
 /// None has this name, or several have.
 pub(crate) fn find_column(name: &str, header: &[String]) -> Result<usize, NoColumn> {
-    let find = |is_it: &dyn Fn(&str) -> bool| {
-        let columns = header.iter().enumerate();
-        let mut found = columns.filter_map(|(index, column)| is_it(column).then_some(index));
-        match (found.next(), found.next()) {
-            (None, _) => Err(NoColumn::Missing),
-            (Some(index), None) => Ok(index),
-            (Some(first), Some(second)) => Err(NoColumn::Ambiguous(first, second)),
+    let ranked = { header.iter().enumerate() }
+        .filter_map(|(index, column)| Some((name_rank(name, column)?, index)));
+    let mut ranked: Vec<_> = ranked.collect();
+    ranked.sort_unstable();
+    match *ranked {
+        [] => Err(NoColumn::Missing),
+        [(best, first), (next, second), ..] if best == next => {
+            Err(NoColumn::Ambiguous(first, second))
         }
-    };
-    match find(&|column| column == name) {
-        Err(NoColumn::Missing) => find(&|column| column.trim().eq_ignore_ascii_case(name.trim())),
-        found => found,
+        [(_, found), ..] => Ok(found),
     }
 }
 
@@ -255,7 +261,8 @@ impl Mapping<String> {
         })?;
         let is_there = |name: &str| {
             let member = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
-            members.iter().any(|there| there == member.split_first().0)
+            let name = member.split_first().0;
+            { members.iter() }.any(|there| name_rank(name, there).is_some())
         };
         missing::refuse(assignments, ("member", members), sample, is_there, file)?;
         // Later objects may have it, but it is more likely to be misspelt.

@@ -14,7 +14,7 @@ mod template;
 
 pub use field::Field;
 pub(crate) use field::PerField;
-pub(crate) use mapping::{ColumnSource, Mapping, NoColumn, find_column};
+pub(crate) use mapping::{ColumnSource, Mapping, NoColumn, find_column, name_rank};
 pub(crate) use missing::{MemberSample, columns_line, nearest, without_user};
 pub(crate) use names::rank;
 pub use phone::PhoneRegion;

@@ -95,7 +95,9 @@ impl MemberUses {
         let named = fields::rank(name);
         let lookups = self.lookups.iter().enumerate();
         lookups.filter_map(move |(place, lookup)| match lookup {
-            MemberLookup::At(pointer) => (pointer.split_first().0 == name).then_some((place, 0)),
+            MemberLookup::At(pointer) => {
+                fields::name_rank(pointer.split_first().0, name).map(|rank| (place, rank))
+            }
             MemberLookup::Named(field) => named
                 .filter(|(found, _)| found == field)
                 .map(|(_, rank)| (place, rank)),

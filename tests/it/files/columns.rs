@@ -306,6 +306,26 @@ fn jsonl_members_are_mapped_by_pointer() {
 }
 
 #[test]
+fn the_name_of_a_member_ignores_case_where_one_has_it() {
+    let server = Server::good();
+    let user = |name: &str, ip: &str| {
+        format!("{{\"name\":\"{name}\",\"email\":\"a@x.org\",{ip},\"ua\":\"u\"}}\n")
+    };
+    let lines = [
+        user("A", r#""Login_IP":"::1""#),
+        user("B", r#""LOGIN_IP":"::9","login_ip":"::2""#),
+        user("C", r#""LOGIN_IP":"::9","Login_ip":"::9""#),
+    ];
+    let place = Place::with("users.jsonl", lines.concat());
+    let run = "users.jsonl -o scored.jsonl -c 1 --map ip=login_ip";
+    place.run(&server, run).done().exits(1);
+    let sent = [0, 1].map(|call: usize| server.requests()[call].json()["ip"].clone());
+    assert_eq!(server.calls(), 2);
+    assert_eq!(sent, ["::1", "::2"]);
+    assert!(place.text("scored.rejects.jsonl").contains("duplicate_key"));
+}
+
+#[test]
 fn an_invalid_phone_is_dropped_when_asked_and_there_is_an_email() {
     let server = Server::good();
     let csv = "name,email,phone,ip,user_agent\nA,a@x.org,12,::1,u\nB,,12,::1,u\n";
