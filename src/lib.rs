@@ -41,61 +41,25 @@ pub use program::main;
 /// What the tests, the benchmarks and the fuzz targets of this package need. Not an interface for others.
 #[doc(hidden)]
 pub mod internals {
-    pub mod encoding {
-        pub use crate::base::encoding::TextEncoding;
-    }
-    pub mod error {
-        pub use crate::base::error::{Error, Result};
-    }
-    pub mod fields {
-        pub use crate::fields::{
-            Assignments, Field, FieldRules, Invalid, PhoneRegion, UserRequest,
-        };
-    }
-    pub mod control_chars {
-        pub use crate::base::control_chars::is_unsafe_to_print;
-    }
-    pub mod input {
-        pub use crate::input::{
-            Compose, FileSettings, FormatChoice, Input, Reader, ReaderSettings,
-        };
-    }
-    pub mod layout {
-        pub use crate::layout::{AddedColumns, Format, Layout, VERDICT_COLUMNS};
-    }
-    pub mod output {
-        pub use crate::output::{OutputFile, Replace, RowFiles, Target, Writer};
-    }
-    pub mod pace {
-        pub use crate::pace::{Allowance, Gate, PaceLimits, Rate};
-    }
-    pub mod raw_json {
-        pub use crate::raw_json::{Pointer, members, string};
-    }
-    pub mod row {
-        pub use crate::row::{RawRow, RowNumber, Span};
-        pub use crate::row_state::{Row, RowState};
-    }
-    pub mod sandbox {
-        pub use crate::sandbox::{RateLimit, Sandbox, SandboxSettings};
-    }
-    pub mod secret {
-        pub use crate::base::secret::Secret;
-    }
-    pub mod service {
-        pub use crate::service::{
-            ApiKeys, Classified, Plan, Quota, Reply, SentRequest, classify, write_body,
-        };
-    }
-    pub mod selection {
-        pub use crate::selection::Selection;
-    }
-    pub mod telemetry {
-        pub use crate::telemetry::pace::Limit;
-    }
-    pub mod verdict {
-        pub use crate::verdict::{
-            Answer, Decision, DecisionPolicy, Failure, Reason, Score, TransactionId, Verdict,
-        };
-    }
+    pub use crate::base::control_chars::is_unsafe_to_print;
+    pub use crate::base::encoding::TextEncoding;
+    pub use crate::base::error::{Error, Result};
+    pub use crate::base::secret::Secret;
+    pub use crate::fields::{Assignments, Field, FieldRules, Invalid, PhoneRegion, UserRequest};
+    pub use crate::input::{Compose, FileSettings, FormatChoice, Input, Reader, ReaderSettings};
+    pub use crate::layout::{AddedColumns, Format, Layout, VERDICT_COLUMNS};
+    pub use crate::output::{OutputFile, Replace, RowFiles, Target, Writer};
+    pub use crate::pace::{Allowance, Gate, PaceLimits, Rate};
+    pub use crate::raw_json::{Pointer, members, string};
+    pub use crate::row::{RawRow, RowNumber, Span};
+    pub use crate::row_state::{Row, RowState};
+    pub use crate::sandbox::{RateLimit, Sandbox, SandboxSettings};
+    pub use crate::selection::Selection;
+    pub use crate::service::{
+        ApiKeys, Classified, Plan, Quota, Reply, SentRequest, classify, write_body,
+    };
+    pub use crate::telemetry::pace::Limit;
+    pub use crate::verdict::{
+        Answer, Decision, DecisionPolicy, Failure, Reason, Score, TransactionId, Verdict,
+    };
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use rescore::internals::sandbox::{RateLimit, Sandbox, SandboxSettings};
+use rescore::internals::{RateLimit, Sandbox, SandboxSettings};
 use serde_json::Value;
 
 use crate::limits::ROWS;

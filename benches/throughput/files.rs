@@ -10,10 +10,10 @@ use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use rescore::internals::input::{Compose, Reader};
-use rescore::internals::output::{Replace, RowFiles, Target, Writer};
-use rescore::internals::row::{Row, RowState};
-use rescore::internals::verdict::{Answer, DecisionPolicy, Score, TransactionId, Verdict};
+use rescore::internals::{
+    Answer, Compose, DecisionPolicy, Reader, Replace, Row, RowFiles, RowState, Score, Target,
+    TransactionId, Verdict, Writer,
+};
 
 use crate::bench::Bench;
 use crate::program::scored;

@@ -7,9 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use rescore::internals::fields::{FieldRules, Invalid, PhoneRegion};
-use rescore::internals::input::Reader;
-use rescore::internals::row::RowState;
+use rescore::internals::{FieldRules, Invalid, PhoneRegion, Reader, RowState};
 
 use crate::bench::Bench;
 use crate::reading::{compose, reader_settings};

@@ -5,13 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bytes::Bytes;
-use rescore::internals::encoding::TextEncoding;
-use rescore::internals::fields::{Assignments, FieldRules};
-use rescore::internals::input::{self, Compose, FileSettings, FormatChoice, Input, Reader};
-use rescore::internals::layout::AddedColumns;
-use rescore::internals::row::RowState;
-use rescore::internals::selection::Selection;
-use rescore::internals::service::{self, Plan};
+use rescore::internals::{
+    AddedColumns, Assignments, Compose, FieldRules, FileSettings, FormatChoice, Input, Plan,
+    Reader, ReaderSettings, RowState, Selection, TextEncoding, write_body,
+};
 
 /// As [`crate::program::REQUEST`] asks for it.
 const PLAN: Plan = Plan::Paid {
@@ -20,8 +17,8 @@ const PLAN: Plan = Plan::Paid {
 };
 
 /// What a reader of a plain file needs.
-pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
-    input::ReaderSettings {
+pub(crate) fn reader_settings(input: &Path) -> ReaderSettings {
+    ReaderSettings {
         file: FileSettings {
             input: Input::File(PathBuf::from(input)),
             format: FormatChoice::Detect,
@@ -40,7 +37,7 @@ pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
 
 /// How a run makes bodies.
 pub(crate) fn compose() -> Compose {
-    Compose::new(|request, to| service::write_body(request, PLAN, to))
+    Compose::new(|request, to| write_body(request, PLAN, to))
 }
 
 /// The bodies that a run over this file sends.

@@ -9,18 +9,12 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
-use rescore::internals::control_chars::is_unsafe_to_print;
-use rescore::internals::encoding::TextEncoding;
-use rescore::internals::fields::UserRequest;
-use rescore::internals::layout::{AddedColumns, Format, Layout, VERDICT_COLUMNS};
-use rescore::internals::output::{OutputFile, RowFiles, Writer};
-use rescore::internals::raw_json::Pointer;
-use rescore::internals::row::{RawRow, Row, RowNumber, RowState, Span};
-use rescore::internals::secret::Secret;
-use rescore::internals::service::{
-    ApiKeys, Classified, Plan, Reply, SentRequest, classify, write_body,
+use rescore::internals::{
+    AddedColumns, Answer, ApiKeys, Classified, DecisionPolicy, Format, Layout, OutputFile, Plan,
+    Pointer, RawRow, Reply, Row, RowFiles, RowNumber, RowState, Secret, SentRequest, Span,
+    TextEncoding, UserRequest, VERDICT_COLUMNS, Verdict, Writer, classify, is_unsafe_to_print,
+    write_body,
 };
-use rescore::internals::verdict::{Answer, DecisionPolicy, Verdict};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 

@@ -1,8 +1,8 @@
 //! The cells and members expected for the invented verdicts, written without the code in `output`.
 
-use rescore::internals::layout::{Format, Layout};
-use rescore::internals::row::{RawRow, Row, RowNumber};
-use rescore::internals::verdict::{Answer, Decision, Score, TransactionId, Verdict};
+use rescore::internals::{
+    Answer, Decision, Format, Layout, RawRow, Row, RowNumber, Score, TransactionId, Verdict,
+};
 
 /// A further field of the answer, as it came.
 const LEVEL: &str = r#"{"k":"v, w"}"#;

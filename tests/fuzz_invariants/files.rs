@@ -4,18 +4,12 @@
 //! The first [`CHOICES`] bytes of an input choose options, the rest is the file.
 
 use bytes::{Bytes, BytesMut};
-use rescore::internals::encoding::TextEncoding;
-use rescore::internals::error::Result;
-use rescore::internals::fields::{Assignments, Field, FieldRules, Invalid, UserRequest};
-use rescore::internals::input::{
-    Compose, FileSettings, FormatChoice, Input, Reader, ReaderSettings,
+use rescore::internals::{
+    AddedColumns, Assignments, Compose, DecisionPolicy, Failure, Field, FieldRules, FileSettings,
+    FormatChoice, Input, Invalid, Layout, OutputFile, Plan, Reader, ReaderSettings, Reason, Result,
+    Row, RowFiles, RowNumber, RowState, Selection, TextEncoding, UserRequest, Verdict, Writer,
+    members as for_each_member, string, write_body,
 };
-use rescore::internals::layout::{AddedColumns, Layout};
-use rescore::internals::output::{OutputFile, RowFiles, Writer};
-use rescore::internals::raw_json;
-use rescore::internals::row::{Row, RowNumber, RowState};
-use rescore::internals::service::{Plan, write_body};
-use rescore::internals::verdict::{DecisionPolicy, Failure, Reason, Verdict};
 use serde::de::IgnoredAny;
 
 use super::cells::{self, Ours, is_appended};
@@ -113,7 +107,7 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
         ),
         columns,
         judges_first_rows: true,
-        selection: rescore::internals::selection::Selection::default(),
+        selection: Selection::default(),
         scored: None,
     }
 }
@@ -412,8 +406,8 @@ pub(super) fn is_json(text: &[u8]) -> bool {
 fn members(text: &[u8]) -> Option<Vec<(String, String)>> {
     let text = std::str::from_utf8(text).ok()?;
     let mut members = Vec::new();
-    let taken = raw_json::members(text, |key, value| {
-        let name = raw_json::string(key).unwrap_or_default().into_owned();
+    let taken = for_each_member(text, |key, value| {
+        let name = string(key).unwrap_or_default().into_owned();
         members.push((name, value.to_owned()));
     });
     taken.is_ok().then_some(members)

@@ -6,10 +6,10 @@ use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use rescore::internals::pace::{Allowance, Gate, PaceLimits, Rate};
-use rescore::internals::secret::Secret;
-use rescore::internals::service::{ApiKeys, Classified, Quota, Reply, SentRequest, classify};
-use rescore::internals::telemetry::Limit;
+use rescore::internals::{
+    Allowance, ApiKeys, Classified, Gate, Limit, PaceLimits, Quota, Rate, Reply, Secret,
+    SentRequest, classify,
+};
 use tokio::time::Instant;
 
 use super::{headers, line};

@@ -2,10 +2,9 @@
 
 use std::fs;
 
-use rescore::internals::layout::Layout;
-use rescore::internals::output::{OutputFile, Replace, RowFiles, Target, Writer};
-use rescore::internals::row::Row;
-use rescore::internals::verdict::{DecisionPolicy, Failure, Verdict};
+use rescore::internals::{
+    DecisionPolicy, Failure, Layout, OutputFile, Replace, Row, RowFiles, Target, Verdict, Writer,
+};
 
 use super::cells;
 use super::drip::Kept;
