@@ -52,14 +52,11 @@ impl Compression {
     /// A file's name without the extension for its compression, and the compression. Case does not
     /// matter.
     pub(crate) fn split_name(name: &str) -> (&str, Option<Self>) {
-        let compression = match name.rsplit_once('.') {
-            Some((stem, end)) if end.eq_ignore_ascii_case("gz") => Some((stem, Self::Gzip)),
-            Some((stem, end)) if end.eq_ignore_ascii_case("zst") => Some((stem, Self::Zstd)),
-            _ => None,
-        };
-        compression.map_or((name, None), |(stem, compression)| {
-            (stem, Some(compression))
-        })
+        match name.rsplit_once('.') {
+            Some((stem, end)) if end.eq_ignore_ascii_case("gz") => (stem, Some(Self::Gzip)),
+            Some((stem, end)) if end.eq_ignore_ascii_case("zst") => (stem, Some(Self::Zstd)),
+            _ => (name, None),
+        }
     }
 }
 
@@ -71,13 +68,13 @@ pub(crate) const SCORE_COLUMN: usize = 1;
 pub(crate) const DECISION_COLUMN: usize = 2;
 
 /// The columns that we write: a list of their names. The verdict's three come first, then the captured ones, and at the end
-/// perhaps the one for the reason of a row without a verdict.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// perhaps the one for the reason of a row without a verdict. By default there are none: nothing is written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddedColumns {
     names: Vec<String>,
     has_reason: bool,
-    /// Whether only decisions are written, and the other columns stay as they are.
-    only_decisions: bool,
+    /// Whether only decisions are written, as in a file whose rows are decided again, and the other columns stay as they are.
+    pub(crate) only_decisions: bool,
 }
 
 impl AddedColumns {
@@ -94,29 +91,6 @@ impl AddedColumns {
             has_reason: reason.is_some(),
             only_decisions: false,
         }
-    }
-
-    /// No columns: nothing is written.
-    pub(crate) const fn none() -> Self {
-        Self {
-            names: Vec::new(),
-            has_reason: false,
-            only_decisions: false,
-        }
-    }
-
-    /// These columns in a file whose rows are decided again.
-    pub(crate) fn decided_again(self) -> Self {
-        Self {
-            only_decisions: true,
-            ..self
-        }
-    }
-
-    /// Whether only decisions are written.
-    #[inline]
-    pub(crate) const fn only_decisions(&self) -> bool {
-        self.only_decisions
     }
 
     /// What is in the column with this index.
@@ -178,18 +152,15 @@ impl Layout {
     /// The value of a column as it is written in a row: a cell without its quotes, a JSON string's text, or another JSON value
     /// as it is, and nothing for null. Bytes that are not text are replaced: this is for comparing and for showing.
     pub(crate) fn value<'a>(&self, written: &'a [u8]) -> Cow<'a, str> {
-        let written = match self.format {
-            Format::Delimited { .. } => unquote(written),
-            Format::Jsonl => Cow::Borrowed(written),
-        };
-        let text = match written {
-            Cow::Borrowed(bytes) => self.encoding.decode_lossy(bytes),
-            Cow::Owned(bytes) => Cow::Owned(self.encoding.decode_lossy(&bytes).into_owned()),
-        };
-        match (self.format, text) {
-            (Format::Delimited { .. }, text) => text,
-            (Format::Jsonl, Cow::Borrowed(json)) => raw_json::text(json),
-            (Format::Jsonl, Cow::Owned(json)) => Cow::Owned(raw_json::text(&json).into_owned()),
+        match self.format {
+            Format::Delimited { .. } => match unquote(written) {
+                Cow::Borrowed(bytes) => self.encoding.decode_lossy(bytes),
+                Cow::Owned(bytes) => Cow::Owned(self.encoding.decode_lossy(&bytes).into_owned()),
+            },
+            Format::Jsonl => match String::from_utf8_lossy(written) {
+                Cow::Borrowed(json) => raw_json::text(json),
+                Cow::Owned(json) => Cow::Owned(raw_json::text(&json).into_owned()),
+            },
         }
     }
 }
@@ -205,13 +176,10 @@ pub(crate) fn unquote(cell: &[u8]) -> Cow<'_, [u8]> {
     if memchr(b'"', inner).is_none() {
         return Cow::Borrowed(inner);
     }
-    let mut value = Vec::with_capacity(inner.len());
-    let mut rest = inner;
-    while let Some(quote) = memchr(b'"', rest) {
-        let (before, after) = rest.split_at(quote + 1);
-        value.extend_from_slice(before);
-        rest = after.strip_prefix(b"\"").unwrap_or(after);
-    }
-    value.extend_from_slice(rest);
-    Cow::Owned(value)
+    let mut after_quote = false;
+    let value = inner.iter().copied().filter(|byte| {
+        after_quote = *byte == b'"' && !after_quote;
+        after_quote || *byte != b'"'
+    });
+    Cow::Owned(value.collect())
 }

@@ -42,14 +42,14 @@ fn execute() -> u8 {
     if cli::asks_for_json(&arguments) {
         speak_json();
     }
-    let done = match cli::parse(&arguments, &settings_text) {
-        Ok((command, origins)) => carry_out(command).map_err(|error| origins.explain(error)),
-        Err(failure) => return refuse(failure, &arguments).code(),
+    let exit = match cli::parse(&arguments, &settings_text) {
+        Ok((command, origins)) => carry_out(command).unwrap_or_else(|error| {
+            let error = origins.explain(error);
+            tell_error(&error);
+            error.exit()
+        }),
+        Err(failure) => refuse(failure, &arguments),
     };
-    let exit = done.unwrap_or_else(|error| {
-        tell_error(&error);
-        error.exit()
-    });
     exit.code()
 }
 
@@ -72,7 +72,7 @@ fn refuse(failure: ParseFailure, arguments: &[OsString]) -> Exit {
             return Exit::Complete;
         }
     };
-    if let Some(run) = cli::unconfigured_run(arguments, &settings_text_again) {
+    if let Some(run) = cli::unconfigured_run(arguments, &settings_text) {
         commands::run::leave_failure(run, &error);
     }
     error.exit()
@@ -94,15 +94,6 @@ fn carry_out(command: Command) -> Result<Exit> {
         Command::Sandbox(settings) => commands::sandbox::execute(&settings),
         Command::Print(text) => commands::text::print(&text),
         Command::Man(config) => commands::text::write_pages(&config),
-    }
-}
-
-/// The text of a settings file that was read before. What is not a file, such as a pipe, can be read only once.
-fn settings_text_again(path: &Path) -> io::Result<Option<String>> {
-    if path.is_file() {
-        settings_text(path)
-    } else {
-        Ok(None)
     }
 }
 

@@ -118,7 +118,7 @@ fn users(arguments: &ForgetArgs) -> Result<ReaderSettings> {
             ..arguments.fields.rules()?
         },
         // Nothing is written, so there are no columns of ours.
-        columns: AddedColumns::none(),
+        columns: AddedColumns::default(),
         // A row that cannot have been sent does no harm here.
         judges_first_rows: false,
         selection: Selection::default(),

@@ -73,7 +73,7 @@ fn rewrite(
     let summary = { summary.map(|path| SummaryFile::create(path, opened.mode)) }.transpose()?;
     let files = open(output, changes, opened.mode, interrupts)?;
     let mut layout = opened.layout.clone();
-    layout.columns = layout.columns.decided_again();
+    layout.columns.only_decisions = true;
     let mut stage = Decider {
         writer: Writer::new(layout, policy.clone(), files),
         policy,

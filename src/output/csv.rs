@@ -112,7 +112,7 @@ impl CsvEncoder {
 
     pub(super) fn row(&self, out: &mut Vec<u8>, row: &RawRow, verdict: &Verdict, layout: &Layout) {
         out.extend_from_slice(row.before());
-        let only_decisions = layout.columns.only_decisions();
+        let only_decisions = layout.columns.only_decisions;
         splice(out, row, layout, row.content.end, |out, content| {
             self.put_verdict(out, verdict, content);
         });
@@ -231,7 +231,7 @@ pub(super) fn splice(
     let mut start = row.content.start;
     for (span, column) in &row.ours {
         let content = layout.columns.content(*column);
-        if layout.columns.only_decisions() && content != ColumnContent::Decision {
+        if layout.columns.only_decisions && content != ColumnContent::Decision {
             continue;
         }
         let end = span.start;

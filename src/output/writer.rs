@@ -74,7 +74,7 @@ impl Writer {
     /// The output, the rejects or the changes cannot be written.
     pub fn write(&mut self, rows: &[Row]) -> Result<(), WriteError> {
         let mut drift = Drift::default();
-        let only_decisions = self.layout.columns.only_decisions();
+        let only_decisions = self.layout.columns.only_decisions;
         for Row { number, raw, state } in rows {
             // A row without a verdict is left for a later run.
             let RowState::Done { verdict, old } = state else {
@@ -163,7 +163,7 @@ impl Writer {
             return None;
         }
         // A row that is decided again and has no decision has none that could be guessed of its score.
-        let only_decisions = self.layout.columns.only_decisions();
+        let only_decisions = self.layout.columns.only_decisions;
         let decide = |score: &Score| {
             { self.policy.thresholds().filter(|_| !only_decisions) }.map(|by| by.decide(score))
         };
