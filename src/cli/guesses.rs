@@ -7,42 +7,38 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Error};
 
-use super::settings::nearest;
 use crate::base::error::shown;
 
 /// Options of other programs, and what does here what they are for.
 const MEANT: &[(&[&str], &str)] = &[
     (
-        &["--resume", "--continue"],
+        &["resume", "continue"],
         "a run continues by itself: give the same command again, without this option; nothing that was paid for is paid for again",
     ),
     (
-        &["--retry"],
+        &["retry"],
         "the same command asks again about rows that failed at no cost; `--retry-failed` also asks again about rows whose call was or may have been billed, and `--retries N` is for calls that fail",
     ),
     (
-        &["--dry-run"],
+        &["dry-run"],
         "`rescore check`, with the same arguments in place of `rescore run`, counts what the run would send and cost, without a call; `--sandbox` rehearses the run with made-up scores",
     ),
     (
-        &["--force"],
+        &["force"],
         "`--overwrite` replaces existing files, and asks about no row again that is paid for",
     ),
     (
-        &["--workers", "--threads", "--parallel"],
+        &["workers", "threads", "parallel"],
         "`--concurrency N` is the maximum number of calls in flight; up to 512, rescore finds by itself how many the service takes",
     ),
+    (&["head", "rows"], "`--limit N` takes only the first N rows"),
+    (&["url"], "`--base-url URL` is the address of the service"),
     (
-        &["--head", "--rows"],
-        "`--limit N` takes only the first N rows",
-    ),
-    (&["--url"], "`--base-url URL` is the address of the service"),
-    (
-        &["--key", "--token", "--api-key"],
+        &["key", "token", "api-key"],
         "the API key is never an argument, which others could see: put it into a file for `--api-key-file FILE`, or into the variable `RESCORE_API_KEY`",
     ),
     (
-        &["--where", "--filter"],
+        &["where", "filter"],
         "rescore takes every row of its input: write the rows that you mean to a file of their own, or pipe them in as in `grep … | rescore run - -o scored.csv`; `--limit N` and `--sample N%` take a part",
     ),
 ];
@@ -68,7 +64,11 @@ pub(super) fn with_meaning(mut error: Error, commands: &Command, typed: &[OsStri
             ] {
                 error.remove(guess);
             }
-            option(&wrong, commands, typed)
+            let command = typed.get(1).and_then(|word| commands.find_subcommand(word));
+            let command = command.unwrap_or(commands);
+            let options = command.get_arguments().filter_map(Arg::get_long);
+            let name = wrong.trim_start_matches('-').split('=').next();
+            option(name.unwrap_or_default(), options, command.get_name())
         }
         ErrorKind::InvalidSubcommand => {
             let is_file = |word: &String| word.contains(['.', '/']);
@@ -105,22 +105,28 @@ pub(super) fn with_meaning(mut error: Error, commands: &Command, typed: &[OsStri
     error
 }
 
-/// What is meant by an option that does not exist.
-fn option(wrong: &str, commands: &Command, typed: &[OsString]) -> String {
-    let name = wrong.split('=').next().unwrap_or(wrong);
-    if let Some((_, meant)) = MEANT.iter().find(|(names, _)| names.contains(&name)) {
+/// What is meant by an option that a command does not have; these it has.
+pub(super) fn option<'a>(
+    wrong: &str,
+    options: impl Iterator<Item = &'a str>,
+    command: &str,
+) -> String {
+    if let Some((_, meant)) = MEANT.iter().find(|(names, _)| names.contains(&wrong)) {
         return (*meant).to_owned();
     }
-    let command = typed.get(1).and_then(|word| commands.find_subcommand(word));
-    let command = command.unwrap_or(commands);
-    let options = command.get_arguments().filter_map(Arg::get_long);
-    match nearest(name.trim_start_matches('-'), options) {
+    match nearest(wrong, options) {
         Some(nearest) => format!("a similar option exists: '--{nearest}'"),
-        None => format!(
-            "`rescore {} --help-all` lists all options",
-            command.get_name()
-        ),
+        None => format!("`rescore {command} --help-all` lists all options"),
     }
+}
+
+/// The name that was probably meant.
+pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    /// How alike it must be. Below this, suggestions are noise.
+    const ALIKE: f64 = 0.75;
+    let like = |known: &str| strsim::normalized_damerau_levenshtein(name, known);
+    let nearest = known.max_by(|a, b| like(a).total_cmp(&like(b)))?;
+    (like(nearest) >= ALIKE).then_some(nearest)
 }
 
 /// A file as it would be typed in a shell.

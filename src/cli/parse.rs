@@ -121,28 +121,36 @@ pub(crate) fn parse(
     let takes_settings = |command: &&clap::Command| settings::takes_settings(command);
     let Some(command) = { commands.find_subcommand(name) }.filter(takes_settings) else {
         let cli = Cli::from_arg_matches(&matches)?;
-        return Ok((
-            config(cli.command, &commands, Typed(given))?,
-            Origins::default(),
-        ));
+        let command = config(cli.command, &commands, Typed(given))?;
+        return Ok((command, Origins::default()));
     };
     settings::refuse_unknown_variables(&commands)?;
     let file = settings::find(&commands, given, read)?;
-    if name == "config" {
-        let text = settings::of_run(&commands, file.as_ref())?;
+    // All arguments with the settings of the file, behind the names of the program and of the command.
+    let settled = |command, arguments: &[OsString], given| {
+        let (set, origins) = settings::elsewhere(command, given, file.as_ref());
+        let (names, typed) = arguments.split_at_checked(2).unwrap_or((arguments, &[]));
+        let all = names.iter().chain(&set).chain(typed);
+        match commands.clone().try_get_matches_from(all) {
+            Ok(matches) => Ok((matches, origins)),
+            Err(error) => Err(origins.explain_arguments(error)),
+        }
+    };
+    if let ("config", Some(run)) = (name, commands.find_subcommand("run")) {
+        let bare = ["rescore", "run"].map(OsString::from);
+        let given = commands.clone().try_get_matches_from(&bare)?;
+        let given = given.subcommand_matches("run").unwrap_or(&given);
+        let (matches, origins) = settled(run, &bare, given)?;
+        let matches = matches.subcommand_matches("run").unwrap_or(&matches);
+        let text = settings::text(run, matches, file.as_ref(), &origins);
         return Ok((Command::Print(text), Origins::default()));
     }
-    let (set, origins) = settings::elsewhere(command, given, file.as_ref());
-    // Behind the names of the program and of the command.
-    let (names, typed) = arguments.split_at_checked(2).unwrap_or((arguments, &[]));
-    let all = names.iter().chain(&set).chain(typed);
-    let matches = { commands.clone() }
-        .try_get_matches_from(all)
-        .map_err(|error| origins.explain_arguments(error))?;
+    let (matches, origins) = settled(command, arguments, given)?;
     let cli = Cli::from_arg_matches(&matches)?;
-    let command = config(cli.command, &commands, Typed(given));
-    let command = command.map_err(|error| origins.explain(error))?;
-    Ok((command, origins))
+    match config(cli.command, &commands, Typed(given)) {
+        Ok(command) => Ok((command, origins)),
+        Err(error) => Err(origins.explain(error).into()),
+    }
 }
 
 /// The config that the arguments make.

@@ -12,6 +12,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
+use super::guesses;
 use super::service::KEY_VARIABLE;
 use super::settings_file::{self, Setting, SettingsFile};
 use crate::base::error::{Error, Result, printable, quoted, shown};
@@ -59,92 +60,6 @@ impl Typed<'_> {
     }
 }
 
-impl SettingsFile {
-    fn refuses(&self, setting: &Setting, what: &str) -> Error {
-        settings_file::at(&self.path, setting.line, what)
-    }
-
-    /// Fails if the file has a key that is not an option of a command that reads it.
-    fn refuse_unknown(&self, commands: &Command) -> Result<()> {
-        let known: Vec<_> = { commands.get_subcommands() }
-            .filter(|command| takes_settings(command))
-            .flat_map(Command::get_arguments)
-            .filter_map(Arg::get_long)
-            .filter(|long| !NEVER.contains(long))
-            .collect();
-        let all = self.settings.iter().chain(&self.others);
-        let Some(setting) = { all }.find(|setting| !known.contains(&&*setting.key)) else {
-            return Ok(());
-        };
-        let error = self.refuses(
-            setting,
-            &format!("unknown setting {}", quoted(&setting.key)),
-        );
-        let as_option = setting.key.to_lowercase().replace('_', "-");
-        Err(error.hint(match nearest(&as_option, known.into_iter()) {
-            Some(nearest) => format!("did you mean `{nearest}`?"),
-            None if as_option.ends_with("key") => "the API key is never in this file: `api-key-file` names the file that holds it".to_owned(),
-            None => "settings are named like the options, without `--`; `rescore run --help-all` lists them".to_owned(),
-        }))
-    }
-
-    /// The settings as arguments of this subcommand, and where they come from. What is typed or in a variable takes their place,
-    /// and so does what it excludes; a profile's setting takes the place of what it excludes outside.
-    pub(super) fn arguments(
-        &self,
-        command: &Command,
-        given: &ArgMatches,
-    ) -> (Vec<OsString>, Origins) {
-        let is_given = |arg: &Arg| {
-            let source = given.value_source(arg.get_id().as_str());
-            !matches!(source, None | Some(ValueSource::DefaultValue))
-        };
-        let reads_only = ["decide", "report"].contains(&command.get_name());
-        let mut chosen: Vec<(&Setting, &Arg)> = Vec::new();
-        for setting in &self.settings {
-            let key = setting.key.as_str();
-            let arg = { command.get_arguments() }.find(|arg| arg.get_long() == Some(key));
-            let Some(arg) =
-                arg.filter(|arg| !(is_given(arg) || reads_only && WRITTEN.contains(&key)))
-            else {
-                continue;
-            };
-            let gives_way = { command.get_arguments() }
-                .any(|other| is_given(other) && excludes(command, arg, other))
-                || { chosen.iter() }.any(|(first, other)| {
-                    first.in_profile && !setting.in_profile && excludes(command, arg, other)
-                });
-            if !gives_way {
-                chosen.push((setting, arg));
-            }
-        }
-        let mut arguments = Vec::new();
-        for (Setting { key, values, .. }, arg) in &chosen {
-            let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
-            arguments.extend(values.iter().filter_map(|value| match value.as_str() {
-                "true" if is_switch => Some(format!("--{key}").into()),
-                "false" if is_switch => None,
-                value => Some(format!("--{key}={value}").into()),
-            }));
-        }
-        let origins = chosen.into_iter().map(|(setting, _)| OptionOrigin {
-            option: format!("--{}", setting.key),
-            values: setting.values.clone(),
-            place: format!("`{}`, line {}", shown(&self.path), setting.line),
-        });
-        (arguments, Origins(origins.collect()))
-    }
-}
-
-/// Whether one of two options excludes the other.
-fn excludes(command: &Command, one: &Arg, other: &Arg) -> bool {
-    let conflicts = |a: &Arg, b: &Arg| {
-        let of = command.get_arg_conflicts_with(a);
-        of.iter().any(|arg| arg.get_id() == b.get_id())
-    };
-    one.get_id() != other.get_id() && (conflicts(one, other) || conflicts(other, one))
-}
-
 /// Whether a subcommand takes a settings file.
 pub(super) fn takes_settings(command: &Command) -> bool {
     command.get_arguments().any(|arg| arg.get_id() == "config")
@@ -173,7 +88,7 @@ pub(super) fn find(
     match (path, text) {
         (Some(path), Some(text)) => {
             let file = SettingsFile::parse(&path, &text, profile)?;
-            file.refuse_unknown(commands)?;
+            refuse_unknown_settings(commands, &file)?;
             Ok(Some(file))
         }
         (Some(path), None) if named.is_some() => {
@@ -200,16 +115,32 @@ pub(super) fn usual() -> Option<PathBuf> {
     Some(base.join("rescore").join("config.toml"))
 }
 
+/// Fails if the file has a key that is not an option of a command that reads it.
+fn refuse_unknown_settings(commands: &Command, file: &SettingsFile) -> Result<()> {
+    let known: Vec<_> = { commands.get_subcommands() }
+        .filter(|command| takes_settings(command))
+        .flat_map(Command::get_arguments)
+        .filter_map(Arg::get_long)
+        .filter(|long| !NEVER.contains(long))
+        .collect();
+    let mut all = file.settings.iter();
+    let Some(setting) = all.find(|setting| !known.contains(&&*setting.key)) else {
+        return Ok(());
+    };
+    let what = format!("unknown setting {}", quoted(&setting.key));
+    let option = setting.key.to_lowercase().replace('_', "-");
+    let meant = guesses::option(&option, known.into_iter(), "run");
+    Err(settings_file::at(&file.path, setting.line, &what).hint(meant))
+}
+
 /// Refuses a variable that looks like one of ours and is not: a limit that was meant by it would silently not be there.
 ///
 /// # Errors
 /// Exit code 2: there is one.
 pub(super) fn refuse_unknown_variables(commands: &Command) -> Result<()> {
-    let options = || { commands.get_subcommands() }.flat_map(Command::get_arguments);
-    let known: Vec<_> = options()
-        .filter_map(|arg| arg.get_env()?.to_str())
-        .chain([KEY_VARIABLE])
-        .collect();
+    let options = { commands.get_subcommands() }.flat_map(Command::get_arguments);
+    let variables = options.filter_map(|arg| arg.get_env()?.to_str());
+    let known: Vec<_> = variables.chain([KEY_VARIABLE]).collect();
     let set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
     let names = set.filter_map(|(name, _)| name.into_string().ok());
     let unknown = names.filter(|name| name.starts_with("RESCORE_") && !known.contains(&&**name));
@@ -217,27 +148,10 @@ pub(super) fn refuse_unknown_variables(commands: &Command) -> Result<()> {
         return Ok(());
     };
     let error = Error::usage(format!("the variable {} is unknown", quoted(&name)));
-    let option = name
-        .trim_start_matches("RESCORE_")
-        .to_lowercase()
-        .replace('_', "-");
-    let is_option = options().any(|arg| arg.get_long() == Some(&option));
-    Err(match nearest(&name, known.into_iter()) {
-        _ if is_option => error.hint(format!(
-            "give `--{option}`, or put `{option} = …` into the settings file; unset the variable"
-        )),
+    Err(match guesses::nearest(&name, known.into_iter()) {
         Some(nearest) => error.hint(format!("did you mean `{nearest}`?")),
-        None => error.hint("unset it; `rescore run --help-all` lists the options"),
+        None => error.hint("unset it: only what differs between machines has a variable, and all options can be typed or in the settings file"),
     })
-}
-
-/// The name that was probably meant.
-pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    /// How alike it must be. Below this, suggestions are noise.
-    const ALIKE: f64 = 0.75;
-    let like = |known: &str| strsim::normalized_damerau_levenshtein(name, known);
-    let nearest = known.max_by(|a, b| like(a).total_cmp(&like(b)))?;
-    (like(nearest) >= ALIKE).then_some(nearest)
 }
 
 /// Where the values come from that were not typed: from variables, and from a settings file that may have been written long
@@ -254,42 +168,85 @@ struct OptionOrigin {
     place: String,
 }
 
-/// The settings of the file as arguments of this command, and where all values come from that were not typed.
+/// The settings of the file as arguments of this command, and where all values come from that were not typed. What is typed or
+/// in a variable takes the place of a setting, and so does what it excludes; a profile's setting does so outside of profiles.
 pub(super) fn elsewhere(
     command: &Command,
     given: &ArgMatches,
     file: Option<&SettingsFile>,
 ) -> (Vec<OsString>, Origins) {
-    let of_file = file.map(|file| file.arguments(command, given));
-    let (arguments, mut origins) = of_file.unwrap_or_default();
+    let (mut arguments, mut origins) = (Vec::new(), Vec::new());
+    let mut stronger = Vec::new();
     for arg in command.get_arguments() {
         let id = arg.get_id().as_str();
-        if given.value_source(id) == Some(ValueSource::EnvVariable) {
-            let values = given.get_raw(id).into_iter().flatten();
-            let variable = arg.get_env().unwrap_or_default().display();
-            origins.0.push(OptionOrigin {
-                option: format!("--{}", arg.get_long().unwrap_or(id)),
-                values: values
-                    .map(|value| value.to_string_lossy().into_owned())
-                    .collect(),
-                place: format!("the variable `{variable}`"),
+        match given.value_source(id) {
+            None | Some(ValueSource::DefaultValue) => continue,
+            Some(ValueSource::EnvVariable) => {
+                let values = given.get_raw(id).into_iter().flatten();
+                let variable = arg.get_env().unwrap_or_default().display();
+                origins.push(OptionOrigin {
+                    option: format!("--{}", arg.get_long().unwrap_or(id)),
+                    values: values.map(|it| it.to_string_lossy().into()).collect(),
+                    place: format!("the variable `{variable}`"),
+                });
+            }
+            Some(_) => {}
+        }
+        stronger.push(arg);
+    }
+    let reads_only = ["decide", "report"].contains(&command.get_name());
+    for level in file.map(SettingsFile::levels).into_iter().flatten() {
+        let mut chosen = Vec::new();
+        for setting in level {
+            let Setting {
+                key, values, line, ..
+            } = setting;
+            let arg = { command.get_arguments() }.find(|arg| arg.get_long() == Some(key));
+            let gives_way = |arg: &&Arg| {
+                reads_only && WRITTEN.contains(&&**key)
+                    || stronger.iter().any(|other| excludes(command, arg, other))
+            };
+            let Some(arg) = arg.filter(|arg| !gives_way(arg)) else {
+                continue;
+            };
+            chosen.push(arg);
+            let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
+            arguments.extend(values.iter().filter_map(|value| match value.as_str() {
+                "true" if is_switch => Some(format!("--{key}").into()),
+                "false" if is_switch => None,
+                value => Some(format!("--{key}={value}").into()),
+            }));
+            let path = file.map_or_else(String::new, |file| shown(&file.path));
+            origins.push(OptionOrigin {
+                option: format!("--{key}"),
+                values: values.clone(),
+                place: format!("`{path}`, line {line}"),
             });
         }
+        stronger.extend(chosen);
     }
-    (arguments, origins)
+    (arguments, Origins(origins))
+}
+
+/// Whether two options are one, or one of them excludes the other.
+fn excludes(command: &Command, one: &Arg, other: &Arg) -> bool {
+    let conflicts = |a: &Arg, b: &Arg| {
+        let of = command.get_arg_conflicts_with(a);
+        of.iter().any(|arg| arg.get_id() == b.get_id())
+    };
+    one.get_id() == other.get_id() || conflicts(one, other) || conflicts(other, one)
 }
 
 impl Origins {
-    /// The places of all options that a message names, or whose file it names.
+    /// The places of all options that a message names, or whose value it quotes.
     fn of_named_in(&self, message: &str) -> impl Iterator<Item = String> {
         let is_of_name = |c: char| c.is_alphanumeric() || c == '-';
         let has_option =
-            move |option: &str| message.split(|c| !is_of_name(c)).any(|word| word == option);
+            move |option: &str| message.split(|c| !is_of_name(c)).any(|it| it == option);
         // Shorter ones, such as `5`, may stand for anything.
         let has_value = move |value: &String| value.len() > 3 && message.contains(&quoted(value));
-        let is_named = move |origin: &&OptionOrigin| {
-            has_option(&origin.option) || origin.values.iter().any(has_value)
-        };
+        let is_named =
+            move |it: &&OptionOrigin| has_option(&it.option) || it.values.iter().any(has_value);
         { self.0.iter().filter(is_named) }
             .map(|OptionOrigin { option, place, .. }| format!("`{option}` comes from {place}"))
     }
@@ -311,39 +268,16 @@ impl Origins {
     }
 
     fn place_of(&self, long: &str) -> &str {
-        let of = self
-            .0
-            .iter()
-            .find(|origin| origin.option.trim_start_matches('-') == long);
-        of.map_or("default", |origin| origin.place.as_str())
+        let mut origins = self.0.iter();
+        let found = origins.find(|it| it.option.trim_start_matches('-') == long);
+        found.map_or("default", |it| it.place.as_str())
     }
-}
-
-/// The settings of `rescore run` without arguments.
-///
-/// # Errors
-/// A value of the file is not valid.
-pub(super) fn of_run(
-    commands: &Command,
-    file: Option<&SettingsFile>,
-) -> Result<String, clap::Error> {
-    let run = { commands.find_subcommand("run") }
-        .cloned()
-        .unwrap_or_default();
-    let parse = |more: Vec<OsString>| {
-        let arguments = [OsString::from("run")].into_iter().chain(more);
-        run.clone().try_get_matches_from(arguments)
-    };
-    let given = parse(Vec::new())?;
-    let (arguments, origins) = elsewhere(&run, &given, file);
-    let matches = parse(arguments).map_err(|error| origins.explain_arguments(error))?;
-    Ok(text(&run, &matches, file, &origins))
 }
 
 /// What `rescore config` prints: the settings of `rescore run` that are in force, and where each comes from. The text is
 /// itself a settings file. No key is in it, and no password of an address.
-fn text(
-    command: &Command,
+pub(super) fn text(
+    run: &Command,
     matches: &ArgMatches,
     file: Option<&SettingsFile>,
     origins: &Origins,
@@ -352,11 +286,10 @@ fn text(
     const MOST_ALIGNED: usize = 48;
     let file = file.map_or("none".to_owned(), |file| shown(&file.path));
     let mut text = format!("# Settings file: {}\n", printable(&file));
-    for arg in command.get_arguments() {
-        let Some(long) = arg.get_long().filter(|long| !NEVER.contains(long)) else {
-            continue;
-        };
-        if let Some(value) = value(arg, matches) {
+    for arg in run.get_arguments() {
+        if let Some(long) = arg.get_long().filter(|long| !NEVER.contains(long))
+            && let Some(value) = value(arg, matches)
+        {
             let line = format!("{long} = {value}");
             let _ = writeln!(text, "{line:MOST_ALIGNED$}  # {}", origins.place_of(long));
         }

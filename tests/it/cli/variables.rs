@@ -99,10 +99,7 @@ fn an_empty_variable_counts_as_unset() {
 fn an_unknown_variable_is_refused_with_what_does_it() {
     let line = CommandLine::new();
     for (name, words) in [
-        (
-            "RESCORE_MAX_COST",
-            &["give `--max-cost`", "`max-cost = …`"][..],
-        ),
+        ("RESCORE_MAX_COST", &["in the settings file"][..]),
         ("RESCORE_LEDGR", &["did you mean `RESCORE_LEDGER`?"]),
         ("RESCORE_X", &["the variable `RESCORE_X` is unknown"]),
     ] {
