@@ -100,7 +100,7 @@ fn named(
         }
     }
     if let Some(name) = { assignments.region_column() }.filter(|name| !is_there(name)) {
-        let option = |near: String| names::with_column("--phone-region-column ", &near);
+        let option = |near: String| format!("--phone-region-column '{near}'");
         missing.push(MissingColumn {
             words: format!("{} for `--phone-region-column`", quoted(name)),
             meant: nearest(name, columns).map(option),

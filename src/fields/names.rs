@@ -125,12 +125,6 @@ pub(super) fn option(field: Field, column: &str) -> String {
     format!("--map {quote}{field}={column}{quote}")
 }
 
-/// An option that takes only a column, as the user would type it.
-pub(super) fn with_column(option: &str, column: &str) -> String {
-    let quote = quote(column);
-    format!("{option}{quote}{column}{quote}")
-}
-
 /// The quotes that a shell needs around a column's name.
 fn quote(column: &str) -> &'static str {
     if column.contains(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')) {

@@ -34,34 +34,25 @@ impl Template<String> {
         if !text.contains(['{', '}']) {
             return Ok(Self(vec![Part::Column(text.to_owned())]));
         }
-        let (mut parts, mut plain, mut characters) =
-            (Vec::new(), String::new(), text.chars().peekable());
-        while let Some(c) = characters.next() {
-            match c {
-                '{' | '}' if characters.peek() == Some(&c) => {
-                    characters.next();
-                    plain.push(c);
+        let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
+        while let Some((before, brace)) = rest.find(['{', '}']).map(|at| rest.split_at(at)) {
+            plain.push_str(before);
+            if let Some(after) = brace.strip_prefix("{{").or(brace.strip_prefix("}}")) {
+                plain.extend(brace.chars().next());
+                rest = after;
+            } else if let Some(inner) = brace.strip_prefix('{') {
+                let (column, after) = { inner.split_once('}') }
+                    .ok_or_else(|| format!("`{text}` has a `{{` without a `}}`"))?;
+                if !plain.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut plain)));
                 }
-                '}' => return Err(format!("`{text}` has a `}}` without a `{{`")),
-                '{' => {
-                    let mut column = String::new();
-                    loop {
-                        match characters.next() {
-                            Some('}') => break,
-                            Some(c) => column.push(c),
-                            None => {
-                                return Err(format!("`{text}` has a `{{` without a `}}`"));
-                            }
-                        }
-                    }
-                    if !plain.is_empty() {
-                        parts.push(Part::Text(std::mem::take(&mut plain)));
-                    }
-                    parts.push(Part::Column(column));
-                }
-                c => plain.push(c),
+                parts.push(Part::Column(column.to_owned()));
+                rest = after;
+            } else {
+                return Err(format!("`{text}` has a `}}` without a `{{`"));
             }
         }
+        plain.push_str(rest);
         if !plain.is_empty() {
             parts.push(Part::Text(plain));
         }
@@ -73,9 +64,7 @@ impl Template<String> {
             ))
         }
     }
-}
 
-impl Template<String> {
     /// The names of its columns.
     pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {

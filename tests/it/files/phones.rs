@@ -163,7 +163,7 @@ fn a_missing_column_and_an_unknown_region_are_refused_with_what_may_be_meant() {
             ["--phone-region-column", "contry"],
             "error: no column `contry` for `--phone-region-column` in `users.csv`\n  \
              columns: name, phone, country, ip, user_agent\n\n\
-             hint: did you mean `--phone-region-column country`?",
+             hint: did you mean `--phone-region-column 'country'`?",
         ),
         (
             ["--phone-region-column", "lang"],
