@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_captured_value_fits_on_one_line() {
         let spread = value("{ \"a b\" : [ 1.0,\n\t\"c \\\" d\" ] }");
-        assert_eq!(&*on_one_line(spread), r#"{"a b":[1.0,"c \" d"]}"#);
+        assert_eq!(&*on_one_line(spread), "{\"a b\":[1.0,\"c \\\" d\"]}");
         for (written, kept) in [
             ("[ \"a\u{9b}b\" ]", r#"["a\u009bb"]"#),
             ("\"\u{202e}é\u{7f}\"", r#""\u202eé\u007f""#),

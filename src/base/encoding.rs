@@ -14,15 +14,6 @@ pub struct TextEncoding {
     other: Option<&'static Encoding>,
 }
 
-/// Why a name does not stand for an encoding that can be read.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum UnfitLabel {
-    /// The standard does not have it.
-    Unknown,
-    /// This encoding is not a superset of ASCII.
-    NotAscii(&'static str),
-}
-
 impl TextEncoding {
     /// UTF-8.
     pub const UTF_8: Self = Self { other: None };
@@ -30,13 +21,17 @@ impl TextEncoding {
     /// The encoding with this label of the standard, such as `windows-1252`, `latin1` or `sjis`.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
-    pub(crate) fn of_label(label: &str) -> Result<Self, UnfitLabel> {
+    /// There is none, or it cannot be read, with what to do.
+    pub(crate) fn of_label(label: &str) -> Result<Self, String> {
         // The standard's own "replacement" stands for encodings that it refuses to decode.
-        let encoding = Encoding::for_label_no_replacement(label.as_bytes());
-        let encoding = encoding.ok_or(UnfitLabel::Unknown)?;
+        let encoding = Encoding::for_label_no_replacement(label.as_bytes()).ok_or(
+            "expected the name of an encoding, such as `utf-8`, `windows-1252`, `shift_jis` or `gb18030`",
+        )?;
         if !encoding.is_ascii_compatible() {
-            return Err(UnfitLabel::NotAscii(encoding.name()));
+            let name = encoding.name();
+            return Err(format!(
+                "{name} is not a superset of ASCII; convert the file with `iconv -f {name} -t UTF-8`"
+            ));
         }
         let other = (encoding != UTF_8).then_some(encoding);
         Ok(Self { other })
@@ -127,15 +122,15 @@ mod tests {
             assert_eq!(named(label).to_string(), name);
         }
         assert!(named("utf-8").is_utf8());
-        for (label, error) in [
-            ("utf-16", UnfitLabel::NotAscii("UTF-16LE")),
-            ("utf-16be", UnfitLabel::NotAscii("UTF-16BE")),
-            ("iso-2022-jp", UnfitLabel::NotAscii("ISO-2022-JP")),
-            ("iso-2022-kr", UnfitLabel::Unknown),
-            ("windows1252", UnfitLabel::Unknown),
-            ("", UnfitLabel::Unknown),
+        for label in [
+            "utf-16",
+            "utf-16be",
+            "iso-2022-jp",
+            "iso-2022-kr",
+            "windows1252",
+            "",
         ] {
-            assert_eq!(TextEncoding::of_label(label), Err(error), "{label}");
+            assert!(TextEncoding::of_label(label).is_err(), "{label}");
         }
     }
 

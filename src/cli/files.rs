@@ -31,10 +31,10 @@ pub(super) struct FormatArgs {
     /// The character between cells, or `tab` [default: found automatically among , ; tab |]
     #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES)]
     delimiter: Option<u8>,
-    /// Encoding of a CSV or TSV file, as in `windows-1252`, `shift_jis` or `gb18030`; the output has the same
-    #[arg(long, default_value = "utf-8", value_parser = values::encoding, help_heading = FILES)]
+    /// Encoding of a CSV or TSV file, as in `windows-1252`, `shift_jis` or `gb18030`; an output of rows has the same
+    #[arg(long, default_value = "utf-8", value_parser = TextEncoding::of_label, help_heading = FILES)]
     encoding: TextEncoding,
-    /// The file has no header: its first row is a user, and `--map` takes column numbers, as in `email=3`
+    /// The file has no header: columns are named by number, as in `--map email=3`; a scored file has the verdict in its last three
     #[arg(long, help_heading = FILES)]
     no_header: bool,
 }

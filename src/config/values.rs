@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 
-use crate::base::encoding::{TextEncoding, UnfitLabel};
 use crate::base::numbers::{Decimal, Tolerance};
 use crate::fields::{Field, PhoneRegion, Template};
 use crate::pace::FailureLimit;
@@ -119,19 +118,6 @@ pub(crate) fn delimiter(text: &str) -> Result<u8, String> {
         [byte] if byte.is_ascii() => Ok(*byte),
         _ => Err("expected one ASCII character, or `tab`".to_owned()),
     }
-}
-
-/// `--encoding`.
-pub(crate) fn encoding(text: &str) -> Result<TextEncoding, String> {
-    TextEncoding::of_label(text).map_err(|unfit| match unfit {
-        UnfitLabel::Unknown => {
-            "expected the name of an encoding, such as `utf-8`, `windows-1252`, `shift_jis` or `gb18030`"
-                .to_owned()
-        }
-        UnfitLabel::NotAscii(name) => format!(
-            "{name} is not a superset of ASCII; convert the file with `iconv -f {name} -t UTF-8`"
-        ),
-    })
 }
 
 /// A time with its units, as in `1h 30m`. Days and weeks are of 24 hours; months and years are those from 2000 on.
