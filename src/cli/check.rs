@@ -3,12 +3,11 @@
 
 use std::path::Path;
 
-use clap::{Args, Command};
+use clap::{ArgMatches, Args};
 
 use super::fields::capture;
 use super::files::source;
 use super::run::RunArgs;
-use super::settings::Typed;
 use crate::base::error::Result;
 use crate::config::{CheckConfig, FilesConfig, LedgerChoice};
 use crate::observe::Style;
@@ -24,31 +23,8 @@ pub(super) struct CheckArgs {
     json: bool,
 }
 
-/// What options of `run` mean here.
-const MEANINGS: [(&str, &str); 3] = [
-    (
-        "output",
-        "The output of the run, which is not written: what is in the ledger of its folder is paid for already",
-    ),
-    (
-        "output_dir",
-        "The directory of the run's outputs: what is in its ledger is paid for already, and finished files are skipped",
-    ),
-    (
-        "keep_going",
-        "Count the calls of a file whose first hundred rows all fail for the same reason; a run refuses it otherwise",
-    ),
-];
-
-/// The command with the meaning that options of `run` have here.
-pub(super) fn with_own_help(command: Command) -> Command {
-    MEANINGS.into_iter().fold(command, |command, (id, help)| {
-        command.mut_arg(id, |arg| arg.help(help).long_help(None))
-    })
-}
-
 impl CheckArgs {
-    pub(super) fn into_config(self, typed: Typed<'_>) -> Result<CheckConfig> {
+    pub(super) fn into_config(self, given: &ArgMatches) -> Result<CheckConfig> {
         let run = self.run;
         let (columns, mut captured) = run.columns.added()?;
         if let Some(place) = run.policy.level() {
@@ -63,11 +39,11 @@ impl CheckArgs {
             run.input(source, columns.clone())
         };
         let inputs = named.into_iter().map(input).collect::<Result<_>>()?;
-        let ledger = run.ledger(typed)?;
+        let ledger = run.ledger(given)?;
         let account = match ledger.choice {
             LedgerChoice::Nowhere => None,
             _ if run.sandbox => {
-                RunArgs::refuse_address(typed)?;
+                RunArgs::refuse_address(given)?;
                 Some(Account::of_sandbox())
             }
             _ => run.service.account()?,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Command};
+use clap::Args;
 
 use super::fields::PolicyArgs;
 use super::files::{FILES, FormatArgs, refuse_terminal, source};
@@ -48,15 +48,6 @@ pub(super) struct DecideArgs {
     // Read before this is made.
     #[command(flatten)]
     settings: SettingsArgs,
-}
-
-/// What shared options mean here.
-pub(super) fn with_own_help(command: Command) -> Command {
-    let no_header = "The file has no header: the verdict's columns are its last three, and `--decide-by level=N` takes a column number";
-    let decide_by = "Decide by the score, or by a level in a column that the run wrote, such as `level=risk_level`; in JSONL, a member or a JSON pointer";
-    command
-        .mut_arg("no_header", |arg| arg.help(no_header))
-        .mut_arg("decide_by", |arg| arg.help(decide_by).long_help(None))
 }
 
 impl DecideArgs {

@@ -174,7 +174,7 @@ impl ThresholdArgs {
 pub(super) struct PolicyArgs {
     #[command(flatten)]
     thresholds: ThresholdArgs,
-    /// Decide by the score, or by a level such as `level=/summary/risk_level`
+    /// Decide by the score, or by a level: `level=/summary/risk_level`, or of a scored file `level=COLUMN`
     ///
     /// A level is a field of the answer. Its values are listed with `--approve-levels`, `--review-levels` and
     /// `--block-levels`; a row whose level is in none of them gets no decision.

@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::Resettable;
-use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
-use super::settings::{self, Origins, ReadText, Typed};
+use super::settings::{self, Origins, ReadText};
 use super::{check, decide, guesses, help, ledger, report, run, sandbox};
 use crate::base::error::Error;
 use crate::config::{AdminConfig, CheckConfig, DecideConfig, ManConfig, ReportConfig, RunConfig};
@@ -33,7 +33,7 @@ struct Cli {
 enum Subcommands {
     /// Score the users of a file
     Run(Box<run::RunArgs>),
-    /// Count what a run would send, skip and cost, without a call or a key
+    /// Count what a run with these arguments would send, skip and cost, without a call or a key; nothing is written
     Check(Box<check::CheckArgs>),
     /// Decide the rows of a scored file again without a call, or show what other thresholds would do
     Decide(Box<decide::DecideArgs>),
@@ -121,7 +121,7 @@ pub(crate) fn parse(
     let takes_settings = |command: &&clap::Command| settings::takes_settings(command);
     let Some(command) = { commands.find_subcommand(name) }.filter(takes_settings) else {
         let cli = Cli::from_arg_matches(&matches)?;
-        let command = config(cli.command, &commands, Typed(given))?;
+        let command = config(cli.command, &commands, given)?;
         return Ok((command, Origins::default()));
     };
     settings::refuse_unknown_variables(&commands)?;
@@ -147,7 +147,7 @@ pub(crate) fn parse(
     }
     let (matches, origins) = settled(command, arguments, given)?;
     let cli = Cli::from_arg_matches(&matches)?;
-    match config(cli.command, &commands, Typed(given)) {
+    match config(cli.command, &commands, given) {
         Ok(command) => Ok((command, origins)),
         Err(error) => Err(origins.explain(error).into()),
     }
@@ -157,11 +157,11 @@ pub(crate) fn parse(
 fn config(
     command: Subcommands,
     commands: &clap::Command,
-    typed: Typed<'_>,
+    given: &ArgMatches,
 ) -> Result<Command, Error> {
     Ok(match command {
-        Subcommands::Run(arguments) => Command::Run(arguments.into_config(typed)?.into()),
-        Subcommands::Check(arguments) => Command::Check(arguments.into_config(typed)?.into()),
+        Subcommands::Run(arguments) => Command::Run(arguments.into_config(given)?.into()),
+        Subcommands::Check(arguments) => Command::Check(arguments.into_config(given)?.into()),
         Subcommands::Decide(arguments) => Command::Decide(arguments.into_config()?.into()),
         Subcommands::Report(arguments) => Command::Report(arguments.into_config()?.into()),
         Subcommands::Sandbox(arguments) => Command::Sandbox(arguments.into_settings()?),
@@ -199,9 +199,6 @@ fn command() -> clap::Command {
                 .help("Print the most used options"),
         )
         .arg(help("help-all", ArgAction::HelpLong).help("Print all options"))
-        .mut_subcommand("check", check::with_own_help)
-        .mut_subcommand("decide", decide::with_own_help)
-        .mut_subcommand("report", report::with_own_help)
         .mut_subcommands(help::with_texts)
         .mut_subcommands(finished)
 }

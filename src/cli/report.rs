@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Command};
+use clap::Args;
 
 use super::fields::ThresholdArgs;
 use super::files::{FILES, FormatArgs, refuse_terminal, source};
@@ -58,21 +58,6 @@ pub(super) struct ReportArgs {
 
 /// More columns than a page should have; each takes up to 4 MB of memory.
 const MOST_COLUMNS: usize = 8;
-
-/// What shared options mean here.
-pub(super) fn with_own_help(command: Command) -> Command {
-    command
-        .mut_arg("no_header", |argument| {
-            argument.help(
-                "The files have no header: the verdict's columns are their last three, and `--key` and `--by` take column numbers",
-            )
-        })
-        .mut_arg("encoding", |argument| {
-            argument.help(
-                "Encoding of CSV and TSV files, as in `windows-1252`, `shift_jis` or `gb18030`",
-            )
-        })
-}
 
 impl ReportArgs {
     pub(super) fn into_config(self) -> Result<ReportConfig> {

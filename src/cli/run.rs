@@ -4,13 +4,13 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgMatches, Args};
 
 use super::fields::{ColumnArgs, FieldArgs, PolicyArgs};
 use super::files::{FILES, FormatArgs, SelectionArgs, refuse_terminal, source};
 use super::guesses::{as_typed, output_for};
 use super::service::ServiceArgs;
-use super::settings::{SettingsArgs, Typed};
+use super::settings::{SettingsArgs, is_typed};
 use crate::base::error::{Error, Result};
 use crate::base::numbers::Tolerance;
 use crate::config::values;
@@ -107,12 +107,12 @@ pub(super) struct RunArgs {
 const EXAMPLE: &str = "rescore run users.csv -o scored.csv";
 
 impl RunArgs {
-    pub(super) fn into_config(self, typed: Typed<'_>) -> Result<RunConfig> {
+    pub(super) fn into_config(self, given: &ArgMatches) -> Result<RunConfig> {
         let (columns, mut captured) = self.columns.added()?;
         let policy = self.policy.of_answers(&mut captured)?;
         let files = self.files(&columns)?;
         let service = if self.sandbox {
-            Self::refuse_address(typed)?;
+            Self::refuse_address(given)?;
             // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
             ServiceConfig::Sandbox
         } else {
@@ -126,7 +126,7 @@ impl RunArgs {
             plan: self.service.plan()?,
             pace: self.pace,
             call_limit: self.budget.call_limit()?,
-            ledger: self.ledger(typed)?,
+            ledger: self.ledger(given)?,
             policy,
             captured: captured.into(),
             wait_lock: self.wait_lock,
@@ -142,9 +142,9 @@ impl RunArgs {
 
     /// Refuses `--sandbox` with an address on the command line: a user who types one means the service, and must not get
     /// made-up scores.
-    pub(super) fn refuse_address(typed: Typed<'_>) -> Result<()> {
+    pub(super) fn refuse_address(given: &ArgMatches) -> Result<()> {
         let addresses = ["--base-url", "--free-base-url"];
-        match addresses.into_iter().find(|flag| typed.has(flag)) {
+        match addresses.into_iter().find(|flag| is_typed(given, flag)) {
             None => Ok(()),
             Some(flag) => Err(Error::usage(format!(
                 "`--sandbox` and `{flag}` cannot be used together: with `--sandbox` the built-in stand-in answers, not the service"
@@ -223,9 +223,9 @@ impl RunArgs {
     ///
     /// # Errors
     /// The address of a ledger's server is not one.
-    pub(super) fn ledger(&self, typed: Typed<'_>) -> Result<LedgerConfig> {
+    pub(super) fn ledger(&self, given: &ArgMatches) -> Result<LedgerConfig> {
         // A ledger in the variable or the settings file gives way to `--no-ledger`.
-        if self.no_ledger && typed.has("--ledger") {
+        if self.no_ledger && is_typed(given, "--ledger") {
             return Err(
                 Error::usage("`--ledger` and `--no-ledger` cannot be used together")
                     .hint("leave one of them out"),

@@ -7,11 +7,13 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::service::PlanArg;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
 use crate::config::values;
 use crate::sandbox::{FaultKind, Faults, RateLimit, SandboxPlan, SandboxSettings, parse_fault};
+
+/// The words of `--plan`.
+const PLANS: &[(&str, SandboxPlan)] = &[("paid", SandboxPlan::Paid), ("free", SandboxPlan::Free)];
 
 #[derive(Debug, Args)]
 pub(super) struct SandboxArgs {
@@ -19,8 +21,8 @@ pub(super) struct SandboxArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8787", value_parser = values::listen)]
     listen: SocketAddr,
     /// The plan to simulate
-    #[arg(long, value_enum, default_value = "paid")]
-    plan: PlanArg,
+    #[arg(long, value_parser = values::one_of(PLANS), default_value = "paid")]
+    plan: SandboxPlan,
     /// Accept this made-up key, and answer every other key with a 401 (repeatable) [default: any key]
     #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     accept_key: Vec<String>,
@@ -63,10 +65,7 @@ impl SandboxArgs {
         };
         Ok(SandboxSettings {
             listen: self.listen,
-            plan: match self.plan {
-                PlanArg::Paid => SandboxPlan::Paid,
-                PlanArg::Free => SandboxPlan::Free,
-            },
+            plan: self.plan,
             accepted_keys: self.accept_key.into_iter().map(Secret::new).collect(),
             latency: self.latency,
             jitter: self.jitter,

@@ -48,16 +48,10 @@ pub(super) struct SettingsArgs {
     pub(super) profile: Option<String>,
 }
 
-/// Which options were typed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Typed<'a>(pub(super) &'a ArgMatches);
-
-impl Typed<'_> {
-    /// Whether this option was, such as `--rate`.
-    pub(super) fn has(self, option: &str) -> bool {
-        let id = option.trim_start_matches('-').replace('-', "_");
-        self.0.value_source(&id) == Some(ValueSource::CommandLine)
-    }
+/// Whether this option was typed, such as `--rate`.
+pub(super) fn is_typed(given: &ArgMatches, option: &str) -> bool {
+    let id = option.trim_start_matches('-').replace('-', "_");
+    given.value_source(&id) == Some(ValueSource::CommandLine)
 }
 
 /// Whether a subcommand takes a settings file.
