@@ -8,15 +8,14 @@ use std::path::PathBuf;
 
 use tokio::time::Instant;
 
-use super::files::{NamedFile, check_name, refuse_clashes};
+use super::files::{check_name, refuse_clashes};
 use super::inputs::{no_rows, open_scored, read_ahead};
 use super::signals::Interrupts;
-use super::summary_file::SummaryFile;
-use super::text::print;
+use super::text::{SummaryFile, print};
 use crate::analysis::WhatIf;
 use crate::base::error::{Error, Exit, Result};
 use crate::config::{DecideConfig, DecideOutput, DecideTask};
-use crate::input::{FileSettings, Input, refuse_missing};
+use crate::input::{FileSettings, refuse_missing};
 use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
 use crate::observe::{self, DecideSummary, WhatIfView, warn};
 use crate::output::{OutputFile, Replace, RowFiles, Target, WriteError, Writer, Written};
@@ -56,7 +55,12 @@ fn rewrite(
     interrupts: &Interrupts,
 ) -> Result<Exit> {
     let started = Instant::now();
-    refuse_clashes(&named_files(&places, &file.input))?;
+    let written = [
+        ("output", places.output.as_deref()),
+        ("changes", places.changes.as_deref()),
+        ("summary", places.summary.as_deref()),
+    ];
+    refuse_clashes(&file.input, &written)?;
     let target = |path: &Option<PathBuf>| {
         let replace = Replace::by(places.overwrite);
         let target = |path: &PathBuf| Target::new(path, |_| replace);
@@ -110,18 +114,6 @@ fn rewrite(
         .iter()
         .for_each(|warning| warn(warning));
     Ok(stats.exit())
-}
-
-/// The files that are read and written, of which no two may be one.
-fn named_files(places: &DecideOutput, input: &Input) -> Vec<NamedFile> {
-    let written = [
-        ("output", &places.output),
-        ("changes", &places.changes),
-        ("summary", &places.summary),
-    ];
-    let written = written.into_iter();
-    let written = written.filter_map(|(what, path)| Some(NamedFile::new(what, path.as_deref()?)));
-    NamedFile::input(input).into_iter().chain(written).collect()
 }
 
 /// Opens the files for rows. Only those who can read the input may read them.

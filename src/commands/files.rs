@@ -20,15 +20,9 @@ const NO_LINES: [&str; 16] = [
 /// Fails when the name of a file for rows says another format than they have: programs go by the name.
 pub(in crate::commands) fn check_name(flag: &str, path: &Path, format: Format) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let lower = name.to_lowercase();
-    let packed = [".gz", ".zst"].into_iter().find(|end| lower.ends_with(end));
-    let lower = lower
-        .strip_suffix(packed.unwrap_or_default())
-        .unwrap_or(&lower);
-    let Some((stem, end)) = lower.rsplit_once('.') else {
-        return Ok(());
-    };
-    let fits = match (end, format) {
+    let (unpacked, _) = Compression::split_name(&name);
+    let end = Path::new(unpacked).extension().unwrap_or_default();
+    let fits = match (&*end.to_string_lossy().to_lowercase(), format) {
         ("jsonl" | "ndjson" | "json", format) => format == Format::Jsonl,
         ("csv", format) => format != Format::Jsonl,
         // A program that reads a file of this name does not look for another delimiter.
@@ -39,24 +33,28 @@ pub(in crate::commands) fn check_name(flag: &str, path: &Path, format: Format) -
         return Ok(());
     }
     let extension = format.extension();
-    // Upper and lower case stay. `scored.csv.zip` is meant to be `scored.csv`.
-    let stem = name.get(..stem.len()).unwrap_or(stem);
-    let stem = { stem.strip_suffix(&format!(".{extension}")) }.unwrap_or(stem);
-    let better = format!("{stem}.{extension}{}", packed.unwrap_or_default());
     Err(Error::usage(format!(
         "cannot write {} to `{flag} {}`: its extension does not match, as the output has the format of the input",
         extension.to_uppercase(),
         shown(path)
     ))
-    .hint(format!("name it `{}`", shown(&path.with_file_name(better)))))
+    .hint(format!("give it a name that ends in `.{extension}`")))
 }
 
-/// Where the rejects of an output go if no option says so.
+/// Where the rejects of an output go if no option says so: `scored.csv.gz` has them in `scored.rejects.csv`.
 ///
 /// # Errors
 /// Exit code 2: something other than a file has that name. It was not asked for, so it is not followed to wherever it leads.
 pub(in crate::commands) fn rejects_beside(output: &Path, extension: &str) -> Result<PathBuf> {
-    let path = beside(output, extension);
+    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    let (name, _) = Compression::split_name(&name);
+    let known = ["csv", "tsv", "jsonl", "ndjson", "txt"];
+    let is_known = |end: &str| known.iter().any(|known| end.eq_ignore_ascii_case(known));
+    let stem = match name.rsplit_once('.') {
+        Some((stem, end)) if is_known(end) => stem,
+        _ => name,
+    };
+    let path = output.with_file_name(format!("{stem}.rejects.{extension}"));
     if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
         return Err(Error::usage(format!(
             "cannot write the rejects to `{}`: it is not a regular file",
@@ -67,164 +65,95 @@ pub(in crate::commands) fn rejects_beside(output: &Path, extension: &str) -> Res
     Ok(path)
 }
 
-/// `scored.csv.gz` has its rejects in `scored.rejects.csv`.
-fn beside(output: &Path, extension: &str) -> PathBuf {
-    let name = output
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    let (name, _) = Compression::split_name(&name);
-    let known = ["csv", "tsv", "jsonl", "ndjson", "txt"];
-    let is_known = |end: &str| known.iter().any(|known| end.eq_ignore_ascii_case(known));
-    let stem = match name.rsplit_once('.') {
-        Some((stem, end)) if is_known(end) => stem,
-        _ => name,
-    };
-    output.with_file_name(format!("{stem}.rejects.{extension}"))
-}
+/// A file that a command reads or writes: what it is in messages, and where.
+pub(in crate::commands) type NamedFile<'a> = (&'static str, Option<&'a Path>);
 
-/// What the input is called in messages.
-const INPUT: &str = "input";
-/// Endings of files that come and go with another one: what is not complete yet, and what belongs to a ledger.
-fn endings() -> impl Iterator<Item = &'static str> {
-    [PARTIAL]
-        .into_iter()
-        .chain(ledger::SUFFIXES.iter().copied())
-}
-
-/// A file that a command reads or writes.
-#[derive(Clone)]
-pub(in crate::commands) struct NamedFile {
-    what: &'static str,
-    path: PathBuf,
-    /// Which file is open as standard input: it may have any name.
-    stdin: Option<FileId>,
-}
-
-impl NamedFile {
-    /// A file, called so in messages.
-    pub(in crate::commands) fn new(what: &'static str, path: &Path) -> Self {
-        Self {
-            what,
-            path: path.to_owned(),
-            stdin: None,
-        }
-    }
-
-    /// The input, if it is a file, also one that a shell opened.
-    pub(in crate::commands) fn input(input: &Input) -> Option<Self> {
-        match input {
-            Input::File(path) => Some(Self::new(INPUT, path)),
-            Input::Stdin => stdin_file().map(|file| Self {
-                stdin: Some(FileId::of(&file)),
-                ..Self::new(INPUT, Path::new(""))
-            }),
-        }
-    }
-
-    /// Whether a file of the one is a file of the other.
-    fn is_also(&self, other: &Self) -> bool {
-        let with = |path: &Path, end: &str| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(end);
-            PathBuf::from(name)
-        };
-        if let Some(stdin) = self.stdin {
-            let mut names = endings().chain([""]).map(|end| with(&other.path, end));
-            return names.any(|name| FileId::at(&name) == Some(stdin));
-        }
-        let (one, other) = (&self.path, &other.path);
-        // Looking at a file takes far longer than looking at its name.
-        let comes_with = |one: &Path, other: &Path| {
-            let mut ends = endings().map(|end| with(one, end));
-            ends.any(|name| name.file_name() == other.file_name() && is_same_file(&name, other))
-        };
-        is_same_file(one, other) || comes_with(one, other) || comes_with(other, one)
-    }
-
-    /// It in a sentence.
-    fn shown(&self) -> String {
-        format!("the {} `{}`", self.what, self.path.display())
-    }
-}
-
-/// Fails if two of these would be written to one file, also through links and also while they are still partial.
-pub(in crate::commands) fn refuse_clashes(files: &[NamedFile]) -> Result<()> {
-    for (index, one) in files.iter().enumerate() {
+/// Fails if two of these files would be one, or if one of them would be the input, also through links and also while they are
+/// still partial.
+pub(in crate::commands) fn refuse_clashes(input: &Input, files: &[NamedFile<'_>]) -> Result<()> {
+    let files: Vec<_> = { files.iter() }
+        .filter_map(|(what, path)| Some((*what, (*path)?)))
+        .collect();
+    for (index, (what, path)) in files.iter().enumerate() {
+        let one = format!("the {what} `{}`", path.display());
         let mut others = files.iter().skip(index + 1);
-        if let Some(other) = others.find(|other| one.is_also(other)) {
-            let message = if one.what == INPUT {
-                format!("{} would overwrite the input", other.shown())
-            } else {
-                format!(
-                    "{} and {} would be the same file",
-                    one.shown(),
-                    other.shown()
-                )
-            };
-            // Its failure must not be left under that name.
-            let watched = |file: &&NamedFile| matches!(file.what, "summary" | "metrics");
-            let named = [one, other].into_iter().find(watched);
-            let error = Error::usage(message).hint("give another name");
-            return Err(match named.map(|file| file.path.as_path()) {
-                Some(path) => error.about(path),
-                None => error,
-            });
-        }
+        let (message, other) = if is_input(input, path) {
+            (format!("{one} would overwrite the input"), None)
+        } else if let Some(other) = others.find(|(_, other)| is_one(path, other)) {
+            let shown = other.1.display();
+            let message = format!("{one} and the {} `{shown}` would be the same file", other.0);
+            (message, Some(other))
+        } else {
+            continue;
+        };
+        let error = Error::usage(message).hint("give another name");
+        // The failure must not be left under that name.
+        let watched = |(what, _): &(&str, &Path)| matches!(*what, "summary" | "metrics");
+        let named = [(*what, *path)].into_iter().chain(other.copied());
+        let mut named = named.filter(watched);
+        return Err(match named.next() {
+            Some((_, path)) => error.about(path),
+            None => error,
+        });
     }
     Ok(())
+}
+
+/// The names of files that come and go with this one: what is not complete yet, and what belongs to a ledger.
+fn companions(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let endings = [PARTIAL]
+        .into_iter()
+        .chain(ledger::SUFFIXES.iter().copied());
+    endings.map(|end| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    })
+}
+
+/// Whether two paths lead to one file, or one of them to what comes with the other.
+fn is_one(one: &Path, other: &Path) -> bool {
+    // Looking at a file takes far longer than looking at its name.
+    let comes_with = |one: &Path, other: &Path| {
+        companions(one)
+            .any(|name| name.file_name() == other.file_name() && is_same_file(&name, other))
+    };
+    is_same_file(one, other) || comes_with(one, other) || comes_with(other, one)
+}
+
+/// Whether the input is this file, also one that a shell has opened as standard input.
+fn is_input(input: &Input, path: &Path) -> bool {
+    match input {
+        Input::File(input) => is_one(input, path),
+        Input::Stdin => stdin_file().is_some_and(|stdin| {
+            let stdin = Some(FileId::of(&stdin));
+            let mut names = companions(path).chain([path.to_owned()]);
+            names.any(|name| FileId::at(&name) == stdin)
+        }),
+    }
 }
 
 /// Checks the directory of the outputs, which need not exist yet, and returns its path: in front of the outputs' names, and
 /// with an ending the name of its lock.
 ///
 /// # Errors
-/// Exit code 2: it is not a directory, it cannot be made there, or an input is in it.
-pub(in crate::commands) fn output_directory<'a>(
-    path: &Path,
-    mut inputs: impl Iterator<Item = &'a Path>,
-) -> Result<PathBuf> {
+/// Exit code 2: it is not a directory, or cannot be made there.
+pub(in crate::commands) fn output_directory(path: &Path) -> Result<PathBuf> {
     let cannot = || Error::usage(format!("cannot write to `{}`", shown(path)));
     // Without a slash at the end, which would be in the lock's name.
     let plain: PathBuf = path.components().collect();
-    let real = match fs::metadata(&plain) {
-        Ok(there) if there.is_dir() => fs::canonicalize(&plain).map_err(|e| cannot().because(e))?,
-        Ok(_) => return Err(cannot().detail("it is not a directory")),
-        // Neither can an input be in it, nor does a link lead to it.
-        Err(_) => {
-            return match fs::metadata(directory_of(&plain)) {
-                Ok(_) => Ok(plain),
-                Err(error) => Err(own_file::cannot_make(&plain, cannot().because(error))),
-            };
+    match fs::metadata(&plain) {
+        Ok(there) if !there.is_dir() => Err(cannot().detail("it is not a directory")),
+        // Behind a link, or as `.`, it has another name: its lock is beside the real one.
+        Ok(_) if plain.file_name().is_none() || plain.is_symlink() => {
+            fs::canonicalize(&plain).map_err(|e| cannot().because(e))
         }
-    };
-    let is_inside = |input: &&Path| {
-        let input = fs::canonicalize(input).ok();
-        input.is_some_and(|input| input.parent() == Some(&real))
-    };
-    if let Some(input) = inputs.find(is_inside) {
-        return Err(Error::usage(format!(
-            "the input `{}` is in the directory of the outputs, `{}`",
-            shown(input),
-            shown(path)
-        ))
-        .hint("name another directory with `--output-dir DIR`"));
+        Ok(_) => Ok(plain),
+        Err(_) => match fs::metadata(directory_of(&plain)) {
+            Ok(_) => Ok(plain),
+            Err(error) => Err(own_file::cannot_make(&plain, cannot().because(error))),
+        },
     }
-    // Behind a link, or as `.`, it has another name: its lock is beside the real one.
-    let is_plain = plain.file_name().is_some() && !plain.is_symlink();
-    Ok(if is_plain { plain } else { real })
-}
-
-/// Makes the directory if it is missing.
-///
-/// # Errors
-/// Exit code 2: it cannot be made.
-pub(in crate::commands) fn make_directory(path: &Path) -> Result<()> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    let cannot = || Error::usage(format!("cannot create the directory `{}`", shown(path)));
-    fs::create_dir(path).map_err(|e| cannot().because(e))
 }
 
 /// Fails if a finished output is not that of its input: if the input was modified since, or is known to be another one.
@@ -280,24 +209,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_says_another_format_is_refused_with_a_better_one() {
+    fn a_name_that_says_another_format_is_refused() {
         let [csv, tsv] = [b',', b'\t'].map(|delimiter| Format::Delimited { delimiter });
-        for (name, format, better) in [
-            ("scored.xlsx", csv, "scored.csv"),
-            ("out/Scored.XLSX", tsv, "out/Scored.tsv"),
-            ("scored.parquet", Format::Jsonl, "scored.jsonl"),
-            ("scored.csv.zip", csv, "scored.csv"),
-            ("scored.jsonl.gz", csv, "scored.csv.gz"),
-            ("scored.json", csv, "scored.csv"),
-            ("scored.csv.zst", Format::Jsonl, "scored.jsonl.zst"),
-            ("scored.tsv", csv, "scored.csv"),
+        for (name, format) in [
+            ("scored.xlsx", csv),
+            ("out/Scored.XLSX", tsv),
+            ("scored.parquet", Format::Jsonl),
+            ("scored.csv.zip", csv),
+            ("scored.jsonl.gz", csv),
+            ("scored.csv.zst", Format::Jsonl),
+            ("scored.tsv", csv),
         ] {
-            let report = check_name("--output", Path::new(name), format)
-                .unwrap_err()
-                .report();
             assert!(
-                report.ends_with(&format!("\n\nhint: name it `{better}`")),
-                "{report}"
+                check_name("--output", Path::new(name), format).is_err(),
+                "{name}"
             );
         }
         for (name, format) in [
@@ -326,7 +251,8 @@ mod tests {
             ("scored", "scored.rejects.csv"),
             ("a.b.jsonl.zst", "a.b.rejects.csv"),
         ] {
-            assert_eq!(beside(Path::new(output), "csv"), PathBuf::from(rejects));
+            let beside = rejects_beside(Path::new(output), "csv").unwrap();
+            assert_eq!(beside, PathBuf::from(rejects));
         }
     }
 
@@ -334,7 +260,7 @@ mod tests {
     fn the_path_has_no_slash_at_its_end_and_a_link_is_followed() {
         let place = tempfile::tempdir().unwrap();
         let real = fs::canonicalize(place.path()).unwrap();
-        let path = |name: &str| output_directory(&real.join(name), std::iter::empty());
+        let path = |name: &str| output_directory(&real.join(name));
         assert_eq!(path("scored/").unwrap(), real.join("scored"));
         assert_eq!(path(".").unwrap(), real);
         fs::create_dir(real.join("scored")).unwrap();

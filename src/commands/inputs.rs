@@ -155,7 +155,7 @@ pub(super) fn read_ahead(mut reader: Reader) -> Result<Receiver<Result<RowBatch>
 ///
 /// # Errors
 /// Exit code 2: they are not, or the only input cannot be read, or is a stream.
-pub(super) fn refuse_broken(limits: InputLimits, inputs: &[ReaderSettings]) -> Result<()> {
+pub(super) fn refuse_broken(limits: InputLimits, inputs: &[&ReaderSettings]) -> Result<()> {
     if limits == InputLimits::default() {
         return Ok(());
     }
@@ -261,7 +261,7 @@ mod tests {
             min_rows: NonZeroU64::new(min_rows),
             max_invalid,
         };
-        let checked = refuse_broken(limits, &inputs);
+        let checked = refuse_broken(limits, &inputs.iter().collect::<Vec<_>>());
         checked.err().map(|error| error.to_string())
     }
 

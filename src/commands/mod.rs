@@ -11,5 +11,4 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod sandbox;
 mod signals;
-mod summary_file;
 pub(crate) mod text;

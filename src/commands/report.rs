@@ -11,7 +11,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::files::{NamedFile, refuse_clashes};
+use super::files::refuse_clashes;
 use super::inputs::{no_rows, open_scored, read_ahead};
 use super::signals::Interrupts;
 use crate::analysis::{GroupTally, PastVerdict, RowTally, TalliedRow, number_of};
@@ -80,15 +80,12 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
 
 /// Fails if the page would overwrite one of its sources.
 fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
-    let Some(output) = &config.output else {
-        return Ok(());
-    };
-    let against = config.against.as_ref().map(|against| &against.file);
-    let inputs = [Some(&config.scored), against].into_iter().flatten();
-    let inputs = inputs.filter_map(|file| NamedFile::input(&file.input));
-    let summary = { config.summary.as_deref() }.map(|path| NamedFile::new("input", path));
-    let mut sources = inputs.chain(summary);
-    sources.try_for_each(|source| refuse_clashes(&[source, NamedFile::new("report", output)]))
+    let against = config.against.as_ref().map(|against| &against.file.input);
+    let summary = config.summary.clone().map(Input::File);
+    let mut sources = [Some(&config.scored.input), against, summary.as_ref()]
+        .into_iter()
+        .flatten();
+    sources.try_for_each(|source| refuse_clashes(source, &[("report", config.output.as_deref())]))
 }
 
 /// What was counted of a scored file.

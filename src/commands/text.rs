@@ -1,12 +1,13 @@
-//! The commands whose result is a text that `cli` has made: settings in force, completions, manual pages.
+//! What a command writes besides rows: its result on standard output, the file for its summary, and manual pages.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
 
-use crate::base::error::{Error, Exit, Result, shown};
+use crate::base::error::{Error, Exit, Result, shown, system_words};
 use crate::base::own_file;
 use crate::config::ManConfig;
-use crate::observe::tell;
+use crate::observe::{refuse_other_content, tell, warn};
 
 /// Everybody may read a manual page, as far as the umask allows.
 const MODE: u32 = 0o666;
@@ -56,4 +57,114 @@ pub(crate) fn write_pages(config: &ManConfig) -> Result<Exit> {
         shown(directory)
     ));
     Ok(Exit::Complete)
+}
+
+/// The file for the summary, in which an earlier summary stays until the end.
+pub(in crate::commands) struct SummaryFile {
+    path: PathBuf,
+    /// Who may read it.
+    mode: u32,
+    /// A pipe or a device, which is written directly.
+    stream: Option<File>,
+}
+
+impl SummaryFile {
+    /// Checks that the file can be written. A new one has this mode, and another one keeps its own.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be written, or there is something else under its name.
+    pub(in crate::commands) fn create(path: &Path, mode: u32) -> Result<Self> {
+        refuse_other_content(path).map_err(|e| {
+            Error::usage(format!("cannot write the summary to `{}`", path.display()))
+                .because(e)
+                .hint("give `--summary` another name: only an earlier summary is replaced")
+        })?;
+        Self::open(path, mode & 0o666 | 0o600).map_err(|e| {
+            let cannot = Error::usage(format!("cannot write `{}`", path.display()));
+            own_file::cannot_make(path, cannot.because(e))
+        })
+    }
+
+    fn open(path: &Path, mode: u32) -> io::Result<Self> {
+        let there = fs::metadata(path).ok();
+        if there.as_ref().is_some_and(|there| !there.is_file()) {
+            return Ok(Self {
+                path: path.to_owned(),
+                mode,
+                stream: Some(File::options().write(true).open(path)?),
+            });
+        }
+        let new = own_file::beside(path, mode)?.as_file().metadata()?;
+        Ok(Self {
+            path: path.to_owned(),
+            mode: own_file::mode_of(there.as_ref().unwrap_or(&new)),
+            stream: None,
+        })
+    }
+
+    /// Has the summary written. If that fails, a warning says so, and no earlier summary is left: a program would take it for
+    /// this run's. The rows are safe, so it does not change the exit code.
+    pub(in crate::commands) fn write(self, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) {
+        let mut text = Vec::new();
+        let written = write(&mut text).and_then(|()| match &self.stream {
+            Some(stream) => { stream }.write_all(&text),
+            // Somebody may have put another file there meanwhile.
+            None => refuse_other_content(&self.path)
+                .and_then(|()| own_file::replace(&self.path, self.mode, &text)),
+        });
+        if let Err(failed) = written {
+            warn(&format!(
+                "cannot write the summary to `{}`: {}",
+                shown(&self.path),
+                system_words(&failed)
+            ));
+            if self.stream.is_none() && refuse_other_content(&self.path).is_ok() {
+                // The user was already told that this run has no summary.
+                let _ = fs::canonicalize(&self.path).and_then(fs::remove_file);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_earlier_summary_is_whole_until_the_new_one_is() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("s.json");
+        let earlier = "{\"type\":\"summary\"}";
+        fs::write(&path, earlier).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let summary = SummaryFile::create(&path, 0o600).unwrap();
+        summary.write(|to| {
+            to.extend_from_slice(b"{}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), earlier);
+            Ok(())
+        });
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{}");
+        assert_eq!(own_file::mode_of(&path.metadata().unwrap()), 0o640);
+        // A file that is not a summary.
+        let summary = SummaryFile::create(&place.path().join("t.json"), 0o600).unwrap();
+        fs::write(place.path().join("t.json"), "precious").unwrap();
+        summary.write(|_| Ok(()));
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
+        assert_eq!(
+            fs::read_to_string(place.path().join("t.json")).unwrap(),
+            "precious"
+        );
+    }
+
+    #[test]
+    fn after_a_failed_write_no_summary_is_left() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("s.json");
+        fs::write(&path, "").unwrap();
+        let summary = SummaryFile::create(&path, 0o600).unwrap();
+        summary.write(|_| Err(io::ErrorKind::StorageFull.into()));
+        assert!(!path.exists());
+    }
 }

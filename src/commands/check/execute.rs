@@ -48,10 +48,10 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     };
     // If an input cannot be read, the pass says so as well.
     pass.result.sends_nothing = files.refuse_broken(config.limits).err();
-    for mut part in std::mem::take(&mut files.parts) {
+    files.read(config.plan)?;
+    for part in files.parts {
         let mut file = CheckedFile::of(&part.input);
-        let looked = files.look_at(&mut part, config.plan);
-        if let Err(error) = looked.and_then(|()| pass.part(part, &mut file)) {
+        if let Err(error) = pass.part(part, &mut file) {
             // This is no reason not to look at the others, as in a run.
             if !is_several {
                 return Err(error);
@@ -102,16 +102,15 @@ impl Pass<'_> {
     fn part(&mut self, part: RunPart, file: &mut CheckedFile) -> Result<()> {
         let open = match (part.turn, &part.output) {
             (Turn::Run(open), _) => open,
+            (Turn::Unusable(error), _) => return Err(error),
             (_, Some(output)) => {
                 file.finished = true;
                 return refuse_outdated(path_of(&part.input), output, false);
             }
             _ => return Ok(()),
         };
-        let Some(reader) = open.reader else {
-            return Ok(());
-        };
-        file.mapping.clone_from(&open.opened.mapping);
+        let (reader, opened) = open.open_input(&part.input)?;
+        file.mapping.clone_from(&opened.mapping);
         let (mut shown, mut broken) = (Instant::now(), None);
         for batch in read_ahead(reader)? {
             match batch {

@@ -1,63 +1,66 @@
 //! The third phase: starts everything that the run has only one of, lets the rows of one part after the other run, and ends it.
 
+use std::sync::{Arc, Mutex};
+
 use tokio::runtime::Runtime;
 
-use super::super::lookup::LookupStage;
 use super::super::signals::runtime;
 use super::files::{Files, RunPart, Turn};
-use super::finish::{Driven, EndedFiles, in_a_line};
-use super::ledger::{PreparedLedger, RunLedger, run_end};
+use super::finish::{EndedFiles, finish, in_a_line};
+use super::ledger::{PreparedLedger, recorder, run_end};
 use super::prepare::{PreparedRun, Start};
 use super::signals::SignalReach;
-use super::threads::{RowStages, StopChannel, run_rows};
+use super::threads::{RowStages, SharedLookup, StopChannel, run_rows};
 use crate::base::error::{Error, Exit, Result};
 use crate::engine::{AnswerRules, Engine, Limits};
+use crate::ledger::{RunningLedger, ServerWait};
 use crate::observe::{
     self, MetricsThread, ProgressSettings, ProgressThread, RunLog, Style, tell_error,
 };
 use crate::output::Writer;
-use crate::pace::{CallBudget, FailureBudget, GiveUpPolicy, RetryPolicy};
+use crate::pace::{CallBudget, FailureBudget, Gate, GiveUpPolicy, RetryPolicy};
 use crate::service::Client;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event};
 use crate::telemetry::hub::{Events, Observer};
 use crate::telemetry::part::RowCounts;
 
-/// Starts the run and lets its rows run.
+/// Starts the run, lets its rows run, and says how it went.
 ///
 /// # Errors
-/// What kept the first call from being made, such as a signal.
-pub(super) fn drive(run: &mut PreparedRun, start: Start) -> Result<Driven> {
+/// What kept the first call from being made.
+pub(super) fn drive(mut run: PreparedRun, start: Start) -> Result<Exit> {
     let runtime = runtime()?;
-    let (events, progress) = start_progress(&runtime, run, &start.ledger);
-    let metrics = run.metrics.take();
+    let (events, progress) = start_progress(&runtime, &run, start.server_wait);
+    let metrics = start.metrics;
     let metrics = metrics.map(|file| MetricsThread::start(file, events.clone()));
     emit_unrun(&run.files, &events);
     let mut ended = EndedFiles::of(&run.files);
-    let any = run.files.to_run().next().is_some();
     let parts = std::mem::take(&mut run.files.parts);
+    let any = parts.iter().any(|part| part.to_run().is_some());
     // A run that was stopped just before its end is ended.
-    let run_facts = &start.ledger.facts.run;
-    let ends = run_facts.continues && events.with_counts(Counts::exit) == Exit::Complete;
-    let ledger = if any || ends {
-        let lookup = start.ledger.lookup_stage()?;
+    let continues = start.ledger.facts.run.continues;
+    let ledger = if any || continues && events.with_counts(Counts::exit) == Exit::Complete {
+        let lookup = Arc::new(Mutex::new(start.ledger.lookup_stage()?));
         run.signals.run_starts(SignalReach {
             stops: start.stops.0.clone(),
             log: run.log.as_ref().map(RunLog::writer),
             last_words: start.ledger.last_words(),
         });
-        let (ledger, engine, stops) = start_ledger(run, start, &events)?;
+        let answering = (start.client, start.gate);
+        let (ledger, engine) = start_engine(&run, start.ledger, answering, &events)?;
         // Has the ledger remember the report, so that the same command replaces it.
-        let record = ledger.recorder(parts.first().and_then(RunPart::real_input));
+        let record = recorder(&ledger, parts.first().and_then(RunPart::real_input));
         let report = run.files.report.take();
         run.files.report = report.map(|report| report.noting(record));
         let mut turns = Turns {
-            run,
+            run: &run,
+            is_only: run.files.directory.is_none(),
             runtime: &runtime,
             engine: &engine,
             ledger: &ledger,
-            stops,
-            lookup: Some(lookup),
+            stops: start.stops,
+            lookup,
             before: 0,
             ended: &mut ended,
         };
@@ -67,33 +70,27 @@ pub(super) fn drive(run: &mut PreparedRun, start: Start) -> Result<Driven> {
         // The stage for look-ups is closed before the engine, whose ledger is to be the last that closes it.
         drop(turns);
         engine.end(events.with_counts(run_end));
-        progress.finish();
-        let stopped = events.with_counts(|stats| stats.cancelled.is_some());
-        run.signals.rows_ended(stopped);
-        ledger
+        Some(ledger)
     } else {
         // The ledger stays as it is: no run has started.
         for part in parts {
             ended.add_unrun(part);
         }
-        progress.finish();
-        start.ledger.without_a_run()
+        None
     };
+    progress.finish();
+    let stopped = events.with_counts(|counts| counts.cancelled.is_some());
+    run.signals.rows_ended(stopped);
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
-    Ok(Driven {
-        ledger,
-        ended,
-        events,
-        metrics,
-    })
+    Ok(finish(run, ended, ledger, &events, metrics))
 }
 
 /// Counts the parts whose rows do not run.
 fn emit_unrun(files: &Files, events: &Events) {
     for part in &files.parts {
         match &part.turn {
-            Turn::Waits | Turn::Run(_) => {}
+            Turn::None | Turn::Run(_) => {}
             Turn::Skip => events.emit(Event::FileSkipped {
                 has_rejects: part.rejects.is_some(),
             }),
@@ -105,12 +102,13 @@ fn emit_unrun(files: &Files, events: &Events) {
 /// The parts in their turns, and what the rows of all of them pass through.
 struct Turns<'a> {
     run: &'a PreparedRun,
+    /// An input that cannot be used stops the run, as there is no other.
+    is_only: bool,
     runtime: &'a Runtime,
     engine: &'a Engine<Client>,
-    ledger: &'a RunLedger,
+    ledger: &'a RunningLedger,
     stops: StopChannel,
-    /// `None` once the run is stopping.
-    lookup: Option<LookupStage>,
+    lookup: SharedLookup,
     /// The bytes of the inputs whose turns are over.
     before: u64,
     ended: &'a mut EndedFiles,
@@ -122,41 +120,37 @@ impl Turns<'_> {
     /// # Errors
     /// A thread cannot be started.
     fn next(&mut self, file: u64, mut part: RunPart) -> Result<()> {
-        let turn = std::mem::replace(&mut part.turn, Turn::Waits);
-        let (open, lookup) = match (turn, self.lookup.take()) {
-            (Turn::Run(open), Some(lookup)) => (open, lookup),
-            (turn, lookup) => {
-                self.lookup = lookup;
+        let events = self.engine.events();
+        let open = match std::mem::replace(&mut part.turn, Turn::None) {
+            Turn::Run(open) if events.with_counts(|counts| counts.cancelled.is_none()) => open,
+            turn => {
                 self.ended.add_unrun(RunPart { turn, ..part });
                 return Ok(());
             }
         };
-        if self.run.files.directory.is_some() {
+        if !self.is_only {
             self.engine.start_file(file, self.before);
         }
         self.before += open.opened.size.unwrap_or_default();
         let (reader, opened, files) = match open.open(&part.input) {
             Ok(open) => open,
             Err(error) => {
-                self.lookup = Some(lookup);
                 self.cannot_open(&part, error);
                 return Ok(());
             }
         };
-        let policy = self.run.config.policy.clone();
-        let mut writer = Writer::new(opened.layout.clone(), policy, files);
+        let mut writer = Writer::new(opened.layout.clone(), self.run.config.policy.clone(), files);
         if self.run.files.report.is_some() {
             writer = writer.counting();
         }
         let stages = RowStages {
             reader,
-            stops_at_broken: self.run.files.stops_at_broken(),
-            lookup,
+            stops_at_broken: self.is_only,
+            lookup: Arc::clone(&self.lookup),
             writer,
         };
-        let events = self.engine.events();
         let earlier = events.with_counts(RowCounts::of);
-        let record = self.ledger.recorder(part.real_input());
+        let record = recorder(self.ledger, part.real_input());
         let end = run_rows(self.runtime, self.engine, stages, &mut self.stops, record)?;
         let stats = events.with_counts(Clone::clone);
         let rows = RowCounts::of(&stats).since(earlier);
@@ -170,7 +164,6 @@ impl Turns<'_> {
             (Some(error), None) => self.part_failed(&error),
             (None, None) => {}
         }
-        self.lookup = end.lookup.filter(|_| stats.cancelled.is_none());
         Ok(())
     }
 
@@ -182,10 +175,9 @@ impl Turns<'_> {
             reason => reason,
         };
         let words = in_a_line(&error);
-        if self.run.files.stops_at_broken() || error.is_disk_full() {
+        if self.is_only || error.is_disk_full() {
             self.engine.events().emit(Event::CancelBegan(reason));
             self.ended.error = Some(error);
-            self.lookup = None;
         } else {
             self.part_failed(&error);
         }
@@ -216,10 +208,9 @@ fn reason_of(error: &Error) -> CancelReason {
 fn start_progress(
     runtime: &Runtime,
     run: &PreparedRun,
-    ledger: &PreparedLedger,
+    server_wait: ServerWait,
 ) -> (Events, ProgressThread) {
     let (files, watch) = (&run.files, &run.config.watch);
-    let server_wait = ledger.server_wait.clone();
     let names = files.names();
     let number = { files.directory.as_ref() }.map(|_| names.len() as u64);
     let (notices, inbox) = observe::notices(names);
@@ -242,18 +233,22 @@ fn start_progress(
 }
 
 /// Starts the run in its ledger and makes the engine, which gives the ledger new answers.
-fn start_ledger(
+///
+/// # Errors
+/// Exit code 2 or 3: the ledger cannot be written, or a thread cannot be started.
+fn start_engine(
     run: &PreparedRun,
-    start: Start,
+    ledger: PreparedLedger,
+    (client, gate): (Client, Gate),
     events: &Events,
-) -> Result<(RunLedger, Engine<Client>, StopChannel)> {
-    let ledger = start.ledger;
+) -> Result<(RunningLedger, Engine<Client>)> {
     let (budget, pace) = (&run.config.budget, run.config.pace);
     let mut give_up = GiveUpPolicy::new(budget.keep_going);
     if ledger.facts.usable > 0 {
         give_up.worked_before();
     }
-    let (calls, lost) = (ledger.facts.run.calls_before, ledger.facts.run.lost_calls);
+    let record = &ledger.facts.run;
+    let (calls, lost) = (record.calls_before, record.lost_calls);
     let limits = Limits {
         retries: RetryPolicy::new(pace.retries, pace.resends),
         max_wait: pace.max_wait,
@@ -261,16 +256,15 @@ fn start_ledger(
         failures: FailureBudget(budget.max_failures),
         host: run.endpoint.host().to_owned(),
     };
-    let (ledger, writer) = ledger.start()?;
-    if calls > 0 || lost > 0 {
-        events.emit(Event::EarlierStarts { calls, lost });
-    }
     let answers = AnswerRules {
         decisions: run.config.policy.clone(),
         fields: run.config.captured.clone(),
     };
+    let (ledger, writer) = ledger.open.start()?;
+    if calls > 0 || lost > 0 {
+        events.emit(Event::EarlierStarts { calls, lost });
+    }
     let events = events.clone();
-    let (client, gate) = (start.client, start.gate);
     let engine = Engine::new(client, gate, writer, events, answers, limits, give_up);
-    Ok((ledger, engine, start.stops))
+    Ok((ledger, engine))
 }

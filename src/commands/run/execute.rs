@@ -7,97 +7,74 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::super::summary_file::SummaryFile;
+use super::super::text::SummaryFile;
 use super::announce::announce;
 use super::drive::drive;
-use super::finish::finish;
 use super::prepare::{identity_of, job_name, metrics_file, prepare};
 use crate::base::error::{Error, Exit, Result};
 use crate::config::{RunConfig, UnconfiguredRun};
 use crate::observe::{RunIdentity, RunSummary, ended_by};
 use crate::telemetry::counts::Counts;
 
+/// Who may read a summary that is made for a failure; the process's umask may take more away.
+const MODE: u32 = 0o666;
+
 /// Runs, and says how it went.
 ///
 /// # Errors
 /// Whatever kept the run from starting. What ended it early has been reported, and is in the exit code.
 pub(crate) fn execute(config: RunConfig) -> Result<Exit> {
-    let failure = FailureFiles::of(&config);
-    let ended = run(config);
-    if let Err(error) = &ended {
-        failure.write(error);
-    }
-    ended
+    let identity = identity_of(&config);
+    let files = UnconfiguredRun {
+        output: config.files.name().map(Into::into),
+        summary: config.watch.summary.clone(),
+        metrics: config.watch.metrics.clone(),
+        profile: None,
+    };
+    run(config).inspect_err(|error| write_failure(&identity, files, error))
 }
 
 fn run(config: RunConfig) -> Result<Exit> {
-    let (mut run, start) = prepare(config)?;
+    let (run, start) = prepare(config)?;
     announce(&run, &start);
-    let driven = drive(&mut run, start)?;
-    Ok(finish(run, driven))
+    drive(run, start)
 }
 
 /// Leaves the failure of a run whose arguments, variables or settings file are wrong.
-pub(crate) fn leave_failure(run: UnconfiguredRun, error: &Error) {
-    let mut identity = RunIdentity::new(job_name(run.output.as_deref()));
-    identity.profile = run.profile;
-    let files = FailureFiles {
-        identity,
-        output: run.output,
-        summary: run.summary,
-        metrics: run.metrics,
+pub(crate) fn leave_failure(mut run: UnconfiguredRun, error: &Error) {
+    let identity = RunIdentity {
+        profile: run.profile.take(),
+        ..RunIdentity::new(job_name(run.output.as_deref()))
     };
-    files.write(error);
+    write_failure(&identity, run, error);
 }
 
-/// Where a failure is written, and what was known of the run: what it was asked to do.
-struct FailureFiles {
-    identity: RunIdentity,
-    output: Option<PathBuf>,
-    summary: Option<PathBuf>,
-    metrics: Option<PathBuf>,
-}
-
-/// Who may read a summary that is made for a failure; the process's umask may take more away.
-const MODE: u32 = 0o666;
-
-impl FailureFiles {
-    /// Those of this run.
-    fn of(config: &RunConfig) -> Self {
-        Self {
-            identity: identity_of(config),
-            output: config.files.name().map(Into::into),
-            summary: config.watch.summary.clone(),
-            metrics: config.watch.metrics.clone(),
-        }
+/// Writes that the run could not start. What cannot be written is left: the error itself is what matters.
+fn write_failure(identity: &RunIdentity, files: UnconfiguredRun, error: &Error) {
+    let exit = error.exit();
+    if exit == Exit::Busy {
+        return;
     }
-
-    /// Writes that the run could not start. What cannot be written is left: the error itself is what matters.
-    fn write(self, error: &Error) {
-        let exit = error.exit();
-        if exit == Exit::Busy {
-            return;
-        }
-        let tariff = self.identity.tariff.as_ref();
-        let counts = Counts::not_started().as_of(Duration::ZERO, tariff);
-        let summary = RunSummary {
-            error: Some(ended_by(error)),
-            ..RunSummary::new(&self.identity, counts.clone(), exit)
-        };
-        // None takes the name of a file that the next start writes, and a pipe would wait for somebody to read.
-        let is_ours = |path: &PathBuf| {
-            let is_taken = [self.output.as_deref(), error.file()].contains(&Some(path.as_path()));
-            !is_taken && (!path.exists() || path.is_file())
-        };
-        if let Some(path) = self.summary.filter(is_ours)
-            && let Ok(file) = SummaryFile::create(&path, MODE)
-        {
-            file.write(|to| summary.write_json(to));
-        }
-        if let Some(path) = self.metrics.filter(is_ours)
-            && let Ok(file) = metrics_file(path, self.identity.clone())
-        {
-            let _ = file.write(&counts, Some(exit));
-        }
+    let counts = Counts::not_started().as_of(Duration::ZERO, identity.tariff.as_ref());
+    // None takes the name of a file that the next start writes, and a pipe would wait for somebody to read.
+    let is_ours = |path: &PathBuf| {
+        let is_taken = [files.output.as_deref(), error.file()].contains(&Some(path.as_path()));
+        !is_taken && (!path.exists() || path.is_file())
+    };
+    if let Some(path) = files.summary.filter(is_ours)
+        && let Ok(file) = SummaryFile::create(&path, MODE)
+    {
+        file.write(|to| {
+            let summary = RunSummary {
+                error: Some(ended_by(error)),
+                ..RunSummary::new(identity, counts.clone(), exit)
+            };
+            summary.write_json(to)
+        });
+    }
+    if let Some(path) = files.metrics.filter(is_ours)
+        && let Ok(file) = metrics_file(path, identity.clone())
+    {
+        let _ = file.write(&counts, Some(exit));
     }
 }

@@ -4,18 +4,20 @@
 //! turn comes.
 
 use std::collections::HashMap;
+use std::fs;
+use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::files::{
-    NamedFile, check_name, is_finished, make_directory, output_directory, refuse_clashes,
-    refuse_outdated, rejects_beside, rejects_of,
+    NamedFile, check_name, is_finished, output_directory, refuse_clashes, refuse_outdated,
+    rejects_beside, rejects_of,
 };
 use super::super::inputs::{find_inputs, name_of, open_users, path_of, refuse_broken};
 use super::super::lock_wait::LockWait;
-use super::super::summary_file::SummaryFile;
+use super::super::text::SummaryFile;
 use super::ledger::{PreparedLedger, full_disk, reading};
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file::directory_of;
@@ -51,14 +53,14 @@ pub(in crate::commands) struct RunPart {
     /// `None` is standard output.
     pub(in crate::commands) output: Option<PathBuf>,
     /// Where its rows without a verdict go or are, if anywhere.
-    pub(in crate::commands) rejects: Option<PathBuf>,
+    pub(super) rejects: Option<PathBuf>,
     pub(in crate::commands) turn: Turn,
 }
 
 /// What is to be done with an input.
 pub(in crate::commands) enum Turn {
-    /// It was not looked at yet.
-    Waits,
+    /// It was not looked at yet, or its turn is over.
+    None,
     /// Its rows run.
     Run(Box<OpenPart>),
     /// An earlier run has finished it.
@@ -70,14 +72,14 @@ pub(in crate::commands) enum Turn {
 /// An input whose rows are to run, and its output.
 pub(in crate::commands) struct OpenPart {
     /// What was found out about the input before the first call.
-    pub(in crate::commands) opened: Opened,
+    pub(super) opened: Opened,
     /// The only input stays open, as it may be a stream; one of several is opened again when its turn comes.
-    pub(in crate::commands) reader: Option<Reader>,
-    pub(super) plan: Plan,
+    reader: Option<Reader>,
+    plan: Plan,
     /// None until the ledger has said what may be replaced.
     targets: Targets,
     /// The files that are written; `None` until they are open.
-    pub(super) files: Option<RowFiles>,
+    files: Option<RowFiles>,
 }
 
 /// The places of an output and of the files beside it, each of which may be made or replaced.
@@ -92,7 +94,7 @@ struct Targets {
 
 impl RunPart {
     /// Its rows, if they run.
-    pub(in crate::commands) fn to_run(&self) -> Option<&OpenPart> {
+    pub(super) fn to_run(&self) -> Option<&OpenPart> {
         match &self.turn {
             Turn::Run(part) => Some(part),
             _ => None,
@@ -111,42 +113,40 @@ impl Files {
     /// Finds the inputs, and where their outputs go.
     ///
     /// # Errors
-    /// Exit code 2: an input is not a name, there are several without a directory for their outputs, or two outputs would
-    /// have one name.
+    /// Exit code 2: an input is not a name, or would be overwritten by its output.
     pub(in crate::commands) fn find(config: FilesConfig, reuse: Reuse) -> Result<Self> {
         let inputs = find_inputs(&config.inputs)?;
         if let [only] = &*inputs {
             refuse_missing(&only.file.input)?;
         }
         let directory = { config.directory.as_deref() }
-            .map(|path| output_directory(path, inputs.iter().map(path_of)))
+            .map(output_directory)
             .transpose()?;
-        let again = config.overwrite || reuse == Reuse::Retry;
-        let mut files = Self {
-            parts: Vec::with_capacity(inputs.len()),
-            directory,
-            target: None,
-            config,
-            again,
-            summary: None,
-            report: None,
-        };
+        let mut parts = Vec::with_capacity(inputs.len());
         for input in inputs {
-            let output = match &files.directory {
+            let output = match &directory {
                 Some(directory) => Some(directory.join(name_of(&input))),
-                None => files.config.output.clone(),
+                None => config.output.clone(),
             };
-            files.parts.push(RunPart {
+            // Before anything else: no message may suggest overwriting the input.
+            refuse_clashes(&input.file.input, &[("output", output.as_deref())])?;
+            parts.push(RunPart {
                 input,
                 output,
                 rejects: None,
-                turn: Turn::Waits,
+                turn: Turn::None,
             });
         }
-        files.refuse_equal_names()?;
-        let output = files.config.output.as_deref();
-        files.target = output.and_then(|output| Target::new(output, |_| Replace::Whole).ok());
-        Ok(files)
+        let output = config.output.as_deref();
+        Ok(Self {
+            parts,
+            directory,
+            target: output.and_then(|output| Target::new(output, |_| Replace::Whole).ok()),
+            again: config.overwrite || reuse == Reuse::Retry,
+            config,
+            summary: None,
+            report: None,
+        })
     }
 
     /// Checks where the only output goes, before its input is read: nobody should wait for a pipe only to be told that the
@@ -155,28 +155,22 @@ impl Files {
     /// # Errors
     /// Exit code 2: there may be no file there, or it may not be replaced. Exit code 75: another run is writing it.
     pub(super) fn check_output(&mut self) -> Result<()> {
-        let [RunPart { input, .. }] = &*self.parts else {
-            if self.directory.is_some() {
-                return Ok(());
+        match (&*self.parts, self.config.output.as_deref()) {
+            ([only], Some(output)) => {
+                let replace = match only.input.file.input {
+                    Input::Stdin if !self.again => Replace::Partial,
+                    _ => Replace::Whole,
+                };
+                self.target = Some(Target::new(output, |_| replace)?);
+                Ok(())
             }
-            return Err(
+            ([_], None) => Ok(()),
+            _ if self.directory.is_some() => Ok(()),
+            _ => Err(
                 Error::usage("several inputs need a directory for their outputs")
                     .hint("name one with `--output-dir DIR`"),
-            );
-        };
-        let Some(output) = self.config.output.as_deref() else {
-            return Ok(());
-        };
-        if let Some(input) = NamedFile::input(&input.file.input) {
-            // Before anything else: no message may suggest overwriting the input.
-            refuse_clashes(&[input, NamedFile::new("output", output)])?;
+            ),
         }
-        let replace = match input.file.input {
-            Input::Stdin if !self.again => Replace::Partial,
-            _ => Replace::Whole,
-        };
-        self.target = Some(Target::new(output, |_| replace)?);
-        Ok(())
     }
 
     /// The file or directory that no other run may write; `None` is a stream.
@@ -211,7 +205,8 @@ impl Files {
         }
     }
 
-    /// The only part, unless its output is in a directory.
+    /// The only part, unless its output is in a directory. If it cannot be used, that ends the run, which otherwise continues
+    /// with the other parts.
     pub(in crate::commands) fn only(&self) -> Option<&RunPart> {
         match &*self.parts {
             [only] if self.directory.is_none() => Some(only),
@@ -219,18 +214,12 @@ impl Files {
         }
     }
 
-    /// Whether an input that cannot be used ends the run, or it continues with the others.
-    pub(super) const fn stops_at_broken(&self) -> bool {
-        self.directory.is_none()
-    }
-
     /// Reads the inputs as far as needed to see that they are as they must be.
     ///
     /// # Errors
     /// Exit code 2: they are not.
     pub(in crate::commands) fn refuse_broken(&self, limits: InputLimits) -> Result<()> {
-        let inputs = self.parts.iter().map(|part| part.input.clone());
-        let inputs: Vec<_> = inputs.collect();
+        let inputs: Vec<_> = { self.parts.iter() }.map(|part| &part.input).collect();
         refuse_broken(limits, &inputs)
     }
 
@@ -238,19 +227,16 @@ impl Files {
     /// for them again.
     ///
     /// # Errors
-    /// Exit code 2: an input cannot be used and that ends the run, or two outputs would have one name.
-    pub(super) fn read(&mut self, plan: Plan) -> Result<()> {
-        let mut parts = std::mem::take(&mut self.parts);
-        for part in &mut parts {
-            let looked = self.look_at(part, plan);
-            match looked {
-                Err(error) if self.stops_at_broken() => return Err(error),
-                Err(error) => part.turn = Turn::Unusable(error),
-                Ok(()) => {}
-            }
-            if let (Turn::Run(open), Some(_)) = (&mut part.turn, &self.directory) {
-                open.reader = None;
-            }
+    /// Exit code 2: the only input cannot be used, or two outputs would have one name.
+    pub(in crate::commands) fn read(&mut self, plan: Plan) -> Result<()> {
+        let (mut parts, is_only) = (Vec::with_capacity(self.parts.len()), self.only().is_some());
+        for mut part in std::mem::take(&mut self.parts) {
+            part.turn = match self.look_at(&mut part, plan, is_only) {
+                Err(error) if is_only => return Err(error),
+                Err(error) => Turn::Unusable(error),
+                Ok(turn) => turn,
+            };
+            parts.push(part);
         }
         self.parts = parts;
         self.refuse_equal_names()
@@ -260,17 +246,14 @@ impl Files {
     ///
     /// # Errors
     /// Exit code 2: it cannot be used.
-    pub(in crate::commands) fn look_at(&self, part: &mut RunPart, plan: Plan) -> Result<()> {
-        let is_one_of_several = self.directory.is_some();
-        let finished = { part.output.as_deref() }
-            .filter(|output| is_one_of_several && !self.again && is_finished(output));
-        if let Some(output) = finished {
+    fn look_at(&self, part: &mut RunPart, plan: Plan, is_only: bool) -> Result<Turn> {
+        let in_directory = { part.output.as_deref() }.filter(|_| self.directory.is_some());
+        if let Some(output) = in_directory.filter(|output| !self.again && is_finished(output)) {
             part.rejects = rejects_of(output);
-            part.turn = Turn::Skip;
-            return Ok(());
+            return Ok(Turn::Skip);
         }
         let path = path_of(&part.input);
-        if is_one_of_several && path.metadata().is_ok_and(|there| !there.is_file()) {
+        if !is_only && path.metadata().is_ok_and(|there| !there.is_file()) {
             // What is read from a pipe now could not be read again.
             let path = shown(path);
             return Err(Error::usage(format!(
@@ -287,14 +270,13 @@ impl Files {
             }
             (named, _) => named.clone(),
         };
-        part.turn = Turn::Run(Box::new(OpenPart {
+        Ok(Turn::Run(Box::new(OpenPart {
             opened,
-            reader: Some(reader),
+            reader: Some(reader).filter(|_| is_only),
             plan,
             targets: Targets::default(),
             files: None,
-        }));
-        Ok(())
+        })))
     }
 
     /// Fails when two files of parts would have one name, or have it until they are complete: an output may also be called as
@@ -321,47 +303,35 @@ impl Files {
         Ok(())
     }
 
-    /// Fails when any two of the files that the run reads or writes would be one; `read` and `written` are those that it reads
-    /// and writes once, however many inputs it has.
+    /// Fails when any two of the files that the run reads or writes would be one; `others` are those that it reads and writes
+    /// once, however many inputs it has.
     ///
     /// # Errors
     /// Exit code 2: they would, or the name of a file does not fit its format.
-    pub(in crate::commands) fn refuse_clashes(
-        &self,
-        read: &[NamedFile],
-        written: &[NamedFile],
-    ) -> Result<()> {
-        let FilesConfig {
-            changes, report, ..
-        } = &self.config;
+    pub(super) fn refuse_clashes(&self, others: &[NamedFile<'_>]) -> Result<()> {
+        let (changes, report) = (&self.config.changes, &self.config.report);
         for part in &self.parts {
-            let named = [
-                ("output", &part.output),
-                ("rejects", &part.rejects),
-                ("changes", changes),
-                ("report", report),
+            let mut files = vec![
+                ("output", part.output.as_deref()),
+                ("rejects", part.rejects.as_deref()),
+                ("changes", changes.as_deref()),
+                ("report", report.as_deref()),
             ];
-            let named = named
-                .into_iter()
-                .filter_map(|(what, path)| Some(NamedFile::new(what, path.as_deref()?)));
-            let mut files = Vec::from_iter(NamedFile::input(&part.input.file.input));
-            files.extend_from_slice(read);
-            files.extend(named);
-            files.extend_from_slice(written);
-            refuse_clashes(&files)?;
+            files.extend_from_slice(others);
+            refuse_clashes(&part.input.file.input, &files)?;
         }
-        let Some((only, open)) = self.only().and_then(|only| Some((only, only.to_run()?))) else {
-            return Ok(());
-        };
-        let output = self.target.as_ref().filter(|output| !output.is_special());
-        [
-            ("--output", output.map(Target::path)),
-            ("--rejects", only.rejects.as_deref()),
-            ("--changes", changes.as_deref()),
-        ]
-        .into_iter()
-        .filter_map(|(flag, path)| Some((flag, path?)))
-        .try_for_each(|(flag, path)| check_name(flag, path, open.opened.layout.format))
+        if let Some((only, open)) = self.only().and_then(|only| Some((only, only.to_run()?))) {
+            let output = self.target.as_ref().filter(|output| !output.is_special());
+            for (flag, path) in [
+                ("--output", output.map(Target::path)),
+                ("--rejects", only.rejects.as_deref()),
+                ("--changes", changes.as_deref()),
+            ] {
+                let format = open.opened.layout.format;
+                path.map_or(Ok(()), |path| check_name(flag, path, format))?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes the directory of several outputs, in which their ledger is.
@@ -369,7 +339,16 @@ impl Files {
     /// # Errors
     /// Exit code 2: it cannot be made.
     pub(super) fn make_directory(&self) -> Result<()> {
-        self.directory.as_deref().map_or(Ok(()), make_directory)
+        let Some(path) = &self.directory else {
+            return Ok(());
+        };
+        match fs::create_dir(path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                let cannot = format!("cannot create the directory `{}`", shown(path));
+                Err(Error::usage(cannot).because(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Decides with the ledger what is to be done with each part, and opens what is written. Only those who can read all
@@ -385,17 +364,18 @@ impl Files {
         wait: &LockWait,
     ) -> Result<()> {
         let mode = { self.to_run() }.fold(EVERYBODY, |all, part| all & part.opened.mode);
+        let is_only = self.only().is_some();
         let mut parts = std::mem::take(&mut self.parts);
         wait.until_free(|| {
             for part in &mut parts {
                 match self.place(part, ledger) {
-                    Err(error) if self.stops_at_broken() => return Err(error),
+                    Err(error) if is_only => return Err(error),
                     Err(error) => part.turn = Turn::Unusable(error),
                     Ok(()) => {}
                 }
             }
             self.summary = { summary.map(|path| SummaryFile::create(path, mode)) }.transpose()?;
-            if let (None, [RunPart { turn, .. }]) = (&self.directory, &mut *parts)
+            if let (true, [RunPart { turn, .. }]) = (is_only, &mut *parts)
                 && let Turn::Run(only) = turn
             {
                 only.files = Some(only.targets.open(mode)?);
@@ -416,7 +396,7 @@ impl Files {
         let open = match (&mut part.turn, &part.output) {
             (Turn::Run(open), _) => open,
             (Turn::Skip, Some(output)) => {
-                let state = ledger.output_state(output, input.as_deref())?;
+                let state = ledger.open.output_state(output, input.as_deref())?;
                 let is_of_other = state == OutputState::OfOtherInput;
                 return refuse_outdated(path_of(&part.input), output, is_of_other);
             }
@@ -468,19 +448,28 @@ impl Files {
 }
 
 impl OpenPart {
-    /// Opens what is not open yet: the input again, and its files.
+    /// The input, which is opened again if it is not open.
     ///
     /// # Errors
-    /// Exit code 2: it cannot be used, or its output cannot be made. Exit code 3: the disk is full.
-    pub(super) fn open(self, input: &ReaderSettings) -> Result<(Reader, Opened, RowFiles)> {
-        let (reader, opened) = match self.reader {
-            Some(reader) => (reader, self.opened),
-            None => open_users(input, self.plan)?,
-        };
-        let files = match self.files {
-            Some(files) => files,
-            None => self.targets.open(opened.mode)?,
-        };
+    /// Exit code 2: it cannot be used any more.
+    pub(in crate::commands) fn open_input(
+        self,
+        input: &ReaderSettings,
+    ) -> Result<(Reader, Opened)> {
+        match self.reader {
+            Some(reader) => Ok((reader, self.opened)),
+            None => open_users(input, self.plan),
+        }
+    }
+
+    /// The input and the files that its rows are written to, opened if they are not open.
+    ///
+    /// # Errors
+    /// Exit code 2: the input cannot be used, or a file cannot be made. Exit code 3: the disk is full.
+    pub(super) fn open(mut self, input: &ReaderSettings) -> Result<(Reader, Opened, RowFiles)> {
+        let (targets, files) = (std::mem::take(&mut self.targets), self.files.take());
+        let (reader, opened) = self.open_input(input)?;
+        let files = files.map_or_else(|| targets.open(opened.mode), Ok)?;
         Ok((reader, opened, files))
     }
 }

@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::super::inputs::{no_rows, path_of};
-use super::super::summary_file::SummaryFile;
+use super::super::text::SummaryFile;
 use super::files::{Files, RunPart, Turn};
-use super::ledger::RunLedger;
+use super::ledger::{explain, patience, settle};
 use super::prepare::PreparedRun;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::WatchConfig;
 use crate::input::{Input, Opened, ReaderSettings};
+use crate::ledger::RunningLedger;
 use crate::observe::{
-    FileState, FileSummary, LogLine, MetricsThread, RunSummary, SizedFile, Style, ended_by, stamp,
-    tell, tell_error, warn, warn_of,
+    FileState, FileSummary, LedgerLeft, LogLine, MetricsThread, RunSummary, SizedFile, Style,
+    ended_by, stamp, tell, tell_error, warn, warn_of,
 };
 use crate::output::{Document, Written};
 use crate::report::{Comparison, PageContent, RunFacts, page};
@@ -25,30 +26,32 @@ use crate::telemetry::event::InputEnd;
 use crate::telemetry::hub::Events;
 use crate::telemetry::part::RowCounts;
 
-/// What is left of a run when its rows have run, to the end or to a stop.
-pub(super) struct Driven {
-    pub(super) ledger: RunLedger,
-    pub(super) ended: EndedFiles,
-    pub(super) events: Events,
-    pub(super) metrics: Option<MetricsThread>,
-}
-
-/// Writes the summary, says what ended the run early, and closes the ledger. Returns how the process should exit.
-pub(super) fn finish(run: PreparedRun, driven: Driven) -> Exit {
-    let (mut ended, ledger, events) = (driven.ended, driven.ledger, driven.events);
-    let (mut files, watch, identity) = (run.files, run.config.watch, run.identity);
-    let accept_failures = run.config.budget.accept_failures;
+/// Writes the summary, says what ended the run early, and closes the ledger, if rows were to run. Returns how the process should
+/// exit.
+pub(super) fn finish(
+    run: PreparedRun,
+    mut ended: EndedFiles,
+    ledger: Option<RunningLedger>,
+    events: &Events,
+    metrics: Option<MetricsThread>,
+) -> Exit {
+    let (files, watch, identity) = (run.files, run.config.watch, run.identity);
+    let accepted = run.config.budget.accept_failures;
     let counts = events.with_counts(Clone::clone);
     let shown_counts = || counts.as_of(events.elapsed(), identity.tariff.as_ref());
-    let exit = counts.exit_accepting(accept_failures);
-    let error = { ended.error.take() }.map(|error| ledger.explain(error, &counts));
-    let left = ledger.settle(&counts);
+    let exit = counts.exit_accepting(accepted);
+    let is_stream = run.lock.is_none();
+    let error = { ended.error.take() }.map(|error| match &ledger {
+        Some(ledger) => explain(error, ledger, is_stream, &counts),
+        None => error,
+    });
+    let left = { ledger.as_ref() }.map_or(LedgerLeft::Nothing, |ledger| settle(ledger, &counts));
     let input = std::mem::take(&mut ended.input);
     let tally = ended.tally.take();
     let output = ended.output().and_then(SizedFile::at);
     let summary = RunSummary {
         error: error.as_ref().map(ended_by),
-        accepted: accept_failures,
+        accepted,
         part: ended.selection,
         input,
         files: ended.directory.as_ref().map(|_| &*ended.parts),
@@ -60,14 +63,14 @@ pub(super) fn finish(run: PreparedRun, driven: Driven) -> Exit {
         sandbox_billed: { run.stand_in }.map(|stand_in| stand_in.stop().billed),
         ..RunSummary::new(&identity, shown_counts(), exit)
     };
-    tell_summary(&summary, files.summary.take(), &watch);
-    if let Some(report) = files.report.take() {
+    tell_summary(&summary, files.summary, &watch);
+    if let Some(report) = files.report {
         let tally = tally.filter(|_| counts.cancelled.is_none());
         finish_report(report, tally, &ended.name, &summary, &watch);
     }
     error.iter().for_each(tell_error);
     ended.warnings.iter().for_each(|warning| warn(warning));
-    if let Some(metrics) = driven.metrics {
+    if let Some(metrics) = metrics {
         metrics.finish(exit);
     }
     if let Some(log) = run.log {
@@ -76,7 +79,11 @@ pub(super) fn finish(run: PreparedRun, driven: Driven) -> Exit {
             counts: Box::new(shown_counts()),
         });
     }
-    ledger.finish(&counts);
+    // The last act: the same command continues a run that is killed before, and makes no call for a row that has its verdict.
+    if let Some(ledger) = ledger {
+        ledger.finish(patience(&counts));
+    }
+    drop(run.lock);
     run.signals.run_is_over();
     exit
 }
@@ -112,14 +119,7 @@ fn finish_report(
         Ok(path) if watch.shows_text() => tell(&format!("         wrote {path}: the report")),
         Ok(_) => {}
         // The rows are safe, so this does not change the exit code.
-        Err(error) => {
-            let hint = error.hint_text().map(ToOwned::to_owned);
-            let no_report = Error::stopped("no report").because(error);
-            warn_of(&match hint {
-                Some(hint) => no_report.hint(hint),
-                None => no_report,
-            });
-        }
+        Err(error) => warn_of(&error),
     }
 }
 
@@ -195,7 +195,7 @@ impl EndedFiles {
     /// A part whose rows did not run.
     pub(super) fn add_unrun(&mut self, part: RunPart) {
         let state = match part.turn {
-            Turn::Waits | Turn::Run(_) => FileState::Left,
+            Turn::None | Turn::Run(_) => FileState::Left,
             Turn::Skip => FileState::Skipped,
             Turn::Unusable(error) => return self.add_failed(&part.input, in_a_line(&error)),
         };

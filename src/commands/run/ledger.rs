@@ -11,8 +11,8 @@ use super::super::lookup::LookupStage;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file::directory_of;
 use crate::ledger::{
-    LedgerAccount, LedgerFacts, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger,
-    OutputLock, OutputState, ReadAnswer, Reuse, RunEnd, RunningLedger, ServerWait,
+    LedgerAccount, LedgerFacts, LedgerLocation, LedgerSettings, OpenLedger, OutputLock,
+    OutputState, ReadAnswer, Reuse, RunEnd, RunningLedger,
 };
 use crate::observe::LedgerLeft;
 use crate::output::{Replace, Sealed, partial_of};
@@ -46,16 +46,12 @@ pub(super) fn lock_output(output: Option<&Path>, wait: &LockWait) -> Result<Opti
 
 /// The ledger before the run starts: open, while nothing in it has changed.
 pub(super) struct PreparedLedger {
-    ledger: OpenLedger,
+    pub(super) open: OpenLedger,
     /// What was learned of it when it was opened.
     pub(super) facts: LedgerFacts,
     reuse: Reuse,
     /// The answers are the stand-in's, which cost nothing.
     sandbox: bool,
-    /// Says whether a ledger's server is waited for.
-    pub(super) server_wait: ServerWait,
-    /// Held as long as the run lasts; `None` where rows go to a stream.
-    lock: Option<OutputLock>,
 }
 
 impl PreparedLedger {
@@ -63,25 +59,17 @@ impl PreparedLedger {
     ///
     /// # Errors
     /// Exit code 75: another program uses the ledger. Exit code 2: it cannot be used or made. Exit code 3: the disk is full.
-    pub(super) fn open(
-        mut settings: LedgerSettings,
-        account: &Account,
-        lock: Option<OutputLock>,
-        wait: &LockWait,
-    ) -> Result<Self> {
-        settings.account = Some(ledger_account(account));
-        let opened = wait.until_free(|| OpenLedger::open(&settings));
-        let (ledger, facts) = opened.map_err(|error| match settings.location {
+    pub(super) fn open(settings: &LedgerSettings, sandbox: bool, wait: &LockWait) -> Result<Self> {
+        let opened = wait.until_free(|| OpenLedger::open(settings));
+        let (open, facts) = opened.map_err(|error| match settings.location {
             LedgerLocation::Temporary => in_temporary(error),
             _ => full_disk(error),
         })?;
         Ok(Self {
-            ledger,
+            open,
             facts,
             reuse: settings.reuse,
-            sandbox: account.sandbox,
-            server_wait: settings.wait,
-            lock,
+            sandbox,
         })
     }
 
@@ -111,7 +99,7 @@ impl PreparedLedger {
             _ => return Ok(Replace::Nothing),
         };
         let shown = file.display();
-        let why = match self.output_state(file, input)? {
+        let why = match self.open.output_state(file, input)? {
             OutputState::Absent => return Ok(Replace::Partial),
             OutputState::AsLeft => return Ok(Replace::Whole),
             OutputState::OfOtherInput => {
@@ -144,26 +132,6 @@ impl PreparedLedger {
         })
     }
 
-    /// How a file relates to the run over this input that this one continues.
-    ///
-    /// # Errors
-    /// Exit code 2: the ledger cannot be read.
-    pub(super) fn output_state(
-        &mut self,
-        file: &Path,
-        input: Option<&Path>,
-    ) -> Result<OutputState> {
-        self.ledger.output_state(file, input)
-    }
-
-    /// The ledger of a run in which no rows run: it stays as it is.
-    pub(super) fn without_a_run(self) -> RunLedger {
-        RunLedger {
-            ledger: None,
-            lock: self.lock,
-        }
-    }
-
     /// What is said of it when the run is ended immediately; `None` where no answers stay.
     pub(super) fn last_words(&self) -> Option<String> {
         let place = self.facts.place.as_deref()?;
@@ -179,23 +147,7 @@ impl PreparedLedger {
     /// # Errors
     /// Exit code 2: it cannot be opened for reading.
     pub(super) fn lookup_stage(&self) -> Result<LookupStage> {
-        Ok(LookupStage::new(
-            self.ledger.hasher(),
-            self.ledger.lookup()?,
-        ))
-    }
-
-    /// Starts the run and what makes its answers durable.
-    ///
-    /// # Errors
-    /// Exit code 2 or 3: the ledger cannot be written.
-    pub(super) fn start(self) -> Result<(RunLedger, LedgerWriter)> {
-        let (ledger, writer) = self.ledger.start()?;
-        let running = RunLedger {
-            ledger: Some(ledger),
-            lock: self.lock,
-        };
-        Ok((running, writer))
+        Ok(LookupStage::new(self.open.hasher(), self.open.lookup()?))
     }
 }
 
@@ -204,67 +156,47 @@ const LAST_COMMIT: Duration = Duration::from_millis(1_500);
 /// How long it may take otherwise: a large log is merged into the database first. Ctrl-C stops it.
 const CLOSING: Duration = Duration::from_secs(60);
 
-/// The ledger of a run that has started, with the lock of its output.
-pub(super) struct RunLedger {
-    /// `None` where no rows run.
-    ledger: Option<RunningLedger>,
-    /// Released at the end of the run.
-    lock: Option<OutputLock>,
+/// What records how the run over this input is about to leave its files.
+pub(super) fn recorder(
+    ledger: &RunningLedger,
+    input: Option<PathBuf>,
+) -> impl Fn(&[Sealed]) + use<> {
+    let record = ledger.recorder();
+    move |files| {
+        // They keep these names if another program has put a file at their path.
+        let partials = { files.iter() }.map(|(path, state)| (partial_of(path), state.clone()));
+        let files: Vec<_> = files.iter().cloned().chain(partials).collect();
+        // If this fails, the same command will refuse to replace them. That is better than failing the run here.
+        let _ = record(&files, input.as_deref());
+    }
 }
 
-impl RunLedger {
-    /// What records how the run over this input is about to leave its files.
-    pub(super) fn recorder(&self, input: Option<PathBuf>) -> impl Fn(&[Sealed]) + use<> {
-        let record = self.ledger.as_ref().map(RunningLedger::recorder);
-        move |files| {
-            let Some(record) = &record else {
-                return;
-            };
-            // They keep these names if another program has put a file at their path.
-            let partials = { files.iter() }.map(|(path, state)| (partial_of(path), state.clone()));
-            let files: Vec<_> = files.iter().cloned().chain(partials).collect();
-            // If this fails, the same command will refuse to replace them. That is better than failing the run here.
-            let _ = record(&files, input.as_deref());
-        }
+/// What ended the run early, with the way out. The run of a stream is not remembered.
+pub(super) fn explain(
+    error: Error,
+    ledger: &RunningLedger,
+    is_stream: bool,
+    counts: &Counts,
+) -> Error {
+    let is_temporary = ledger.path().is_none();
+    match counts.cancelled {
+        Some(CancelReason::Ledger) if is_temporary => in_temporary(error),
+        Some(CancelReason::MaxCalls | CancelReason::MaxCost) if is_temporary || is_stream => error
+            .hint("without a ledger, and to standard output, each start writes all rows and has the whole budget"),
+        _ => full_disk(error),
     }
+}
 
-    /// What ended the run early, with the way out.
-    pub(super) fn explain(&self, error: Error, counts: &Counts) -> Error {
-        let is_temporary = { self.ledger.as_ref() }.is_some_and(|ledger| ledger.path().is_none());
-        match counts.cancelled {
-            Some(CancelReason::Ledger) if is_temporary => in_temporary(error),
-            // No run is remembered of rows to a stream.
-            Some(CancelReason::MaxCalls | CancelReason::MaxCost)
-                if is_temporary || self.lock.is_none() =>
-            {
-                error.hint("without a ledger, and to standard output, each start writes all rows and has the whole budget")
-            }
-            _ => full_disk(error),
+/// Has everything in the ledger be durable, after its writer has gone; what is left of it.
+pub(super) fn settle(ledger: &RunningLedger, counts: &Counts) -> LedgerLeft {
+    ledger.settle(patience(counts));
+    match ledger.path() {
+        None => LedgerLeft::Nothing,
+        Some(_) if ledger.is_gone() => LedgerLeft::Gone,
+        Some(path) if counts.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged() => {
+            LedgerLeft::Damaged(path.to_owned())
         }
-    }
-
-    /// Has everything in the ledger be durable, after its writer has gone; what is left of it.
-    pub(super) fn settle(&self, counts: &Counts) -> LedgerLeft {
-        let Some(ledger) = &self.ledger else {
-            return LedgerLeft::Nothing;
-        };
-        ledger.settle(patience(counts));
-        match ledger.path() {
-            None => LedgerLeft::Nothing,
-            Some(_) if ledger.is_gone() => LedgerLeft::Gone,
-            Some(path) if counts.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged() => {
-                LedgerLeft::Damaged(path.to_owned())
-            }
-            Some(path) => LedgerLeft::Kept(path.to_owned()),
-        }
-    }
-
-    /// Makes the run finished, once all its files are written: the last act. The same command continues a run that is killed
-    /// before, and makes no call for a row that has its verdict. The lock of the output is released after it.
-    pub(super) fn finish(self, counts: &Counts) {
-        if let Some(ledger) = self.ledger {
-            ledger.finish(patience(counts));
-        }
+        Some(path) => LedgerLeft::Kept(path.to_owned()),
     }
 }
 
@@ -279,7 +211,7 @@ pub(super) fn run_end(counts: &Counts) -> RunEnd {
 }
 
 /// How long closing the ledger may take.
-const fn patience(counts: &Counts) -> Duration {
+pub(super) const fn patience(counts: &Counts) -> Duration {
     if counts.terminated {
         LAST_COMMIT
     } else {

@@ -3,12 +3,10 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use super::super::files::NamedFile;
 use super::super::lock_wait::LockWait;
 use super::files::{Files, RunPart};
-use super::ledger::{PreparedLedger, lock_output, reading};
+use super::ledger::{PreparedLedger, ledger_account, lock_output, reading};
 use super::log::open_log;
 use super::signals::StopSignals;
 use super::threads::StopChannel;
@@ -16,12 +14,12 @@ use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
 use crate::base::secret::Secret;
 use crate::config::{
-    DEFAULT_CONCURRENCY, KeySource, PaceConfig, RealService, RunConfig, ServiceConfig, WatchConfig,
+    DEFAULT_CONCURRENCY, KeySource, PaceConfig, RunConfig, ServiceConfig, WatchConfig,
 };
 use crate::ledger::{KnownLimit, LedgerLocation, OutputLock, ServerWait, lock_of};
 use crate::observe::{DecisionRule, MetricsFile, RunIdentity, RunLog};
 use crate::pace::{Gate, PaceLimits};
-use crate::sandbox::{self, Sandbox};
+use crate::sandbox::{Sandbox, SandboxPlan, SandboxSettings};
 use crate::service::{
     Account, Client, ClientSettings, Endpoint, KeyFile, Plan, SANDBOX_ID, Service as _, ServiceId,
 };
@@ -30,7 +28,7 @@ use crate::telemetry::pace::Limit;
 /// What a job is called that writes to standard output.
 const NAMELESS: &str = "rescore";
 
-/// A run, in all its phases.
+/// A run, from its start to its end.
 pub(super) struct PreparedRun {
     pub(super) config: RunConfig,
     /// Which run it is.
@@ -41,8 +39,8 @@ pub(super) struct PreparedRun {
     /// How many calls there are at a time at most.
     pub(super) concurrency: NonZeroUsize,
     pub(super) files: Files,
-    /// Where metrics go for Prometheus, until the run starts.
-    pub(super) metrics: Option<MetricsFile>,
+    /// Held to the very end; `None` where rows go to a stream.
+    pub(super) lock: Option<OutputLock>,
     /// Where it is logged what happens.
     pub(super) log: Option<RunLog>,
     pub(super) signals: StopSignals,
@@ -51,9 +49,13 @@ pub(super) struct PreparedRun {
 /// What is used up when rows start to run.
 pub(super) struct Start {
     pub(super) ledger: PreparedLedger,
+    /// Says whether a ledger's server is waited for.
+    pub(super) server_wait: ServerWait,
     pub(super) client: Client,
     pub(super) gate: Gate,
     pub(super) stops: StopChannel,
+    /// Where metrics go for Prometheus.
+    pub(super) metrics: Option<MetricsFile>,
     /// What to say before the first call.
     pub(super) warnings: Vec<String>,
 }
@@ -66,54 +68,59 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     let mut identity = identity_of(&config);
     // Before anything is opened.
     let (concurrency, fewer) = fit_fd_limit(&config);
-    let (watch, pace) = (&config.watch, config.pace);
-    let answerer = Answerer::new(&config.service, config.plan, config.timeout)?;
-    let stops: StopChannel = tokio::sync::mpsc::unbounded_channel();
+    let (client, stand_in) = answerer(&config)?;
     // Before anything is waited for: another run may last for hours, and the header may never come.
     let signals = StopSignals::start()?;
-    let wait = LockWait::new(config.wait_lock, !watch.quiet);
+    let wait = LockWait::new(config.wait_lock, !config.watch.quiet);
     let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
     wait.until_free(|| files.check_output())?;
     let lock = read_inputs(&mut files, &config, &wait)?;
-    let is_sandbox = answerer.stand_in.is_some();
-    let mut ledger = files.ledger_settings(&config.ledger, is_sandbox, &config.captured);
-    let (read, written) = run_wide_files(watch, &answerer, &ledger.location, files.written());
-    files.refuse_clashes(&read, &written)?;
+    let sandbox = stand_in.is_some();
+    let mut settings = files.ledger_settings(&config.ledger, sandbox, &config.captured);
+    let ledger_path = settings.location.path();
+    refuse_clashes(&files, &config.watch, &client, &settings.location)?;
     identity.mapping = common_mapping(&files.parts);
     let parts = (&*files.parts, config.files.name());
-    let ledger_path = ledger.location.path();
-    let log = { watch.log.as_deref() }
+    let log = { config.watch.log.as_deref() }
         .map(|path| open_log(path, &identity, parts, ledger_path.as_deref(), concurrency))
         .transpose()?;
-    let account = answerer.account();
-    let endpoint = answerer.settings.endpoint.clone();
-    let client = Client::new(answerer.settings)?;
+    let account = match stand_in {
+        Some(_) => Account::of_sandbox(),
+        None => Account::of_service(&client.endpoint, &client.service_id),
+    };
+    let readable_key = client.key_file.as_ref().and_then(KeyFile::warning);
+    let endpoint = client.endpoint.clone();
+    let client = Client::new(client)?;
     identity.endpoint = Some(endpoint.to_string());
-    let metrics = { watch.metrics.clone() }
+    let metrics = { config.watch.metrics.clone() }
         .map(|path| metrics_file(path, identity.clone()))
         .transpose()?;
     files.make_directory()?;
-    ledger.read = reading(&config.captured, client.keys());
-    ledger.in_flight = concurrency;
-    ledger.longest_call = client.longest_call();
-    ledger.wait = ServerWait::new(pace.max_wait);
-    let mut ledger = PreparedLedger::open(ledger, &account, lock, &wait)?;
-    files.open(&mut ledger, watch.summary.as_deref(), &wait)?;
+    let server_wait = ServerWait::new(config.pace.max_wait);
+    settings.account = Some(ledger_account(&account));
+    settings.read = reading(&config.captured, client.keys());
+    settings.in_flight = concurrency;
+    settings.longest_call = client.longest_call();
+    settings.wait = server_wait.clone();
+    let mut ledger = PreparedLedger::open(&settings, sandbox, &wait)?;
+    files.open(&mut ledger, config.watch.summary.as_deref(), &wait)?;
     let start = Start {
-        gate: gate(pace, concurrency, ledger.facts.known_limit),
+        gate: gate(config.pace, concurrency, ledger.facts.known_limit),
+        stops: tokio::sync::mpsc::unbounded_channel(),
+        warnings: readable_key.into_iter().chain(fewer).collect(),
         ledger,
+        server_wait,
         client,
-        stops,
-        warnings: answerer.warning.into_iter().chain(fewer).collect(),
+        metrics,
     };
     let run = PreparedRun {
         config,
         identity,
         endpoint,
-        stand_in: answerer.stand_in,
+        stand_in,
         concurrency,
         files,
-        metrics,
+        lock,
         log,
         signals,
     };
@@ -152,81 +159,50 @@ fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) ->
     Gate::new(limits, fastrand::Rng::new())
 }
 
-/// The service or the stand-in, before there is a client.
-struct Answerer {
-    settings: ClientSettings,
-    /// The built-in stand-in, where it answers instead of the service.
-    stand_in: Option<Sandbox>,
-    /// A warning about the key's file.
-    warning: Option<String>,
+/// How the service is reached, with its key, or the built-in stand-in, which is started.
+///
+/// # Errors
+/// Exit code 2: there is no usable key. Exit code 3: the stand-in cannot be started.
+fn answerer(config: &RunConfig) -> Result<(ClientSettings, Option<Sandbox>)> {
+    let service = match &config.service {
+        ServiceConfig::Real(service) => service,
+        ServiceConfig::Sandbox => return stand_in(config),
+    };
+    let (api_key, key_file) = match &service.key {
+        KeySource::Variable(key) => (key.clone(), None),
+        KeySource::Nowhere => return Err(no_key()),
+        KeySource::Credential(file) if !file.path().exists() => return Err(no_key()),
+        KeySource::File(file) | KeySource::Credential(file) => (file.read()?, Some(file.clone())),
+    };
+    let settings = ClientSettings {
+        endpoint: service.endpoint.clone(),
+        api_key,
+        key_file,
+        service_id: service.service_id.clone(),
+        timeout: config.timeout,
+        ca_file: service.ca_file.clone(),
+    };
+    Ok((settings, None))
 }
 
-impl Answerer {
-    /// Reads the key of the service, or starts the stand-in.
-    ///
-    /// # Errors
-    /// Exit code 2: there is no usable key. Exit code 3: the stand-in cannot be started.
-    fn new(config: &ServiceConfig, plan: Plan, timeout: Duration) -> Result<Self> {
-        match config {
-            ServiceConfig::Real(service) => Self::of_service(service, timeout),
-            ServiceConfig::Sandbox => Self::of_stand_in(plan, timeout),
-        }
-    }
-
-    fn of_service(service: &RealService, timeout: Duration) -> Result<Self> {
-        let (api_key, key_file) = match &service.key {
-            KeySource::Variable(key) => (key.clone(), None),
-            KeySource::Nowhere => return Err(no_key()),
-            KeySource::Credential(file) if !file.path().exists() => return Err(no_key()),
-            KeySource::File(file) | KeySource::Credential(file) => {
-                (file.read()?, Some(file.clone()))
-            }
-        };
-        Ok(Self {
-            warning: key_file.as_ref().and_then(KeyFile::warning),
-            settings: ClientSettings {
-                endpoint: service.endpoint.clone(),
-                api_key,
-                key_file,
-                service_id: service.service_id.clone(),
-                timeout,
-                ca_file: service.ca_file.clone(),
-            },
-            stand_in: None,
-        })
-    }
-
-    fn of_stand_in(plan: Plan, timeout: Duration) -> Result<Self> {
-        let stand_in = Sandbox::start(sandbox::SandboxSettings {
-            plan: match plan {
-                Plan::Paid { .. } => sandbox::SandboxPlan::Paid,
-                Plan::Free => sandbox::SandboxPlan::Free,
-            },
-            ..sandbox::SandboxSettings::default()
-        })
-        .map_err(|e| Error::stopped("cannot start the sandbox").because(e))?;
-        let settings = ClientSettings {
-            endpoint: Endpoint::new(&format!("http://{}", stand_in.address()), false)?,
-            api_key: Secret::new("sandbox"),
-            key_file: None,
-            service_id: ServiceId::new(SANDBOX_ID)?,
-            timeout,
-            ca_file: None,
-        };
-        Ok(Self {
-            settings,
-            stand_in: Some(stand_in),
-            warning: None,
-        })
-    }
-
-    /// The account that it is asked for.
-    fn account(&self) -> Account {
-        match &self.stand_in {
-            Some(_) => Account::of_sandbox(),
-            None => Account::of_service(&self.settings.endpoint, &self.settings.service_id),
-        }
-    }
+fn stand_in(config: &RunConfig) -> Result<(ClientSettings, Option<Sandbox>)> {
+    let stand_in = Sandbox::start(SandboxSettings {
+        plan: match config.plan {
+            Plan::Paid { .. } => SandboxPlan::Paid,
+            Plan::Free => SandboxPlan::Free,
+        },
+        ..SandboxSettings::default()
+    })
+    .map_err(|e| Error::stopped("cannot start the sandbox").because(e))?;
+    let settings = ClientSettings {
+        endpoint: Endpoint::new(&format!("http://{}", stand_in.address()), false)?,
+        api_key: Secret::new("sandbox"),
+        key_file: None,
+        service_id: ServiceId::new(SANDBOX_ID)?,
+        timeout: config.timeout,
+        ca_file: None,
+    };
+    Ok((settings, Some(stand_in)))
 }
 
 /// Nothing names a key, and systemd's credentials have none.
@@ -271,33 +247,31 @@ pub(super) fn job_name(output: Option<&Path>) -> String {
     )
 }
 
-/// The files that a run reads and those that it writes once, however many inputs it has: no other file may have their names.
-fn run_wide_files(
+/// Fails when any two of the files of the run would be one, also of those that it reads or writes once, however many inputs it
+/// has.
+///
+/// # Errors
+/// Exit code 2: they would, or the name of a file does not fit its format.
+fn refuse_clashes(
+    files: &Files,
     watch: &WatchConfig,
-    answerer: &Answerer,
+    client: &ClientSettings,
     ledger: &LedgerLocation,
-    output: Option<&Path>,
-) -> (Vec<NamedFile>, Vec<NamedFile>) {
-    let named = |what, path: Option<&Path>| path.map(|path| NamedFile::new(what, path));
+) -> Result<()> {
     let ledger = match ledger {
         LedgerLocation::File(path) => Some(path.as_path()),
         LedgerLocation::Server(_) | LedgerLocation::Temporary => None,
     };
-    let lock = output.map(lock_of);
-    let (key, ca) = (&answerer.settings.key_file, &answerer.settings.ca_file);
-    let read = [
-        named("API key file", key.as_ref().map(KeyFile::path)),
-        named("certificate authority", ca.as_deref()),
-    ];
-    let written = [
-        named("summary", watch.summary.as_deref()),
-        named("metrics", watch.metrics.as_deref()),
-        named("log", watch.log.as_deref()),
-        named("output's lock", lock.as_deref()),
-        named("ledger", ledger),
-    ];
-    let all = |files: &[Option<NamedFile>]| files.iter().flatten().cloned().collect();
-    (all(&read), all(&written))
+    let lock = files.written().map(lock_of);
+    files.refuse_clashes(&[
+        ("API key file", client.key_file.as_ref().map(KeyFile::path)),
+        ("certificate authority", client.ca_file.as_deref()),
+        ("summary", watch.summary.as_deref()),
+        ("metrics", watch.metrics.as_deref()),
+        ("log", watch.log.as_deref()),
+        ("output's lock", lock.as_deref()),
+        ("ledger", ledger),
+    ])
 }
 
 /// The file of metrics.

@@ -5,6 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -39,13 +40,17 @@ const BATCHES: usize = 2;
 /// Where signals and the writer's thread ask the run to stop: both ends.
 pub(super) type StopChannel = (mpsc::UnboundedSender<Stop>, mpsc::UnboundedReceiver<Stop>);
 
+/// The stage that looks rows up. The readers' threads share it with the one that makes calls, which closes it: the last to close
+/// the ledger merges its log into it.
+pub(super) type SharedLookup = Arc<Mutex<LookupStage>>;
+
 /// The stages that the rows of a part pass through besides the engine.
 pub(super) struct RowStages {
     pub(super) reader: Reader,
     /// An input that can be read no further stops the run; otherwise the rows that were read get their verdicts, and the run
     /// continues with its next part.
     pub(super) stops_at_broken: bool,
-    pub(super) lookup: LookupStage,
+    pub(super) lookup: SharedLookup,
     pub(super) writer: Writer,
 }
 
@@ -56,8 +61,6 @@ pub(super) struct RowsEnd {
     pub(super) error: Option<Error>,
     /// What the writer counted for a report.
     pub(super) tally: Option<Box<RowTally>>,
-    /// The stage for the next part; `None` after a stop.
-    pub(super) lookup: Option<LookupStage>,
 }
 
 /// Connects the stages and lets rows run until the end or a stop; then ends the files accordingly.
@@ -92,7 +95,7 @@ pub(super) fn run_rows<S: Service>(
     let mut error = stop.and_then(|stop| stop.error);
     let writer = wait_for(&writing, stops, events, &mut error);
     // After a stop, a reader that waits for a silent pipe never ends.
-    let (lookup, broken) = if is_stopped(events) {
+    let broken = if is_stopped(events) {
         reading.recv_timeout(LOOK).unwrap_or_default()
     } else {
         reading.recv().unwrap_or_default()
@@ -101,7 +104,6 @@ pub(super) fn run_rows<S: Service>(
         written: Written::default(),
         error: error.or(broken),
         tally: None,
-        lookup,
     };
     end_files(events, writer, &mut end, record);
     Ok(end)
@@ -170,7 +172,6 @@ fn end_files(
         Ok(writer) => writer,
         Err(left) => {
             end.written = left;
-            end.lookup = None;
             return;
         }
     };
@@ -185,18 +186,17 @@ fn end_files(
         let failed = stop_of(*failed);
         events.emit(Event::CancelBegan(failed.reason));
         end.error = end.error.take().or(failed.error);
-        end.lookup = None;
         end.tally = None;
     }
 }
 
-/// The stage that a reader's thread worked on, and why its input could be read no further, where that does not stop the run.
-type ReaderEnd = (Option<LookupStage>, Option<Error>);
+/// Why an input could be read no further, where that does not stop the run.
+type ReaderEnd = Option<Error>;
 
 /// Reads until the input ends or nobody receives any more. What is read comes first, and then how it ended.
 fn reader(
     mut reader: Reader,
-    mut lookup: LookupStage,
+    lookup: SharedLookup,
     stops_at_broken: bool,
 ) -> Result<(mpsc::Receiver<Read>, Receiver<ReaderEnd>)> {
     let (sender, receiver) = mpsc::channel(BATCHES);
@@ -205,7 +205,7 @@ fn reader(
         let mut broken = None;
         loop {
             let message = match reader.next_batch() {
-                Ok(Some(mut batch)) => match lookup.look_up(&mut batch.rows) {
+                Ok(Some(mut batch)) => match lock(&lookup).look_up(&mut batch.rows) {
                     Ok(()) => Read::Rows(batch),
                     Err(error) => Read::Failed(Stop::new(CancelReason::Ledger, error)),
                 },
@@ -222,12 +222,16 @@ fn reader(
                 break;
             }
         }
-        // The look-ups are given back: the last to close the ledger merges its log into it, and that should not be this
-        // thread. Nobody waits for them after a stop.
-        let _ = ended.send((Some(lookup), broken));
+        // Nobody waits for it after a stop.
+        drop(lookup);
+        let _ = ended.send(broken);
     };
     spawn("reader", read)?;
     Ok((receiver, end))
+}
+
+fn lock(lookup: &Mutex<LookupStage>) -> MutexGuard<'_, LookupStage> {
+    lookup.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How the writer ended: itself, or the files that it left behind when it failed.

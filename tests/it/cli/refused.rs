@@ -96,19 +96,14 @@ fn a_file_whose_name_says_another_format_is_refused() {
             "error: cannot write CSV to `{flag} {name}`: its extension does not match, as the output has the format of the input\n"
         )
     };
-    for (name, better) in [
-        ("x.xlsx", "x.csv"),
-        ("x.parquet", "x.csv"),
-        ("x.jsonl", "x.csv"),
-        ("x.ndjson.gz", "x.csv.gz"),
-    ] {
+    for name in ["x.xlsx", "x.parquet", "x.jsonl", "x.ndjson.gz"] {
         let program = line
             .place
             .rescore(["run", "users.csv", "--sandbox", "-o", name]);
         let done = program.done();
         done.exits(2)
             .says(&words("--output", name))
-            .says(&format!("hint: name it `{better}`\n"));
+            .says("hint: give it a name that ends in `.csv`\n");
         assert_eq!(line.place.names(), ["users.csv"]);
     }
     for flag in ["--rejects", "--changes"] {

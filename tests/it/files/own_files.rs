@@ -288,7 +288,7 @@ fn a_report_whose_name_is_taken_during_a_run_is_where_the_warning_says() {
     drop(release);
     let done = running.done();
     done.exits(0)
-        .says("warning: no report: `r.html` appeared after the run started")
+        .says("warning: `r.html` appeared after the run started")
         .says("the complete output is in `r.html.partial`\n\nhint: rename one of them");
     assert_eq!(place.text("r.html"), "somebody's");
     assert!(place.text("r.html.partial").trim_end().ends_with("</html>"));

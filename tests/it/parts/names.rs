@@ -42,7 +42,7 @@ fn what_cannot_be_a_run_over_parts_is_refused_before_anything_is_made() {
         ),
         (
             "parts/a.csv --output-dir parts",
-            "is in the directory of the outputs, `parts`",
+            "the output `parts/a.csv` would overwrite the input",
         ),
         (
             "parts/a.csv --output-dir no/where",

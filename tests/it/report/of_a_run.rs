@@ -46,7 +46,7 @@ fn a_page_that_cannot_be_written_is_missed_with_its_cause() {
     place
         .score(&server, "--report /dev/full")
         .exits(0)
-        .says("warning: no report: cannot write `/dev/full`: no space left on device");
+        .says("warning: cannot write `/dev/full`: no space left on device");
 }
 
 #[test]

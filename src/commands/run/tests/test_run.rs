@@ -214,7 +214,7 @@ impl TestRun {
         let rows = RowStages {
             reader,
             stops_at_broken: true,
-            lookup,
+            lookup: Arc::new(Mutex::new(lookup)),
             writer: Writer::new(opened.layout, decisions, RowFiles::new(output, None, None)),
         };
         let ended = run_rows(
