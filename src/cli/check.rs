@@ -10,7 +10,6 @@ use super::files::source;
 use super::run::RunArgs;
 use crate::base::error::Result;
 use crate::config::{CheckConfig, FilesConfig, LedgerChoice};
-use crate::observe::Style;
 use crate::service::Account;
 
 // A doc comment would be taken for the help of the command.
@@ -64,11 +63,6 @@ impl CheckArgs {
             captured: captured.into(),
             tariff: run.budget.price,
             json: self.json,
-            style: if run.watch.quiet {
-                Style::Off
-            } else {
-                Style::Auto.chosen(false)
-            },
         })
     }
 }

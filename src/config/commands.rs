@@ -10,7 +10,6 @@ use super::values;
 use crate::base::money::Tariff;
 use crate::input;
 use crate::ledger::LedgerLocation;
-use crate::observe::Style;
 use crate::raw_json::Pointer;
 use crate::service::{Account, Plan};
 use crate::verdict::{DecisionPolicy, Thresholds};
@@ -34,8 +33,6 @@ pub(crate) struct CheckConfig {
     pub(crate) tariff: Option<Tariff>,
     /// The result is for programs.
     pub(crate) json: bool,
-    /// How progress is shown.
-    pub(crate) style: Style,
 }
 
 /// `rescore decide`.

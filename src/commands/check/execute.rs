@@ -1,9 +1,6 @@
 //! Runs the command: reads each input as the run would, and counts its rows in place of calling.
 
 use std::collections::HashSet;
-use std::time::Duration;
-
-use tokio::time::Instant;
 
 use super::super::files::refuse_outdated;
 use super::super::inputs::{no_rows, path_of, read_ahead};
@@ -13,17 +10,13 @@ use super::super::signals::Interrupts;
 use super::super::text::print;
 use super::result::{CallCost, CheckResult, CheckedFile, CheckedLedger};
 use crate::base::error::{Exit, Result, printable, shown};
-use crate::base::stderr::draw;
 use crate::config::{CheckConfig, LedgerChoice};
 use crate::ledger::{
     KnownOutcome, LedgerSettings, Lookup, LookupResult, RequestHasher, RequestKey, preview,
 };
-use crate::observe::{Style, counted, tell_error, warn};
+use crate::observe::{tell_error, warn};
 use crate::row_state::{RowBatch, RowState};
 use crate::telemetry::event::PassedOver;
-
-/// Between two pictures of the progress. Most passes are over before the first one.
-const REDRAWN: Duration = Duration::from_secs(1);
 
 /// Checks the inputs, and prints what a run over them would do.
 ///
@@ -41,7 +34,6 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     drop(Interrupts::listen()?);
     let (lookup, ledger) = look_at(&settings, config)?;
     let mut pass = Pass {
-        config,
         lookup,
         calls: HashSet::new(),
         result: CheckResult::new(ledger),
@@ -84,8 +76,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
 }
 
 /// A pass over one input after the other.
-struct Pass<'a> {
-    config: &'a CheckConfig,
+struct Pass {
     lookup: LookupStage,
     /// The fingerprints of the requests that would be sent: 16 to 32 bytes for each. Two of ten million share one with a
     /// chance below one in 300,000, and the count would then be too low by one call.
@@ -94,7 +85,7 @@ struct Pass<'a> {
     result: CheckResult,
 }
 
-impl Pass<'_> {
+impl Pass {
     /// Counts the rows of an input, unless its output is finished.
     ///
     /// # Errors
@@ -111,21 +102,8 @@ impl Pass<'_> {
         };
         let (reader, opened) = open.open_input(&part.input)?;
         file.mapping.clone_from(&opened.mapping);
-        let (mut shown, mut broken) = (Instant::now(), None);
         for batch in read_ahead(reader)? {
-            match batch {
-                Ok(batch) => self.count(file, batch)?,
-                Err(error) => broken = Some(error),
-            }
-            if self.config.style == Style::Bar && shown.elapsed() >= REDRAWN {
-                shown = Instant::now();
-                let read = counted(file.counts.rows.read, "row");
-                draw(&[format!("rescore: {read} of {} read", file.name)]);
-            }
-        }
-        draw(&[]);
-        if let Some(error) = broken {
-            return Err(error);
+            self.count(file, batch?)?;
         }
         let warning = no_rows(&file.name, file.counts.rows.read);
         self.result.input_warnings.extend(warning);
@@ -141,7 +119,7 @@ impl Pass<'_> {
             if let Some(failure) = row.state.failure() {
                 counts.rows.unsendable += 1;
                 let named = file.unsendable.entry(failure.reason).or_default();
-                named.add(row.number);
+                named.count(row.number);
             }
             let RowState::Waiting { key, found, .. } = &row.state else {
                 continue;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::analysis::CountedRows;
 use crate::base::error::{Error, printable};
 use crate::base::money::{Money, Tariff};
 use crate::input::ReaderSettings;
 use crate::ledger::LedgerFacts;
 use crate::observe::{count, counted, only_of_others};
 use crate::raw_json::escape_unsafe;
-use crate::row::RowNumber;
 use crate::service::Account;
 use crate::verdict::Reason;
 
@@ -41,14 +41,6 @@ pub(super) struct CheckResult {
     /// What a person should know of the inputs.
     #[serde(skip)]
     pub(super) input_warnings: Vec<String>,
-}
-
-/// How many rows there are of a kind, and which are the first.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct NamedRows {
-    rows: u64,
-    /// The numbers of the first ones.
-    first: Vec<u64>,
 }
 
 /// The rows of an input, or of all inputs.
@@ -85,7 +77,7 @@ pub(super) struct CheckedFile {
     #[serde(flatten)]
     pub(super) counts: CheckCounts,
     /// Rows that cannot be sent.
-    pub(super) unsendable: BTreeMap<Reason, NamedRows>,
+    pub(super) unsendable: BTreeMap<Reason, CountedRows>,
     /// Its name for people.
     #[serde(skip)]
     pub(super) name: String,
@@ -115,23 +107,14 @@ pub(super) struct CheckedLedger {
     pub(super) facts: Option<LedgerFacts>,
 }
 
-impl NamedRows {
-    /// Counts one more row.
-    pub(super) fn add(&mut self, row: RowNumber) {
-        self.rows += 1;
-        if self.first.len() < NAMED {
-            self.first.push(row.get());
-        }
-    }
-
-    /// `row 7`, `rows 7, 9`, `rows 7, 9, 12, …`.
-    fn named(&self) -> String {
-        let numbers: Vec<_> = self.first.iter().map(u64::to_string).collect();
-        let word = if self.rows == 1 { "row" } else { "rows" };
-        let are_more = self.rows > numbers.len() as u64;
-        let more = if are_more { ", …" } else { "" };
-        format!("{word} {}{more}", numbers.join(", "))
-    }
+/// `row 7`, `rows 7, 9`, `rows 7, 9, 12, …`.
+fn named(counted: &CountedRows) -> String {
+    let first = counted.first.iter().take(NAMED);
+    let numbers: Vec<_> = first.map(u64::to_string).collect();
+    let word = if counted.rows == 1 { "row" } else { "rows" };
+    let are_more = counted.rows > numbers.len() as u64;
+    let more = if are_more { ", …" } else { "" };
+    format!("{word} {}{more}", numbers.join(", "))
 }
 
 impl CheckCounts {
@@ -235,10 +218,10 @@ impl CheckResult {
                 lines.push(format!("{indent}  {}", printable(&file.mapping)));
                 shown = &file.mapping;
             }
-            let reasons = file.unsendable.iter().map(|(reason, named)| {
+            let reasons = file.unsendable.iter().map(|(reason, rows)| {
                 let help = help(*reason).map(|options| format!("; may help: {options}"));
-                let remark = named.named() + &help.unwrap_or_default();
-                (reason.to_string(), named.rows, remark)
+                let remark = named(rows) + &help.unwrap_or_default();
+                (reason.to_string(), rows.rows, remark)
             });
             let reasons = aligned(&reasons.collect::<Vec<_>>());
             lines.extend(reasons.iter().map(|line| format!("{indent}  {line}")));
