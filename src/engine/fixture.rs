@@ -114,8 +114,7 @@ impl Fixture {
             rate: self.rate,
             in_flight: self.concurrency.try_into().unwrap(),
             known: Limit::NONE,
-            wait: PATIENCE,
-            outage: PATIENCE,
+            max_wait: PATIENCE,
         };
         let gate = Gate::new(bounds, fastrand::Rng::with_seed(7));
         let limits = Limits {

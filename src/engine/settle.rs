@@ -23,7 +23,8 @@ const STOOD_STILL: Duration = Duration::from_secs(1);
 /// How soon a service that cannot be reached at the start is tried again, until that looks like an outage.
 const STARTS_AGAIN: Duration = Duration::from_millis(500);
 
-/// How long a service that answers may fail over the rows that are left before they are blamed. Most restarts are over by then.
+/// How long a service that answers may fail over the rows that are left before they are blamed: most restarts are over by
+/// then. At most half of the run's patience, so that it is known before that ends.
 const RESTART: Duration = Duration::from_secs(5 * 60);
 
 /// What follows a call, for its row.
@@ -102,17 +103,18 @@ impl<S: Service> Engine<S> {
                 }
             }
             Classified::Throttled { wait, status } => {
-                let refused = self.gate.refused_for(when);
-                self.throttled(end, (wait, refused, status), change, history)
+                let waited = self.gate.in_vain_for(when);
+                self.throttled(end, (wait, waited, status), change, history)
             }
             Classified::Failed(fault) => {
-                let refused = self.gate.refused_for(when);
-                let after = if fault.health == Health::BusyOrAway && refused > self.limits.max_wait
-                {
-                    // It may be busy or away: it accepts nothing.
-                    Err(stop::down_for(&self.limits.host, refused, call.row, &fault))
+                let waited = self.gate.in_vain_for(when);
+                let after = self.after_failure(call.row, &fault, is_probe, change, history);
+                // Single failures among rows that are tried again do not stop a run: the service refuses calls, or is down.
+                let is_away = self.gate.is_down() || fault.health == Health::BusyOrAway;
+                let after = if is_away && waited >= self.limits.max_wait {
+                    Err(stop::down_for(&self.limits.host, waited, call.row, &fault))
                 } else {
-                    self.after_failure(call.row, &fault, is_probe, change, history)
+                    after
                 };
                 self.failed(fault, after, end, history)
             }
@@ -229,7 +231,7 @@ impl<S: Service> Engine<S> {
     fn throttled(
         &self,
         call: CallEnd,
-        (wait, refused, status): (Option<Duration>, Duration, u16),
+        (wait, waited, status): (Option<Duration>, Duration, u16),
         change: Option<PaceEvent>,
         history: &RowHistory,
     ) -> NextStep {
@@ -238,7 +240,7 @@ impl<S: Service> Engine<S> {
         let longest = self.limits.max_wait;
         let stop = match wait.filter(|wait| *wait > longest) {
             Some(wait) => Some(stop::asks_to_wait(wait)),
-            None if refused > longest => Some(stop::only_refuses(&self.limits.host, refused)),
+            None if waited >= longest => Some(stop::only_refuses(&self.limits.host, waited)),
             None => None,
         };
         if let Some(stop) = stop {
@@ -274,7 +276,7 @@ impl<S: Service> Engine<S> {
     ) -> Result<Next, Stop> {
         let attempts = &mut history.attempts;
         if let Some(PaceEvent::Down { lasted, .. }) = change {
-            self.outage_continues(row, lasted, fault, attempts)?;
+            self.outage_continues(lasted, fault, attempts);
         }
         // The service is down and the row happened to be its probe: that is not held against the row.
         if is_probe && fault.class != FailureClass::OutcomeUnknown {
@@ -336,17 +338,7 @@ impl<S: Service> Engine<S> {
     /// Ten failures in a row look like an outage. In the middle of a file or at its end they may just as well be ten rows of
     /// the kind over which the service always fails; waiting for them would only end in a message to try again later. Fresh
     /// rows, for which no call has been made yet, show which it is. Once none is left, the rows are blamed after a while.
-    ///
-    /// # Errors
-    /// The run must stop.
-    fn outage_continues(
-        &self,
-        row: RowNumber,
-        lasted: Duration,
-        fault: &Fault,
-        attempts: &Attempts,
-    ) -> Result<(), Stop> {
-        let patience = self.limits.max_wait;
+    fn outage_continues(&self, lasted: Duration, fault: &Fault, attempts: &Attempts) {
         let since = &mut self.seen.borrow_mut().rows_fail_since;
         if lasted.is_zero() || fault.health != Health::Failed {
             *since = None;
@@ -355,17 +347,15 @@ impl<S: Service> Engine<S> {
             let failing = lasted.saturating_sub(*since.get_or_insert(lasted));
             let is_one_of_the_last =
                 !attempts.is_first() && self.gate.fresh_rows() == FreshRows::None;
-            if is_one_of_the_last && !lasted.is_zero() && failing >= RESTART.min(patience) {
-                if let Some(lasted) = self.gate.dismiss_outage() {
-                    self.events.emit(Event::OutageDismissed { lasted });
-                }
-                return Ok(());
+            let longest = RESTART.min(self.limits.max_wait / 2);
+            if is_one_of_the_last
+                && !lasted.is_zero()
+                && failing >= longest
+                && let Some(lasted) = self.gate.dismiss_outage()
+            {
+                self.events.emit(Event::OutageDismissed { lasted });
             }
         }
-        if lasted >= patience {
-            return Err(stop::down_for(&self.limits.host, lasted, row, fault));
-        }
-        Ok(())
     }
 
     /// Reports a failed call and what follows it.

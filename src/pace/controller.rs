@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::breaker::Breaker;
 use super::limiter::Limiter;
 use super::rate::Rate;
 use super::tally::{TalliedCall, Tally};
@@ -14,6 +15,7 @@ use crate::telemetry::pace::{Limit, Pace, PaceCause, Pause};
 /// Decides when calls start.
 pub(super) struct Controller {
     value: PaceValue,
+    breaker: Breaker,
     limiter: Limiter,
     /// What was seen since the last step, …
     tally: Tally,
@@ -28,6 +30,10 @@ pub(super) struct Controller {
     single: Option<u64>,
     /// When the latest call started of those that were answered.
     last_answered: Duration,
+    /// Since when no call was accepted, and others were refused or failed.
+    in_vain_since: Option<Duration>,
+    /// How long that may last: then a last call is made.
+    max_wait: Duration,
     /// What a step changed that no call has reported yet.
     event: Option<PaceEvent>,
 }
@@ -41,6 +47,7 @@ impl Controller {
     pub(super) fn new(limits: &PaceLimits) -> Self {
         let mut controller = Self {
             value: PaceValue::new(limits),
+            breaker: Breaker::default(),
             limiter: Limiter::new(Rate::Unlimited),
             tally: Tally::default(),
             latencies: Vec::new(),
@@ -49,6 +56,8 @@ impl Controller {
             out: 0,
             single: None,
             last_answered: Duration::ZERO,
+            in_vain_since: None,
+            max_wait: limits.max_wait,
             event: None,
         };
         controller.set_limiter(Duration::ZERO);
@@ -82,7 +91,21 @@ impl Controller {
 
     /// Whether the service is taken to be down.
     pub(super) const fn is_down(&self) -> bool {
-        self.value.is_down()
+        self.breaker.is_down()
+    }
+
+    /// For how long, up to `now`, calls have been refused or have failed without any call that started since being accepted.
+    pub(super) fn in_vain_for(&self, now: Duration) -> Duration {
+        let since = self.in_vain_since;
+        since.map_or(Duration::ZERO, |since| now.saturating_sub(since))
+    }
+
+    /// When all calls may start again, or one of them: when the run's patience ends at the latest.
+    fn pause_ends(&self) -> Duration {
+        let refused = Duration::try_from_secs_f64(self.value.pauses.until).unwrap_or(Duration::MAX);
+        let until = refused.max(self.breaker.until());
+        let since = self.in_vain_since;
+        since.map_or(until, |since| until.min(since + self.max_wait))
     }
 
     /// Whether a call may start now. `Admitted` counts it as started.
@@ -92,11 +115,11 @@ impl Controller {
             // The random number stretches waits that refusals name, and these are not left to such a step.
             self.step(now, 0.0);
         }
-        let until = Duration::from_secs_f64(self.value.pauses.until);
+        let until = self.pause_ends();
         if now < until {
             return Admission::NotBefore(until);
         }
-        let is_alone = self.value.pauses.is_alone;
+        let is_alone = self.value.pauses.is_alone || self.breaker.is_down();
         if is_alone && self.single.is_some() {
             return Admission::AfterAnother;
         }
@@ -118,7 +141,7 @@ impl Controller {
             began: now,
             number: self.calls,
             level: self.out,
-            probe: self.value.is_down(),
+            probe: self.breaker.is_down(),
         })
     }
 
@@ -137,6 +160,7 @@ impl Controller {
         if is_single {
             self.single = None;
         }
+        self.note_in_vain(now, call, outcome, tried);
         if outcome == CallOutcome::Answered {
             self.last_answered = self.last_answered.max(call.began);
             if self.latencies.len() < SAMPLES.1 {
@@ -152,9 +176,18 @@ impl Controller {
         };
         let is_news = self.tally.note(ended, outcome, tried);
         let is_about_pace = is_single || !self.value.is_row_alone(self.tally.wait);
-        let has_failed = self.tally.failed > 0 && self.value.pauses.shows_outage(&self.tally);
-        if is_news && is_about_pace || has_failed {
+        if is_news && is_about_pace {
             self.step(now, fraction);
+        }
+        // A row that is refused by itself shows nothing about the service.
+        if !tried.is_alone()
+            && let Some(event) = self.breaker.ended(now, outcome, is_single)
+        {
+            self.event = Some(self.within_patience(now, event));
+            if let PaceEvent::Up { .. } = event {
+                self.value.resume();
+                self.set_limiter(now);
+            }
         }
         let wait = match outcome {
             CallOutcome::Throttled(wait) => wait.unwrap_or_default(),
@@ -164,10 +197,41 @@ impl Controller {
             _ => return self.event.take(),
         };
         let row_waits = tried.is_alone() || self.value.is_row_alone(wait.as_secs_f64());
-        if row_waits && !matches!(self.event, Some(PaceEvent::Paused(_))) {
+        if row_waits
+            && !matches!(
+                self.event,
+                Some(PaceEvent::Paused(_) | PaceEvent::Down { .. })
+            )
+        {
             return Some(PaceEvent::RowWaits(wait));
         }
         self.event.take()
+    }
+
+    /// Notes since when no call was accepted.
+    fn note_in_vain(&mut self, now: Duration, call: Call, outcome: CallOutcome, tried: Try) {
+        match outcome {
+            CallOutcome::Answered => {
+                let is_over = self.in_vain_since.is_none_or(|since| call.began >= since);
+                self.in_vain_since = self.in_vain_since.filter(|_| !is_over);
+            }
+            CallOutcome::Abandoned => {}
+            _ if tried.is_alone() => {}
+            _ => self.in_vain_since = self.in_vain_since.or(Some(now)),
+        }
+    }
+
+    /// The event with the wait that is left of it when the run's patience ends.
+    fn within_patience(&self, now: Duration, event: PaceEvent) -> PaceEvent {
+        let next = self.pause_ends().saturating_sub(now);
+        match event {
+            PaceEvent::Paused(pause) => PaceEvent::Paused(Pause {
+                length: next,
+                ..pause
+            }),
+            PaceEvent::Down { lasted, .. } => PaceEvent::Down { lasted, next },
+            event => event,
+        }
     }
 
     /// What an outcome means at present.
@@ -191,9 +255,11 @@ impl Controller {
 
     /// The service is not down, although it seemed so. Returns for how long it was taken to be.
     pub(super) fn dismiss_outage(&mut self, now: Duration) -> Option<Duration> {
-        let lasted = self.value.dismiss_outage(now.as_secs_f64())?;
+        let lasted = self.breaker.dismiss(now)?;
+        self.in_vain_since = None;
+        self.value.resume();
         self.set_limiter(now);
-        Some(Duration::from_secs_f64(lasted))
+        Some(lasted)
     }
 
     /// The headers of an answer said what is left.
@@ -210,28 +276,15 @@ impl Controller {
         self.add_latencies();
         let tally = std::mem::take(&mut self.tally);
         let seconds = now.as_secs_f64();
-        let pauses = &self.value.pauses;
-        let (was_down, until) = (pauses.down_since, pauses.until);
+        let until = self.value.pauses.until;
         self.value.step(seconds, &tally, random);
-        let pauses = &self.value.pauses;
-        let next = Duration::try_from_secs_f64(pauses.until - seconds).unwrap_or_default();
-        let since = |then: f64| Duration::try_from_secs_f64(seconds - then).unwrap_or_default();
-        let is_probe_bad = tally.single_bad && tally.failed > 0;
-        let event = match (was_down, pauses.down_since) {
-            (Some(then), None) => Some(PaceEvent::Up {
-                lasted: since(then),
-            }),
-            (was, Some(then)) if was.is_none() || is_probe_bad => Some(PaceEvent::Down {
-                lasted: since(then),
-                next,
-            }),
-            _ if pauses.until > until => Some(PaceEvent::Paused(Pause {
-                length: next,
+        if self.value.pauses.until > until {
+            let event = PaceEvent::Paused(Pause {
+                length: Duration::ZERO,
                 asked: (tally.wait > 0.0).then(|| Duration::from_secs_f64(tally.wait)),
-            })),
-            _ => None,
-        };
-        self.event = event.or(self.event);
+            });
+            self.event = Some(self.within_patience(now, event));
+        }
         self.set_limiter(now);
     }
 

@@ -26,9 +26,7 @@ pub struct Gate {
     controller: RefCell<Controller>,
     /// All calls that were accepted and refused.
     counts: Cell<CallCounts>,
-    /// Since when calls have been refused and none accepted.
-    refused_since: Cell<Option<Duration>>,
-    /// How many pauses of all calls there were since then.
+    /// How many pauses of all calls there were since a call was last accepted.
     pauses_in_a_row: Cell<usize>,
     /// A call ended, so the first in the queue should ask again.
     changed: Notify,
@@ -96,21 +94,15 @@ impl<'a> Permit<'a> {
         let (gate, now) = (self.gate, when - self.gate.began);
         let (tried, fraction) = match outcome {
             CallOutcome::Throttled(_) | CallOutcome::BusyOrAway => {
-                let tried = gate.refused(row);
-                if !tried.is_alone() {
-                    let since = gate.refused_since.get().or(Some(now));
-                    gate.refused_since.set(since);
-                }
-                (tried, gate.fraction())
-            }
-            CallOutcome::Answered => {
-                gate.accepted(self.call.began);
-                (row.tried(), 0.0)
+                (gate.refused(row), gate.fraction())
             }
             _ => (row.tried(), 0.0),
         };
         let event =
             { gate.controller.borrow_mut() }.call_ended(now, self.call, outcome, tried, fraction);
+        if outcome == CallOutcome::Answered {
+            gate.accepted(now);
+        }
         gate.changed.notify_one();
         match event {
             Some(PaceEvent::Paused(_)) => {
@@ -169,7 +161,6 @@ impl Gate {
             last_limit: Cell::new(controller.limit()),
             controller: RefCell::new(controller),
             counts: Cell::default(),
-            refused_since: Cell::new(None),
             pauses_in_a_row: Cell::new(0),
             changed: Notify::new(),
             fresh_rows: Cell::new(FreshRows::Possible),
@@ -273,10 +264,9 @@ impl Gate {
         rate.map_or(most, |rate| (rate.ceil() as usize).clamp(1, most))
     }
 
-    /// A call that started at `began` was accepted.
-    fn accepted(&self, began: Duration) {
-        if self.refused_since.get().is_none_or(|since| began >= since) {
-            self.refused_since.set(None);
+    /// A call was accepted, which the controller knows already.
+    fn accepted(&self, now: Duration) {
+        if self.controller.borrow().in_vain_for(now).is_zero() {
             self.pauses_in_a_row.set(0);
         }
         let mut counts = self.counts.get();
@@ -378,12 +368,9 @@ impl Gate {
         { self.controller.borrow_mut() }.allowed(now, allowance);
     }
 
-    /// For how long, up to `when`, calls have been refused without any call that started since being accepted.
-    pub(crate) fn refused_for(&self, when: Instant) -> Duration {
-        let since = self.refused_since.get();
-        since.map_or(Duration::ZERO, |since| {
-            (when - self.began).saturating_sub(since)
-        })
+    /// For how long, up to `when`, calls have been refused or have failed without any call that started since being accepted.
+    pub(crate) fn in_vain_for(&self, when: Instant) -> Duration {
+        self.controller.borrow().in_vain_for(when - self.began)
     }
 
     /// The pace at `when`, if it has changed since the last time this was asked.

@@ -8,6 +8,7 @@
 //! Nothing here knows HTTP or the content of rows. It is arithmetic over time and outcomes on tokio's clock, which tests can
 //! pause.
 
+mod breaker;
 mod budget;
 mod controller;
 mod gate;

@@ -26,18 +26,14 @@ pub(super) struct Tally {
     pub(super) wait: f64,
     /// The most calls in flight when an accepted one started.
     pub(super) accepted_level: u32,
-    /// Calls that failed, …
+    /// Calls that failed.
     pub(super) failed: u32,
-    /// … those of them since the last accepted one, …
-    pub(super) failed_last: u32,
-    /// … and whether one of them got no answer from the service itself.
-    pub(super) no_answer: bool,
     /// A call that went alone was accepted.
     pub(super) single_good: bool,
-    /// A call that went alone was refused, or failed.
+    /// A call that went alone was refused, …
     pub(super) single_bad: bool,
-    /// That refusal was a bare 503, as proxies also send for a service that is away.
-    pub(super) single_away: bool,
+    /// … or failed.
+    pub(super) single_failed: bool,
     /// The last cut was about a row that is always refused.
     pub(super) row_alone: bool,
     /// The median of the answers' times, and the time that one answer in five was faster than; 0 if there were too few.
@@ -70,7 +66,6 @@ impl Tally {
             CallOutcome::Abandoned => false,
             CallOutcome::Answered => {
                 self.accepted += 1;
-                self.failed_last = 0;
                 if ended.is_new {
                     self.accepted_level = self.accepted_level.max(ended.call.level);
                 }
@@ -82,9 +77,7 @@ impl Tally {
             }
             CallOutcome::Failed | CallOutcome::Unavailable | CallOutcome::TimedOut => {
                 self.failed += 1;
-                self.failed_last += 1;
-                self.no_answer |= outcome != CallOutcome::Failed;
-                self.single_bad |= ended.is_single;
+                self.single_failed |= ended.is_single;
                 ended.is_single
             }
         }
@@ -106,7 +99,6 @@ impl Tally {
         self.refused += 1;
         self.refused_new += u32::from(ended.is_new && !ended.is_single);
         self.single_bad |= ended.is_single;
-        self.single_away |= ended.is_single && outcome == CallOutcome::BusyOrAway;
         true
     }
 }

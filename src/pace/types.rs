@@ -15,10 +15,8 @@ pub struct PaceLimits {
     pub in_flight: NonZeroUsize,
     /// The limit that an earlier run found. It is ignored where the user allows less.
     pub known: Limit,
-    /// How long to wait for a service that only refuses.
-    pub wait: Duration,
-    /// How long to wait for a service that is down.
-    pub outage: Duration,
+    /// How long to wait for a service that accepts nothing, whether it refuses calls or is down.
+    pub max_wait: Duration,
 }
 
 /// How a call ended, as far as it matters for the pace.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::hint::QuotaHint;
 use super::latency::{Latency, Trend};
 use super::noise::{self, Noise, Shown};
-use super::pause::{LongestWaits, Pauses};
+use super::pause::Pauses;
 use super::rate::Rate;
 use super::search::{LEAST_BLIND, LimitSearch};
 use super::tally::Tally;
@@ -122,10 +122,7 @@ impl PaceValue {
             noise: Noise::default(),
             latency: Latency::default(),
             hint: QuotaHint::default(),
-            pauses: Pauses::new(LongestWaits {
-                refused: limits.wait.as_secs_f64(),
-                down: limits.outage.as_secs_f64(),
-            }),
+            pauses: Pauses::default(),
             levels: InFlightLevels::default(),
             measurement: Measurement::default(),
             before: None,
@@ -216,15 +213,8 @@ impl PaceValue {
         self.cause.take().unwrap_or(PaceCause::Headers)
     }
 
-    /// The service is not down, although it seemed so. Returns for how long it was taken to be.
-    pub(super) fn dismiss_outage(&mut self, now: f64) -> Option<f64> {
-        let since = self.pauses.dismiss_outage(now)?;
-        self.resume();
-        Some(now - since)
-    }
-
     /// An outage is over: calls start slowly again.
-    fn resume(&mut self) {
+    pub(super) fn resume(&mut self) {
         if !self.is_unlimited {
             self.rate.step_back();
             self.in_flight.step_back();
@@ -249,9 +239,8 @@ impl PaceValue {
         let accepted = self.noise.quiet() + before;
         let shown = self.noise.note(started, refused);
         let stood_still = self.pauses.in_a_row;
-        if self.pauses.ended(now, tally) {
-            self.resume();
-        } else if tally.single_good && stood_still >= STEP {
+        self.pauses.ended(tally);
+        if tally.single_good && stood_still >= STEP {
             self.has_room_again(now, stood_still);
         }
         if tally.row_alone
@@ -408,7 +397,7 @@ impl PaceValue {
         }
         if wait > 0.0 {
             self.pauses.named(now, wait, random);
-        } else if (is_cut || single_bad) && !(tally.single_away && self.is_down()) {
+        } else if is_cut || single_bad {
             self.pauses.guessed(now);
         }
     }
@@ -472,11 +461,6 @@ impl PaceValue {
             self.cause = Some(PaceCause::Search);
         }
     }
-
-    /// Whether the service is taken to be down.
-    pub(super) const fn is_down(&self) -> bool {
-        self.pauses.down_since.is_some()
-    }
 }
 
 impl Measurement {
@@ -535,8 +519,7 @@ mod tests {
             rate: Rate::Auto,
             in_flight: 64.try_into().unwrap(),
             known: Limit::NONE,
-            wait: Duration::from_secs(900),
-            outage: Duration::from_secs(900),
+            max_wait: Duration::from_secs(900),
         };
         let mut kept = PaceValue::new(&limits);
         let mut written = kept.clone();

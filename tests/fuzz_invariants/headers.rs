@@ -59,8 +59,7 @@ fn allow(allowance: Allowance) {
             rate: None,
             in_flight: None,
         },
-        wait: Duration::from_secs(900),
-        outage: Duration::from_secs(60),
+        max_wait: Duration::from_secs(60),
     };
     let gate = Gate::new(bounds, fastrand::Rng::with_seed(1));
     gate.allowed(allowance);

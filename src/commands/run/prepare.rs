@@ -153,8 +153,7 @@ fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) ->
         rate: pace.rate,
         in_flight,
         known: known.map_or(Limit::NONE, |known| known.limit),
-        wait: pace.max_wait,
-        outage: pace.max_wait,
+        max_wait: pace.max_wait,
     };
     Gate::new(limits, fastrand::Rng::new())
 }

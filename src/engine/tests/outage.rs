@@ -137,7 +137,7 @@ async fn a_resumed_run_tells_an_outage_from_a_few_failing_rows_without_a_verdict
     let (ran, counts) = run_over_nothing_but_failures(1_000).await;
     assert_eq!(ran.stop.unwrap().reason, CancelReason::Unavailable);
     // One row after the other until ten have failed.
-    assert_eq!((counts.failures(), counts.rows.unfinished >= 91), (9, true));
+    assert_eq!((counts.failures(), counts.rows.unfinished >= 80), (9, true));
     assert!((900..1_000).contains(&ran.elapsed.as_secs()));
 
     for few in [9, 12, 30] {

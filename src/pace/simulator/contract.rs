@@ -161,8 +161,7 @@ pub(super) fn controller(in_flight: usize, rate: Rate, known: Limit) -> Controll
         rate,
         in_flight: in_flight.try_into().unwrap(),
         known,
-        wait: QUARTER,
-        outage: QUARTER,
+        max_wait: QUARTER,
     })
 }
 

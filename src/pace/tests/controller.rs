@@ -26,8 +26,7 @@ fn limits(rate: Rate, in_flight: usize) -> PaceLimits {
         rate,
         in_flight: in_flight.try_into().unwrap(),
         known: Limit::NONE,
-        wait: Duration::from_secs(900),
-        outage: Duration::from_secs(900),
+        max_wait: Duration::from_secs(900),
     }
 }
 
@@ -347,7 +346,7 @@ fn half_of_the_calls_failing_is_no_outage_and_nine_in_ten_are() {
 #[test]
 fn a_service_that_is_down_is_tried_ever_more_rarely_until_patience_ends() {
     let patience = PaceLimits {
-        outage: Duration::from_secs(200),
+        max_wait: Duration::from_secs(200),
         ..limits(Rate::PerSecond(40.0), 20)
     };
     let mut controller = Controller::new(&patience);
@@ -375,7 +374,34 @@ fn a_service_that_is_down_is_tried_ever_more_rarely_until_patience_ends() {
         event => panic!("{event:?}"),
     })
     .collect();
-    assert_eq!(waits, [5.0, 10.0, 20.0, 10.0, 60.0, 60.0, 35.0]);
+    // Patience counts from the first failed call.
+    assert_eq!(waits, [5.0, 10.0, 20.0, 10.0, 60.0, 60.0, 34.0]);
+}
+
+#[test]
+fn refusals_and_an_outage_count_together_until_patience_ends() {
+    let patience = PaceLimits {
+        max_wait: Duration::from_secs(60),
+        ..limits(Rate::PerSecond(40.0), 20)
+    };
+    let mut controller = Controller::new(&patience);
+    let mut now = Duration::ZERO;
+    call(&mut controller, &mut now, CallOutcome::Answered);
+    let asked = CallOutcome::Throttled(Some(Duration::from_secs(40)));
+    call(&mut controller, &mut now, asked);
+    let first = now;
+    while !controller.is_down() {
+        call(&mut controller, &mut now, CallOutcome::Unavailable);
+    }
+    call(&mut controller, &mut now, CallOutcome::Unavailable);
+    call(&mut controller, &mut now, CallOutcome::Unavailable);
+    // The wait after that would end later.
+    call(&mut controller, &mut now, CallOutcome::Unavailable);
+    let waited = controller.in_vain_for(now);
+    assert_eq!(waited, now - first);
+    assert!((60.0..60.2).contains(&waited.as_secs_f64()), "{waited:?}");
+    call(&mut controller, &mut now, CallOutcome::Answered);
+    assert_eq!(controller.in_vain_for(now), Duration::ZERO);
 }
 
 #[test]

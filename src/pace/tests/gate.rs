@@ -16,8 +16,7 @@ fn gate(in_flight: usize, rate: &str) -> Gate {
         rate: rate.parse().unwrap(),
         in_flight: in_flight.try_into().unwrap(),
         known: Limit::NONE,
-        wait: Duration::from_secs(900),
-        outage: Duration::from_secs(900),
+        max_wait: Duration::from_secs(900),
     };
     Gate::new(limits, fastrand::Rng::with_seed(7))
 }
