@@ -138,10 +138,11 @@ impl Outage {
         } else {
             LONGEST_WAIT
         };
-        self.until = now + self.wait.min(longest);
+        let next = self.wait.min(longest);
+        self.until = now + next;
         PaceEvent::Down {
             lasted: now.saturating_sub(self.since),
-            next: self.until - now,
+            next,
         }
     }
 }
