@@ -11,25 +11,20 @@ use crate::row_state::{Row, RowState};
 /// Turns rows that are asked for into rows that wait for a verdict.
 pub(super) struct LookupStage {
     hasher: RequestHasher,
-    lookup: Box<dyn Lookup>,
+    lookup: Lookup,
 }
 
 impl LookupStage {
     /// A stage over a ledger whose keys are made so.
-    pub(super) const fn new(hasher: RequestHasher, lookup: Box<dyn Lookup>) -> Self {
+    pub(super) const fn new(hasher: RequestHasher, lookup: Lookup) -> Self {
         Self { hasher, lookup }
     }
 
     /// The same stage, with look-ups that fail like this.
     #[cfg(test)]
     pub(super) fn failing(self, faults: crate::ledger::StoreFaults) -> Self {
-        let lookup = crate::ledger::FailingLookup {
-            lookup: self.lookup,
-            faults,
-            reads: 0,
-        };
         Self {
-            lookup: Box::new(lookup),
+            lookup: self.lookup.failing(faults),
             ..self
         }
     }

@@ -12,7 +12,7 @@ use super::parts::{Ending, Engine, RowCall, RowHistory, RowOutcome};
 use super::settle::NextStep;
 use super::stop::Stop;
 use crate::base::error::Error;
-use crate::ledger::{self, ClaimResult, Holding, Urgency};
+use crate::ledger::{self, ClaimResult, Urgency};
 use crate::pace::{Closed, Permit};
 use crate::row::RowNumber;
 use crate::service::{Exchange, Service};
@@ -20,7 +20,7 @@ use crate::telemetry::event::{Again, Event};
 use crate::telemetry::hub::Events;
 use crate::verdict::Verdict;
 
-/// How long to wait before another look at a lease that has ended, or at a request that another run calls for.
+/// How long to wait before another look at a request that another run calls for.
 const LOOKED_AT_AGAIN: Duration = Duration::from_millis(500);
 
 impl<S: Service> Engine<S> {
@@ -68,7 +68,7 @@ impl<S: Service> Engine<S> {
                 if self.gate.is_closed() {
                     return (None, None);
                 }
-                if self.ledger.holding(call.worker) == Holding::Held {
+                if self.ledger.holds(call.worker) {
                     if let Err((reason, error)) = self.limits.calls.reserve() {
                         return (None, Some(Stop::new(reason, error)));
                     }
@@ -183,31 +183,25 @@ impl<S> Engine<S> {
     ) -> Pin<Box<dyn Future<Output = Result<(), Ending>> + 'a>> {
         Box::pin(async move {
             loop {
-                match self.ledger.holding(call.worker) {
-                    Holding::Held => return Ok(()),
-                    Holding::AwaitsRenewal => {}
-                    Holding::Lost => {
-                        let claimed = self.claim(vec![call.key], Urgency::Now).await;
-                        let claimed = claimed.map_err(|stop| (None, Some(stop)))?;
-                        match claimed.results.into_iter().next() {
-                            Some(ClaimResult::Ours { taken_over }) => {
-                                if taken_over && !call.taken_over {
-                                    // Between two calls of this row another run may have called for it.
-                                    history.again = Some(Again::TakenOver);
-                                }
-                                // It stays so, also where the claim is made again.
-                                call.taken_over |= taken_over;
-                                call.worker = claimed.worker;
-                                continue;
-                            }
-                            Some(ClaimResult::Known(found)) => {
-                                if let Some(known) = found.known {
-                                    return Err((Some(self.known(known)), None));
-                                }
-                            }
-                            Some(ClaimResult::Taken) | None => {}
+                let claimed = self.claim(vec![call.key], Urgency::Now).await;
+                let claimed = claimed.map_err(|stop| (None, Some(stop)))?;
+                match claimed.results.into_iter().next() {
+                    Some(ClaimResult::Ours { taken_over }) => {
+                        if taken_over && !call.taken_over {
+                            // Between two calls of this row another run may have called for it.
+                            history.again = Some(Again::TakenOver);
+                        }
+                        // It stays so, also where the claim is made again.
+                        call.taken_over |= taken_over;
+                        call.worker = claimed.worker;
+                        return Ok(());
+                    }
+                    Some(ClaimResult::Known(found)) => {
+                        if let Some(known) = found.known {
+                            return Err((Some(self.known(known)), None));
                         }
                     }
+                    Some(ClaimResult::Taken) | None => {}
                 }
                 let waited = self.gate.back_off(LOOKED_AT_AGAIN).await;
                 waited.map_err(|Closed| (None, None))?;

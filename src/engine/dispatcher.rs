@@ -83,7 +83,6 @@ pub(crate) async fn run<S: Service>(
         engine.gate.set_fresh_rows(dispatcher.fresh_rows());
         let goes_on = !dispatcher.is_stopping();
         let (needs_permit, may_start) = (dispatcher.needs_permit(), dispatcher.may_start());
-        let renewal = dispatcher.rows.awaits_renewal();
         let writes = set(&mut write_timer, dispatcher.write_at());
         let drains = set(&mut drain_timer, dispatcher.drain_ends());
         let asks_again = set(&mut claim_timer, dispatcher.rows.ask_again_at());
@@ -109,7 +108,6 @@ pub(crate) async fn run<S: Service>(
             // The next row may start now, or be claimed, which is seen before the next wait.
             () = engine.gate.canary_is_held_up(), if needs_permit && !may_start => {}
             () = &mut claim_timer, if goes_on && asks_again => dispatcher.time_passed(),
-            () = engine.lease_renewal(renewal), if goes_on && renewal.is_some() => {}
             Some(claimed) = claiming.next(), if goes_on => {
                 dispatcher.time_passed();
                 dispatcher.claimed(claimed);

@@ -261,14 +261,6 @@ impl<S> Engine<S> {
         let claimed = self.ledger.claim(requests, urgency).await;
         claimed.map_err(Stop::of_ledger)
     }
-
-    /// Waits while the claims of this worker await the renewal of its lease. Without end where none is named.
-    pub(super) async fn lease_renewal(&self, worker: Option<WorkerNumber>) {
-        match worker {
-            Some(worker) => self.ledger.lease_settled(worker).await,
-            None => std::future::pending().await,
-        }
-    }
 }
 
 #[cfg(test)]

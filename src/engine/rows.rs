@@ -16,8 +16,7 @@ use super::parts::{Engine, RowCall, RowOutcome};
 use super::stop::Stop;
 use super::window::{RowWindow, WindowSize};
 use crate::ledger::{
-    ByRequest, ClaimResult, Claimed, Holding, KnownOutcome, LookupResult, RequestKey, Urgency,
-    WorkerNumber,
+    ByRequest, ClaimResult, Claimed, KnownOutcome, LookupResult, RequestKey, Urgency, WorkerNumber,
 };
 use crate::row::RowNumber;
 use crate::row_state::{Row, RowBatch, RowState};
@@ -37,8 +36,6 @@ pub(super) struct Rows<'a, S> {
     out: ByRequest<Vec<RowNumber>>,
     /// Rows whose requests are claimed; the first is called for next.
     ready: VecDeque<RowCall>,
-    /// Whether the first of them may be called for.
-    holding: Holding,
     /// Rows whose requests are being claimed.
     claiming: Vec<RowCall>,
     /// Rows whose requests are claimed next.
@@ -61,7 +58,6 @@ impl<'a, S> Rows<'a, S> {
             window: RowWindow::new(size, time),
             out: ByRequest::default(),
             ready: VecDeque::new(),
-            holding: Holding::Held,
             claiming: Vec::new(),
             gathered: Vec::new(),
             taken: VecDeque::new(),
@@ -98,13 +94,16 @@ impl<'a, S> Rows<'a, S> {
                     self.settle(row, Some(Verdict::Failed(failure)), Origin::Called);
                     self.engine.check_failures()?;
                 }
-                Some((row, RowState::Waiting { key, found, .. })) => match found.known {
-                    Some(known) => {
-                        self.settle_known(row, Vec::new(), (known, found.from.origin()))?;
+                Some((row, RowState::Waiting { key, found, .. })) => {
+                    let origin = found.origin();
+                    match found.known {
+                        Some(known) => {
+                            self.settle_known(row, Vec::new(), (known, origin))?;
+                        }
+                        // It waits for the answer to an equal request that is out.
+                        None => self.out.entry(key).or_default().push(row),
                     }
-                    // It waits for the answer to an equal request that is out.
-                    None => self.out.entry(key).or_default().push(row),
-                },
+                }
                 _ => return Ok(()),
             }
         }
@@ -120,19 +119,12 @@ impl<'a, S> Rows<'a, S> {
 
     /// Whether a row may be called for.
     pub(super) fn may_call(&self) -> bool {
-        !self.ready.is_empty() && self.holding == Holding::Held
+        !self.ready.is_empty()
     }
 
     /// The row to call for.
     pub(super) fn next_call(&mut self) -> Option<RowCall> {
         self.ready.pop_front()
-    }
-
-    /// The worker whose lease must be renewed before a row may be called for.
-    pub(super) fn awaits_renewal(&self) -> Option<WorkerNumber> {
-        let next = self.ready.front();
-        next.filter(|_| self.holding == Holding::AwaitsRenewal)
-            .map(|call| call.worker)
     }
 
     /// When to ask again about a request that another run calls for, unless requests are being claimed.
@@ -192,16 +184,12 @@ impl<'a, S> Rows<'a, S> {
         }
     }
 
-    /// Notes whether rows that are claimed may still be called for.
+    /// Rows that are claimed and may no longer be called for are claimed again, before the others.
     pub(super) fn look_at_lease(&mut self) {
-        let Some(next) = self.ready.front() else {
-            return;
-        };
-        self.holding = self.engine.ledger.holding(next.worker);
-        if self.holding == Holding::Lost {
-            // They are claimed again, before the others.
+        if let Some(next) = self.ready.front()
+            && !self.engine.ledger.holds(next.worker)
+        {
             self.gathered.splice(0..0, self.ready.drain(..));
-            self.holding = Holding::Held;
         }
     }
 
@@ -275,12 +263,13 @@ impl<'a, S> Rows<'a, S> {
         }
         for (row, found) in known {
             self.report(row, &found);
+            let origin = found.origin();
             if let Some(RowState::Out { old, .. }) = self.window.state(row) {
                 *old = found.old;
             }
             if let Some(known) = found.known {
                 let same = self.take_same(row);
-                self.settle_known(row, same, (known, found.from.origin()))?;
+                self.settle_known(row, same, (known, origin))?;
             }
         }
         Ok(())

@@ -6,8 +6,8 @@
 
 use std::time::SystemTime;
 
-use super::account::StoredAccount;
-use super::database::{Database, Meta, Purpose, Query, listed};
+use super::accounts::StoredAccount;
+use super::database::{Database, Purpose, first, listed, read_meta};
 use super::fault::{DbFault, DbFaultKind};
 use super::key::RequestKey;
 use super::open::{NAME_IT, connect};
@@ -66,7 +66,7 @@ impl LedgerAdmin {
             .and_then(|database| database.ok_or_else(missing))
             .map_err(|error| error.or_hint(NAME_IT))?;
         let mut admin = Self { database, ledger };
-        let meta = Meta::read(&mut *admin.database);
+        let meta = read_meta(&mut *admin.database);
         meta.map_err(|fault| admin.ledger.cannot("open", &fault))?;
         Ok(admin)
     }
@@ -78,11 +78,11 @@ impl LedgerAdmin {
     pub(crate) fn stats(&mut self) -> RunResult<LedgerStats> {
         let database = &mut *self.database;
         let mut read = || {
-            let bytes = database.read(database.dialect().bytes)?;
+            let bytes = database.query(database.dialect().bytes)?;
             let accounts = StoredAccount::all_counted(database)?;
             Ok(LedgerStats {
-                bytes: { bytes.first() }.ok_or_else(DbFault::damaged)?.get(0)?,
-                created: time(Meta::read(database)?.created),
+                bytes: first(&bytes)?.get(0)?,
+                created: time(read_meta(database)?.1),
                 answers: accounts.iter().map(|account| account.answers).sum(),
                 accounts,
             })
@@ -97,14 +97,15 @@ impl LedgerAdmin {
     /// Exit code 75: a run uses it by now. Exit code 3: it cannot be written.
     pub(crate) fn prune(&mut self, before: SystemTime) -> RunResult<u64> {
         let before = millis(before);
-        self.remove(|query| {
-            let removed = query(&format!("SELECT count(*) FROM answers WHERE at < {before}"))?;
-            query(&format!(
+        self.remove(|database| {
+            let removed =
+                database.query(&format!("SELECT count(*) FROM answers WHERE at < {before}"))?;
+            database.query(&format!(
                 "DELETE FROM runs WHERE started < {before};
                 UPDATE accounts SET limits = NULL WHERE limits_at < {before};
                 DELETE FROM answers WHERE at < {before}"
             ))?;
-            { removed.first() }.ok_or_else(DbFault::damaged)?.get(0)
+            first(&removed)?.get(0)
         })
     }
 
@@ -113,23 +114,24 @@ impl LedgerAdmin {
     /// # Errors
     /// As [`Self::prune`].
     pub(crate) fn forget(&mut self, keys: &[RequestKey]) -> RunResult<u64> {
-        self.remove(|query| {
+        self.remove(|database| {
             // A whole file of users is forgotten in one pass.
-            query("CREATE TEMPORARY TABLE forgotten (fp BIGINT PRIMARY KEY)")?;
+            database.query("CREATE TEMPORARY TABLE forgotten (fp BIGINT PRIMARY KEY)")?;
             for keys in keys.chunks(TOGETHER) {
                 let values = listed(keys.iter()).unwrap_or_default().replace(',', "),(");
-                query(&format!(
+                database.query(&format!(
                     "INSERT INTO forgotten VALUES ({values}) ON CONFLICT DO NOTHING"
                 ))?;
             }
             let of_them = "fp IN (SELECT fp FROM forgotten)";
-            let removed = query(&format!("SELECT count(*) FROM answers WHERE {of_them}"))?;
-            query(&format!(
+            let removed =
+                database.query(&format!("SELECT count(*) FROM answers WHERE {of_them}"))?;
+            database.query(&format!(
                 "DELETE FROM claims WHERE {of_them};
                 DELETE FROM answers WHERE {of_them};
                 DROP TABLE forgotten"
             ))?;
-            { removed.first() }.ok_or_else(DbFault::damaged)?.get(0)
+            first(&removed)?.get(0)
         })
     }
 
@@ -145,19 +147,19 @@ impl LedgerAdmin {
     /// Removes something while no run has a lease, and counts again what stays.
     fn remove(
         &mut self,
-        mut remove: impl FnMut(&mut Query<'_>) -> Result<u64, DbFault>,
+        mut remove: impl FnMut(&mut dyn Database) -> Result<u64, DbFault>,
     ) -> RunResult<u64> {
         let dialect = self.database.dialect();
         let leases = format!("SELECT id FROM runs WHERE until >= {}", dialect.now);
         let mut removed = 0;
-        let done = self.database.transaction(true, &mut |query| {
-            if !query(&leases)?.is_empty() {
-                return Err(DbFault::new(DbFaultKind::InUse, ""));
+        let done = self.database.transaction(true, &mut |database| {
+            if !database.query(&leases)?.is_empty() {
+                return Err(DbFault::new(DbFaultKind::Held, ""));
             }
-            removed = remove(query)?;
+            removed = remove(database)?;
             if removed > 0 {
                 let count = "(SELECT count(*) FROM answers WHERE account = accounts.id)";
-                query(&format!(
+                database.query(&format!(
                     "UPDATE accounts SET answers = {count} WHERE answers > {count}; {}",
                     dialect.after_removal
                 ))?;

@@ -8,7 +8,7 @@ use crate::base::error::Error;
 use crate::base::own_file;
 
 /// The schema's version. A ledger of another version is refused and never guessed at.
-pub(crate) const VERSION: i32 = 4;
+pub(crate) const VERSION: i32 = 5;
 
 /// What to do with a damaged ledger.
 const DAMAGED: &str = "move it and the files whose names start with its name elsewhere; answers in it are paid for again";
@@ -17,7 +17,7 @@ const DAMAGED: &str = "move it and the files whose names start with its name els
 #[derive(Debug, Clone)]
 pub(super) struct DbFault {
     pub(super) kind: DbFaultKind,
-    words: String,
+    pub(super) words: String,
 }
 
 /// The kinds of faults that differ in what people can do.
@@ -29,10 +29,8 @@ pub(super) enum DbFaultKind {
     TooLarge,
     /// What is stored cannot come from this program.
     Damaged,
-    /// Another program does not let go of it.
+    /// A run or another program uses it and does not let go of it.
     Held,
-    /// A run or a command uses it, so that nothing can be removed.
-    InUse,
     /// It is not a ledger of this version.
     Foreign,
     /// There is none.
@@ -63,24 +61,10 @@ impl DbFault {
         Self::new(DbFaultKind::NoSpace, "no space left on device")
     }
 
-    pub(super) fn no_random_numbers() -> Self {
-        Self::new(DbFaultKind::Other, "the system has no random numbers")
-    }
-
     pub(super) fn of_version(version: i32) -> Self {
         let words =
             format!("is a ledger of version {version}, and this program knows version {VERSION}");
         Self::new(DbFaultKind::Foreign, words)
-    }
-
-    /// The same with other words.
-    pub(super) fn with_words(self, words: impl FnOnce(&str) -> String) -> Self {
-        Self::new(self.kind, words(&self.words))
-    }
-
-    /// Its words.
-    pub(super) fn words(&self) -> &str {
-        &self.words
     }
 
     /// In the system's terms, by which a full disk is recognised.
@@ -101,36 +85,29 @@ impl DbFault {
         let is_server = ledger.to_str().is_some_and(ServerUrl::is_one);
         let cannot = format!("cannot {doing} the ledger `{shown}`");
         let (error, hint) = match self.kind {
-            DbFaultKind::InUse => {
+            DbFaultKind::Held => {
                 let words = format!("a run or another command is using the ledger `{shown}`");
-                let how_long =
-                    "a run that was killed counts as using it for its `--timeout` and 10 s more";
-                return Error::busy(words).detail(how_long);
+                return Error::busy(words).detail(
+                    "a run that was killed counts as using it for its `--timeout` and 10 s more",
+                );
             }
             DbFaultKind::Foreign => {
                 let error = Error::usage(format!("`{shown}` {}", self.words));
                 return error
                     .detail("it is left as it is: use the rescore that made it, or another place");
             }
-            DbFaultKind::Missing => {
-                if !is_server {
-                    return Error::usage(format!("there is no ledger `{shown}`"));
-                }
+            DbFaultKind::Missing if is_server => {
                 return Error::usage(format!("there is no ledger at `{shown}` yet"))
                     .hint(format!("make it once with `rescore ledger init '{shown}'`"));
+            }
+            DbFaultKind::Missing => {
+                return Error::usage(format!("there is no ledger `{shown}`"));
             }
             DbFaultKind::NoSpace | DbFaultKind::TooLarge if is_opened => (
                 Error::stopped(format!("cannot write the ledger `{shown}`")),
                 "free space there; then the same command continues",
             ),
-            DbFaultKind::Damaged if is_server => {
-                return Error::usage(format!("the tables of the ledger `{shown}` are damaged"));
-            }
-            DbFaultKind::Damaged => (unreadable(ledger), DAMAGED),
-            DbFaultKind::Held if is_opened => (
-                Error::busy(cannot),
-                "run the same command again when the other program is done",
-            ),
+            DbFaultKind::Damaged => (Error::usage(cannot), DAMAGED),
             DbFaultKind::Away => (
                 Error::stopped(cannot),
                 "run the same command again when the server answers",
@@ -143,7 +120,11 @@ impl DbFault {
                 Error::usage(cannot),
                 "check the user, its rights, and its password in `PGPASSWORD` or in `~/.pgpass`, which only you may read",
             ),
-            _ if is_opened => (unreadable(ledger), ""),
+            // SQLite makes files beside a ledger also to read it.
+            DbFaultKind::Other if is_opened => match own_file::not_writable(ledger) {
+                Some(why) if ledger.exists() => (Error::usage(cannot).detail(why), ""),
+                _ => (Error::usage(cannot), ""),
+            },
             _ => (Error::stopped(cannot), ""),
         };
         let error = error.because(self.cause()).about(ledger);
@@ -166,16 +147,5 @@ impl DbFault {
             ),
             _ => cannot,
         }
-    }
-}
-
-/// The error for a ledger that cannot be opened, without its cause. SQLite makes files beside it also to read it.
-fn unreadable(path: &Path) -> Error {
-    let cannot = Error::usage(format!("cannot open the ledger `{}`", path.display()));
-    match own_file::not_writable(path).filter(|_| path.exists()) {
-        Some(why) => cannot
-            .detail(why)
-            .detail("a ledger needs files beside it, also to be read"),
-        None => cannot,
     }
 }

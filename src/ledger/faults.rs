@@ -1,11 +1,8 @@
-//! A database that fails or hangs when a test says so, around the real one; and look-ups that fail.
+//! How the ledger's thread and look-ups fail when a test says so.
 
 use std::io;
 
-use super::database::{ClaimResult, Database, Dialect, Lookup, Query, TableRow, WriteGroup};
 use super::fault::{DbFault, DbFaultKind};
-use super::key::RequestKey;
-use super::outcome::{LookupResult, Scope};
 use crate::base::error::{Error, Result as RunResult};
 
 /// When and how storing answers or looking them up fails.
@@ -28,105 +25,55 @@ impl StoreFaults {
         durable: false,
         kind: io::ErrorKind::Other,
     };
-
-    const fn fails(self, nth: usize) -> bool {
-        self.nth != 0 && (nth == self.nth || (nth > self.nth && self.for_ever))
-    }
 }
 
-/// The real database, with faults.
-pub(super) struct FailingDatabase {
-    database: Box<dyn Database>,
-    /// Without any, it never answers, as that of a file server that is gone.
+/// The faults of one thread, and how many groups or reads it has had.
+pub(super) struct GroupFaults {
+    /// Without any, nothing is ever answered, as by a file server that is gone.
     faults: Option<StoreFaults>,
     groups: usize,
 }
 
-impl FailingDatabase {
-    pub(super) fn around(
-        database: Box<dyn Database>,
-        faults: Option<StoreFaults>,
-    ) -> Box<dyn Database> {
-        Box::new(Self {
-            database,
-            faults,
-            groups: 0,
-        })
-    }
-}
+impl GroupFaults {
+    pub(super) const NONE: Self = Self::new(Some(StoreFaults::NEVER));
 
-impl Database for FailingDatabase {
-    fn dialect(&self) -> &'static Dialect {
-        self.database.dialect()
+    pub(super) const fn new(faults: Option<StoreFaults>) -> Self {
+        Self { faults, groups: 0 }
     }
 
-    fn read(&mut self, queries: &str) -> Result<Vec<TableRow>, DbFault> {
-        self.database.read(queries)
+    /// The faults, if the present group or read fails.
+    fn now(&self) -> Option<StoreFaults> {
+        let is_now = |faults: &StoreFaults| {
+            let StoreFaults { nth, for_ever, .. } = *faults;
+            nth != 0 && (nth == self.groups || (nth < self.groups && for_ever))
+        };
+        self.faults.filter(is_now)
     }
 
-    fn transaction(
-        &mut self,
-        durable: bool,
-        work: &mut dyn FnMut(&mut Query<'_>) -> Result<(), DbFault>,
-    ) -> Result<(), DbFault> {
-        self.database.transaction(durable, work)
-    }
-
-    fn store(&mut self, group: &WriteGroup<'_>) -> Result<Vec<ClaimResult>, DbFault> {
-        // A group that only claims fails with the next one that stores something.
-        self.groups += usize::from(!group.records.is_empty());
-        let faults = self.faults.unwrap_or(StoreFaults::NEVER);
-        while self.faults.is_none() && !group.records.is_empty() {
+    /// Before and after a group with answers is stored. One that only claims fails with the next one that stores something.
+    pub(super) fn check_group(&mut self, is_stored: bool) -> Result<(), DbFault> {
+        while self.faults.is_none() {
             std::thread::park();
         }
-        if group.records.is_empty() || !faults.fails(self.groups) {
-            return self.database.store(group);
+        self.groups += usize::from(!is_stored);
+        match self.now() {
+            Some(faults) if faults.durable == is_stored => {
+                Err(if faults.kind == io::ErrorKind::StorageFull {
+                    DbFault::no_space()
+                } else {
+                    DbFault::new(DbFaultKind::Other, "the disk failed")
+                })
+            }
+            _ => Ok(()),
         }
-        if faults.durable {
-            self.database.store(group)?;
+    }
+
+    pub(super) fn check_read(&mut self) -> RunResult<()> {
+        self.groups += 1;
+        match self.now() {
+            Some(_) => Err(Error::stopped("cannot read the ledger")
+                .because(io::Error::other("the disk failed"))),
+            None => Ok(()),
         }
-        Err(if faults.kind == io::ErrorKind::StorageFull {
-            DbFault::no_space()
-        } else {
-            DbFault::new(DbFaultKind::Other, "the disk failed")
-        })
-    }
-
-    fn lookup(&self, scope: Scope) -> Result<Box<dyn Lookup>, DbFault> {
-        self.database.lookup(scope)
-    }
-
-    fn rewrite(&mut self) -> Result<(), DbFault> {
-        self.database.rewrite()
-    }
-
-    fn run_starts(&mut self) {
-        self.database.run_starts();
-    }
-
-    fn is_full(&self) -> bool {
-        self.database.is_full()
-    }
-
-    fn answers_end(&mut self) {
-        self.database.answers_end();
-    }
-}
-
-/// The real look-ups, with faults.
-pub(crate) struct FailingLookup {
-    pub(crate) lookup: Box<dyn Lookup>,
-    pub(crate) faults: StoreFaults,
-    pub(crate) reads: usize,
-}
-
-impl Lookup for FailingLookup {
-    fn look_up(&mut self, keys: &[RequestKey]) -> RunResult<Vec<LookupResult>> {
-        self.reads += 1;
-        if self.faults.fails(self.reads) {
-            return Err(Error::stopped("cannot read the ledger")
-                .because(io::Error::other("the disk failed")));
-        }
-        self.lookup.look_up(keys)
     }
 }

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::account::{self, KnownLimit, StoredAccount};
-use super::database::{Database, Lookup, Meta, Purpose};
+use super::accounts::{self, KnownLimit, StoredAccount};
+use super::answers::{LookupResult, Scope};
+use super::database::{Database, Purpose, read_meta};
 use super::fault::DbFault;
-use super::file::ELSEWHERE;
-use super::key::RequestHasher;
+use super::key::{RequestHasher, RequestKey};
 use super::outputs::{self, OutputState};
-use super::run::RunRecord;
+use super::runs::RunRecord;
 use super::settings::{LedgerLocation, LedgerSettings, time};
-use super::writer::LedgerWriter;
+use super::writer::{LedgerWriter, WriteThread};
 use super::{postgres, sqlite};
 use crate::base::error::{Error, Result};
 
@@ -27,7 +27,7 @@ pub(super) fn connect(
 ) -> Result<Option<Box<dyn Database>>> {
     match location {
         LedgerLocation::File(path) => sqlite::open(path, purpose),
-        LedgerLocation::Server(url) => postgres::open(url, purpose).map(Some),
+        LedgerLocation::Server(url) => Ok(Some(postgres::open(url, purpose))),
         LedgerLocation::Temporary => match purpose {
             Purpose::Run(_) => sqlite::temporary().map(Some),
             _ => Ok(None),
@@ -75,13 +75,13 @@ fn find(settings: &LedgerSettings, starts: bool) -> Result<Option<FoundLedger>> 
         let Some(mut database) = connect(location, purpose)? else {
             return Ok(None);
         };
-        let Meta { secret, .. } = Meta::read(&mut *database).map_err(error)?;
+        let (secret, _) = read_meta(&mut *database).map_err(error)?;
         let facts = LedgerFacts::read(&mut *database, &secret, settings, starts)?;
         Ok(Some((database, secret, facts)))
     };
     find().map_err(|error: Error| match location {
         LedgerLocation::Server(_) => error,
-        _ => error.or_hint(ELSEWHERE),
+        _ => error.or_hint(sqlite::ELSEWHERE),
     })
 }
 
@@ -107,7 +107,7 @@ impl LedgerFacts {
         let is_server = matches!(settings.location, LedgerLocation::Server(_));
         let existed = is_server || !added || accounts.len() > 1;
         let (hasher, found, other_accounts) =
-            account::find(named, accounts, secret, &settings.location.shown())?;
+            accounts::find(named, accounts, secret, &settings.location.shown())?;
         // Only one host has a file.
         let place = is_server.then(|| outputs::place(secret, settings.output.as_deref()));
         let mut run = RunRecord::read(database, secret, settings, place.unwrap_or_default())
@@ -138,7 +138,7 @@ fn recent(database: &mut dyn Database, not_before: i64) -> Result<u64, DbFault> 
         return Ok(u64::MAX);
     }
     let mut number = |query: &str| {
-        let rows = database.read(query)?;
+        let rows = database.query(query)?;
         let number = rows.first().map(|row| row.get::<i64>(0)).transpose()?;
         Ok::<_, DbFault>(number.unwrap_or(0))
     };
@@ -194,7 +194,7 @@ impl OpenLedger {
         file: &Path,
         input: Option<&Path>,
     ) -> Result<OutputState> {
-        outputs::state(&mut *self.database, &self.secret, file, input)
+        outputs::find(&mut *self.database, &self.secret, file, input)
             .map_err(|fault| self.settings.location.cannot("read", &fault))
     }
 
@@ -208,19 +208,19 @@ impl OpenLedger {
     ///
     /// # Errors
     /// Exit code 2: the ledger cannot be opened again.
-    pub(crate) fn lookup(&self) -> Result<Box<dyn Lookup>> {
-        { self.database.lookup(self.facts.run.scope.clone()) }
-            .map_err(|fault| self.settings.location.cannot("open", &fault))
+    pub(crate) fn lookup(&self) -> Result<Lookup> {
+        let error = |fault| self.settings.location.cannot("open", &fault);
+        let database = self.database.beside().map_err(error)?;
+        Ok(Lookup::new(database, &self.facts, &self.settings.location))
     }
 
-    /// As [`Self::start`], over a database that fails.
+    /// As [`Self::start`], with a thread that fails like this, or never answers.
     #[cfg(test)]
     pub(crate) fn start_failing(
-        mut self,
+        self,
         faults: impl Into<Option<super::faults::StoreFaults>>,
     ) -> Result<(RunningLedger, LedgerWriter)> {
-        self.database = super::faults::FailingDatabase::around(self.database, faults.into());
-        self.start()
+        self.start_with(|thread| thread.faults = super::faults::GroupFaults::new(faults.into()))
     }
 
     /// As [`Self::start`], over a database that never answers.
@@ -234,6 +234,13 @@ impl OpenLedger {
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written, or a thread cannot be started.
     pub(crate) fn start(self) -> Result<(RunningLedger, LedgerWriter)> {
+        self.start_with(|_| {})
+    }
+
+    fn start_with(
+        self,
+        change: impl FnOnce(&mut WriteThread),
+    ) -> Result<(RunningLedger, LedgerWriter)> {
         let Self {
             mut database,
             secret,
@@ -250,8 +257,9 @@ impl OpenLedger {
         // and with all of them calls would have to wait during each sync.
         let enough = settings.in_flight.get().saturating_mul(3) / 4;
         let place = settings.location.path();
-        let (writer, (settled, files_are_written)) =
-            LedgerWriter::start(database, run, place.as_deref(), enough)?;
+        let mut thread = WriteThread::new(database, run, place.as_deref(), enough);
+        change(&mut thread);
+        let (writer, (settled, files_are_written)) = LedgerWriter::start(thread, place.is_some())?;
         let running = RunningLedger {
             settled,
             files_are_written,
@@ -292,7 +300,7 @@ impl RunningLedger {
     ) -> impl Fn(&[(PathBuf, Metadata)], Option<&Path>) -> Result<()> + use<> {
         let (settings, secret) = (self.settings.clone(), self.secret);
         move |files, input| {
-            let Some(mut database) = connect(&settings.location, Purpose::Again(&settings.wait))?
+            let Some(mut database) = connect(&settings.location, Purpose::Beside(&settings.wait))?
             else {
                 return Ok(());
             };
@@ -342,13 +350,66 @@ impl RunningLedger {
 ///
 /// # Errors
 /// Exit code 2: it cannot be used, or has answers of several accounts and none was named.
-pub(crate) fn preview(settings: &LedgerSettings) -> Result<Option<(Box<dyn Lookup>, LedgerFacts)>> {
-    let Some((database, _, facts)) = find(settings, false)? else {
-        return Ok(None);
-    };
-    let lookup = database.lookup(facts.run.scope.clone());
-    let lookup = lookup.map_err(|fault| settings.location.cannot("open", &fault))?;
-    Ok(Some((lookup, facts)))
+pub(crate) fn preview(settings: &LedgerSettings) -> Result<Option<(Lookup, LedgerFacts)>> {
+    let found = find(settings, false)?;
+    Ok(found.map(|(database, _, facts)| {
+        let lookup = Lookup::new(Some(database), &facts, &settings.location);
+        (lookup, facts)
+    }))
+}
+
+/// Looks up what is known of requests.
+pub(crate) struct Lookup {
+    /// What is of use in which ledger; `None` where nothing is known from before: what is asked for is found when it is claimed.
+    known: Option<(Box<dyn Database>, Scope, LedgerLocation)>,
+    #[cfg(test)]
+    faults: super::faults::GroupFaults,
+}
+
+impl Lookup {
+    /// Look-ups in a ledger that the first run will make, or in none.
+    #[must_use]
+    pub(crate) const fn nowhere() -> Self {
+        Self::over(None)
+    }
+
+    fn new(
+        database: Option<Box<dyn Database>>,
+        facts: &LedgerFacts,
+        ledger: &LedgerLocation,
+    ) -> Self {
+        let known = database.map(|database| (database, facts.run.scope.clone(), ledger.clone()));
+        Self::over(known)
+    }
+
+    const fn over(known: Option<(Box<dyn Database>, Scope, LedgerLocation)>) -> Self {
+        Self {
+            known,
+            #[cfg(test)]
+            faults: super::faults::GroupFaults::NONE,
+        }
+    }
+
+    /// The same, failing like this.
+    #[cfg(test)]
+    pub(crate) fn failing(mut self, faults: super::faults::StoreFaults) -> Self {
+        self.faults = super::faults::GroupFaults::new(Some(faults));
+        self
+    }
+
+    /// What is known of each of these requests, in their order.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub(crate) fn look_up(&mut self, keys: &[RequestKey]) -> Result<Vec<LookupResult>> {
+        #[cfg(test)]
+        self.faults.check_read()?;
+        let Some((database, scope, ledger)) = &mut self.known else {
+            return Ok(vec![LookupResult::default(); keys.len()]);
+        };
+        let found = database.find(scope, keys);
+        found.map_err(|fault| ledger.cannot("read", &fault))
+    }
 }
 
 /// Makes a ledger on a server where there is none; whether there was none.

@@ -16,8 +16,8 @@ use jiff::Timestamp;
 
 use super::database::{Database, hex};
 use super::fault::DbFault;
-use super::file::{PRIVATE, with_suffix};
 use super::key::{PathHash, hash_of_path};
+use super::sqlite::{PRIVATE, with_suffix};
 use crate::base::error::{Error, Result};
 use crate::base::own_file::{self, FileId, NotOurs, directory_of};
 
@@ -148,36 +148,35 @@ pub(crate) enum OutputState {
 }
 
 /// How a file was left: its size, and when it was modified in nanoseconds since 1970.
-fn stamp(metadata: &Metadata) -> io::Result<(u64, u128)> {
+fn state_of(metadata: &Metadata) -> io::Result<String> {
     let modified = metadata.modified()?.duration_since(UNIX_EPOCH);
-    Ok((metadata.len(), modified.unwrap_or_default().as_nanos()))
+    let modified = modified.unwrap_or_default().as_nanos();
+    Ok(format!("{} {modified}", metadata.len()))
 }
 
 /// How a file relates to the run over this input; `None` is an input without a path.
-pub(super) fn state(
+pub(super) fn find(
     database: &mut dyn Database,
     secret: &[u8; 32],
     file: &Path,
     input: Option<&Path>,
 ) -> std::result::Result<OutputState, DbFault> {
-    let (size, modified) = match fs::metadata(file).and_then(|metadata| stamp(&metadata)) {
-        Ok(stamp) => stamp,
+    let state = match fs::metadata(file).and_then(|metadata| state_of(&metadata)) {
+        Ok(state) => state,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(OutputState::Absent),
         // It is there, and nothing is known about it.
         Err(_) => return Ok(OutputState::Changed),
     };
     let (path, input) = (hex(&hash(secret, Some(file))), hash(secret, input));
-    let query = format!(
-        "SELECT input FROM outputs WHERE path = '{path}' AND size = {size} AND modified = {modified}"
-    );
-    let mut state = OutputState::Changed;
-    for row in database.read(&query)? {
+    let query = format!("SELECT input FROM outputs WHERE path = '{path}' AND state = '{state}'");
+    let mut found = OutputState::Changed;
+    for row in database.query(&query)? {
         if row.hash(0)? == input {
             return Ok(OutputState::AsLeft);
         }
-        state = OutputState::OfOtherInput;
+        found = OutputState::OfOtherInput;
     }
-    Ok(state)
+    Ok(found)
 }
 
 /// The statements that record how a run over this input is about to leave files. Of earlier records, the state that each file
@@ -190,14 +189,12 @@ pub(super) fn record(
 ) -> String {
     let input = hex(&hash(secret, input));
     let statements = |(file, metadata): &(PathBuf, Metadata)| {
-        let (size, modified) = stamp(metadata).ok()?;
-        let (old_size, old_modified) = { fs::metadata(file) }
-            .and_then(|metadata| stamp(&metadata))
-            .unwrap_or((size, modified));
-        let path = hex(&hash(secret, Some(file)));
+        let new = state_of(metadata).ok()?;
+        let old = fs::metadata(file).and_then(|metadata| state_of(&metadata));
+        let (old, path) = (old.unwrap_or_default(), hex(&hash(secret, Some(file))));
         Some(format!(
-            "DELETE FROM outputs WHERE path = '{path}' AND NOT (size = {old_size} AND modified = {old_modified});
-            INSERT INTO outputs VALUES ('{path}', {size}, {modified}, '{input}') ON CONFLICT DO NOTHING;"
+            "DELETE FROM outputs WHERE path = '{path}' AND state <> '{old}';
+            INSERT INTO outputs VALUES ('{path}', '{new}', '{input}') ON CONFLICT DO NOTHING;"
         ))
     };
     files.iter().filter_map(statements).collect()

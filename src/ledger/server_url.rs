@@ -1,10 +1,9 @@
 //! The address of a ledger's server, which nobody sees the password of, and the password, from where PostgreSQL's own programs
 //! take it.
 //!
-//! `sslmode` means what it means to them, but for one thing: `require`, `verify-ca` and `verify-full` are the same here, and check
-//! the server's certificate and its name. `prefer`, the default, encrypts where the server can, and checks neither; `disable`
-//! does not encrypt. `sslrootcert=FILE` names authorities to trust besides the system's, `sslrootcert=system` none, and both imply
-//! the check.
+//! Where a connection is encrypted, the server's certificate and its name are checked, whatever `sslmode` says: `disable` does
+//! not encrypt, `prefer`, the default, does so if the server can, and `require`, `verify-ca` and `verify-full` do always.
+//! `sslrootcert=FILE` names authorities to trust besides the system's. With it, `require` is the default.
 
 use std::env;
 use std::fmt;
@@ -19,27 +18,19 @@ use postgres::config::{Host, SslMode};
 use crate::base::error::{Error, Result};
 
 /// How long connecting to one host may take.
-pub(in crate::ledger) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a connection may be silent before the server is asked for a sign of life; how often it then is, and how often in
 /// vain: together less than the time after which unanswered data breaks it.
 const IDLE: Duration = Duration::from_secs(5);
 const PROBES: (Duration, u32) = (Duration::from_secs(3), 3);
 const UNANSWERED: Duration = Duration::from_secs(15);
 
-/// Which certificates a server may have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Certificates {
-    /// Any.
-    Unchecked,
-    /// Those for its name by authorities that the system trusts, or that are in this PEM file.
-    Trusted(Option<PathBuf>),
-}
-
 /// Where a server and a database on it are, and how to connect to them. A `Config` does not show its password either.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerUrl {
-    pub(in crate::ledger) config: Box<Config>,
-    pub(super) certificates: Certificates,
+    pub(super) config: Box<Config>,
+    /// A PEM file of authorities.
+    pub(super) authorities: Option<PathBuf>,
     /// Without the password.
     shown: String,
 }
@@ -67,19 +58,19 @@ impl ServerUrl {
                 .detail("it looks like `postgresql://USER@HOST/DATABASE`, with settings behind it such as `?sslmode=verify-full`")
                 .hint("set `PGPASSWORD` rather than writing a password into it; there, `@`, `/` and `?` are `%40`, `%2F` and `%3F`")
         };
-        let (_, rest) = { text.split_once("://") }.ok_or_else(wrong)?;
-        let (address, settings) = rest.split_once('?').unwrap_or((rest, ""));
+        let (address, settings) = text.split_once('?').unwrap_or((text, ""));
+        let (_, place) = address.split_once("://").ok_or_else(wrong)?;
         let (login, place) =
-            { address.split_once('@') }.map_or((String::new(), address), |(login, place)| {
+            { place.split_once('@') }.map_or((String::new(), place), |(login, place)| {
                 let user = login.split(':').next().unwrap_or_default();
                 (format!("{user}@"), place)
             });
-        let (mut mode, mut roots) = ("prefer", None);
+        let (mut mode, mut authorities) = (None, None);
         let (mut others, mut shown) = (Vec::new(), Vec::new());
         for setting in settings.split('&').filter(|setting| !setting.is_empty()) {
             match setting.split_once('=').ok_or_else(wrong)? {
-                ("sslmode", value) => mode = value,
-                ("sslrootcert", file) => roots = Some((file != "system").then(|| file.into())),
+                ("sslmode", value) => mode = Some(value),
+                ("sslrootcert", file) => authorities = Some(file),
                 (name, _) => {
                     others.push(setting);
                     // What tells one ledger from another. A name may be written in ways that hide that it is the password.
@@ -88,31 +79,30 @@ impl ServerUrl {
                 }
             }
         }
-        let (mode, certificates) = match (mode, roots) {
-            ("disable", _) => (SslMode::Disable, Certificates::Unchecked),
-            ("prefer", None) => (SslMode::Prefer, Certificates::Unchecked),
-            ("prefer" | "require" | "verify-ca" | "verify-full", roots) => {
-                (SslMode::Require, Certificates::Trusted(roots.flatten()))
-            }
-            _ => return Err(wrong().detail("`sslmode` is `disable`, `prefer` or `verify-full`")),
-        };
-        let config = format!("postgresql://{address}?{}", others.join("&")).parse::<Config>();
+        let config = format!("{address}?{}", others.join("&")).parse::<Config>();
         let mut config = config.map_err(|_| wrong())?;
         if !Self::is_one(text) || place.contains('@') || config.get_hosts().is_empty() {
             return Err(wrong());
         }
-        config.ssl_mode(mode).application_name("rescore");
+        config.ssl_mode(match mode {
+            Some("disable") => SslMode::Disable,
+            None | Some("prefer") if authorities.is_none() => SslMode::Prefer,
+            None | Some("prefer" | "require" | "verify-ca" | "verify-full") => SslMode::Require,
+            _ => return Err(wrong().detail("`sslmode` is `disable`, `prefer` or `verify-full`")),
+        });
         config
+            .application_name("rescore")
             .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_user_timeout(UNANSWERED);
-        config
+            .tcp_user_timeout(UNANSWERED)
             .keepalives_idle(IDLE)
             .keepalives_interval(PROBES.0)
             .keepalives_retries(PROBES.1);
         let separator = if shown.is_empty() { "" } else { "?" };
         Ok(Self {
             config: Box::new(config),
-            certificates,
+            authorities: authorities
+                .filter(|file| *file != "system")
+                .map(PathBuf::from),
             shown: format!("postgresql://{login}{place}{separator}{}", shown.join("&")),
         })
     }
@@ -126,12 +116,8 @@ impl ServerUrl {
             let password = set("PGPASSWORD").or_else(|| {
                 let usual = || Some(PathBuf::from(set("HOME")?).join(".pgpass"));
                 let file = set("PGPASSFILE").map(PathBuf::from).or_else(usual)?;
-                let is_private = fs::metadata(&file)
-                    .ok()?
-                    .permissions()
-                    .mode()
-                    .trailing_zeros()
-                    >= 6;
+                let mode = fs::metadata(&file).ok()?.permissions().mode();
+                let is_private = mode.trailing_zeros() >= 6;
                 let text = fs::read_to_string(file).ok().filter(|_| is_private)?;
                 find_password(&text, &config, set("USER").as_deref())
             });
@@ -230,28 +216,27 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_that_asks_for_encryption_checks_the_certificate() {
-        use Certificates::{Trusted, Unchecked};
-        for (settings, mode, certificates) in [
-            ("", SslMode::Prefer, Unchecked),
-            ("?sslmode=prefer", SslMode::Prefer, Unchecked),
-            ("?sslmode=disable", SslMode::Disable, Unchecked),
-            ("?sslmode=require", SslMode::Require, Trusted(None)),
+    fn a_mode_or_an_authority_asks_for_encryption() {
+        for (settings, mode, authorities) in [
+            ("", SslMode::Prefer, None),
+            ("?sslmode=prefer", SslMode::Prefer, None),
+            ("?sslmode=disable", SslMode::Disable, None),
+            ("?sslmode=require", SslMode::Require, None),
             (
                 "?sslmode=verify-full&sslrootcert=system",
                 SslMode::Require,
-                Trusted(None),
+                None,
             ),
-            ("?sslrootcert=system", SslMode::Require, Trusted(None)),
+            ("?sslrootcert=system", SslMode::Require, None),
             (
                 "?sslrootcert=/a.pem",
                 SslMode::Require,
-                Trusted(Some("/a.pem".into())),
+                Some("/a.pem".into()),
             ),
         ] {
             let url = url(&format!("postgresql://ann@db1/x{settings}"));
             assert_eq!(url.config.get_ssl_mode(), mode, "{settings}");
-            assert_eq!(url.certificates, certificates, "{settings}");
+            assert_eq!(url.authorities, authorities, "{settings}");
         }
     }
 

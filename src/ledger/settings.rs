@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::answers::ReadAnswer;
 use super::fault::DbFault;
-use super::outcome::ReadAnswer;
 use super::server_url::ServerUrl;
 use crate::base::error::{Error, Result, shown};
 

@@ -1,52 +1,64 @@
 //! Paid answers on their way to the disk, in groups: while one group is synced, the next one gathers.
 //!
 //! A thread of its own writes, one group after the other, renews the lease of the run's claims, and each answer's call waits until
-//! the answer is durable. Requests are claimed the same way before they are called for, so that no two runs pay for one. A failed
-//! write is never retried: after one, what the system says about the disk cannot be trusted. Only that there is no space can be;
-//! what the database makes of that is its own.
+//! the answer is durable. Requests are claimed the same way before they are called for, so that no two runs pay for one. Calls
+//! that started together are answered within some milliseconds; a sync for each of them would cost more than everything else
+//! that is done for a row. A failed write is never retried: after one, what the system says about the disk cannot be trusted. Only
+//! that there is no space can be; what the database makes of that is its own.
+//!
+//! What a run has claimed is left to it for as long as its lease lasts; then others may call for it. So no call starts that could
+//! outlast the lease: after ten seconds without a renewal, everything is claimed again before it is called for. The lease goes by
+//! the wall clock, which also runs while the machine sleeps.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::oneshot;
 
-use super::account::KnownLimit;
-use super::database::{ClaimResult, Database};
+use super::accounts::KnownLimit;
+use super::answers::Outcome;
+use super::database::Database;
 use super::fault::DbFault;
-use super::group_commit::{GroupQueue, Urgency};
 use super::key::RequestKey;
-use super::lease::{Holding, Lease, WorkerNumber};
-use super::outcome::Outcome;
-use super::run::{Record, RunEnd, RunRecord, Work};
+use super::runs::{ClaimResult, Group, Record, RunEnd, RunRecord, SPARE};
 use super::settings;
 use crate::base::error::{Error, Result};
 use crate::telemetry::pace::Limit;
 
-/// How long the thread waits for what comes next when it has nothing else to do.
-const RENEWS_NOTHING: Duration = Duration::from_secs(60);
+/// The longest that an answer waits for others. Far below what anybody notices, and long enough for most of a burst.
+const GATHER: Duration = Duration::from_millis(5);
+/// The longest that claims wait while more rows are read, so that the next claims gather. A nightly run over known rows
+/// finds some ten new ones meanwhile, and a sync for a few of them writes as much as one for all.
+const GATHER_SOON: Duration = Duration::from_millis(2);
+/// How often the lease is renewed, in milliseconds.
+const RENEWED_EVERY: i64 = 3_000;
+
+/// How long an item waits for others, the longest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum Urgency {
+    /// With the next answers, which costs less: calls have enough to do until then.
+    #[default]
+    WithAnswers,
+    /// After a moment, in which the next claims gather.
+    Soon,
+    /// Immediately: no call can start before.
+    Now,
+}
+
+/// The number of a worker: the run until its lease is not renewed in time, and then another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct WorkerNumber(u32);
 
 /// Makes a run's answers durable, and claims requests for it.
 pub(crate) struct LedgerWriter {
     /// Whether answers outlive the run. Nobody waits for those that do not.
     is_kept: bool,
-    shared: Arc<WriterShared>,
+    shared: Arc<Shared>,
     /// There is no thread, and everything succeeds at once.
     #[cfg(test)]
     pretends: bool,
-}
-
-/// What waits for the ledger's thread.
-enum Pending {
-    /// A record that is to be durable, and the call that waits for it.
-    Record(Record, oneshot::Sender<Result<()>>),
-    /// Requests to be claimed.
-    Claims(Vec<RequestKey>, oneshot::Sender<Result<Claimed>>),
-    /// A claim that ends without a record.
-    Release(RequestKey),
-    /// One that ends although its call may have been billed.
-    Abandon(RequestKey),
 }
 
 /// What claims led to.
@@ -59,17 +71,29 @@ pub(crate) struct Claimed {
 }
 
 /// What calls and the ledger's thread share.
-struct WriterShared {
-    pending: GroupQueue<Pending>,
-    lease: Lease,
+struct Shared {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    /// A group of this size waits no longer.
+    enough: usize,
     /// How many calls the run has made since it was started.
     calls: AtomicU64,
-    notes: Mutex<Notes>,
+    /// Calls may start until then, in milliseconds since 1970.
+    calls_until: AtomicI64,
+    worker: AtomicU32,
+    /// By how much tests have set the clock ahead, in milliseconds.
+    #[cfg(test)]
+    ahead: AtomicI64,
 }
 
-/// Notes that the other side has not taken yet.
+/// What waits for the thread, and notes from each side to the other.
 #[derive(Default)]
-struct Notes {
+struct Waiting {
+    items: Vec<Item>,
+    /// That of its most urgent item.
+    urgency: Urgency,
+    /// One of the ends is gone.
+    closed: bool,
     /// The limit that was found last.
     limit: Option<KnownLimit>,
     end: RunEnd,
@@ -77,19 +101,121 @@ struct Notes {
     given_up: Option<Error>,
 }
 
-impl WriterShared {
+/// What waits for the ledger's thread.
+enum Item {
+    /// A record that is to be durable, and the call that waits for it.
+    Record(Record, oneshot::Sender<Result<()>>),
+    /// Requests to be claimed.
+    Claims(Vec<RequestKey>, oneshot::Sender<Result<Claimed>>),
+    /// A claim that ends without a record.
+    Release(RequestKey),
+    /// One that ends although its call may have been billed.
+    Abandon(RequestKey),
+}
+
+impl Waiting {
+    /// How long a group waits for more items, where `enough` of them wait no longer; `None` if not at all.
+    fn gathers_for(&self, enough: usize) -> Option<Duration> {
+        let longest = match self.urgency {
+            Urgency::WithAnswers => GATHER,
+            Urgency::Soon => GATHER_SOON,
+            Urgency::Now => return None,
+        };
+        (self.items.len() < enough && !self.closed).then_some(longest)
+    }
+}
+
+impl Shared {
     fn new(enough: usize) -> Arc<Self> {
         Arc::new(Self {
-            pending: GroupQueue::new(enough),
-            lease: Lease::default(),
+            waiting: Mutex::default(),
+            changed: Condvar::new(),
+            enough: enough.max(1),
             calls: AtomicU64::new(0),
-            notes: Mutex::default(),
+            calls_until: AtomicI64::new(0),
+            worker: AtomicU32::new(0),
+            #[cfg(test)]
+            ahead: AtomicI64::new(0),
         })
     }
 
-    fn notes(&self) -> MutexGuard<'_, Notes> {
-        // A panic elsewhere cannot leave them half written.
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // A panic elsewhere cannot leave anything half written.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends an item to the thread.
+    fn send(&self, item: Item, urgency: Urgency) -> Result<()> {
+        let mut waiting = self.lock();
+        if waiting.closed {
+            return Err(thread_is_gone());
+        }
+        waiting.items.push(item);
+        waiting.urgency = waiting.urgency.max(urgency);
+        let length = waiting.items.len();
+        drop(waiting);
+        // Waking the thread for each item would cost more than it brings.
+        if urgency > Urgency::WithAnswers || length == 1 || length == self.enough {
+            self.changed.notify_one();
+        }
+        Ok(())
+    }
+
+    /// The next group; empty if there is none within `patience`, and `None` when there will be no more.
+    fn next(&self, patience: Duration) -> Option<Vec<Item>> {
+        let is_empty = |waiting: &mut Waiting| waiting.items.is_empty() && !waiting.closed;
+        let waited = { &self.changed }.wait_timeout_while(self.lock(), patience, is_empty);
+        let mut waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if waiting.items.is_empty() {
+            return (!waiting.closed).then(Vec::new);
+        }
+        while let Some(longest) = waiting.gathers_for(self.enough) {
+            let as_before = |it: &mut Waiting| it.gathers_for(self.enough) == Some(longest);
+            let waited = { &self.changed }.wait_timeout_while(waiting, longest, as_before);
+            let (waited, result) = waited.unwrap_or_else(PoisonError::into_inner);
+            waiting = waited;
+            if result.timed_out() {
+                break;
+            }
+        }
+        waiting.urgency = Urgency::default();
+        // The next group is about as large.
+        let room = Vec::with_capacity(waiting.items.len());
+        Some(std::mem::replace(&mut waiting.items, room))
+    }
+
+    /// Now, in milliseconds since 1970.
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "tests make it jump"))]
+    fn now(&self) -> i64 {
+        #[cfg(test)]
+        return settings::now() + self.ahead.load(Ordering::Acquire);
+        #[cfg(not(test))]
+        settings::now()
+    }
+
+    fn worker(&self) -> WorkerNumber {
+        WorkerNumber(self.worker.load(Ordering::Acquire))
+    }
+
+    /// All that was claimed must be claimed again.
+    fn lose_claims(&self) {
+        self.worker.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The lease was renewed. It counts from when that was asked for.
+    fn renewed(&self, asked: i64) {
+        if asked >= self.calls_until.load(Ordering::Acquire) {
+            // Others may have taken claims over in between.
+            self.lose_claims();
+        }
+        self.calls_until
+            .store(asked.saturating_add(SPARE), Ordering::Release);
+    }
+
+    /// Whether what this worker has claimed may be called for.
+    fn holds(&self, worker: WorkerNumber) -> bool {
+        // In this order: after a late renewal it is another worker.
+        self.now() < self.calls_until.load(Ordering::Acquire) && worker == self.worker()
     }
 }
 
@@ -98,30 +224,18 @@ impl WriterShared {
 pub(super) type ThreadEnd = (mpsc::Receiver<()>, mpsc::Sender<()>);
 
 impl LedgerWriter {
-    /// Starts the thread of a run; `place` is `None` if answers do not outlive it. A group of `enough`
-    /// records waits no longer.
-    pub(super) fn start(
-        database: Box<dyn Database>,
-        run: RunRecord,
-        place: Option<&Path>,
-        enough: usize,
-    ) -> Result<(Self, ThreadEnd)> {
+    /// Starts the thread of a run.
+    pub(super) fn start(thread: WriteThread, is_kept: bool) -> Result<(Self, ThreadEnd)> {
         let (settle, settled) = mpsc::channel();
         let (files_are_written, written) = mpsc::channel();
-        let shared = WriterShared::new(enough);
-        let thread = WriteThread {
-            database,
-            run,
-            place: place.map_or_else(|| PathBuf::from("memory"), Path::to_owned),
-            shared: Arc::clone(&shared),
-        };
+        let shared = Arc::clone(&thread.shared);
         std::thread::Builder::new()
             .name("ledger".to_owned())
             // The thread's ends of the channels are closed when its database is.
             .spawn(move || thread.run(&settle, &written))
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
         let writer = Self {
-            is_kept: place.is_some(),
+            is_kept,
             shared,
             #[cfg(test)]
             pretends: false,
@@ -132,9 +246,8 @@ impl LedgerWriter {
     /// One without a ledger, for tests on a paused clock: while another thread works, that clock would advance.
     #[cfg(test)]
     pub(crate) fn pretending() -> Self {
-        let shared = WriterShared::new(1);
-        let now = shared.lease.now();
-        shared.lease.renewed(now, super::lease::LeaseRenewal::Kept);
+        let shared = Shared::new(1);
+        shared.calls_until.store(i64::MAX, Ordering::Release);
         Self {
             is_kept: true,
             shared,
@@ -152,12 +265,9 @@ impl LedgerWriter {
             return Ok(());
         }
         let at = settings::now();
-        let record = Record { key, outcome, at };
         let (done, durable) = oneshot::channel();
-        self.shared
-            .pending
-            .send(Pending::Record(record, done), Urgency::WithAnswers)
-            .map_err(|_| thread_is_gone())?;
+        let record = Item::Record(Record { key, outcome, at }, done);
+        self.shared.send(record, Urgency::WithAnswers)?;
         if !self.is_kept {
             return Ok(());
         }
@@ -166,7 +276,7 @@ impl LedgerWriter {
 
     /// Why the run must stop, although all that it has stored is kept. Only the first caller gets it.
     pub(crate) fn given_up(&self) -> Option<Error> {
-        self.shared.notes().given_up.take()
+        self.shared.lock().given_up.take()
     }
 
     /// Claims requests, after another look at each: what became of one may be known by now, or another run may be about to
@@ -183,36 +293,24 @@ impl LedgerWriter {
         if self.pretends {
             let ours = ClaimResult::Ours { taken_over: false };
             return Ok(Claimed {
-                worker: self.shared.lease.worker(),
+                worker: self.shared.worker(),
                 results: vec![ours; requests.len()],
             });
         }
         let (done, claimed) = oneshot::channel();
-        {
-            self.shared
-                .pending
-                .send(Pending::Claims(requests, done), urgency)
-        }
-        .map_err(|_| thread_is_gone())?;
+        self.shared.send(Item::Claims(requests, done), urgency)?;
         claimed.await.map_err(|_| thread_is_gone())?
     }
 
     /// Ends the claim of a request that was not called for, or that got no answer: another run may ask.
     pub(crate) fn release(&self, key: RequestKey) {
         // If the thread is gone, the claim ends with the lease.
-        let _ = self
-            .shared
-            .pending
-            .send(Pending::Release(key), Urgency::WithAnswers);
+        let _ = self.shared.send(Item::Release(key), Urgency::WithAnswers);
     }
 
     /// Ends the claim of a request that may have been billed without an answer: the run that calls for it next counts that.
     pub(crate) fn abandon(&self, key: RequestKey) {
-        // If the thread is gone, the claim ends with the lease.
-        let _ = self
-            .shared
-            .pending
-            .send(Pending::Abandon(key), Urgency::WithAnswers);
+        let _ = self.shared.send(Item::Abandon(key), Urgency::WithAnswers);
     }
 
     /// A call is made. The number is stored with the next group, so that the calls of all starts of a run can be limited.
@@ -220,37 +318,35 @@ impl LedgerWriter {
         self.shared.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What the claims of a worker are worth now.
-    pub(crate) fn holding(&self, worker: WorkerNumber) -> Holding {
-        self.shared.lease.holding(worker)
-    }
-
-    /// Waits until the claims of this worker do not await a renewal of the lease.
-    pub(crate) async fn lease_settled(&self, worker: WorkerNumber) {
-        self.shared.lease.settled(worker).await;
+    /// Whether what this worker has claimed may be called for; otherwise it must be claimed again.
+    pub(crate) fn holds(&self, worker: WorkerNumber) -> bool {
+        self.shared.holds(worker)
     }
 
     /// Makes the clock of the lease jump, as after a sleep of the machine.
     #[cfg(test)]
-    pub(crate) fn advance_lease(&self, by: std::time::Duration) {
-        self.shared.lease.advance(by);
+    pub(crate) fn advance_lease(&self, by: Duration) {
+        let by = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+        self.shared.ahead.fetch_add(by, Ordering::AcqRel);
     }
 
     /// Says how the run ends once its answers are durable and its files are written. Without that, it was stopped.
     pub(crate) fn end(&self, end: RunEnd) {
-        self.shared.notes().end = end;
+        self.shared.lock().end = end;
     }
 
     /// Stores the load that the service was just found to accept, with the next answers or at the end.
     pub(crate) fn found(&self, limit: Limit) {
         let found = SystemTime::now();
-        self.shared.notes().limit = Some(KnownLimit { limit, found });
+        self.shared.lock().limit = Some(KnownLimit { limit, found });
     }
 }
 
 impl Drop for LedgerWriter {
     fn drop(&mut self) {
-        self.shared.pending.close();
+        // What was sent is still received.
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_one();
     }
 }
 
@@ -259,53 +355,67 @@ fn thread_is_gone() -> Error {
 }
 
 /// The thread.
-struct WriteThread {
+pub(super) struct WriteThread {
     database: Box<dyn Database>,
     run: RunRecord,
     /// The ledger's path, for messages.
     place: PathBuf,
-    shared: Arc<WriterShared>,
+    shared: Arc<Shared>,
+    #[cfg(test)]
+    pub(super) faults: super::faults::GroupFaults,
 }
 
 impl Drop for WriteThread {
-    /// Also after a panic.
+    /// Also after a panic. What was sent is dropped, so that nobody waits for it.
     fn drop(&mut self) {
-        self.shared.pending.abandon();
+        let mut waiting = self.shared.lock();
+        waiting.closed = true;
+        waiting.items.clear();
     }
 }
 
 impl WriteThread {
+    /// That of a run; `place` is `None` if answers do not outlive it. A group of `enough` records waits no longer.
+    pub(super) fn new(
+        database: Box<dyn Database>,
+        run: RunRecord,
+        place: Option<&Path>,
+        enough: usize,
+    ) -> Self {
+        Self {
+            database,
+            run,
+            place: place.map_or_else(|| PathBuf::from("memory"), Path::to_owned),
+            shared: Shared::new(enough),
+            #[cfg(test)]
+            faults: super::faults::GroupFaults::NONE,
+        }
+    }
+
     /// Writes groups until the writer is gone. Once the run has written all its files, and only then, it is recorded how it has
     /// ended.
     fn run(mut self, settled: &mpsc::Sender<()>, files_are_written: &mpsc::Receiver<()>) {
         let (mut renew_at, mut broken) = (0, None);
         loop {
-            let until_renewal =
-                u64::try_from(renew_at - self.shared.lease.now()).unwrap_or_default();
-            let patience = match broken {
-                None => Duration::from_millis(until_renewal),
-                Some(_) => RENEWS_NOTHING,
-            };
-            let Some(received) = self.shared.pending.next(patience) else {
+            let until_renewal = u64::try_from(renew_at - self.shared.now()).unwrap_or_default();
+            let Some(items) = self.shared.next(Duration::from_millis(until_renewal)) else {
                 break;
             };
-            // Before what has come: it needs a lease.
-            if broken.is_none() {
-                broken = self.renew(&mut renew_at).err();
-            }
-            if !received.is_empty() {
-                broken = self.handle(received, broken);
+            // Read before the database is asked: the lease counts from then.
+            let asked = self.shared.now();
+            if !items.is_empty() || asked >= renew_at {
+                broken = self.handle(items, broken, asked);
+                renew_at = asked.saturating_add(RENEWED_EVERY);
             }
         }
         let (end, limit) = {
-            let mut notes = self.shared.notes();
-            (notes.end, notes.limit.take())
+            let mut waiting = self.shared.lock();
+            (waiting.end, waiting.limit.take())
         };
         // What a disk says after a failure cannot be trusted.
         let works = broken.is_none();
         if works {
-            self.database.answers_end();
-            let calls = self.calls();
+            let calls = self.shared.calls.load(Ordering::Relaxed);
             self.run.leave(&mut *self.database, calls, limit);
         }
         // Nobody waits any more when the run was given up.
@@ -316,53 +426,34 @@ impl WriteThread {
         }
     }
 
-    /// Renews the lease, when that is due.
-    fn renew(&mut self, renew_at: &mut i64) -> std::result::Result<(), DbFault> {
-        let lease = &self.shared.lease;
-        // Read before the database is asked: the lease may count from then.
-        let asked = lease.now();
-        if asked < *renew_at {
-            return Ok(());
-        }
-        let calls = self.calls();
-        let renewal = self.run.renew(&mut *self.database, calls);
-        let renewal = renewal.inspect_err(|_| lease.lost())?;
-        *renew_at = Lease::next_renewal(asked);
-        lease.renewed(asked, renewal);
-        Ok(())
-    }
-
-    /// Writes a group, unless an earlier write has failed, and tells all who wait what has become of their records and claims;
-    /// returns why a write has failed. A call that was given up meanwhile does not hear of it; its record is stored all the same.
-    fn handle(&mut self, received: Vec<Pending>, broken: Option<DbFault>) -> Option<DbFault> {
-        let (mut recorded, mut claimed) = (Vec::with_capacity(received.len()), Vec::new());
-        let mut work = Work {
-            records: Vec::with_capacity(received.len()),
-            calls: self.calls(),
-            ..Work::default()
+    /// Writes a group and renews the lease, unless an earlier write has failed, and tells all who wait what has become of their
+    /// records and claims; returns why a write has failed. A call that was given up meanwhile does not hear of it; its record is
+    /// stored all the same.
+    fn handle(&mut self, items: Vec<Item>, broken: Option<DbFault>, asked: i64) -> Option<DbFault> {
+        let (mut recorded, mut claimed) = (Vec::with_capacity(items.len()), Vec::new());
+        let mut group = Group {
+            records: Vec::with_capacity(items.len()),
+            calls: self.shared.calls.load(Ordering::Relaxed),
+            ..Group::default()
         };
-        for pending in received {
-            match pending {
-                Pending::Record(record, done) => {
-                    work.records.push(record);
+        for item in items {
+            match item {
+                Item::Record(record, done) => {
+                    group.records.push(record);
                     recorded.push(done);
                 }
-                Pending::Claims(requests, done) => {
+                Item::Claims(requests, done) => {
                     claimed.push((requests.len(), done));
-                    work.claims.extend(requests);
+                    group.claims.extend(requests);
                 }
-                Pending::Release(key) => work.releases.push(key),
-                Pending::Abandon(key) => work.abandoned.push(key),
+                Item::Release(key) => group.releases.push(key),
+                Item::Abandon(key) => group.abandoned.push(key),
             }
         }
-        let (fault, results) = if broken.is_some() {
-            (broken, Vec::new())
-        } else {
-            work.limit = self.shared.notes().limit.take();
-            match self.run.store(&mut *self.database, &work) {
-                Ok(results) => (None, results),
-                Err(fault) => (Some(fault), Vec::new()),
-            }
+        let stored = broken.map_or_else(|| self.store(&mut group), Err);
+        let (fault, results) = match stored {
+            Ok(results) => (None, results),
+            Err(fault) => (Some(fault), Vec::new()),
         };
         let is_full = fault.is_none() && self.database.is_full();
         let no_calls = if is_full {
@@ -374,24 +465,81 @@ impl WriteThread {
             Some(fault) => Err(fault.of_answers(&self.place)),
             None => Ok(()),
         };
+        match &no_calls {
+            Some(_) => self.shared.lose_claims(),
+            None => self.shared.renewed(asked),
+        }
         if is_full {
-            self.shared.notes().given_up = outcome(&no_calls).err();
+            self.shared.lock().given_up = outcome(&no_calls).err();
         }
         for done in recorded {
             let _ = done.send(outcome(&fault));
         }
-        let (worker, mut results) = (self.shared.lease.worker(), results.into_iter());
+        let (worker, mut results) = (self.shared.worker(), results.into_iter());
         for (requests, done) in claimed {
             let results = results.by_ref().take(requests).collect();
             let _ = done.send(outcome(&no_calls).map(|()| Claimed { worker, results }));
         }
-        if no_calls.is_some() {
-            self.shared.lease.lost();
-        }
         fault
     }
 
-    fn calls(&self) -> u64 {
-        self.shared.calls.load(Ordering::Relaxed)
+    fn store(&mut self, group: &mut Group) -> std::result::Result<Vec<ClaimResult>, DbFault> {
+        group.limit = self.shared.lock().limit.take();
+        #[cfg(test)]
+        if !group.records.is_empty() {
+            self.faults.check_group(false)?;
+        }
+        let results = self.run.store(&mut *self.database, group)?;
+        #[cfg(test)]
+        if !group.records.is_empty() {
+            self.faults.check_group(true)?;
+        }
+        Ok(results)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn send(shared: &Shared, urgency: Urgency) -> Option<Duration> {
+        assert!(
+            shared
+                .send(Item::Release(RequestKey::some(1)), urgency)
+                .is_ok()
+        );
+        shared.lock().gathers_for(shared.enough)
+    }
+
+    #[test]
+    fn a_group_waits_as_long_as_its_most_urgent_item_may() {
+        let shared = Shared::new(4);
+        assert_eq!(send(&shared, Urgency::WithAnswers), Some(GATHER));
+        assert_eq!(send(&shared, Urgency::Soon), Some(GATHER_SOON));
+        assert_eq!(send(&shared, Urgency::WithAnswers), Some(GATHER_SOON));
+        assert_eq!(send(&shared, Urgency::Soon), None, "enough");
+        let length = |group: Option<Vec<Item>>| group.map(|group| group.len());
+        assert_eq!(length(shared.next(Duration::ZERO)), Some(4));
+        assert_eq!(length(shared.next(Duration::ZERO)), Some(0));
+        assert_eq!(send(&shared, Urgency::Now), None);
+        shared.lock().closed = true;
+        assert_eq!(length(shared.next(Duration::ZERO)), Some(1));
+        assert_eq!(length(shared.next(GATHER)), None);
+    }
+
+    #[test]
+    fn after_a_gap_between_renewals_everything_is_claimed_again() {
+        let shared = Shared::new(1);
+        assert!(!shared.holds(shared.worker()), "it must be renewed first");
+        shared.renewed(shared.now());
+        let worker = shared.worker();
+        assert!(shared.holds(worker));
+        shared.ahead.store(SPARE - 1_000, Ordering::Release);
+        shared.renewed(shared.now());
+        assert!(shared.holds(worker));
+        shared.ahead.fetch_add(SPARE, Ordering::AcqRel);
+        assert!(!shared.holds(worker));
+        shared.renewed(shared.now());
+        assert!(!shared.holds(worker) && shared.holds(shared.worker()));
     }
 }

@@ -78,7 +78,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "program.rs",
             "output/file.rs",
             "base/own_file.rs",
-            "ledger/file.rs",
+            "ledger/sqlite/file.rs",
             "ledger/outputs.rs",
             "ledger/sqlite/connect.rs",
         ],

@@ -11,9 +11,7 @@ use super::super::text::print;
 use super::result::{CallCost, CheckResult, CheckedFile, CheckedLedger};
 use crate::base::error::{Exit, Result, printable, shown};
 use crate::config::{CheckConfig, LedgerChoice};
-use crate::ledger::{
-    KnownOutcome, LedgerSettings, Lookup, LookupResult, RequestHasher, RequestKey, preview,
-};
+use crate::ledger::{KnownOutcome, LedgerSettings, Lookup, RequestHasher, preview};
 use crate::observe::{tell_error, warn};
 use crate::row_state::{RowBatch, RowState};
 use crate::telemetry::event::PassedOver;
@@ -157,7 +155,7 @@ fn look_at(
         let stage = LookupStage::new(found.hasher.clone(), lookup);
         (stage, found.endpoint.clone(), Some(found))
     } else {
-        let stage = LookupStage::new(RequestHasher::of_pass(), Box::new(NoLedger));
+        let stage = LookupStage::new(RequestHasher::of_pass(), Lookup::nowhere());
         (stage, None, None)
     };
     let ledger = settings.location.path().map(|path| CheckedLedger {
@@ -166,13 +164,4 @@ fn look_at(
         facts,
     });
     Ok((lookup, ledger))
-}
-
-/// Look-ups in a ledger that the first run will make, or in none.
-struct NoLedger;
-
-impl Lookup for NoLedger {
-    fn look_up(&mut self, keys: &[RequestKey]) -> Result<Vec<LookupResult>> {
-        Ok(vec![LookupResult::default(); keys.len()])
-    }
 }

@@ -1,38 +1,29 @@
-//! The connection to a server: how it is made and made again, transactions, and what failures mean.
-//!
-//! Statements have our numbers and hashes in them; what other people wrote, and what is large, is sent beside them.
+//! Connections to a server: how one is made, how long to wait until it can be made again, and what failures mean.
 
 use std::error::Error as _;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use postgres::Client;
 use postgres::error::SqlState;
-use postgres::{Client, SimpleQueryMessage};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 use tokio::time::Instant;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::ledger::server_url::{CONNECT_TIMEOUT, Certificates, ServerUrl};
-
-use crate::base::error::{Error, Result as RunResult, printable, shown, system_words};
+use crate::base::error::{printable, shown, system_words};
 use crate::base::numbers;
-use crate::ledger::database::TableRow;
 use crate::ledger::fault::{DbFault, DbFaultKind};
+use crate::ledger::server_url::ServerUrl;
 use crate::ledger::settings::ServerWait;
 
-/// Starts a transaction that writes, alone. What is acknowledged is durable, whatever the server's default is: also claims, as
-/// those who have them outlive the server. A program that is suspended within it holds the others up for this long.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
-    SET LOCAL synchronous_commit = on;
-    SET LOCAL idle_in_transaction_session_timeout = '10s';
-    LOCK TABLE meta IN EXCLUSIVE MODE";
+/// What each connection starts with.
+const SETUP: &str = "SET standard_conforming_strings = on";
 
 /// How long is waited between attempts, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
@@ -77,136 +68,43 @@ impl From<postgres::Error> for DbFault {
     }
 }
 
-/// A server, with one connection, which is made when it is needed.
-pub(super) struct Server {
-    pub(super) url: ServerUrl,
-    /// How it is waited for.
-    pub(super) wait: ServerWait,
-    tls: MakeRustlsConnect,
-    client: Option<Client>,
-    /// What each connection starts with.
-    setup: &'static str,
+/// Connects to a server, with the password from where PostgreSQL's own programs take it. The client blocks.
+pub(in crate::ledger) fn connect(url: &ServerUrl) -> Result<Client, DbFault> {
+    let tls = tls(url.authorities.as_deref())?;
+    let mut client = url.with_password().connect(tls)?;
+    client.batch_execute(SETUP)?;
+    Ok(client)
 }
 
-impl Server {
-    /// For a run, whose statements are short, or for a command, which may read all that there is.
-    ///
-    /// # Errors
-    /// Exit code 2: certificates cannot be read.
-    pub(super) fn new(url: &ServerUrl, is_run: bool, wait: ServerWait) -> RunResult<Self> {
-        Ok(Self {
-            url: url.clone(),
-            wait,
-            tls: tls(&url.certificates)?,
-            client: None,
-            setup: if is_run {
-                "SET standard_conforming_strings = on; SET statement_timeout = '30s'"
-            } else {
-                "SET standard_conforming_strings = on; SET statement_timeout = 0"
-            },
-        })
-    }
-
-    /// Another connection to it.
-    pub(super) fn again(&self, wait: ServerWait) -> Self {
-        Self {
-            url: self.url.clone(),
-            wait,
-            tls: self.tls.clone(),
-            client: None,
-            setup: self.setup,
-        }
-    }
-
-    /// Does something, again as long as the server is away and the patience lasts.
-    pub(super) fn run<T>(
-        &mut self,
-        mut work: impl FnMut(&mut Client) -> Result<T, DbFault>,
-    ) -> Result<T, DbFault> {
-        let (started, mut pause) = (Instant::now(), PAUSES.0);
-        loop {
-            let done = self.run_once(&mut work);
-            let left = self.wait.longest.saturating_sub(started.elapsed());
-            match done {
-                Err(fault) if fault.kind == DbFaultKind::Away && !left.is_zero() => {
-                    self.wait.set(Some(fault.words().to_owned()));
-                    rest(pause.min(left));
-                    pause = PAUSES.1.min(pause * 2);
-                }
-                done if pause == PAUSES.0 => return done,
-                done => {
-                    self.wait.set(None);
-                    let time = numbers::time(started.elapsed());
-                    return done.map_err(|fault| match fault.kind {
-                        DbFaultKind::Away => fault.with_words(|why| {
-                            format!("the ledger's server has not answered for {time} ({why})")
-                        }),
-                        _ => fault,
-                    });
-                }
+/// Does something, again as long as the server is away and there is still time. Others are told why it waits.
+pub(super) fn insist<T>(
+    longest: Duration,
+    wait: &ServerWait,
+    mut attempt: impl FnMut() -> Result<T, DbFault>,
+) -> Result<T, DbFault> {
+    let (started, mut pause) = (Instant::now(), PAUSES.0);
+    loop {
+        let done = attempt();
+        let left = longest.saturating_sub(started.elapsed());
+        match done {
+            Err(fault) if fault.kind == DbFaultKind::Away && !left.is_zero() => {
+                wait.set(Some(fault.words));
+                rest(pause.min(left));
+                pause = PAUSES.1.min(pause * 2);
             }
-        }
-    }
-
-    /// Runs statements and does something in one transaction, while no other one writes. It may have been committed although the
-    /// connection broke, and then is repeated.
-    pub(super) fn transaction<T>(
-        &mut self,
-        statements: &str,
-        mut work: impl FnMut(&mut Client) -> Result<T, DbFault>,
-    ) -> Result<T, DbFault> {
-        let begin = format!("{BEGIN}; {statements}");
-        self.run(|client| {
-            let done = { client.batch_execute(&begin).map_err(DbFault::from) }
-                .and_then(|()| work(client))
-                .and_then(|done| Ok(client.batch_execute("COMMIT").map(|()| done)?));
-            if done.is_err() {
-                // On a connection that is broken, the server does it.
-                let _ = client.batch_execute("ROLLBACK");
-            }
-            done
-        })
-    }
-
-    fn run_once<T>(
-        &mut self,
-        work: &mut impl FnMut(&mut Client) -> Result<T, DbFault>,
-    ) -> Result<T, DbFault> {
-        let client = match self.client.take() {
-            Some(client) if !client.is_closed() => client,
-            _ => self.connect()?,
-        };
-        let client = self.client.insert(client);
-        let done = work(client);
-        if { done.as_ref() }.is_err_and(|fault| fault.kind == DbFaultKind::Away) {
-            self.client = None;
-        }
-        done
-    }
-
-    /// Connects, on a thread of its own: a server that accepts a connection and then says nothing would hold this one up for
-    /// ever.
-    fn connect(&self) -> Result<Client, DbFault> {
-        let (config, tls, setup) = (self.url.with_password(), self.tls.clone(), self.setup);
-        let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1);
-        let (sender, connected) = mpsc::channel();
-        thread::Builder::new()
-            .name("ledger-connect".to_owned())
-            .spawn(move || {
-                let connected = config.connect(tls).and_then(|mut client| {
-                    client.batch_execute(setup)?;
-                    Ok(client)
+            done if pause == PAUSES.0 => return done,
+            done => {
+                wait.set(None);
+                let time = numbers::time(started.elapsed());
+                return done.map_err(|mut fault| {
+                    if fault.kind == DbFaultKind::Away {
+                        let why = fault.words;
+                        fault.words =
+                            format!("the ledger's server has not answered for {time} ({why})");
+                    }
+                    fault
                 });
-                // Nobody may be waiting any more.
-                let _ = sender.send(connected);
-            })
-            .map_err(|error| DbFault::new(DbFaultKind::Away, system_words(&error)))?;
-        match connected.recv_timeout(CONNECT_TIMEOUT * hosts) {
-            Ok(connected) => Ok(connected?),
-            Err(_) => Err(DbFault::new(
-                DbFaultKind::Away,
-                "it does not answer".to_owned(),
-            )),
+            }
         }
     }
 }
@@ -220,43 +118,17 @@ fn rest(time: Duration) {
     thread::sleep(time.mul_f64(f64::from(fastrand::u8(128..=255)) / 256.0));
 }
 
-/// What statements return, one after the other.
-pub(super) fn rows(client: &mut Client, statements: &str) -> Result<Vec<TableRow>, DbFault> {
-    let row = |message| match message {
-        SimpleQueryMessage::Row(row) => {
-            let cell = |column| row.get(column).map(str::to_owned);
-            Some(TableRow((0..row.len()).map(cell).collect()))
-        }
-        _ => None,
-    };
-    let messages = client.simple_query(statements)?;
-    Ok(messages.into_iter().filter_map(row).collect())
-}
-
-/// How connections are encrypted.
-fn tls(certificates: &Certificates) -> RunResult<MakeRustlsConnect> {
-    let cannot = |error: rustls::Error| {
-        Error::usage("cannot set up TLS for the ledger's server").because(error)
-    };
+/// How connections are encrypted: for servers with a certificate by the system's authorities, or by one in this file.
+fn tls(authorities: Option<&Path>) -> Result<MakeRustlsConnect, DbFault> {
+    let cannot = |error: rustls::Error| DbFault::new(DbFaultKind::Refused, error.to_string());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = match certificates {
-        Certificates::Unchecked => {
-            let algorithms = provider.signature_verification_algorithms;
-            Arc::new(AnyServer(algorithms.supported_schemes()))
-        }
-        Certificates::Trusted(file) => {
-            let roots = file.as_deref().map(authorities).transpose()?;
-            let roots = roots.unwrap_or_default();
-            let verifier = Verifier::new_with_extra_roots(roots, Arc::clone(&provider));
-            Arc::new(verifier.map_err(cannot)?)
-        }
-    };
-    let builder = ClientConfig::builder_with_provider(provider);
-    let builder = builder
+    let roots = authorities.map(read_pem).transpose()?.unwrap_or_default();
+    let verifier = Verifier::new_with_extra_roots(roots, Arc::clone(&provider)).map_err(cannot)?;
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(cannot)?;
-    let mut config = { builder.dangerous() }
-        .with_custom_certificate_verifier(verifier)
+        .map_err(cannot)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     // As the server asks for where a connection starts with TLS.
     config.alpn_protocols = vec![b"postgresql".to_vec()];
@@ -264,52 +136,10 @@ fn tls(certificates: &Certificates) -> RunResult<MakeRustlsConnect> {
 }
 
 /// The certificates in a PEM file.
-fn authorities(file: &Path) -> RunResult<Vec<CertificateDer<'static>>> {
+fn read_pem(file: &Path) -> Result<Vec<CertificateDer<'static>>, DbFault> {
     let roots: Result<Vec<_>, _> = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
-    let roots = roots.unwrap_or_default();
-    if roots.is_empty() {
-        let file = shown(file);
-        let words = format!("`{file}` cannot be read or has no PEM certificate");
-        return Err(Error::usage(words));
-    }
-    Ok(roots)
-}
-
-/// Accepts any server, as `sslmode=prefer` says. This keeps out listeners, but no attacker who takes the server's place.
-#[derive(Debug)]
-struct AnyServer(Vec<SignatureScheme>);
-
-impl ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.clone()
-    }
+    roots.ok().filter(|roots| !roots.is_empty()).ok_or_else(|| {
+        let words = format!("`{}` cannot be read or has no certificate", shown(file));
+        DbFault::new(DbFaultKind::Refused, words)
+    })
 }

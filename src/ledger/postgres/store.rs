@@ -1,27 +1,30 @@
 //! A ledger on a server: making it, opening it, what a run writes there, and look-ups.
+//!
+//! Statements have our numbers and hashes in them; what other people wrote, and what is large, is sent beside them.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use postgres::types::Type;
-use postgres::{Client, Row};
+use postgres::{Client, Row, SimpleQueryMessage};
 
-use super::server::{Server, rows};
+use super::server::{connect, insist};
 use crate::base::error::Result as RunResult;
-use crate::ledger::database::Purpose;
+use crate::ledger::answers::{LookupResult, Scope, Stored};
 use crate::ledger::database::{
-    ClaimResult, Database, Dialect, Lookup, Meta, Query, TableRow, WriteGroup, tables,
+    Database, Dialect, Purpose, TableRow, Work, insert_meta, read_meta, tables,
 };
 use crate::ledger::fault::{DbFault, DbFaultKind};
-use crate::ledger::index::OwnAnswers;
 use crate::ledger::key::RequestKey;
-use crate::ledger::outcome::{AnsweredIn, LookupResult, Scope, Stored};
 use crate::ledger::server_url::ServerUrl;
 use crate::ledger::settings::ServerWait;
 
-/// How long a server is waited for when all answers are durable.
-const LAST_WAIT: Duration = Duration::from_secs(5);
+/// Starts a transaction that writes, alone. What is acknowledged is durable, whatever the server's default is: also claims, as
+/// those who have them outlive the server. A program that is suspended within it holds the others up for this long.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
+    SET LOCAL synchronous_commit = on;
+    SET LOCAL idle_in_transaction_session_timeout = '10s';
+    LOCK TABLE meta IN EXCLUSIVE MODE";
 
 /// The table that is another one than in a file. What is encrypted cannot be compressed.
 const SCHEMA: &str = "
@@ -32,18 +35,21 @@ const SCHEMA: &str = "
 
 const DIALECT: Dialect = Dialect {
     now: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
-    random: "(random() * 9000000000000000)::bigint",
     bytes: "SELECT sum(pg_total_relation_size(name::regclass))::bigint FROM unnest(
         ARRAY['meta', 'accounts', 'answers', 'runs', 'claims', 'outputs']) AS name",
     after_removal: "",
 };
 
-/// A ledger on a server.
+/// A ledger on a server, with one connection, which is made when it is needed.
 struct PostgresLedger {
-    server: Server,
+    url: ServerUrl,
     /// How the server is waited for once the run has started, and by look-ups.
     wait: ServerWait,
-    own: Arc<Mutex<OwnAnswers>>,
+    /// How long it is waited for now.
+    longest: Duration,
+    client: Option<Client>,
+    /// A connection that breaks now is not replaced: what came before in the transaction is gone with it.
+    is_in_transaction: bool,
 }
 
 /// Makes the tables of a ledger where there are none; whether there were none.
@@ -51,10 +57,10 @@ struct PostgresLedger {
 /// # Errors
 /// Exit code 2: they cannot be made, or are of another version. Exit code 3: the server cannot be reached.
 pub(in crate::ledger) fn init(url: &ServerUrl) -> RunResult<bool> {
-    let mut server = Server::new(url, false, ServerWait::default())?;
+    let mut ledger = PostgresLedger::new(url, ServerWait::default());
     let id = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
     let tables = tables(id, "BIGINT", "") + SCHEMA;
-    let made = server.run(|client| {
+    let made = ledger.run(|client| {
         let mut transaction = client.transaction()?;
         // Another one may be making them.
         transaction
@@ -65,37 +71,89 @@ pub(in crate::ledger) fn init(url: &ServerUrl) -> RunResult<bool> {
         }
         transaction.batch_execute(&tables)?;
         // Alone, as some servers log statements that make tables.
-        transaction.batch_execute(&Meta::insert(&DIALECT))?;
+        transaction.batch_execute(&insert_meta(&DIALECT))?;
         transaction.commit()?;
         Ok(true)
     });
     let shown = url.to_string();
     let made = made.map_err(|fault| fault.error("make", Path::new(&shown)))?;
-    let meta = Meta::read(&mut PostgresLedger::new(server, ServerWait::default()));
+    let meta = read_meta(&mut ledger);
     meta.map_err(|fault| fault.error("open", Path::new(&shown)))?;
     Ok(made)
 }
 
 /// Opens a ledger. It is connected to when something is read.
-pub(in crate::ledger) fn open(
-    url: &ServerUrl,
-    purpose: Purpose<'_>,
-) -> RunResult<Box<dyn Database>> {
-    let nothing = ServerWait::default;
-    let (is_run, wait, once_started) = match purpose {
-        // Before the run has started, nothing is lost by stopping.
-        Purpose::Run(settings) => (true, nothing(), settings.wait.clone()),
-        Purpose::Again(wait) => (true, wait.clone(), wait.clone()),
-        _ => (false, nothing(), nothing()),
-    };
-    let server = Server::new(url, is_run, wait)?;
-    Ok(Box::new(PostgresLedger::new(server, once_started)))
+pub(in crate::ledger) fn open(url: &ServerUrl, purpose: Purpose<'_>) -> Box<dyn Database> {
+    Box::new(match purpose {
+        Purpose::Run(settings) => PostgresLedger::new(url, settings.wait.clone()),
+        Purpose::Beside(wait) => PostgresLedger::waiting(url, wait),
+        _ => PostgresLedger::new(url, ServerWait::default()),
+    })
 }
 
 impl PostgresLedger {
-    fn new(server: Server, wait: ServerWait) -> Self {
-        let own = Arc::default();
-        Self { server, wait, own }
+    /// Before a run has started, nothing is lost by stopping.
+    fn new(url: &ServerUrl, wait: ServerWait) -> Self {
+        Self {
+            url: url.clone(),
+            wait,
+            longest: Duration::ZERO,
+            client: None,
+            is_in_transaction: false,
+        }
+    }
+
+    /// Of a run under way.
+    fn waiting(url: &ServerUrl, wait: &ServerWait) -> Self {
+        Self {
+            longest: wait.longest,
+            ..Self::new(url, wait.clone())
+        }
+    }
+
+    /// Does something over the connection.
+    fn run<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Client) -> Result<T, DbFault>,
+    ) -> Result<T, DbFault> {
+        if self.is_in_transaction {
+            return self.run_once(work);
+        }
+        let (longest, wait) = (self.longest, self.wait.clone());
+        insist(longest, &wait, || self.run_once(&mut work))
+    }
+
+    fn run_once<T>(
+        &mut self,
+        work: impl FnOnce(&mut Client) -> Result<T, DbFault>,
+    ) -> Result<T, DbFault> {
+        let client = match self.client.take() {
+            Some(client) if !client.is_closed() => client,
+            _ if self.is_in_transaction => {
+                return Err(DbFault::new(DbFaultKind::Away, "the connection broke"));
+            }
+            _ => connect(&self.url)?,
+        };
+        let client = self.client.insert(client);
+        let done = work(client);
+        if { done.as_ref() }.is_err_and(|fault| fault.kind == DbFaultKind::Away) {
+            self.client = None;
+        }
+        done
+    }
+
+    /// Does something in a transaction. It may have been committed although the connection broke, and then is repeated.
+    fn attempt(&mut self, work: &mut Work<'_>) -> Result<(), DbFault> {
+        self.run_once(|client| Ok(client.batch_execute(BEGIN)?))?;
+        self.is_in_transaction = true;
+        let done =
+            work(self).and_then(|()| self.run_once(|client| Ok(client.batch_execute("COMMIT")?)));
+        self.is_in_transaction = false;
+        if let (Err(_), Some(client)) = (&done, &mut self.client) {
+            // On a connection that is broken, the server does it.
+            let _ = client.batch_execute("ROLLBACK");
+        }
+        done
     }
 }
 
@@ -104,69 +162,82 @@ impl Database for PostgresLedger {
         &DIALECT
     }
 
-    fn read(&mut self, queries: &str) -> Result<Vec<TableRow>, DbFault> {
-        self.server.run(|client| rows(client, queries))
+    fn query(&mut self, statements: &str) -> Result<Vec<TableRow>, DbFault> {
+        let row = |message| match message {
+            SimpleQueryMessage::Row(row) => {
+                let cell = |column| row.get(column).map(str::to_owned);
+                Some(TableRow((0..row.len()).map(cell).collect()))
+            }
+            _ => None,
+        };
+        let messages = self.run(|client| Ok(client.simple_query(statements)?))?;
+        Ok(messages.into_iter().filter_map(row).collect())
     }
 
-    fn transaction(
-        &mut self,
-        _: bool,
-        work: &mut dyn FnMut(&mut Query<'_>) -> Result<(), DbFault>,
-    ) -> Result<(), DbFault> {
-        self.server.transaction("", |client| {
-            work(&mut |statements| rows(client, statements))
-        })
+    fn transaction(&mut self, _: bool, work: &mut Work<'_>) -> Result<(), DbFault> {
+        let (longest, wait) = (self.longest, self.wait.clone());
+        insist(longest, &wait, || self.attempt(work))
     }
 
-    fn store(&mut self, group: &WriteGroup<'_>) -> Result<Vec<ClaimResult>, DbFault> {
-        let records = &group.records;
-        let fingerprints: Vec<_> = records.iter().map(|record| record.fingerprint).collect();
-        let times: Vec<_> = records.iter().map(|record| record.at).collect();
-        let sealed: Vec<_> = records.iter().map(|record| &record.sealed[..]).collect();
+    fn append(&mut self, account: i64, records: &[(i64, Stored)]) -> Result<(), DbFault> {
+        let fingerprints: Vec<_> = records
+            .iter()
+            .map(|(fingerprint, _)| *fingerprint)
+            .collect();
+        let times: Vec<_> = records.iter().map(|(_, stored)| stored.at).collect();
+        let sealed: Vec<_> = records
+            .iter()
+            .map(|(_, stored)| &stored.sealed[..])
+            .collect();
         let append = format!(
-            "INSERT INTO answers (fp, account, at, sealed) SELECT fp, {}, at, sealed
-            FROM unnest($1, $2, $3) AS new (fp, at, sealed) RETURNING seq",
-            group.account
+            "INSERT INTO answers (fp, account, at, sealed) SELECT fp, {account}, at, sealed
+            FROM unnest($1, $2, $3) AS new (fp, at, sealed)"
         );
-        let own = &self.own;
-        let stored = self.server.transaction(&group.statements, |client| {
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.run(|client| {
             let values = [
                 (&fingerprints as _, Type::INT8_ARRAY),
                 (&times as _, Type::INT8_ARRAY),
                 (&sealed as _, Type::BYTEA_ARRAY),
             ];
-            let rows_of = client.query_typed(&append, &values)?;
-            let places = rows_of.iter().map(|row| row.try_get(0));
-            let places = places.collect::<Result<Vec<i64>, _>>()?;
-            let found = find(client, own, group.scope, group.claims)?;
-            let mut query = |statements: &str| rows(client, statements);
-            Ok((places, group.claim(found, &DIALECT, &mut query)?))
-        });
-        let (places, results) = stored.map_err(|fault| match records.len() {
-            0 => fault,
-            lost => fault.with_words(|words| {
-                format!("{words}; paid answers that could not be stored: {lost}")
-            }),
-        })?;
-        if let (Some(first), Some(last)) = (places.iter().min(), places.iter().max()) {
-            // Nobody else can have written in between.
-            let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-            own.add(*first, *last);
-        }
-        Ok(results)
+            client.query_typed(&append, &values)?;
+            Ok(())
+        })
     }
 
-    fn lookup(&self, scope: Scope) -> Result<Box<dyn Lookup>, DbFault> {
-        Ok(Box::new(PostgresLookup {
-            server: self.server.again(self.wait.clone()),
-            own: Arc::clone(&self.own),
-            scope,
-        }))
+    fn find(&mut self, scope: &Scope, keys: &[RequestKey]) -> Result<Vec<LookupResult>, DbFault> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fingerprints: Vec<_> = keys.iter().map(RequestKey::fingerprint).collect();
+        let query = "SELECT fp, at, sealed FROM answers WHERE fp = ANY($1) ORDER BY fp, seq DESC";
+        let stored = |row: &Row| {
+            let (at, sealed) = (row.try_get(1)?, row.try_get(2)?);
+            Ok((row.try_get(0)?, Stored { at, sealed }))
+        };
+        let rows: Vec<(i64, Stored)> = self.run(|client| {
+            let rows = client.query_typed(query, &[(&fingerprints, Type::INT8_ARRAY)])?;
+            rows.iter().map(stored).collect()
+        })?;
+        let judge = |key: &RequestKey| {
+            let first = rows.partition_point(|(fingerprint, _)| *fingerprint < key.fingerprint());
+            let mut of_key = { rows.iter().skip(first) }
+                .take_while(|(fingerprint, _)| *fingerprint == key.fingerprint())
+                .map(|(_, stored)| stored.clone());
+            scope.judge(key, || Ok(of_key.next()))
+        };
+        keys.iter().map(judge).collect()
+    }
+
+    fn beside(&self) -> Result<Option<Box<dyn Database>>, DbFault> {
+        Ok(Some(Box::new(Self::waiting(&self.url, &self.wait))))
     }
 
     fn rewrite(&mut self) -> Result<(), DbFault> {
         let file = "SELECT pg_relation_filenode('answers')::bigint";
-        self.server.run(|client| {
+        self.run(|client| {
             let before: i64 = client.query_typed_one(file, &[])?.try_get(0)?;
             client.batch_execute("VACUUM (FULL, ANALYZE) answers")?;
             // For others than the owner, it only warns.
@@ -179,59 +250,10 @@ impl Database for PostgresLedger {
     }
 
     fn run_starts(&mut self) {
-        self.server.wait = self.wait.clone();
+        self.longest = self.wait.longest;
     }
 
     fn is_full(&self) -> bool {
         false
-    }
-
-    fn answers_end(&mut self) {
-        self.server.wait.longest = LAST_WAIT.min(self.server.wait.longest);
-    }
-}
-
-/// What is known of each of these requests, in their order.
-fn find(
-    client: &mut Client,
-    own: &Mutex<OwnAnswers>,
-    scope: &Scope,
-    keys: &[RequestKey],
-) -> Result<Vec<LookupResult>, DbFault> {
-    if keys.is_empty() {
-        return Ok(Vec::new());
-    }
-    let fingerprints: Vec<_> = keys.iter().map(RequestKey::fingerprint).collect();
-    let query = "SELECT fp, seq, at, sealed FROM answers WHERE fp = ANY($1) ORDER BY fp, seq DESC";
-    let rows = client.query_typed(query, &[(&fingerprints, Type::INT8_ARRAY)])?;
-    let stored = |row: &Row| {
-        let (seq, at, sealed) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
-        Ok((row.try_get(0)?, Stored { seq, at, sealed }))
-    };
-    let rows: Vec<(i64, Stored)> = { rows.iter().map(stored) }.collect::<Result<_, DbFault>>()?;
-    let own = own.lock().unwrap_or_else(PoisonError::into_inner);
-    let judge = |key: &RequestKey| {
-        let first = rows.partition_point(|(fingerprint, _)| *fingerprint < key.fingerprint());
-        let mut of_key = { rows.iter().skip(first) }
-            .take_while(|(fingerprint, _)| *fingerprint == key.fingerprint())
-            .map(|(_, stored)| (stored.clone(), AnsweredIn::of(own.contains(stored.seq))));
-        scope.judge(key, || Ok(of_key.next()))
-    };
-    keys.iter().map(judge).collect()
-}
-
-/// Look-ups on a connection of their own.
-struct PostgresLookup {
-    server: Server,
-    own: Arc<Mutex<OwnAnswers>>,
-    scope: Scope,
-}
-
-impl Lookup for PostgresLookup {
-    fn look_up(&mut self, keys: &[RequestKey]) -> RunResult<Vec<LookupResult>> {
-        let found = self
-            .server
-            .run(|client| find(client, &self.own, &self.scope, keys));
-        found.map_err(|fault| fault.error("read", Path::new(&self.server.url.to_string())))
     }
 }

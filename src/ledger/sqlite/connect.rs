@@ -10,17 +10,12 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
 use tokio::time::Instant;
 
-use crate::ledger::database::{Dialect, Meta, Purpose, TableRow, tables};
+use super::file;
+use crate::ledger::database::{Dialect, Purpose, TableRow, insert_meta, tables};
 use crate::ledger::fault::{DbFault, DbFaultKind, VERSION};
-use crate::ledger::file;
 
 /// The number in the file's head that marks it as a ledger: "rscl".
 const APPLICATION_ID: i32 = 0x7273_636c;
-/// Those of ledgers before version 3: "rsco" and "rscs".
-const EARLIER_IDS: [i32; 2] = [0x7273_636f, 0x7273_6373];
-
-/// A file up to this size is checked completely when it is opened, which takes a tenth of a second.
-const CHECKED_COMPLETELY: u64 = 64 * 1024 * 1024;
 
 /// How long a run waits for a database that another program has locked. The longest hold is a group of answers.
 const RUN_WAITS: Duration = Duration::from_secs(30);
@@ -38,7 +33,6 @@ const SCHEMA: &str = "
 
 pub(super) const DIALECT: Dialect = Dialect {
     now: "cast(unixepoch('subsec') * 1000 AS INTEGER)",
-    random: "random()",
     bytes: "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
     after_removal: "
         DELETE FROM idx;
@@ -62,11 +56,7 @@ pub(super) fn connect_to_nothing() -> Result<Connection, DbFault> {
 /// # Errors
 /// It is not a ledger, or, where it is not made, an empty file.
 pub(super) fn connect(path: &Path, purpose: Purpose<'_>) -> Result<Connection, DbFault> {
-    let (is_run, is_admin) = match purpose {
-        Purpose::Run(_) | Purpose::Again(_) => (true, false),
-        Purpose::Admin => (false, true),
-        Purpose::LookUp | Purpose::Look => (false, false),
-    };
+    let is_admin = matches!(purpose, Purpose::Admin);
     // The path was resolved before: a link that has taken its place since is not followed.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -86,16 +76,14 @@ pub(super) fn connect(path: &Path, purpose: Purpose<'_>) -> Result<Connection, D
     }
     match is_ledger(&connection)? {
         true => {}
-        false if is_run => create_beside_others(&connection)?,
+        false if matches!(purpose, Purpose::Run(_)) => create_beside_others(&connection)?,
         false => return Err(DbFault::missing()),
     }
-    if !matches!(purpose, Purpose::Look) {
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
-    }
-    if is_run || is_admin {
-        prepare(&connection)?;
-    } else {
+    if matches!(purpose, Purpose::Look) {
         connection.pragma_update(None, "query_only", true)?;
+    } else {
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+        prepare(&connection)?;
     }
     if is_admin {
         connection.query_row("PRAGMA secure_delete = ON", [], |_| Ok(()))?;
@@ -113,9 +101,7 @@ fn is_ledger(connection: &Connection) -> Result<bool, DbFault> {
     match head {
         Ok((APPLICATION_ID, VERSION, _)) => Ok(true),
         Ok((0, 0, 0)) => Ok(false),
-        Ok((id, version, _)) if id == APPLICATION_ID || EARLIER_IDS.contains(&id) => {
-            Err(DbFault::of_version(version))
-        }
+        Ok((APPLICATION_ID, version, _)) => Err(DbFault::of_version(version)),
         Err(error) if error.sqlite_error_code() != Some(ErrorCode::NotADatabase) => {
             Err(error.into())
         }
@@ -126,17 +112,13 @@ fn is_ledger(connection: &Connection) -> Result<bool, DbFault> {
     }
 }
 
-/// The statements that make all tables.
-fn all_tables() -> String {
-    tables("INTEGER PRIMARY KEY", "INTEGER", "STRICT") + SCHEMA
-}
-
 /// Makes the tables in an empty database.
 fn create(connection: &Connection) -> Result<(), DbFault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Exclusive)?;
     if !is_ledger(&transaction)? {
-        transaction.execute_batch(&all_tables())?;
-        transaction.execute_batch(&Meta::insert(&DIALECT))?;
+        transaction.execute_batch(&tables("INTEGER PRIMARY KEY", "INTEGER", "STRICT"))?;
+        transaction.execute_batch(SCHEMA)?;
+        transaction.execute_batch(&insert_meta(&DIALECT))?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
@@ -191,32 +173,8 @@ fn set_cache(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -2_048)
 }
 
-/// Checks that the tables are there, and all pages of a file that is not large.
-pub(super) fn check_soundness(connection: &Connection, path: &Path) -> Result<(), DbFault> {
-    let expected = Connection::open_in_memory()?;
-    expected.execute_batch(&all_tables())?;
-    let schema = |connection: &Connection| {
-        let rows = rows(
-            connection,
-            "SELECT name, sql FROM sqlite_schema ORDER BY name",
-        )?;
-        Ok::<_, rusqlite::Error>(rows.into_iter().map(|row| row.0).collect::<Vec<_>>())
-    };
-    let merged = "SELECT (SELECT up_to FROM merged) <= coalesce(max(seq), 0) FROM answers";
-    if schema(connection)? != schema(&expected)?
-        || !connection.query_row(merged, [], |row| row.get::<_, bool>(0))?
-    {
-        return Err(DbFault::damaged());
-    }
-    let is_large = { path.metadata() }.is_ok_and(|file| file.len() > CHECKED_COMPLETELY);
-    if is_large {
-        Ok(())
-    } else {
-        check_pages(connection)
-    }
-}
-
-fn check_pages(connection: &Connection) -> Result<(), DbFault> {
+/// Checks all pages.
+pub(super) fn check_pages(connection: &Connection) -> Result<(), DbFault> {
     let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if found == "ok" {
         Ok(())
@@ -227,16 +185,12 @@ fn check_pages(connection: &Connection) -> Result<(), DbFault> {
 
 /// Whether a ledger is damaged, however large it is: all of it is read.
 pub(in crate::ledger) fn is_damaged(path: &Path) -> bool {
-    let check = || {
-        let real = file::check(path).map_err(|_| DbFault::damaged())?;
-        check_pages(&connect(&real, Purpose::LookUp)?)
+    use DbFaultKind::{Damaged, Foreign, Missing};
+    let Ok(real) = file::check(path) else {
+        return false;
     };
-    let is_not_one = [
-        DbFaultKind::Damaged,
-        DbFaultKind::Foreign,
-        DbFaultKind::Missing,
-    ];
-    check().is_err_and(|fault| is_not_one.contains(&fault.kind))
+    let checked = connect(&real, Purpose::Look).and_then(|connection| check_pages(&connection));
+    checked.is_err_and(|fault| matches!(fault.kind, Damaged | Foreign | Missing))
 }
 
 /// What statements return, one after the other.

@@ -114,13 +114,13 @@ fn other_files_and_ledgers_of_other_versions_are_refused_and_left_as_they_are() 
     let other = rusqlite::Connection::open(place.path().join("other")).unwrap();
     other
         .execute_batch(
-            "PRAGMA application_id = 0x72736373; PRAGMA user_version = 2; CREATE TABLE t (a)",
+            "PRAGMA application_id = 0x7273636c; PRAGMA user_version = 4; CREATE TABLE t (a)",
         )
         .unwrap();
     drop(other);
-    let version_2 = fs::read(place.path().join("other")).unwrap();
+    let version_4 = fs::read(place.path().join("other")).unwrap();
     for (bytes, words) in [
-        (version_2, "version 2"),
+        (version_4, "version 4"),
         (b"a,b\n1,2\n".to_vec(), "not a rescore ledger"),
     ] {
         fs::write(&path, &bytes).unwrap();

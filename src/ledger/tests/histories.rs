@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::support::*;
-use crate::ledger::lease::LeaseRenewal;
 use crate::telemetry::event::PassedOver;
 
 /// Something that a run does, or that happens to it.
@@ -279,14 +278,13 @@ fn a_renewal_stores_the_calls_and_what_a_kill_may_have_cost_counts_once() {
         let mut killed = start();
         killed.claim(&[1, 2, 3]);
         // A call that had no answer is among those that are stored, and may have been billed.
-        let abandoned = vec![killed.key(3)];
-        let work = Work {
-            abandoned,
+        let group = Group {
+            abandoned: vec![killed.key(3)],
             calls: 4,
-            ..Work::default()
+            ..Group::default()
         };
-        killed.write(&work).unwrap();
-        assert_eq!(killed.renew(5).unwrap(), LeaseRenewal::Kept);
+        killed.write(&group).unwrap();
+        killed.renew(5).unwrap();
         for lost in [3, 0, 0] {
             let next = start();
             assert_eq!(next.facts.run.calls_before, 5 + 2);

@@ -6,18 +6,16 @@ pub(super) use std::time::Duration;
 
 pub(super) use bytes::Bytes;
 
-pub(super) use crate::ledger::database::ClaimResult;
+pub(super) use crate::ledger::answers::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
 pub(super) use crate::ledger::key::RequestHasher;
 pub(super) use crate::ledger::open::{LedgerFacts, OpenLedger};
-pub(super) use crate::ledger::outcome::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
-pub(super) use crate::ledger::run::{Record, RunEnd, Work};
+pub(super) use crate::ledger::runs::{ClaimResult, Group, Record, RunEnd};
 pub(super) use crate::ledger::settings::{LedgerAccount, LedgerLocation, LedgerSettings, Reuse};
 pub(super) use crate::verdict::{Answer, Failure, Reason, Score, TransactionId};
 
 use super::postgres::Schema;
 use crate::base::error::Result;
 use crate::ledger::fault::DbFault;
-use crate::ledger::lease::LeaseRenewal;
 use crate::ledger::server_url::ServerUrl;
 use crate::ledger::{ServerWait, outputs, settings};
 
@@ -106,12 +104,20 @@ impl Run {
         })
     }
 
-    pub(super) fn write(&mut self, work: &Work) -> std::result::Result<Vec<ClaimResult>, DbFault> {
-        { &self.ledger.facts.run }.store(&mut *self.ledger.database, work)
+    pub(super) fn write(
+        &mut self,
+        group: &Group,
+    ) -> std::result::Result<Vec<ClaimResult>, DbFault> {
+        { &mut self.ledger.facts.run }.store(&mut *self.ledger.database, group)
     }
 
-    pub(super) fn renew(&mut self, calls: u64) -> std::result::Result<LeaseRenewal, DbFault> {
-        { &mut self.ledger.facts.run }.renew(&mut *self.ledger.database, calls)
+    /// Renews the lease.
+    pub(super) fn renew(&mut self, calls: u64) -> std::result::Result<(), DbFault> {
+        let group = Group {
+            calls,
+            ..Group::default()
+        };
+        self.write(&group).map(drop)
     }
 
     pub(super) fn record(&mut self, files: &[(PathBuf, std::fs::Metadata)], input: &Path) {
@@ -140,27 +146,27 @@ impl Run {
             outcome: outcome.clone(),
             at: settings::now(),
         };
-        let work = Work {
+        let group = Group {
             records: outcomes.iter().map(record).collect(),
-            ..Work::default()
+            ..Group::default()
         };
-        self.write(&work).unwrap();
+        self.write(&group).unwrap();
     }
 
     pub(super) fn claim(&mut self, requests: &[u64]) -> Vec<ClaimResult> {
-        let work = Work {
+        let group = Group {
             claims: requests.iter().map(|request| self.key(*request)).collect(),
-            ..Work::default()
+            ..Group::default()
         };
-        self.write(&work).unwrap()
+        self.write(&group).unwrap()
     }
 
     pub(super) fn release(&mut self, request: u64) {
-        let work = Work {
+        let group = Group {
             releases: vec![self.key(request)],
-            ..Work::default()
+            ..Group::default()
         };
-        self.write(&work).unwrap();
+        self.write(&group).unwrap();
     }
 
     pub(super) fn look_up(&self, requests: &[u64]) -> Vec<LookupResult> {

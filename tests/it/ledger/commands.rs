@@ -168,7 +168,7 @@ fn stats_prints_what_a_ledger_holds_and_changes_nothing() {
     let printed = done.printed();
     let printed = without_times(&printed).replace(&server.url(), "http://SERVER");
     assert_snapshot!(printed, @r"
-    rescore.ledger: ledger version 4, created MOMENT
+    rescore.ledger: ledger version 5, created MOMENT
     10 answers, SIZE bytes, 4,915 per answer
 
     http://SERVER/v1/validate/user

@@ -1,19 +1,22 @@
-//! A run in a ledger: its record, by which the same command continues it, its lease, and what it stores.
+//! A run in a ledger: its record, by which the same command continues it, what it stores, and how it claims requests.
 //!
 //! A run is recognised by its output. It keeps the moment from which on answers are recent enough: so a run that is continued
 //! gives what it would have given without the stop, and a run that asks everybody again does not start over.
 
+use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime};
 
-use super::account::KnownLimit;
-use super::database::{ClaimResult, Database, TableRow, WriteGroup, hex, listed};
+use super::accounts::KnownLimit;
+use super::answers::{LookupResult, Outcome, Scope, Stored};
+use super::database::{Database, TableRow, hex, listed};
 use super::fault::{DbFault, DbFaultKind};
-use super::key::{PathHash, RequestKey, random_nonces, random_secret};
-use super::lease::{LeaseRenewal, lease_after};
-use super::outcome::{Outcome, Scope, SealedRecord};
+use super::key::{PathHash, RequestKey, SealNonce, random_number, random_secret};
 use super::outputs::hash;
 use super::settings::{self, LedgerSettings, Reuse, millis, time};
+
+/// How much longer a lease lasts than the longest call. Calls wait if it was not renewed for so long, on a disk that hangs.
+pub(super) const SPARE: i64 = 10_000;
 
 /// In place of the number of a start: the claim was given up without an answer, and its call may have been billed.
 const ABANDONED: i64 = -1;
@@ -45,19 +48,34 @@ pub(crate) struct Record {
 
 /// What is done in one transaction.
 #[derive(Debug, Default)]
-pub(super) struct Work {
+pub(super) struct Group {
     /// What becomes durable. The claims of these requests end.
     pub(super) records: Vec<Record>,
     /// Claims of requests that were not called for, or got no answer, end as well.
     pub(super) releases: Vec<RequestKey>,
     /// These stay claimed by nobody: the run that claims them next knows that they may have been billed.
     pub(super) abandoned: Vec<RequestKey>,
-    /// After all that, these are looked up again, and claimed if nothing is known. None of them is among the records.
+    /// After all that, these are looked up again, and claimed if nothing is known. In a ledger that is kept, none of them is
+    /// among the records.
     pub(super) claims: Vec<RequestKey>,
     /// How many calls this start of the run has made.
     pub(super) calls: u64,
     /// The service has shown another limit, or that there is none.
     pub(super) limit: Option<KnownLimit>,
+}
+
+/// What a claim led to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ClaimResult {
+    /// The request is this run's: no other one calls for it.
+    Ours {
+        /// Another run that is gone had claimed it, and may have called for it.
+        taken_over: bool,
+    },
+    /// It is known by now what became of the request.
+    Known(LookupResult),
+    /// Another run calls for it now.
+    Taken,
 }
 
 /// The run that starts now, or is under way.
@@ -89,8 +107,10 @@ pub(crate) struct RunRecord {
     longest_call: Duration,
     /// The row of its account.
     pub(super) account: i64,
-    /// Once it has started, its row and a random number of the start: by them it claims.
-    us: (i64, i64),
+    /// Its row, once it has started.
+    id: i64,
+    /// How many outcomes this start has sealed.
+    sealed: u32,
     /// By how much the database's clock is ahead of this machine's, in milliseconds.
     ahead: i64,
 }
@@ -109,7 +129,7 @@ impl RunRecord {
         let now = database.dialect().now;
         let times = format!("SELECT {now}, (SELECT at FROM answers ORDER BY seq DESC LIMIT 1)");
         let (mut now, mut last) = (0, None);
-        for row in database.read(&times)? {
+        for row in database.query(&times)? {
             (now, last) = (row.get(0)?, row.optional::<i64>(1)?);
         }
         let start = match (settings.reuse, last) {
@@ -152,6 +172,7 @@ impl RunRecord {
                     Reuse::Recent(_) => i64::MIN,
                     _ => millis(now).saturating_sub(AGED),
                 },
+                start: random_number(),
                 read: settings.read.clone(),
             },
             previous: None,
@@ -163,7 +184,8 @@ impl RunRecord {
             in_flight: settings.in_flight,
             longest_call: settings.longest_call,
             account: 0,
-            us: (0, 0),
+            id: 0,
+            sealed: 0,
             ahead: 0,
         }
     }
@@ -177,10 +199,10 @@ impl RunRecord {
         // more calls in flight than this, of which each can be lost once while it is called for and once while its answer is
         // stored.
         let lost = |claims: u64| claims.min(in_flight.saturating_mul(2));
+        self.lost_calls = lost(left_claims);
         self.same_input = found.hash(0)? == self.input;
         self.previous = Some(ended.map_or(RunEnd::Stopped, |failed| RunEnd::Finished { failed }));
         self.is_elsewhere = found.get::<u8>(10)? == 1;
-        self.lost_calls = lost(left_claims);
         let is_stopped = ended.is_none() && self.same_input;
         let is_same = is_stopped && found.get::<String>(1)? == self.reuse;
         if is_same || reuse == Reuse::Retry {
@@ -209,7 +231,7 @@ impl RunRecord {
         let (now, place) = (database.dialect().now, &self.place);
         let name = hex(&self.name.unwrap_or_else(random_secret));
         let is_free = format!("(runs.place = '{place}' OR runs.until < {now})");
-        let start = format!(
+        let started = database.write(&format!(
             "DELETE FROM claims WHERE run = (SELECT id FROM runs WHERE name = '{name}' AND {is_free});
             INSERT INTO runs (name, input, reuse, not_before, failures_from, started, calls, in_flight, start, until, place)
             VALUES ('{name}', '{}', '{}', {}, {}, {}, {}, {}, {}, {}, '{place}')
@@ -219,7 +241,7 @@ impl RunRecord {
                 in_flight = excluded.in_flight, start = excluded.start, until = excluded.until,
                 place = excluded.place
             WHERE {is_free}
-            RETURNING id, start, {now}",
+            RETURNING id",
             hex(&self.input),
             self.reuse,
             self.scope.not_before,
@@ -227,77 +249,69 @@ impl RunRecord {
             self.scope.started,
             self.calls_before,
             self.in_flight,
-            database.dialect().random,
+            self.scope.start,
             self.until(now),
-        );
-        self.lease(database, true, &start)
-    }
-
-    /// Renews the lease, as another start of the run if it had ended, and notes the calls of this start: with a service that does
-    /// not answer, nothing else is written.
-    ///
-    /// # Errors
-    /// The ledger cannot be written, the run was removed from it, or it has been started in another place.
-    pub(super) fn renew(
-        &mut self,
-        database: &mut dyn Database,
-        calls: u64,
-    ) -> Result<LeaseRenewal, DbFault> {
-        let (before, now) = (self.us, database.dialect().now);
-        let (run, start) = before;
-        let renew = format!(
-            "UPDATE runs SET start = CASE WHEN start = {start} AND until >= {now} THEN start ELSE {} END,
-                calls = {}, until = {}
-            WHERE id = {run} AND place = '{}' RETURNING id, start, {now}",
-            database.dialect().random,
-            self.calls_before.saturating_add(calls),
-            self.until(now),
-            self.place,
-        );
-        if !self.lease(database, false, &renew)? {
-            let words =
-                "the run was removed from it, or another host has started a run to the same path";
-            return Err(DbFault::new(DbFaultKind::Other, words));
+        ))?;
+        if let Some(row) = started.first() {
+            self.id = row.get(0)?;
         }
-        Ok(if self.us == before {
-            LeaseRenewal::Kept
-        } else {
-            LeaseRenewal::NewWorker
-        })
-    }
-
-    /// Makes or renews a lease; whether it was given.
-    fn lease(
-        &mut self,
-        database: &mut dyn Database,
-        durable: bool,
-        statements: &str,
-    ) -> Result<bool, DbFault> {
-        let mut rows = Vec::new();
-        database.transaction(durable, &mut |query| {
-            rows = query(statements)?;
-            Ok(())
-        })?;
-        let Some(row) = rows.first() else {
-            return Ok(false);
-        };
-        self.us = (row.get(0)?, row.get(1)?);
-        self.ahead = row.get::<i64>(2)?.saturating_sub(settings::now());
-        Ok(true)
+        Ok(!started.is_empty())
     }
 
     /// When a lease ends that is renewed now, as SQL.
     fn until(&self, now: &str) -> String {
-        format!("{now} + {}", lease_after(self.longest_call))
+        let longest = i64::try_from(self.longest_call.as_millis()).unwrap_or(i64::MAX);
+        format!("{now} + {}", longest.saturating_add(SPARE))
     }
 
-    /// Stores what became of requests, and claims others: the results of the claims, in their order.
+    /// Renews the lease, stores what became of requests, and claims others: the results of the claims, in their order. Without
+    /// records it need not be durable: a claim is worth nothing after a power cut.
+    ///
+    /// # Errors
+    /// The ledger cannot be written, the run was removed from it, or it has been started in another place.
     pub(super) fn store(
-        &self,
+        &mut self,
         database: &mut dyn Database,
-        work: &Work,
+        group: &Group,
     ) -> Result<Vec<ClaimResult>, DbFault> {
-        let nonces = random_nonces(work.records.len()).ok_or_else(DbFault::no_random_numbers)?;
+        let sealed = { group.records.iter().map(|record| self.seal(record)) }
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| DbFault::new(DbFaultKind::Other, "an answer cannot be sealed"))?;
+        let statements = self.statements(group, database.dialect().now);
+        let (mut results, mut now) = (Vec::new(), 0_i64);
+        let stored = database.transaction(!sealed.is_empty(), &mut |database| {
+            let renewed = database.query(&statements)?;
+            let Some(row) = renewed.first() else {
+                let words = "the run was removed from it, or another host has started a run to the same path";
+                return Err(DbFault::new(DbFaultKind::Other, words));
+            };
+            now = row.get(0)?;
+            database.append(self.account, &sealed)?;
+            // On a full disk no new calls start.
+            let claims = if database.is_full() { &[] } else { &group.claims[..] };
+            let found = database.find(&self.scope, claims)?;
+            results = self.claim(database, claims, found)?;
+            Ok(())
+        });
+        stored.map_err(|mut fault| {
+            if fault.kind == DbFaultKind::Away && !sealed.is_empty() {
+                fault.words += "; paid answers that could not be stored: ";
+                fault.words += &sealed.len().to_string();
+            }
+            fault
+        })?;
+        self.ahead = now.saturating_sub(settings::now());
+        Ok(results)
+    }
+
+    /// Encrypts what became of a request, with a nonce that this start uses once: its number and a count.
+    fn seal(&mut self, record: &Record) -> Option<(i64, Stored)> {
+        let Record { key, outcome, at } = record;
+        let mut nonce = SealNonce::default();
+        let (start, count) = nonce.split_at_mut(8);
+        start.copy_from_slice(&self.scope.start.to_le_bytes());
+        count.copy_from_slice(&self.sealed.to_le_bytes());
+        self.sealed = self.sealed.checked_add(1)?;
         // Answers that arrive from now on are dated no earlier.
         let Scope {
             started,
@@ -306,65 +320,91 @@ impl RunRecord {
             ..
         } = self.scope;
         let earliest = started.max(not_before).max(failures_from);
-        let seal = |(record, nonce): (&Record, _)| {
-            let Record { key, outcome, at } = record;
-            let at = at.saturating_add(self.ahead).max(earliest);
-            Some(SealedRecord {
-                fingerprint: key.fingerprint(),
-                at,
-                sealed: outcome.seal(key, nonce, at)?,
-            })
-        };
-        let sealed = { work.records.iter().zip(nonces) }.map(seal);
-        let sealed = sealed.collect::<Option<_>>();
-        let group = WriteGroup {
-            statements: self.statements(database, work),
-            records: sealed.ok_or_else(DbFault::no_random_numbers)?,
-            account: self.account,
-            claims: &work.claims,
-            us: self.us,
-            scope: &self.scope,
-        };
-        database.store(&group)
+        let at = at.saturating_add(self.ahead).max(earliest);
+        Some((key.fingerprint(), outcome.seal(key, nonce, at)?))
     }
 
-    /// The statements with which claims end, and the numbers of the run and its account change.
-    fn statements(&self, database: &dyn Database, work: &Work) -> String {
-        let ((run, start), now) = (self.us, database.dialect().now);
-        let ours = format!("run = {run} AND start = {start}");
-        let ended = { work.records.iter().map(|record| &record.key) }.chain(&work.releases);
+    /// The statements that renew the lease, end claims, and change the numbers of the run and its account.
+    fn statements(&self, group: &Group, now: &str) -> String {
+        let (run, start, account) = (self.id, self.scope.start, self.account);
+        let ended = { group.records.iter().map(|record| &record.key) }.chain(&group.releases);
         let mut statements = format!(
-            "UPDATE runs SET calls = {}, until = CASE WHEN until >= {now} THEN {} ELSE until END
-            WHERE id = {run} AND start = {start};",
-            self.calls_before.saturating_add(work.calls),
+            "UPDATE runs SET calls = {}, until = {} WHERE id = {run} AND start = {start} RETURNING {now};",
+            self.calls_before.saturating_add(group.calls),
             self.until(now),
         );
         if let Some(ended) = listed(ended) {
-            statements += &format!("DELETE FROM claims WHERE fp IN ({ended}) AND {ours};");
-        }
-        if let Some(abandoned) = listed(work.abandoned.iter()) {
             statements += &format!(
-                "UPDATE claims SET start = {ABANDONED} WHERE fp IN ({abandoned}) AND {ours};"
+                "DELETE FROM claims WHERE fp IN ({ended}) AND run = {run} AND start = {start};"
+            );
+        }
+        if let Some(abandoned) = listed(group.abandoned.iter()) {
+            statements += &format!(
+                "UPDATE claims SET start = {ABANDONED} WHERE fp IN ({abandoned}) AND run = {run} AND start = {start};"
             );
         }
         let is_answer = |record: &&Record| matches!(record.outcome, Outcome::Answer(_));
-        let new = work.records.iter().filter(is_answer).count();
+        let new = group.records.iter().filter(is_answer).count();
         if new > 0 {
-            let account = self.account;
             statements +=
                 &format!("UPDATE accounts SET answers = answers + {new} WHERE id = {account};");
         }
-        if let Some(limit) = &work.limit {
-            statements += &limit.update(self.account);
+        if let Some(limit) = &group.limit {
+            statements += &limit.update(account);
         }
         statements
+    }
+
+    /// Claims those requests about which nothing is known.
+    ///
+    /// A claim belongs to one start of a run, and lasts for as long as that start renews its lease. What is left of it then may be
+    /// taken over by any run, and may have been billed. What an earlier start of the same run has left is counted when the run
+    /// starts.
+    fn claim(
+        &self,
+        database: &mut dyn Database,
+        keys: &[RequestKey],
+        found: Vec<LookupResult>,
+    ) -> Result<Vec<ClaimResult>, DbFault> {
+        let (run, start, now) = (self.id, self.scope.start, database.dialect().now);
+        let unknown: BTreeSet<_> = { keys.iter().zip(&found) }
+            .filter(|(_, found)| found.known.is_none())
+            .map(|(key, _)| key.fingerprint())
+            .collect();
+        let mut ours = HashMap::new();
+        if !unknown.is_empty() {
+            let claims = unknown.iter().map(|it| format!("({it},{run},{start},0)"));
+            let claims = claims.collect::<Vec<_>>().join(",");
+            let claimed = database.query(&format!(
+                "INSERT INTO claims AS held (fp, run, start, taken_over) VALUES {claims}
+                ON CONFLICT (fp) DO UPDATE SET run = excluded.run, start = excluded.start,
+                    taken_over = CASE WHEN held.run <> excluded.run THEN 1
+                        WHEN held.start = excluded.start THEN held.taken_over ELSE 0 END
+                WHERE (held.run = excluded.run AND held.start = excluded.start) OR NOT EXISTS (
+                    SELECT 1 FROM runs WHERE id = held.run AND runs.start = held.start AND until >= {now})
+                RETURNING fp, taken_over"
+            ))?;
+            for row in claimed {
+                ours.insert(row.get::<i64>(0)?, row.get::<u8>(1)? == 1);
+            }
+        }
+        let result = |(key, found): (&RequestKey, LookupResult)| {
+            if found.known.is_some() {
+                return ClaimResult::Known(found);
+            }
+            match ours.get(&key.fingerprint()) {
+                Some(&taken_over) => ClaimResult::Ours { taken_over },
+                None => ClaimResult::Taken,
+            }
+        };
+        Ok(keys.iter().zip(found).map(result).collect())
     }
 
     /// No more calls come: all claims and the lease end. How the run has ended is not recorded yet, so that a run that is killed
     /// before its files are written is one to continue. If this fails, others find out that the run is gone, and the next start
     /// counts calls that have ended.
     pub(super) fn leave(&self, database: &mut dyn Database, calls: u64, limit: Option<KnownLimit>) {
-        let ((run, start), now) = (self.us, database.dialect().now);
+        let (run, start, now) = (self.id, self.scope.start, database.dialect().now);
         let calls = self.calls_before.saturating_add(calls);
         let limit = limit.map(|limit| limit.update(self.account));
         let _ = database.write(&format!(
@@ -378,7 +418,7 @@ impl RunRecord {
     /// Records how the run has ended, once its files are written. If this fails, the next run to the same output takes itself for
     /// this one and continues it. That is not worth failing for when every row is written.
     pub(super) fn end(&self, database: &mut dyn Database, end: RunEnd) {
-        let (run, _) = self.us;
+        let run = self.id;
         let statements = match end {
             // Nobody can continue it.
             _ if self.name.is_none() => format!("DELETE FROM runs WHERE id = {run}"),
@@ -408,7 +448,7 @@ fn find(
         database.dialect().now,
         hex(name)
     );
-    Ok(database.read(&query)?.pop())
+    Ok(database.query(&query)?.pop())
 }
 
 #[cfg(test)]

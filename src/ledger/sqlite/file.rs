@@ -6,9 +6,9 @@ use std::io::{self, ErrorKind, Read as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use super::fault::{DbFault, DbFaultKind};
 use crate::base::error::{Error, Result};
 use crate::base::own_file::{self, directory_of};
+use crate::ledger::fault::{DbFault, DbFaultKind};
 
 /// The ledger of a folder.
 pub(crate) const NAME: &str = "rescore.ledger";
@@ -16,17 +16,17 @@ pub(crate) const NAME: &str = "rescore.ledger";
 const SANDBOX_NAME: &str = "rescore-sandbox.ledger";
 
 /// The mode of files that only their owner may read.
-pub(super) const PRIVATE: u32 = 0o600;
+pub(in crate::ledger) const PRIVATE: u32 = 0o600;
 
 /// What SQLite puts behind the name of a database for the files beside it.
 pub(crate) const SUFFIXES: &[&str] = &["-wal", "-shm", "-journal"];
 
 /// What to do for a run where no ledger can be.
-pub(super) const ELSEWHERE: &str =
+pub(in crate::ledger) const ELSEWHERE: &str =
     "name a file in another place with `--ledger FILE`, or keep no answers with `--no-ledger`";
 
 /// A path with something behind its name.
-pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(in crate::ledger) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
@@ -144,28 +144,6 @@ const fn network(kind: u32) -> Option<&'static str> {
     }
 }
 
-/// A file that was made for a run, and is removed again if the run does not start.
-pub(super) struct NewFile(pub(super) Option<PathBuf>);
-
-impl NewFile {
-    /// The run has started.
-    pub(super) fn keep(&mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        let Some(path) = &self.0 else {
-            return;
-        };
-        // The cause of the failure may also keep it from being removed; it has no answers.
-        for suffix in [""].iter().chain(SUFFIXES) {
-            let _ = fs::remove_file(with_suffix(path, suffix));
-        }
-    }
-}
-
 /// A page of the database, in bytes.
 const PAGE: usize = 4_096;
 /// Pages that answers take which come one at a time, each: one of its own, and one of those that every group changes.
@@ -200,7 +178,7 @@ impl SpaceReserve {
     }
 
     fn fill(mut file: File, bytes: u64) -> io::Result<Self> {
-        // GroupWritten, as ext2 and others have no `fallocate`; and not zeros, which take no space where a file system compresses.
+        // Written, as ext2 and others have no `fallocate`; and not zeros, which take no space where a file system compresses.
         let noise = blake3::Hasher::new().finalize_xof();
         io::copy(&mut noise.take(bytes), &mut file)?;
         Ok(Self(file))

@@ -27,8 +27,6 @@ pub(super) struct Index {
     merged: i64,
     /// No answer behind this place has been replaced by a later one.
     replaced: i64,
-    /// The places that this process has written, in ascending order.
-    own: OwnAnswers,
     merging: Option<Merge>,
 }
 
@@ -77,19 +75,10 @@ impl Index {
         self.tail.insert((fingerprint, seq));
     }
 
-    /// This process has written these answers, one behind the other.
-    pub(super) fn add_own(&mut self, entries: &[Entry]) {
-        if let (Some((_, first)), Some((_, last))) = (entries.first(), entries.last()) {
-            self.own.add(*first, *last);
-        }
-        for entry in entries {
-            self.add(*entry);
-        }
-    }
-
-    /// Whether this process has written the answer at this place.
-    pub(super) fn is_own(&self, seq: i64) -> bool {
-        self.own.contains(seq)
+    /// Forgets the answers behind this place: they were not stored after all, and others may get their places.
+    pub(super) fn forget_after(&mut self, seq: i64) {
+        self.tail.retain(|(_, place)| *place <= seq);
+        self.seen = self.seen.min(seq);
     }
 
     /// The answer at this place is replaced by a later one.
@@ -142,27 +131,6 @@ impl Index {
     }
 }
 
-/// The places of what this process has written: ranges, in their order.
-#[derive(Debug, Default)]
-pub(super) struct OwnAnswers(Vec<(i64, i64)>);
-
-impl OwnAnswers {
-    /// The answers at these places are its own. They are behind all others.
-    pub(super) fn add(&mut self, first: i64, last: i64) {
-        match self.0.last_mut() {
-            Some((_, end)) if *end + 1 == first => *end = last,
-            _ => self.0.push((first, last)),
-        }
-    }
-
-    /// Whether the answer at this place is its own.
-    pub(super) fn contains(&self, seq: i64) -> bool {
-        let after = self.0.partition_point(|(first, _)| *first <= seq);
-        let range = after.checked_sub(1).and_then(|at| self.0.get(at));
-        range.is_some_and(|(_, last)| seq <= *last)
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -195,17 +163,10 @@ mod tests {
             assert!(is_merged || seq > index.merged(), "{seq}");
         }
         assert!(index.tail.len() < 3 * MOST);
-    }
-
-    #[test]
-    fn a_process_knows_what_it_has_written_itself() {
-        let mut index = Index::default();
-        for (first, last) in [(1, 3), (4, 4), (9, 12)] {
-            let entries: Vec<_> = (first..=last).map(|seq| (-seq, seq)).collect();
-            index.add_own(&entries);
-        }
-        assert_eq!(index.own.0, [(1, 4), (9, 12)]);
-        let own: Vec<_> = (0..14).filter(|seq| index.is_own(*seq)).collect();
-        assert_eq!(own, [1, 2, 3, 4, 9, 10, 11, 12]);
+        index.forget_after(seq - 48);
+        assert_eq!(
+            (index.seen(), index.places(fingerprint(seq)).next()),
+            (seq - 48, None)
+        );
     }
 }

@@ -30,35 +30,24 @@ const FAILURE: u8 = b'f';
 impl Outcome {
     /// Encrypts it for the request, with a nonce that is used for nothing else: its kind, then the body, or the reason's word, a
     /// zero byte and the message. `None` if it is far too long.
-    pub(super) fn seal(&self, key: &RequestKey, nonce: SealNonce, at: i64) -> Option<Vec<u8>> {
-        match self {
+    pub(super) fn seal(&self, key: &RequestKey, nonce: SealNonce, at: i64) -> Option<Stored> {
+        let sealed = match self {
             Self::Answer(body) => key.seal(nonce, at, &[&[ANSWER], body]),
             Self::Failure(Failure { reason, message }) => {
-                let parts = [
-                    &[FAILURE],
-                    reason.word().as_bytes(),
-                    &[0],
-                    message.as_bytes(),
-                ];
-                key.seal(nonce, at, &parts)
+                let (word, message) = (reason.word().as_bytes(), message.as_bytes());
+                key.seal(nonce, at, &[&[FAILURE], word, &[0], message])
             }
-        }
+        };
+        Some(Stored {
+            at,
+            sealed: sealed?,
+        })
     }
 }
 
-/// An outcome, to be stored.
-pub(super) struct SealedRecord {
-    pub(super) fingerprint: i64,
-    /// When it arrived, in milliseconds since 1970.
-    pub(super) at: i64,
-    pub(super) sealed: Vec<u8>,
-}
-
-/// A stored outcome.
+/// An outcome as it is stored.
 #[derive(Debug, Clone)]
 pub(super) struct Stored {
-    /// Its place in the order of arrival.
-    pub(super) seq: i64,
     /// When it arrived, in milliseconds since 1970.
     pub(super) at: i64,
     pub(super) sealed: Vec<u8>,
@@ -69,8 +58,8 @@ pub(super) struct Stored {
 pub struct LookupResult {
     /// What became of it, where that can be used.
     pub(crate) known: Option<KnownOutcome>,
-    /// Where that comes from.
-    pub(crate) from: AnsweredIn,
+    /// Whether that arrived in this start of the run.
+    pub(super) is_own: bool,
     /// When that arrived, if it is so old that people should know: in milliseconds since 1970.
     pub(crate) aged: Option<i64>,
     /// The user's score before the run started, where this run replaces that answer or has done so: the same however often
@@ -80,6 +69,17 @@ pub struct LookupResult {
     pub(crate) passed_over: Option<PassedOver>,
 }
 
+impl LookupResult {
+    /// Where the verdict of a row comes from that has it from here.
+    pub(crate) const fn origin(&self) -> Origin {
+        if self.is_own {
+            Origin::Duplicate
+        } else {
+            Origin::Ledger
+        }
+    }
+}
+
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum KnownOutcome {
@@ -87,35 +87,6 @@ pub(crate) enum KnownOutcome {
     Answer(Answer),
     /// It was or may have been billed, without a verdict.
     Failure(Failure),
-}
-
-/// The run that an answer arrived in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum AnsweredIn {
-    /// This start of this run.
-    #[default]
-    ThisRun,
-    /// Another run, or an earlier start.
-    OtherRun,
-}
-
-impl AnsweredIn {
-    /// Where an answer comes from that this process has written, or not.
-    pub(super) const fn of(is_own: bool) -> Self {
-        if is_own {
-            Self::ThisRun
-        } else {
-            Self::OtherRun
-        }
-    }
-
-    /// Where a row's verdict comes from, if it is from there.
-    pub(crate) const fn origin(self) -> Origin {
-        match self {
-            Self::ThisRun => Origin::Duplicate,
-            Self::OtherRun => Origin::Ledger,
-        }
-    }
 }
 
 /// What must be known of a run to say what is of use to it.
@@ -129,6 +100,8 @@ pub(super) struct Scope {
     pub(super) started: i64,
     /// Answers from before are said to be old, in milliseconds since 1970; `i64::MIN` says nothing.
     pub(super) aged_before: i64,
+    /// Names this start of the run: the nonces of its seals start with it.
+    pub(super) start: i64,
     /// Reads the bodies of answers.
     pub(super) read: ReadAnswer,
 }
@@ -141,11 +114,12 @@ impl Scope {
     pub(super) fn judge<E>(
         &self,
         key: &RequestKey,
-        mut next: impl FnMut() -> Result<Option<(Stored, AnsweredIn)>, E>,
+        mut next: impl FnMut() -> Result<Option<Stored>, E>,
     ) -> Result<LookupResult, E> {
         let mut result = LookupResult::default();
         let (mut failure, mut damaged) = (None, false);
-        while let Some((Stored { at, sealed, .. }, from)) = next()? {
+        while let Some(Stored { at, sealed }) = next()? {
+            let is_own = sealed.starts_with(&self.start.to_le_bytes());
             let Some(plain) = key.open(at, sealed) else {
                 damaged = true;
                 continue;
@@ -165,7 +139,7 @@ impl Scope {
                         break;
                     }
                     result.known = Some(KnownOutcome::Answer(answer));
-                    result.from = from;
+                    result.is_own = is_own;
                     result.aged = (at < self.aged_before).then_some(at);
                     // Only a run that asks again replaces answers, and only its own ones do.
                     if self.not_before == i64::MIN || at < self.started {
@@ -173,7 +147,7 @@ impl Scope {
                     }
                 }
                 Some((&FAILURE, words)) if at >= self.failures_from => {
-                    failure = failure.or_else(|| Some((read_failure(words)?, from)));
+                    failure = failure.or_else(|| Some((read_failure(words)?, is_own)));
                 }
                 Some((&FAILURE, _)) => {
                     result.passed_over = result.passed_over.or(Some(PassedOver::Failed));
@@ -181,9 +155,9 @@ impl Scope {
                 _ => damaged = true,
             }
         }
-        if let (None, Some((failure, from))) = (&result.known, failure) {
+        if let (None, Some((failure, is_own))) = (&result.known, failure) {
             result.known = Some(KnownOutcome::Failure(failure));
-            result.from = from;
+            result.is_own = is_own;
         }
         if result.known.is_some() {
             result.passed_over = None;
@@ -225,15 +199,13 @@ mod tests {
             failures_from,
             started: STARTED,
             aged_before: 100,
+            start: 0,
             read: read(),
         };
-        let mut stored = stored.iter().rev().map(|(at, outcome)| Stored {
-            seq: *at,
-            at: *at,
-            sealed: outcome.seal(&key, SealNonce::default(), *at).unwrap(),
-        });
-        let next = || Ok::<_, ()>(stored.next().map(|it| (it, AnsweredIn::OtherRun)));
-        scope.judge(&key, next).unwrap()
+        let nonce = |at: i64| if at > STARTED { [0; 12] } else { [1; 12] };
+        let stored = stored.iter().rev();
+        let mut stored = stored.map(|(at, outcome)| outcome.seal(&key, nonce(*at), *at).unwrap());
+        scope.judge(&key, || Ok::<_, ()>(stored.next())).unwrap()
     }
 
     fn score(result: &LookupResult) -> Option<&str> {
@@ -260,6 +232,7 @@ mod tests {
         );
         let replaced = judge(500, 500, &[(200, &one), (STARTED + 1, &two)]);
         assert_eq!((score(&replaced), replaced.passed_over), (Some("2"), None));
+        assert!(replaced.is_own && !all.is_own);
         assert_eq!(replaced.old.unwrap().digits(), "1");
 
         let failed = judge(i64::MIN, i64::MIN, &[(200, &failure)]);

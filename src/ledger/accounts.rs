@@ -90,7 +90,7 @@ impl StoredAccount {
                 span: span.map(|(first, last)| (time(first), time(last))),
             })
         };
-        database.read(&query)?.iter().map(account).collect()
+        database.query(&query)?.iter().map(account).collect()
     }
 
     /// Adds an account, if it is missing: whether it was.
@@ -101,7 +101,7 @@ impl StoredAccount {
     ) -> Result<bool, DbFault> {
         let hash = hex(hasher(secret, account).account());
         let find = format!("SELECT id FROM accounts WHERE hash = '{hash}'");
-        if !database.read(&find)?.is_empty() {
+        if !database.query(&find)?.is_empty() {
             return Ok(false);
         }
         let address = quoted(&account.endpoint);
