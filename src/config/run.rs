@@ -285,7 +285,7 @@ pub(crate) struct PaceConfig {
         long = "resend-unknown", value_name = "N", default_value = "1", value_parser = value_parser!(u32).range(0..=100),
     )]
     pub(crate) resends: u32,
-    /// Stop if the service throttles every call or is down for this long, or asks for a longer pause
+    /// Stop if the service accepts no call for this long, or asks for a longer pause
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience)]
     pub(crate) max_wait: Duration,
 }

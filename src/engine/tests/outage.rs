@@ -14,7 +14,7 @@ async fn run_over(rows: u64, engine: &Engine<Scripted>) -> (RunEnd, Counts) {
 /// A run over a hundred good rows, some over which the service always fails, and `further` good ones.
 async fn run_over_failing_rows(failing: u64, further: u64, log: &Log) -> (RunEnd, Counts) {
     let service = (101..=100 + failing).fold(Scripted::new(GOOD), |service, row| {
-        service.row(row, [ScriptedResult::Status(500).after(10); 19])
+        service.row(row, [ScriptedResult::Status(500).after(10); 200])
     });
     let engine = engine(8, log, service);
     run_over(100 + failing + further, &engine).await
