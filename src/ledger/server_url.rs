@@ -17,7 +17,7 @@ use postgres::config::{Host, SslMode};
 
 use crate::base::error::{Error, Result};
 
-/// How long connecting to one host may take.
+/// How long connecting to one host may take, unless `connect_timeout` says it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a connection may be silent before the server is asked for a sign of life; how often it then is, and how often in
 /// vain: together less than the time after which unanswered data breaks it.
@@ -90,9 +90,11 @@ impl ServerUrl {
             None | Some("prefer" | "require" | "verify-ca" | "verify-full") => SslMode::Require,
             _ => return Err(wrong().detail("`sslmode` is `disable`, `prefer` or `verify-full`")),
         });
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
         config
             .application_name("rescore")
-            .connect_timeout(CONNECT_TIMEOUT)
             .tcp_user_timeout(UNANSWERED)
             .keepalives_idle(IDLE)
             .keepalives_interval(PROBES.0)

@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -22,8 +22,9 @@ use crate::ledger::fault::{DbFault, DbFaultKind};
 use crate::ledger::server_url::ServerUrl;
 use crate::ledger::settings::ServerWait;
 
-/// What each connection starts with.
-const SETUP: &str = "SET standard_conforming_strings = on";
+/// What each connection starts with. Where another program holds the tables, the server says so after this time, and the run
+/// says that it waits.
+const SETUP: &str = "SET standard_conforming_strings = on; SET lock_timeout = '30s'";
 
 /// How long is waited between attempts, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
@@ -68,12 +69,28 @@ impl From<postgres::Error> for DbFault {
     }
 }
 
-/// Connects to a server, with the password from where PostgreSQL's own programs take it. The client blocks.
+/// Connects to a server, with the password from where PostgreSQL's own programs take it. The client blocks. A thread of its own
+/// connects: a server that accepts a connection and then says nothing would hold this one up for ever.
 pub(in crate::ledger) fn connect(url: &ServerUrl) -> Result<Client, DbFault> {
-    let tls = tls(url.authorities.as_deref())?;
-    let mut client = url.with_password().connect(tls)?;
-    client.batch_execute(SETUP)?;
-    Ok(client)
+    let (config, tls) = (url.with_password(), tls(url.authorities.as_deref())?);
+    let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1);
+    let longest = config.get_connect_timeout().copied().unwrap_or_default() * hosts;
+    let (sender, connected) = mpsc::channel();
+    let connect = move || {
+        let connected = config.connect(tls).and_then(|mut client| {
+            client.batch_execute(SETUP)?;
+            Ok(client)
+        });
+        // Nobody may be waiting any more.
+        let _ = sender.send(connected);
+    };
+    let thread = thread::Builder::new().name("ledger-connect".to_owned());
+    { thread.spawn(connect) }
+        .map_err(|error| DbFault::new(DbFaultKind::Away, system_words(&error)))?;
+    match connected.recv_timeout(longest) {
+        Ok(connected) => Ok(connected?),
+        Err(_) => Err(DbFault::new(DbFaultKind::Away, "it does not answer")),
+    }
 }
 
 /// Does something, again as long as the server is away and there is still time. Others are told why it waits.

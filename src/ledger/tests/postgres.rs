@@ -376,6 +376,16 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
 }
 
 #[test]
+fn a_server_that_accepts_connections_and_says_nothing_is_given_up() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let url = format!("postgresql://ledger@{address}/x?connect_timeout=1");
+    let error = init(&ServerUrl::parse(&url).unwrap()).unwrap_err();
+    assert_eq!(error.exit().code(), 3);
+    assert!(error.report().contains("it does not answer"));
+}
+
+#[test]
 fn a_database_without_a_ledger_or_with_another_version_is_refused() {
     let Some(cluster) = Cluster::start() else {
         return;
