@@ -109,7 +109,7 @@ impl<S: Service> Engine<S> {
             Classified::Failed(fault) => {
                 let waited = self.gate.in_vain_for(when);
                 let after = self.after_failure(call.row, &fault, is_probe, change, history);
-                // Single failures among rows that are tried again do not stop a run: the service refuses calls, or is down.
+                // A few failures say little. A service that is down, or behind a proxy that says so, has accepted nothing.
                 let is_away = self.gate.is_down() || fault.health == Health::BusyOrAway;
                 let after = if is_away && waited >= self.limits.max_wait {
                     Err(stop::down_for(&self.limits.host, waited, call.row, &fault))

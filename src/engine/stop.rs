@@ -77,10 +77,10 @@ pub(super) fn asks_to_wait(wait: Duration) -> Stop {
     Stop::new(CancelReason::MaxWait, error)
 }
 
-/// The stop for refusals over this time, with or without a pause that they ask for, and without an answer in between.
+/// The stop for refusals, with or without a pause that they ask for: no call was accepted for so long.
 pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
     let error = Error::stopped(format!(
-        "{} has refused every call for {}",
+        "{} has accepted no call for {}",
         quoted(host),
         in_words(waited)
     ))
@@ -88,7 +88,7 @@ pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
     Stop::new(CancelReason::MaxWait, error)
 }
 
-/// The stop for a service that does not come back; `row` is the one whose call was last.
+/// The stop for a service that does not come back, and has accepted no call for so long; `row` is the one whose call was last.
 pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Fault) -> Stop {
     let (host, lasted, message) = (quoted(host), in_words(lasted), &*last.failure.message);
     let error = if last.health == Health::Failed {
@@ -97,7 +97,7 @@ pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Faul
             .detail(format!("the last call, for row {row}: {message}"))
             .hint("run the same command again when the service works; if it works already, it fails on rows near this one: fix or remove them")
     } else {
-        Error::stopped(format!("{host} has been down for {lasted}"))
+        Error::stopped(format!("{host} has accepted no call for {lasted}"))
             .detail(format!("the last call: {message}"))
             .hint("run the same command again when it is back; `--max-wait` sets how long a run waits")
     };

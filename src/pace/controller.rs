@@ -179,11 +179,17 @@ impl Controller {
         if is_news && is_about_pace {
             self.step(now, fraction);
         }
-        // A row that is refused by itself shows nothing about the service.
+        // A row that is refused by itself says nothing about the service.
         if !tried.is_alone()
             && let Some(event) = self.breaker.ended(now, outcome, is_single)
         {
-            self.event = Some(self.within_patience(now, event));
+            self.event = Some(match event {
+                PaceEvent::Down { lasted, .. } => PaceEvent::Down {
+                    lasted,
+                    next: self.pause_ends().saturating_sub(now),
+                },
+                event => event,
+            });
             if let PaceEvent::Up { .. } = event {
                 self.value.resume();
                 self.set_limiter(now);
@@ -218,19 +224,6 @@ impl Controller {
             CallOutcome::Abandoned => {}
             _ if tried.is_alone() => {}
             _ => self.in_vain_since = self.in_vain_since.or(Some(now)),
-        }
-    }
-
-    /// The event with the wait that is left of it when the run's patience ends.
-    fn within_patience(&self, now: Duration, event: PaceEvent) -> PaceEvent {
-        let next = self.pause_ends().saturating_sub(now);
-        match event {
-            PaceEvent::Paused(pause) => PaceEvent::Paused(Pause {
-                length: next,
-                ..pause
-            }),
-            PaceEvent::Down { lasted, .. } => PaceEvent::Down { lasted, next },
-            event => event,
         }
     }
 
@@ -279,11 +272,10 @@ impl Controller {
         let until = self.value.pauses.until;
         self.value.step(seconds, &tally, random);
         if self.value.pauses.until > until {
-            let event = PaceEvent::Paused(Pause {
-                length: Duration::ZERO,
+            self.event = Some(PaceEvent::Paused(Pause {
+                length: self.pause_ends().saturating_sub(now),
                 asked: (tally.wait > 0.0).then(|| Duration::from_secs_f64(tally.wait)),
-            });
-            self.event = Some(self.within_patience(now, event));
+            }));
         }
         self.set_limiter(now);
     }

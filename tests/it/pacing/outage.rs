@@ -50,7 +50,7 @@ fn a_service_that_stays_away_stops_the_run_and_the_same_command_continues() {
         let flags = ["-c", "1", "--max-wait", "1s"];
         let (place, server, done) = run(50, script, flags);
         done.exits(3)
-            .says("` has been down for 1 s")
+            .says("` has accepted no call for 1 s")
             .says(&format!("the last call: {broken}"))
             .says("`--max-wait` sets how long a run waits")
             .says("the same command continues from there");
@@ -95,7 +95,7 @@ fn a_network_that_goes_and_stays_away_stops_the_run() {
         .args("--rate unlimited -c 1 --max-wait 1s")
         .done()
         .exits(3)
-        .says("` has been down for 1 s")
+        .says("` has accepted no call for 1 s")
         .says("the last call: cannot connect: connection refused");
     assert_eq!(server.calls(), 5);
     // Only the network failed: the rows are left for the next run, not failed.

@@ -40,7 +40,7 @@ fn a_service_that_nobody_can_reach_is_waited_for_and_then_stops_the_run() {
         .done();
     done.exits(3)
         .says("the service cannot be reached: it is tried again")
-        .says(&format!("error: `{address}` has been down for "))
+        .says(&format!("error: `{address}` has accepted no call for "))
         .says("\n  the last call: cannot connect: connection refused");
     assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
 }
@@ -175,7 +175,7 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
             .silent_about("billed");
         // Where no connection is made, the service is waited for.
         if matches!(way, "reset" | "silence") {
-            done.says(&format!("error: `{address}` has been down for "));
+            done.says(&format!("error: `{address}` has accepted no call for "));
             assert!(came.load(Ordering::SeqCst) > 2, "{done}");
         } else {
             done.says(&format!("error: no call gets through to `{address}`"));
