@@ -6,7 +6,8 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use toml::de::{DeTable, DeValue};
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
 
 use crate::base::error::{Error, Result, quoted, shown};
 
@@ -72,8 +73,8 @@ impl SettingsFile {
         }
         let setting = |(profile, key, value): (
             _,
-            &toml::Spanned<_>,
-            &toml::Spanned<DeValue<'_>>,
+            &Spanned<DeString<'_>>,
+            &Spanned<DeValue<'_>>,
         )| {
             let values = match value.get_ref() {
                 DeValue::Array(values) => values.iter().map(|it| scalar(it.get_ref())).collect(),
@@ -81,7 +82,7 @@ impl SettingsFile {
             };
             let expected = "expected a text, a number, `true`, `false`, or a list of them; a profile is a table, as in `[profile.nightly]`";
             Ok(Setting {
-                key: std::string::ToString::to_string(key.get_ref()),
+                key: key.get_ref().to_string(),
                 values: values.ok_or_else(|| wrong(value.span(), expected))?,
                 profile,
                 line: line(key.span()),
