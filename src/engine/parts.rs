@@ -4,6 +4,7 @@
 //! What changes is plain data behind a `RefCell`, which is never borrowed across an `await`.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::mem;
 use std::time::Duration;
 
@@ -201,6 +202,11 @@ impl<S> Engine<S> {
     pub(crate) fn start_file(&self, file: u64, before: u64) {
         self.seen.borrow_mut().answers.start_file(file);
         self.events.emit(Event::FileStarted { file, before });
+    }
+
+    /// Keeps a pace that is shared with others, for ever. It can be dropped and started again.
+    pub(crate) async fn share_pace(&self) -> Infallible {
+        self.gate.share().await
     }
 
     /// No more answers will come, and this is how the run ends once its files are written.

@@ -16,13 +16,14 @@ mod faults;
 mod key;
 mod open;
 mod outputs;
+mod pace;
 mod postgres;
 mod runs;
 mod server_url;
 mod settings;
 mod sqlite;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod writer;
 
 pub(crate) use accounts::{KnownLimit, StoredAccount};

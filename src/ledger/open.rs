@@ -11,6 +11,7 @@ use super::database::{Database, Purpose, read_meta};
 use super::fault::DbFault;
 use super::key::{RequestHasher, RequestKey};
 use super::outputs::{self, OutputState};
+use super::pace::PaceRow;
 use super::runs::RunRecord;
 use super::settings::{LedgerLocation, LedgerSettings, time};
 use super::writer::{LedgerWriter, WriteThread};
@@ -256,7 +257,7 @@ impl OpenLedger {
         // Three quarters of the answers gather while other calls are out: with half of them a run needs up to a fifth more syncs,
         // and with all of them calls would have to wait during each sync.
         let enough = settings.in_flight.get().saturating_mul(3) / 4;
-        let place = settings.location.path();
+        let (place, account) = (settings.location.path(), run.account);
         let mut thread = WriteThread::new(database, run, place.as_deref(), enough);
         change(&mut thread);
         let (writer, (settled, files_are_written)) = LedgerWriter::start(thread, place.is_some())?;
@@ -264,6 +265,7 @@ impl OpenLedger {
             settled,
             files_are_written,
             place,
+            account,
             secret,
             settings,
         };
@@ -283,6 +285,7 @@ pub(crate) struct RunningLedger {
     settled: mpsc::Receiver<()>,
     files_are_written: mpsc::Sender<()>,
     place: Option<PathBuf>,
+    account: i64,
     secret: [u8; 32],
     settings: LedgerSettings,
 }
@@ -292,6 +295,23 @@ impl RunningLedger {
     #[must_use]
     pub(crate) fn path(&self) -> Option<&Path> {
         self.place.as_deref()
+    }
+
+    /// Where the runs of the account share their pace; `None` for a ledger in a file, which one host has.
+    ///
+    /// # Errors
+    /// Exit code 2: the server's address cannot be used.
+    pub(crate) fn pace_row(&self) -> Result<Option<PaceRow>> {
+        let location = &self.settings.location;
+        if !matches!(location, LedgerLocation::Server(_)) {
+            return Ok(None);
+        }
+        let database = connect(location, Purpose::Beside(&self.settings.wait))?;
+        Ok(database.map(|database| PaceRow {
+            database,
+            account: self.account,
+            location: location.clone(),
+        }))
     }
 
     /// What records how a run over an input is about to leave its files.

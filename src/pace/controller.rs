@@ -1,4 +1,4 @@
-//! The pace of one run: counts its calls, and steps its own value.
+//! The pace of one run: counts its calls, and steps its own value or takes part in one that several share.
 //!
 //! Times and outcomes are passed in; nothing here waits or makes calls.
 
@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::breaker::Breaker;
 use super::limiter::Limiter;
 use super::rate::Rate;
+use super::shared::{PaceAsk, PaceReply, SharedPace, Step, sum};
 use super::tally::{TalliedCall, Tally};
 use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use super::value::PaceValue;
@@ -17,11 +18,13 @@ pub(super) struct Controller {
     value: PaceValue,
     breaker: Breaker,
     limiter: Limiter,
+    /// Several workers step one value, and calls start when that grants them.
+    shared: Option<SharedPace>,
+    limits: PaceLimits,
     /// What was seen since the last step, …
     tally: Tally,
     /// … and the times of answers, in seconds.
     latencies: Vec<f64>,
-    is_unlimited: bool,
     /// Calls that have started.
     calls: u64,
     /// Calls that are out now.
@@ -32,8 +35,6 @@ pub(super) struct Controller {
     last_answered: Duration,
     /// Since when no call was accepted, and others were refused or failed.
     in_vain_since: Option<Duration>,
-    /// How long that may last: then a last call is made.
-    max_wait: Duration,
     /// What a step changed that no call has reported yet.
     event: Option<PaceEvent>,
 }
@@ -49,34 +50,50 @@ impl Controller {
             value: PaceValue::new(limits),
             breaker: Breaker::default(),
             limiter: Limiter::new(Rate::Unlimited),
+            shared: None,
+            limits: *limits,
             tally: Tally::default(),
             latencies: Vec::new(),
-            is_unlimited: limits.rate == Rate::Unlimited,
             calls: 0,
             out: 0,
             single: None,
             last_answered: Duration::ZERO,
             in_vain_since: None,
-            max_wait: limits.max_wait,
             event: None,
         };
         controller.set_limiter(Duration::ZERO);
         controller
     }
 
-    /// Calls a second that are allowed now; `None` if nothing limits them.
-    pub(super) fn rate(&self, now: Duration) -> Option<f64> {
-        self.value.allowed(now.as_secs_f64())
+    /// From now on this worker shares its pace with others, whose place answers what [`Self::ask`] returns.
+    pub(super) fn share(&mut self, worker: String) {
+        self.shared = Some(SharedPace::new(worker));
     }
 
-    /// Calls in flight that are allowed now.
+    /// Calls a second that are allowed now; `None` if nothing limits them. Of a shared pace, this worker's part.
+    pub(super) fn rate(&self, now: Duration) -> Option<f64> {
+        let workers = self.shared.as_ref().map_or(1, SharedPace::workers);
+        let rate = self.value.allowed(self.seconds(now));
+        rate.map(|rate| rate / f64::from(workers))
+    }
+
+    /// Calls in flight that this worker may have now.
     pub(super) fn most_in_flight(&self) -> usize {
-        self.value.most_in_flight()
+        let most = self.value.most_in_flight();
+        { self.shared.as_ref() }.map_or(most, |shared| {
+            self.limits.in_flight.get().min(shared.part() as usize)
+        })
+    }
+
+    /// The value's time: a shared one has a clock of its own.
+    fn seconds(&self, now: Duration) -> f64 {
+        let own = now.as_secs_f64();
+        { self.shared.as_ref() }.map_or(own, |shared| shared.clock.there(now))
     }
 
     /// The pace, for people to read.
     pub(super) fn pace(&self, now: Duration) -> Pace {
-        self.value.pace(now.as_secs_f64())
+        self.value.pace(self.seconds(now))
     }
 
     /// What has changed the pace since this was last asked, if it has changed.
@@ -102,16 +119,25 @@ impl Controller {
 
     /// When all calls may start again, or one of them: when the run's patience ends at the latest.
     fn pause_ends(&self) -> Duration {
-        let refused = Duration::try_from_secs_f64(self.value.pauses.until).unwrap_or(Duration::MAX);
+        let until = self.value.pauses.until;
+        let refused = match &self.shared {
+            Some(shared) => shared.clock.here(until).max(shared.held_until()),
+            None => Duration::try_from_secs_f64(until).unwrap_or(Duration::MAX),
+        };
         let until = refused.max(self.breaker.until());
-        let since = self.in_vain_since;
-        since.map_or(until, |since| until.min(since + self.max_wait))
+        self.patience_ends().map_or(until, |ends| until.min(ends))
+    }
+
+    /// When a last call is made, if no call has been accepted by then.
+    fn patience_ends(&self) -> Option<Duration> {
+        let since = self.in_vain_since?;
+        Some(since.saturating_add(self.limits.max_wait))
     }
 
     /// Whether a call may start now. `Admitted` counts it as started.
     pub(super) fn admit(&mut self, now: Duration) -> Admission {
-        let seconds = now.as_secs_f64();
-        if seconds >= self.value.due {
+        let seconds = self.seconds(now);
+        if self.shared.is_none() && seconds >= self.value.due {
             // The random number stretches waits that refusals name, and these are not left to such a step.
             self.step(now, 0.0);
         }
@@ -124,12 +150,19 @@ impl Controller {
             return Admission::AfterAnother;
         }
         if self.out as usize >= self.value.most_in_flight() {
-            self.tally.in_flight_used = true;
+            // The user's own ceiling says nothing about a limit that all share.
+            self.tally.in_flight_used |= self.most_in_flight() < self.limits.in_flight.get();
             return Admission::AfterAnother;
         }
-        if let Err(wait) = self.limiter.check(now) {
+        let is_last = is_alone && self.patience_ends().is_some_and(|ends| ends <= now);
+        let taken = match &mut self.shared {
+            Some(_) if is_last => Ok(()),
+            Some(shared) => shared.take(now, self.value.pauses.is_alone),
+            None => { self.limiter.check(now) }.map_err(|wait| Some(now + wait)),
+        };
+        if let Err(at) = taken {
             self.tally.rate_used |= self.value.is_search_used(seconds);
-            return Admission::NotBefore(now + wait);
+            return at.map_or(Admission::AfterAnother, Admission::NotBefore);
         }
         self.out += 1;
         self.calls += 1;
@@ -140,7 +173,8 @@ impl Controller {
         Admission::Admitted(Call {
             began: now,
             number: self.calls,
-            level: self.out,
+            level: self.out + self.shared.as_ref().map_or(0, SharedPace::others),
+            cut_at: self.value.cut_at,
             probe: self.breaker.is_down(),
         })
     }
@@ -170,14 +204,15 @@ impl Controller {
         }
         let ended = TalliedCall {
             call,
+            began: self.seconds(call.began),
             is_single,
-            is_new: call.began.as_secs_f64() >= self.value.cut_at,
+            is_new: call.cut_at >= self.value.cut_at,
             later: self.calls - call.number,
         };
         let is_news = self.tally.note(ended, outcome, tried);
         let is_about_pace = is_single || !self.value.is_row_alone(self.tally.wait);
         if is_news && is_about_pace {
-            self.step(now, fraction);
+            self.step_soon(now, fraction);
         }
         // A row that is refused by itself says nothing about the service.
         if !tried.is_alone()
@@ -191,8 +226,7 @@ impl Controller {
                 event => event,
             });
             if let PaceEvent::Up { .. } = event {
-                self.value.resume();
-                self.set_limiter(now);
+                self.resume(now);
             }
         }
         let wait = match outcome {
@@ -232,7 +266,7 @@ impl Controller {
         match outcome {
             // Without a search of the pace, and while the service is down, a bare 503 asks for nothing.
             CallOutcome::BusyOrAway
-                if !tried.is_alone() && (self.is_unlimited || self.is_down()) =>
+                if !tried.is_alone() && (self.limits.rate == Rate::Unlimited || self.is_down()) =>
             {
                 CallOutcome::Unavailable
             }
@@ -250,9 +284,16 @@ impl Controller {
     pub(super) fn dismiss_outage(&mut self, now: Duration) -> Option<Duration> {
         let lasted = self.breaker.dismiss(now)?;
         self.in_vain_since = None;
-        self.value.resume();
-        self.set_limiter(now);
+        self.resume(now);
         Some(lasted)
+    }
+
+    /// Calls start slowly again. Those who share a pace are down each for itself, and their parts are slow enough.
+    fn resume(&mut self, now: Duration) {
+        if self.shared.is_none() {
+            self.value.resume();
+            self.set_limiter(now);
+        }
     }
 
     /// The headers of an answer said what is left.
@@ -260,8 +301,80 @@ impl Controller {
         #[allow(clippy::cast_precision_loss, reason = "a quota need not be exact")]
         let left = allowance.calls as f64;
         self.tally.left = Some((left, allowance.lasts.as_secs_f64()));
-        if self.value.awaits_hint(now.as_secs_f64()) {
-            self.step(now, 0.0);
+        if self.value.awaits_hint(self.seconds(now)) {
+            self.step_soon(now, 0.0);
+        }
+    }
+
+    /// What was just seen changes the pace now. Others may be the ones who step it.
+    fn step_soon(&mut self, now: Duration, random: f64) {
+        match &mut self.shared {
+            Some(shared) => shared.ask_soon(now, self.tally.refused_new > 0),
+            None => self.step(now, random),
+        }
+    }
+
+    /// When to ask the place of a shared pace; `None` if nothing is to be asked now.
+    pub(super) fn asks_at(&self) -> Option<Duration> {
+        self.shared.as_ref().and_then(SharedPace::asks_at)
+    }
+
+    /// What to tell and ask the place of a shared pace.
+    pub(super) fn ask(&mut self, now: Duration, random: f64) -> Option<PaceAsk> {
+        self.add_latencies();
+        let shared = self.shared.as_mut()?;
+        let seen = (self.value.cut_at, std::mem::take(&mut self.tally));
+        Some(shared.ask(now, self.out, seen, random))
+    }
+
+    /// What it replied. `random` is from 0 up to 1.
+    pub(super) fn replied(&mut self, now: Duration, mut reply: PaceReply, random: f64) {
+        let Some(shared) = &mut self.shared else {
+            return;
+        };
+        shared.clock.replied(now, reply.now);
+        let has_value = reply.value.is_some();
+        let before = (self.value.cut_at, self.value.pauses.until);
+        if shared.is_new(reply.version) {
+            self.limits.known = self.value.limit();
+            self.value = PaceValue::new(&self.limits.of_all());
+        }
+        if let Some(value) = reply.value.take() {
+            self.value = value;
+            if self.value.cut_at > before.0 {
+                // What was refused before is about a pace that was given up.
+                self.tally.refused_new = 0;
+                shared.is_cut();
+            }
+        }
+        shared.replied(&reply, self.value.pauses.is_alone);
+        if let Some(tallies) = reply.step {
+            let mut value = self.value.clone();
+            if reply.version > 0 {
+                let tally = sum(tallies, reply.now, reply.rate, value.cut_at);
+                value.step(reply.now, &tally, random);
+            }
+            shared.stepped(now, Step::new(reply.version, value, reply.now));
+        }
+        if !has_value {
+            return;
+        }
+        self.note_others(now);
+        if self.value.pauses.until > before.1 {
+            let wait = self.pause_ends().saturating_sub(now);
+            self.event = Some(PaceEvent::Paused(Pause {
+                length: wait,
+                asked: None,
+            }));
+        }
+    }
+
+    /// Whether others are accepted counts for this run's patience as well.
+    fn note_others(&mut self, now: Duration) {
+        if self.value.pauses.in_a_row > 0.0 {
+            self.in_vain_since = self.in_vain_since.or(Some(now));
+        } else if !self.is_down() {
+            self.in_vain_since = None;
         }
     }
 

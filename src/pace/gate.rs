@@ -4,14 +4,19 @@
 //! also limits what a power cut can bill twice, and it lets no call through once the run stops. It runs on one thread.
 
 use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use futures::future::{Either, select};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::controller::Controller;
 use super::row_refusals::{CallCounts, RowRefusals};
+use super::shared::{PaceAsk, PaceReply};
 use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::pace::{Limit, Pace, PaceCause, PaceChange};
 
@@ -39,7 +44,19 @@ pub struct Gate {
     last_pace: Cell<Option<Pace>>,
     last_limit: Cell<Limit>,
     closing: Notify,
+    /// Where the pace is, if several workers share it.
+    place: Mutex<Option<PacePlace>>,
+    /// It is to be asked about what was just seen.
+    asks_soon: Notify,
     random: RefCell<fastrand::Rng>,
+}
+
+/// Where the pace is that several workers share: there go questions, and from there come replies.
+pub(crate) struct PacePlace {
+    /// Takes questions, one at a time.
+    pub(crate) asks: Sender<PaceAsk>,
+    /// Has the reply to each.
+    pub(crate) replies: UnboundedReceiver<PaceReply>,
 }
 
 /// Whether there are rows that were never tried.
@@ -104,6 +121,7 @@ impl<'a> Permit<'a> {
             gate.accepted(now);
         }
         gate.changed.notify_one();
+        gate.asks_soon.notify_one();
         match event {
             Some(PaceEvent::Paused(_)) => {
                 gate.pauses_in_a_row.update(|pauses| pauses + 1);
@@ -169,8 +187,51 @@ impl Gate {
             began: Instant::now(),
             last_pace: Cell::new(None),
             closing: Notify::new(),
+            place: Mutex::new(None),
+            asks_soon: Notify::new(),
             random: RefCell::new(random),
         }
+    }
+
+    /// A gate at a pace that others in this place share, while [`Self::share`] runs.
+    pub(crate) fn sharing(mut self, place: PacePlace) -> Self {
+        let worker = format!("{:016x}", self.random.get_mut().u64(..));
+        self.controller.get_mut().share(worker);
+        self.place = Mutex::new(Some(place));
+        self
+    }
+
+    /// Tells and asks the place of a shared pace what there is, for ever. It can be dropped and started again.
+    pub(crate) async fn share(&self) -> Infallible {
+        let mut place = self.place.lock().await;
+        while let Some(PacePlace { asks, replies }) = &mut *place {
+            if let Some(at) = self.asks_at() {
+                let time = std::pin::pin!(sleep_until(self.began + at));
+                let soon = std::pin::pin!(self.asks_soon.notified());
+                select(time, soon).await;
+                let now = self.began.elapsed();
+                if self.asks_at().is_some_and(|at| at > now) {
+                    continue;
+                }
+                let random = self.fraction();
+                let ask = self.controller.borrow_mut().ask(now, random);
+                // Whoever is there has said why there will be no reply.
+                if ask.is_none_or(|ask| asks.send(ask).is_err()) {
+                    break;
+                }
+            }
+            let Some(reply) = replies.recv().await else {
+                break;
+            };
+            let random = self.fraction();
+            { self.controller.borrow_mut() }.replied(self.began.elapsed(), reply, random);
+            self.changed.notify_one();
+        }
+        pending().await
+    }
+
+    fn asks_at(&self) -> Option<Duration> {
+        self.controller.borrow().asks_at()
     }
 
     /// Whether the service has shown that it does its work. Until then one row is tried at a time (the canary): with a wrong

@@ -22,8 +22,10 @@ mod rate;
 mod retry;
 mod row_refusals;
 mod search;
+mod shared;
 #[cfg(test)]
-mod simulator;
+pub(crate) mod simulator;
+mod slots;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -32,10 +34,11 @@ mod value;
 
 pub(crate) use budget::{CallBudget, CallLimit, FailureBudget, FailureLimit};
 pub use gate::Gate;
-pub(crate) use gate::{Closed, FreshRows, Permit, Undurable};
+pub(crate) use gate::{Closed, FreshRows, PacePlace, Permit, Undurable};
 pub(crate) use give_up::{AnsweredBy, GiveUpPolicy, Reaction, Trouble};
 pub use rate::Rate;
 pub(crate) use retry::{Attempts, FailedAttempt, RetryPolicy};
 pub(crate) use row_refusals::RowRefusals;
+pub(crate) use shared::{PaceAsk, PaceReply};
 pub use types::{Allowance, PaceLimits};
 pub(crate) use types::{CallOutcome, PaceEvent};

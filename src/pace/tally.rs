@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::types::{Call, CallOutcome, Try};
 
 /// Counts of a stretch of time. Times are seconds.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Tally {
     /// Calls that started.
@@ -51,6 +51,8 @@ pub(super) struct Tally {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TalliedCall {
     pub(super) call: Call,
+    /// When it started.
+    pub(super) began: f64,
     /// It went alone, after a pause or in an outage.
     pub(super) is_single: bool,
     /// It started after the last cut: an earlier one says nothing about the pace since then.
@@ -83,6 +85,36 @@ impl Tally {
         }
     }
 
+    /// Adds what another worker has seen.
+    pub(super) fn add(&mut self, other: &Self) {
+        if self.refused == 0 || (self.refused_new == 0 && other.refused_new > 0) {
+            self.refused_at = other.refused_at;
+            self.refused_level = other.refused_level;
+        }
+        if self.fast == 0.0 && other.median > 0.0 {
+            (self.median, self.fast) = (other.median, other.fast);
+        } else if other.fast > 0.0 {
+            let (own, new) = (f64::from(self.accepted), f64::from(other.accepted.max(1)));
+            let mean = |times: f64, time: f64| (times * own + time * new) / (own + new);
+            self.median = mean(self.median, other.median);
+            self.fast = mean(self.fast, other.fast);
+        }
+        self.started += other.started;
+        self.accepted += other.accepted;
+        self.refused += other.refused;
+        self.refused_new += other.refused_new;
+        self.wait = self.wait.max(other.wait);
+        self.accepted_level = self.accepted_level.max(other.accepted_level);
+        self.failed += other.failed;
+        self.single_good |= other.single_good;
+        self.single_bad |= other.single_bad;
+        self.single_failed |= other.single_failed;
+        self.row_alone |= other.row_alone;
+        self.left = other.left.or(self.left);
+        self.rate_used |= other.rate_used;
+        self.in_flight_used |= other.in_flight_used;
+    }
+
     fn refused(&mut self, ended: TalliedCall, outcome: CallOutcome, tried: Try) -> bool {
         if tried.is_alone() {
             self.row_alone |= tried == Try::FoundAlone;
@@ -92,7 +124,7 @@ impl Tally {
             self.wait = self.wait.max(wait.as_secs_f64());
         }
         if self.refused == 0 || (self.refused_new == 0 && ended.is_new) {
-            self.refused_at = ended.call.began.as_secs_f64();
+            self.refused_at = ended.began;
             self.refused_after = ended.later.try_into().unwrap_or(u32::MAX);
             self.refused_level = ended.call.level;
         }

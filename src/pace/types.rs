@@ -19,6 +19,17 @@ pub struct PaceLimits {
     pub max_wait: Duration,
 }
 
+/// More workers than share a pace.
+const WORKERS: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
+
+impl PaceLimits {
+    /// The same for all workers together, each of which has its own ceiling.
+    pub(super) fn of_all(self) -> Self {
+        let in_flight = self.in_flight.saturating_mul(WORKERS);
+        Self { in_flight, ..self }
+    }
+}
+
 /// How a call ended, as far as it matters for the pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
@@ -73,8 +84,10 @@ pub(super) struct Call {
     pub(super) began: Duration,
     /// Its number in the run, from 1.
     pub(super) number: u64,
-    /// How many calls were in flight when it started, with it.
+    /// How many calls were in flight when it started, with it; where workers share a pace, those of all.
     pub(super) level: u32,
+    /// When the pace had last been cut, in seconds: what a later cut was about says nothing about it.
+    pub(super) cut_at: f64,
     /// Whether it finds out if a service that is down is back.
     pub(super) probe: bool,
 }

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::super::signals::runtime;
+use super::super::signals::{runtime, spawn};
 use super::files::{Files, RunPart, Turn};
 use super::finish::{EndedFiles, finish, in_a_line};
 use super::ledger::{PreparedLedger, recorder, run_end};
@@ -12,13 +13,15 @@ use super::prepare::{PreparedRun, Start};
 use super::signals::SignalReach;
 use super::threads::{RowStages, SharedLookup, StopChannel, run_rows};
 use crate::base::error::{Error, Exit, Result};
-use crate::engine::{AnswerRules, Engine, Limits};
+use crate::engine::{AnswerRules, Engine, Limits, Stop};
 use crate::ledger::{RunningLedger, ServerWait};
 use crate::observe::{
     self, MetricsThread, ProgressSettings, ProgressThread, RunLog, Style, tell_error,
 };
 use crate::output::Writer;
-use crate::pace::{CallBudget, FailureBudget, Gate, GiveUpPolicy, RetryPolicy};
+use crate::pace::{
+    CallBudget, FailureBudget, Gate, GiveUpPolicy, PaceAsk, PacePlace, PaceReply, Rate, RetryPolicy,
+};
 use crate::service::Client;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event};
@@ -48,7 +51,8 @@ pub(super) fn drive(mut run: PreparedRun, start: Start) -> Result<Exit> {
             last_words: start.ledger.last_words(),
         });
         let answering = (start.client, start.gate);
-        let (ledger, engine) = start_engine(&run, start.ledger, answering, &events)?;
+        let stops = start.stops.0.clone();
+        let (ledger, engine) = start_engine(&run, start.ledger, answering, &events, stops)?;
         // Has the ledger remember the report, so that the same command replaces it.
         let record = recorder(&ledger, parts.first().and_then(RunPart::real_input));
         let report = run.files.report.take();
@@ -241,6 +245,7 @@ fn start_engine(
     ledger: PreparedLedger,
     (client, gate): (Client, Gate),
     events: &Events,
+    stops: UnboundedSender<Stop>,
 ) -> Result<(RunningLedger, Engine<Client>)> {
     let (budget, pace) = (&run.config.budget, run.config.pace);
     let mut give_up = GiveUpPolicy::new(budget.keep_going);
@@ -261,10 +266,52 @@ fn start_engine(
         fields: run.config.captured.clone(),
     };
     let (ledger, writer) = ledger.open.start()?;
+    let gate = share_pace(gate, pace.rate, &ledger, stops)?;
     if calls > 0 || lost > 0 {
         events.emit(Event::EarlierStarts { calls, lost });
     }
     let events = events.clone();
     let engine = Engine::new(client, gate, writer, events, answers, limits, give_up);
     Ok((ledger, engine))
+}
+
+/// Shares a pace that is searched for with other runs of the account, where their ledger is on a server. A thread asks the
+/// server; if it cannot, the run stops.
+///
+/// # Errors
+/// Exit code 2 or 3: the server's address cannot be used, or the thread cannot be started.
+fn share_pace(
+    gate: Gate,
+    rate: Rate,
+    ledger: &RunningLedger,
+    stops: UnboundedSender<Stop>,
+) -> Result<Gate> {
+    let (Some(mut row), Rate::Auto | Rate::Share(_)) = (ledger.pace_row()?, rate) else {
+        return Ok(gate);
+    };
+    let (asks, asked) = std::sync::mpsc::channel();
+    let (reply_to, replies) = unbounded_channel();
+    let mut exchange = move |ask: &PaceAsk| -> Result<PaceReply> {
+        let ask = serde_json::to_string(ask).map_err(|_| Error::internal("a pace is no JSON"))?;
+        serde_json::from_str(&row.ask(&ask)?).map_err(|_| {
+            Error::usage("the pace in the ledger is one of another version of rescore")
+                .hint("use the same version everywhere, or name a `--rate` for each run")
+        })
+    };
+    let ask_always = move || {
+        for ask in asked {
+            let sent = match exchange(&ask) {
+                Ok(reply) => reply_to.send(reply).is_ok(),
+                Err(error) => {
+                    let _ = stops.send(Stop::new(CancelReason::Ledger, error));
+                    false
+                }
+            };
+            if !sent {
+                return;
+            }
+        }
+    };
+    spawn("pace", ask_always)?;
+    Ok(gate.sharing(PacePlace { asks, replies }))
 }

@@ -85,7 +85,12 @@ pub(super) fn run_rows<S: Service>(
     };
     // Even if it panics, rows that are paid for still reach the disk.
     let run = AssertUnwindSafe(|| {
-        runtime.block_on(engine::run(engine, window, read, write_sender, stops))
+        runtime.block_on(async {
+            tokio::select! {
+                stop = engine::run(engine, window, read, write_sender, stops) => stop,
+                never = engine.share_pace() => match never {},
+            }
+        })
     });
     let stop = catch_unwind(run).unwrap_or_else(|_| {
         let stop = Stop::internal("the dispatcher panicked");

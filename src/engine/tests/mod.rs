@@ -20,6 +20,7 @@ mod ledger;
 mod one_row;
 mod outage;
 mod refused_rows;
+mod shared_pace;
 mod stops;
 mod throttles;
 mod trouble;

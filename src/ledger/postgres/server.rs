@@ -26,6 +26,13 @@ use crate::ledger::settings::ServerWait;
 /// says that it waits.
 const SETUP: &str = "SET standard_conforming_strings = on; SET lock_timeout = '30s'";
 
+/// Something of the tables, or the function, is not there.
+const MISSING: [&SqlState; 3] = [
+    &SqlState::UNDEFINED_TABLE,
+    &SqlState::UNDEFINED_COLUMN,
+    &SqlState::UNDEFINED_FUNCTION,
+];
+
 /// How long is waited between attempts, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
@@ -37,9 +44,7 @@ impl From<postgres::Error> for DbFault {
             let words = printable(error.message());
             let code = error.code();
             return match code.code().get(..2).unwrap_or_default() {
-                _ if [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN].contains(code) => {
-                    Self::missing()
-                }
+                _ if MISSING.contains(&code) => Self::missing(),
                 // Connections, transactions that are not possible now, such as writing ones on a copy, deadlocks, resources such
                 // as a full disk, objects in use, operators, the system, and the server's own failures.
                 "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX" => {

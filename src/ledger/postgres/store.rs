@@ -26,6 +26,9 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
     SET LOCAL idle_in_transaction_session_timeout = '10s';
     LOCK TABLE meta IN EXCLUSIVE MODE";
 
+/// The pace that the runs of an account share, which only a server has.
+const PACE: &str = include_str!("pace.sql");
+
 /// The table that is another one than in a file. What is encrypted cannot be compressed.
 const SCHEMA: &str = "
     CREATE TABLE answers (seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -36,7 +39,7 @@ const SCHEMA: &str = "
 const DIALECT: Dialect = Dialect {
     now: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
     bytes: "SELECT sum(pg_total_relation_size(name::regclass))::bigint FROM unnest(
-        ARRAY['meta', 'accounts', 'answers', 'runs', 'claims', 'outputs']) AS name",
+        ARRAY['meta', 'accounts', 'answers', 'runs', 'claims', 'outputs', 'pace']) AS name",
     after_removal: "",
 };
 
@@ -59,7 +62,7 @@ struct PostgresLedger {
 pub(in crate::ledger) fn init(url: &ServerUrl) -> RunResult<bool> {
     let mut ledger = PostgresLedger::new(url, ServerWait::default());
     let id = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
-    let tables = tables(id, "BIGINT", "") + SCHEMA;
+    let tables = tables(id, "BIGINT", "") + SCHEMA + PACE;
     let made = ledger.run(|client| {
         let mut transaction = client.transaction()?;
         // Another one may be making them.

@@ -10,5 +10,5 @@
 
 mod damage;
 mod histories;
-mod postgres;
+pub(crate) mod postgres;
 mod support;

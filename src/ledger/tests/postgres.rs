@@ -21,6 +21,8 @@ mod cluster;
 use cluster::Cluster;
 
 use super::support::*;
+use crate::ledger::database::{Purpose, quoted};
+use crate::ledger::open::connect;
 use crate::ledger::outputs::OutputState;
 use crate::ledger::postgres::init;
 use crate::ledger::server_url::ServerUrl;
@@ -96,6 +98,17 @@ fn patient(url: &ServerUrl, output: &str, longest: Duration) -> LedgerSettings {
         wait: ServerWait::new(longest),
         ..settings(&path(url), output, Reuse::All)
     }
+}
+
+/// The row of a pace that runs share, asked with the time that it is to be; `None` without a server.
+pub(crate) fn pace_row() -> Option<impl FnMut(f64, &str) -> String> {
+    let Schema { url } = Schema::shared()?;
+    let location = LedgerLocation::Server(url);
+    let mut database = connect(&location, Purpose::Look).unwrap().unwrap();
+    Some(move |at, ask: &str| {
+        let rows = database.query(&format!("SELECT ask_pace(1, {}, {at})", quoted(ask)));
+        rows.unwrap()[0].get(0).unwrap()
+    })
 }
 
 #[test]

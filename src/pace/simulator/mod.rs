@@ -19,6 +19,7 @@ mod drawn;
 mod limits;
 mod models;
 mod rows;
+pub(crate) mod shared;
 mod tests;
 mod world;
 mod wrapped;

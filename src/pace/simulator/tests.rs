@@ -3,12 +3,13 @@
 use std::ops::RangeInclusive;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::contract::{Case, Reached, contract, controller};
 use super::drawn::{hundred, slow_and_noisy};
 use super::limits::{Burst, LimitReq, TokenBucket};
 use super::models::{Hint, Model, Work};
-use super::world::{Seen, simulate};
+use super::world::{Seen, simulate, simulate_sharing};
 use super::wrapped::{Wrapped, Wrapper};
 use crate::pace::controller::Controller;
 use crate::pace::rate::Rate;
@@ -100,6 +101,57 @@ fn mean_share(cases: Vec<Case>, least: f64) -> f64 {
     let below = reached.iter().filter(|one| one.share() < least).count();
     println!("mean share {mean:.1} %, {below} below {least} %");
     mean
+}
+
+/// The share in percent, and how many calls were refused, of so many workers that share a pace; alone if there is no round trip.
+fn sharing(case: &Case, workers: usize, round_trip: u64, seeds: u64) -> (f64, f64) {
+    let (mut share, mut refused) = (0.0, 0.0);
+    for seed in 1..=seeds {
+        let new = || controller(case.ceiling, Rate::Auto, Limit::NONE);
+        let mut programs: Vec<_> = (0..workers).map(|_| new()).collect();
+        let (model, seconds) = (&mut *(case.model)(), 900);
+        let seen = if round_trip == 0 {
+            simulate(&mut programs, model, seconds, seed)
+        } else {
+            let way = Duration::from_millis(round_trip);
+            simulate_sharing(way, &mut programs, model, seconds, seed)
+        };
+        share += 100.0 * seen.share(case.search, seconds) / seeds as f64;
+        refused += f64::from(seen.refused) / seeds as f64;
+    }
+    (share, refused)
+}
+
+#[test]
+#[ignore = "takes minutes; `cargo test --release --lib pace::simulator -- --ignored --nocapture`"]
+fn workers_that_share_a_pace_use_a_service_as_one_does() {
+    let mut cases = chosen(contract());
+    cases.retain(|case| case.programs == 1);
+    let columns = [(1, 0), (2, 5), (8, 5), (32, 5), (2, 50), (8, 50), (32, 50)];
+    println!(
+        "| service | alone | 2, 5 ms | 8, 5 ms | 32, 5 ms | 2, 50 ms | 8, 50 ms | 32, 50 ms |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    let seeds = number("SIM_SEEDS", 2);
+    let reached = for_each(cases.len(), |place| {
+        columns.map(|(workers, way)| sharing(&cases[place], workers, way, seeds))
+    });
+    let mut missed = Vec::new();
+    for (case, reached) in cases.iter().zip(&reached) {
+        let cells = reached.map(|(share, refused)| format!(" {share:.0}/{refused:.0} |"));
+        println!("| {} |{}", case.name, cells.concat());
+        let (alone, refused) = reached[0];
+        let least = if case.name.contains("in flight") {
+            60.0
+        } else {
+            alone - 6.0
+        };
+        let is_missed = |(share, more): &(f64, f64)| *share < least || *more > refused * 2.0 + 10.0;
+        if reached.iter().any(is_missed) {
+            missed.push(case.name.clone());
+        }
+    }
+    println!("{} of {} missed: {missed:#?}", missed.len(), cases.len());
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::models::Model;
 use super::rows::{Row, Rows};
+use super::shared::Row as PaceRow;
 use crate::pace::controller::Controller;
+use crate::pace::shared::{PaceAsk, PaceReply};
 use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent};
 
 /// What was seen in a run.
@@ -19,6 +21,8 @@ pub(super) struct Seen {
     pub(super) refused: u32,
     /// The time of all accepted calls.
     pub(super) latency: f64,
+    /// What was told and asked of a shared pace, when, and what it replied, as JSON: the first of it.
+    pub(super) exchanged: Vec<(f64, String, String)>,
 }
 
 impl Seen {
@@ -73,6 +77,22 @@ struct Program<'a> {
     rows: Rows,
     /// When it asks again; `None` means when a call ends.
     wake: Option<Duration>,
+    /// What is on its way to the place of a shared pace or back, and when it arrives.
+    letter: Option<(Duration, Letter)>,
+}
+
+enum Letter {
+    Ask(PaceAsk),
+    Reply(PaceReply),
+}
+
+/// How many questions and replies are remembered.
+const EXCHANGES: usize = 600;
+
+/// The place of a shared pace, and how long the way there takes.
+struct Place {
+    row: PaceRow,
+    way: Duration,
 }
 
 /// The calls that are out, and what happens to them next.
@@ -120,6 +140,7 @@ impl Calls {
 
 struct World<'a> {
     model: &'a mut dyn Model,
+    place: Option<Place>,
     programs: Vec<Program<'a>>,
     calls: Calls,
     random: fastrand::Rng,
@@ -128,6 +149,34 @@ struct World<'a> {
 
 /// Lets these programs call this service for so many seconds. There are always more rows.
 pub(super) fn simulate(
+    controllers: &mut [Controller],
+    model: &mut dyn Model,
+    seconds: usize,
+    seed: u64,
+) -> Seen {
+    simulate_at(None, controllers, model, seconds, seed)
+}
+
+/// The same, where the programs share one pace over this round trip.
+pub(super) fn simulate_sharing(
+    round_trip: Duration,
+    controllers: &mut [Controller],
+    model: &mut dyn Model,
+    seconds: usize,
+    seed: u64,
+) -> Seen {
+    for (number, controller) in controllers.iter_mut().enumerate() {
+        controller.share(format!("{number:04}"));
+    }
+    let place = Place {
+        row: PaceRow::default(),
+        way: round_trip / 2,
+    };
+    simulate_at(Some(place), controllers, model, seconds, seed)
+}
+
+fn simulate_at(
+    place: Option<Place>,
     controllers: &mut [Controller],
     model: &mut dyn Model,
     seconds: usize,
@@ -142,6 +191,7 @@ pub(super) fn simulate(
             ..Seen::default()
         },
         model,
+        place,
         programs: controllers.iter_mut().map(Program::new).collect(),
         calls: Calls::default(),
         random: fastrand::Rng::with_seed(seed),
@@ -149,10 +199,11 @@ pub(super) fn simulate(
     let mut now = Duration::ZERO;
     while now < end {
         for who in 0..world.programs.len() {
+            world.shares(who, now);
             world.asks(who, now);
         }
         let next_due = world.calls.due.peek().map(|due| due.0.at);
-        let next_wake = world.programs.iter().filter_map(|one| one.wake).min();
+        let next_wake = world.programs.iter().filter_map(Program::next).min();
         now = match (next_due, next_wake) {
             (Some(one), Some(other)) => one.min(other),
             (one, other) => one.or(other).expect("a program must not wait for ever"),
@@ -175,11 +226,52 @@ impl<'a> Program<'a> {
             controller,
             rows: Rows::new(),
             wake: Some(Duration::ZERO),
+            letter: None,
         }
+    }
+
+    /// When something happens to it that is not about a call.
+    fn next(&self) -> Option<Duration> {
+        let letter = self.letter.as_ref().map(|(at, _)| *at);
+        { [self.wake, letter, self.controller.asks_at()] }
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
 
 impl World<'_> {
+    /// Exchanges what is due with the place of a shared pace.
+    fn shares(&mut self, who: usize, now: Duration) {
+        let (Some(place), program) = (&mut self.place, &mut self.programs[who]) else {
+            return;
+        };
+        if program.controller.asks_at().is_some_and(|at| at <= now) {
+            let random = self.random.f64();
+            let ask = program.controller.ask(now, random).unwrap();
+            program.letter = Some((now + place.way, Letter::Ask(ask)));
+        }
+        match program.letter.take_if(|(at, _)| *at <= now) {
+            Some((_, Letter::Ask(ask))) => {
+                // The server has a clock of its own.
+                let at = now.as_secs_f64() + 1_000.0;
+                let asked = (self.seen.exchanged.len() < EXCHANGES)
+                    .then(|| serde_json::to_string(&ask).unwrap());
+                let reply = place.row.ask(at, ask);
+                let replied = || serde_json::to_string(&reply).unwrap();
+                let exchanged = asked.map(|asked| (at, asked, replied()));
+                self.seen.exchanged.extend(exchanged);
+                program.letter = Some((now + place.way, Letter::Reply(reply)));
+            }
+            Some((_, Letter::Reply(reply))) => {
+                let random = self.random.f64();
+                program.controller.replied(now, reply, random);
+                program.wake = Some(now);
+            }
+            None => {}
+        }
+    }
+
     fn asks(&mut self, who: usize, now: Duration) {
         if self.programs[who].wake.is_none_or(|at| at > now) {
             return;
@@ -247,6 +339,7 @@ impl World<'_> {
             controller,
             rows,
             wake,
+            ..
         } = &mut self.programs[who];
         if let Some(allowance) = allowance {
             controller.allowed(now, allowance);

@@ -1,0 +1,293 @@
+//! One worker's side of a pace that several workers share: what it tells and asks, and what it is granted.
+//!
+//! The value is in a place that all of them reach, with rules of its own (`ledger/postgres/pace.sql`). Nobody leads: a step that
+//! is due is given to whoever asks, and is written with that worker's next question. Nothing here knows the place.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::rate::Rate;
+use super::slots::{CommonClock, Slots};
+use super::tally::Tally;
+use super::value::PaceValue;
+
+/// What a worker tells and asks at once. Times are seconds of the common clock.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PaceAsk {
+    /// Who asks: a random number.
+    pub(super) worker: String,
+    /// The version of the value that it has.
+    pub(super) known: Option<i64>,
+    /// How many calls it could start soon, and how many it has in flight.
+    pub(super) wants: u32,
+    pub(super) out: u32,
+    /// What it has seen since its last question, if anything, and when the pace had last been cut then, as far as it knew.
+    pub(super) tally: Option<(f64, Tally)>,
+    /// A step should follow immediately, …
+    pub(super) is_urgent: bool,
+    /// … and until then no call should start.
+    pub(super) holds: bool,
+    /// The step that it was given, done.
+    pub(super) step: Option<Step>,
+}
+
+/// The value after a step, and what others must know of it without reading it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Step {
+    /// The version before.
+    pub(super) version: i64,
+    pub(super) value: PaceValue,
+    /// Calls a second, and calls in flight.
+    pub(super) rate: f64,
+    pub(super) most: u32,
+    /// Until when no call starts, and whether one goes alone after that.
+    pub(super) until: f64,
+    pub(super) is_alone: bool,
+    /// When the next step is due, and when the pace was last cut.
+    pub(super) due: f64,
+    pub(super) cut_at: f64,
+}
+
+/// What a worker learns.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PaceReply {
+    /// The common time.
+    pub(super) now: f64,
+    /// 0 if there is no value yet, or nobody has asked for so long that it is given up.
+    pub(super) version: i64,
+    /// The value, if the worker has another version.
+    pub(super) value: Option<PaceValue>,
+    /// Calls that may start, the first of them then, and then at this rate. They are due a little later, see [`UNUSED_FOR`].
+    pub(super) calls: u32,
+    pub(super) first: f64,
+    pub(super) rate: f64,
+    /// How many calls this worker may have in flight, how many the others have, and how many workers there are.
+    pub(super) part: u32,
+    pub(super) others: u32,
+    pub(super) workers: u32,
+    /// No call starts until then: one was refused, and the pace has not been stepped.
+    pub(super) held_until: f64,
+    /// A step that this worker is to do, with what all have seen since the last one; without a value, it makes the first.
+    pub(super) step: Option<Vec<(f64, Tally)>>,
+}
+
+/// Workers ask so often: what is granted lasts for about as long.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+/// What nobody asked for is granted for so many seconds, and each call starts so much later than it might: so all workers
+/// together start calls evenly, although each asks for several at a time.
+const UNUSED_FOR: f64 = 0.13;
+/// Without a reply, no call starts for so long after a refusal.
+const HELD: Duration = Duration::from_millis(300);
+
+/// What a worker knows of a shared pace besides its value.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct SharedPace {
+    worker: String,
+    pub(super) clock: CommonClock,
+    slots: Slots,
+    known: Option<i64>,
+    /// The last reply, without its value and step.
+    workers: u32,
+    part: u32,
+    others: u32,
+    rate: f64,
+    /// By the worker's own clock.
+    held_until: Duration,
+    may_go_alone: bool,
+    /// When it asks again; a reply must have come before.
+    asks_at: Duration,
+    is_waiting: bool,
+    is_urgent: bool,
+    holds: bool,
+    /// A call would have started if it was granted.
+    is_wanted: bool,
+    step: Option<Step>,
+}
+
+impl SharedPace {
+    pub(super) fn new(worker: String) -> Self {
+        Self {
+            worker,
+            clock: CommonClock::default(),
+            slots: Slots::default(),
+            known: None,
+            workers: 1,
+            part: 0,
+            others: 0,
+            rate: 0.0,
+            held_until: Duration::ZERO,
+            may_go_alone: false,
+            asks_at: Duration::ZERO,
+            is_waiting: false,
+            is_urgent: false,
+            holds: false,
+            is_wanted: true,
+            step: None,
+        }
+    }
+
+    /// When to ask next; `None` while a reply is waited for.
+    pub(super) fn asks_at(&self) -> Option<Duration> {
+        (!self.is_waiting).then_some(self.asks_at)
+    }
+
+    /// What to ask now. `random` is from 0 up to 1: workers that started together do not ask together for ever.
+    pub(super) fn ask(
+        &mut self,
+        now: Duration,
+        out: u32,
+        seen: (f64, Tally),
+        random: f64,
+    ) -> PaceAsk {
+        self.is_waiting = true;
+        self.asks_at = now + ASK_EVERY.mul_f64(0.9 + 0.2 * random);
+        let share = self.rate * ASK_EVERY.as_secs_f64() / f64::from(self.workers);
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rate is positive, and what is too large is cut"
+        )]
+        let wants = (share * 2.0).ceil().max(1.0) as u32;
+        let late = u32::try_from(self.slots.late(now)).unwrap_or(u32::MAX);
+        let wants = if std::mem::take(&mut self.is_wanted) {
+            wants.saturating_sub(late)
+        } else {
+            0
+        };
+        PaceAsk {
+            worker: self.worker.clone(),
+            known: self.known,
+            wants,
+            out,
+            tally: Some(seen).filter(|(_, tally)| *tally != Tally::default()),
+            is_urgent: std::mem::take(&mut self.is_urgent),
+            holds: std::mem::take(&mut self.holds),
+            step: self.step.take(),
+        }
+    }
+
+    /// Whether the value that the worker has is given up.
+    pub(super) fn is_new(&self, version: i64) -> bool {
+        version == 0 && self.known != Some(0)
+    }
+
+    /// What was asked for has been answered. `is_alone`: one call at a time goes first.
+    pub(super) fn replied(&mut self, reply: &PaceReply, is_alone: bool) {
+        self.is_waiting = false;
+        self.known = Some(reply.version);
+        (self.workers, self.part) = (reply.workers.max(1), reply.part);
+        (self.others, self.rate) = (reply.others, reply.rate);
+        if reply.now < reply.held_until {
+            self.hold(self.clock.here(reply.held_until));
+        } else if !self.holds {
+            self.held_until = Duration::ZERO;
+        }
+        if is_alone {
+            self.slots.clear();
+            self.may_go_alone |= reply.calls > 0;
+            return;
+        }
+        self.may_go_alone = false;
+        if reply.calls > 0 {
+            let first = self.clock.here(reply.first + UNUSED_FOR);
+            let interval = Duration::from_secs_f64(1.0 / reply.rate);
+            self.slots.add(first, reply.calls, interval);
+        }
+    }
+
+    /// This worker has done the step that it was given.
+    pub(super) fn stepped(&mut self, now: Duration, step: Step) {
+        self.step = Some(step);
+        self.asks_at = now;
+    }
+
+    /// What has just been seen is asked about at once; if it `holds` calls back, none starts before the reply.
+    pub(super) fn ask_soon(&mut self, now: Duration, holds: bool) {
+        self.is_urgent = true;
+        self.asks_at = now;
+        if holds {
+            self.holds = true;
+            self.hold(now + HELD);
+        }
+    }
+
+    fn hold(&mut self, until: Duration) {
+        self.held_until = until;
+        self.slots.clear();
+    }
+
+    /// The pace was cut, or it pauses: what was granted is lost.
+    pub(super) fn is_cut(&mut self) {
+        self.slots.clear();
+        self.may_go_alone = false;
+    }
+
+    /// Takes a call that may start now, or says when the next one may, if that is known.
+    pub(super) fn take(&mut self, now: Duration, is_alone: bool) -> Result<(), Option<Duration>> {
+        self.is_wanted = true;
+        if is_alone && std::mem::take(&mut self.may_go_alone) {
+            return Ok(());
+        }
+        if !is_alone && self.slots.take(now) {
+            return Ok(());
+        }
+        Err(self.slots.next(now).filter(|_| !is_alone))
+    }
+
+    pub(super) const fn held_until(&self) -> Duration {
+        self.held_until
+    }
+
+    /// Calls in flight that this worker may have, …
+    pub(super) const fn part(&self) -> u32 {
+        self.part
+    }
+
+    /// … and that the others have.
+    pub(super) const fn others(&self) -> u32 {
+        self.others
+    }
+
+    pub(super) const fn workers(&self) -> u32 {
+        self.workers
+    }
+}
+
+/// What all have seen, at `rate` calls a second, up to `now`. What was refused before the cut at `cut_at` is about a pace that
+/// was given up.
+pub(super) fn sum(tallies: Vec<(f64, Tally)>, now: f64, rate: f64, cut_at: f64) -> Tally {
+    let mut sum = Tally::default();
+    for (known_cut, mut tally) in tallies {
+        if known_cut < cut_at {
+            tally.refused_new = 0;
+        }
+        sum.add(&tally);
+    }
+    if sum.refused > 0 {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a positive rate, over a second at most"
+        )]
+        let after = (rate * (now - sum.refused_at).clamp(0.0, 1.0)) as u32;
+        sum.refused_after = after;
+    }
+    sum
+}
+
+impl Step {
+    /// This value follows that version.
+    pub(super) fn new(version: i64, value: PaceValue, now: f64) -> Self {
+        Self {
+            version,
+            rate: value.allowed(now).unwrap_or(Rate::HIGHEST),
+            most: u32::try_from(value.most_in_flight()).unwrap_or(u32::MAX),
+            until: value.pauses.until,
+            is_alone: value.pauses.is_alone,
+            due: value.due,
+            cut_at: value.cut_at,
+            value,
+        }
+    }
+}
