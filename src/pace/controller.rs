@@ -161,7 +161,8 @@ impl Controller {
             None => { self.limiter.check(now) }.map_err(|wait| Some(now + wait)),
         };
         if let Err(at) = taken {
-            self.tally.rate_used |= self.value.is_search_used(seconds);
+            // A shared pace says itself whether the rate is what was missing.
+            self.tally.rate_used |= self.shared.is_none() && self.value.is_search_used(seconds);
             return at.map_or(Admission::AfterAnother, Admission::NotBefore);
         }
         self.out += 1;
@@ -337,7 +338,7 @@ impl Controller {
         let before = (self.value.cut_at, self.value.pauses.until);
         if shared.is_new(reply.version) {
             self.limits.known = self.value.limit();
-            self.value = PaceValue::new(&self.limits.of_all());
+            self.value = PaceValue::of_all(self.limits);
         }
         if let Some(value) = reply.value.take() {
             self.value = value;
@@ -348,6 +349,9 @@ impl Controller {
             }
         }
         shared.replied(&reply, self.value.pauses.is_alone);
+        let is_open = self.value.pauses.is_over(reply.now) && reply.now >= reply.held_until;
+        self.tally.rate_used |=
+            is_open && shared.is_short(&reply) && self.value.is_search_used(reply.now);
         if let Some(tallies) = reply.step {
             let mut value = self.value.clone();
             if reply.version > 0 {

@@ -102,6 +102,8 @@ pub(super) struct SharedPace {
     holds: bool,
     /// A call would have started if it was granted.
     is_wanted: bool,
+    /// How many it has asked for.
+    wants: u32,
     step: Option<Step>,
 }
 
@@ -123,6 +125,7 @@ impl SharedPace {
             is_urgent: false,
             holds: false,
             is_wanted: true,
+            wants: 0,
             step: None,
         }
     }
@@ -148,9 +151,11 @@ impl SharedPace {
             clippy::cast_sign_loss,
             reason = "a rate is positive, and what is too large is cut"
         )]
-        let wants = (share * 2.0).ceil().max(1.0) as u32;
+        let share = (share * 2.0).ceil().max(1.0) as u32;
+        // Where something else holds calls back, such as the calls in flight, what is granted is left to others.
+        let wants = seen.1.started.saturating_mul(2).clamp(1, share);
         let late = u32::try_from(self.slots.late(now)).unwrap_or(u32::MAX);
-        let wants = if std::mem::take(&mut self.is_wanted) {
+        self.wants = if std::mem::take(&mut self.is_wanted) {
             wants.saturating_sub(late)
         } else {
             0
@@ -158,7 +163,7 @@ impl SharedPace {
         PaceAsk {
             worker: self.worker.clone(),
             known: self.known,
-            wants,
+            wants: self.wants,
             out,
             tally: Some(seen).filter(|(_, tally)| *tally != Tally::default()),
             is_urgent: std::mem::take(&mut self.is_urgent),
@@ -233,6 +238,11 @@ impl SharedPace {
             return Ok(());
         }
         Err(self.slots.next(now).filter(|_| !is_alone))
+    }
+
+    /// Whether the rate holds calls back, as this reply shows.
+    pub(super) fn is_short(&self, reply: &PaceReply) -> bool {
+        reply.calls < self.wants
     }
 
     pub(super) const fn held_until(&self) -> Duration {

@@ -19,17 +19,6 @@ pub struct PaceLimits {
     pub max_wait: Duration,
 }
 
-/// More workers than share a pace.
-const WORKERS: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
-
-impl PaceLimits {
-    /// The same for all workers together, each of which has its own ceiling.
-    pub(super) fn of_all(self) -> Self {
-        let in_flight = self.in_flight.saturating_mul(WORKERS);
-        Self { in_flight, ..self }
-    }
-}
-
 /// How a call ended, as far as it matters for the pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallOutcome {

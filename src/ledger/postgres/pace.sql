@@ -27,7 +27,7 @@ CREATE UNLOGGED TABLE pace (
     -- When the next call may be granted, and when one was granted that goes alone.
     next_at DOUBLE PRECISION NOT NULL DEFAULT 0,
     single_at DOUBLE PRECISION NOT NULL DEFAULT 0,
-    -- When each worker last asked, and how many calls it has in flight.
+    -- When each worker last had something to call for, and how many calls it has in flight.
     workers JSONB NOT NULL DEFAULT '{}'
 -- All of it changes with each question: room beside the row keeps it in one place.
 ) WITH (fillfactor = 10);
@@ -45,6 +45,7 @@ DECLARE
     others INTEGER;
     rank INTEGER;
     out_of_others INTEGER;
+    heard DOUBLE PRECISION;
     calls INTEGER := 0;
     first DOUBLE PRECISION;
     given JSON;
@@ -63,9 +64,12 @@ BEGIN
     now := at - r.began;
     IF (step ->> 'version')::BIGINT = r.version THEN
         is_cut := (step ->> 'cut_at')::DOUBLE PRECISION > r.cut_at;
-        IF is_cut OR (r.is_alone AND NOT (step ->> 'is_alone')::BOOLEAN) THEN
+        IF is_cut THEN
             -- What was not used until now is not made up for.
             r.next_at := greatest(r.next_at, now);
+        END IF;
+        IF r.is_alone AND NOT (step ->> 'is_alone')::BOOLEAN THEN
+            r.next_at := greatest(r.next_at, r.single_at + 1 / (step ->> 'rate')::DOUBLE PRECISION);
         END IF;
         IF is_cut OR NOT r.is_urgent THEN
             r.held_until := 0;
@@ -89,13 +93,15 @@ BEGIN
         r.tallies := r.tallies || (ask -> 'tally');
     END IF;
     r.is_urgent := r.is_urgent OR (ask ->> 'is_urgent')::BOOLEAN;
-    -- Who has not asked for two seconds has ended, or was killed.
+    -- Who has had nothing to call for during two seconds, or was killed, has no part.
+    heard := CASE WHEN wants > 0 OR (ask ->> 'out')::INTEGER > 0 OR r.is_alone THEN now
+        ELSE coalesce((r.workers -> (ask ->> 'worker') ->> 0)::DOUBLE PRECISION, 0) END;
     SELECT coalesce(jsonb_object_agg(key, value), '{}'), count(*), count(*) FILTER (WHERE key < (ask ->> 'worker')),
             coalesce(sum((value ->> 1)::INTEGER), 0)
         INTO r.workers, others, rank, out_of_others
         FROM jsonb_each(r.workers)
         WHERE (value ->> 0)::DOUBLE PRECISION + 2 > now AND key <> (ask ->> 'worker');
-    r.workers := r.workers || jsonb_build_object(ask ->> 'worker', jsonb_build_array(now, (ask ->> 'out')::INTEGER));
+    r.workers := r.workers || jsonb_build_object(ask ->> 'worker', jsonb_build_array(heard, (ask ->> 'out')::INTEGER));
     first := now;
     IF r.version > 0 AND wants > 0 AND now >= r.until AND now >= r.held_until THEN
         IF r.is_alone THEN

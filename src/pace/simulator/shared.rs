@@ -61,8 +61,11 @@ impl Row {
         let now = at - self.began;
         if let Some(step) = ask.step.filter(|step| step.version == self.version) {
             let is_cut = step.cut_at > self.cut_at;
-            if is_cut || (self.is_alone && !step.is_alone) {
+            if is_cut {
                 self.next_at = self.next_at.max(now);
+            }
+            if self.is_alone && !step.is_alone {
+                self.next_at = self.next_at.max(self.single_at + 1.0 / step.rate);
             }
             if is_cut || !self.is_urgent {
                 self.held_until = 0.0;
@@ -83,8 +86,11 @@ impl Row {
             self.tallies.push((known_cut, tally));
         }
         self.is_urgent |= ask.is_urgent;
+        let before = self.workers.get(&ask.worker).map_or(0.0, |worker| worker.0);
         self.workers.retain(|_, (heard, _)| *heard + 2.0 > now);
-        self.workers.insert(ask.worker.clone(), (now, ask.out));
+        let is_busy = ask.wants > 0 || ask.out > 0 || self.is_alone;
+        let heard = if is_busy { now } else { before };
+        self.workers.insert(ask.worker.clone(), (heard, ask.out));
         let workers = self.workers.len() as u32;
         let rank = self.workers.range(..ask.worker).count() as u32;
         let turn = (now / 5.0) as u32;

@@ -146,7 +146,7 @@ fn workers_that_share_a_pace_use_a_service_as_one_does() {
         } else {
             alone - 6.0
         };
-        let is_missed = |(share, more): &(f64, f64)| *share < least || *more > refused * 2.0 + 10.0;
+        let is_missed = |(share, more): &(f64, f64)| *share < least || *more > refused * 2.0 + 30.0;
         if reached.iter().any(is_missed) {
             missed.push(case.name.clone());
         }
