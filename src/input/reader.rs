@@ -158,7 +158,6 @@ impl Reader {
 
     /// What was read of the source. Known when there are no more rows. After a limit, no further row is read to find out
     /// whether there is one.
-    #[must_use]
     pub(crate) const fn end(&self) -> InputEnd {
         if self.passed_over || self.left == 0 {
             InputEnd::Part
@@ -318,7 +317,6 @@ fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
 }
 
 /// What helps if the first rows all fail for this reason.
-#[must_use]
 pub(crate) fn fix(reason: Reason) -> String {
     let fix = match reason {
         Reason::NotJson | Reason::NotAnObject => {

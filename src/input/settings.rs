@@ -21,7 +21,6 @@ pub enum Input {
 
 impl Input {
     /// Its name in sentences for people: the path, or standard input.
-    #[must_use]
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Stdin => "standard input".to_owned(),
@@ -30,7 +29,6 @@ impl Input {
     }
 
     /// Its path; `None` is standard input.
-    #[must_use]
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Stdin => None,
@@ -90,7 +88,6 @@ pub struct ReaderSettings {
 
 impl ReaderSettings {
     /// The settings for a file that an earlier run wrote, with this prefix of its columns' names.
-    #[must_use]
     pub(crate) fn of_scored(file: &FileSettings, prefix: &str, asked: Vec<String>) -> Self {
         Self {
             file: file.clone(),

@@ -172,7 +172,6 @@ fn is_readable(stream: &OwnedFd, within: Duration) -> bool {
 const PIPE: u32 = 0o666;
 
 /// The file that a shell opened for us as standard input; `None` for a pipe.
-#[must_use]
 pub(crate) fn stdin_file() -> Option<Metadata> {
     let duplicate = io::stdin().as_fd().try_clone_to_owned();
     let metadata = duplicate.and_then(|file| File::from(file).metadata());

@@ -416,7 +416,6 @@ impl RowFiles {
     }
 
     /// Ends a run whose output cannot be written: nothing is retried, and existing rows stay.
-    #[must_use]
     pub(crate) fn give_up(self) -> Written {
         self.ended(Ok(None))
     }

@@ -14,7 +14,6 @@ use crate::base::own_file::{self, FileId, directory_of};
 pub(crate) const PARTIAL: &str = ".partial";
 
 /// The name of a file until it is complete.
-#[must_use]
 pub(crate) fn partial_of(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(PARTIAL);
@@ -151,7 +150,6 @@ impl Target {
     }
 
     /// Whether it is a device or a pipe rather than a file.
-    #[must_use]
     pub(crate) const fn is_special(&self) -> bool {
         self.special
     }
@@ -163,13 +161,11 @@ impl Target {
     }
 
     /// The path of the file until it is complete; `None` if it is written directly.
-    #[must_use]
     pub(crate) fn partial(&self) -> Option<PathBuf> {
         (!self.special).then(|| partial_of(&self.real))
     }
 
     /// The permissions of the file that will be replaced.
-    #[must_use]
     pub(crate) fn mode(&self) -> Option<u32> {
         let old = OldFile::at(&self.real).filter(|_| !self.special);
         old.map(|old| old.mode)
@@ -326,7 +322,6 @@ fn end_of_links(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Whether two paths lead to the same regular file, also through links, or will once it exists.
-#[must_use]
 pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
     // Two names for `/dev/null` do no harm.
     let special = |path: &Path| fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
@@ -350,7 +345,6 @@ pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// Whether there is a SQLite database, as ledgers in files are; one that cannot be read counts as none.
-#[must_use]
 fn is_database(path: &Path) -> bool {
     let mut head = [0; MAGIC.len()];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));

@@ -56,14 +56,12 @@ impl Writer {
     }
 
     /// Counts rows for a report as well.
-    #[must_use]
     pub(crate) fn counting(mut self) -> Self {
         self.tally = Some(Box::new(RowTally::new(self.policy.thresholds())));
         self
     }
 
     /// What was counted for a report, if there will be one.
-    #[must_use]
     pub(crate) const fn take_tally(&mut self) -> Option<Box<RowTally>> {
         self.tally.take()
     }
@@ -176,7 +174,6 @@ impl Writer {
     }
 
     /// The number of rows in the output.
-    #[must_use]
     pub(crate) const fn rows(&self) -> u64 {
         self.files.output.rows
     }

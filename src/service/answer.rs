@@ -44,7 +44,6 @@ pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
 
 /// Reads an answer again that was kept whole. `None` if it has no verdict. A column that nobody read before may have a key in
 /// it, as some services repeat what they are sent: it stays empty.
-#[must_use]
 pub(crate) fn read_kept(body: &[u8], columns: &Columns, keys: &ApiKeys) -> Option<Answer> {
     let mut answer = parse(body, columns, String::new).ok()?;
     for column in &mut answer.captured {

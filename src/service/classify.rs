@@ -67,7 +67,6 @@ impl Fault {
 
     /// The fault of a row whose calls were throttled so many times, the last time with this status,
     /// while others were accepted. Nothing was processed, so a later run asks again.
-    #[must_use]
     pub(crate) fn throttled(times: u32, status: u16) -> Self {
         let message = format!(
             "the service throttled this row {times} times ({status}) while it accepted others"
@@ -78,7 +77,6 @@ impl Fault {
 
     /// Whether the request must not be sent again in the same run: it was billed, may have been billed, or would be refused
     /// again.
-    #[must_use]
     pub(crate) const fn is_for_good(&self) -> bool {
         match self.class {
             FailureClass::OutcomeUnknown

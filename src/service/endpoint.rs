@@ -110,32 +110,27 @@ impl Endpoint {
     }
 
     /// The URL.
-    #[must_use]
     pub(crate) const fn url(&self) -> &Url {
         &self.0
     }
 
     /// The host without a port.
-    #[must_use]
     pub(crate) fn domain(&self) -> &str {
         self.0.host_str().unwrap_or_default()
     }
 
     /// The host, and the port unless it is the usual one.
-    #[must_use]
     pub(crate) fn host(&self) -> &str {
         // Neither a user name nor a password is in it.
         self.0.authority()
     }
 
     /// Whether requests stay on this machine.
-    #[must_use]
     pub(crate) fn is_loopback(&self) -> bool {
         is_loopback(&self.0)
     }
 
     /// Whether the connection is plain HTTP.
-    #[must_use]
     pub(crate) fn is_plain(&self) -> bool {
         self.0.scheme() == "http"
     }
@@ -193,7 +188,6 @@ impl ServiceId {
     }
 
     /// The identifier.
-    #[must_use]
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -215,7 +209,6 @@ pub(crate) const SANDBOX_ID: &str = "sandbox";
 
 impl Account {
     /// An account of the service.
-    #[must_use]
     pub(crate) fn of_service(endpoint: &Endpoint, service_id: &ServiceId) -> Self {
         Self {
             endpoint: endpoint.to_string(),
@@ -225,7 +218,6 @@ impl Account {
     }
 
     /// That of the built-in stand-in.
-    #[must_use]
     pub(crate) fn of_sandbox() -> Self {
         Self {
             // Its port is different each time.
@@ -292,7 +284,6 @@ fn is_http_proxy(value: &OsStr) -> bool {
 }
 
 /// The host and port of the proxy that calls to the endpoint go through, if there is one.
-#[must_use]
 pub(crate) fn proxy_for(endpoint: &Endpoint) -> Option<String> {
     if endpoint.is_loopback() {
         return None;

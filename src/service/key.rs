@@ -23,7 +23,6 @@ impl ApiKeys {
     }
 
     /// These keys and one more.
-    #[must_use]
     pub(crate) fn and(&self, key: &Secret) -> Self {
         let others = self.0.iter().filter(|known| known.expose() != key.expose());
         Self(others.chain([key]).cloned().collect())
@@ -36,13 +35,11 @@ pub(crate) struct KeyFile(PathBuf);
 
 impl KeyFile {
     /// The file at `path`; it is not opened yet.
-    #[must_use]
     pub(crate) fn new(path: &Path) -> Self {
         Self(path.to_owned())
     }
 
     /// Its path.
-    #[must_use]
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
@@ -88,7 +85,6 @@ impl KeyFile {
     }
 
     /// A warning if other users of this machine can read the file.
-    #[must_use]
     pub(crate) fn warning(&self) -> Option<String> {
         use std::os::unix::fs::PermissionsExt;
         let shown = self.0.display();
@@ -118,7 +114,6 @@ pub(crate) fn check_key(key: &str, place: &str) -> Result<Secret> {
 }
 
 /// The error for a key at `place` with characters that API keys never have.
-#[must_use]
 pub(crate) fn unusable_key(place: &str) -> Error {
     Error::usage(format!(
         "the API key {place} contains a line break, white space or other characters that API keys never have"
