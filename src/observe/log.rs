@@ -1,21 +1,19 @@
 //! The log of a run: what happened, as JSON lines at the end of a file, for those who ask later.
 //!
-//! An observer puts events into a bounded channel, and a thread of its own writes them, so that a disk that hangs
-//! never delays a call: what finds no room is dropped and counted. Lines have row numbers and reason words, never a value of
-//! a row and no key. What every row passes through is left out; the last line has its counts.
+//! Lines go into a bounded queue, and a thread of its own writes them, so that a disk that hangs never delays a call: what finds
+//! no room is dropped and counted. Lines have row numbers and reason words, never a value of a row and no key. What every
+//! row passes through is left out; the last line has its counts. Nothing here says anything to people.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::messages::{listen, warn};
 use super::numbers::{counted, one_line, utc};
 use crate::base::error::system_words;
 use crate::base::own_file;
@@ -25,9 +23,7 @@ use crate::telemetry::event::{CancelReason, Event, PassedOver};
 use crate::telemetry::hub::Observer;
 
 /// Lines that may wait to be written: what a fast service causes in half a second.
-const MOST_WAITING: u64 = 16 * 1024;
-/// How long the last lines may take: a service manager waits.
-const LAST_LINES: Duration = Duration::from_secs(1);
+const MOST_WAITING: usize = 16 * 1024;
 /// How a log of ours starts: nothing is ever added to another file.
 const START: &[u8] = br#"{"timestamp":""#;
 /// Error messages and file names are for its owner alone.
@@ -77,139 +73,134 @@ fn is_logged(event: &Event) -> bool {
     }
 }
 
-/// What the thread that writes is asked to do.
-enum Request {
-    Write(SystemTime, LogLine),
-    /// No more lines will come. All before this are written when the sender hears of it.
-    End(Sender<()>),
+/// The log of the process's run, while there is one.
+static LOG: Mutex<Option<LogQueue>> = Mutex::new(None);
+
+fn log() -> MutexGuard<'static, Option<LogQueue>> {
+    // Nothing panics while it is held.
+    LOG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Puts lines into the log; its clones share it.
-#[derive(Clone)]
-pub(crate) struct LogWriter {
-    to: Sender<Request>,
-    numbers: Arc<Numbers>,
+/// Starts the log of the run, at the end of this file. A missing one is created.
+///
+/// # Errors
+/// The file cannot be opened, or it is not a log of ours.
+pub(crate) fn start_log(path: &Path) -> io::Result<()> {
+    let file = LogFile::open(path)?;
+    *log() = Some(LogQueue::start(file)?);
+    Ok(())
 }
 
-/// Where the lines arrive.
-struct LogInbox {
-    from: Receiver<Request>,
-    numbers: Arc<Numbers>,
-}
-
-#[derive(Default)]
-struct Numbers {
-    /// Lines that are not written yet.
-    waiting: AtomicU64,
-    /// Lines of the whole run that never will be.
-    lost: AtomicU64,
-}
-
-/// A log's two ends.
-fn log_channel() -> (LogWriter, LogInbox) {
-    let ((to, from), numbers) = (channel(), Arc::<Numbers>::default());
-    let writer = LogWriter {
-        to,
-        numbers: numbers.clone(),
-    };
-    (writer, LogInbox { from, numbers })
-}
-
-impl LogWriter {
-    /// Logs a line, which happens now. It is dropped if too many wait.
-    pub(crate) fn push(&self, line: LogLine) {
-        if self.numbers.waiting.load(Ordering::Relaxed) < MOST_WAITING {
-            self.send(line);
-        } else {
-            self.numbers.lost.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn send(&self, line: LogLine) {
-        self.numbers.waiting.fetch_add(1, Ordering::Relaxed);
-        let _ = self.to.send(Request::Write(SystemTime::now(), line));
-    }
-
-    /// Logs the last line, if there is one, and waits until all is written, but no longer than this: the thread may never
-    /// come back from a disk that hangs. Returns how many lines of the run are not in the log.
-    pub(crate) fn end(&self, last: Option<LogLine>, longest: Duration) -> u64 {
-        if let Some(line) = last {
-            self.send(line);
-        }
-        let (done, ended) = channel();
-        let _ = self.to.send(Request::End(done));
-        let _ = ended.recv_timeout(longest);
-        let Numbers { waiting, lost } = &*self.numbers;
-        waiting.load(Ordering::Relaxed) + lost.load(Ordering::Relaxed)
+/// Logs a line, which happens now, if the run has a log. It is dropped if too many wait.
+pub(crate) fn log_line(line: LogLine) {
+    if let Some(log) = &mut *log() {
+        log.push(line);
     }
 }
 
-impl Observer for LogWriter {
+/// Ends the log, if there is one, with this line, and waits until all is written, but no longer than this: the thread may
+/// never come back from a disk that hangs. Returns what the log lacks, if anything.
+pub(crate) fn end_log(last: LogLine, longest: Duration) -> Option<String> {
+    let ended = log().take()?;
+    ended.end(last, longest)
+}
+
+/// Logs the events of the run.
+pub(crate) struct EventLog;
+
+impl Observer for EventLog {
     fn observe(&mut self, _: Duration, event: &Event, _: &Counts) {
         if is_logged(event) {
-            self.push(LogLine::Event(event.clone()));
+            log_line(LogLine::Event(event.clone()));
         }
     }
 }
 
-/// The log of a run. Dropped before its end, it still writes what was logged.
-pub(crate) struct RunLog {
-    writer: LogWriter,
-    ended: bool,
+/// Lines on their way to the file.
+struct LogQueue {
+    to: SyncSender<Entry>,
+    /// For the last line, which has a place of its own.
+    last: SyncSender<Entry>,
+    /// Lines that have found no room since the last one that did.
+    lost: u64,
+    ended: Receiver<Missing>,
 }
 
-impl RunLog {
-    /// Starts to write what is logged. A run whose thread cannot be started continues without its log.
-    #[must_use]
-    pub(crate) fn start(file: LogFile) -> Self {
-        let (writer, inbox) = log_channel();
+/// A line that waits to be written.
+struct Entry {
+    time: SystemTime,
+    line: LogLine,
+    /// Lines before it that found no room.
+    lost: u64,
+}
+
+/// What a log lacks.
+#[derive(Default)]
+struct Missing {
+    lines: u64,
+    /// Why it could not be written, if that is why.
+    why: Option<String>,
+}
+
+impl LogQueue {
+    fn start(file: LogFile) -> io::Result<Self> {
+        let ((to, lines), (last, last_line)) = (sync_channel(MOST_WAITING), sync_channel(1));
+        let (done, ended) = channel();
         let thread = std::thread::Builder::new().name("log".to_owned());
-        if let Err(error) = thread.spawn(move || write(&inbox, file)) {
-            warn(&format!("no log: {}", system_words(&error)));
-        }
-        let heard_by = writer.clone();
-        listen(Some(Box::new(move |kind, words| {
-            heard_by.push(match kind {
-                "error" => LogLine::Error(words),
-                _ => LogLine::Warning(words),
-            });
-        })));
-        Self {
-            writer,
-            ended: false,
+        // Nobody waits any more if it took too long.
+        let work = move || drop(done.send(write(file, lines.iter().chain(last_line.iter()))));
+        thread.spawn(work)?;
+        Ok(Self {
+            to,
+            last,
+            lost: 0,
+            ended,
+        })
+    }
+
+    fn push(&mut self, line: LogLine) {
+        match self.to.try_send(self.entry(line)) {
+            Ok(()) => self.lost = 0,
+            Err(_) => self.lost += 1,
         }
     }
 
-    /// What logs the events of the run.
-    #[must_use]
-    pub(crate) fn writer(&self) -> LogWriter {
-        self.writer.clone()
-    }
-
-    /// Logs the end of the run, and says if lines are missing.
-    pub(crate) fn finish(mut self, last: LogLine) {
-        self.end(Some(last));
-    }
-
-    fn end(&mut self, last: Option<LogLine>) {
-        if std::mem::replace(&mut self.ended, true) {
-            return;
+    fn entry(&self, line: LogLine) -> Entry {
+        Entry {
+            time: SystemTime::now(),
+            line,
+            lost: self.lost,
         }
-        listen(None);
-        let missing = self.writer.end(last, LAST_LINES);
-        if missing > 0 {
-            let lines = counted(missing, "line");
-            warn(&format!(
-                "the log lacks {lines} that could not be written in time"
-            ));
+    }
+
+    fn end(self, last: LogLine, longest: Duration) -> Option<String> {
+        let _ = self.last.try_send(self.entry(last));
+        drop((self.to, self.last));
+        match self.ended.recv_timeout(longest) {
+            Ok(Missing { lines: 0, .. }) => None,
+            Ok(Missing { lines, why }) => {
+                let why = why.unwrap_or_else(|| "its disk is too slow".to_owned());
+                Some(format!("the log lacks {}: {why}", counted(lines, "line")))
+            }
+            Err(_) => Some("the log lacks its last lines: its disk is too slow".to_owned()),
         }
     }
 }
 
-impl Drop for RunLog {
-    fn drop(&mut self) {
-        self.end(None);
+/// Writes until no more lines come.
+fn write(mut file: LogFile, entries: impl Iterator<Item = Entry>) -> Missing {
+    let mut missing = Missing::default();
+    for Entry { time, line, lost } in entries {
+        let before = (lost > 0).then_some(LogLine::LinesLost(lost));
+        missing.lines += lost;
+        for line in before.iter().chain([&line]) {
+            if let Err(error) = file.write(&text_of(time, line)) {
+                missing.lines += 1;
+                missing.why.get_or_insert_with(|| system_words(&error));
+            }
+        }
     }
+    missing
 }
 
 /// A line of the log. A file's name may contain characters that control the terminal of a reader.
@@ -224,77 +215,15 @@ fn text_of(time: SystemTime, line: &LogLine) -> String {
     escape_unsafe(&one_line(&Stamped { timestamp, line })) + "\n"
 }
 
-/// Writes until no more lines come.
-fn write(inbox: &LogInbox, file: LogFile) {
-    let mut pen = Pen {
-        file,
-        numbers: &inbox.numbers,
-        reported: 0,
-        warned: false,
-    };
-    // Without a sender there is no more to come.
-    while let Ok(request) = inbox.from.recv() {
-        pen.report_missing();
-        match request {
-            Request::Write(time, line) => pen.write(&text_of(time, &line)),
-            Request::End(done) => {
-                let _ = done.send(());
-                return;
-            }
-        }
-    }
-}
-
-/// Writes the log, as far as that is possible.
-struct Pen<'a> {
-    file: LogFile,
-    numbers: &'a Numbers,
-    /// Of the lost lines, those that the log says it lacks.
-    reported: u64,
-    /// A failure was said.
-    warned: bool,
-}
-
-impl Pen<'_> {
-    fn write(&mut self, line: &str) {
-        if let Err(error) = self.file.write(line) {
-            self.numbers.lost.fetch_add(1, Ordering::Relaxed);
-            self.warn(&error);
-        }
-        self.numbers.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Says in the log how many lines are missing before the next one.
-    fn report_missing(&mut self) {
-        let lost = self.numbers.lost.load(Ordering::Relaxed);
-        let line = LogLine::LinesLost(lost - self.reported);
-        if lost > self.reported && self.file.write(&text_of(SystemTime::now(), &line)).is_ok() {
-            self.reported = lost;
-        }
-    }
-
-    /// Once is enough: the rows matter more.
-    fn warn(&mut self, error: &io::Error) {
-        if !std::mem::replace(&mut self.warned, true) {
-            warn(&format!("cannot write the log: {}", system_words(error)));
-        }
-    }
-}
-
 /// An open log file.
-#[derive(Debug)]
-pub(crate) struct LogFile {
+struct LogFile {
     file: File,
     /// Its last line is not whole.
     is_torn: bool,
 }
 
 impl LogFile {
-    /// Opens a file to add lines to it. A missing one is created.
-    ///
-    /// # Errors
-    /// It cannot be opened, or it is not a log of ours.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    fn open(path: &Path) -> io::Result<Self> {
         let mut file = own_file::append(path, MODE, false)?;
         let mut start = Vec::new();
         (&file).take(START.len() as u64).read_to_end(&mut start)?;
@@ -306,10 +235,8 @@ impl LogFile {
             file.seek(SeekFrom::End(-1))?;
             file.read_to_end(&mut last)?;
         }
-        Ok(Self {
-            file,
-            is_torn: !(last.is_empty() || last.ends_with(b"\n")),
-        })
+        let is_torn = !(last.is_empty() || last.ends_with(b"\n"));
+        Ok(Self { file, is_torn })
     }
 
     /// Writes a line. What is left of one that a full disk or a kill cut off is a line of its own.
@@ -330,7 +257,6 @@ mod tests {
     use super::*;
     use crate::row::RowNumber;
     use crate::telemetry::event::{CallEnd, FailureClass, Next};
-    use crate::telemetry::pace::Pause;
     use crate::verdict::Reason;
 
     #[test]
@@ -356,19 +282,6 @@ mod tests {
             text(LogLine::Event(failed)),
             r#"attempt_failed","data":{"row":1,"attempt":2,"status":500,"latency_seconds":0.041,"reason":"server_error","class":"C","next":{"again_in_seconds":0.38}}}"#
         );
-        let pause = Event::CallsPaused(Pause {
-            length: Duration::from_secs(1),
-            asked: None,
-        });
-        assert_eq!(
-            text(LogLine::Event(pause)),
-            r#"calls_paused","data":{"seconds":1.0,"asked_seconds":null}}"#
-        );
-        let stopping = Event::CancelBegan(CancelReason::MaxCalls);
-        assert_eq!(
-            text(LogLine::Event(stopping)),
-            r#"cancel_began","data":"max_calls"}"#
-        );
         assert_eq!(text(LogLine::Event(Event::KeyRenewed)), r#"key_renewed"}"#);
         let warning = LogLine::Warning("a\u{202e}b".to_owned());
         assert_eq!(text(warning), r#"warning","data":"a\u202eb"}"#);
@@ -376,21 +289,37 @@ mod tests {
 
     #[test]
     fn what_finds_no_room_is_counted_and_nobody_waits() {
-        let (writer, inbox) = log_channel();
-        for _ in 0..MOST_WAITING + 7 {
-            writer.push(LogLine::Warning(String::new()));
+        let ((to, lines), (last, last_line)) = (sync_channel(2), sync_channel(1));
+        let (done, ended) = channel();
+        let mut queue = LogQueue {
+            to,
+            last,
+            lost: 0,
+            ended,
+        };
+        // Nobody reads yet.
+        for _ in 0..9 {
+            queue.push(LogLine::Event(Event::KeyRenewed));
         }
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("n.log");
         let file = LogFile::open(&path).unwrap();
-        // Nobody reads yet.
-        let missing = writer.end(Some(LogLine::Warning(String::new())), Duration::ZERO);
-        assert_eq!(missing, MOST_WAITING + 8);
-        write(&inbox, file);
-        drop(inbox);
-        assert_eq!(writer.end(None, Duration::from_secs(60)), 7);
+        let last = LogLine::Warning("the last".to_owned());
+        let entry = queue.entry(last);
+        queue.last.send(entry).unwrap();
+        drop((queue.to, queue.last));
+        let missing = write(file, lines.iter().chain(last_line.iter()));
+        assert_eq!(missing.lines, 7);
+        drop((done, queue.ended));
         let text = std::fs::read_to_string(path).unwrap();
-        let lost = r#""event":"lines_lost","data":7}"#;
-        assert!(text.contains(lost), "7 were dropped");
+        let events: Vec<_> = { text.lines() }
+            .map(|line| line.split_once(r#""event":"#).unwrap().1)
+            .collect();
+        let renewed = r#""key_renewed"}"#;
+        let lost = r#""lines_lost","data":7}"#;
+        assert_eq!(
+            events,
+            [renewed, renewed, lost, r#""warning","data":"the last"}"#]
+        );
     }
 }

@@ -5,10 +5,10 @@
 //! gets errors and warnings as well.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
+use super::log::{LogLine, log_line};
 use super::numbers::one_line;
 use crate::base::error::Error;
 use crate::base::stderr::say;
@@ -24,22 +24,6 @@ pub(crate) fn speak_json() {
 
 fn speaks_json() -> bool {
     FOR_PROGRAMS.load(Ordering::Relaxed)
-}
-
-/// Hears each error and warning: which of them it is, and its words.
-type Listener = Box<dyn Fn(&str, String) + Send>;
-
-/// The log of the run, while there is one.
-static LOG: Mutex<Option<Listener>> = Mutex::new(None);
-
-fn log() -> MutexGuard<'static, Option<Listener>> {
-    // Nothing panics while it is held.
-    LOG.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Has this, or nobody, called with every error and warning from now on; it must neither wait nor say anything itself.
-pub(super) fn listen(listener: Option<Listener>) {
-    *log() = listener;
 }
 
 /// Says what ended the command.
@@ -58,9 +42,10 @@ pub(crate) fn warn_of(error: &Error) {
 }
 
 fn tell_as(kind: &'static str, error: &Error) {
-    if let Some(hear) = &*log() {
-        hear(kind, error.log_words());
-    }
+    log_line(match kind {
+        "error" => LogLine::Error(error.log_words()),
+        _ => LogLine::Warning(error.log_words()),
+    });
     let report = error.report();
     let words = report.strip_prefix("error: ").unwrap_or(&report);
     say(&if speaks_json() {
@@ -117,23 +102,18 @@ impl<'a> MessageJson<'a> {
 
 /// A text of one or more lines as a notice. What it starts with for people, the program's name, is not part of it.
 fn notice(text: &str) -> String {
-    let mut lines = text.lines().map(str::trim);
-    let first = lines.next().unwrap_or_default();
-    line(&MessageJson {
-        r#type: "notice",
-        exit_code: None,
-        message: first.strip_prefix("rescore: ").unwrap_or(first),
-        causes: Vec::new(),
-        details: lines.collect(),
-        hint: None,
-    })
+    line(&MessageJson::of("notice", &of_lines(text, "rescore: ")))
 }
 
 /// Clap's text as an error: its first line says what is wrong, and the others help.
 pub(crate) fn usage_error(text: &str) -> Error {
+    of_lines(text, "error: ")
+}
+
+fn of_lines(text: &str, prefix: &str) -> Error {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
-    let error = Error::usage(first.strip_prefix("error: ").unwrap_or(first));
+    let error = Error::usage(first.strip_prefix(prefix).unwrap_or(first));
     lines.fold(error, Error::detail)
 }
 

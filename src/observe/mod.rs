@@ -18,7 +18,7 @@ mod what_if;
 
 pub(crate) use decided::DecideSummary;
 pub(crate) use identity::{DecisionRule, RunIdentity};
-pub(crate) use log::{LogFile, LogLine, LogWriter, RunLog};
+pub(crate) use log::{EventLog, LogLine, end_log, log_line, start_log};
 pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, usage_error, warn, warn_of};
 pub(crate) use metrics::{MetricsFile, MetricsThread};
 pub(crate) use numbers::{count, counted, day, moment, most, stamp};

@@ -16,7 +16,7 @@ use crate::base::error::{Error, Exit, Result};
 use crate::engine::{AnswerRules, Engine, Limits, Stop};
 use crate::ledger::{RunningLedger, ServerWait};
 use crate::observe::{
-    self, MetricsThread, ProgressSettings, ProgressThread, RunLog, Style, tell_error,
+    self, EventLog, MetricsThread, ProgressSettings, ProgressThread, Style, tell_error,
 };
 use crate::output::Writer;
 use crate::pace::{
@@ -47,7 +47,6 @@ pub(super) fn drive(mut run: PreparedRun, start: Start) -> Result<Exit> {
         let lookup = Arc::new(Mutex::new(start.ledger.lookup_stage()?));
         run.signals.run_starts(SignalReach {
             stops: start.stops.0.clone(),
-            log: run.log.as_ref().map(RunLog::writer),
             last_words: start.ledger.last_words(),
         });
         let answering = (start.client, start.gate);
@@ -229,8 +228,8 @@ fn start_progress(
     };
     // The runtime's clock is the run's clock.
     let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(notices)];
-    let log = run.log.as_ref().map(RunLog::writer);
-    observers.extend(log.map(|log| Box::new(log) as _));
+    let log = watch.log.as_ref();
+    observers.extend(log.map(|_| Box::new(EventLog) as _));
     let events = runtime.block_on(async { Events::new(observers) });
     let progress = ProgressThread::start(style, settings, events.clone(), inbox);
     (events, progress)

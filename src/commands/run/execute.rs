@@ -13,11 +13,13 @@ use super::drive::drive;
 use super::prepare::{identity_of, job_name, metrics_file, prepare};
 use crate::base::error::{Error, Exit, Result};
 use crate::config::{RunConfig, UnconfiguredRun};
-use crate::observe::{RunIdentity, RunSummary, ended_by};
+use crate::observe::{LogLine, RunIdentity, RunSummary, end_log, ended_by};
 use crate::telemetry::counts::Counts;
 
 /// Who may read a summary that is made for a failure; the process's umask may take more away.
 const MODE: u32 = 0o666;
+/// How long the last lines of the log may take.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Runs, and says how it went.
 ///
@@ -31,7 +33,11 @@ pub(crate) fn execute(config: RunConfig) -> Result<Exit> {
         metrics: config.watch.metrics.clone(),
         profile: None,
     };
-    run(config).inspect_err(|error| write_failure(&identity, files, error))
+    run(config).inspect_err(|error| {
+        write_failure(&identity, files, error);
+        // The error is the last line; that it is not all of it would change nothing.
+        let _ = end_log(LogLine::Error(error.log_words()), LAST_LINES);
+    })
 }
 
 fn run(config: RunConfig) -> Result<Exit> {

@@ -2,7 +2,7 @@
 //! its ledger. A run that is killed before is continued by the same command, which writes all of this again.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::super::inputs::{no_rows, path_of};
 use super::super::text::SummaryFile;
@@ -16,7 +16,7 @@ use crate::input::{Input, Opened, ReaderSettings};
 use crate::ledger::RunningLedger;
 use crate::observe::{
     FileState, FileSummary, LedgerLeft, LogLine, MetricsThread, RunSummary, SizedFile, Style,
-    ended_by, stamp, tell, tell_error, warn, warn_of,
+    end_log, ended_by, stamp, tell, tell_error, warn, warn_of,
 };
 use crate::output::{Document, Written};
 use crate::report::{Comparison, PageContent, RunFacts, page};
@@ -25,6 +25,9 @@ use crate::telemetry::counts::Counts;
 use crate::telemetry::event::InputEnd;
 use crate::telemetry::hub::Events;
 use crate::telemetry::part::RowCounts;
+
+/// How long the last lines of the log may take: a service manager waits.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Writes the summary, says what ended the run early, and closes the ledger, if rows were to run. Returns how the process should
 /// exit.
@@ -73,12 +76,13 @@ pub(super) fn finish(
     if let Some(metrics) = metrics {
         metrics.finish(exit);
     }
-    if let Some(log) = run.log {
-        log.finish(LogLine::RunEnded {
-            exit_code: exit.code(),
-            counts: Box::new(shown_counts()),
-        });
-    }
+    let last = LogLine::RunEnded {
+        exit_code: exit.code(),
+        counts: Box::new(shown_counts()),
+    };
+    { end_log(last, LAST_LINES) }
+        .iter()
+        .for_each(|lacks| warn(lacks));
     // The last act: the same command continues a run that is killed before, and makes no call for a row that has its verdict.
     if let Some(ledger) = ledger {
         ledger.finish(patience(&counts));

@@ -1,4 +1,4 @@
-//! The log of a run: its file, and what it says of the run before the first call.
+//! The log of a run: where it goes, and what it says of the run before the first call.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -8,30 +8,33 @@ use serde_json::{Value, json};
 use super::files::RunPart;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
-use crate::observe::{LogFile, LogLine, RunIdentity, RunLog};
+use crate::config::RunConfig;
+use crate::observe::{LogLine, RunIdentity, log_line, start_log};
 
-/// Opens the log at this path, and logs the start of the run.
+/// Opens the log, if the run keeps one, and logs the start of the run.
 ///
 /// # Errors
 /// Exit code 2: it cannot be opened, or it is not a log of ours.
 pub(super) fn open_log(
-    path: &Path,
+    config: &RunConfig,
     identity: &RunIdentity,
-    (parts, output): (&[RunPart], Option<&Path>),
+    parts: &[RunPart],
     ledger: Option<&Path>,
     concurrency: NonZeroUsize,
-) -> Result<RunLog> {
-    let file = LogFile::open(path).map_err(|error| cannot_open(path, error))?;
-    let log = RunLog::start(file);
+) -> Result<()> {
+    let Some(path) = config.watch.log.as_deref() else {
+        return Ok(());
+    };
+    start_log(path).map_err(|error| cannot_open(path, error))?;
     let inputs: Vec<_> = parts.iter().filter_map(input).collect();
-    log.writer().push(LogLine::RunStarted(json!({
+    log_line(LogLine::RunStarted(json!({
         "run": identity,
         "inputs": inputs,
-        "output": output.map(text_of),
+        "output": config.files.name().map(text_of),
         "ledger": ledger.map(text_of),
         "concurrency": concurrency,
     })));
-    Ok(log)
+    Ok(())
 }
 
 fn cannot_open(path: &Path, error: std::io::Error) -> Error {

@@ -17,7 +17,7 @@ use crate::config::{
     DEFAULT_CONCURRENCY, KeySource, PaceConfig, RunConfig, ServiceConfig, WatchConfig,
 };
 use crate::ledger::{KnownLimit, LedgerLocation, OutputLock, ServerWait, lock_of};
-use crate::observe::{DecisionRule, MetricsFile, RunIdentity, RunLog};
+use crate::observe::{DecisionRule, MetricsFile, RunIdentity};
 use crate::pace::{Gate, PaceLimits};
 use crate::sandbox::{Sandbox, SandboxPlan, SandboxSettings};
 use crate::service::{
@@ -41,8 +41,6 @@ pub(super) struct PreparedRun {
     pub(super) files: Files,
     /// Held to the very end; `None` where rows go to a stream.
     pub(super) lock: Option<OutputLock>,
-    /// Where it is logged what happens.
-    pub(super) log: Option<RunLog>,
     pub(super) signals: StopSignals,
 }
 
@@ -80,10 +78,13 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     let ledger_path = settings.location.path();
     refuse_clashes(&files, &config.watch, &client, &settings.location)?;
     identity.mapping = common_mapping(&files.parts);
-    let parts = (&*files.parts, config.files.name());
-    let log = { config.watch.log.as_deref() }
-        .map(|path| open_log(path, &identity, parts, ledger_path.as_deref(), concurrency))
-        .transpose()?;
+    open_log(
+        &config,
+        &identity,
+        &files.parts,
+        ledger_path.as_deref(),
+        concurrency,
+    )?;
     let account = match stand_in {
         Some(_) => Account::of_sandbox(),
         None => Account::of_service(&client.endpoint, &client.service_id),
@@ -121,7 +122,6 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
         concurrency,
         files,
         lock,
-        log,
         signals,
     };
     Ok((run, start))

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::super::signals::{Signals, end_process, listen_on_a_thread};
 use crate::base::error::{Error, Exit, Result, Signal};
 use crate::engine::Stop;
-use crate::observe::{LogLine, LogWriter, tell, tell_error};
+use crate::observe::{LogLine, end_log, tell, tell_error};
 use crate::telemetry::event::CancelReason;
 
 /// A second SIGTERM within this time after the first one is the same request. `timeout` sends both within microseconds, on
@@ -38,8 +38,6 @@ struct RunPhase {
 pub(super) struct SignalReach {
     /// The dispatcher.
     pub(super) stops: UnboundedSender<Stop>,
-    /// Gets the last line, if there is a log.
-    pub(super) log: Option<LogWriter>,
     /// What the second signal says of the answers that stay.
     pub(super) last_words: Option<String>,
 }
@@ -108,11 +106,8 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
             "rescore: stopped immediately{}",
             kept.collect::<String>()
         ));
-        if let Some(log) = &reach.log {
-            let line = LogLine::StoppedImmediately(last.into());
-            // Nobody is left to care how many lines are missing.
-            let _ = log.end(Some(line), LAST_LINES);
-        }
+        // Nobody is left to care whether lines are missing.
+        let _ = end_log(LogLine::StoppedImmediately(last.into()), LAST_LINES);
         end_process(Exit::Interrupted(last));
     }
 }
