@@ -1,51 +1,69 @@
-//! Decisions counted, and how they have changed since an earlier run, which is what a nightly rescoring is for.
+//! Rows counted by their decisions, and how decisions have changed since an earlier run, which is what a nightly rescoring is
+//! for.
 
 use serde::{Deserialize, Serialize};
 
 use crate::verdict::Decision;
 
-/// Numbers of rows by decision, where each has one.
+/// Numbers of rows by decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Outcomes {
+pub(crate) struct DecisionCounts {
     /// Rows to approve.
     pub(crate) approve: u64,
     /// Rows to review.
     pub(crate) review: u64,
     /// Rows to block.
     pub(crate) block: u64,
+    /// Rows without a decision.
+    #[serde(skip)]
+    pub(crate) none: u64,
 }
 
-impl Outcomes {
+impl DecisionCounts {
     /// Counts a row.
-    pub(crate) const fn count(&mut self, decision: Decision) {
+    pub(crate) const fn count(&mut self, decision: Option<Decision>) {
         match decision {
-            Decision::Approve => self.approve += 1,
-            Decision::Review => self.review += 1,
-            Decision::Block => self.block += 1,
+            Some(Decision::Approve) => self.approve += 1,
+            Some(Decision::Review) => self.review += 1,
+            Some(Decision::Block) => self.block += 1,
+            None => self.none += 1,
         }
     }
 
-    /// Adds the counts of another one.
-    const fn add(&mut self, other: Self) {
+    /// Adds the counts of another instance.
+    pub(crate) const fn add(&mut self, other: &Self) {
         self.approve += other.approve;
         self.review += other.review;
         self.block += other.block;
+        self.none += other.none;
     }
 
-    /// Rows with this decision.
+    /// Rows with this decision, or without any.
     #[must_use]
-    pub(crate) const fn of(&self, decision: Decision) -> u64 {
+    pub(crate) const fn of(&self, decision: Option<Decision>) -> u64 {
         match decision {
-            Decision::Approve => self.approve,
-            Decision::Review => self.review,
-            Decision::Block => self.block,
+            Some(Decision::Approve) => self.approve,
+            Some(Decision::Review) => self.review,
+            Some(Decision::Block) => self.block,
+            None => self.none,
         }
     }
 
     /// The number of rows.
     #[must_use]
     pub(crate) const fn rows(&self) -> u64 {
-        self.approve + self.review + self.block
+        self.approve + self.review + self.block + self.none
+    }
+}
+
+impl From<[u64; 4]> for DecisionCounts {
+    fn from([approve, review, block, none]: [u64; 4]) -> Self {
+        Self {
+            approve,
+            review,
+            block,
+            none,
+        }
     }
 }
 
@@ -53,15 +71,15 @@ impl Outcomes {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Drift {
     /// Rows that had a decision before.
-    compared: u64,
+    pub(crate) compared: u64,
     /// Rows whose decision changed.
-    changed: u64,
+    pub(crate) changed: u64,
     /// What became of the rows that were approved before.
-    approve: Outcomes,
+    approve: DecisionCounts,
     /// What became of those to review.
-    review: Outcomes,
+    review: DecisionCounts,
     /// What became of those that were blocked.
-    block: Outcomes,
+    block: DecisionCounts,
 }
 
 impl Drift {
@@ -69,39 +87,28 @@ impl Drift {
     pub(crate) fn count(&mut self, before: Decision, now: Decision) {
         self.compared += 1;
         self.changed += u64::from(before != now);
-        match before {
-            Decision::Approve => self.approve.count(now),
-            Decision::Review => self.review.count(now),
-            Decision::Block => self.block.count(now),
-        }
+        let became = match before {
+            Decision::Approve => &mut self.approve,
+            Decision::Review => &mut self.review,
+            Decision::Block => &mut self.block,
+        };
+        became.count(Some(now));
     }
 
-    /// Adds the counts of another one.
+    /// Adds the counts of another instance.
     pub(crate) const fn add(&mut self, other: &Self) {
         self.compared += other.compared;
         self.changed += other.changed;
-        self.approve.add(other.approve);
-        self.review.add(other.review);
-        self.block.add(other.block);
+        self.approve.add(&other.approve);
+        self.review.add(&other.review);
+        self.block.add(&other.block);
     }
 
     /// Each earlier decision with the number of rows for each new decision.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (Decision, [u64; 3])> {
         let rows = [self.approve, self.review, self.block];
-        let rows = rows.map(|now| Decision::ALL.map(|decision| now.of(decision)));
+        let rows = rows.map(|now| Decision::ALL.map(|decision| now.of(Some(decision))));
         Decision::ALL.into_iter().zip(rows)
-    }
-
-    /// The number of rows that had a decision before.
-    #[must_use]
-    pub(crate) const fn compared(&self) -> u64 {
-        self.compared
-    }
-
-    /// The number of rows whose decision changed.
-    #[must_use]
-    pub(crate) const fn changed(&self) -> u64 {
-        self.changed
     }
 }
 
@@ -116,7 +123,7 @@ mod tests {
         drift.count(Decision::Review, Decision::Review);
         more.count(Decision::Approve, Decision::Block);
         drift.add(&more);
-        assert_eq!((drift.compared(), drift.changed()), (3, 2));
+        assert_eq!((drift.compared, drift.changed), (3, 2));
         let rows: Vec<_> = drift.rows().collect();
         assert_eq!(
             rows,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::verdict_counts::VerdictCounts;
+use crate::drift::DecisionCounts;
 use crate::verdict::Decision;
 
 /// Scores in bins, by their decisions.
@@ -14,7 +14,7 @@ pub(crate) struct Bins {
     /// The width of a bin.
     width: f64,
     /// By their place: bin 1 is above 0 and up to `width`, and has 0 as well; bin 0 is the one before it.
-    counts: BTreeMap<i64, VerdictCounts>,
+    counts: BTreeMap<i64, DecisionCounts>,
 }
 
 /// The width at first: finer than any bar that is drawn for scores from 0 to 10.
@@ -43,7 +43,7 @@ pub(crate) struct Bars {
     /// Where the first bar starts, in bars from 0: negative on the left of it.
     first: i64,
     /// The scores in each bar.
-    pub(crate) counts: Vec<VerdictCounts>,
+    pub(crate) counts: Vec<DecisionCounts>,
 }
 
 impl Bins {
@@ -85,7 +85,7 @@ impl Bins {
         let span = |step: i64| merged(right, step) - merged(left, step) + 1;
         let step = steps.find(|step| span(*step) <= most).unwrap_or(1);
         let first = merged(left, step);
-        let mut bars = vec![VerdictCounts::default(); usize::try_from(span(step)).unwrap_or(1)];
+        let mut bars = vec![DecisionCounts::default(); usize::try_from(span(step)).unwrap_or(1)];
         for (at, counts) in &self.counts {
             let place = usize::try_from(merged(*at, step) - first).ok();
             if let Some(bar) = place.and_then(|place| bars.get_mut(place)) {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     fn rows(bars: &Bars) -> u64 {
-        bars.counts.iter().map(VerdictCounts::rows).sum()
+        bars.counts.iter().map(DecisionCounts::rows).sum()
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!((bars.width, bars.first, bars.counts.len()), (0.1, -4, 34));
         for from in [0.2, 1.0, 1.9, 2.0, -0.4, 0.0] {
             let mut there = bars.counts.iter().enumerate();
-            let is_there = |(at, counts): (usize, &VerdictCounts)| {
+            let is_there = |(at, counts): (usize, &DecisionCounts)| {
                 counts.rows() == 1 && (bars.edge(at) - from).abs() < 1e-9
             };
             assert!(there.any(is_there), "{from}");
@@ -157,7 +157,7 @@ mod tests {
         let bars = counted(&[]).bars(50, 0.0, 6.0);
         assert_eq!((bars.width, bars.first, bars.counts.len()), (0.2, 0, 30));
         let bars = counted(&[0.0, 0.1]).bars(50, 0.0, 1.0);
-        assert_eq!(bars.counts.first().map(VerdictCounts::rows), Some(2));
+        assert_eq!(bars.counts.first().map(DecisionCounts::rows), Some(2));
     }
 
     #[test]

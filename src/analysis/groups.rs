@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::verdict_counts::VerdictCounts;
+use crate::drift::DecisionCounts;
 use crate::verdict::Decision;
 
 /// How many values are told apart. A column with more is an identifier, not a category.
@@ -15,18 +15,18 @@ const LONGEST: usize = 256;
 /// Decisions by the values of a column.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GroupTally {
-    values: HashMap<Box<[u8]>, VerdictCounts>,
+    values: HashMap<Box<[u8]>, DecisionCounts>,
     /// The rows with other values.
-    other: VerdictCounts,
+    other: DecisionCounts,
 }
 
 /// The most frequent values of a column, and the others together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TopValues {
     /// The values, cut at 256 bytes, with their decisions; the most frequent first.
-    pub(crate) top: Vec<(Box<[u8]>, VerdictCounts)>,
+    pub(crate) top: Vec<(Box<[u8]>, DecisionCounts)>,
     /// All other rows.
-    pub(crate) other: VerdictCounts,
+    pub(crate) other: DecisionCounts,
     /// The number of other values, if not too many to be counted.
     pub(crate) other_values: Option<usize>,
 }

@@ -6,12 +6,10 @@ mod bins;
 mod counted_rows;
 mod groups;
 mod tally;
-mod verdict_counts;
 mod what_if;
 
 pub(crate) use bins::Bars;
 pub(crate) use counted_rows::CountedRows;
 pub(crate) use groups::{GroupTally, TopValues};
 pub(crate) use tally::{DriftTally, PastVerdict, RowTally, TalliedRow, number_of};
-pub(crate) use verdict_counts::VerdictCounts;
 pub(crate) use what_if::{ThresholdPair, ThresholdStep, WhatIf};

@@ -3,8 +3,8 @@
 //! Rows come from a scored file (`commands`) or from a run's writer (`output`); the numbers go to `report`.
 
 use super::bins::Bins;
-use super::verdict_counts::VerdictCounts;
 use super::what_if::WhatIf;
+use crate::drift::DecisionCounts;
 use crate::drift::Drift;
 use crate::verdict::{Decision, Score, Thresholds};
 
@@ -32,7 +32,7 @@ pub(crate) struct RowTally {
     /// Those of today; `None` if decisions are made by level.
     pub(crate) thresholds: Option<Thresholds>,
     /// All rows, by decision.
-    pub(crate) decisions: VerdictCounts,
+    pub(crate) decisions: DecisionCounts,
     /// Rows that have a score, but not a decision.
     pub(crate) undecided: u64,
     /// Rows whose decision is not the one that the thresholds make of their score.
@@ -66,7 +66,7 @@ impl RowTally {
     pub(crate) fn new(thresholds: Option<&Thresholds>) -> Self {
         Self {
             thresholds: thresholds.cloned(),
-            decisions: VerdictCounts::default(),
+            decisions: DecisionCounts::default(),
             undecided: 0,
             decided_otherwise: 0,
             scores: Bins::default(),
@@ -174,10 +174,7 @@ mod tests {
         let what_if = tally.what_if.as_ref();
         assert_eq!(what_if.map(WhatIf::scores), Some(4));
         let drift = &tally.drift;
-        assert_eq!(
-            (drift.decisions.compared(), drift.decisions.changed()),
-            (3, 2)
-        );
+        assert_eq!((drift.decisions.compared, drift.decisions.changed), (3, 2));
         assert_eq!((drift.scores, drift.rose, drift.fell), (2, 1, 0));
     }
 }

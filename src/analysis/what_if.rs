@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use crate::base::numbers::Decimal;
-use crate::drift::Outcomes;
+use crate::drift::DecisionCounts;
 use crate::verdict::{Score, Thresholds};
 
 /// The highest threshold that is tried; the service's scores end here.
@@ -56,7 +56,7 @@ pub(crate) struct ThresholdPair<'a> {
     pub(crate) review_max: &'a str,
     /// What it would do.
     #[serde(flatten)]
-    pub(crate) outcomes: Outcomes,
+    pub(crate) outcomes: DecisionCounts,
     /// Both are today's.
     pub(crate) today: bool,
 }
@@ -127,10 +127,11 @@ impl WhatIf {
             second.clone().skip(at).map(move |review| ThresholdPair {
                 approve_max: approve.threshold.text(),
                 review_max: review.threshold.text(),
-                outcomes: Outcomes {
+                outcomes: DecisionCounts {
                     approve: approve.up_to,
                     review: review.up_to - approve.up_to,
                     block: review.above,
+                    none: 0,
                 },
                 today: approve.is_approve_max && review.is_review_max,
             })
@@ -162,11 +163,12 @@ mod tests {
     }
 
     /// What deciding every score by a pair of thresholds brings.
-    fn decided<T: AsRef<str>>(pair: &ThresholdPair<'_>, scores: &[T]) -> Outcomes {
+    fn decided<T: AsRef<str>>(pair: &ThresholdPair<'_>, scores: &[T]) -> DecisionCounts {
         let policy = thresholds(pair.approve_max, pair.review_max);
-        let mut outcomes = Outcomes::default();
+        let mut outcomes = DecisionCounts::default();
         for score in scores {
-            outcomes.count(policy.decide(&Score::from_json_number(score.as_ref()).unwrap()));
+            let score = Score::from_json_number(score.as_ref()).unwrap();
+            outcomes.count(Some(policy.decide(&score)));
         }
         outcomes
     }
@@ -250,7 +252,7 @@ mod tests {
         assert!(
             what_if
                 .pairs()
-                .all(|pair| pair.outcomes == Outcomes::default())
+                .all(|pair| pair.outcomes == DecisionCounts::default())
         );
     }
 

@@ -250,7 +250,7 @@ impl Decider<'_> {
                 let level = level.map(|span| self.layout.value(row.raw.slice(*span)));
                 let (answer, decision) = self.decide(score, level.as_deref());
                 match decision {
-                    Some(decision) => self.stats.decisions.count(decision),
+                    Some(decision) => self.stats.decisions.count(Some(decision)),
                     None => self.stats.undecided.count(row.number),
                 }
                 Verdict::Scored(answer, decision)

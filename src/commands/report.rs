@@ -326,9 +326,8 @@ fn is_redecided(facts: &RunFacts, summary: &Path, tally: &RowTally, file: &str) 
         ))
         .hint("give the summary of the run that wrote this file to `--run`"));
     }
-    let differs =
-        |decision| facts.counts.decisions.of(decision) != tally.decisions.of(Some(decision));
-    Ok(Decision::ALL.into_iter().any(differs))
+    let differs = |decision| facts.counts.decisions.of(decision) != tally.decisions.of(decision);
+    Ok(Decision::ALL.into_iter().map(Some).any(differs))
 }
 
 #[cfg(test)]

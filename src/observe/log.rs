@@ -118,16 +118,16 @@ impl Observer for EventLog {
 
 /// Lines on their way to the file.
 struct LogQueue {
-    to: SyncSender<Entry>,
+    to: SyncSender<QueuedLine>,
     /// For the last line, which has a place of its own.
-    last: SyncSender<Entry>,
+    last: SyncSender<QueuedLine>,
     /// Lines that have found no room since the last one that did.
     lost: u64,
     ended: Receiver<Missing>,
 }
 
 /// A line that waits to be written.
-struct Entry {
+struct QueuedLine {
     time: SystemTime,
     line: LogLine,
     /// Lines before it that found no room.
@@ -165,8 +165,8 @@ impl LogQueue {
         }
     }
 
-    fn entry(&self, line: LogLine) -> Entry {
-        Entry {
+    fn entry(&self, line: LogLine) -> QueuedLine {
+        QueuedLine {
             time: SystemTime::now(),
             line,
             lost: self.lost,
@@ -188,9 +188,9 @@ impl LogQueue {
 }
 
 /// Writes until no more lines come.
-fn write(mut file: LogFile, entries: impl Iterator<Item = Entry>) -> Missing {
+fn write(mut file: LogFile, entries: impl Iterator<Item = QueuedLine>) -> Missing {
     let mut missing = Missing::default();
-    for Entry { time, line, lost } in entries {
+    for QueuedLine { time, line, lost } in entries {
         let before = (lost > 0).then_some(LogLine::LinesLost(lost));
         missing.lines += lost;
         for line in before.iter().chain([&line]) {
@@ -316,10 +316,10 @@ mod tests {
             .map(|line| line.split_once(r#""event":"#).unwrap().1)
             .collect();
         let renewed = r#""key_renewed"}"#;
-        let lost = r#""lines_lost","data":7}"#;
+        let seven = r#""lines_lost","data":7}"#;
         assert_eq!(
             events,
-            [renewed, renewed, lost, r#""warning","data":"the last"}"#]
+            [renewed, renewed, seven, r#""warning","data":"the last"}"#]
         );
     }
 }

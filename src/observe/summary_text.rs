@@ -15,6 +15,7 @@ use crate::base::error::{printable, shown};
 use crate::drift::Drift;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::CancelReason;
+use crate::telemetry::pace::Hint;
 use crate::telemetry::part::RowCounts;
 use crate::verdict::{Decision, Reason};
 
@@ -384,15 +385,16 @@ fn of_the_service(counts: &Counts) -> impl Iterator<Item = String> {
     let paused =
         (!counts.paused.is_zero()).then(|| format!("paused for {} in total", time(counts.paused)));
     let held: Vec<_> = throttled.into_iter().chain(paused).collect();
-    let (headers, repeated) = (&counts.headers, calls.repeated_transaction_ids);
+    let (pace, repeated) = (counts.pace, calls.repeated_transaction_ids);
+    let headers = pace.map(|pace| pace.headers);
     [
         (!held.is_empty()).then(|| held.join("; ")),
-        counts.limit.calls_per_second.map(limit),
-        { headers.calls_per_second }
+        pace.and_then(|pace| pace.limit).map(limit),
+        { pace.and_then(|pace| pace.asked_for()) }
             .map(|rate| format!("the service's headers ask for about {}", per_time(rate))),
-        { headers.disbelieved }.then(|| DISBELIEVED.to_owned()),
-        counts.limit.in_flight.map(limit_in_flight),
-        { counts.pace.and_then(|pace| pace.refused_at_any) }.map(|_| REFUSED_AT_ANY.to_owned()),
+        (headers == Some(Hint::Disbelieved)).then(|| DISBELIEVED.to_owned()),
+        { pace.and_then(|pace| pace.limit_in_flight) }.map(limit_in_flight),
+        { pace.and_then(|pace| pace.refused_at_any) }.map(|_| REFUSED_AT_ANY.to_owned()),
         (counts.outages > 0).then(|| {
             let (often, long) = (times(counts.outages), time(counts.down));
             format!("the service was down {often}, for {long} in total")
@@ -434,7 +436,7 @@ const CORNER: &str = "before ↓ now →";
 
 /// Earlier decisions compared with those of this run: a table, and a line with the sum; nothing if nothing was compared.
 pub(super) fn drift_table(drift: Option<&Drift>, changes: Option<&Path>) -> Vec<String> {
-    let Some(drift) = drift.filter(|drift| drift.compared() > 0) else {
+    let Some(drift) = drift.filter(|drift| drift.compared > 0) else {
         return Vec::new();
     };
     let head = Decision::ALL.map(|now| now.word().to_owned());
@@ -455,13 +457,13 @@ pub(super) fn drift_table(drift: Option<&Drift>, changes: Option<&Path>) -> Vec<
     };
     let mut lines: Vec<_> = table.iter().map(line).collect();
     let place = match changes {
-        Some(path) if drift.changed() > 0 => format!("; see {}", shown(path)),
+        Some(path) if drift.changed > 0 => format!("; see {}", shown(path)),
         _ => String::new(),
     };
     lines.push(format!(
         "{} of {} changed{place}",
-        count(drift.changed()),
-        counted(drift.compared(), "decision")
+        count(drift.changed),
+        counted(drift.compared, "decision")
     ));
     lines
 }

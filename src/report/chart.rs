@@ -8,7 +8,7 @@
 use maud::{Markup, html};
 
 use super::words::{count, rows, score, share};
-use crate::analysis::VerdictCounts;
+use crate::drift::DecisionCounts;
 use crate::verdict::Decision;
 
 /// A section of the page; `id` is the place of its heading. In a rehearsal it says that its scores are made up.
@@ -106,7 +106,7 @@ pub(super) fn legend(has_none: bool) -> Markup {
 }
 
 /// Shares of rows as one bar across.
-pub(super) fn shares(counts: &VerdictCounts, height: u32) -> Markup {
+pub(super) fn shares(counts: &DecisionCounts, height: u32) -> Markup {
     let rows = counts.rows();
     let mut left = 0.0;
     html! {
@@ -123,7 +123,7 @@ pub(super) fn shares(counts: &VerdictCounts, height: u32) -> Markup {
 }
 
 /// Cells of a table for each decision: the share, and the number below it.
-pub(super) fn share_cells(counts: &VerdictCounts, has_none: bool) -> Markup {
+pub(super) fn share_cells(counts: &DecisionCounts, has_none: bool) -> Markup {
     let rows = counts.rows();
     html! {
         @for (decision, _) in stack(has_none) {

@@ -22,7 +22,7 @@ pub(super) fn of(report: &PageContent) -> Option<Markup> {
             @if let Comparison::File { pairing, .. } = comparison {
                 (pairs(pairing))
             }
-            @if drift.decisions.compared() > 0 {
+            @if drift.decisions.compared > 0 {
                 div.columns {
                     div { (matrix(&drift.decisions)) }
                     @if drift.scores > 0 { div { (changes(drift)) } }
@@ -37,13 +37,13 @@ fn sentence(comparison: &Comparison, drift: &Drift) -> String {
         Comparison::Own => "their earlier verdicts",
         Comparison::File { name, .. } => name,
     };
-    match drift.compared() {
+    match drift.compared {
         0 => format!("No row has a decision both now and in {with}."),
         compared => format!(
             "Compared with {with}: {} of {} decisions changed ({}).",
-            count(drift.changed()),
+            count(drift.changed),
             count(compared),
-            share(drift.changed(), compared)
+            share(drift.changed, compared)
         ),
     }
 }
@@ -68,7 +68,7 @@ fn pairs(pairing: &PairingCounts) -> Markup {
 }
 
 fn matrix(drift: &Drift) -> Markup {
-    let compared = drift.compared();
+    let compared = drift.compared;
     html! {
         h3 { "Decisions" }
         table.matrix {

@@ -16,7 +16,7 @@ pub(super) const SUMMARY: &str = r#"{"type":"summary","version":1,"exit_code":1,
 "failed":{"rows":5,"reasons":{"invalid_ip":4,"refused":1}},
 "calls":{"sent":990,"answered":985,"retries":4,"throttled":12,"maybe_billed_twice":1,"unknown_outcome":1,
 "billed_without_verdict":0,"lost":0,"repeated_transaction_ids":0},"paused_seconds":2.5,"outages":1,"down_seconds":4.0,
-"limit":{"calls_per_second":48.5,"in_flight":16},"cost":{"price":0.004,"currency":"EUR","spent":3.96,"spent_at_most":3.964,
+"pace":null,"cost":{"price":0.004,"currency":"EUR","spent":3.96,"spent_at_most":3.964,
 "all_starts_at_most":3.96,"paid_earlier":0.028,"saved":0.012},"later":1}"#;
 
 /// A report of a rehearsal with everything in it.

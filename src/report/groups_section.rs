@@ -8,8 +8,8 @@ use maud::{Markup, html};
 use super::chart::{legend, section, share_cells, shares};
 use super::model::{ColumnGroups, PageContent};
 use super::words::{count, rows};
-use crate::analysis::VerdictCounts;
 use crate::base::error::column;
+use crate::drift::DecisionCounts;
 
 /// A share of fewer rows is shown paler: two more or less of 30 change it by 7 points.
 const FEW: u64 = 30;
@@ -21,7 +21,7 @@ pub(super) fn sections(report: &PageContent) -> Markup {
 fn of(report: &PageContent, groups: &ColumnGroups, place: usize) -> Markup {
     let values = &groups.values;
     let has_none = report.tally.decisions.of(None) > 0;
-    let is_few = |counts: &VerdictCounts| counts.rows() < FEW;
+    let is_few = |counts: &DecisionCounts| counts.rows() < FEW;
     let any_few = values.top.iter().any(|(_, counts)| is_few(counts));
     section(
         report.sandbox,
@@ -61,7 +61,7 @@ const IDS: [&str; 8] = [
     "by-1", "by-2", "by-3", "by-4", "by-5", "by-6", "by-7", "by-8",
 ];
 
-fn line(name: &Markup, counts: &VerdictCounts, has_none: bool, is_few: bool) -> Markup {
+fn line(name: &Markup, counts: &DecisionCounts, has_none: bool, is_few: bool) -> Markup {
     html! {
         tr.few[is_few] {
             th scope="row" { (name) (shares(counts, 8)) }

@@ -10,13 +10,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::event::{Again, CancelReason, Event, FailureClass, InputEnd, Origin, PassedOver};
-use super::pace::{Hint, Pace, Pause};
+use super::pace::{Pace, Pause};
 use crate::analysis::CountedRows;
 use crate::base::error::Exit;
 use crate::base::money::{Money, Tariff};
 use crate::base::numbers::Tolerance;
 use crate::base::numbers::{rounded, seconds};
-use crate::drift::{Drift, Outcomes};
+use crate::drift::{DecisionCounts, Drift};
 use crate::row::RowNumber;
 use crate::verdict::{Reason, Resolution};
 
@@ -41,7 +41,7 @@ pub(crate) struct Counts {
     /// Rows that were read and are asked for without a phone number or an email address that is invalid.
     pub(crate) dropped: u64,
     /// Rows by decision.
-    pub(crate) decisions: Outcomes,
+    pub(crate) decisions: DecisionCounts,
     /// Rows with a verdict and no decision, as their level is in no list.
     pub(crate) undecided: CountedRows,
     /// Earlier decisions compared with those of this run; `None` if there were none.
@@ -62,7 +62,8 @@ pub(crate) struct Counts {
     pub(crate) ledger_failures_retried: u64,
     /// How often a new API key was read from its file.
     pub(crate) keys_renewed: u64,
-    /// Time spent in pauses; while a run lasts, without the current one.
+    /// Time spent in pauses, and in apparent outages that were then put down to the rows; while a run lasts, without the
+    /// current one.
     #[serde(rename = "paused_seconds", with = "seconds")]
     pub(crate) paused: Duration,
     /// How often the service was down.
@@ -70,13 +71,8 @@ pub(crate) struct Counts {
     /// How long the service was down; while a run lasts, without an outage that lasts.
     #[serde(rename = "down_seconds", with = "seconds")]
     pub(crate) down: Duration,
-    /// Time spent in apparent outages that were then put down to the rows.
-    #[serde(rename = "waited_in_vain_seconds", with = "seconds")]
-    pub(crate) dismissed_outages: Duration,
-    /// The limits of the service that were found.
-    pub(crate) limit: FoundLimits,
-    /// What the service's headers ask for.
-    pub(crate) headers: HeaderHint,
+    /// How fast calls may go, and the limits of the service that were found.
+    pub(crate) pace: Option<Pace>,
     /// Of the failed rows, those that failed since this start of the run.
     #[serde(skip)]
     pub(crate) newly_failed: BTreeMap<Reason, u64>,
@@ -107,9 +103,6 @@ pub(crate) struct Counts {
     /// The current or latest pause, and when it started.
     #[serde(skip)]
     pause: Option<(Duration, Pause)>,
-    /// How fast calls may go.
-    #[serde(skip)]
-    pub(crate) pace: Option<Pace>,
     /// The outage that lasts, if the service is down.
     #[serde(skip)]
     pub(crate) outage: Option<OngoingOutage>,
@@ -189,26 +182,6 @@ pub(crate) struct Calls {
     pub(crate) maybe_billed_twice: u64,
     /// Answers with the transaction id of a different user's earlier answer.
     pub(crate) repeated_transaction_ids: u64,
-}
-
-/// The limits of the service that were found.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct FoundLimits {
-    /// Calls a second.
-    pub(crate) calls_per_second: Option<f64>,
-    /// Calls in flight.
-    pub(crate) in_flight: Option<usize>,
-}
-
-/// What the service's headers ask for.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct HeaderHint {
-    /// Calls a second, if calls keep to it.
-    pub(crate) calls_per_second: Option<f64>,
-    /// The headers were found to be wrong.
-    pub(crate) disbelieved: bool,
 }
 
 /// What a run has spent and saved, by the price of a call that the user gave.
@@ -304,11 +277,11 @@ impl Counts {
             Event::OutageDismissed { lasted } => {
                 self.outage = None;
                 self.outages = self.outages.saturating_sub(1);
-                self.dismissed_outages += *lasted;
+                self.paused += *lasted;
             }
-            Event::PaceChanged(change) => self.pace_changed(change.pace),
+            Event::PaceChanged(change) => self.pace = Some(change.pace.rounded()),
             Event::KeyRenewed => self.keys_renewed += 1,
-            Event::DecisionsCompared(drift) if drift.compared() > 0 => {
+            Event::DecisionsCompared(drift) if drift.compared > 0 => {
                 self.drift.get_or_insert_default().add(drift);
             }
             Event::ManyRefused { .. }
@@ -357,14 +330,6 @@ impl Counts {
         });
     }
 
-    fn pace_changed(&mut self, pace: Pace) {
-        self.pace = Some(pace);
-        self.limit.calls_per_second = pace.limit.map(rounded);
-        self.limit.in_flight = pace.limit_in_flight;
-        self.headers.calls_per_second = pace.asked_for().map(rounded);
-        self.headers.disbelieved = pace.headers == Hint::Disbelieved;
-    }
-
     fn row_resolved(
         &mut self,
         at: Duration,
@@ -385,8 +350,12 @@ impl Counts {
             Origin::Duplicate => self.duplicates += scored,
         }
         match resolution {
-            Resolution::Scored(Some(decision)) => self.decisions.count(decision),
-            Resolution::Scored(None) => self.undecided.count(row),
+            Resolution::Scored(decision) => {
+                self.decisions.count(decision);
+                if decision.is_none() {
+                    self.undecided.count(row);
+                }
+            }
             Resolution::Failed(reason) => {
                 self.failed.rows += 1;
                 *self.failed.reasons.entry(reason).or_default() += 1;
@@ -427,7 +396,7 @@ impl Counts {
     /// Rows with a verdict.
     #[must_use]
     pub(crate) const fn scored(&self) -> u64 {
-        self.decisions.rows() + self.undecided.rows
+        self.decisions.rows()
     }
 
     /// Rows without a verdict.

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::analysis::CountedRows;
 use crate::base::error::Exit;
-use crate::drift::{Drift, Outcomes};
+use crate::drift::{DecisionCounts, Drift};
 use crate::row::RowNumber;
 use crate::verdict::Reason;
 
@@ -47,7 +47,7 @@ pub(crate) struct DecideStats {
     #[serde(flatten)]
     pub(crate) rows: ScoredRows,
     /// The decisions.
-    pub(crate) decisions: Outcomes,
+    pub(crate) decisions: DecisionCounts,
     /// Rows without a decision, by their level.
     pub(crate) undecided: CountedRows,
     /// Decisions before, compared with those now.
@@ -84,7 +84,5 @@ impl DecideStats {
 }
 
 fn if_compared<S: Serializer>(drift: &Drift, to: S) -> Result<S::Ok, S::Error> {
-    Some(drift)
-        .filter(|drift| drift.compared() > 0)
-        .serialize(to)
+    Some(drift).filter(|drift| drift.compared > 0).serialize(to)
 }

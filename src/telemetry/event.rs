@@ -348,49 +348,37 @@ impl CancelReason {
     /// How a run exits that was stopped for this reason.
     #[must_use]
     pub(crate) const fn exit(self) -> Exit {
-        match self {
-            Self::Interrupted => Exit::Interrupted(Signal::Interrupt),
-            Self::Terminated => Exit::Interrupted(Signal::Terminate),
-            Self::HungUp => Exit::Interrupted(Signal::HangUp),
-            Self::Refused => Exit::Refused,
-            Self::Input | Self::NotStarted => Exit::Usage,
-            Self::Unavailable
-            | Self::MaxWait
-            | Self::InputChanged
-            | Self::Ledger
-            | Self::NoVerdicts
-            | Self::NoDecisions
-            | Self::Output
-            | Self::OutputClosed => Exit::Stopped,
-            Self::MaxCalls | Self::MaxCost | Self::MaxFailures => Exit::Limited,
-            Self::Internal => Exit::Internal,
-        }
+        self.facts().0
     }
 
     /// Why the run stops, for people. Programs read the name of the variant.
     #[must_use]
     pub(crate) const fn words(self) -> &'static str {
+        self.facts().1
+    }
+
+    const fn facts(self) -> (Exit, &'static str) {
+        const MAX_WAIT: &str =
+            "the service refuses calls, or asks to wait, for longer than `--max-wait`";
         match self {
-            Self::Interrupted => "interrupted",
-            Self::Terminated => "terminated",
-            Self::HungUp => "hung up",
-            Self::Refused => "the service refuses the run",
-            Self::Unavailable => "the service is unavailable",
-            Self::MaxWait => {
-                "the service refuses calls, or asks to wait, for longer than `--max-wait`"
-            }
-            Self::Input => "the input is invalid",
-            Self::InputChanged => "the input has changed",
-            Self::Ledger => "the ledger cannot be used",
-            Self::NoVerdicts => "the service gives no verdicts",
-            Self::NoDecisions => "no answer has the level that decides",
-            Self::MaxCalls => "`--max-calls` is reached",
-            Self::MaxCost => "`--max-cost` is reached",
-            Self::MaxFailures => "`--max-failures` is reached",
-            Self::Output => "the output cannot be written",
-            Self::OutputClosed => "standard output was closed",
-            Self::NotStarted => "it could not start",
-            Self::Internal => "internal error",
+            Self::Interrupted => (Exit::Interrupted(Signal::Interrupt), "interrupted"),
+            Self::Terminated => (Exit::Interrupted(Signal::Terminate), "terminated"),
+            Self::HungUp => (Exit::Interrupted(Signal::HangUp), "hung up"),
+            Self::Refused => (Exit::Refused, "the service refuses the run"),
+            Self::Unavailable => (Exit::Stopped, "the service is unavailable"),
+            Self::MaxWait => (Exit::Stopped, MAX_WAIT),
+            Self::Input => (Exit::Usage, "the input is invalid"),
+            Self::InputChanged => (Exit::Stopped, "the input has changed"),
+            Self::Ledger => (Exit::Stopped, "the ledger cannot be used"),
+            Self::NoVerdicts => (Exit::Stopped, "the service gives no verdicts"),
+            Self::NoDecisions => (Exit::Stopped, "no answer has the level that decides"),
+            Self::MaxCalls => (Exit::Limited, "`--max-calls` is reached"),
+            Self::MaxCost => (Exit::Limited, "`--max-cost` is reached"),
+            Self::MaxFailures => (Exit::Limited, "`--max-failures` is reached"),
+            Self::Output => (Exit::Stopped, "the output cannot be written"),
+            Self::OutputClosed => (Exit::Stopped, "standard output was closed"),
+            Self::NotStarted => (Exit::Usage, "it could not start"),
+            Self::Internal => (Exit::Internal, "internal error"),
         }
     }
 }

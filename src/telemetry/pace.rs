@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::numbers::seconds;
+use crate::base::numbers::{rounded, seconds};
 
 /// A pause of all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -20,7 +20,7 @@ pub(crate) struct Pause {
 }
 
 /// How fast calls may go.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pace {
     /// At most this many calls a second; `None` if the rate is not limited.
     pub rate: Option<f64>,
@@ -74,6 +74,21 @@ pub(crate) enum PaceCause {
 }
 
 impl Pace {
+    /// As it is shown and counted.
+    #[must_use]
+    pub(crate) fn rounded(self) -> Self {
+        Self {
+            rate: self.rate.map(rounded),
+            limit: self.limit.map(rounded),
+            headers: match self.headers {
+                Hint::Asks(rate) => Hint::Asks(rounded(rate)),
+                other => other,
+            },
+            refused_at_any: self.refused_at_any.map(rounded),
+            ..self
+        }
+    }
+
     /// The rate that the service's headers ask for, if calls keep to it.
     #[must_use]
     pub(crate) fn asked_for(&self) -> Option<f64> {
@@ -85,7 +100,7 @@ impl Pace {
 }
 
 /// What the search for the service's limit is doing: why the pace changes, or does not.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Search {
     /// Nothing has been refused yet: the pace doubles.
@@ -113,7 +128,7 @@ impl Search {
 }
 
 /// What the service's `RateLimit` headers ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Hint {
     /// Nothing.

@@ -140,7 +140,7 @@ fn write_report(
         file: name.to_owned(),
         made: stamp(SystemTime::now()),
         sandbox: run.sandbox,
-        comparison: (tally.drift.decisions.compared() > 0).then_some(Comparison::Own),
+        comparison: (tally.drift.decisions.compared > 0).then_some(Comparison::Own),
         tally,
         groups: Vec::new(),
         run: Some(run),

@@ -261,7 +261,7 @@ fn writer(
                         events.emit(Event::RowsWritten { rows });
                     }
                     let drift = writer.take_drift();
-                    if drift.compared() > 0 {
+                    if drift.compared > 0 {
                         events.emit(Event::DecisionsCompared(drift));
                     }
                     if let Err(error) = written {

@@ -222,7 +222,6 @@ fn a_run_that_cannot_start_has_the_same_keys_as_one_that_ran() {
         "calls",
         "decisions",
         "failed",
-        "limit",
         "input",
         "thresholds",
     ] {

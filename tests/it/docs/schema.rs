@@ -174,7 +174,7 @@ fn the_schema_has_the_words_of_the_reference() {
         words("exit_code"),
         codes.into_iter().map(|row| row[0].clone()).collect()
     );
-    let lines = section(&reference, "## Progress lines");
+    let lines = section(&reference, "### Counts");
     let row = lines
         .lines()
         .find(|line| line.starts_with("| `search` |"))

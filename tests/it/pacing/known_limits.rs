@@ -108,14 +108,14 @@ fn a_rate_that_was_found_is_not_looked_for_again() {
     let first = night(&place, &stand_in.url(), "first", 600, &summary).done();
     first.exits(0).says("limit found: about ");
     let summary = place.json("summary.json");
-    let limit = summary["limit"]["calls_per_second"].as_f64().unwrap();
+    let limit = summary["pace"]["limit"].as_f64().unwrap();
     let json = ["--progress", "json"];
     let then = night(&place, &stand_in.url(), "then", 90, &json).done();
     then.exits(0);
     // The first line comes after three seconds.
     let rate = |line| {
         let line: Value = serde_json::from_str(line).unwrap();
-        line["now"]["calls_per_second_at_most"].as_f64()
+        line["pace"]["rate"].as_f64()
     };
     let rate = then.stderr.lines().find_map(rate).unwrap();
     // Near the limit, and not at the ten calls a second that a search starts with.

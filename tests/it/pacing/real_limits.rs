@@ -26,7 +26,7 @@ fn found(place: &Place, url: &str, rows: usize) -> Value {
 }
 
 fn check_rate(summary: &Value, rate: f64) {
-    let limit = summary["limit"]["calls_per_second"].as_f64().unwrap();
+    let limit = summary["pace"]["limit"].as_f64().unwrap();
     assert!(limit > rate * 0.5 && limit < rate * 1.5, "{summary:#}");
     let refused = summary["calls"]["throttled"].as_u64().unwrap();
     assert!((1..=40).contains(&refused), "{summary:#}");
@@ -140,10 +140,10 @@ fn the_calls_in_flight_that_nginx_allows_are_found() {
         return;
     };
     let summary = found(&place, &nginx.url, 500);
-    println!("{} {}", summary["limit"], summary["calls"]);
+    println!("{} {}", summary["pace"], summary["calls"]);
     // Five at 100 ms are 50/s, or less on a busy machine, and it takes a while to tell the two apart.
-    let in_flight = summary["limit"]["in_flight"].as_u64();
-    let rate = summary["limit"]["calls_per_second"].as_f64();
+    let in_flight = summary["pace"]["limit_in_flight"].as_u64();
+    let rate = summary["pace"]["limit"].as_f64();
     assert!(
         in_flight.is_some_and(|limit| (4..=6).contains(&limit))
             || rate.is_some_and(|rate| (15.0..=60.0).contains(&rate)),
