@@ -79,7 +79,6 @@ pub struct AddedColumns {
 
 impl AddedColumns {
     /// The verdict's columns, and these for captured fields and reasons, with `prefix` before all names.
-    #[must_use]
     pub fn new<'a>(
         prefix: &str,
         captured: impl IntoIterator<Item = &'a str>,
@@ -95,7 +94,6 @@ impl AddedColumns {
 
     /// What is in the column with this index.
     #[inline]
-    #[must_use]
     pub fn content(&self, column: usize) -> ColumnContent {
         if self.has_reason && column + 1 == self.names.len() {
             return ColumnContent::Reason;

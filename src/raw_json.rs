@@ -15,7 +15,6 @@ use crate::base::any_byte::any_byte;
 use crate::base::control_chars::{any_unsafe_to_print, is_unsafe_to_print};
 
 /// The text of a key or string, unescaped; `None` for anything else.
-#[must_use]
 #[inline]
 pub fn string(text: &str) -> Option<Cow<'_, str>> {
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;

@@ -19,13 +19,11 @@ impl RowNumber {
     pub const FIRST: Self = Self(NonZeroU64::MIN);
 
     /// The number after this one.
-    #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
     /// The number as an integer, for messages and arithmetic.
-    #[must_use]
     pub const fn get(self) -> u64 {
         self.0.get()
     }
@@ -50,7 +48,6 @@ pub struct Span {
 impl Span {
     /// The span from `start` up to `end`. It saturates instead of wrapping if a caller ignored the
     /// limit on records.
-    #[must_use]
     #[inline]
     pub fn new(start: usize, end: usize) -> Self {
         let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
@@ -61,7 +58,6 @@ impl Span {
     }
 
     /// The span as a range for slicing.
-    #[must_use]
     #[inline]
     pub const fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
@@ -82,14 +78,12 @@ pub struct RawRow {
 
 impl RawRow {
     /// The bytes of `span`; empty if the span is outside of the row.
-    #[must_use]
     #[inline]
     pub fn slice(&self, span: Span) -> &[u8] {
         self.bytes.get(span.range()).unwrap_or_default()
     }
 
     /// The blank lines before the row.
-    #[must_use]
     #[inline]
     pub fn before(&self) -> &[u8] {
         self.bytes
@@ -98,14 +92,12 @@ impl RawRow {
     }
 
     /// The content, without line end.
-    #[must_use]
     #[inline]
     pub fn content(&self) -> &[u8] {
         self.slice(self.content)
     }
 
     /// The line end; empty for a last row without one.
-    #[must_use]
     #[inline]
     pub fn line_end(&self) -> &[u8] {
         self.bytes
@@ -122,7 +114,6 @@ impl RawRow {
     }
 
     /// Where it has a value for this column of ours; an empty span if it has none.
-    #[must_use]
     #[inline]
     pub fn value_of(&self, column: usize) -> Span {
         let mut ours = self.ours.iter();

@@ -73,7 +73,6 @@ pub struct RowBatch {
 
 impl RowState {
     /// The rule that the row breaks.
-    #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         match self {
             Self::Invalid(failure) => Some(failure),

@@ -5,7 +5,6 @@
 /// Whether the character can control a terminal, break a line, or reverse the direction of text: control characters (C0,
 /// DEL, C1), the marks, embeddings, overrides and isolates of bidirectional text, Unicode's line and paragraph separators,
 /// and the byte order mark. Accents, joiners and emoji are safe.
-#[must_use]
 pub fn is_unsafe_to_print(c: char) -> bool {
     c.is_control()
         || matches!(

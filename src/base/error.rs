@@ -33,7 +33,6 @@ pub enum Exit {
 
 impl Exit {
     /// The process's exit code.
-    #[must_use]
     pub const fn code(self) -> u8 {
         match self {
             Self::Complete => 0,
@@ -186,7 +185,6 @@ impl Error {
     }
 
     /// How the process exits because of it.
-    #[must_use]
     pub const fn exit(&self) -> Exit {
         self.exit
     }
@@ -246,7 +244,6 @@ impl Error {
     }
 
     /// The whole text for people: message, causes, columns, details, hint.
-    #[must_use]
     pub fn report(&self) -> String {
         let columns = self.columns.as_deref();
         format!("error: {}", self.words(columns, self.hint.as_deref()))

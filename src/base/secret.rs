@@ -12,7 +12,6 @@ pub struct Secret(Arc<str>);
 
 impl Secret {
     /// Wraps the string.
-    #[must_use]
     pub fn new(value: impl Into<Arc<str>>) -> Self {
         Self(value.into())
     }

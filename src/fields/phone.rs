@@ -145,7 +145,6 @@ pub struct PhoneRegion(Region);
 
 impl PhoneRegion {
     /// The region with this ISO 3166 code of two letters, in upper or lower case.
-    #[must_use]
     pub fn of_code(code: &str) -> Option<Self> {
         // ISO 3166 reserves `UK` for the same region, and many files have it.
         let code = match code.trim() {

@@ -33,7 +33,6 @@ pub struct FieldRules {
 
 impl FieldRules {
     /// The rules of rows in which nothing stands for an empty value.
-    #[must_use]
     pub fn new(region: Option<PhoneRegion>, invalid: Invalid) -> Self {
         Self {
             region,

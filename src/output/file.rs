@@ -69,7 +69,6 @@ impl OutputFile {
     }
 
     /// Any writer, for tests and benchmarks.
-    #[must_use]
     pub fn stream(writer: impl Write + Send + 'static) -> Self {
         Self::direct(writer, "the output".to_owned())
     }
@@ -363,7 +362,6 @@ pub struct Written {
 
 impl RowFiles {
     /// Open files without rows.
-    #[must_use]
     pub fn new(
         output: OutputFile,
         mut rejects: Option<OutputFile>,

@@ -155,7 +155,6 @@ impl Target {
     }
 
     /// The path with links followed.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.real
     }

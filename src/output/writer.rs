@@ -28,7 +28,6 @@ pub struct Writer {
 
 impl Writer {
     /// A writer whose files start with the byte order mark and the header.
-    #[must_use]
     pub fn new(layout: Layout, policy: DecisionPolicy, mut files: RowFiles) -> Self {
         let csv = CsvEncoder::new(layout.format, layout.encoding);
         let out = &mut files.output.buffer;
@@ -189,7 +188,6 @@ impl Writer {
     }
 
     /// Its files, once there are no more rows.
-    #[must_use]
     pub fn into_files(self) -> RowFiles {
         self.files
     }

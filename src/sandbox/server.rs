@@ -129,13 +129,11 @@ impl Sandbox {
     }
 
     /// The address that it listens on.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Stops it, and returns its counts.
-    #[must_use]
     pub fn stop(self) -> Report {
         // It may have ended already.
         let _ = self.stop.send(());

@@ -108,7 +108,6 @@ pub(crate) enum Health {
 }
 
 /// Classifies the result of a call.
-#[must_use]
 pub fn classify(exchange: Exchange, columns: &Columns) -> Classified {
     match exchange {
         Ok(reply) => of_reply(&reply, columns),

@@ -17,7 +17,6 @@ pub struct ApiKeys(pub(super) Arc<[Secret]>);
 
 impl ApiKeys {
     /// The key that a run starts with.
-    #[must_use]
     pub fn new(key: Secret) -> Self {
         Self(Arc::new([key]))
     }

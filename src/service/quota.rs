@@ -48,7 +48,6 @@ const LONGEST_LINE: usize = 4096;
 
 impl Quota {
     /// Reads the headers of one answer. `now` is called if the answer does not have its own time.
-    #[must_use]
     pub fn of(headers: &HeaderMap, now: impl FnOnce() -> SystemTime) -> Self {
         // Most services send none of these headers, and every answer comes through here.
         let speaks = |name: &HeaderName| {
@@ -85,7 +84,6 @@ impl Quota {
     }
 
     /// Whether nothing is left. Mentioning a limit does not count: many services do so in every answer.
-    #[must_use]
     pub fn is_used_up(&self) -> bool {
         self.remaining == Some(0)
     }

@@ -51,7 +51,6 @@ impl TransactionId {
     }
 
     /// The identifier.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -85,7 +84,6 @@ impl Score {
     }
 
     /// The digits as sent.
-    #[must_use]
     pub fn digits(&self) -> &str {
         self.0.text()
     }
@@ -115,7 +113,6 @@ pub struct Failure {
 
 impl Failure {
     /// A failure with its message.
-    #[must_use]
     pub fn new(reason: Reason, message: impl Into<Box<str>>) -> Self {
         Self {
             reason,
@@ -146,7 +143,6 @@ macro_rules! reasons {
             }
 
             /// The reason's word.
-            #[must_use]
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }

@@ -70,7 +70,6 @@ pub enum DecisionPolicy {
 
 impl DecisionPolicy {
     /// The decision about an answer; `None` if its level is in no list.
-    #[must_use]
     pub fn decide(&self, answer: &Answer) -> Option<Decision> {
         match self {
             Self::Score(thresholds) => Some(thresholds.decide(&answer.score)),
@@ -129,7 +128,6 @@ impl Decision {
     }
 
     /// The word that is written to files.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Approve => "approve",
@@ -166,7 +164,6 @@ impl Thresholds {
     }
 
     /// The decision for a score.
-    #[must_use]
     pub fn decide(&self, score: &Score) -> Decision {
         if *score.value() <= self.approve_max {
             Decision::Approve
