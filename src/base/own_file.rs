@@ -16,38 +16,26 @@ use tempfile::NamedTempFile;
 use super::error::{Error, shown};
 
 /// Why a file with a name of ours cannot be one that we created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotOurs {
-    /// A symbolic link.
-    #[error("it is a symbolic link")]
-    Link,
-    /// A hard link: the file has another name as well.
-    #[error("it is a hard link: the file has another name as well")]
-    HardLink,
-    /// A pipe, a device or a directory.
-    #[error("it is not a regular file")]
-    Special,
-    /// A file of another user, who could read what is written.
-    #[error("it belongs to another user")]
-    OtherUser,
-    /// A file with content that we do not write.
-    #[error("its content does not come from rescore")]
-    Content,
-}
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NotOurs(&'static str);
 
 impl NotOurs {
-    fn of(metadata: &Metadata) -> Option<Self> {
-        if metadata.is_symlink() {
-            Some(Self::Link)
-        } else if !metadata.is_file() {
-            Some(Self::Special)
-        } else {
-            (metadata.nlink() > 1).then_some(Self::HardLink)
-        }
-    }
+    /// A file with content that we do not write.
+    pub(crate) const CONTENT: Self = Self("its content does not come from rescore");
 
     fn refuse(metadata: &Metadata) -> io::Result<()> {
-        Self::of(metadata).map_or(Ok(()), |what| Err(io::Error::other(what)))
+        let what = if metadata.is_symlink() {
+            "it is a symbolic link"
+        } else if !metadata.is_file() {
+            // A pipe, a device or a directory.
+            "it is not a regular file"
+        } else if metadata.nlink() > 1 {
+            "it is a hard link: the file has another name as well"
+        } else {
+            return Ok(());
+        };
+        Err(io::Error::other(Self(what)))
     }
 }
 
@@ -175,9 +163,11 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
         return Ok(());
     }
     match file.set_permissions(permissions(mode)) {
-        Err(_) if metadata.uid() == rustix::process::geteuid().as_raw() => Ok(()),
-        Err(_) => Err(io::Error::other(NotOurs::OtherUser)),
-        Ok(()) => Ok(()),
+        // That user could read what is written.
+        Err(_) if metadata.uid() != rustix::process::geteuid().as_raw() => {
+            Err(io::Error::other(NotOurs("it belongs to another user")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -225,15 +215,16 @@ mod tests {
             .status();
         assert!(made.unwrap().success());
         for (name, what) in [
-            ("link", NotOurs::Link),
-            ("dangling", NotOurs::Link),
-            ("second", NotOurs::HardLink),
-            ("pipe", NotOurs::Special),
-            ("directory", NotOurs::Special),
+            ("link", "symbolic link"),
+            ("dangling", "symbolic link"),
+            ("second", "hard link"),
+            ("pipe", "not a regular file"),
+            ("directory", "not a regular file"),
         ] {
             for only_new in [false, true] {
                 let error = open(&at(name), 0o600, only_new).unwrap_err();
-                assert_eq!(error.to_string(), what.to_string(), "{name}");
+                assert!(is_not_ours(&error), "{name}");
+                assert!(error.to_string().contains(what), "{name}: {error}");
             }
         }
         assert_eq!(fs::read_to_string(at("victim")).unwrap(), "precious");

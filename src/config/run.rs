@@ -14,7 +14,7 @@ use crate::base::secret::Secret;
 use crate::input;
 use crate::ledger::{LedgerLocation, Reuse, ledger_in};
 use crate::observe::Style;
-use crate::pace::{CallLimit, FailureLimit, Rate};
+use crate::pace::{CallLimit, Rate};
 use crate::raw_json::Pointer;
 use crate::service::{Endpoint, KeyFile, Plan, ServiceId};
 use crate::verdict::DecisionPolicy;
@@ -152,7 +152,7 @@ pub(crate) struct BudgetConfig {
     ///
     /// Each start counts for itself. A share is counted from the hundredth row on.
     #[arg(long, value_name = "N|N%", value_parser = values::failure_limit)]
-    pub(crate) max_failures: Option<FailureLimit>,
+    pub(crate) max_failures: Option<Tolerance>,
     /// End with exit code 0 if no more rows than this, or than this share of the rows, have no verdict
     ///
     /// For a nightly job in which some rows always fail. Only the exit code changes.

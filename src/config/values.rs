@@ -9,7 +9,6 @@ use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 
 use crate::base::numbers::{Decimal, Tolerance};
 use crate::fields::{Field, PhoneRegion, Template};
-use crate::pace::FailureLimit;
 use crate::raw_json::Pointer;
 
 /// One of a few words, which help, errors and completions list, each with what it stands for.
@@ -43,24 +42,23 @@ pub(crate) fn set(text: &str) -> Result<(Field, String), String> {
 }
 
 /// `--null TEXT`: compared with cells without the white space around them.
-pub(crate) fn null(text: &str) -> Result<String, String> {
+pub(crate) fn null(text: &str) -> Result<String, &'static str> {
     match text.trim() {
-        "" => Err("the text is missing: an empty cell is empty anyway".to_owned()),
+        "" => Err("the text is missing: an empty cell is empty anyway"),
         text => Ok(text.to_owned()),
     }
 }
 
 /// `--phone-region`.
-pub(crate) fn phone_region(text: &str) -> Result<PhoneRegion, String> {
-    PhoneRegion::of_code(text).ok_or_else(|| {
-        "expected the ISO 3166 code of a country, such as `DE`, `GB` or `US`".to_owned()
-    })
+pub(crate) fn phone_region(text: &str) -> Result<PhoneRegion, &'static str> {
+    PhoneRegion::of_code(text)
+        .ok_or("expected the ISO 3166 code of a country, such as `DE`, `GB` or `US`")
 }
 
 /// The name of a column of the output.
-pub(crate) fn new_column_name(text: &str) -> Result<String, String> {
+pub(crate) fn new_column_name(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() || text.contains(char::is_control) {
-        return Err("the column name is missing or has control characters".to_owned());
+        return Err("the column name is missing or has control characters");
     }
     Ok(text.to_owned())
 }
@@ -87,36 +85,34 @@ pub(crate) enum DecideBy {
 }
 
 /// The value of an option of this name.
-pub(crate) fn decide_by(text: &str) -> Result<DecideBy, String> {
+pub(crate) fn decide_by(text: &str) -> Result<DecideBy, &'static str> {
     match text.split_once('=') {
         None if text == "score" => Ok(DecideBy::Score),
         Some(("level", place)) if !place.trim().is_empty() => Ok(DecideBy::Level(place.to_owned())),
-        _ => Err(
-            "expected `score`, or `level=` and its place, such as `level=/summary/risk_level`"
-                .to_owned(),
-        ),
+        _ => {
+            Err("expected `score`, or `level=` and its place, such as `level=/summary/risk_level`")
+        }
     }
 }
 
 /// `--prefix`: the start of column names.
-pub(crate) fn prefix(text: &str) -> Result<String, String> {
+pub(crate) fn prefix(text: &str) -> Result<String, &'static str> {
     if text.contains(char::is_control) {
-        return Err("a column name cannot have control characters".to_owned());
+        return Err("a column name cannot have control characters");
     }
     Ok(text.to_owned())
 }
 
 /// `--delimiter`: one byte, as files with longer ones do not exist in practice and could not be quoted soundly.
-pub(crate) fn delimiter(text: &str) -> Result<u8, String> {
+pub(crate) fn delimiter(text: &str) -> Result<u8, &'static str> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
-        [b'"' | b'\r' | b'\n'] => Err("a quote or a line end cannot be the delimiter".to_owned()),
+        [b'"' | b'\r' | b'\n'] => Err("a quote or a line end cannot be the delimiter"),
         [byte] if byte.is_ascii_alphanumeric() || b".+-".contains(byte) => Err(
-            "a letter, digit, dot, plus or minus can be part of a score and cannot be the delimiter"
-                .to_owned(),
+            "a letter, digit, dot, plus or minus can be part of a score and cannot be the delimiter",
         ),
         [byte] if byte.is_ascii() => Ok(*byte),
-        _ => Err("expected one ASCII character, or `tab`".to_owned()),
+        _ => Err("expected one ASCII character, or `tab`"),
     }
 }
 
@@ -174,66 +170,57 @@ pub(crate) fn file() -> impl TypedValueParser<Value = PathBuf> {
 }
 
 /// `--concurrency`.
-pub(crate) fn concurrency(text: &str) -> Result<NonZeroUsize, String> {
+pub(crate) fn concurrency(text: &str) -> Result<NonZeroUsize, &'static str> {
     { text.parse().ok() }
         .filter(|calls: &NonZeroUsize| calls.get() <= 10_000)
-        .ok_or_else(|| "expected a whole number from 1 to 10000".to_owned())
+        .ok_or("expected a whole number from 1 to 10000")
 }
 
 /// A number of things, at least one.
-pub(crate) fn count(text: &str) -> Result<NonZeroU64, String> {
+pub(crate) fn count(text: &str) -> Result<NonZeroU64, &'static str> {
     text.parse()
-        .map_err(|_| "expected a whole number, at least 1".to_owned())
+        .map_err(|_| "expected a whole number, at least 1")
 }
 
-/// `--max-failures`.
-pub(crate) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
-    let wrong = || "expected a whole number, at least 1, or a share such as `5%`".to_owned();
-    let Some(percent) = text.strip_suffix('%') else {
-        return text.parse().map(FailureLimit::Rows).map_err(|_| wrong());
-    };
-    match percent.trim().parse::<f64>() {
-        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(FailureLimit::Percent(percent)),
-        _ => Err(wrong()),
-    }
+/// A share up to all, such as `0.5%`.
+fn percent(text: &str) -> Option<f64> {
+    let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
+    (0.0..=100.0).contains(&percent).then_some(percent)
 }
 
 /// How many rows may be bad.
-pub(crate) fn tolerance(text: &str) -> Result<Tolerance, String> {
-    let number = match text.strip_suffix('%') {
-        None => text.parse().ok().map(Tolerance::Rows),
-        Some(percent) => {
-            let percent = percent.trim().parse::<f64>().ok();
-            let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
-            percent.map(Tolerance::Percent)
-        }
-    };
-    number.ok_or_else(|| {
-        "expected a number of rows, or a share up to 100%, such as `0.5%`".to_owned()
-    })
+pub(crate) fn tolerance(text: &str) -> Result<Tolerance, &'static str> {
+    let share = percent(text).map(Tolerance::Percent);
+    share
+        .or_else(|| text.parse().ok().map(Tolerance::Rows))
+        .ok_or("expected a number of rows, or a share up to 100%, such as `0.5%`")
+}
+
+/// `--max-failures`.
+pub(crate) fn failure_limit(text: &str) -> Result<Tolerance, &'static str> {
+    let limit = tolerance(text).ok();
+    limit
+        .filter(|limit| !matches!(limit, Tolerance::Rows(0) | Tolerance::Percent(0.0)))
+        .ok_or("expected a whole number, at least 1, or a share such as `5%`")
 }
 
 /// A threshold, with all its digits.
-pub(crate) fn threshold(text: &str) -> Result<Decimal, String> {
-    Decimal::new(text).ok_or_else(|| {
-        "expected a number such as `2` or `4.5`, of at most 64 characters".to_owned()
-    })
+pub(crate) fn threshold(text: &str) -> Result<Decimal, &'static str> {
+    Decimal::new(text).ok_or("expected a number such as `2` or `4.5`, of at most 64 characters")
 }
 
 /// Where the stand-in listens: on this machine only.
-pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn listen(text: &str) -> Result<SocketAddr, &'static str> {
     { text.parse().ok() }
         .filter(|address: &SocketAddr| address.ip().is_loopback())
-        .ok_or_else(|| {
-            "expected an address on loopback and a port, such as `127.0.0.1:8787`".to_owned()
-        })
+        .ok_or("expected an address on loopback and a port, such as `127.0.0.1:8787`")
 }
 
 /// A rate limit of the stand-in.
-pub(crate) fn per_second(text: &str) -> Result<f64, String> {
+pub(crate) fn per_second(text: &str) -> Result<f64, &'static str> {
     match text.parse::<f64>() {
         Ok(number) if (0.001..=1e9).contains(&number) => Ok(number),
-        _ => Err("expected 0.001 to 1000000000 requests per second".to_owned()),
+        _ => Err("expected 0.001 to 1000000000 requests per second"),
     }
 }
 
@@ -262,8 +249,8 @@ mod tests {
 
     #[test]
     fn limits_are_above_zero() {
-        assert_eq!(failure_limit("5%"), Ok(FailureLimit::Percent(5.0)));
-        assert!(matches!(failure_limit("5"), Ok(FailureLimit::Rows(n)) if n.get() == 5));
+        assert_eq!(failure_limit("5%"), Ok(Tolerance::Percent(5.0)));
+        assert_eq!(failure_limit("5"), Ok(Tolerance::Rows(5)));
         for bad in ["0", "0%", "101%", "-1", "NaN%", "1.5", "", "%"] {
             assert!(failure_limit(bad).is_err(), "{bad}");
         }

@@ -62,7 +62,7 @@ impl OutputLock {
                 );
             }
             if read.is_err() || !(other.is_empty() || is_holder(other)) {
-                return Err(cannot(io::Error::other(NotOurs::Content)));
+                return Err(cannot(io::Error::other(NotOurs::CONTENT)));
             }
             // The run that held it may have removed the file between our opening and locking it.
             let locked = file.metadata().map_err(cannot)?;

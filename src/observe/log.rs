@@ -228,7 +228,7 @@ impl LogFile {
         let mut start = Vec::new();
         (&file).take(START.len() as u64).read_to_end(&mut start)?;
         if !start.is_empty() && start != START {
-            return Err(io::Error::other(own_file::NotOurs::Content));
+            return Err(io::Error::other(own_file::NotOurs::CONTENT));
         }
         let mut last = Vec::new();
         if !start.is_empty() {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::num::NonZeroU64;
 
 use crate::base::error::Error;
+use crate::base::numbers::Tolerance;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::CancelReason;
 
@@ -90,21 +91,12 @@ impl CallBudget {
     }
 }
 
-/// Rows that may fail before the run stops.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum FailureLimit {
-    /// This many.
-    Rows(NonZeroU64),
-    /// This many of a hundred, above 0 and up to 100.
-    Percent(f64),
-}
-
 /// A share counts from this many rows: the first row of a file may be its worst.
 const ROWS_OF_A_SHARE: u64 = 100;
 
 /// The limit of rows that may fail, if there is one.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct FailureBudget(pub(crate) Option<FailureLimit>);
+pub(crate) struct FailureBudget(pub(crate) Option<Tolerance>);
 
 impl FailureBudget {
     /// The error that stops the run, once the limit is reached.
@@ -112,20 +104,20 @@ impl FailureBudget {
     pub(crate) fn used_up(&self, counts: &Counts) -> Option<Error> {
         // Otherwise a run that has stopped would stop again immediately, over failures that it does not even ask about again.
         let (failed, resolved) = (counts.newly_failed.values().sum::<u64>(), counts.resolved());
+        let limit = self.0?;
         #[allow(
             clippy::cast_precision_loss,
             reason = "a share of rows needs no 53 bits"
         )]
-        let limit = match self.0? {
-            FailureLimit::Rows(most) if failed >= most.get() => most.to_string(),
-            FailureLimit::Percent(most)
-                if resolved >= ROWS_OF_A_SHARE
-                    && failed as f64 >= resolved as f64 * most / 100.0 =>
-            {
-                format!("{most}%")
+        let is_reached = match limit {
+            Tolerance::Rows(most) => failed >= most,
+            Tolerance::Percent(most) => {
+                resolved >= ROWS_OF_A_SHARE && failed as f64 >= resolved as f64 * most / 100.0
             }
-            _ => return None,
         };
+        if !is_reached {
+            return None;
+        }
         let message =
             format!("{failed} of {resolved} rows failed: `--max-failures {limit}` is reached");
         let before = counts.failures() - failed;
@@ -201,7 +193,7 @@ mod tests {
 
     #[test]
     fn failures_from_before_this_start_do_not_count() {
-        let budget = FailureBudget(NonZeroU64::new(2).map(FailureLimit::Rows));
+        let budget = FailureBudget(Some(Tolerance::Rows(2)));
         let mut counts = Counts::default();
         let mut fail = |reason, origin| {
             let event = Event::RowResolved {
@@ -228,7 +220,7 @@ mod tests {
 
     #[test]
     fn failures_stop_at_their_limit_and_the_most_frequent_reasons_are_named() {
-        let budget = FailureBudget(NonZeroU64::new(5).map(FailureLimit::Rows));
+        let budget = FailureBudget(Some(Tolerance::Rows(5)));
         let reasons = [(Reason::InvalidIp, 1), (Reason::MissingName, 3)];
         assert!(budget.used_up(&after(9, &reasons)).is_none());
         let reasons = [(Reason::InvalidIp, 2), (Reason::MissingName, 3)];
@@ -241,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_share_of_failures_is_not_judged_by_the_first_rows() {
-        let budget = FailureBudget(Some(FailureLimit::Percent(10.0)));
+        let budget = FailureBudget(Some(Tolerance::Percent(10.0)));
         for (good, failed, stops) in [(0, 99, false), (91, 9, false), (90, 10, true)] {
             let counts = after(good, &[(Reason::InvalidIp, failed)]);
             assert_eq!(budget.used_up(&counts).is_some(), stops, "{good} {failed}");

@@ -32,7 +32,7 @@ mod tests;
 mod types;
 mod value;
 
-pub(crate) use budget::{CallBudget, CallLimit, FailureBudget, FailureLimit};
+pub(crate) use budget::{CallBudget, CallLimit, FailureBudget};
 pub use gate::Gate;
 pub(crate) use gate::{Closed, FreshRows, PacePlace, Permit, Undurable};
 pub(crate) use give_up::{AnsweredBy, GiveUpPolicy, Reaction, Trouble};

@@ -1,9 +1,10 @@
 //! Tests of the dispatcher's handlers without its loop: what each thing that happens does to its state.
 
+use crate::base::numbers::Tolerance;
 use crate::engine::dispatcher::Dispatcher;
 use crate::engine::parts::{RowCall, RowOutcome};
 use crate::ledger::{ClaimResult, Claimed, WorkerNumber};
-use crate::pace::{FailureBudget, FailureLimit};
+use crate::pace::FailureBudget;
 use crate::verdict::{Answer, Decision, Score, TransactionId};
 
 use super::harness::*;
@@ -94,7 +95,7 @@ async fn a_permit_that_no_row_needs_any_more_starts_nothing() {
 #[tokio::test(start_paused = true)]
 async fn admission_stops_at_the_row_that_reaches_the_limit_of_failures() {
     let log = Log::default();
-    let most = FailureLimit::Rows(3.try_into().unwrap());
+    let most = Tolerance::Rows(3);
     let engine = fixture(4, &log, Scripted::new(GOOD))
         .failures(FailureBudget(Some(most)))
         .build();
