@@ -83,24 +83,6 @@ Exit codes:
     2  wrong usage, settings or input: nothing is written
     3  the page cannot be written";
 
-/// What stands below the options of `rescore completions`.
-pub(super) const COMPLETIONS: &str = "\
-Examples:
-  For bash, in the next shell:
-    rescore completions bash > ~/.local/share/bash-completion/completions/rescore
-  For zsh, in a directory of `$fpath`:
-    rescore completions zsh > ~/.zfunc/_rescore
-  For fish:
-    rescore completions fish > ~/.config/fish/completions/rescore.fish";
-
-/// What stands below the options of `rescore man`.
-pub(super) const MAN: &str = "\
-Examples:
-  Read the main page:
-    rescore man | man -l -
-  Install all pages, so that `man rescore-run` finds them:
-    rescore man ~/.local/share/man/man1";
-
 /// The command with its texts, and with its most used options alone on the one page.
 pub(super) fn with_texts(command: Command) -> Command {
     let (common, examples, codes) = match command.get_name() {

@@ -75,9 +75,9 @@ const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl LedgerCommand {
     pub(super) fn into_config(self) -> Result<AdminConfig> {
-        let (wait_lock, task) = match self {
-            Self::Init { url } => (None, AdminTask::Init(LedgerLocation::named(&url)?)),
-            Self::Stats { ledger } => (None, AdminTask::Stats(LedgerLocation::named(&ledger)?)),
+        let (ledger, wait_lock, task) = match self {
+            Self::Init { url } => (url, None, AdminTask::Init),
+            Self::Stats { ledger } => (ledger, None, AdminTask::Stats),
             Self::Prune {
                 ledger,
                 older_than,
@@ -90,16 +90,18 @@ impl LedgerCommand {
                     )
                     .hint("give `--older-than 1d` or more, or add `--yes`"));
                 }
-                let ledger = LedgerLocation::named(&ledger)?;
-                (wait_lock, AdminTask::Prune { ledger, older_than })
+                (ledger, wait_lock, AdminTask::Prune { older_than })
             }
             Self::Forget(forget) => {
-                let users = Box::new(users(&forget)?);
-                let ledger = LedgerLocation::named(&forget.ledger)?;
-                (forget.wait_lock, AdminTask::Forget { ledger, users })
+                let users = AdminTask::Forget(Box::new(users(&forget)?));
+                (forget.ledger, forget.wait_lock, users)
             }
         };
-        Ok(AdminConfig { wait_lock, task })
+        Ok(AdminConfig {
+            ledger: LedgerLocation::named(&ledger)?,
+            wait_lock,
+            task,
+        })
     }
 }
 

@@ -47,14 +47,12 @@ enum Subcommands {
     #[command(subcommand, disable_help_subcommand = true)]
     Ledger(ledger::LedgerCommand),
     /// Print a script with which a shell completes commands, options and values
-    #[command(after_help = help::COMPLETIONS)]
     Completions {
         /// The shell
         #[arg(value_enum)]
         shell: Shell,
     },
     /// Print the manual page, or write one for each command
-    #[command(after_help = help::MAN)]
     Man {
         /// Write one page for each command to this directory, which is made if it is missing; without it, the main page is
         /// printed

@@ -89,11 +89,15 @@ impl ServiceArgs {
         }
     }
 
-    /// The option with the plan's address, and the address.
-    fn address(&self) -> (&'static str, Option<&str>) {
+    /// The option and the variable with the plan's address, and the address.
+    fn address(&self) -> (&'static str, &'static str, Option<&str>) {
         match self.plan {
-            PlanArg::Paid => ("--base-url", self.base_url.as_deref()),
-            PlanArg::Free => ("--free-base-url", self.free_base_url.as_deref()),
+            PlanArg::Paid => ("--base-url", "RESCORE_BASE_URL", self.base_url.as_deref()),
+            PlanArg::Free => (
+                "--free-base-url",
+                "RESCORE_FREE_BASE_URL",
+                self.free_base_url.as_deref(),
+            ),
         }
     }
 
@@ -103,33 +107,31 @@ impl ServiceArgs {
 
     /// Names everything that is missing together, so that nobody finds it out piece by piece.
     fn missing(&self, key: bool) -> Error {
-        let (flag, base) = self.address();
-        let variable = { flag.replace("--", "RESCORE_") }
-            .replace('-', "_")
-            .to_uppercase();
-        let address = format!("{flag} URL");
-        let mut missing = Vec::new();
-        if base.is_none() {
-            missing.push(("service address", &*address, &*variable));
-        }
-        if self.service_id().is_none() {
-            missing.push(("service id", "--service-id ID", "RESCORE_SERVICE_ID"));
-        }
-        if !key {
-            missing.push(("API key", "--api-key-file FILE", KEY_VARIABLE));
-        }
+        let (flag, variable, base) = self.address();
+        let (address, id) = (format!("{flag} URL"), self.service_id());
+        let all = [
+            (base.is_some(), "service address", &*address, variable),
+            (
+                id.is_some(),
+                "service id",
+                "--service-id ID",
+                "RESCORE_SERVICE_ID",
+            ),
+            (key, "API key", "--api-key-file FILE", KEY_VARIABLE),
+        ];
+        let missing = all.iter().filter(|(is_there, ..)| !is_there);
         let names: Vec<_> = missing
-            .iter()
-            .map(|(what, ..)| format!("no {what}"))
+            .clone()
+            .map(|(_, what, ..)| format!("no {what}"))
             .collect();
-        let error = Error::usage(names.join(", "));
-        missing
-            .into_iter()
-            .fold(error, |error, (what, option, variable)| {
+        missing.fold(
+            Error::usage(names.join(", ")),
+            |error, (_, what, option, variable)| {
                 error.detail(format!(
                     "{what}: give `{option}` or set the variable `{variable}`"
                 ))
-            })
+            },
+        )
     }
 
     /// The address and the service ID; `None` if one of them is missing.
@@ -137,7 +139,7 @@ impl ServiceArgs {
     /// # Errors
     /// One of them is not valid.
     fn endpoint(&self, allow_http: bool) -> Result<Option<(Endpoint, ServiceId)>> {
-        let (flag, base) = self.address();
+        let (flag, _, base) = self.address();
         let (Some(base), Some(service_id)) = (base, self.service_id()) else {
             return Ok(None);
         };
@@ -171,7 +173,7 @@ impl ServiceArgs {
     /// # Errors
     /// One of address and service ID is missing, or not valid.
     pub(super) fn account(&self) -> Result<Option<Account>> {
-        if self.address().1.is_none() && self.service_id.is_none() {
+        if self.address().2.is_none() && self.service_id.is_none() {
             return Ok(None);
         }
         // Nothing is sent, so nothing is sent unencrypted.

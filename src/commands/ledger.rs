@@ -24,23 +24,20 @@ use crate::service::{Plan, write_body};
 /// Exit code 2: the file is not a usable ledger, or a file of users cannot be read; the ledger is as it was. Exit code 3: it
 /// cannot be written, or what is in it cannot be printed. Exit code 75: another process is using it.
 pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
-    let AdminConfig { wait_lock, task } = config;
-    let wait = LockWait::new(wait_lock, true);
-    match task {
-        AdminTask::Init(ledger) => {
-            let made = if ledger::init(&ledger)? {
+    let wait = LockWait::new(config.wait_lock, true);
+    let ledger = &config.ledger;
+    match config.task {
+        AdminTask::Init => {
+            let made = if ledger::init(ledger)? {
                 "made the ledger"
             } else {
                 "the ledger is there already"
             };
             Ok(done(&format!("{}: {made}", ledger.shown())))
         }
-        AdminTask::Stats(ledger) => {
-            print(&stats(&ledger)?)?;
-            Ok(Exit::Complete)
-        }
-        AdminTask::Prune { ledger, older_than } => Ok(done(&prune(&ledger, older_than, &wait)?)),
-        AdminTask::Forget { ledger, users } => forget(&ledger, *users, &wait),
+        AdminTask::Stats => print(&stats(ledger)?),
+        AdminTask::Prune { older_than } => Ok(done(&prune(ledger, older_than, &wait)?)),
+        AdminTask::Forget(users) => forget(ledger, *users, &wait),
     }
 }
 

@@ -117,36 +117,31 @@ pub(crate) struct EarlierFile {
     pub(crate) key: String,
 }
 
-/// What is to be done with a ledger.
+/// `rescore ledger`.
 #[derive(Debug)]
 pub(crate) struct AdminConfig {
+    /// The ledger.
+    pub(crate) ledger: LedgerLocation,
     /// How long to wait for a run that uses it; `None` is not at all.
     pub(crate) wait_lock: Option<Duration>,
     /// What is to be done.
     pub(crate) task: AdminTask,
 }
 
-/// What is to be done.
+/// What is to be done with a ledger.
 #[derive(Debug)]
 pub(crate) enum AdminTask {
-    /// Make a ledger on a server.
-    Init(LedgerLocation),
-    /// Show what is in this ledger.
-    Stats(LedgerLocation),
+    /// Make it on a server.
+    Init,
+    /// Show what is in it.
+    Stats,
     /// Remove old answers.
     Prune {
-        /// The ledger.
-        ledger: LedgerLocation,
         /// The age above which they are removed.
         older_than: Duration,
     },
-    /// Remove answers about the users of a file.
-    Forget {
-        /// The ledger.
-        ledger: LedgerLocation,
-        /// The file.
-        users: Box<input::ReaderSettings>,
-    },
+    /// Remove answers about the users of this file.
+    Forget(Box<input::ReaderSettings>),
 }
 
 /// `rescore man DIR`.
