@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::controller::Controller;
 use super::row_refusals::{CallCounts, RowRefusals};
 use super::shared::{PaceAsk, PaceReply};
-use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
+use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits};
 use crate::telemetry::pace::{Limit, Pace, PaceCause, PaceChange};
 
 /// Gives permits for attempts.
@@ -109,14 +109,17 @@ impl<'a> Permit<'a> {
         row: &mut RowRefusals,
     ) -> Option<PaceEvent> {
         let (gate, now) = (self.gate, when - self.gate.began);
-        let (tried, fraction) = match outcome {
-            CallOutcome::Throttled(_) | CallOutcome::BusyOrAway => {
-                (gate.refused(row), gate.fraction())
-            }
-            _ => (row.tried(), 0.0),
+        let outcome = match outcome {
+            CallOutcome::Throttled(wait) if gate.is_about_row(row) => CallOutcome::RowRefused(wait),
+            CallOutcome::BusyOrAway if gate.is_about_row(row) => CallOutcome::RowRefused(None),
+            outcome => outcome,
         };
-        let event =
-            { gate.controller.borrow_mut() }.call_ended(now, self.call, outcome, tried, fraction);
+        // It stretches what a refusal asks for.
+        let fraction = match outcome {
+            CallOutcome::Throttled(_) => gate.fraction(),
+            _ => 0.0,
+        };
+        let event = { gate.controller.borrow_mut() }.call_ended(now, self.call, outcome, fraction);
         if outcome == CallOutcome::Answered {
             gate.accepted(now);
         }
@@ -336,12 +339,12 @@ impl Gate {
         self.is_clear.notify_waiters();
     }
 
-    /// A call of this row was refused. Which try of the row that was.
-    fn refused(&self, row: &mut RowRefusals) -> Try {
+    /// A call of this row was refused. Whether that is about the row.
+    fn is_about_row(&self, row: &mut RowRefusals) -> bool {
         let mut counts = self.counts.get();
-        let tried = counts.refuse(row);
+        let is_about_row = counts.refuse(row);
         self.counts.set(counts);
-        tried
+        is_about_row
     }
 
     fn admit(&self) -> Admission {

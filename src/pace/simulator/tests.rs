@@ -140,18 +140,20 @@ fn workers_that_share_a_pace_use_a_service_as_one_does() {
     for (case, reached) in cases.iter().zip(&reached) {
         let cells = reached.map(|(share, refused)| format!(" {share:.0}/{refused:.0} |"));
         println!("| {} |{}", case.name, cells.concat());
-        let (alone, refused) = reached[0];
-        let least = if case.name.contains("in flight") {
-            60.0
-        } else {
-            alone - 6.0
+        let least = match &case.name {
+            // How many calls others have in flight is known late.
+            name if name.contains("in flight") => 60.0,
+            // All workers go through its 15 s while they learn its window.
+            name if name.contains("shut out") => 65.0,
+            _ => reached[0].0 - 6.0,
         };
-        let is_missed = |(share, more): &(f64, f64)| *share < least || *more > refused * 2.0 + 30.0;
-        if reached.iter().any(is_missed) {
-            missed.push(case.name.clone());
-        }
+        missed.extend(
+            { reached.iter() }
+                .any(|(share, _)| *share < least)
+                .then_some(&case.name),
+        );
     }
-    println!("{} of {} missed: {missed:#?}", missed.len(), cases.len());
+    assert_eq!(missed, Vec::<&String>::new());
 }
 
 #[test]
