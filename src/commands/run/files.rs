@@ -22,7 +22,7 @@ use super::ledger::{PreparedLedger, full_disk, reading};
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file::directory_of;
 use crate::config::{FilesConfig, InputLimits, LedgerConfig};
-use crate::input::{Input, Opened, Reader, ReaderSettings, refuse_missing};
+use crate::input::{Opened, Reader, ReaderSettings, refuse_missing};
 use crate::ledger::{LedgerSettings, OutputState, Reuse, ServerWait};
 use crate::output::{Document, OutputFile, Replace, RowFiles, Target, partial_of};
 use crate::raw_json::Pointer;
@@ -149,28 +149,22 @@ impl Files {
         })
     }
 
-    /// Checks where the only output goes, before its input is read: nobody should wait for a pipe only to be told that the
-    /// output exists. All of it is checked again when the run holds its ledger, which has the last word.
+    /// Checks where the only output goes, before its input is read. When the run holds its ledger, it is also known whether what
+    /// is there may be replaced.
     ///
     /// # Errors
-    /// Exit code 2: there may be no file there, or it may not be replaced. Exit code 75: another run is writing it.
-    pub(super) fn check_output(&mut self) -> Result<()> {
-        match (&*self.parts, self.config.output.as_deref()) {
-            ([only], Some(output)) => {
-                let replace = match only.input.file.input {
-                    Input::Stdin if !self.again => Replace::Partial,
-                    _ => Replace::Whole,
-                };
-                self.target = Some(Target::new(output, |_| replace)?);
-                Ok(())
-            }
-            ([_], None) => Ok(()),
-            _ if self.directory.is_some() => Ok(()),
-            _ => Err(
+    /// Exit code 2: there can be no file there, or several inputs have one output. Exit code 75: another run is writing it.
+    pub(super) fn check_output(&self) -> Result<()> {
+        if self.only().is_none() && self.directory.is_none() {
+            return Err(
                 Error::usage("several inputs need a directory for their outputs")
                     .hint("name one with `--output-dir DIR`"),
-            ),
+            );
         }
+        let output = self.config.output.as_deref();
+        output.map_or(Ok(()), |output| {
+            Target::new(output, |_| Replace::Whole).map(drop)
+        })
     }
 
     /// The file or directory that no other run may write; `None` is a stream.

@@ -72,19 +72,16 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     let wait = LockWait::new(config.wait_lock, !config.watch.quiet);
     let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
     wait.until_free(|| files.check_output())?;
-    let lock = read_inputs(&mut files, &config, &wait)?;
+    // From here on no other run writes there, however long the input takes.
+    let lock = lock_output(files.written(), &wait)?;
+    files.refuse_broken(config.limits)?;
+    files.read(config.plan)?;
     let sandbox = stand_in.is_some();
     let mut settings = files.ledger_settings(&config.ledger, sandbox, &config.captured);
-    let ledger_path = settings.location.path();
+    let at = settings.location.path();
     refuse_clashes(&files, &config.watch, &client, &settings.location)?;
     identity.mapping = common_mapping(&files.parts);
-    open_log(
-        &config,
-        &identity,
-        &files.parts,
-        ledger_path.as_deref(),
-        concurrency,
-    )?;
+    open_log(&config, &identity, &files.parts, at.as_deref(), concurrency)?;
     let account = match stand_in {
         Some(_) => Account::of_sandbox(),
         None => Account::of_service(&client.endpoint, &client.service_id),
@@ -125,27 +122,6 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
         signals,
     };
     Ok((run, start))
-}
-
-/// Reads the inputs up to their first rows, and takes the lock of the output.
-///
-/// # Errors
-/// Exit code 2: an input cannot be used. Exit code 75: another run writes the output.
-fn read_inputs(
-    files: &mut Files,
-    config: &RunConfig,
-    wait: &LockWait,
-) -> Result<Option<OutputLock>> {
-    // A run that may wait for another one looks at what that one has left. A run that does not wait takes the lock later, so
-    // that it blocks no other run while it waits for its input.
-    let is_early = config.wait_lock.is_some();
-    let early = lock_output(files.written().filter(|_| is_early), wait)?;
-    files.refuse_broken(config.limits)?;
-    files.read(config.plan)?;
-    if is_early {
-        return Ok(early);
-    }
-    lock_output(files.written(), wait)
 }
 
 fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) -> Gate {

@@ -3,38 +3,25 @@
 use std::io::{self, Write};
 use std::os::unix::fs::symlink;
 
-use crate::support::process::{Place, Running};
+use crate::support::process::Place;
 use crate::support::server::{Server, good, status};
 use crate::support::users;
 
-/// A run to `scored.csv` that has checked everything that can be checked before its input comes.
-fn waiting<'a>(place: &'a Place, server: &'a Server) -> (Running<'a>, impl Write + use<>) {
+#[test]
+fn a_run_that_waits_for_its_input_holds_its_output() {
+    let csv = users::csv(5);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
     let (input, mut rows) = io::pipe().unwrap();
-    let run = place.run(server, "- -o scored.csv --format csv");
+    let run = place.run(&server, "- -o scored.csv --format csv");
     let running = run.stdin_from(input).start();
     // More than a pipe holds, and not yet a whole line: the run reads it and needs more.
     write!(rows, "name,email,ip,user_agent,{}", "x".repeat(100_000)).unwrap();
-    (running, rows)
-}
-
-#[test]
-fn what_was_finished_while_a_run_waited_for_its_input_is_not_replaced() {
-    let csv = users::csv(5);
-    // Neither if there was nothing, nor if there was an unfinished run that the waiting one would have continued.
-    for unfinished in [false, true] {
-        let (place, server) = (Place::with("users.csv", &csv), Server::good());
-        if unfinished {
-            place.score(&server, "--max-calls 2").exits(5);
-        }
-        let (running, mut rows) = waiting(&place, &server);
-        place.score(&server, "").exits(0);
-        writeln!(rows, "\nJane,j@example.com,::1,u,").unwrap();
-        drop(rows);
-        running.done().exits(2).says("`scored.csv` already exists");
-        assert_eq!(server.calls(), 5);
-        assert_eq!(place.text("scored.csv"), users::scored(&csv));
-        assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
-    }
+    place.score(&server, "").exits(75).says("another run");
+    writeln!(rows, "\nJane,j@example.com,::1,u,").unwrap();
+    drop(rows);
+    running.done().exits(0);
+    assert_eq!(server.calls(), 1);
+    assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
 }
 
 #[test]
