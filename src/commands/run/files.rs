@@ -22,7 +22,7 @@ use super::ledger::{PreparedLedger, full_disk, reading};
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file::directory_of;
 use crate::config::{FilesConfig, InputLimits, LedgerConfig};
-use crate::input::{Opened, Reader, ReaderSettings, refuse_missing};
+use crate::input::{Input, Opened, Reader, ReaderSettings, refuse_missing};
 use crate::ledger::{LedgerSettings, OutputState, Reuse, ServerWait};
 use crate::output::{Document, OutputFile, Replace, RowFiles, Target, partial_of};
 use crate::raw_json::Pointer;
@@ -161,10 +161,16 @@ impl Files {
                     .hint("name one with `--output-dir DIR`"),
             );
         }
-        let output = self.config.output.as_deref();
-        output.map_or(Ok(()), |output| {
-            Target::new(output, |_| Replace::Whole).map(drop)
-        })
+        let Some(output) = &self.config.output else {
+            return Ok(());
+        };
+        // Nobody can tell whether a stream has the rows that are there.
+        let mut inputs = self.parts.iter().map(|part| &part.input.file.input);
+        let replace = match inputs.next() {
+            Some(Input::Stdin) if !self.again => Replace::Partial,
+            _ => Replace::Whole,
+        };
+        Target::new(output, |_| replace).map(drop)
     }
 
     /// The file or directory that no other run may write; `None` is a stream.
