@@ -50,12 +50,13 @@ pub(super) fn finish(
     });
     let left = { ledger.as_ref() }.map_or(LedgerLeft::Nothing, |ledger| settle(ledger, &counts));
     let input = std::mem::take(&mut ended.input);
+    let is_all = ended.selection.is_everything() || counts.input_end == Some(InputEnd::Whole);
     let tally = ended.tally.take();
     let output = ended.output().and_then(SizedFile::at);
     let summary = RunSummary {
         error: error.as_ref().map(ended_by),
         accepted,
-        part: ended.selection,
+        part: (!is_all).then_some(ended.selection),
         input,
         files: ended.directory.as_ref().map(|_| &*ended.parts),
         output_is_gone: ended.output().is_some() && output.is_none(),
@@ -69,7 +70,7 @@ pub(super) fn finish(
     tell_summary(&summary, files.summary, &watch);
     if let Some(report) = files.report {
         let tally = tally.filter(|_| counts.cancelled.is_none());
-        finish_report(report, tally, &ended.name, &summary, &watch);
+        finish_report(report, tally, &summary, &watch);
     }
     error.iter().for_each(tell_error);
     ended.warnings.iter().for_each(|warning| warn(warning));
@@ -109,7 +110,6 @@ fn tell_summary(summary: &RunSummary<'_>, file: Option<SummaryFile>, watch: &Wat
 fn finish_report(
     document: Document,
     tally: Option<Box<RowTally>>,
-    name: &str,
     summary: &RunSummary<'_>,
     watch: &WatchConfig,
 ) {
@@ -119,7 +119,7 @@ fn finish_report(
         }
         return;
     };
-    match write_report(document, name, *tally, summary) {
+    match write_report(document, *tally, summary) {
         Ok(path) if watch.shows_text() => tell(&format!("         wrote {path}: the report")),
         Ok(_) => {}
         // The rows are safe, so this does not change the exit code.
@@ -127,17 +127,16 @@ fn finish_report(
     }
 }
 
-fn write_report(
-    document: Document,
-    name: &str,
-    tally: RowTally,
-    summary: &RunSummary<'_>,
-) -> Result<String> {
+fn write_report(document: Document, tally: RowTally, summary: &RunSummary<'_>) -> Result<String> {
+    // Without its directory, which has no place in a page that is passed on.
+    let about = summary.output.as_ref().unwrap_or(&summary.input);
+    let name = about.path.as_deref().and_then(Path::file_name);
+    let name = name.map_or("standard input".into(), |name| name.to_string_lossy());
     // The summary's JSON is documented, and all that is known of the run is in it.
     let run = RunFacts::parse(&summary.json_line())
         .map_err(|why| Error::internal(format!("cannot read the summary back: {why}")))?;
     let content = PageContent {
-        file: name.to_owned(),
+        file: name.into_owned(),
         made: stamp(SystemTime::now()),
         sandbox: run.sandbox,
         comparison: (tally.drift.decisions.compared > 0).then_some(Comparison::Own),
@@ -158,15 +157,13 @@ pub(super) struct EndedFiles {
     pub(super) directory: Option<PathBuf>,
     /// The only input, or the size of several.
     pub(super) input: SizedFile,
-    /// What the run took of its input, unless that turned out to be all of it.
-    pub(super) selection: Option<Selection>,
+    /// What the run takes of its input.
+    pub(super) selection: Selection,
     pub(super) changes: Option<PathBuf>,
     /// What ended the run early, where its reason does not say it all.
     pub(super) error: Option<Error>,
     /// Warnings of what shows only at the end.
     pub(super) warnings: Vec<String>,
-    /// The name of the file that a report is about, without its directory, which has no place in a page that is passed on.
-    pub(super) name: String,
     /// What the writer counted for the report; `None` if it is lost.
     pub(super) tally: Option<Box<RowTally>>,
 }
@@ -175,20 +172,15 @@ impl EndedFiles {
     /// No part has had its turn yet.
     pub(super) fn of(files: &Files) -> Self {
         let only = files.only().map(|part| &part.input.file.input);
-        let output = files.parts.first().and_then(|part| part.output.as_deref());
-        let written = files.directory.as_deref().or(output);
-        let name = written.and_then(Path::file_name);
-        let name = name.map(|name| name.to_string_lossy().into_owned());
         let any = files.to_run().next().is_some();
         Self {
-            name: { name.or_else(|| only.map(Input::shown)) }.unwrap_or_default(),
             input: SizedFile {
                 path: only.and_then(Input::path).map(Into::into),
                 bytes: files.size().filter(|_| any),
             },
             parts: Vec::with_capacity(files.parts.len()),
             directory: files.directory.clone(),
-            selection: None,
+            selection: files.selection(),
             changes: None,
             error: None,
             warnings: Vec::new(),
@@ -198,15 +190,16 @@ impl EndedFiles {
 
     /// A part whose rows did not run.
     pub(super) fn add_unrun(&mut self, part: RunPart) {
-        let state = match part.turn {
-            Turn::None | Turn::Run(_) => FileState::Left,
-            Turn::Skip => FileState::Skipped,
-            Turn::Unusable(error) => return self.add_failed(&part.input, in_a_line(&error)),
+        let (state, error) = match part.turn {
+            Turn::None | Turn::Run(_) => (FileState::Left, None),
+            Turn::Skip => (FileState::Skipped, None),
+            Turn::Unusable(error) => (FileState::Failed, Some(in_a_line(&error))),
         };
         let is_there = state == FileState::Skipped;
         self.parts.push(FileSummary {
             output: part.output.filter(|_| is_there),
             rejects: part.rejects.filter(|_| is_there),
+            error,
             ..without_output(&part.input, state)
         });
     }
@@ -235,14 +228,15 @@ impl EndedFiles {
             (false, None, Some(_)) => FileState::Failed,
             (false, None, None) => FileState::Left,
         };
-        let selection = input.selection;
-        let is_all = selection.is_everything() || counts.input_end == Some(InputEnd::Whole);
-        self.selection = (!is_all).then_some(selection);
         if self.directory.is_none() {
             self.input.bytes = opened.size.or(Some(counts.position));
         }
-        let name = self.selection.unwrap_or_default();
-        let name = name.of(&input.file.input.shown());
+        // Of an input without rows, the first ones are all.
+        let selection = Selection {
+            limit: None,
+            ..input.selection
+        };
+        let name = selection.of(&input.file.input.shown());
         let resolved = if is_whole { rows.resolved } else { u64::MAX };
         self.warnings.extend(no_rows(&name, resolved));
         // As in a directory where we may only add files.

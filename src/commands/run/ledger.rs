@@ -219,16 +219,13 @@ pub(super) const fn patience(counts: &Counts) -> Duration {
     }
 }
 
-/// The error of the answers that are kept only for the run, with the directory, which the user did not name.
+/// The error of the answers that are kept only for the run, with the place that the user did not name.
 fn in_temporary(error: Error) -> Error {
     let directory = shown(&std::env::temp_dir());
-    let error = error.detail(format!(
-        "the run keeps answers in `{directory}` while it lasts"
-    ));
-    if error.comes_from(ErrorKind::FileTooLarge) {
-        return full_disk(error);
-    }
-    error.hint("free space there, or name another directory with the variable `TMPDIR`")
+    full_disk(error.detail(format!(
+        "the run keeps answers in `{directory}` while it lasts; the variable `TMPDIR` names another directory"
+    )))
+    .or_hint("free space there; then run the same command again")
 }
 
 /// An error of a run; where a disk is full, with which disk that is.

@@ -3,7 +3,6 @@
 //! in flight. The writer's writes rows that are done. What outlives the
 //! part (the engine, the ledger, the events) is given from outside.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -83,19 +82,11 @@ pub(super) fn run_rows<S: Service>(
         rows: WINDOW_ROWS,
         bytes: WINDOW_BYTES,
     };
-    // Even if it panics, rows that are paid for still reach the disk.
-    let run = AssertUnwindSafe(|| {
-        runtime.block_on(async {
-            tokio::select! {
-                stop = engine::run(engine, window, read, write_sender, stops) => stop,
-                never = engine.share_pace() => match never {},
-            }
-        })
-    });
-    let stop = catch_unwind(run).unwrap_or_else(|_| {
-        let stop = Stop::internal("the dispatcher panicked");
-        events.emit(Event::CancelBegan(stop.reason));
-        Some(stop)
+    let stop = runtime.block_on(async {
+        tokio::select! {
+            stop = engine::run(engine, window, read, write_sender, stops) => stop,
+            never = engine.share_pace() => match never {},
+        }
     });
     let mut error = stop.and_then(|stop| stop.error);
     let writer = wait_for(&writing, stops, events, &mut error);
