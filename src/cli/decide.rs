@@ -1,15 +1,13 @@
 //! The arguments of `rescore decide`, and the config that they make.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 
 use super::fields::PolicyArgs;
-use super::files::{FILES, FormatArgs, refuse_terminal, source};
+use super::files::{ScoredArgs, refuse_terminal};
 use super::guesses::{as_typed, output_for};
-use super::settings::SettingsArgs;
 use crate::base::error::{Error, Result};
-use crate::config::values;
 use crate::config::{DecideConfig, DecideOutput, DecideTask};
 use crate::verdict::DecisionPolicy;
 
@@ -21,8 +19,8 @@ const OF_ROWS: [&str; 4] = ["output", "changes", "overwrite", "summary"];
 #[derive(Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(super) struct DecideArgs {
-    /// A scored file: the output of `rescore run`, plain, gzip or zstd; `-` or nothing is standard input
-    scored: Option<PathBuf>,
+    #[command(flatten)]
+    scored: ScoredArgs,
     #[command(flatten)]
     output: DecideOutput,
 
@@ -36,24 +34,12 @@ pub(super) struct DecideArgs {
 
     #[command(flatten)]
     policy: PolicyArgs,
-
-    #[command(flatten)]
-    format: FormatArgs,
-    /// What stands before the names of the verdict's columns, as in `rescore_decision`
-    #[arg(
-        long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix,
-        help_heading = FILES
-    )]
-    prefix: String,
-    // Read before this is made.
-    #[command(flatten)]
-    settings: SettingsArgs,
 }
 
 impl DecideArgs {
     pub(super) fn into_config(self) -> Result<DecideConfig> {
         let policy = self.policy.policy("COLUMN")?;
-        let file = self.format.file(source(self.scored.as_deref(), EXAMPLE)?)?;
+        let file = self.scored.file(EXAMPLE)?;
         let task = if self.what_if {
             let DecisionPolicy::Score(today) = policy else {
                 return Err(Error::usage(
@@ -64,7 +50,7 @@ impl DecideArgs {
             let json = self.json;
             DecideTask::WhatIf { today, json }
         } else {
-            let scored = self.scored.as_deref().unwrap_or(Path::new("-"));
+            let scored = self.scored.path();
             let (input, output) = (as_typed(scored), output_for("decided", scored));
             let command = format!("rescore decide {input} -o {output}");
             refuse_terminal(self.output.output.as_deref(), &command)?;
@@ -78,7 +64,7 @@ impl DecideArgs {
         };
         Ok(DecideConfig {
             file,
-            prefix: self.prefix,
+            prefix: self.scored.prefix,
             task,
         })
     }

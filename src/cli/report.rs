@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::fields::ThresholdArgs;
-use super::files::{FILES, FormatArgs, refuse_terminal, source};
+use super::files::{FILES, ScoredArgs, refuse_terminal};
 use super::guesses::as_typed;
-use super::settings::SettingsArgs;
 use crate::base::error::{Error, Result};
 use crate::config::values;
 use crate::config::{EarlierFile, ReportConfig};
@@ -18,8 +17,8 @@ const EXAMPLE: &str = "rescore report scored.csv -o report.html";
 #[derive(Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(super) struct ReportArgs {
-    /// A scored file: the output of `rescore run`, plain, gzip or zstd; `-` or nothing is standard input
-    scored: Option<PathBuf>,
+    #[command(flatten)]
+    scored: ScoredArgs,
     /// Write the page to this file; `-` or nothing is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -39,21 +38,9 @@ pub(super) struct ReportArgs {
     run: Option<PathBuf>,
     #[command(flatten)]
     thresholds: ThresholdArgs,
-    /// What stands before the names of the verdict's columns, as in `rescore_decision`
-    #[arg(
-        long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix,
-        help_heading = FILES
-    )]
-    prefix: String,
-    #[command(flatten)]
-    format: FormatArgs,
     /// Replace an existing report
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
-
-    // Read before this is made.
-    #[command(flatten)]
-    settings: SettingsArgs,
 }
 
 /// More columns than a page should have; each takes up to 4 MB of memory.
@@ -61,8 +48,8 @@ const MOST_COLUMNS: usize = 8;
 
 impl ReportArgs {
     pub(super) fn into_config(self) -> Result<ReportConfig> {
-        let scored = self.format.file(source(self.scored.as_deref(), EXAMPLE)?)?;
-        let input = as_typed(self.scored.as_deref().unwrap_or(Path::new("-")));
+        let scored = self.scored.file(EXAMPLE)?;
+        let input = as_typed(self.scored.path());
         let command = format!("rescore report {input} -o report.html");
         refuse_terminal(self.output.as_deref(), &command)?;
         if self.by.len() > MOST_COLUMNS {
@@ -73,7 +60,7 @@ impl ReportArgs {
         }
         let against = match (self.against, self.key) {
             (Some(path), Some(key)) => Some(EarlierFile {
-                file: self.format.file(Input::File(path))?,
+                file: self.scored.format.file(Input::File(path))?,
                 key,
             }),
             _ => None,
@@ -81,7 +68,7 @@ impl ReportArgs {
         Ok(ReportConfig {
             scored,
             against,
-            prefix: self.prefix,
+            prefix: self.scored.prefix,
             by: self.by,
             summary: self.run,
             thresholds: self.thresholds.thresholds()?,

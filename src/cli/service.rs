@@ -154,15 +154,17 @@ impl ServiceArgs {
     /// Something is missing or not valid.
     pub(super) fn config(&self) -> Result<ServiceConfig> {
         let key = find_key(self.api_key_file.as_deref())?;
-        let Some((endpoint, service_id)) = self.endpoint(self.allow_http)? else {
+        let has_key = key.is_some();
+        let (Some((endpoint, service_id)), Some(key)) = (self.endpoint(self.allow_http)?, key)
+        else {
             return Err(self
-                .missing(key.is_some())
+                .missing(has_key)
                 .hint("`--sandbox` uses a built-in stand-in, which needs no address, id or key"));
         };
         check_proxies(&endpoint, std::env::var_os)?;
         Ok(ServiceConfig::Real(Box::new(RealService {
             endpoint,
-            key: key.unwrap_or(KeySource::Nowhere),
+            key,
             service_id,
             ca_file: self.ca_file.clone(),
         })))
@@ -199,9 +201,6 @@ fn find_key(file: Option<&Path>) -> Result<Option<KeySource>> {
         let key = key.into_string().map_err(|_| unusable_key(&place))?;
         return Ok(Some(KeySource::Variable(check_key(&key, &place)?)));
     }
-    let directory = std::env::var_os("CREDENTIALS_DIRECTORY");
-    Ok(directory.map(|directory| {
-        let file = Path::new(&directory).join(CREDENTIAL);
-        KeySource::Credential(KeyFile::new(&file))
-    }))
+    let directory = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+    Ok(directory.map(|directory| KeySource::File(KeyFile::new(&directory.join(CREDENTIAL)))))
 }

@@ -247,13 +247,8 @@ pub(crate) struct RealService {
 pub(crate) enum KeySource {
     /// In a variable, which cannot change during the run.
     Variable(Secret),
-    /// In a file that an option names.
+    /// In a file that an option or systemd names.
     File(KeyFile),
-    /// Among systemd's credentials, if they have one.
-    Credential(KeyFile),
-    /// Nowhere. It is the run that fails for it and not the command line: a key that was not loaded tonight must not leave
-    /// yesterday's success in the summary and the metrics.
-    Nowhere,
 }
 
 /// When calls are made.

@@ -146,14 +146,14 @@ fn a_key_file_that_was_named_is_never_passed_over() {
     let empty = empty.to_str().unwrap();
     line.refuses_typed("--api-key-file nowhere.txt", &["nowhere.txt"]);
     line.refuses_typed(["--api-key-file", empty], &["API key", "is empty"]);
-    // Systemd's directory without our credential counts as none.
+    // Nor is systemd's directory that lacks our credential.
     let program = line
         .typed("")
         .without_env("RESCORE_API_KEY")
         .env("CREDENTIALS_DIRECTORY", Path::new(".").as_os_str());
     line.refuses(
         program,
-        &["no API key", "RESCORE_API_KEY", "--api-key-file"],
+        &["cannot read the API key from `./rescore-api-key`"],
     );
 }
 
