@@ -92,7 +92,7 @@ fn carry_out(command: Command) -> Result<Exit> {
         Command::Ledger(config) => commands::ledger::execute(config),
         Command::Sandbox(settings) => commands::sandbox::execute(&settings),
         Command::Print(text) => commands::text::print(&text),
-        Command::Man(config) => commands::text::write_pages(&config),
+        Command::Man(directory, pages) => commands::text::write_pages(&directory, *pages),
     }
 }
 

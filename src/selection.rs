@@ -53,13 +53,6 @@ impl Selection {
             (first, sample) => first.or(sample),
         }
     }
-
-    /// The options that leave rows out.
-    pub(crate) fn options(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let limit = self.limit.map(|_| "`--limit`");
-        let sample = self.sample.map(|_| "`--sample`");
-        limit.into_iter().chain(sample)
-    }
 }
 
 impl Sample {
@@ -151,23 +144,22 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_names_its_rows_and_its_options() {
+    fn a_selection_names_its_rows() {
         let of = |limit, sample: Option<&str>| {
             let selection = Selection {
                 limit: NonZeroU64::new(limit),
                 sample: sample.map(share),
             };
-            let options: Vec<_> = selection.options().collect();
-            format!("{} {options:?}", selection.of("a.csv"))
+            selection.of("a.csv")
         };
         insta::assert_snapshot!(
             [of(0, None), of(1, None), of(1_000, None), of(0, Some("1%")), of(100, Some("0.5%"))].join("\n"),
             @r#"
-        a.csv []
-        the first row of a.csv ["`--limit`"]
-        the first 1,000 rows of a.csv ["`--limit`"]
-        a sample of 1% of a.csv ["`--sample`"]
-        the first 100 rows of a sample of 0.5% of a.csv ["`--limit`", "`--sample`"]
+        a.csv
+        the first row of a.csv
+        the first 1,000 rows of a.csv
+        a sample of 1% of a.csv
+        the first 100 rows of a sample of 0.5% of a.csv
         "#
         );
     }

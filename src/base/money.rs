@@ -109,15 +109,8 @@ impl Serialize for Money {
 impl<'a> Deserialize<'a> for Money {
     /// As exact as a double: it is only shown again.
     fn deserialize<D: Deserializer<'a>>(from: D) -> Result<Self, D::Error> {
-        #[allow(clippy::cast_precision_loss, reason = "that is what a double is")]
-        let billionths = (f64::deserialize(from)? * UNIT as f64).round();
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a negative number becomes 0, and one that is too large the largest"
-        )]
-        let billionths = billionths as u128;
-        Ok(Self { billionths })
+        let amount = f64::deserialize(from)?;
+        { format!("{amount:.DECIMALS$}").parse() }.map_err(serde::de::Error::custom)
     }
 }
 

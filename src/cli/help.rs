@@ -1,8 +1,6 @@
 //! What the help shows beside the options: examples, exit codes, and which options its one page has. Manual pages and
 //! completions are made from the same command line.
 
-use std::io;
-
 use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -107,24 +105,17 @@ pub(super) fn completions(shell: Shell, mut command: Command) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// The manual pages: the main one first, then one for each command.
-///
-/// # Errors
-/// None that anybody has seen: pages are made in memory.
-pub(super) fn man_pages(command: Command) -> io::Result<Vec<(String, String)>> {
+/// The command of which manual pages are made.
+pub(super) fn with_pages(command: Command) -> Command {
     let mut command = command.disable_help_subcommand(true);
     command.build();
-    let mut pages = Vec::new();
-    add_pages(&command, &mut pages)?;
-    Ok(pages)
+    command
 }
 
-fn add_pages(command: &Command, pages: &mut Vec<(String, String)>) -> io::Result<()> {
-    let page = Man::new(command.clone());
-    let mut text = Vec::new();
-    page.render(&mut text)?;
-    let text = String::from_utf8_lossy(&text).into_owned();
-    pages.push((page.get_filename(), text));
-    let mut below = command.get_subcommands();
-    below.try_for_each(|subcommand| add_pages(subcommand, pages))
+/// The main manual page.
+pub(super) fn man_page(command: Command) -> String {
+    let mut page = Vec::new();
+    // Writing to memory cannot fail.
+    let _ = Man::new(command).render(&mut page);
+    String::from_utf8_lossy(&page).into_owned()
 }

@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use super::settings::{self, Origins, ReadText};
 use super::{check, decide, guesses, help, ledger, report, run, sandbox};
 use crate::base::error::Error;
-use crate::config::{AdminConfig, CheckConfig, DecideConfig, ManConfig, ReportConfig, RunConfig};
+use crate::config::{AdminConfig, CheckConfig, DecideConfig, ReportConfig, RunConfig};
 use crate::sandbox::SandboxSettings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
@@ -78,8 +78,8 @@ pub(crate) enum Command {
     Ledger(AdminConfig),
     /// `rescore config`, `rescore completions` and `rescore man`: this text.
     Print(String),
-    /// `rescore man DIR`.
-    Man(ManConfig),
+    /// `rescore man DIR`: the pages of this command line.
+    Man(PathBuf, Box<clap::Command>),
 }
 
 /// Why nothing can be done.
@@ -170,13 +170,10 @@ fn config(
             Command::Print(help::completions(shell, commands.clone()))
         }
         Subcommands::Man { directory } => {
-            let pages = help::man_pages(commands.clone()).map_err(|error| {
-                Error::internal("cannot create the manual pages").because(error)
-            })?;
+            let command = help::with_pages(commands.clone());
             match directory {
-                Some(directory) => Command::Man(ManConfig { directory, pages }),
-                // The main page comes first.
-                None => Command::Print(pages.into_iter().next().unwrap_or_default().1),
+                Some(directory) => Command::Man(directory, command.into()),
+                None => Command::Print(help::man_page(command)),
             }
         }
     })

@@ -6,11 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Exit, Result, shown, system_words};
 use crate::base::own_file;
-use crate::config::ManConfig;
 use crate::observe::{refuse_other_content, tell, warn};
-
-/// Everybody may read a manual page, as far as the umask allows.
-const MODE: u32 = 0o666;
 
 /// Prints the result of a command and a line end.
 ///
@@ -27,35 +23,18 @@ pub(crate) fn print(text: &str) -> Result<Exit> {
     }
 }
 
-/// Writes the manual pages. Those of an earlier version are replaced.
+/// Writes the manual pages of a command line. Those of an earlier version are replaced.
 ///
 /// # Errors
 /// Exit code 2: the directory or a page cannot be written.
-pub(crate) fn write_pages(config: &ManConfig) -> Result<Exit> {
-    let ManConfig { directory, pages } = config;
-    fs::create_dir_all(directory).map_err(|error| {
-        Error::usage(format!(
-            "cannot create the directory `{}`",
-            shown(directory)
-        ))
-        .because(error)
-    })?;
-    for (file, page) in pages {
-        let path = directory.join(file);
-        let written = own_file::open(&path, MODE, false).and_then(|mut file| {
-            file.set_len(0)?;
-            file.write_all(page.as_bytes())
-        });
-        written.map_err(|error| {
-            let failed = Error::usage(format!("cannot write the page `{}`", shown(&path)));
-            failed.about(&path).because(error)
+pub(crate) fn write_pages(directory: &Path, pages: clap::Command) -> Result<Exit> {
+    let place = shown(directory);
+    fs::create_dir_all(directory)
+        .and_then(|()| clap_mangen::generate_to(pages, directory))
+        .map_err(|error| {
+            Error::usage(format!("cannot write the manual pages to `{place}`")).because(error)
         })?;
-    }
-    tell(&format!(
-        "rescore: wrote {} manual pages to {}",
-        pages.len(),
-        shown(directory)
-    ));
+    tell(&format!("rescore: wrote the manual pages to {place}"));
     Ok(Exit::Complete)
 }
 

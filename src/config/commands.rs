@@ -143,12 +143,3 @@ pub(crate) enum AdminTask {
     /// Remove answers about the users of this file.
     Forget(Box<input::ReaderSettings>),
 }
-
-/// `rescore man DIR`.
-#[derive(Debug)]
-pub(crate) struct ManConfig {
-    /// Where the pages go.
-    pub(crate) directory: PathBuf,
-    /// The names of the pages' files, and the pages as `man` reads them.
-    pub(crate) pages: Vec<(String, String)>,
-}

@@ -10,7 +10,7 @@ pub(crate) mod values;
 
 pub(crate) use commands::{
     AdminConfig, AdminTask, CheckConfig, DecideConfig, DecideOutput, DecideTask, EarlierFile,
-    ManConfig, ReportConfig,
+    ReportConfig,
 };
 pub(crate) use run::{
     BudgetConfig, DEFAULT_CONCURRENCY, FilesConfig, InputLimits, KeySource, LedgerChoice,

@@ -299,13 +299,10 @@ impl RunSummary<'_> {
             .then(|| format!("the {paid}answers are kept in {path}"));
         let failures = counts.failures() + counts.skipped_with_rejects;
         let next = match (counts.cancelled, self.part) {
-            (None, Some(part)) => {
-                let options: Vec<_> = part.options().collect();
-                Some(format!(
-                    "the same command without {} pays for none of these rows again",
-                    options.join(" and ")
-                ))
-            }
+            (None, Some(_)) => Some(
+                "the same command without `--limit` or `--sample` pays for none of these rows again"
+                    .to_owned(),
+            ),
             // A file that could not be used may be fixed.
             (stopped, _) if stopped.or(counts.file_failed).is_some() => {
                 let budget = [Some(CancelReason::MaxCalls), Some(CancelReason::MaxCost)];

@@ -44,7 +44,7 @@ fn a_part_then_a_larger_one_then_the_whole_file_pays_for_each_user_once() {
         done.exits(0)
             .says(&format!("sending the first {limit} rows of users.csv to"))
             .says(&format!("wrote scored.csv: the first {limit} rows\n"))
-            .says("the same command without `--limit` pays for none of these rows again");
+            .says("the same command without `--limit` or `--sample` pays for none of these rows again");
         assert_eq!(server.calls(), calls, "{limit}");
         let taken = limit.parse().unwrap();
         assert_eq!(
@@ -133,7 +133,7 @@ fn a_sample_then_its_first_rows_then_the_whole_file_pays_for_each_user_once() {
     let done = place.score(&server, "--sample 20% --limit 5");
     done.exits(0)
         .says("sending the first 5 rows of a sample of 20% of users.csv")
-        .says("without `--limit` and `--sample` pays for none of these rows again");
+        .says("without `--limit` or `--sample` pays for none of these rows again");
     let first = numbers_of(&place, &csv);
     assert_eq!(first.len(), 5);
     place.score(&server, "--sample 20%").exits(0);
@@ -155,7 +155,7 @@ fn a_whole_run_that_is_killed_after_a_part_continues_and_replaces_the_parts_outp
     run(&["--limit", "50"])
         .done()
         .exits(0)
-        .says("without `--limit` pays for none of these rows again");
+        .says("without `--limit` or `--sample` pays for none of these rows again");
     assert_eq!(server.calls(), 50);
     for calls in [90, 130] {
         let killed = run(&[]).start().kill_when(|| server.calls() >= calls);
@@ -212,7 +212,7 @@ fn rejects_of_a_part_have_the_row_numbers_of_the_input_and_cost_nothing_again() 
     place
         .score(&server, "--sample 30%")
         .exits(1)
-        .says("without `--sample` pays for none of these rows again");
+        .says("without `--limit` or `--sample` pays for none of these rows again");
     let (calls, of_sample) = (server.calls(), rejected(&place));
     assert!(of_sample.len() > 5, "{of_sample:?}");
     // None is sent again, whatever became of it.
@@ -307,7 +307,7 @@ fn a_part_of_which_nothing_is_kept_says_so() {
     let kept = |args: &str| place.run(&server, "users.csv").args(args).done();
     kept("--limit 3")
         .exits(0)
-        .says("without `--limit` pays for none of these rows again");
+        .says("without `--limit` or `--sample` pays for none of these rows again");
     let whole = kept("");
     whole.exits(0);
     assert_eq!(server.calls(), 15);
