@@ -289,15 +289,15 @@ pub(crate) fn printable(text: &str) -> String {
     if !any_unsafe_to_print(text) {
         return text.to_owned();
     }
-    text.chars()
-        .fold(String::with_capacity(text.len() + 16), |mut out, c| {
-            if is_unsafe_to_print(c) {
-                out.extend(c.escape_default());
-            } else {
-                out.push(c);
-            }
-            out
-        })
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_unsafe_to_print(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// A path for a message; within a sentence, the caller puts it in backticks.

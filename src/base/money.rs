@@ -31,7 +31,7 @@ pub(crate) struct Money {
 }
 
 /// What a call costs, more than nothing, and in which currency.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Tariff {
     /// Of a call.
     pub(crate) price: Money,

@@ -10,7 +10,7 @@ use crate::base::error::{Error, Result, quoted};
 use crate::base::numbers::Decimal;
 use crate::config::values::{self, DecideBy, one_of};
 use crate::fields::{Assignments, Field, FieldRules, Invalid, PhoneRegion, Template};
-use crate::layout::{AddedColumns, ColumnContent};
+use crate::layout::AddedColumns;
 use crate::raw_json::Pointer;
 use crate::verdict::{Decision, DecisionPolicy, Levels, Thresholds};
 
@@ -123,21 +123,17 @@ impl ColumnArgs {
     pub(super) fn added(&self) -> Result<(AddedColumns, Vec<Pointer>)> {
         let captured = self.column.iter().map(|(name, _)| name.as_str());
         let columns = AddedColumns::new(&self.prefix, captured, self.reason_column.as_deref());
-        let refuse = |column, what: String| {
-            let option = match columns.content(column) {
-                ColumnContent::Reason => "--reason-column",
-                _ => "--column",
-            };
-            Err(Error::usage(format!("`{option}`: {what}")))
-        };
         let mut seen = HashSet::new();
-        for (column, name) in columns.iter().enumerate() {
-            if !seen.insert(name.to_lowercase()) {
-                return refuse(
-                    column,
-                    format!("there already is a column {}", quoted(name)),
-                );
-            }
+        if let Some(name) = columns
+            .iter()
+            .find(|name| !seen.insert(name.to_lowercase()))
+        {
+            let name = quoted(name);
+            return Err(
+                Error::usage(format!("two new columns would have the name {name}")).hint(
+                    "`--column` and `--reason-column` name columns besides those of the verdict",
+                ),
+            );
         }
         let pointers = self.column.iter();
         let pointers = pointers.map(|(_, pointer)| pointer.clone()).collect();
@@ -263,16 +259,15 @@ impl PolicyArgs {
             ("--block-levels", Decision::Block, &self.block_levels),
         ] {
             for level in listed {
-                let refused = |what| Err(Error::usage(format!("`{list}` has {what}")));
-                if level.trim().is_empty() {
-                    return refused("an empty level".to_owned());
-                }
-                if levels.add(level, decision).is_err() {
-                    return refused(format!(
-                        "the level {}, which is listed before",
-                        quoted(level.trim())
-                    ));
-                }
+                let what = if level.trim().is_empty() {
+                    "an empty level".to_owned()
+                } else if levels.add(level, decision).is_err() {
+                    let level = quoted(level.trim());
+                    format!("the level {level}, which is listed before")
+                } else {
+                    continue;
+                };
+                return Err(Error::usage(format!("`{list}` has {what}")));
             }
         }
         Ok(levels)

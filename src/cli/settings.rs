@@ -71,31 +71,26 @@ pub(super) fn find(
     let named = given.get_one::<PathBuf>("config");
     let profile = given.get_one::<String>("profile").map(String::as_str);
     let path = named.cloned().or_else(usual);
-    let text = match &path {
-        Some(path) => read(path).map_err(|cause| {
+    let text = path.as_deref().map(|path| {
+        read(path).map_err(|cause| {
             Error::usage(format!("cannot read the settings in `{}`", shown(path)))
                 .because(cause)
                 .hint("`--config FILE` names another file")
-        })?,
-        None => None,
-    };
-    match (path, text) {
-        (Some(path), Some(text)) => {
-            let file = SettingsFile::parse(&path, &text, profile)?;
-            refuse_unknown_settings(commands, &file)?;
-            Ok(Some(file))
-        }
-        (Some(path), None) if named.is_some() => {
-            Err(Error::usage(format!("no settings file `{}`", shown(&path))))
-        }
-        _ => match profile {
-            Some(profile) => Err(Error::usage(format!(
-                "no profile {}: there is no settings file",
-                quoted(profile)
-            ))
-            .hint("name one with `--config FILE`")),
-            None => Ok(None),
-        },
+        })
+    });
+    if let (Some(path), Some(text)) = (&path, text.transpose()?.flatten()) {
+        let file = SettingsFile::parse(path, &text, profile)?;
+        refuse_unknown_settings(commands, &file)?;
+        return Ok(Some(file));
+    }
+    match (named, profile) {
+        (Some(path), _) => Err(Error::usage(format!("no settings file `{}`", shown(path)))),
+        (None, Some(profile)) => Err(Error::usage(format!(
+            "no profile {}: there is no settings file",
+            quoted(profile)
+        ))
+        .hint("name one with `--config FILE`")),
+        (None, None) => Ok(None),
     }
 }
 

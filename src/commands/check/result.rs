@@ -89,11 +89,9 @@ pub(super) struct CheckedFile {
 /// What the calls cost.
 #[derive(Serialize)]
 pub(super) struct CallCost {
-    price: Money,
-    currency: Option<String>,
-    expected: Money,
-    #[serde(skip)]
+    #[serde(flatten)]
     tariff: Tariff,
+    expected: Money,
 }
 
 /// The ledger whose answers were looked up.
@@ -160,8 +158,6 @@ impl CheckedFile {
 impl CallCost {
     pub(super) fn new(tariff: Tariff, calls: u64) -> Self {
         Self {
-            price: tariff.price,
-            currency: tariff.currency.clone(),
             expected: tariff.price.of(calls),
             tariff,
         }

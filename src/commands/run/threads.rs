@@ -154,20 +154,18 @@ fn end_files(
     end: &mut RowsEnd,
     record: impl FnOnce(&[Sealed]),
 ) {
-    let writer = match (writer, events.with_counts(Counts::check_invariants)) {
+    let mut writer = match (writer, events.with_counts(Counts::check_invariants)) {
+        (Ok(writer), Ok(())) => writer,
+        (Err(left), Ok(())) => {
+            end.written = left;
+            return;
+        }
         (writer, Err(broken)) => {
             events.emit(Event::CancelBegan(CancelReason::Internal));
             let error = Error::internal(broken);
             end.error =
                 Some(error.hint("this is a bug: do not rely on anything in the partial file"));
-            Err(writer.map_or_else(|left| left, |writer| writer.into_files().give_up()))
-        }
-        (writer, Ok(())) => writer,
-    };
-    let mut writer = match writer {
-        Ok(writer) => writer,
-        Err(left) => {
-            end.written = left;
+            end.written = writer.map_or_else(|left| left, |writer| writer.into_files().give_up());
             return;
         }
     };

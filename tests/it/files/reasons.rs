@@ -204,13 +204,13 @@ fn a_column_that_rescore_did_not_write_is_never_replaced() {
             "",
             "",
             &["--column", "why=/x"],
-            "`--reason-column`: there already is a column `why`",
+            "two new columns would have the name `why`",
         ),
         (
             "",
             "",
             &["--reason-column", "Decision"],
-            "there already is a column `Decision`",
+            "two new columns would have the name `Decision`",
         ),
         ("", "", &["--reason-column", "email"], "the field `email`"),
         (
