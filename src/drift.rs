@@ -39,7 +39,6 @@ impl DecisionCounts {
     }
 
     /// Rows with this decision, or without any.
-    #[must_use]
     pub(crate) const fn of(&self, decision: Option<Decision>) -> u64 {
         match decision {
             Some(Decision::Approve) => self.approve,
@@ -50,7 +49,6 @@ impl DecisionCounts {
     }
 
     /// The number of rows.
-    #[must_use]
     pub(crate) const fn rows(&self) -> u64 {
         self.approve + self.review + self.block + self.none
     }

@@ -74,7 +74,6 @@ impl Bins {
 
     /// The scores in at most `most` bars, which span at least from `least` to `greatest`. Their width is 1, 2 or 5 times a
     /// power of ten.
-    #[must_use]
     pub(crate) fn bars(&self, most: i64, least: f64, greatest: f64) -> Bars {
         // A threshold that lies out so far is not worth a picture of single bars.
         let bin = |score| self.bin(score).clamp(-FARTHEST, FARTHEST);
@@ -104,7 +103,6 @@ impl Bins {
 
 impl Bars {
     /// Where a bar starts, or where the one before it ends.
-    #[must_use]
     pub(crate) fn edge(&self, bar: usize) -> f64 {
         let bars = self.first + i64::try_from(bar).unwrap_or(i64::MAX);
         #[allow(clippy::cast_precision_loss, reason = "there are few bars")]

@@ -46,7 +46,6 @@ impl GroupTally {
     }
 
     /// The `most` most frequent values.
-    #[must_use]
     pub(crate) fn top(&self, most: usize) -> TopValues {
         let mut values: Vec<_> = self.values.iter().collect();
         // Equal ones in the order of their values, so that a report is always the same.

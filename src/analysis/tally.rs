@@ -62,7 +62,6 @@ pub(crate) struct DriftTally {
 
 impl RowTally {
     /// Nothing counted yet.
-    #[must_use]
     pub(crate) fn new(thresholds: Option<&Thresholds>) -> Self {
         Self {
             thresholds: thresholds.cloned(),
@@ -109,13 +108,11 @@ impl RowTally {
     }
 
     /// All rows.
-    #[must_use]
     pub(crate) fn rows(&self) -> u64 {
         self.decisions.rows()
     }
 
     /// Rows that have neither a score nor a decision.
-    #[must_use]
     pub(crate) fn without_verdict(&self) -> u64 {
         self.decisions.of(None).saturating_sub(self.undecided)
     }
@@ -134,7 +131,6 @@ impl DriftTally {
 }
 
 /// A score as a number, for pictures. Decisions are made with all digits.
-#[must_use]
 pub(crate) fn number_of(score: &Score) -> f64 {
     score.digits().parse().unwrap_or_default()
 }

@@ -63,7 +63,6 @@ pub(crate) struct ThresholdPair<'a> {
 
 impl WhatIf {
     /// Nothing counted yet. Today's thresholds are among those that are tried, whatever they are.
-    #[must_use]
     pub(crate) fn new(today: &Thresholds) -> Self {
         let whole = (0..=HIGHEST).map(Decimal::from);
         let halves = (0..HIGHEST).filter_map(|whole| Decimal::new(&format!("{whole}.5")));
@@ -94,7 +93,6 @@ impl WhatIf {
     }
 
     /// The number of scores that were counted.
-    #[must_use]
     pub(crate) fn scores(&self) -> u64 {
         self.bounds.iter().map(|bound| bound.scores).sum::<u64>() + self.above
     }

@@ -22,5 +22,5 @@ pub(crate) use dispatcher::{Read, Write, run};
 #[cfg(test)]
 pub(crate) use fixture::Fixture;
 pub(crate) use parts::{AnswerRules, Engine, Limits};
-pub(crate) use stop::Stop;
+pub(crate) use stop::{Stop, input_reason};
 pub(crate) use window::WindowSize;

@@ -166,7 +166,6 @@ pub(super) struct RowOutcome {
 
 impl<S> Engine<S> {
     /// An engine before its first row.
-    #[must_use]
     pub(crate) fn new(
         service: S,
         gate: Gate,

@@ -19,9 +19,16 @@ pub(crate) struct Stop {
     pub(crate) error: Option<Error>,
 }
 
+/// Why an input cannot be used, or read any further.
+pub(crate) fn input_reason(error: &Error) -> CancelReason {
+    match error.exit() {
+        Exit::Stopped => CancelReason::InputChanged,
+        _ => CancelReason::Input,
+    }
+}
+
 impl Stop {
     /// A stop that is explained by an error.
-    #[must_use]
     pub(crate) const fn new(reason: CancelReason, error: Error) -> Self {
         Self {
             reason,
@@ -29,18 +36,12 @@ impl Stop {
         }
     }
 
-    /// The stop for an input that cannot be read any further.
-    #[must_use]
+    /// The stop for an input that cannot be used, or read any further.
     pub(crate) fn of_input(error: Error) -> Self {
-        let reason = match error.exit() {
-            Exit::Stopped => CancelReason::InputChanged,
-            _ => CancelReason::Input,
-        };
-        Self::new(reason, error)
+        Self::new(input_reason(&error), error)
     }
 
     /// The stop for a result that could not be made durable.
-    #[must_use]
     pub(super) fn of_ledger(error: Error) -> Self {
         let reason = match error.exit() {
             Exit::Internal => CancelReason::Internal,
@@ -50,13 +51,11 @@ impl Stop {
     }
 
     /// The stop for a writer that ended without giving a reason.
-    #[must_use]
     pub(crate) fn writer_ended() -> Self {
         Self::internal("the writer's thread ended unexpectedly")
     }
 
     /// The stop for a bug of this program.
-    #[must_use]
     pub(crate) fn internal(what: &str) -> Self {
         Self::new(CancelReason::Internal, Error::internal(what))
     }

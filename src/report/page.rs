@@ -16,7 +16,6 @@ const POLICY: &str =
 const STYLE: &str = include_str!("style.css");
 
 /// The page as HTML.
-#[must_use]
 pub(crate) fn page(report: &PageContent) -> String {
     let file = printable(&report.file);
     let html = html! {

@@ -62,7 +62,6 @@ impl RunFacts {
     }
 
     /// Whether levels have decided, and not thresholds.
-    #[must_use]
     pub(crate) const fn is_by_level(&self) -> bool {
         self.levels.is_some()
     }

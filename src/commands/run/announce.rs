@@ -67,17 +67,16 @@ fn tell_columns(files: &Files) {
     let mut told = None;
     for (part, open) in { files.parts.iter() }.filter_map(|part| Some((part, part.to_run()?))) {
         let columns = (&open.opened.mapping, &open.opened.replaced);
-        let is_told = told.replace(columns);
-        if is_told == Some(columns) || columns.0.is_empty() && columns.1.is_empty() {
+        let before = told.replace(columns);
+        // An empty file has no columns.
+        if before == Some(columns) || columns.0.is_empty() {
             continue;
         }
-        if is_told.is_some() {
+        if before.is_some() {
             let name = shown(path_of(&part.input));
             tell(&format!("         from {name} on:"));
         }
-        if !columns.0.is_empty() {
-            tell(&format!("         {}", printable(columns.0)));
-        }
+        tell(&format!("         {}", printable(columns.0)));
         if !columns.1.is_empty() {
             let names: Vec<_> = columns.1.iter().map(|name| quoted(name)).collect();
             let names = names.join(", ");

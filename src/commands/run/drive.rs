@@ -13,7 +13,7 @@ use super::prepare::{PreparedRun, Start};
 use super::signals::SignalReach;
 use super::threads::{RowStages, SharedLookup, StopChannel, run_rows};
 use crate::base::error::{Error, Exit, Result};
-use crate::engine::{AnswerRules, Engine, Limits, Stop};
+use crate::engine::{AnswerRules, Engine, Limits, Stop, input_reason};
 use crate::ledger::{RunningLedger, ServerWait};
 use crate::observe::{
     self, EventLog, MetricsThread, ProgressSettings, ProgressThread, Style, tell_error,
@@ -97,7 +97,7 @@ fn emit_unrun(files: &Files, events: &Events) {
             Turn::Skip => events.emit(Event::FileSkipped {
                 has_rejects: part.rejects.is_some(),
             }),
-            Turn::Unusable(error) => events.emit(Event::FileFailed(reason_of(error))),
+            Turn::Unusable(error) => events.emit(Event::FileFailed(input_reason(error))),
         }
     }
 }
@@ -172,7 +172,7 @@ impl Turns<'_> {
 
     /// The turn of a part has come, and its input cannot be used, or its output cannot be made.
     fn cannot_open(&mut self, part: &RunPart, error: Error) {
-        let reason = match reason_of(&error) {
+        let reason = match input_reason(&error) {
             // The next output would not have a place either.
             _ if error.is_disk_full() => CancelReason::Output,
             reason => reason,
@@ -189,7 +189,7 @@ impl Turns<'_> {
 
     /// The run continues without this part, or without its end.
     fn part_failed(&self, error: &Error) {
-        let reason = reason_of(error);
+        let reason = input_reason(error);
         self.engine.events().emit(Event::FileFailed(reason));
         tell_error(error);
     }
@@ -198,14 +198,6 @@ impl Turns<'_> {
 /// Whether a run that stops for this reason stops because of an input.
 const fn is_of_input(reason: CancelReason) -> bool {
     matches!(reason, CancelReason::Input | CancelReason::InputChanged)
-}
-
-/// Why an input cannot be used.
-fn reason_of(error: &Error) -> CancelReason {
-    match error.exit() {
-        Exit::Stopped => CancelReason::InputChanged,
-        _ => CancelReason::Input,
-    }
 }
 
 fn start_progress(
