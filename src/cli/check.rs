@@ -9,7 +9,8 @@ use super::fields::capture;
 use super::files::source;
 use super::run::RunArgs;
 use crate::base::error::Result;
-use crate::config::{CheckConfig, FilesConfig, LedgerChoice};
+use crate::config::{CheckConfig, FilesConfig};
+use crate::ledger::LedgerLocation;
 use crate::service::Account;
 
 // A doc comment would be taken for the help of the command.
@@ -39,8 +40,8 @@ impl CheckArgs {
         };
         let inputs = named.into_iter().map(input).collect::<Result<_>>()?;
         let ledger = run.ledger(given)?;
-        let account = match ledger.choice {
-            LedgerChoice::Nowhere => None,
+        let account = match ledger.named {
+            Some(LedgerLocation::Temporary) => None,
             _ if run.sandbox => {
                 RunArgs::refuse_address(given)?;
                 Some(Account::of_sandbox())

@@ -15,8 +15,8 @@ use crate::base::error::{Error, Result};
 use crate::base::numbers::Tolerance;
 use crate::config::values;
 use crate::config::{
-    BudgetConfig, FilesConfig, InputLimits, LedgerChoice, LedgerConfig, PaceConfig, RunConfig,
-    ServiceConfig, WatchConfig,
+    BudgetConfig, FilesConfig, InputLimits, LedgerConfig, PaceConfig, RunConfig, ServiceConfig,
+    WatchConfig,
 };
 use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
@@ -232,10 +232,10 @@ impl RunArgs {
             );
         }
         Ok(LedgerConfig {
-            choice: match &self.ledger {
-                _ if self.no_ledger => LedgerChoice::Nowhere,
-                Some(ledger) => LedgerChoice::Named(LedgerLocation::named(ledger)?),
-                None => LedgerChoice::Folder,
+            named: match &self.ledger {
+                _ if self.no_ledger => Some(LedgerLocation::Temporary),
+                Some(ledger) => Some(LedgerLocation::named(ledger)?),
+                None => None,
             },
             reuse: match self.max_age {
                 Some(age) => Reuse::Recent(age),

@@ -13,6 +13,6 @@ pub(crate) use commands::{
     ReportConfig,
 };
 pub(crate) use run::{
-    BudgetConfig, DEFAULT_CONCURRENCY, FilesConfig, InputLimits, KeySource, LedgerChoice,
-    LedgerConfig, PaceConfig, RealService, RunConfig, ServiceConfig, UnconfiguredRun, WatchConfig,
+    BudgetConfig, DEFAULT_CONCURRENCY, FilesConfig, InputLimits, KeySource, LedgerConfig,
+    PaceConfig, RealService, RunConfig, ServiceConfig, UnconfiguredRun, WatchConfig,
 };

@@ -192,31 +192,17 @@ impl BudgetConfig {
 /// Which answers are stored and used.
 #[derive(Debug, Clone)]
 pub(crate) struct LedgerConfig {
-    /// Where they are kept.
-    pub(crate) choice: LedgerChoice,
+    /// Where they are kept; `None` is the ledger of the output's folder.
+    pub(crate) named: Option<LedgerLocation>,
     /// Which answers of earlier runs are used.
     pub(crate) reuse: Reuse,
-}
-
-/// Where answers are kept.
-#[derive(Debug, Clone)]
-pub(crate) enum LedgerChoice {
-    /// In the ledger of the output's folder.
-    Folder,
-    /// In this one.
-    Named(LedgerLocation),
-    /// Nowhere.
-    Nowhere,
 }
 
 impl LedgerConfig {
     /// Where the ledger of a run is that writes to this folder.
     pub(crate) fn location(&self, folder: &Path, sandbox: bool) -> LedgerLocation {
-        match &self.choice {
-            LedgerChoice::Named(location) => location.clone(),
-            LedgerChoice::Folder => LedgerLocation::File(ledger_in(folder, sandbox)),
-            LedgerChoice::Nowhere => LedgerLocation::Temporary,
-        }
+        let usual = || LedgerLocation::File(ledger_in(folder, sandbox));
+        self.named.clone().unwrap_or_else(usual)
     }
 }
 

@@ -10,7 +10,7 @@ use super::super::signals::Interrupts;
 use super::super::text::print;
 use super::result::{CallCost, CheckResult, CheckedFile, CheckedLedger};
 use crate::base::error::{Exit, Result, printable, shown};
-use crate::config::{CheckConfig, LedgerChoice};
+use crate::config::CheckConfig;
 use crate::ledger::{KnownOutcome, LedgerSettings, Lookup, RequestHasher, preview};
 use crate::observe::{tell_error, warn};
 use crate::row_state::{RowBatch, RowState};
@@ -149,7 +149,7 @@ fn look_at(
 ) -> Result<(LookupStage, Option<CheckedLedger>)> {
     // The run makes the directory of its outputs, with the ledger.
     let directory = { config.files.directory.as_ref() }.filter(|directory| !directory.exists());
-    let is_made = matches!(config.ledger.choice, LedgerChoice::Folder) && directory.is_some();
+    let is_made = config.ledger.named.is_none() && directory.is_some();
     let found = if is_made { None } else { preview(settings)? };
     let (lookup, endpoint, facts) = if let Some((lookup, found)) = found {
         let stage = LookupStage::new(found.hasher.clone(), lookup);
