@@ -61,36 +61,24 @@ pub(crate) fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens the file at `path` for reading and writing, without changing its content. A missing file is created with this
-/// mode, as far as the process's umask allows; with `only_new` an existing file is an error.
+/// Opens the file at `path` for reading, and for writing at its end, wherever that is then. A missing file is created with
+/// this mode, as far as the process's umask allows; with `only_new` an existing file is an error.
 ///
 /// # Errors
 /// It cannot be opened, or it cannot be a file that we created.
-pub(crate) fn open(path: &Path, mode: u32, only_new: bool) -> io::Result<File> {
-    open_with(OpenOptions::new().write(true), path, mode, only_new)
-}
-
-/// As [`open`], but what is written goes to the end of the file, wherever that is then.
-///
-/// # Errors
-/// As [`open`].
 pub(crate) fn append(path: &Path, mode: u32, only_new: bool) -> io::Result<File> {
-    open_with(OpenOptions::new().append(true), path, mode, only_new)
-}
-
-fn open_with(
-    options: &mut OpenOptions,
-    path: &Path,
-    mode: u32,
-    only_new: bool,
-) -> io::Result<File> {
     // Before opening it, because that alone affects some devices.
     check(path)?;
     // Never wait for a pipe that was put there in the meantime.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    options.read(true).create(true).create_new(only_new);
-    options.mode(mode).custom_flags(flags.bits().cast_signed());
-    let file = options.open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .create_new(only_new)
+        .mode(mode)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
     NotOurs::refuse(&file.metadata()?)?;
     Ok(file)
 }
@@ -222,7 +210,7 @@ mod tests {
             ("directory", "not a regular file"),
         ] {
             for only_new in [false, true] {
-                let error = open(&at(name), 0o600, only_new).unwrap_err();
+                let error = append(&at(name), 0o600, only_new).unwrap_err();
                 assert!(is_not_ours(&error), "{name}");
                 assert!(error.to_string().contains(what), "{name}: {error}");
             }
@@ -235,12 +223,12 @@ mod tests {
     fn a_new_file_is_private_and_an_existing_one_keeps_its_mode() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("x");
-        let file = open(&path, 0o600, true).unwrap();
+        let file = append(&path, 0o600, true).unwrap();
         assert_eq!(mode_of(&file.metadata().unwrap()), 0o600);
         fs::write(&path, "rows").unwrap();
-        let again = open(&path, 0o666, false).unwrap().metadata().unwrap();
+        let again = append(&path, 0o666, false).unwrap().metadata().unwrap();
         assert_eq!((again.len(), mode_of(&again)), (4, 0o600));
-        let error = open(&path, 0o600, true).unwrap_err();
+        let error = append(&path, 0o600, true).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
     }
 

@@ -8,7 +8,7 @@
 //! path. The input's content is not stored: it may be edited, sorted or grow.
 
 use std::fs::{self, File, Metadata, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -46,7 +46,7 @@ impl OutputLock {
         let path = lock_of(output);
         let cannot = |e| cannot_lock(&path, e);
         loop {
-            let file = own_file::open(&path, PRIVATE, false).map_err(cannot)?;
+            let file = own_file::append(&path, PRIVATE, false).map_err(cannot)?;
             let locked = file.try_lock();
             let mut other = String::new();
             // A run that has just taken the lock may not have written its name yet.
@@ -79,7 +79,6 @@ impl OutputLock {
 
     fn write_holder(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
-        self.file.rewind()?;
         self.file.write_all(this_process().as_bytes())
     }
 }

@@ -226,35 +226,32 @@ impl CheckResult {
     }
 
     fn table(&self) -> Vec<TableLine> {
-        let total = &self.total;
-        let line =
-            |label: &str, number, remark: &str| (label.to_owned(), number, remark.to_owned());
-        let mut lines = vec![
-            line("can be sent", total.rows.sendable, ""),
-            line("cannot be sent", total.rows.unsendable, ""),
+        let (total, rows) = (&self.total, &self.total.rows);
+        let (known, remark) = match &self.ledger {
+            Some(ledger) if ledger.endpoint == Some(Account::of_sandbox().endpoint) => {
+                ("known already", ledger.remark())
+            }
+            Some(ledger) => ("paid for already", ledger.remark()),
+            None => ("", String::new()),
+        };
+        let dropped = "of these are sent without an invalid phone number or email address";
+        let failed = "were or may have been billed; `--retry-failed` asks again";
+        let too_old = "have an answer that is older than the run asks for";
+        // Some are shown in any case, and the others if there are any.
+        let lines = [
+            (true, "can be sent", rows.sendable, ""),
+            (false, "values dropped", rows.dropped, dropped),
+            (true, "cannot be sent", rows.unsendable, ""),
+            (self.ledger.is_some(), known, total.known, &*remark),
+            (false, "failed already", total.failed_before, failed),
+            (false, "asked again", self.ledger_answers_too_old, too_old),
+            (true, "duplicates", self.duplicates, "repeat an earlier row"),
+            (true, "calls to make", self.calls, ""),
         ];
-        if total.rows.dropped > 0 {
-            let remark = "of these are sent without an invalid phone number or email address";
-            lines.insert(1, line("values dropped", total.rows.dropped, remark));
-        }
-        if let Some(ledger) = &self.ledger {
-            let is_sandbox = ledger.endpoint == Some(Account::of_sandbox().endpoint);
-            let label = if is_sandbox { "known" } else { "paid for" };
-            lines.push(line(
-                &format!("{label} already"),
-                total.known,
-                &ledger.remark(),
-            ));
-        }
-        let remark = "were or may have been billed; `--retry-failed` asks again";
-        let failed = line("failed already", total.failed_before, remark);
-        let remark = "have an answer that is older than the run asks for";
-        let too_old = line("asked again", self.ledger_answers_too_old, remark);
-        lines.extend([failed, too_old].into_iter().filter(|line| line.1 > 0));
-        let remark = "repeat an earlier row";
-        lines.push(line("duplicates", self.duplicates, remark));
-        lines.push(line("calls to make", self.calls, ""));
-        lines
+        { lines.into_iter() }
+            .filter(|(always, _, number, _)| *always || *number > 0)
+            .map(|(_, label, number, remark)| (label.to_owned(), number, remark.to_owned()))
+            .collect()
     }
 
     /// What a person should know besides the numbers.

@@ -55,7 +55,7 @@ pub(crate) fn ledger_in(directory: &Path, sandbox: bool) -> PathBuf {
 pub(super) fn make(path: &Path) -> Result<(PathBuf, bool)> {
     let real = check(path)?;
     let is_new = real.symlink_metadata().is_err();
-    own_file::open(&real, PRIVATE, false)
+    own_file::append(&real, PRIVATE, false)
         .and_then(|file| match file.metadata()?.len() {
             // Somebody may have made it, for all to read.
             0 => own_file::set_mode(&file, PRIVATE),
