@@ -45,7 +45,7 @@ pub mod internals {
     pub use crate::base::encoding::TextEncoding;
     pub use crate::base::error::{Error, Result};
     pub use crate::base::secret::Secret;
-    pub use crate::fields::{Assignments, Field, FieldRules, Invalid, PhoneRegion, UserRequest};
+    pub use crate::fields::{Assignments, Field, FieldRules, Invalid, UserRequest};
     pub use crate::input::{Compose, FileSettings, FormatChoice, Input, Reader, ReaderSettings};
     pub use crate::layout::{AddedColumns, Format, Layout, VERDICT_COLUMNS};
     pub use crate::output::{OutputFile, Replace, RowFiles, Target, Writer};
@@ -53,7 +53,6 @@ pub mod internals {
     pub use crate::raw_json::{Pointer, members, string};
     pub use crate::row::{RawRow, RowNumber, Span};
     pub use crate::row_state::{Row, RowState};
-    pub use crate::sandbox::{RateLimit, Sandbox, SandboxSettings};
     pub use crate::selection::Selection;
     pub use crate::service::{
         ApiKeys, Classified, Plan, Quota, Reply, SentRequest, classify, write_body,

@@ -1,330 +1,428 @@
-//! The architecture: imports point only downwards, also inside a folder, and each foreign crate has its owners.
+//! The architecture: imports point only downwards, also inside a folder, and foreign crates have owners. Sources are read as
+//! text, as rustfmt leaves it, without comments and what is under `#[cfg(test)]`.
 
 #![allow(
     clippy::indexing_slicing,
+    clippy::similar_names,
+    clippy::string_slice,
     clippy::unwrap_used,
     clippy::panic,
     reason = "a test that cannot read the sources should fail"
 )]
 
-#[path = "layers/crates.rs"]
-mod crates;
-#[path = "layers/page.rs"]
-mod page;
-#[path = "layers/source.rs"]
-mod source;
-#[path = "layers/tree.rs"]
-mod tree;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crates::crates_of_others;
-use source::Source;
-use tree::Tree;
-
-/// Modules from the bottom up. A module may use the layers below its own, and of its own layer only itself.
-const LAYERS: &[&[&str]] = &[
-    &["base", "row"],
-    &["raw_json"],
-    &["verdict", "layout", "selection"],
-    &["drift"],
-    &["analysis"],
-    &["telemetry", "fields"],
-    &["service", "pace", "ledger", "observe", "report", "sandbox"],
-    &["row_state"],
-    &["input", "output"],
-    &["engine"],
-    &["config"],
-    &["commands", "cli"],
-    &["program"],
-    &["main"],
+/// The only files that may name a crate, by how their names start. Crates that are not here may be named anywhere.
+const OWNERS: [(&str, &[&str]); 20] = [
+    ("chardetng", &["input/text.rs"]),
+    ("clap", &["cli/", "config/", "commands/text.rs"]),
+    ("console", &["base/stderr.rs"]),
+    ("csv", &["input/sniff.rs"]),
+    ("encoding_rs", &["base/encoding.rs"]),
+    ("futures", &["engine/", "pace/gate.rs"]),
+    ("governor", &["pace/limiter.rs"]),
+    ("hyper", &["sandbox/", "service/http/"]),
+    ("indicatif", &["observe/bar.rs"]),
+    (
+        "jiff",
+        &[
+            "config/values.rs",
+            "ledger/outputs.rs",
+            "observe/numbers.rs",
+            "sandbox/",
+        ],
+    ),
+    ("maud", &["report/"]),
+    ("mimalloc", &["main.rs"]),
+    ("postgres", &["ledger/postgres/", "ledger/server_url.rs"]),
+    ("reqwest", &["service/http/"]),
+    ("ring", &["ledger/key.rs"]),
+    ("rlibphonenumber", &["fields/phone.rs"]),
+    ("rusqlite", &["ledger/sqlite/"]),
+    ("rustls", &["ledger/postgres/server.rs", "service/"]),
+    ("toml", &["cli/settings_file.rs"]),
+    ("zstd", &["input/source.rs", "output/encoder.rs"]),
 ];
 
-fn module(source: &Source) -> &str {
-    // `main.rs` and `lib.rs` are in no module.
-    source.module.first().map_or("main", String::as_str)
+/// A file that ships.
+struct Source {
+    /// Its name below `src/`.
+    file: String,
+    /// `pace/gate.rs` is `pace::gate`.
+    module: Vec<String>,
+    /// Without comments and tests.
+    text: String,
+    is_documented: bool,
 }
 
-fn layer(module: &str) -> usize {
-    LAYERS
-        .iter()
-        .position(|modules| modules.contains(&module))
-        .unwrap_or_else(|| panic!("`{module}` has no layer yet: give it one in tests/layers.rs"))
-}
-
-/// What a file uses of its own layer or of one above.
-fn upward_imports(tree: &Tree, source: &Source) -> Vec<String> {
-    let here = module(source);
-    let mut found = Vec::new();
-    for used in tree.uses(source) {
-        let (line, Some(used)) = (used.line, used.to.first()) else {
-            continue;
-        };
-        if used != here && layer(used) >= layer(here) {
-            found.push(format!(
-                "src/{}:{line} (layer {}) uses `{used}` (layer {})",
-                source.file,
-                layer(here),
-                layer(used)
-            ));
+impl Source {
+    fn new(file: &str, text: &str) -> Self {
+        let path = file.trim_end_matches(".rs").trim_end_matches("/mod");
+        let mut code = String::new();
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            let indent = line.len() - line.trim_start().len();
+            if line.trim() == "#[cfg(test)]" {
+                // The item or field that follows ends with its own line, or with a brace as far to the left.
+                let ends = |line: &str| line.ends_with([';', ',']) || line.trim() == "}";
+                let _ =
+                    lines.find(|line| line.len() - line.trim_start().len() == indent && ends(line));
+            } else if !line.trim_start().starts_with("//") {
+                code += line;
+                code.push('\n');
+            }
+        }
+        Self {
+            file: file.to_owned(),
+            module: path.split('/').map(str::to_owned).collect(),
+            text: code,
+            is_documented: text.starts_with("//! "),
         }
     }
-    found
+
+    /// The paths that it names, with the parts of groups one by one, each from the crate's root if it starts there.
+    fn paths(&self) -> BTreeSet<Vec<String>> {
+        let mut found = BTreeSet::new();
+        let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+        let mut groups: Vec<Vec<String>> = vec![Vec::new()];
+        let mut rest = self.text.as_str();
+        while let Some(start) = rest.find(|c| is_path(c) || "{};".contains(c)) {
+            rest = &rest[start..];
+            let end = rest.find(|c| !is_path(c)).unwrap_or(rest.len());
+            let (word, after) = rest.split_at(end.max(1));
+            rest = after;
+            let prefix = groups.last().cloned().unwrap_or_default();
+            match word {
+                "{" => groups.push(prefix),
+                "}" if groups.len() > 1 => drop(groups.pop()),
+                "}" | ";" => {}
+                _ => {
+                    let names = word
+                        .split("::")
+                        .filter(|name| !name.is_empty())
+                        .map(str::to_owned);
+                    let path: Vec<_> = prefix.iter().cloned().chain(names).collect();
+                    if word.ends_with("::") && after.starts_with('{') {
+                        // `super::{a, b}`.
+                        groups.push(path);
+                        rest = &after[1..];
+                    } else if path.len() > 1 {
+                        found.extend(self.absolute(&path));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    fn absolute(&self, path: &[String]) -> Option<Vec<String>> {
+        // The file of a folder is its module.
+        let supers = path.iter().take_while(|name| *name == "super").count();
+        match path.first()?.as_str() {
+            "super" => {
+                let parent = self.module.len().checked_sub(supers)?;
+                Some(
+                    [
+                        &["crate".to_owned()],
+                        &self.module[..parent],
+                        &path[supers..],
+                    ]
+                    .concat(),
+                )
+            }
+            "self" => None,
+            _ => Some(path.to_vec()),
+        }
+    }
+
+    /// The paths into the crate itself, without `crate`.
+    fn own(&self) -> Vec<Vec<String>> {
+        let paths = self.paths().into_iter().filter(|path| path[0] == "crate");
+        paths
+            .map(|path| path[1..].to_vec())
+            .filter(|path| !path.is_empty())
+            .collect()
+    }
 }
 
-/// Fails and prints everything that was found.
+/// All files that ship.
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (mut texts, mut tests, mut folders) = (BTreeMap::new(), Vec::new(), vec![root.clone()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            if path.extension().is_none_or(|extension| extension != "rs") {
+                continue;
+            }
+            let file = path
+                .strip_prefix(&root)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
+            let text = fs::read_to_string(&path).unwrap();
+            let folder = file
+                .trim_end_matches("mod.rs")
+                .trim_end_matches(".rs")
+                .trim_end_matches('/');
+            for module in text.split("#[cfg(test)]\n").skip(1) {
+                let declared = module
+                    .lines()
+                    .next()
+                    .and_then(|line| line.strip_suffix(';'));
+                let name = declared
+                    .and_then(|line| line.split_once("mod "))
+                    .map(|(_, name)| name);
+                tests.extend(name.map(|name| format!("{folder}/{name}")));
+            }
+            texts.insert(file, text);
+        }
+    }
+    let is_test = |file: &str| {
+        tests.iter().any(|test| {
+            file.trim_end_matches(".rs") == test || file.starts_with(&format!("{test}/"))
+        })
+    };
+    texts
+        .iter()
+        .filter(|(file, _)| !is_test(file))
+        .map(|(file, text)| Source::new(file, text))
+        .collect()
+}
+
+/// The layer of each module, from the table in the page of the architecture, counted from the top. A row whose first cell is
+/// empty is of the same layer as the row above.
+fn layers() -> BTreeMap<String, usize> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/architecture.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, table) = page.split_once("| Layer | Modules | Job |\n").unwrap();
+    let mut layer = 0;
+    let rows = table.lines().skip(1).take_while(|row| row.starts_with('|'));
+    rows.map(|row| {
+        layer += usize::from(!row.starts_with("| |"));
+        (row.split('`').nth(1).unwrap().to_owned(), layer)
+    })
+    .collect()
+}
+
 #[track_caller]
 fn assert_none(found: &[String]) {
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
 #[test]
-fn the_page_of_the_architecture_has_the_same_layers() {
-    let from_the_top: Vec<BTreeSet<_>> = LAYERS
-        .iter()
-        .rev()
-        .map(|layer| layer.iter().copied().collect())
-        .collect();
-    let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/architecture.md"))
-            .unwrap();
-    assert_eq!(page::layers(&page), from_the_top);
+fn imports_point_only_downwards() {
+    let (layers, mut found, mut checked) = (layers(), Vec::new(), 0);
+    for source in sources().iter().filter(|source| source.file != "lib.rs") {
+        let here = &source.module[0];
+        let layer = layers
+            .get(here)
+            .unwrap_or_else(|| panic!("`{here}` has no layer in docs/architecture.md"));
+        for used in source.own().iter().filter(|used| used[0] != *here) {
+            checked += 1;
+            if layers.get(&used[0]).is_some_and(|other| other <= layer) {
+                found.push(format!("src/{} uses `{}`", source.file, used.join("::")));
+            }
+        }
+    }
+    assert!(checked > 500, "the test itself has gone blind");
+    assert_none(&found);
 }
 
-#[test]
-fn imports_point_only_downwards() {
-    let tree = Tree::read();
-    let checked: usize = tree
-        .files()
-        .iter()
-        .map(|file| tree.uses(file).count())
-        .sum();
-    assert!(checked > 100, "the test itself has gone blind");
-    let found = tree
-        .files()
-        .iter()
-        .flat_map(|file| upward_imports(&tree, file));
-    assert_none(&found.collect::<Vec<_>>());
+/// For each folder, which of its files and folders use which.
+type Arrows = BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>>;
+
+/// Those arrows, and what files take from the file of a folder above them.
+fn arrows(sources: &[Source]) -> (Arrows, Vec<String>) {
+    let modules: BTreeSet<_> = sources.iter().map(|source| source.module.clone()).collect();
+    let (mut arrows, mut upward) = (Arrows::new(), Vec::new());
+    for source in sources {
+        for used in source.own() {
+            let same = source
+                .module
+                .iter()
+                .zip(&used)
+                .take_while(|(a, b)| a == b)
+                .count();
+            let (Some(from), Some(to)) = (source.module.get(same), used.get(same)) else {
+                continue;
+            };
+            let folder = used[..same].to_vec();
+            let is_module = modules
+                .iter()
+                .any(|module| module.starts_with(&used[..=same]));
+            if is_module {
+                arrows
+                    .entry(folder)
+                    .or_default()
+                    .entry(from.clone())
+                    .or_default()
+                    .insert(to.clone());
+            } else if same > 0 && !source.text.contains(&format!("fn {to}(")) {
+                upward.push(format!("src/{} uses `{}`", source.file, used.join("::")));
+            }
+        }
+    }
+    (arrows, upward)
+}
+
+/// What leads back to itself.
+fn circles(arrows: &Arrows) -> Vec<String> {
+    let mut found = Vec::new();
+    for (folder, children) in arrows {
+        for child in children.keys() {
+            let (mut seen, mut open) = (BTreeSet::new(), vec![child]);
+            while let Some(next) = open.pop() {
+                open.extend(
+                    { children.get(next).into_iter().flatten() }
+                        .filter(|to| seen.insert((*to).clone())),
+                );
+            }
+            if seen.contains(child) {
+                found.push(format!("`{child}` uses itself in `{}`", folder.join("::")));
+            }
+        }
+    }
+    found
 }
 
 #[test]
 fn imports_point_only_downwards_inside_a_folder() {
-    let tree = Tree::read();
-    let (arrows, circles) = (tree.upward_arrows(), tree.circles());
-    let counts = format!("{} upward arrows, {} circles", arrows.len(), circles.len());
-    assert!(
-        arrows.is_empty() && circles.is_empty(),
-        "\n{}\n\n{}\n\n{counts}",
-        arrows.join("\n"),
-        circles.join("\n")
+    let (arrows, upward) = arrows(&sources());
+    assert!(arrows.len() > 10, "the test itself has gone blind");
+    assert_none(&[upward, circles(&arrows)].concat());
+}
+
+#[test]
+fn what_the_rules_forbid_is_found() {
+    let planted = [
+        (
+            "pace/mod.rs",
+            "mod gate;\nmod limit;\npub(crate) use limit::Limit;",
+        ),
+        (
+            "pace/gate.rs",
+            "use super::{Own, limit::Limit};\nfn f() { reqwest::get() }",
+        ),
+        (
+            "pace/limit.rs",
+            "// super::none\nfn f() -> super::gate::Gate {}\n#[cfg(test)]\nmod tests {\nuse super::super::Own;\n}",
+        ),
+    ];
+    let planted = planted.map(|(file, text)| Source::new(file, text));
+    let (arrows, upward) = arrows(&planted);
+    assert_eq!(upward, ["src/pace/gate.rs uses `pace::Own`"]);
+    assert_eq!(
+        circles(&arrows),
+        [
+            "`gate` uses itself in `pace`",
+            "`limit` uses itself in `pace`"
+        ]
+    );
+    assert_eq!(
+        crates_of_others(&planted),
+        ["src/pace/gate.rs names `reqwest`"]
     );
 }
 
-#[test]
-fn a_folders_own_file_only_lists_what_is_in_it() {
-    assert_none(&Tree::read().more_than_facades());
-}
-
-#[test]
-fn the_command_line_looks_at_no_file() {
-    let tree = Tree::read();
-    let sources: Vec<_> = { tree.shipped() }
-        .filter(|source| source.file.starts_with("cli/"))
-        .collect();
-    assert!(sources.len() > 5, "the test itself sees nothing");
+fn crates_of_others(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources {
-        for path in &source.paths {
-            let names: Vec<_> = path.names.iter().map(String::as_str).collect();
-            if names.contains(&"fs") || names.first() == Some(&"File") {
-                found.push(format!("src/{}:{} names files", source.file, path.line));
-            }
-        }
-        for looks in [".exists()", "metadata()", ".read()"] {
-            if source.text.contains(looks) {
-                found.push(format!("src/{} has `{looks}`", source.file));
+        // A module may be called like a crate.
+        let own = source.own();
+        let is_own = |name: &String| own.iter().any(|path| path.last() == Some(name));
+        let paths = source.paths().into_iter();
+        let named: BTreeSet<_> = { paths.map(|path| path[0].clone()) }
+            .filter(|name| !is_own(name))
+            .collect();
+        for (name, owners) in OWNERS.iter().filter(|(name, _)| named.contains(*name)) {
+            if !owners.iter().any(|owner| source.file.starts_with(owner)) {
+                found.push(format!("src/{} names `{name}`", source.file));
             }
         }
     }
-    assert_none(&found);
+    found
 }
 
 #[test]
-fn only_say_writes_to_standard_error() {
-    let tree = Tree::read();
-    let mut found = Vec::new();
-    for source in tree
-        .shipped()
-        .filter(|source| source.file != "base/stderr.rs")
-    {
-        let lines: Vec<_> = source.text.lines().collect();
-        let named = source
-            .paths
-            .iter()
-            .filter(|path| path.names.ends_with(&["stderr".to_owned()]));
-        for path in named {
-            // Asking whether it is a terminal writes nothing.
-            if !lines[path.line - 1].contains("io::stderr().is_terminal()") {
-                found.push(format!(
-                    "src/{}:{} names standard error; `say` makes texts safe",
-                    source.file, path.line
-                ));
-            }
-        }
-    }
-    assert_none(&found);
-}
-
-#[test]
-fn only_messages_and_views_use_say() {
-    let tree = Tree::read();
-    let mut found = Vec::new();
-    let above = tree
-        .shipped()
-        .filter(|source| !source.file.starts_with("observe/"));
-    for source in above {
-        let says = |names: &[String]| names.ends_with(&["stderr".to_owned(), "say".to_owned()]);
-        for path in source.paths.iter().filter(|path| says(&path.names)) {
-            found.push(format!(
-                "src/{}:{} uses `say`, which knows no JSON: `observe` has `tell` and `warn`",
-                source.file, path.line
-            ));
-        }
-    }
-    assert_none(&found);
+fn each_crate_is_named_by_its_owners_only() {
+    assert_none(&crates_of_others(&sources()));
 }
 
 #[test]
 fn no_two_types_have_one_name() {
-    let tree = Tree::read();
+    let sources = sources();
     let mut files = BTreeMap::<&str, Vec<&str>>::new();
-    for source in tree.shipped() {
-        for name in source.items.iter().filter_map(|item| item.last()) {
-            // Constants and functions have letters of one case.
-            let is_type = name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase);
-            if is_type {
-                files.entry(name).or_default().push(&source.file);
+    for source in &sources {
+        for line in source.text.lines() {
+            let words: Vec<_> = line
+                .split(|c: char| !c.is_alphanumeric() && c != '_')
+                .collect();
+            let kind = words
+                .iter()
+                .position(|word| ["struct", "enum", "trait"].contains(word));
+            if let (Some(at), true) = (kind, !line.starts_with(' ')) {
+                files.entry(words[at + 1]).or_default().push(&source.file);
             }
         }
     }
     assert!(files.len() > 100, "the test itself has gone blind");
     let twice = files.iter().filter(|(_, files)| files.len() > 1);
-    let found = twice.map(|(name, files)| format!("`{name}` is in src/{}", files.join(", src/")));
-    assert_none(&found.collect::<Vec<_>>());
+    assert_none(
+        &twice
+            .map(|(name, files)| format!("`{name}` is in {}", files.join(", ")))
+            .collect::<Vec<_>>(),
+    );
 }
 
 #[test]
-fn every_file_says_what_it_is_for() {
-    for source in Tree::read().files() {
-        assert!(
-            source.text.starts_with("//! "),
-            "src/{} does not start with `//!`",
-            source.file
+fn every_file_keeps_to_its_place() {
+    let mut found = Vec::new();
+    for Source {
+        file,
+        text,
+        is_documented,
+        ..
+    } in sources()
+    {
+        let mut must_not = |is_there: bool, why: &str| {
+            if is_there {
+                found.push(format!("src/{file} {why}"));
+            }
+        };
+        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        must_not(!is_documented, "does not start with `//!`");
+        let defines = has(&[
+            "\nstruct ",
+            "\nenum ",
+            "\nfn ",
+            " struct ",
+            " enum ",
+            " fn ",
+        ]);
+        must_not(file.ends_with("/mod.rs") && defines, "defines something");
+        let looks = has(&["fs::", ".exists()", "metadata()", ".read()"]);
+        must_not(file.starts_with("cli/") && looks, "looks at files");
+        // Asking whether it is a terminal writes nothing.
+        let prints = text
+            .replace("stderr().is_terminal()", "")
+            .contains("io::stderr");
+        must_not(
+            file != "base/stderr.rs" && prints,
+            "names standard error; `say` makes texts safe",
+        );
+        let says = has(&["stderr::say;", "stderr::{say,"]);
+        must_not(
+            !file.starts_with("observe/") && says,
+            "uses `say`, which knows no JSON: `observe` has `tell`",
         );
     }
-}
-
-/// Files as if they were in `src/`.
-fn planted(files: &[(&str, &str)]) -> Tree {
-    let parse = |(file, text): &(&str, &str)| Source::parse(file, text);
-    Tree::of(files.iter().map(parse).collect())
-}
-
-#[test]
-fn what_stands_below_a_test_item_is_seen() {
-    let after = [
-        "#[cfg(test)]\nmod tests;",
-        "#[cfg(test)]\nmod tests { use crate::cli::Run; fn reqwest() { reqwest::get(\"}\"); } }",
-        "#[cfg(test)]\nuse crate::cli::{Run, Key};",
-        "#[cfg(test)]\n#[allow(dead_code)]\npub(crate) fn f<A, B>(run: crate::cli::Run) -> Vec<A> { reqwest::get() }",
-        "#[cfg(all(test, unix))]\npub(crate) const CLI: crate::cli::Run = crate::cli::Run { id: 1 };",
-        "struct Row { #[cfg(test)] run: Map<crate::cli::Run, u8>, id: u8 }",
-        "fn f(id: u8) { match id { #[cfg(test)] 0 => reqwest::get(), _ => {} } }",
-        "// crate::cli::Run\n/// `crate::cli::Run`\nconst TEXT: &str = \"crate::cli::Run, reqwest::get\";",
-    ];
-    let violations = [
-        "use crate::cli::Run;",
-        "use crate::{row::Row, cli::{self, Run as R}};",
-        "fn f() { let x = [1].map(|_| crate::cli::Run); }",
-        "fn f() { log!(\"{}\", super::super::cli::Run) }",
-        "mod inner { pub(crate) use super::super::super::cli::*; }",
-        "#[derive(reqwest::Part)] struct S;",
-        "use reqwest;",
-        "use ::reqwest::{self as http};",
-        "impl From<reqwest::Error> for Error {}",
-    ];
-    let found = |text: &str| {
-        let tree = planted(&[("input/csv.rs", text), ("cli/mod.rs", "")]);
-        let [source, _] = tree.files() else {
-            panic!("there are two files")
-        };
-        upward_imports(&tree, source).len() + crates_of_others(&tree, source).len()
-    };
-    for before in after {
-        assert_eq!(found(before), 0, "{before}");
-        for violation in violations {
-            let text = format!("{before}\n{violation}\n");
-            assert!(found(&text) > 0, "{text}");
-        }
-    }
-}
-
-#[test]
-fn a_module_may_be_called_like_a_crate() {
-    let tree = planted(&[
-        ("engine/mod.rs", "mod reqwest;\nfn f() { reqwest::get() }"),
-        (
-            "engine/call.rs",
-            "use super::reqwest;\nfn f() { reqwest::get() }",
-        ),
-        ("engine/reqwest.rs", "fn f() { ::reqwest::get() }"),
-    ]);
-    let found: Vec<_> = tree
-        .files()
-        .iter()
-        .map(|file| crates_of_others(&tree, file).len())
-        .collect();
-    assert_eq!(found, [0, 0, 1]);
-}
-
-#[test]
-fn arrows_and_circles_inside_a_folder_are_found() {
-    let tree = planted(&[
-        (
-            "pace/mod.rs",
-            "mod gate; mod limit; mod pause; mod retry; pub(crate) use limit::Limit; use crate::row::Row; struct Own;",
-        ),
-        (
-            "pace/gate.rs",
-            "use super::{Own, Row}; use super::limit::Limit; use crate::pace::Limit as L;",
-        ),
-        ("pace/limit.rs", "fn f() -> super::pause::Pause { todo!() }"),
-        (
-            "pace/pause.rs",
-            "mod long { use super::super::gate::Gate; } #[cfg(test)] mod tests;",
-        ),
-        ("pace/pause/tests.rs", "use super::*; use crate::pace::Own;"),
-        (
-            "pace/retry.rs",
-            "use super::gate::Gate; struct Retry; impl Retry { fn f(self: Self) {} }",
-        ),
-    ]);
-    assert_eq!(
-        tree.upward_arrows(),
-        [
-            "src/pace/gate.rs uses `Limit` (through the façade), `Own` (defined there), `Row` (imported there) of `pace`"
-        ]
-    );
-    assert_eq!(
-        tree.circles(),
-        [concat!(
-            "in `crate::pace`:",
-            "\n    gate → limit (src/pace/gate.rs:1)",
-            "\n    limit → pause (src/pace/limit.rs:1)",
-            "\n    pause → gate (src/pace/pause.rs:1)"
-        )]
-    );
-    assert_eq!(tree.more_than_facades(), ["src/pace/mod.rs defines Own"]);
+    assert_none(&found);
 }

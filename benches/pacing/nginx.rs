@@ -1,141 +1,82 @@
-//! nginx with its own limits, where it is installed, on a quiet machine and on a busy one. Its log says when it accepted
-//! and refused what.
+//! nginx with its own limits, where it is installed. Its log says when it accepted and refused what.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::behaviour::Behaviour;
-use crate::busy::Busy;
-use crate::children::Guarded;
-use crate::counts::Counts;
-use crate::limits::{FROM, ROWS, TIME, TO};
-use crate::program::{Program, load};
-use crate::server::Server;
-use crate::table::{Line, skip};
+use crate::service::Calls;
 
 /// A limit as its settings have it.
-struct Limit {
-    name: &'static str,
+pub(crate) struct Limit {
+    pub(crate) name: &'static str,
     zone: &'static str,
     location: &'static str,
     /// Of the service behind it.
-    latency: Duration,
+    pub(crate) latency: Duration,
     /// Calls a second that it allows.
-    allows: f64,
+    pub(crate) allows: f64,
 }
 
-const RATE: Limit = Limit {
+pub(crate) const WITHOUT_BURST: Limit = Limit {
     name: "nginx limit_req 200/s, no burst",
     zone: "limit_req_zone $server_port zone=all:1m rate=200r/s;",
-    location: "limit_req zone=all; limit_req_status 429;",
+    location: "limit_req zone=all;",
     latency: Duration::from_millis(20),
     allows: 200.0,
 };
-
-const BURST: Limit = Limit {
+pub(crate) const WITH_BURST: Limit = Limit {
     name: "nginx limit_req 200/s, burst=20 nodelay",
-    location: "limit_req zone=all burst=20 nodelay; limit_req_status 429;",
-    ..RATE
+    location: "limit_req zone=all burst=20 nodelay;",
+    ..WITHOUT_BURST
 };
-
-const IN_FLIGHT: Limit = Limit {
+pub(crate) const WAITING: Limit = Limit {
+    location: "limit_req zone=all burst=20;",
+    ..WITHOUT_BURST
+};
+pub(crate) const SLOW: Limit = Limit {
+    name: "nginx limit_req 1/s, no burst",
+    zone: "limit_req_zone $server_port zone=all:1m rate=1r/s;",
+    allows: 1.0,
+    ..WITHOUT_BURST
+};
+pub(crate) const SLOW_WITH_BURST: Limit = Limit {
+    name: "nginx limit_req 1/s, burst=5 nodelay",
+    location: "limit_req zone=all burst=5 nodelay;",
+    ..SLOW
+};
+pub(crate) const IN_FLIGHT: Limit = Limit {
     name: "nginx limit_conn 20, 100 ms",
     zone: "limit_conn_zone $server_port zone=all:1m;",
-    location: "limit_conn all 20; limit_conn_status 429;",
+    location: "limit_conn all 20;",
     latency: Duration::from_millis(100),
     allows: 200.0,
 };
 
-const QUIET_AIM: &str = "≥ 0.6, at most 1 in 50";
-const BUSY_AIM: &str = "≥ 0.3";
-
-pub(crate) fn rate(program: &Program) {
-    measure(program, &RATE, "", QUIET_AIM);
-}
-
-pub(crate) fn rate_busy(program: &Program) {
-    let _busy = Busy::start();
-    measure(program, &RATE, ", busy machine", BUSY_AIM);
-}
-
-pub(crate) fn burst(program: &Program) {
-    measure(program, &BURST, "", QUIET_AIM);
-}
-
-pub(crate) fn burst_busy(program: &Program) {
-    let _busy = Busy::start();
-    measure(program, &BURST, ", busy machine", BUSY_AIM);
-}
-
-pub(crate) fn in_flight(program: &Program) {
-    measure(program, &IN_FLIGHT, "", QUIET_AIM);
-}
-
-pub(crate) fn in_flight_busy(program: &Program) {
-    let _busy = Busy::start();
-    measure(program, &IN_FLIGHT, ", busy machine", BUSY_AIM);
-}
-
-fn measure(program: &Program, limit: &Limit, machine: &str, aim: &str) {
-    let service = format!("{}{machine}", limit.name);
-    let Some(installed) = installed() else {
-        return skip(&service, "nginx is not installed");
-    };
-    let server = Server::start(Behaviour::accepting(limit.latency));
-    let nginx = Nginx::start(&installed, program.place(), &server, limit);
-    let load = load();
-    let done = program
-        .start(&program.users(ROWS), &nginx.url, &[])
-        .done(TIME);
-    let counts = nginx.counts();
-    let rate = counts.rate(FROM..TO);
-    Line {
-        service: &service,
-        rows: ROWS,
-        seen: format!("{rate:.1}/s after 20 s"),
-        share: Some(rate / limit.allows),
-        refusals: counts.refusals(),
-        aim,
-        more: format!(
-            "{} of the refusals after 20 s; {load}; {}",
-            counts.refused_in(FROM..TO),
-            done.ending()
-        ),
-    }
-    .print();
-}
-
-/// Where nginx is, if anywhere.
-fn installed() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        // Not everybody's `PATH` has this one.
-        .chain(["/usr/sbin".into()])
-        .map(|directory| directory.join("nginx"))
-        .find(|nginx| nginx.is_file())
-}
-
 /// nginx before a service, until it is dropped.
-struct Nginx {
-    url: String,
-    _process: Guarded,
+pub(crate) struct Nginx {
+    pub(crate) url: String,
+    process: Child,
     place: TempDir,
 }
 
 impl Nginx {
-    /// Starts it; it listens when this returns.
-    fn start(installed: &Path, place: TempDir, behind: &Server, limit: &Limit) -> Self {
+    /// Starts it; it listens when this returns. `None` where it is not installed.
+    pub(crate) fn start(place: TempDir, behind: &str, limit: &Limit) -> Option<Self> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let directories = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+        let installed = directories
+            .map(|it| it.join("nginx"))
+            .find(|it| it.is_file())?;
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
-        let (at, behind) = (place.path().display(), &behind.url);
-        let Limit { zone, location, .. } = limit;
+        let (at, Limit { zone, location, .. }) = (place.path().display(), limit);
         let settings = format!(
             "daemon off; pid {at}/pid; error_log {at}/errors; worker_processes 1;
             events {{ worker_connections 4096; }}
@@ -154,32 +95,47 @@ impl Nginx {
         fs::write(&file, settings).unwrap();
         let mut command = Command::new(installed);
         command.arg("-p").arg(place.path()).arg("-c").arg(&file);
-        let process = Guarded::start(command.stdin(Stdio::null()).stderr(Stdio::null()));
-        let began = Instant::now();
+        let process = command
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            assert!(began.elapsed() < TIME, "nginx does not listen");
             thread::sleep(Duration::from_millis(10));
         }
-        Self {
-            url: format!("http://127.0.0.1:{port}"),
-            _process: process,
+        let url = format!("http://127.0.0.1:{port}");
+        Some(Self {
+            url,
+            process,
             place,
-        }
+        })
     }
 
     /// What its log says of calls: when they ended, and with which status.
-    fn counts(&self) -> Counts {
+    pub(crate) fn calls(&self) -> Calls {
         let log = fs::read_to_string(self.place.path().join("log")).unwrap();
         let calls = log.lines().filter_map(|line| line.split_once(' '));
-        let calls: Vec<(f64, &str)> = calls
-            .map(|(at, status)| (at.parse().unwrap(), status))
+        let calls: Vec<(f64, bool)> = calls
+            .map(|(at, status)| (at.parse().unwrap(), status == "200"))
             .collect();
-        let first = calls.iter().map(|(at, _)| *at).reduce(f64::min);
-        let mut counts = Counts::default();
-        for (at, status) in &calls {
-            let since = at - first.unwrap_or_default();
-            counts.add(Duration::from_secs_f64(since), *status == "200");
-        }
-        counts
+        let first = calls
+            .iter()
+            .map(|(at, _)| *at)
+            .reduce(f64::min)
+            .unwrap_or_default();
+        Calls(
+            calls
+                .into_iter()
+                .map(|(at, accepted)| (at - first, accepted))
+                .collect(),
+        )
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // It takes its worker with it when it is asked; a kill would leave that behind.
+        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+        let _ = self.process.wait();
     }
 }

@@ -2,32 +2,17 @@
 //!
 //! When it has ended, it is looked at before it is reaped, so that nothing of it is missing.
 
-use std::fs::File;
-use std::io::{Read, Seek};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::fmt::Display;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use crate::{accounting, interrupt};
-
 /// How often memory is looked at. The kernel keeps the highest value, but only until the end of the process.
 const STEP: Duration = Duration::from_millis(10);
-
-/// A running process.
-#[derive(Debug)]
-pub(crate) struct Process {
-    child: Child,
-    began: Instant,
-    /// Its standard error, which is shown if it fails.
-    said: File,
-    /// Dropping it ends the watch.
-    ended: Sender<()>,
-    /// Ends with the most memory that was seen, in MiB.
-    watch: JoinHandle<f64>,
-}
 
 /// What a process has used.
 #[derive(Debug, Clone, Copy)]
@@ -35,96 +20,79 @@ pub(crate) struct Used {
     pub(crate) seconds: f64,
     /// CPU seconds.
     pub(crate) cpu: f64,
-    /// Bytes sent to the disk.
+    /// Bytes sent to the disk: whole pages, counted again whenever a page changes after it was written. Zero in a directory that
+    /// is in memory.
     pub(crate) written: u64,
     /// The most memory, in MiB.
     pub(crate) peak: f64,
 }
 
-impl Process {
-    pub(crate) fn start(command: &mut Command) -> Self {
-        let said = tempfile::tempfile().unwrap();
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(said.try_clone().unwrap());
-        let began = Instant::now();
-        let child = interrupt::start(command);
-        let (ended, end) = channel();
-        let id = child.id();
-        Self {
-            child,
-            began,
-            said,
-            ended,
-            watch: thread::spawn(move || watch_memory(id, &end)),
+/// Runs a command to its end. If it fails, so does the benchmark.
+pub(crate) fn run(command: &mut Command) -> Used {
+    let said = tempfile::NamedTempFile::new().unwrap();
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(said.reopen().unwrap());
+    let began = Instant::now();
+    let mut child = command.spawn().unwrap();
+    let (id, (ended, end)) = (child.id(), channel::<()>());
+    let watch = thread::spawn(move || {
+        let mut peak = 0.0;
+        loop {
+            // What has ended has no memory to show.
+            peak = highest_memory(id).unwrap_or(peak);
+            if end.recv_timeout(STEP) != Err(RecvTimeoutError::Timeout) {
+                return peak;
+            }
         }
-    }
-
-    /// Since its start.
-    pub(crate) fn seconds(&self) -> f64 {
-        self.began.elapsed().as_secs_f64()
-    }
-
-    /// Bytes sent to the disk so far.
-    pub(crate) fn written(&self) -> u64 {
-        accounting::written(self.child.id())
-    }
-
-    /// Whether it has ended.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.wait(WaitIdOptions::NOHANG)
-    }
-
-    /// Ends it without a warning.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.reap();
-    }
-
-    /// Waits until it ends by itself. If it fails, so does the benchmark.
-    pub(crate) fn finish(self) -> Used {
-        let mut said = self.said.try_clone().unwrap();
-        let (used, succeeded) = self.reap();
-        let mut text = String::new();
-        said.rewind().unwrap();
-        said.read_to_string(&mut text).unwrap();
-        assert!(succeeded, "{text}");
-        used
-    }
-
-    fn reap(mut self) -> (Used, bool) {
-        self.wait(WaitIdOptions::empty());
-        let seconds = self.seconds();
-        drop(self.ended);
-        let id = self.child.id();
-        let used = Used {
-            seconds,
-            cpu: accounting::cpu_seconds(id),
-            written: accounting::written(id),
-            peak: self.watch.join().unwrap(),
-        };
-        (used, interrupt::reap(&mut self.child).success())
-    }
-
-    /// Waits for its end, and leaves it to be looked at.
-    fn wait(&self, further: WaitIdOptions) -> bool {
-        let id = WaitId::Pid(Pid::from_child(&self.child));
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | further;
-        waitid(id, options).unwrap().is_some()
+    });
+    waitid(
+        WaitId::Pid(Pid::from_child(&child)),
+        WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+    )
+    .unwrap();
+    let seconds = began.elapsed().as_secs_f64();
+    drop(ended);
+    let (cpu, written) = (cpu_seconds(id), written(id));
+    let status = child.wait().unwrap();
+    assert!(
+        status.success(),
+        "{}",
+        fs::read_to_string(said.path()).unwrap()
+    );
+    let peak = watch.join().unwrap();
+    Used {
+        seconds,
+        cpu,
+        written,
+        peak,
     }
 }
 
-/// Looks at a process's memory until its end.
-fn watch_memory(process: u32, end: &Receiver<()>) -> f64 {
-    let mut peak = 0.0;
-    loop {
-        // What has ended has no memory to show.
-        if let Some(so_far) = accounting::highest_memory(process) {
-            peak = so_far;
-        }
-        if end.recv_timeout(STEP) != Err(RecvTimeoutError::Timeout) {
-            return peak;
-        }
-    }
+/// CPU seconds of all threads so far, ended ones as well, user and system. In steps of 10 ms.
+pub(crate) fn cpu_seconds(process: impl Display) -> f64 {
+    // Linux shows these in hundredths everywhere.
+    const TICKS: f64 = 100.0;
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // The second field is the program's name in parentheses and may hold anything; user time is the 14th.
+    let (_, rest) = stat.rsplit_once(')').unwrap();
+    let times = rest.split_whitespace().skip(11).take(2);
+    times
+        .map(|ticks| ticks.parse::<f64>().unwrap())
+        .sum::<f64>()
+        / TICKS
+}
+
+fn written(process: u32) -> u64 {
+    let io = fs::read_to_string(format!("/proc/{process}/io")).unwrap();
+    let bytes = { io.lines() }.find_map(|line| line.strip_prefix("write_bytes: "));
+    bytes.unwrap().parse().unwrap()
+}
+
+fn highest_memory(process: u32) -> Option<f64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = { status.lines() }.find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: f64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes / 1024.0)
 }

@@ -15,8 +15,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memchr::memmem;
 
-use crate::table::number;
-
 /// The argument that makes this binary a server; the next one is its latency in milliseconds.
 pub(crate) const WORD: &str = "serve";
 
@@ -39,15 +37,6 @@ pub(crate) struct Seen {
     pub(crate) first: Duration,
     /// When the last was there.
     pub(crate) last: Duration,
-    /// How long they waited for their answers in all, where the server has a latency.
-    pub(crate) waited: Duration,
-}
-
-impl Seen {
-    /// In seconds.
-    pub(crate) fn mean_wait(&self) -> f64 {
-        self.waited.as_secs_f64() / number(self.requests)
-    }
 }
 
 impl Server {
@@ -81,7 +70,6 @@ impl Server {
             requests: next(),
             first: Duration::from_nanos(next()),
             last: Duration::from_nanos(next()),
-            waited: Duration::from_nanos(next()),
         }
     }
 }
@@ -103,7 +91,7 @@ pub(crate) fn serve(latency: Duration) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     println!("{}", listener.local_addr().unwrap().port());
     let seen = Arc::new(Mutex::new(Seen::default()));
-    let answers = Answers::new(latency, Arc::clone(&seen));
+    let answers = Answers::new(latency);
     let shared = Arc::clone(&seen);
     thread::spawn(move || {
         // Answering must not be slowed by waking many threads: one looks after all connections.
@@ -114,14 +102,13 @@ pub(crate) fn serve(latency: Duration) {
         runtime.block_on(accept(listener, &shared, answers));
     });
     for _ in std::io::stdin().lock().lines() {
-        let Seen {
-            requests,
-            first,
-            last,
-            waited,
-        } = std::mem::take(&mut *seen.lock().unwrap());
-        let [first, last, waited] = [first, last, waited].map(|time| time.as_nanos());
-        println!("{requests} {first} {last} {waited}");
+        let seen = std::mem::take(&mut *seen.lock().unwrap());
+        println!(
+            "{} {} {}",
+            seen.requests,
+            seen.first.as_nanos(),
+            seen.last.as_nanos()
+        );
     }
 }
 
@@ -189,12 +176,12 @@ enum Answers {
 }
 
 impl Answers {
-    fn new(latency: Duration, seen: Arc<Mutex<Seen>>) -> Self {
+    fn new(latency: Duration) -> Self {
         if latency.is_zero() {
             return Self::AtOnce;
         }
         let (sender, receiver) = channel();
-        thread::spawn(move || write_later(&receiver, latency, &seen));
+        thread::spawn(move || write_later(&receiver, latency));
         Self::Later(sender)
     }
 
@@ -208,18 +195,13 @@ impl Answers {
 
 /// All wait equally long, so the first to come is the first due. A tokio timer is off by a whole millisecond, which is
 /// a twentieth of the latency, and a thread's sleep by the twentieth of one that Linux takes to wake several threads
-/// together; it is asked not to. What is left is counted: a latency that is longer than it says would be the client's loss.
-fn write_later(
-    requests: &Receiver<(Instant, Arc<TcpStream>)>,
-    latency: Duration,
-    seen: &Mutex<Seen>,
-) {
+/// together; it is asked not to.
+fn write_later(requests: &Receiver<(Instant, Arc<TcpStream>)>, latency: Duration) {
     #[cfg(target_os = "linux")]
     rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).unwrap();
     for (came, to) in requests {
         thread::sleep(latency.saturating_sub(came.elapsed()));
         answer(&to);
-        seen.lock().unwrap().waited += came.elapsed();
     }
 }
 

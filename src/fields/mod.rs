@@ -17,7 +17,7 @@ pub(crate) use field::PerField;
 pub(crate) use mapping::{ColumnSource, Mapping, NoColumn, find_column, name_rank};
 pub(crate) use missing::{MemberSample, columns_line, nearest, without_user};
 pub(crate) use names::rank;
-pub use phone::PhoneRegion;
+pub(crate) use phone::PhoneRegion;
 pub use request::{FieldRules, Invalid, UserRequest};
 pub(crate) use sanitise::text;
 pub use template::Assignments;

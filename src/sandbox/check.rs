@@ -12,7 +12,7 @@ use crate::base::secret::Secret;
 
 /// The plan that the stand-in simulates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SandboxPlan {
+pub(crate) enum SandboxPlan {
     /// `vpn_check` and `advanced` are allowed.
     #[default]
     Paid,

@@ -9,7 +9,7 @@ mod server;
 mod stand_in;
 
 pub(crate) use check::SandboxPlan;
-pub use server::Sandbox;
+pub(crate) use server::Sandbox;
 pub(crate) use server::{listen, serve};
 pub(crate) use stand_in::{FaultKind, Faults, ID_PREFIX, parse_fault};
-pub use stand_in::{RateLimit, SandboxSettings};
+pub(crate) use stand_in::{RateLimit, SandboxSettings};

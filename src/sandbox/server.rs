@@ -96,7 +96,7 @@ const fn too_large() -> Rejection {
 }
 
 /// A stand-in on its own thread.
-pub struct Sandbox {
+pub(crate) struct Sandbox {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<io::Result<Report>>,
@@ -107,7 +107,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// The address is not on loopback, or cannot be listened on.
-    pub fn start(settings: SandboxSettings) -> io::Result<Self> {
+    pub(crate) fn start(settings: SandboxSettings) -> io::Result<Self> {
         let listener = listen(settings.listen)?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
@@ -129,12 +129,12 @@ impl Sandbox {
     }
 
     /// The address that it listens on.
-    pub const fn address(&self) -> SocketAddr {
+    pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Stops it, and returns its counts.
-    pub fn stop(self) -> Report {
+    pub(crate) fn stop(self) -> Report {
         // It may have ended already.
         let _ = self.stop.send(());
         let ended = self.thread.join().ok().and_then(Result::ok);

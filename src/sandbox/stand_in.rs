@@ -27,7 +27,7 @@ pub(crate) const ID_PREFIX: &str = "sandbox-";
 
 /// A rate limit, as services have it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RateLimit {
+pub(crate) struct RateLimit {
     /// Requests per second; finite and above 0.
     pub per_second: f64,
     /// How many requests may come at the same moment.
@@ -38,7 +38,7 @@ pub struct RateLimit {
 
 /// How the stand-in behaves.
 #[derive(Debug, Clone)]
-pub struct SandboxSettings {
+pub(crate) struct SandboxSettings {
     /// The address to listen on; loopback only.
     pub listen: SocketAddr,
     /// The plan that it simulates.
@@ -101,7 +101,7 @@ const KINDS: [(&str, FaultKind); 8] = [
 
 /// The probability of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Faults([f64; KINDS.len()]);
+pub(crate) struct Faults([f64; KINDS.len()]);
 
 impl Faults {
     /// Sets the probability of one kind.
@@ -153,7 +153,7 @@ pub(crate) fn parse_fault(text: &str) -> Result<(FaultKind, f64), String> {
 
 /// What a stand-in has counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// All requests, except those that asked for these counts.
     pub(crate) requests: u64,
     /// Successful answers: what the service would have charged.

@@ -1,7 +1,6 @@
 //! The documents are true.
 
 mod architecture;
-mod benchmarks;
 mod documents;
 mod readme;
 mod reference;
