@@ -46,13 +46,6 @@ Examples:
   Before the nightly run, with the answers that are already paid for:
     rescore check users.csv -o scored.csv --max-age 30d";
 
-const CHECK_EXIT_CODES: &str = "\
-Exit codes:
-    0  every row can be sent
-    1  some rows cannot be sent
-    2  wrong usage, settings or input
-    3  a file cannot be written";
-
 const DECIDE: &str = "\
 Examples:
   What would other thresholds do?
@@ -61,37 +54,31 @@ Examples:
     rescore decide scored.csv -o decided.csv --approve-max 3 --review-max 6 --changes changes.csv
   By a level that the run wrote with `--column risk_level=/summary/risk_level`:
     rescore decide scored.csv -o decided.csv --decide-by level=risk_level \\
-      --approve-levels 0,low --review-levels 1,medium --block-levels 2,high
-
-Exit codes:
-    0  every row with a score has a decision
-    1  finished, but some rows have no decision, or could not be read and stay as they were
-    2  wrong usage, settings or input: nothing is written
-    3  the output cannot be written: nothing is left of it";
+      --approve-levels 0,low --review-levels 1,medium --block-levels 2,high";
 
 const REPORT: &str = "\
 Examples:
   The verdicts of a run, with how the run went:
     rescore report scored.csv --run summary.json -o report.html
   What has changed since last month, and decisions by country:
-    rescore report scored.csv --against last-month.csv --key id --by country -o report.html
-
-Exit codes:
-    0  the page is written, even if some rows have no verdict
-    2  wrong usage, settings or input: nothing is written
-    3  the page cannot be written";
+    rescore report scored.csv --against last-month.csv --key id --by country -o report.html";
 
 /// The command with its texts, and with its most used options alone on the one page.
 pub(super) fn with_texts(command: Command) -> Command {
     let (common, examples, codes) = match command.get_name() {
         "run" => (COMMON_IN_RUN, RUN, EXIT_CODES),
-        "check" => (COMMON_IN_CHECK, CHECK, CHECK_EXIT_CODES),
+        "check" => (COMMON_IN_CHECK, CHECK, ""),
         "decide" => return command.after_help(DECIDE),
         "report" => return command.after_help(REPORT),
         _ => return command,
     };
     { command.after_help(format!("{examples}\n\n`--help-all` shows all options.")) }
-        .after_long_help(format!("{examples}\n\n{codes}\n\n{VARIABLES}"))
+        .after_long_help(
+            [examples, VARIABLES, codes]
+                .join("\n\n")
+                .trim_end()
+                .to_owned(),
+        )
         .mut_args(|arg| {
             let is_common = common.split_whitespace().any(|id| arg.get_id() == id);
             arg.hide_short_help(!is_common)
