@@ -47,7 +47,6 @@ pub(crate) type ByRequest<T> = HashMap<RequestKey, T, FixedState>;
 
 impl RequestKey {
     /// The fingerprint, for counting different requests.
-    #[must_use]
     pub(crate) const fn fingerprint(&self) -> i64 {
         self.fingerprint
     }
@@ -125,7 +124,6 @@ impl RequestHasher {
     }
 
     /// Keys of one pass over a file, which mean nothing after it.
-    #[must_use]
     pub(crate) fn of_pass() -> Self {
         Self::of_account(random_secret())
     }
@@ -141,7 +139,6 @@ impl RequestHasher {
     }
 
     /// The key of the request with this body.
-    #[must_use]
     pub(crate) fn key(&self, body: &[u8]) -> RequestKey {
         let mut bytes = [0; 40];
         let mut hasher = blake3::Hasher::new_keyed(&self.account);

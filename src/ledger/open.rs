@@ -200,7 +200,6 @@ impl OpenLedger {
     }
 
     /// Makes the keys of requests.
-    #[must_use]
     pub(crate) fn hasher(&self) -> RequestHasher {
         self.facts.hasher.clone()
     }
@@ -292,7 +291,6 @@ pub(crate) struct RunningLedger {
 
 impl RunningLedger {
     /// Where it is, for people; `None` for one that is gone with the run.
-    #[must_use]
     pub(crate) fn path(&self) -> Option<&Path> {
         self.place.as_deref()
     }
@@ -339,13 +337,11 @@ impl RunningLedger {
     }
 
     /// Whether its file was removed or moved.
-    #[must_use]
     pub(crate) fn is_gone(&self) -> bool {
         { self.file() }.is_some_and(|file| file.symlink_metadata().is_err())
     }
 
     /// Whether its file is damaged, so that no run can continue with it. All of it is read.
-    #[must_use]
     pub(crate) fn is_damaged(&self) -> bool {
         self.file().is_some_and(sqlite::is_damaged)
     }
@@ -388,7 +384,6 @@ pub(crate) struct Lookup {
 
 impl Lookup {
     /// Look-ups in a ledger that the first run will make, or in none.
-    #[must_use]
     pub(crate) const fn nowhere() -> Self {
         Self::over(None)
     }

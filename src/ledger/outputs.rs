@@ -25,7 +25,6 @@ use crate::base::own_file::{self, FileId, NotOurs, directory_of};
 const HOLDER: u64 = 200;
 
 /// The file that is locked while an output is written.
-#[must_use]
 pub(crate) fn lock_of(output: &Path) -> PathBuf {
     with_suffix(output, ".lock")
 }

@@ -43,7 +43,6 @@ impl fmt::Display for ServerUrl {
 
 impl ServerUrl {
     /// Whether a text is meant as the address of a server, and not as a path.
-    #[must_use]
     pub(crate) fn is_one(text: &str) -> bool {
         text.starts_with("postgresql://") || text.starts_with("postgres://")
     }

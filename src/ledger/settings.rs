@@ -92,7 +92,6 @@ impl LedgerLocation {
     }
 
     /// Its path or address, as text for people.
-    #[must_use]
     pub(crate) fn shown(&self) -> String {
         self.path().as_deref().map(shown).unwrap_or_default()
     }
@@ -103,7 +102,6 @@ impl LedgerLocation {
     }
 
     /// Its path or address, as people see it.
-    #[must_use]
     pub(crate) fn path(&self) -> Option<PathBuf> {
         match self {
             Self::File(path) => Some(path.clone()),
@@ -132,7 +130,6 @@ pub(crate) struct ServerWait {
 
 impl ServerWait {
     /// Waits for so long at most.
-    #[must_use]
     pub(crate) fn new(longest: Duration) -> Self {
         Self {
             longest,
@@ -141,7 +138,6 @@ impl ServerWait {
     }
 
     /// Why the run waits now, in the system's or the server's words; `None` while it does not.
-    #[must_use]
     pub(crate) fn why(&self) -> Option<String> {
         { self.why.lock() }
             .unwrap_or_else(PoisonError::into_inner)

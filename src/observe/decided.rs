@@ -55,7 +55,6 @@ impl DecideSummary<'_> {
     }
 
     /// The lines for people.
-    #[must_use]
     pub(crate) fn text(&self) -> String {
         let DecideStats {
             rows,

@@ -172,7 +172,6 @@ pub(crate) struct MetricsThread {
 
 impl MetricsThread {
     /// Writes the file now and starts to replace it at intervals. A run whose thread cannot be started writes none.
-    #[must_use]
     pub(crate) fn start(file: MetricsFile, events: Events) -> Self {
         let (end, ended) = channel();
         let thread = std::thread::Builder::new().name("metrics".to_owned());

@@ -15,13 +15,11 @@ use crate::telemetry::pace::Limit;
 use crate::verdict::Reason;
 
 /// `1234567` as `1,234,567`.
-#[must_use]
 pub(crate) fn count(number: u64) -> String {
     grouped(number.into())
 }
 
 /// `1 row`, `2 rows`.
-#[must_use]
 pub(crate) fn counted(number: u64, thing: &str) -> String {
     format!(
         "{} {thing}{}",
@@ -39,13 +37,11 @@ pub(super) fn times(number: u64) -> String {
 }
 
 /// A moment in local time, with the date unless it is today.
-#[must_use]
 pub(crate) fn moment(time: SystemTime) -> String {
     local_time(time, "%H:%M", "%Y-%m-%d %H:%M")
 }
 
 /// A moment in local time with its offset from UTC, for a document that travels.
-#[must_use]
 pub(crate) fn stamp(time: SystemTime) -> String {
     const FORMAT: &str = "%-d %B %Y, %H:%M (UTC%:z)";
     local_time(time, FORMAT, FORMAT)
@@ -73,7 +69,6 @@ pub(super) fn utc(time: SystemTime) -> String {
 }
 
 /// A day in local time: `today`, or `on 2026-11-20`.
-#[must_use]
 pub(crate) fn day(time: SystemTime) -> String {
     local_time(time, "today", "on %Y-%m-%d")
 }
@@ -113,7 +108,6 @@ pub(super) fn rate(rate: f64) -> String {
 }
 
 /// Calls a second or a minute, whichever is easier to read: `48.0/s`, `6.00/min`.
-#[must_use]
 pub(crate) fn per_time(calls: f64) -> String {
     if calls >= 0.5 {
         format!("{}/s", rate(calls))
@@ -123,7 +117,6 @@ pub(crate) fn per_time(calls: f64) -> String {
 }
 
 /// `about 48.0/s`, `9 calls at a time`, or both; empty if no limit is known.
-#[must_use]
 pub(crate) fn most(limit: Limit) -> String {
     let rate = limit.rate.map(|rate| format!("about {}", per_time(rate)));
     let in_flight = limit.in_flight.map(|calls| at_a_time(calls.into()));
@@ -152,7 +145,6 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// `3 paid answers`; a stand-in's answers cost nothing.
-#[must_use]
 pub(crate) fn answers(number: u64, sandbox: bool) -> String {
     counted(number, if sandbox { "answer" } else { "paid answer" })
 }

@@ -42,7 +42,6 @@ pub(crate) enum Style {
 impl Style {
     /// What `auto` means here: a bar on a terminal that can redraw, lines everywhere else. If the rows go to the terminal too,
     /// there is never a bar: it would be drawn over them.
-    #[must_use]
     pub(crate) fn chosen(self, rows_on_terminal: bool) -> Self {
         let dumb = || std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
         let redraws = || std::io::stderr().is_terminal() && !dumb();
@@ -70,7 +69,6 @@ pub(crate) struct ProgressThread {
 
 impl ProgressThread {
     /// Starts to show progress. A run whose thread cannot be started continues without it.
-    #[must_use]
     pub(crate) fn start(
         style: Style,
         settings: ProgressSettings,
@@ -291,7 +289,6 @@ pub(crate) struct Inbox {
 }
 
 /// An observer, and the inbox for its notices. `files` are the names of the files in their order, where there are several.
-#[must_use]
 pub(crate) fn notices(files: Vec<Arc<str>>) -> (Notices, Inbox) {
     let (to, notices) = channel();
     let ender = to.clone();

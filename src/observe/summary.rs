@@ -68,7 +68,6 @@ pub(crate) struct RunSummary<'a> {
 
 impl<'a> RunSummary<'a> {
     /// Of a run that ends now; of its files nothing is known yet.
-    #[must_use]
     pub(crate) fn new(identity: &'a RunIdentity, counts: Counts, exit: Exit) -> Self {
         Self {
             r#type: "summary",
@@ -92,7 +91,6 @@ impl<'a> RunSummary<'a> {
     }
 
     /// The object for programs, on one line.
-    #[must_use]
     pub(crate) fn json_line(&self) -> String {
         escape_unsafe(&one_line(self))
     }
@@ -113,7 +111,6 @@ impl<'a> RunSummary<'a> {
 }
 
 /// An error that ends a run, for programs.
-#[must_use]
 pub(crate) fn ended_by(error: &Error) -> Value {
     json!({"message": error.message(), "causes": error.causes()})
 }
@@ -164,7 +161,6 @@ impl Serialize for LedgerLeft {
 }
 
 /// That a ledger has answers, but none that a run with this address and service ID can use.
-#[must_use]
 pub(crate) fn only_of_others(ledger: impl Display, others: &[String]) -> String {
     let mut others = others.to_vec();
     others.sort_unstable();

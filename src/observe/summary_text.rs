@@ -73,7 +73,6 @@ fn count_line((number, thing, words): CountLine, counts: &Counts) -> Option<Stri
 
 impl RunSummary<'_> {
     /// The lines for people.
-    #[must_use]
     pub(crate) fn text(&self) -> String {
         let counts = &self.counts;
         let line = |line| count_line(line, counts);

@@ -42,7 +42,6 @@ const THRESHOLD: usize = 9;
 
 impl WhatIfView<'_> {
     /// The tables for people, without a line end behind the last line.
-    #[must_use]
     pub(crate) fn text(&self) -> String {
         let mut lines = vec![self.headline()];
         lines.extend(self.today_line());
@@ -118,7 +117,6 @@ impl WhatIfView<'_> {
     }
 
     /// Every pair of thresholds for programs, on one line.
-    #[must_use]
     pub(crate) fn json(&self) -> String {
         let pairs: Vec<_> = self.what_if.pairs().collect();
         let line = one_line(&WhatIfJson {

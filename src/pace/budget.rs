@@ -21,7 +21,6 @@ pub(crate) enum CallLimit {
 
 impl CallLimit {
     /// The number of calls.
-    #[must_use]
     pub(crate) const fn calls(self) -> NonZeroU64 {
         match self {
             Self::Calls(calls) | Self::Cost(calls) => calls,
@@ -64,7 +63,6 @@ pub(crate) struct CallBudget {
 
 impl CallBudget {
     /// A budget of this many calls, of which some were made `before`; `None` means without limit.
-    #[must_use]
     pub(crate) fn new(most: Option<CallLimit>, before: u64) -> Self {
         let left = most.map_or(u64::MAX, |most| most.calls().get().saturating_sub(before));
         Self {
@@ -100,7 +98,6 @@ pub(crate) struct FailureBudget(pub(crate) Option<Tolerance>);
 
 impl FailureBudget {
     /// The error that stops the run, once the limit is reached.
-    #[must_use]
     pub(crate) fn used_up(&self, counts: &Counts) -> Option<Error> {
         // Otherwise a run that has stopped would stop again immediately, over failures that it does not even ask about again.
         let (failed, resolved) = (counts.newly_failed.values().sum::<u64>(), counts.resolved());

@@ -79,19 +79,16 @@ pub(crate) struct Permit<'a> {
 
 impl<'a> Permit<'a> {
     /// When the permit was given.
-    #[must_use]
     pub(crate) fn began(&self) -> Instant {
         self.gate.began + self.call.began
     }
 
     /// Whether this call finds out if a service that is taken to be down is back.
-    #[must_use]
     pub(crate) const fn is_probe(&self) -> bool {
         self.call.probe
     }
 
     /// The call of this row ended at `when`, so another one may start. Drop the [`Undurable`] once the answer is durable.
-    #[must_use]
     pub(crate) fn finish(
         mut self,
         when: Instant,
@@ -172,7 +169,6 @@ pub(crate) struct Closed;
 
 impl Gate {
     /// A gate for calls within these limits.
-    #[must_use]
     pub fn new(limits: PaceLimits, random: fastrand::Rng) -> Self {
         let controller = Controller::new(&limits);
         Self {
@@ -239,7 +235,6 @@ impl Gate {
 
     /// Whether the service has shown that it does its work. Until then one row is tried at a time (the canary): with a wrong
     /// key, or a service that is down, not every row may be sent.
-    #[must_use]
     pub(crate) const fn is_proven(&self) -> bool {
         self.proven.get()
     }

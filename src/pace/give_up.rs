@@ -67,7 +67,6 @@ pub(crate) struct GiveUpPolicy {
 
 impl GiveUpPolicy {
     /// A policy that has seen nothing yet.
-    #[must_use]
     pub(crate) fn new(keep_going: bool) -> Self {
         Self {
             keep_going,
@@ -111,7 +110,6 @@ impl GiveUpPolicy {
     }
 
     /// Counts trouble, and says what it calls for.
-    #[must_use]
     pub(crate) fn react(&mut self, trouble: Trouble) -> Reaction {
         let stops = match trouble {
             Trouble::Useless(by) => {

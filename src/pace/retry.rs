@@ -28,7 +28,6 @@ pub(crate) struct Attempts {
 
 impl Attempts {
     /// Whether no attempt of the row has failed so far.
-    #[must_use]
     pub(crate) const fn is_first(&self) -> bool {
         !self.failed
     }
@@ -59,7 +58,6 @@ pub(super) fn doubled(first: Duration, times: u32) -> Duration {
 
 impl RetryPolicy {
     /// A policy with these limits for each row.
-    #[must_use]
     pub(crate) const fn new(retries: u32, resends: Resends) -> Self {
         Self { retries, resends }
     }

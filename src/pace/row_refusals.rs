@@ -62,7 +62,6 @@ impl CallCounts {
 
 impl RowRefusals {
     /// How often the row was refused.
-    #[must_use]
     pub(crate) const fn times(&self) -> u32 {
         self.times
     }
@@ -103,7 +102,6 @@ impl RowRefusals {
     }
 
     /// Whether chance would not have refused it so often, given the share of other calls refused since its first refusal.
-    #[must_use]
     pub(crate) fn are_not_chance(&self) -> bool {
         let accepted = self.at_last.accepted - self.at_first.accepted;
         let refused = self.at_last.refused - self.at_first.refused;
@@ -116,7 +114,6 @@ impl RowRefusals {
     /// that was refused again after others were accepted backs off in any case, or a few such rows would be first after
     /// every pause. `fraction` is random, from 0 up to 1: half of the wait is spread (equal jitter), so that rows refused
     /// together do not come back together, and none comes back immediately.
-    #[must_use]
     pub(crate) fn wait(&self, least: Option<Duration>, fraction: f64) -> Duration {
         if least.is_none() && !self.others_accepted {
             return Duration::ZERO;

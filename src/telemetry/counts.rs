@@ -218,7 +218,6 @@ pub(crate) struct OngoingOutage {
 
 impl Counts {
     /// Of a run that could not start.
-    #[must_use]
     pub(crate) fn not_started() -> Self {
         Self {
             cancelled: Some(CancelReason::NotStarted),
@@ -375,7 +374,6 @@ impl Counts {
     }
 
     /// The counts as they are shown after this time: with what follows from them, and with pauses and outages up to then.
-    #[must_use]
     pub(crate) fn as_of(&self, now: Duration, tariff: Option<&Tariff>) -> Self {
         let (seconds, resolved) = (now.as_secs_f64(), self.rows.resolved);
         #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
@@ -394,19 +392,16 @@ impl Counts {
     }
 
     /// Rows with a verdict.
-    #[must_use]
     pub(crate) const fn scored(&self) -> u64 {
         self.decisions.rows()
     }
 
     /// Rows without a verdict.
-    #[must_use]
     pub(crate) const fn failures(&self) -> u64 {
         self.failed.rows
     }
 
     /// Rows that are done, with a verdict or without.
-    #[must_use]
     pub(crate) const fn resolved(&self) -> u64 {
         self.rows.resolved
     }
@@ -420,7 +415,6 @@ impl Counts {
     }
 
     /// How much of the current pause is left at `now`, and the pause itself.
-    #[must_use]
     pub(crate) fn pause_left(&self, now: Duration) -> Option<(Duration, Pause)> {
         let (started, pause) = self.pause?;
         let left = (started + pause.length).saturating_sub(now);
@@ -428,13 +422,11 @@ impl Counts {
     }
 
     /// Whether the output has all rows that it is to have: neither was the run stopped, nor did its input break.
-    #[must_use]
     pub(crate) const fn has_all_rows(&self) -> bool {
         self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Broken))
     }
 
     /// Whether the output has every row that the run was to take, also if the run was stopped after the last one.
-    #[must_use]
     pub(crate) const fn all_rows_are_written(&self) -> bool {
         matches!(self.input_end, Some(InputEnd::Whole | InputEnd::Part))
             && self.rows.unfinished == 0
@@ -442,13 +434,11 @@ impl Counts {
     }
 
     /// Whether the run has reached the end of its input, apart from files that it could not use.
-    #[must_use]
     pub(crate) const fn has_all_usable_rows(&self) -> bool {
         self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Part))
     }
 
     /// How the run ended, for the exit code, unless failures are accepted.
-    #[must_use]
     pub(crate) fn exit(&self) -> Exit {
         let all_decided = self.failed.rows == 0 && self.undecided.rows == 0;
         match self.cancelled.or(self.file_failed) {
@@ -463,7 +453,6 @@ impl Counts {
     ///
     /// Rows without a decision are never accepted: it is a list of levels that lacks one, and not the rows. Nor are those of
     /// files that an earlier run has finished: nobody has counted them.
-    #[must_use]
     pub(crate) fn accepted(&self, most: Option<Tolerance>) -> Option<Tolerance> {
         let has_failed = self.exit() == Exit::SomeFailed
             && self.undecided.rows == 0
@@ -472,13 +461,11 @@ impl Counts {
     }
 
     /// How the process exits, if so many rows may fail.
-    #[must_use]
     pub(crate) fn exit_accepting(&self, most: Option<Tolerance>) -> Exit {
         { self.accepted(most) }.map_or_else(|| self.exit(), |_| Exit::Complete)
     }
 
     /// Whether every row has a verdict and a decision in the files that an earlier run has finished.
-    #[must_use]
     pub(crate) const fn skipped_are_decided(&self) -> bool {
         self.skipped_with_rejects == 0
     }
@@ -540,26 +527,22 @@ impl Calls {
     }
 
     /// Rows that an earlier start may have asked about when it was killed, at most: it cannot be told which they are.
-    #[must_use]
     pub(crate) fn repeats_of_killed_starts(&self) -> u64 {
         self.lost_in_kills.min(self.sent)
     }
 
     /// Calls of all starts of the run.
-    #[must_use]
     pub(crate) const fn of_all_starts(&self) -> u64 {
         self.sent_before + self.sent
     }
 
     /// Calls that the service answered with success, and so billed.
-    #[must_use]
     pub(crate) const fn billed(&self) -> u64 {
         self.answered + self.billed_without_verdict
     }
 
     /// Further calls that the service may have billed, or may still bill, with those of an earlier start that was killed and
     /// counted none.
-    #[must_use]
     pub(crate) fn maybe_billed(&self) -> u64 {
         self.unknown_outcome + self.unclear + self.in_flight + self.repeats_of_killed_starts()
     }
@@ -580,7 +563,6 @@ impl Cost {
     }
 
     /// The amount with the currency, if it has one: `1,234.50 EUR`.
-    #[must_use]
     pub(crate) fn shown(&self, amount: Money) -> String {
         match &self.currency {
             Some(currency) => format!("{amount} {currency}"),

@@ -57,7 +57,6 @@ pub(crate) struct DecideStats {
 
 impl DecideStats {
     /// How the command ended.
-    #[must_use]
     pub(crate) fn exit(&self) -> Exit {
         if self.undecided.rows + self.rows.unreadable.named.rows == 0 {
             Exit::Complete

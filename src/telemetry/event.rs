@@ -340,19 +340,16 @@ pub(crate) enum CancelReason {
 
 impl CancelReason {
     /// Whether the system or a service manager asks the process to end, and may kill it soon.
-    #[must_use]
     pub(crate) const fn hurries(self) -> bool {
         matches!(self, Self::Terminated | Self::HungUp)
     }
 
     /// How a run exits that was stopped for this reason.
-    #[must_use]
     pub(crate) const fn exit(self) -> Exit {
         self.facts().0
     }
 
     /// Why the run stops, for people. Programs read the name of the variant.
-    #[must_use]
     pub(crate) const fn words(self) -> &'static str {
         self.facts().1
     }

@@ -33,7 +33,6 @@ struct Recorder {
 
 impl Events {
     /// The events of a run that starts now.
-    #[must_use]
     pub(crate) fn new(observers: Vec<Box<dyn Observer>>) -> Self {
         let recorder = Mutex::new(Recorder {
             counts: Counts::default(),
@@ -64,7 +63,6 @@ impl Events {
     }
 
     /// Time since the run began.
-    #[must_use]
     pub(crate) fn elapsed(&self) -> Duration {
         self.0.started.elapsed()
     }

@@ -73,7 +73,6 @@ pub(crate) enum PaceCause {
 
 impl Pace {
     /// As it is shown and counted.
-    #[must_use]
     pub(crate) fn rounded(self) -> Self {
         Self {
             rate: self.rate.map(rounded),
@@ -88,7 +87,6 @@ impl Pace {
     }
 
     /// The rate that the service's headers ask for, if calls keep to it.
-    #[must_use]
     pub(crate) fn asked_for(&self) -> Option<f64> {
         match self.headers {
             Hint::Asks(rate) if self.rate.is_none_or(|most| rate <= most) => Some(rate),
@@ -114,7 +112,6 @@ pub(crate) enum Search {
 
 impl Search {
     /// Why the pace changes, or does not.
-    #[must_use]
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Growing => "growing until calls are throttled",

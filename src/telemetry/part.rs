@@ -23,7 +23,6 @@ pub(crate) struct RowCounts {
 
 impl RowCounts {
     /// Of all rows up to now.
-    #[must_use]
     pub(crate) const fn of(counts: &Counts) -> Self {
         Self {
             resolved: counts.resolved(),
@@ -36,7 +35,6 @@ impl RowCounts {
     }
 
     /// Of the rows since `earlier`.
-    #[must_use]
     pub(crate) const fn since(self, earlier: Self) -> Self {
         Self {
             resolved: self.resolved - earlier.resolved,

@@ -38,7 +38,6 @@ pub(super) fn log_of(ledger: &Path) -> PathBuf {
 }
 
 /// The ledger of a folder, the one that has the output of a run.
-#[must_use]
 pub(crate) fn ledger_in(directory: &Path, sandbox: bool) -> PathBuf {
     let name = if sandbox { SANDBOX_NAME } else { NAME };
     if directory == Path::new(".") {
