@@ -157,6 +157,20 @@ fn workers_that_share_a_pace_use_a_service_as_one_does() {
 }
 
 #[test]
+fn workers_that_share_a_pace_keep_to_one_limit() {
+    let bucket = || TokenBucket::new(40.0, 20.0, Hint::RetryAfter, Work::of(0.08));
+    let mut programs: Vec<_> = (0..4)
+        .map(|_| controller(64, Rate::Auto, Limit::NONE))
+        .collect();
+    let way = Duration::from_millis(20);
+    let seen = simulate_sharing(way, &mut programs, &mut bucket(), 300, 1);
+    assert!(seen.share(60, 300) >= 0.9, "{}", seen.share(60, 300));
+    assert!(seen.refused <= 60, "{}", seen.refused);
+    let limits: Vec<_> = { programs.iter() }.map(|one| one.limit().rate).collect();
+    assert!(limits[0].is_some() && limits.iter().all(|limit| *limit == limits[0]));
+}
+
+#[test]
 fn a_run_that_knows_an_earlier_limit_is_refused_less() {
     let (mut found, mut worse, mut first_refused, mut then_refused) = (0, 0, 0, 0);
     let without_hint = |case: &Case| case.name.contains("no hint");
