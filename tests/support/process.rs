@@ -221,6 +221,7 @@ impl<'a> Program<'a> {
             .stdout(self.stdout.unwrap_or_else(Stdio::piped))
             .stderr(self.stderr.unwrap_or_else(Stdio::piped));
         let told = format!("{command:?}\nin {}", self.place.0.path().display());
+        heed_hang_ups();
         let mut child = command.spawn().unwrap();
         // One thread for each stream, so that a full pipe never blocks the program. It need not read all of its input.
         if let Some(mut stdin) = child.stdin.take() {
@@ -489,4 +490,16 @@ pub(crate) fn clean(what: &str, text: &str) {
     };
     let found: Vec<_> = text.chars().filter(steers).collect();
     assert!(found.is_empty(), "{what} has {found:?}:\n{text:?}");
+}
+
+/// Has processes that are started from here end at SIGHUP as usual, also where this one was told to ignore it, as by `nohup`:
+/// what is handled here is not handed down.
+fn heed_hang_ups() {
+    static HEEDED: std::sync::Once = std::sync::Once::new();
+    HEEDED.call_once(|| {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_io().build().unwrap();
+        let kind = tokio::signal::unix::SignalKind::hangup();
+        runtime.block_on(async { drop(tokio::signal::unix::signal(kind).unwrap()) });
+    });
 }
