@@ -51,8 +51,9 @@ pub(crate) fn draw(lines: &[String]) {
 
 /// The terminal's width in columns; 80 if it is unknown.
 pub(crate) fn columns() -> u16 {
-    let (_, columns) = console::Term::stderr().size();
-    columns
+    let size = rustix::termios::tcgetwinsize(std::io::stderr());
+    let columns = size.map_or(0, |size| size.ws_col);
+    if columns == 0 { 80 } else { columns }
 }
 
 /// Waits briefly until everything is written; to be called before the process ends.

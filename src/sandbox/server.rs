@@ -79,7 +79,7 @@ async fn connection(stream: TcpStream, stand_in: Arc<StandIn>) {
         stand_in.answer(&head, body).await.map_err(|HangUp| {
             if let Some(socket) = &handle {
                 // If this fails, the client sees an orderly end instead, which is a fault as well.
-                let _ = socket2::SockRef::from(socket).set_linger(Some(Duration::ZERO));
+                let _ = rustix::net::sockopt::set_socket_linger(socket, Some(Duration::ZERO));
             }
             io::Error::other("the stand-in hangs up")
         })

@@ -6,8 +6,8 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::HeaderMap;
-use http::header::RETRY_AFTER;
+use reqwest::header::HeaderMap;
+use reqwest::header::RETRY_AFTER;
 
 use super::answer::{self, Columns};
 use super::exchange::{Exchange, Reply, TransportFault};
@@ -277,7 +277,7 @@ fn carries_rate_limit(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
-    use http::header::{HeaderName, HeaderValue};
+    use reqwest::header::{HeaderName, HeaderValue};
 
     use super::super::exchange::SentRequest;
     use super::*;

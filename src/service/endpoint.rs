@@ -5,9 +5,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::net::IpAddr;
 
 use hyper_util::client::proxy::matcher::Matcher;
-use url::{Host, Url};
+use reqwest::Url;
 
 use crate::base::error::{Error, Result, quoted};
 
@@ -146,13 +147,10 @@ impl fmt::Display for Endpoint {
 pub(super) const LOCALHOST: &str = "localhost";
 
 fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        // Names below it are resolved as usual (not everybody follows RFC 6761, section 6.3).
-        Some(Host::Domain(name)) => name == LOCALHOST,
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
+    let host = url.host_str().unwrap_or_default();
+    // Names below it are resolved as usual (not everybody follows RFC 6761, section 6.3).
+    let address = host.trim_matches(['[', ']']).parse();
+    host == LOCALHOST || address.is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// An identifier that is valid as a header in any HTTP version: not empty, visible ASCII, with

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::HeaderMap;
+use reqwest::header::HeaderMap;
 
 use super::endpoint::Plan;
 use super::key::ApiKeys;

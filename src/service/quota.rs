@@ -5,8 +5,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::HeaderMap;
-use http::header::{DATE, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::HeaderMap;
+use reqwest::header::{DATE, HeaderName, HeaderValue, RETRY_AFTER};
 
 /// What an answer's headers say about the quota. They are only hints: they may slow us down, but never speed us up.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -11,8 +11,8 @@ use std::future::pending;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
-use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use tokio::time::{Instant, sleep};
 
 use super::exchange::SentRequest;

@@ -138,7 +138,7 @@ pub(super) fn without_mark(body: &[u8]) -> &[u8] {
 }
 
 fn status(reply: &Reply) -> String {
-    let known = http::StatusCode::from_u16(reply.status).ok();
+    let known = reqwest::StatusCode::from_u16(reply.status).ok();
     match known.and_then(|status| status.canonical_reason()) {
         Some(phrase) => format!("{} {phrase}", reply.status),
         None => reply.status.to_string(),
