@@ -70,11 +70,9 @@ impl Breaker {
                 self.failed_in_a_row += 1;
                 return self.open_if_failing(now, outcome);
             }
-            // A row that is refused by itself says nothing about the service.
-            CallOutcome::BusyOrAway
-            | CallOutcome::Throttled(_)
-            | CallOutcome::RowRefused(_)
-            | CallOutcome::Abandoned => return None,
+            CallOutcome::BusyOrAway | CallOutcome::Throttled(_) | CallOutcome::Abandoned => {
+                return None;
+            }
         };
         if let Some(outage) = &mut self.outage {
             // Calls that had started before say nothing new.

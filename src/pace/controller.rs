@@ -9,7 +9,7 @@ use super::limiter::Limiter;
 use super::rate::Rate;
 use super::shared::{PaceAsk, PaceReply, SharedPace, Step, sum};
 use super::tally::{TalliedCall, Tally};
-use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits};
+use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use super::value::PaceValue;
 use crate::telemetry::pace::{Limit, Pace, PaceCause, Pause};
 
@@ -180,21 +180,22 @@ impl Controller {
         })
     }
 
-    /// A call ended. `fraction` is random, from 0 up to 1.
+    /// A call ended, which was this try of its row. `fraction` is random, from 0 up to 1.
     pub(super) fn call_ended(
         &mut self,
         now: Duration,
         call: Call,
         outcome: CallOutcome,
+        tried: Try,
         fraction: f64,
     ) -> Option<PaceEvent> {
-        let outcome = self.meaning(call, outcome);
+        let outcome = self.meaning(call, outcome, tried);
         self.out = self.out.saturating_sub(1);
         let is_single = self.single == Some(call.number);
         if is_single {
             self.single = None;
         }
-        self.note_in_vain(now, call, outcome);
+        self.note_in_vain(now, call, outcome, tried);
         if outcome == CallOutcome::Answered {
             self.last_answered = self.last_answered.max(call.began);
             if self.latencies.len() < SAMPLES.1 {
@@ -209,12 +210,15 @@ impl Controller {
             is_new: call.cut_at >= self.value.cut_at,
             later: self.calls - call.number,
         };
-        let is_news = self.tally.note(ended, outcome);
+        let is_news = self.tally.note(ended, outcome, tried);
         let is_about_pace = is_single || !self.value.is_row_alone(self.tally.wait);
         if is_news && is_about_pace {
             self.step_soon(now, fraction);
         }
-        if let Some(event) = self.breaker.ended(now, outcome, is_single) {
+        // A row that is refused by itself says nothing about the service.
+        if !tried.is_alone()
+            && let Some(event) = self.breaker.ended(now, outcome, is_single)
+        {
             self.event = Some(match event {
                 PaceEvent::Down { lasted, .. } => PaceEvent::Down {
                     lasted,
@@ -227,16 +231,13 @@ impl Controller {
             }
         }
         let wait = match outcome {
-            CallOutcome::Throttled(wait) | CallOutcome::RowRefused(wait) => {
-                wait.unwrap_or_default()
-            }
+            CallOutcome::Throttled(wait) => wait.unwrap_or_default(),
             CallOutcome::BusyOrAway => Duration::ZERO,
             // Nobody may be there to report what has changed.
             CallOutcome::Abandoned => return None,
             _ => return self.event.take(),
         };
-        let row_waits = matches!(outcome, CallOutcome::RowRefused(_))
-            || self.value.is_row_alone(wait.as_secs_f64());
+        let row_waits = tried.is_alone() || self.value.is_row_alone(wait.as_secs_f64());
         if row_waits
             && !matches!(
                 self.event,
@@ -249,22 +250,25 @@ impl Controller {
     }
 
     /// Notes since when no call was accepted.
-    fn note_in_vain(&mut self, now: Duration, call: Call, outcome: CallOutcome) {
+    fn note_in_vain(&mut self, now: Duration, call: Call, outcome: CallOutcome, tried: Try) {
         match outcome {
             CallOutcome::Answered => {
                 let is_over = self.in_vain_since.is_none_or(|since| call.began >= since);
                 self.in_vain_since = self.in_vain_since.filter(|_| !is_over);
             }
-            CallOutcome::Abandoned | CallOutcome::RowRefused(_) => {}
+            CallOutcome::Abandoned => {}
+            _ if tried.is_alone() => {}
             _ => self.in_vain_since = self.in_vain_since.or(Some(now)),
         }
     }
 
     /// What an outcome means at present.
-    fn meaning(&self, call: Call, outcome: CallOutcome) -> CallOutcome {
+    fn meaning(&self, call: Call, outcome: CallOutcome, tried: Try) -> CallOutcome {
         match outcome {
             // Without a search of the pace, and while the service is down, a bare 503 asks for nothing.
-            CallOutcome::BusyOrAway if self.limits.rate == Rate::Unlimited || self.is_down() => {
+            CallOutcome::BusyOrAway
+                if !tried.is_alone() && (self.limits.rate == Rate::Unlimited || self.is_down()) =>
+            {
                 CallOutcome::Unavailable
             }
             // A call that hangs says nothing about a service that has answered a later one.

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::controller::Controller;
 use super::row_refusals::{CallCounts, RowRefusals};
 use super::shared::{PaceAsk, PaceReply};
-use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits};
+use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::pace::{Limit, Pace, PaceCause, PaceChange};
 
 /// Gives permits for attempts.
@@ -106,17 +106,14 @@ impl<'a> Permit<'a> {
         row: &mut RowRefusals,
     ) -> Option<PaceEvent> {
         let (gate, now) = (self.gate, when - self.gate.began);
-        let outcome = match outcome {
-            CallOutcome::Throttled(wait) if gate.is_about_row(row) => CallOutcome::RowRefused(wait),
-            CallOutcome::BusyOrAway if gate.is_about_row(row) => CallOutcome::RowRefused(None),
-            outcome => outcome,
+        let (tried, fraction) = match outcome {
+            CallOutcome::Throttled(_) | CallOutcome::BusyOrAway => {
+                (gate.refused(row), gate.fraction())
+            }
+            _ => (row.tried(), 0.0),
         };
-        // It stretches what a refusal asks for.
-        let fraction = match outcome {
-            CallOutcome::Throttled(_) => gate.fraction(),
-            _ => 0.0,
-        };
-        let event = { gate.controller.borrow_mut() }.call_ended(now, self.call, outcome, fraction);
+        let event =
+            { gate.controller.borrow_mut() }.call_ended(now, self.call, outcome, tried, fraction);
         if outcome == CallOutcome::Answered {
             gate.accepted(now);
         }
@@ -334,12 +331,12 @@ impl Gate {
         self.is_clear.notify_waiters();
     }
 
-    /// A call of this row was refused. Whether that is about the row.
-    fn is_about_row(&self, row: &mut RowRefusals) -> bool {
+    /// A call of this row was refused. Which try of the row that was.
+    fn refused(&self, row: &mut RowRefusals) -> Try {
         let mut counts = self.counts.get();
-        let is_about_row = counts.refuse(row);
+        let tried = counts.refuse(row);
         self.counts.set(counts);
-        is_about_row
+        tried
     }
 
     fn admit(&self) -> Admission {

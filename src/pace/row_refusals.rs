@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::retry::{FIRST_BACK_OFF, doubled};
+use super::types::Try;
 
 /// How often a row was refused, and what became of other rows meanwhile.
 #[derive(Debug, Clone, Copy, Default)]
@@ -52,11 +53,13 @@ impl CallCounts {
         row.times == 0 || row.others_pass(self) || row.since_last(self).0 >= MOST_TO_PASS
     }
 
-    /// A call of this row was refused. Whether that is about the row.
-    pub(super) fn refuse(&mut self, row: &mut RowRefusals) -> bool {
-        let is_about_row = row.note(*self);
-        self.refused += u64::from(!is_about_row);
-        is_about_row
+    /// A call of this row was refused. Which try of the row that was.
+    pub(super) fn refuse(&mut self, row: &mut RowRefusals) -> Try {
+        let tried = row.note(*self);
+        if !tried.is_alone() {
+            self.refused += 1;
+        }
+        tried
     }
 }
 
@@ -64,6 +67,14 @@ impl RowRefusals {
     /// How often the row was refused.
     pub(crate) const fn times(&self) -> u32 {
         self.times
+    }
+
+    /// Which try of the row a call is that ends now.
+    pub(super) const fn tried(&self) -> Try {
+        match self.times {
+            0 => Try::First,
+            _ => Try::Again,
+        }
     }
 
     /// Whether enough other rows were accepted since the row was last refused.
@@ -80,25 +91,30 @@ impl RowRefusals {
         )
     }
 
-    /// The row was refused. Whether that is about the row: it was refused before, and others were accepted since then.
-    fn note(&mut self, now: CallCounts) -> bool {
+    /// The row was refused. Which try of it that was.
+    fn note(&mut self, now: CallCounts) -> Try {
         let (accepted, refused) = self.since_last(now);
-        let is_first = self.times == 0;
-        if is_first {
-            self.at_first = now;
-        }
-        let others_pass = !is_first && self.others_pass(now);
+        let others_pass = self.others_pass(now);
         // What was known about this row holds while no other is accepted: at the end of a file none may be left, and the rows
         // that are always refused would look like an outage.
         let still_alone = self.alone > 0 && accepted == 0;
-        // Refused with others, it is not known any better.
-        if others_pass || (still_alone && refused == 0) {
-            self.alone += 1;
+        let tried = match self.tried() {
+            // No other refusal than its own since then: the last cut was for its sake.
+            Try::Again if self.alone == 0 && others_pass && refused <= 1 => Try::FoundAlone,
+            Try::Again if others_pass || still_alone => Try::AgainAlone,
+            tried => tried,
+        };
+        match tried {
+            Try::First => self.at_first = now,
+            // Refused with others, it is not known any better.
+            Try::AgainAlone if !others_pass && refused > 0 => {}
+            Try::FoundAlone | Try::AgainAlone => self.alone += 1,
+            Try::Again => {}
         }
-        self.others_accepted = !is_first && accepted > 0;
+        self.others_accepted = self.times > 0 && accepted > 0;
         self.times = self.times.saturating_add(1);
         self.at_last = now;
-        others_pass || still_alone
+        tried
     }
 
     /// Whether chance would not have refused it so often, given the share of other calls refused since its first refusal.
@@ -136,14 +152,31 @@ mod tests {
     #[test]
     fn a_row_that_is_refused_while_others_are_accepted_fails() {
         let mut row = RowRefusals::default();
-        assert!(!row.note(calls(100, 0)), "it may be about any row");
-        assert!(row.note(calls(120, 0)));
+        assert_eq!(row.tried(), Try::First);
+        assert_eq!(
+            row.note(calls(100, 0)),
+            Try::First,
+            "it may be about any row"
+        );
+        assert_eq!(row.note(calls(120, 0)), Try::FoundAlone);
         for time in 2..=5 {
             assert!(!row.are_not_chance(), "{time}");
-            assert!(row.note(calls(100 + time * 20, 0)));
+            assert_eq!(row.note(calls(100 + time * 20, 0)), Try::AgainAlone);
         }
         assert!(row.are_not_chance());
         assert_eq!(row.times(), 6);
+    }
+
+    #[test]
+    fn the_last_cut_is_another_rows_if_that_was_refused_meanwhile() {
+        let after = |others: u64| {
+            let mut row = RowRefusals::default();
+            row.note(calls(100, 0));
+            // Its own refusal is counted with those of others.
+            row.note(calls(120, 1 + others))
+        };
+        assert_eq!(after(0), Try::FoundAlone);
+        assert_eq!(after(1), Try::AgainAlone);
     }
 
     #[test]
@@ -162,9 +195,9 @@ mod tests {
         row.note(calls(0, 0));
         for time in 1..100 {
             let hardly_any_pass = calls(time * 2, time);
-            assert!(!row.note(hardly_any_pass));
+            assert_eq!(row.note(hardly_any_pass), Try::Again);
             let none_pass = hardly_any_pass;
-            assert!(!row.note(none_pass));
+            assert_eq!(row.note(none_pass), Try::Again);
         }
         assert!(!row.are_not_chance());
     }
@@ -173,9 +206,9 @@ mod tests {
     fn the_last_row_of_a_file_fails_as_well() {
         let mut row = RowRefusals::default();
         row.note(calls(0, 0));
-        assert!(row.note(calls(1_000, 0)));
+        assert_eq!(row.note(calls(1_000, 0)), Try::FoundAlone);
         for _ in 2..=5 {
-            assert!(row.note(calls(1_000, 0)));
+            assert_eq!(row.note(calls(1_000, 0)), Try::AgainAlone);
         }
         assert!(row.are_not_chance());
     }
@@ -192,12 +225,12 @@ mod tests {
             }
         }
         assert!(rows.iter().all(|row| row.alone == 1));
-        assert!(!all.refuse(&mut last));
+        assert_eq!(all.refuse(&mut last), Try::First);
         all.accept();
         for _ in 0..3 {
-            assert!(!all.refuse(&mut last), "it may be any row");
+            assert_eq!(all.refuse(&mut last), Try::Again, "it may be any row");
             let tries = rows.each_mut().map(|row| all.refuse(row));
-            assert_eq!(tries, [true; 5]);
+            assert_eq!(tries, [Try::AgainAlone; 5]);
         }
     }
 
@@ -211,7 +244,7 @@ mod tests {
         }
         for _ in 0..20 {
             all.refuse(&mut other);
-            assert!(all.refuse(&mut row));
+            assert_eq!(all.refuse(&mut row), Try::AgainAlone);
         }
         assert_eq!(row.alone, 2, "once after the thousand");
         assert!(!row.are_not_chance());

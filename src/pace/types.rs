@@ -26,8 +26,6 @@ pub(crate) enum CallOutcome {
     Answered,
     /// It asked for fewer calls, and perhaps named a time to wait.
     Throttled(Option<Duration>),
-    /// The same, but about the row: it is refused again and again, and others are accepted.
-    RowRefused(Option<Duration>),
     /// A 503 without a time to come back: proxies answer so to calls beyond a limit, and also if the service is away.
     BusyOrAway,
     /// It answered with a failure.
@@ -47,6 +45,26 @@ pub struct Allowance {
     pub calls: u64,
     /// How long they must last.
     pub lasts: Duration,
+}
+
+/// Which try of its row a call was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Try {
+    /// The row had not been refused before.
+    First,
+    /// The row had been refused before.
+    Again,
+    /// The row was refused again, and others were accepted in between: its refusals are about the row, and so was the last cut.
+    FoundAlone,
+    /// The row was refused again, which is about the row; the last cut may have another reason.
+    AgainAlone,
+}
+
+impl Try {
+    /// Whether a refusal is about the row.
+    pub(super) const fn is_alone(self) -> bool {
+        matches!(self, Self::FoundAlone | Self::AgainAlone)
+    }
 }
 
 /// A call that is out.

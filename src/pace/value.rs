@@ -32,6 +32,8 @@ pub(super) struct PaceValue {
     measurement: Measurement,
     /// The one before, if the pace explained the refusal that ended it: what was accepted since the service had no room.
     before: Option<Measurement>,
+    /// The rate as it was before the last cut, while that may turn out to be about a single row.
+    before_cut: Option<LimitSearch>,
     /// When the pace was last cut: calls that started before say nothing about the pace since then.
     pub(super) cut_at: f64,
     /// Calls a second that started in the last interval, and whether the rate held any back.
@@ -133,6 +135,7 @@ impl PaceValue {
             levels: InFlightLevels::default(),
             measurement: Measurement::default(),
             before: None,
+            before_cut: None,
             cut_at: -1.0,
             begun: 0.0,
             is_rate_used: false,
@@ -259,6 +262,12 @@ impl PaceValue {
         if tally.single_good && stood_still >= STEP {
             self.has_room_again(now, stood_still);
         }
+        if tally.row_alone
+            && let Some(before) = self.before_cut.take()
+        {
+            self.rate = before;
+            self.cause = Some(PaceCause::RowAlone);
+        }
         if shown == Shown::Zero {
             self.measurement = Measurement::since(now, 0.0, 0.0);
         }
@@ -312,6 +321,7 @@ impl PaceValue {
             // If nothing was accepted yet, that is about other calls, such as those of the run before.
             return;
         }
+        self.before_cut = Some(self.rate.clone());
         self.cause = Some(PaceCause::Throttled);
         if self.is_in_flight(now, tally.refused_level) {
             return;
@@ -323,6 +333,7 @@ impl PaceValue {
             self.noise.explained();
         } else if self.noise.cut(fastest, accepted, is_explained) {
             self.rate.forget(self.rate.value());
+            self.before_cut = None;
             self.cause = Some(PaceCause::RandomRefusals);
         }
     }

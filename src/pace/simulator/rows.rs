@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::pace::row_refusals::{CallCounts, RowRefusals};
+use crate::pace::types::Try;
 
 /// The number of a row, from 0.
 pub(super) type Row = u32;
@@ -62,8 +63,15 @@ impl Rows {
         }
     }
 
-    /// The row was refused. Whether that is about the row.
-    pub(super) fn was_refused(&mut self, row: Row) -> bool {
+    /// Which try of the row a call is that ends now.
+    pub(super) fn tried(&self, row: Row) -> Try {
+        self.refused
+            .get(&row)
+            .map_or(Try::First, RowRefusals::tried)
+    }
+
+    /// The row was refused. Which try that was.
+    pub(super) fn was_refused(&mut self, row: Row) -> Try {
         self.counts.refuse(self.refused.entry(row).or_default())
     }
 

@@ -346,21 +346,16 @@ impl World<'_> {
         }
         let fraction = self.random.f64();
         if is_refused(outcome) {
-            let outcome = match outcome {
-                CallOutcome::Throttled(wait) if rows.was_refused(row) => {
-                    CallOutcome::RowRefused(wait)
-                }
-                CallOutcome::BusyOrAway if rows.was_refused(row) => CallOutcome::RowRefused(None),
-                outcome => outcome,
-            };
-            let event = controller.call_ended(now, call, outcome, fraction);
+            let tried = rows.was_refused(row);
+            let event = controller.call_ended(now, call, outcome, tried, fraction);
             let own = match event {
                 Some(PaceEvent::RowWaits(wait)) => Some(wait),
                 _ => None,
             };
             rows.again(row, now, own, self.random.f64());
         } else {
-            let _ = controller.call_ended(now, call, outcome, fraction);
+            let tried = rows.tried(row);
+            let _ = controller.call_ended(now, call, outcome, tried, fraction);
             if outcome == CallOutcome::Answered {
                 rows.was_accepted(row);
             } else {

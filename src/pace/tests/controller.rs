@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 use crate::pace::controller::Controller;
 use crate::pace::rate::Rate;
-use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits};
+use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::pace::Limit;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -120,7 +120,9 @@ impl World {
                 }
                 self.now += MILLISECOND;
                 let call = self.out.swap_remove(which % self.out.len());
-                let change = self.controller.call_ended(self.now, call, how, chance);
+                let change = self
+                    .controller
+                    .call_ended(self.now, call, how, Try::First, chance);
                 if let Some(PaceEvent::Paused(pause)) = change {
                     self.paused_until = self.paused_until.max(self.now + pause.length);
                 }
@@ -137,7 +139,7 @@ impl World {
     fn goes_on(&mut self) {
         for call in std::mem::take(&mut self.out) {
             self.controller
-                .call_ended(self.now, call, CallOutcome::Answered, 0.0);
+                .call_ended(self.now, call, CallOutcome::Answered, Try::First, 0.0);
         }
         for _ in 0..1_000 {
             match self.controller.admit(self.now) {
@@ -203,7 +205,7 @@ proptest! {
                 }
             };
             now += Duration::from_millis(20);
-            controller.call_ended(now, call, CallOutcome::Answered, 0.0);
+            controller.call_ended(now, call, CallOutcome::Answered, Try::First, 0.0);
         }
         now += Duration::from_secs(rest);
         let at_once = std::iter::from_fn(|| match controller.admit(now) {
@@ -222,11 +224,21 @@ fn call(
     now: &mut Duration,
     outcome: CallOutcome,
 ) -> Option<PaceEvent> {
+    call_of(controller, now, outcome, Try::First)
+}
+
+/// The same for a row that may have been refused before.
+fn call_of(
+    controller: &mut Controller,
+    now: &mut Duration,
+    outcome: CallOutcome,
+    tried: Try,
+) -> Option<PaceEvent> {
     loop {
         match controller.admit(*now) {
             Admission::Admitted(call) => {
                 *now += MILLISECOND * 50;
-                return controller.call_ended(*now, call, outcome, 0.0);
+                return controller.call_ended(*now, call, outcome, tried, 0.0);
             }
             Admission::NotBefore(at) => *now = at,
             Admission::AfterAnother => unreachable!("no call is out"),
@@ -426,7 +438,7 @@ fn with_an_unlimited_rate_refusals_do_not_lower_the_calls_in_flight() {
             } else {
                 CallOutcome::Throttled(asked)
             };
-            controller.call_ended(now, *call, how, 0.0);
+            controller.call_ended(now, *call, how, Try::First, 0.0);
         }
         now += Duration::from_secs(2);
         call(&mut controller, &mut now, CallOutcome::Answered);
@@ -435,6 +447,30 @@ fn with_an_unlimited_rate_refusals_do_not_lower_the_calls_in_flight() {
         (controller.rate(now), controller.most_in_flight()),
         (None, 20)
     );
+}
+
+#[test]
+fn only_the_cut_that_a_row_led_to_is_undone_once_it_is_known_to_be_about_the_row() {
+    let mut controller = Controller::new(&limits(Rate::Auto, 64));
+    let mut now = Duration::ZERO;
+    let refused = CallOutcome::Throttled(None);
+    let answers = |controller: &mut Controller, now: &mut Duration| {
+        for _ in 0..20 {
+            call(controller, now, CallOutcome::Answered);
+        }
+    };
+    answers(&mut controller, &mut now);
+    let before = controller.rate(now).unwrap();
+    call(&mut controller, &mut now, refused);
+    assert!(controller.rate(now).unwrap() < before);
+    call_of(&mut controller, &mut now, refused, Try::FoundAlone);
+    assert_eq!(controller.rate(now), Some(before));
+
+    answers(&mut controller, &mut now);
+    call(&mut controller, &mut now, refused);
+    let cut = controller.rate(now);
+    call_of(&mut controller, &mut now, refused, Try::AgainAlone);
+    assert_eq!(controller.rate(now), cut, "another row led to it");
 }
 
 #[test]
