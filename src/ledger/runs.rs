@@ -80,9 +80,12 @@ pub(crate) enum ClaimResult {
 
 /// The run that starts now, or is under way.
 #[derive(Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct RunRecord {
     /// A hash of its output's path; `None` for rows to a stream, which no run can continue.
     name: Option<PathHash>,
+    /// Nobody else can have its ledger, which is gone with it: nothing is claimed there.
+    is_alone: bool,
     /// A hash of its input's path.
     input: PathHash,
     /// Where its files are.
@@ -161,6 +164,7 @@ impl RunRecord {
         let reuse = settings.reuse;
         Self {
             name,
+            is_alone: settings.location.path().is_none(),
             input,
             place: String::new(),
             reuse: reuse.word(),
@@ -333,7 +337,7 @@ impl RunRecord {
             self.calls_before.saturating_add(group.calls),
             self.until(now),
         );
-        if let Some(ended) = listed(ended) {
+        if let Some(ended) = listed(ended).filter(|_| !self.is_alone) {
             statements += &format!(
                 "DELETE FROM claims WHERE fp IN ({ended}) AND run = {run} AND start = {start};"
             );
@@ -372,7 +376,9 @@ impl RunRecord {
             .map(|(key, _)| key.fingerprint())
             .collect();
         let mut ours = HashMap::new();
-        if !unknown.is_empty() {
+        if self.is_alone {
+            ours.extend(unknown.into_iter().map(|fingerprint| (fingerprint, false)));
+        } else if !unknown.is_empty() {
             let claims = unknown.iter().map(|it| format!("({it},{run},{start},0)"));
             let claims = claims.collect::<Vec<_>>().join(",");
             let claimed = database.query(&format!(
