@@ -84,8 +84,8 @@ pub(crate) enum ClaimResult {
 pub(crate) struct RunRecord {
     /// A hash of its output's path; `None` for rows to a stream, which no run can continue.
     name: Option<PathHash>,
-    /// Nobody else can have its ledger, which is gone with it: nothing is claimed there.
-    is_alone: bool,
+    /// Its ledger is gone with it, and no other run has it: nothing is claimed there.
+    is_temporary: bool,
     /// A hash of its input's path.
     input: PathHash,
     /// Where its files are.
@@ -164,7 +164,7 @@ impl RunRecord {
         let reuse = settings.reuse;
         Self {
             name,
-            is_alone: settings.location.path().is_none(),
+            is_temporary: settings.location.path().is_none(),
             input,
             place: String::new(),
             reuse: reuse.word(),
@@ -337,7 +337,7 @@ impl RunRecord {
             self.calls_before.saturating_add(group.calls),
             self.until(now),
         );
-        if let Some(ended) = listed(ended).filter(|_| !self.is_alone) {
+        if let Some(ended) = listed(ended).filter(|_| !self.is_temporary) {
             statements += &format!(
                 "DELETE FROM claims WHERE fp IN ({ended}) AND run = {run} AND start = {start};"
             );
@@ -376,7 +376,7 @@ impl RunRecord {
             .map(|(key, _)| key.fingerprint())
             .collect();
         let mut ours = HashMap::new();
-        if self.is_alone {
+        if self.is_temporary {
             ours.extend(unknown.into_iter().map(|fingerprint| (fingerprint, false)));
         } else if !unknown.is_empty() {
             let claims = unknown.iter().map(|it| format!("({it},{run},{start},0)"));

@@ -98,11 +98,14 @@ pub(crate) fn log_line(line: LogLine) {
     }
 }
 
-/// Ends the log, if there is one, with this line, and waits until all is written, but no longer than this: the thread may
-/// never come back from a disk that hangs. Returns what the log lacks, if anything.
-pub(crate) fn end_log(last: LogLine, longest: Duration) -> Option<String> {
+/// How long the last lines may take: the thread may never come back from a disk that hangs, and a service manager waits.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// Ends the log, if there is one, with this line, and waits until all is written, or for a second. Returns what the log lacks, if
+/// anything.
+pub(crate) fn end_log(last: LogLine) -> Option<String> {
     let ended = log().take()?;
-    ended.end(last, longest)
+    ended.end(last, LAST_LINES)
 }
 
 /// Logs the events of the run.

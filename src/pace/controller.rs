@@ -79,10 +79,10 @@ impl Controller {
 
     /// Calls in flight that this worker may have now.
     pub(super) fn most_in_flight(&self) -> usize {
-        let most = self.value.most_in_flight();
-        { self.shared.as_ref() }.map_or(most, |shared| {
-            self.limits.in_flight.get().min(shared.part() as usize)
-        })
+        match &self.shared {
+            Some(shared) => self.limits.in_flight.get().min(shared.part() as usize),
+            None => self.value.most_in_flight(),
+        }
     }
 
     /// The value's time: a shared one has a clock of its own.

@@ -211,7 +211,7 @@ impl Gate {
                 }
                 let random = self.fraction();
                 let ask = self.controller.borrow_mut().ask(now, random);
-                // Whoever is there has said why there will be no reply.
+                // The thread that asks has ended, and has stopped the run.
                 if ask.is_none_or(|ask| asks.send(ask).is_err()) {
                     break;
                 }

@@ -1,7 +1,7 @@
 //! One worker's side of a pace that several workers share: what it tells and asks, and what it is granted.
 //!
-//! The value is in a place that all of them reach, with rules of its own (`ledger/postgres/pace.sql`). Nobody leads: a step that
-//! is due is given to whoever asks, and is written with that worker's next question. Nothing here knows the place.
+//! The value is in a place that all of them reach, with rules of its own (`ledger/postgres/pace.sql`). There is no leader: a step
+//! that is due is given to the worker that asks next, which writes it with its next question. Nothing here knows the place.
 
 use std::time::Duration;
 

@@ -18,8 +18,6 @@ use crate::telemetry::counts::Counts;
 
 /// Who may read a summary that is made for a failure; the process's umask may take more away.
 const MODE: u32 = 0o666;
-/// How long the last lines of the log may take.
-const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Runs, and says how it went.
 ///
@@ -36,7 +34,7 @@ pub(crate) fn execute(config: RunConfig) -> Result<Exit> {
     run(config).inspect_err(|error| {
         write_failure(&identity, files, error);
         // The error is the last line; that it is not all of it would change nothing.
-        let _ = end_log(LogLine::Error(error.log_words()), LAST_LINES);
+        let _ = end_log(LogLine::Error(error.log_words()));
     })
 }
 

@@ -2,7 +2,7 @@
 //! its ledger. A run that is killed before is continued by the same command, which writes all of this again.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use super::super::inputs::{no_rows, path_of};
 use super::super::text::SummaryFile;
@@ -25,9 +25,6 @@ use crate::telemetry::counts::Counts;
 use crate::telemetry::event::InputEnd;
 use crate::telemetry::hub::Events;
 use crate::telemetry::part::RowCounts;
-
-/// How long the last lines of the log may take: a service manager waits.
-const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Writes the summary, says what ended the run early, and closes the ledger, if rows were to run. Returns how the process should
 /// exit.
@@ -81,9 +78,7 @@ pub(super) fn finish(
         exit_code: exit.code(),
         counts: Box::new(shown_counts()),
     };
-    { end_log(last, LAST_LINES) }
-        .iter()
-        .for_each(|lacks| warn(lacks));
+    { end_log(last) }.iter().for_each(|lacks| warn(lacks));
     // The last act: the same command continues a run that is killed before, and makes no call for a row that has its verdict.
     if let Some(ledger) = ledger {
         ledger.finish(patience(&counts));

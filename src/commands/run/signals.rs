@@ -17,8 +17,6 @@ use crate::telemetry::event::CancelReason;
 /// A second SIGTERM within this time after the first one is the same request. `timeout` sends both within microseconds, on
 /// a stalled machine later; no impatient person is as fast.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
-/// How long the last lines of the log may take when a signal ends the run immediately.
-const LAST_LINES: Duration = Duration::from_millis(250);
 
 /// A thread that listens for signals as long as the process lives.
 pub(super) struct StopSignals(Arc<Mutex<RunPhase>>);
@@ -107,7 +105,7 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
             kept.collect::<String>()
         ));
         // Nobody is left to care whether lines are missing.
-        let _ = end_log(LogLine::StoppedImmediately(last.into()), LAST_LINES);
+        let _ = end_log(LogLine::StoppedImmediately(last.into()));
         end_process(Exit::Interrupted(last));
     }
 }
