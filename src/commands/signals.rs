@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{self, SignalKind, signal};
@@ -97,6 +98,9 @@ pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
         .map_err(|e| Error::stopped("cannot start a thread").because(e))
 }
 
+/// How often a file that is being opened is waited for after a signal, and for how long each time: a tenth of a second in all.
+const OPENING: (u32, Duration) = (10, Duration::from_millis(10));
+
 /// A thread that ends the process at the first signal, and removes the files that are not complete.
 pub(super) struct Interrupts(Arc<Mutex<Vec<PathBuf>>>);
 
@@ -110,9 +114,15 @@ impl Interrupts {
         let files: Arc<Mutex<Vec<PathBuf>>> = Arc::clone(&partial);
         listen_on_a_thread(move |runtime, mut signals| {
             let error = Error::interrupted(runtime.block_on(signals.next()));
-            // While a file is being opened, which may last for as long as a pipe has no reader, none is removed: an empty
-            // partial file is in nobody's way. The lock is held to the end of the process, so that no file is added any more.
-            let files = files.try_lock();
+            // Opening a file may last for as long as a pipe has no reader: then none is removed, as an empty partial file is in
+            // nobody's way. The lock is held to the end of the process, so that no file is added any more.
+            let files = (0..OPENING.0).find_map(|_| {
+                let opened = files.try_lock().ok();
+                if opened.is_none() {
+                    runtime.block_on(async { tokio::time::sleep(OPENING.1).await });
+                }
+                opened
+            });
             for file in files.iter().flat_map(|files| files.iter()) {
                 // If it is complete and has its final name, it is not there any more.
                 let _ = fs::remove_file(file);
