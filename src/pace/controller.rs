@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use super::breaker::Breaker;
 use super::limiter::Limiter;
-use super::rate::Rate;
+use super::pause::Breaker;
 use super::shared::{PaceAsk, PaceReply, SharedPace, Step, sum};
 use super::tally::{TalliedCall, Tally};
+use super::types::Rate;
 use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use super::value::PaceValue;
 use crate::telemetry::pace::{Limit, Pace, PaceCause, Pause};

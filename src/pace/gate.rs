@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::controller::Controller;
-use super::row_refusals::{CallCounts, RowRefusals};
+use super::retry::{CallCounts, RowRefusals};
 use super::shared::{PaceAsk, PaceReply};
 use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::pace::{Limit, Pace, PaceCause, PaceChange};

@@ -10,7 +10,7 @@ use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 
-use super::rate::Rate;
+use super::types::Rate;
 
 /// The timer's resolution. A call may be late by this much, and then the next one may be early by as much: otherwise only
 /// 93 % of 80/s are reached. More would be refused by a service that allows no two calls closer together than its rate.

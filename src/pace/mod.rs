@@ -8,24 +8,18 @@
 //! Nothing here knows HTTP or the content of rows. It is arithmetic over time and outcomes on tokio's clock, which tests can
 //! pause.
 
-mod breaker;
 mod budget;
 mod controller;
 mod gate;
 mod give_up;
-mod hint;
-mod latency;
 mod limiter;
 mod noise;
 mod pause;
-mod rate;
 mod retry;
-mod row_refusals;
 mod search;
 mod shared;
 #[cfg(test)]
 pub(crate) mod simulator;
-mod slots;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -36,9 +30,9 @@ pub(crate) use budget::{CallBudget, CallLimit, FailureBudget};
 pub use gate::Gate;
 pub(crate) use gate::{Closed, FreshRows, PacePlace, Permit, Undurable};
 pub(crate) use give_up::{AnsweredBy, GiveUpPolicy, Reaction, Trouble};
-pub use rate::Rate;
+pub(crate) use retry::RowRefusals;
 pub(crate) use retry::{Attempts, FailedAttempt, RetryPolicy};
-pub(crate) use row_refusals::RowRefusals;
 pub(crate) use shared::{PaceAsk, PaceReply};
+pub use types::Rate;
 pub use types::{Allowance, PaceLimits};
 pub(crate) use types::{CallOutcome, PaceEvent};

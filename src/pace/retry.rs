@@ -1,6 +1,8 @@
-//! Whether a row is tried again, and when.
+//! Whether a row is tried again, and when; and which refusals are about the row alone and say nothing about the pace.
 
 use std::time::Duration;
+
+use super::types::Try;
 
 /// The kinds of failed attempts that the policy tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,11 +48,11 @@ pub(crate) struct RetryPolicy {
 }
 
 /// The upper bound of the first back-off: many failures are over after that …
-pub(super) const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
+const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
 /// … doubling up to this: a restart takes as long.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
 /// A back-off that doubles each time, up to the longest.
-pub(super) fn doubled(first: Duration, times: u32) -> Duration {
+fn doubled(first: Duration, times: u32) -> Duration {
     first
         .saturating_mul(1 << times.min(16))
         .min(LONGEST_BACK_OFF)
@@ -85,6 +87,139 @@ impl RetryPolicy {
         attempts.failed = true;
         attempts.resends += Resends::from(failed == FailedAttempt::PerhapsBilled);
         Some(ceiling.mul_f64(fraction))
+    }
+}
+
+/// How often a row was refused, and what became of other rows meanwhile.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RowRefusals {
+    times: u32,
+    /// Those refusals before which other rows had been accepted since the one before.
+    alone: u32,
+    /// Whether any other row was accepted between the last two.
+    others_accepted: bool,
+    /// All calls when the row was first refused, and when it was last refused.
+    at_first: CallCounts,
+    at_last: CallCounts,
+}
+
+/// All calls so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CallCounts {
+    accepted: u64,
+    /// Except those that are about a single row.
+    refused: u64,
+}
+
+/// At least this many calls must be accepted between two refusals of a row: with fewer, the service may just have had
+/// room for a moment …
+const ACCEPTED: u64 = 3;
+/// … and this many times as many as were refused: otherwise it refuses any row.
+const OFTEN: u64 = 2;
+/// After so many accepted calls a refused row is tried again in any case: where a third of all calls are refused at random,
+/// it would wait for the end of the file otherwise.
+const MOST_TO_PASS: u64 = 64;
+/// A row is refused at least this often before it fails: five mistakes in a row are not made by a service that works.
+const FEWEST_REFUSALS: u32 = 5;
+/// The share of rows that chance alone may fail: less than one row of any file.
+const BY_CHANCE: f64 = 1e-9;
+
+impl CallCounts {
+    /// A call was accepted.
+    pub(super) const fn accept(&mut self) {
+        self.accepted += 1;
+    }
+
+    /// Whether the row was not refused yet, or others have passed since it was last, or so many that it need not wait longer.
+    pub(super) const fn others_pass(self, row: &RowRefusals) -> bool {
+        row.times == 0 || row.others_pass(self) || row.since_last(self).0 >= MOST_TO_PASS
+    }
+
+    /// A call of this row was refused. Which try of the row that was.
+    pub(super) fn refuse(&mut self, row: &mut RowRefusals) -> Try {
+        let tried = row.note(*self);
+        if !tried.is_alone() {
+            self.refused += 1;
+        }
+        tried
+    }
+}
+
+impl RowRefusals {
+    /// How often the row was refused.
+    pub(crate) const fn times(&self) -> u32 {
+        self.times
+    }
+
+    /// Which try of the row a call is that ends now.
+    pub(super) const fn tried(&self) -> Try {
+        match self.times {
+            0 => Try::First,
+            _ => Try::Again,
+        }
+    }
+
+    /// Whether enough other rows were accepted since the row was last refused.
+    const fn others_pass(&self, now: CallCounts) -> bool {
+        let (accepted, refused) = self.since_last(now);
+        accepted >= ACCEPTED && accepted >= refused * OFTEN
+    }
+
+    /// How many calls were accepted and refused since then.
+    const fn since_last(&self, now: CallCounts) -> (u64, u64) {
+        (
+            now.accepted - self.at_last.accepted,
+            now.refused - self.at_last.refused,
+        )
+    }
+
+    /// The row was refused. Which try of it that was.
+    fn note(&mut self, now: CallCounts) -> Try {
+        let (accepted, refused) = self.since_last(now);
+        let others_pass = self.others_pass(now);
+        // What was known about this row holds while no other is accepted: at the end of a file none may be left, and the rows
+        // that are always refused would look like an outage.
+        let still_alone = self.alone > 0 && accepted == 0;
+        let tried = match self.tried() {
+            // No other refusal than its own since then: the last cut was for its sake.
+            Try::Again if self.alone == 0 && others_pass && refused <= 1 => Try::FoundAlone,
+            Try::Again if others_pass || still_alone => Try::AgainAlone,
+            tried => tried,
+        };
+        match tried {
+            Try::First => self.at_first = now,
+            // Refused with others, it is not known any better.
+            Try::AgainAlone if !others_pass && refused > 0 => {}
+            Try::FoundAlone | Try::AgainAlone => self.alone += 1,
+            Try::Again => {}
+        }
+        self.others_accepted = self.times > 0 && accepted > 0;
+        self.times = self.times.saturating_add(1);
+        self.at_last = now;
+        tried
+    }
+
+    /// Whether chance would not have refused it so often, given the share of other calls refused since its first refusal.
+    pub(crate) fn are_not_chance(&self) -> bool {
+        let accepted = self.at_last.accepted - self.at_first.accepted;
+        let refused = self.at_last.refused - self.at_first.refused;
+        #[allow(clippy::cast_precision_loss, reason = "a share need not be exact")]
+        let share = (refused + 1) as f64 / (accepted + refused + 2) as f64;
+        self.alone >= FEWEST_REFUSALS && share.powf(self.alone.into()) < BY_CHANCE
+    }
+
+    /// How long the row waits by itself: at least `least` if only the row waits; `None` means that all calls pause. A row
+    /// that was refused again after others were accepted backs off in any case, or a few such rows would be first after
+    /// every pause. `fraction` is random, from 0 up to 1: half of the wait is spread (equal jitter), so that rows refused
+    /// together do not come back together, and none comes back immediately.
+    pub(crate) fn wait(&self, least: Option<Duration>, fraction: f64) -> Duration {
+        if least.is_none() && !self.others_accepted {
+            return Duration::ZERO;
+        }
+        // Half of that of a failed call, as a refusal costs the service little.
+        doubled(FIRST_BACK_OFF / 2, self.times.saturating_sub(1))
+            .mul_f64(f64::midpoint(1.0, fraction))
+            .max(least.unwrap_or_default())
     }
 }
 
@@ -133,6 +268,143 @@ mod tests {
             policy
                 .next(FailedAttempt::ForGood, &mut Attempts::default(), 0.0)
                 .is_none()
+        );
+    }
+
+    const fn calls(accepted: u64, refused: u64) -> CallCounts {
+        CallCounts { accepted, refused }
+    }
+
+    #[test]
+    fn a_row_that_is_refused_while_others_are_accepted_fails() {
+        let mut row = RowRefusals::default();
+        assert_eq!(row.tried(), Try::First);
+        assert_eq!(
+            row.note(calls(100, 0)),
+            Try::First,
+            "it may be about any row"
+        );
+        assert_eq!(row.note(calls(120, 0)), Try::FoundAlone);
+        for time in 2..=5 {
+            assert!(!row.are_not_chance(), "{time}");
+            assert_eq!(row.note(calls(100 + time * 20, 0)), Try::AgainAlone);
+        }
+        assert!(row.are_not_chance());
+        assert_eq!(row.times(), 6);
+    }
+
+    #[test]
+    fn the_last_cut_is_another_rows_if_that_was_refused_meanwhile() {
+        let after = |others: u64| {
+            let mut row = RowRefusals::default();
+            row.note(calls(100, 0));
+            // Its own refusal is counted with those of others.
+            row.note(calls(120, 1 + others))
+        };
+        assert_eq!(after(0), Try::FoundAlone);
+        assert_eq!(after(1), Try::AgainAlone);
+    }
+
+    #[test]
+    fn more_refusals_are_needed_if_one_call_in_four_is_refused() {
+        let mut row = RowRefusals::default();
+        let refusals = (0..100).find(|time| {
+            row.note(calls(time * 300, time * 100));
+            row.are_not_chance()
+        });
+        assert_eq!(refusals, Some(15));
+    }
+
+    #[test]
+    fn a_row_that_is_refused_with_all_others_is_refused_for_the_pace() {
+        let mut row = RowRefusals::default();
+        row.note(calls(0, 0));
+        for time in 1..100 {
+            let hardly_any_pass = calls(time * 2, time);
+            assert_eq!(row.note(hardly_any_pass), Try::Again);
+            let none_pass = hardly_any_pass;
+            assert_eq!(row.note(none_pass), Try::Again);
+        }
+        assert!(!row.are_not_chance());
+    }
+
+    #[test]
+    fn the_last_row_of_a_file_fails_as_well() {
+        let mut row = RowRefusals::default();
+        row.note(calls(0, 0));
+        assert_eq!(row.note(calls(1_000, 0)), Try::FoundAlone);
+        for _ in 2..=5 {
+            assert_eq!(row.note(calls(1_000, 0)), Try::AgainAlone);
+        }
+        assert!(row.are_not_chance());
+    }
+
+    #[test]
+    fn what_is_known_of_the_last_rows_holds_though_no_other_is_accepted() {
+        let mut all = CallCounts::default();
+        let mut rows = [RowRefusals::default(); 5];
+        let mut last = RowRefusals::default();
+        for _ in 0..2 {
+            for row in &mut rows {
+                all.refuse(row);
+                (0..4).for_each(|_| all.accept());
+            }
+        }
+        assert!(rows.iter().all(|row| row.alone == 1));
+        assert_eq!(all.refuse(&mut last), Try::First);
+        all.accept();
+        for _ in 0..3 {
+            assert_eq!(all.refuse(&mut last), Try::Again, "it may be any row");
+            let tries = rows.each_mut().map(|row| all.refuse(row));
+            assert_eq!(tries, [Try::AgainAlone; 5]);
+        }
+    }
+
+    #[test]
+    fn a_row_does_not_fail_because_all_are_refused() {
+        let mut all = CallCounts::default();
+        let (mut row, mut other) = (RowRefusals::default(), RowRefusals::default());
+        for _ in 0..2 {
+            all.refuse(&mut row);
+            (0..1_000).for_each(|_| all.accept());
+        }
+        for _ in 0..20 {
+            all.refuse(&mut other);
+            assert_eq!(all.refuse(&mut row), Try::AgainAlone);
+        }
+        assert_eq!(row.alone, 2, "once after the thousand");
+        assert!(!row.are_not_chance());
+    }
+
+    #[test]
+    fn a_row_that_is_refused_again_backs_off_even_if_all_pause() {
+        let mut row = RowRefusals::default();
+        row.note(calls(9, 0));
+        assert_eq!(row.wait(None, 1.0), Duration::ZERO);
+        row.note(calls(9, 1));
+        assert_eq!(
+            row.wait(None, 1.0),
+            Duration::ZERO,
+            "no other row was accepted"
+        );
+        row.note(calls(10, 2));
+        assert_eq!(row.wait(None, 1.0).as_millis(), 1_000);
+        let named = Duration::from_secs(1);
+        assert_eq!(row.wait(Some(named), 1.0), named);
+    }
+
+    #[test]
+    fn back_off_doubles_up_to_its_ceiling() {
+        let mut row = RowRefusals::default();
+        let waits: Vec<_> = (0..8)
+            .map(|_| {
+                row.note(calls(0, 0));
+                row.wait(Some(Duration::ZERO), 1.0).as_millis()
+            })
+            .collect();
+        assert_eq!(
+            waits,
+            [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000]
         );
     }
 }

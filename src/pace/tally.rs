@@ -1,8 +1,11 @@
-//! What was seen of the service since the last step: sums and maxima, so that those of several workers can be added.
+//! What was seen of the service since the last step: sums and maxima, so that those of several workers can be added; and
+//! what follows from the times of its answers and from the quota that its headers name.
 
 use serde::{Deserialize, Serialize};
 
+use super::search::{GENTLE, LimitSearch};
 use super::types::{Call, CallOutcome, Try};
+use crate::telemetry::pace;
 
 /// Counts of a stretch of time. Times are seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -20,7 +23,7 @@ pub(super) struct Tally {
     pub(super) refused_at: f64,
     /// … how many calls started after it, …
     pub(super) refused_after: u32,
-    /// … and the how manieth in flight it was.
+    /// … and how many calls were in flight with it.
     pub(super) refused_level: u32,
     /// The longest wait that the service named; 0 if it named none.
     pub(super) wait: f64,
@@ -132,5 +135,150 @@ impl Tally {
         self.refused_new += u32::from(ended.is_new && !ended.is_single);
         self.single_bad |= ended.is_single;
         true
+    }
+}
+
+/// The times of answers, in seconds.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Latency {
+    last: Times,
+    /// The shortest of all intervals: what the service takes when nothing queues.
+    usual: Option<Times>,
+    /// Calls in flight and the median when answers became slow.
+    slow_since: Option<(f64, f64)>,
+}
+
+/// A queue delays the fast answers and the median; a cache makes only one of them jump.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+struct Times {
+    median: f64,
+    fast: f64,
+}
+
+/// What the answers of an interval showed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Trend {
+    Usual,
+    /// This is not the time for more calls in flight.
+    Longer,
+    /// Fewer calls in flight would be answered as fast.
+    Queueing,
+}
+
+/// At this many times the usual time calls in flight stop growing: half as long again is more than chance.
+const LONGER: f64 = 1.5;
+/// At this many times, half of the calls in flight only wait in a queue.
+const QUEUEING: f64 = 2.0;
+/// Shorter times count as this: so short a queue is harmless, and may be on our own machine.
+const SHORTEST: f64 = 0.01;
+
+impl Latency {
+    /// The median of the last answers.
+    pub(super) const fn median(&self) -> f64 {
+        self.last.median
+    }
+
+    /// Looks at the answers since the last step, and lowers the calls in flight if they only wait in a queue.
+    pub(super) fn step(&mut self, tally: &Tally, in_flight: &mut LimitSearch) -> Trend {
+        if tally.fast == 0.0 {
+            // Too few to tell more.
+            if tally.median > 0.0 {
+                self.last.median = tally.median;
+            }
+            return Trend::Usual;
+        }
+        let now = Times {
+            median: tally.median.max(SHORTEST),
+            fast: tally.fast.max(SHORTEST),
+        };
+        self.last = now;
+        let usual = self.usual.map_or(now, |usual| Times {
+            median: usual.median.min(now.median),
+            fast: usual.fast.min(now.fast),
+        });
+        self.usual = Some(usual);
+        let takes = |times| now.median > usual.median * times && now.fast > usual.fast * times;
+        if !takes(LONGER) {
+            self.slow_since = None;
+            return Trend::Usual;
+        }
+        if !takes(QUEUEING) {
+            return Trend::Longer;
+        }
+        let calls = in_flight.value();
+        let (began_with, took) = *self.slow_since.get_or_insert((calls, now.median));
+        if calls * 2.0 <= began_with || calls <= 1.0 {
+            // Half of them are gone. If that did not help, the service itself became slower.
+            if now.median * QUEUEING >= took * LONGER {
+                self.usual = Some(now);
+                self.slow_since = None;
+                return Trend::Usual;
+            }
+            self.slow_since = Some((calls, now.median));
+        }
+        in_flight.slow_to(calls * GENTLE);
+        Trend::Queueing
+    }
+}
+
+/// What headers said, and whether they are believed.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct QuotaHint {
+    /// Calls a second that they ask for, and until when.
+    rate: f64,
+    until: f64,
+    /// What was left when the window was first heard of, and what is left now.
+    first_left: f64,
+    left: f64,
+    /// Calls that were accepted since then.
+    accepted: f64,
+    is_disbelieved: bool,
+}
+
+/// Seconds of the windows that are believed. Headers count whole seconds, so that a rate over fewer is chance; with the rest
+/// of a day's quota there would be a call a minute.
+const WINDOWS: std::ops::RangeInclusive<f64> = 3.0..=300.0;
+/// At least this many calls are made in a window: headers can be wrong, and only a refusal must stop calls.
+const LEAST_CALLS: f64 = 5.0;
+/// What is left must have fallen by half of this many accepted calls.
+const COUNTED: f64 = 10.0;
+
+impl QuotaHint {
+    /// Looks at what headers said since the last step. `in_flight` is how many calls may have been out when they were sent.
+    pub(super) fn step(&mut self, now: f64, tally: &Tally, in_flight: f64) {
+        self.accepted += f64::from(tally.accepted);
+        let Some((left, lasts)) = tally.left.filter(|(_, lasts)| WINDOWS.contains(lasts)) else {
+            return;
+        };
+        // Whole seconds are named, so the next window may start a little earlier: then there is more left than there was.
+        if now >= self.until || (now + 1.0 >= self.until && left > self.left) {
+            // The call that brought this news is counted afterwards.
+            (self.first_left, self.accepted) = (left, -1.0);
+            self.until = now + lasts;
+        }
+        self.left = left;
+        let has_stayed = self.accepted >= COUNTED && left > self.first_left - self.accepted / 2.0;
+        let has_more = self.accepted > self.first_left + in_flight;
+        // Such headers do not count calls.
+        self.is_disbelieved |= has_stayed || has_more;
+        self.rate = left.max(LEAST_CALLS) / lasts;
+    }
+
+    /// Calls a second that headers ask for; `None` if they ask for nothing that is believed.
+    pub(super) fn rate(&self, now: f64) -> Option<f64> {
+        (!self.is_disbelieved && now < self.until).then_some(self.rate)
+    }
+
+    /// Whether nothing is known that holds now.
+    pub(super) fn is_awaited(&self, now: f64) -> bool {
+        !self.is_disbelieved && now >= self.until
+    }
+
+    /// What they ask for, for people to read.
+    pub(super) fn shown(&self, now: f64) -> pace::Hint {
+        if self.is_disbelieved {
+            return pace::Hint::Disbelieved;
+        }
+        self.rate(now).map_or(pace::Hint::Silent, pace::Hint::Asks)
     }
 }

@@ -1,9 +1,11 @@
-//! What passes between the controller and its callers: when a call may start, how it ended, and what that changed.
+//! What passes between this module and its callers: what the user allows (`--rate`), when a call may start, how it ended, and
+//! what that changed.
 
+use std::fmt;
 use std::num::NonZeroUsize;
+use std::str::FromStr;
 use std::time::Duration;
 
-use super::rate::Rate;
 use crate::telemetry::pace::{Limit, Pause};
 
 /// What the user allows, and where to start.
@@ -111,4 +113,123 @@ pub(crate) enum PaceEvent {
         /// For how long it was down.
         lasted: Duration,
     },
+}
+
+/// The most calls that may start in a time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rate {
+    /// At most so many a second; finite, from [`Rate::LOWEST`] to [`Rate::HIGHEST`].
+    PerSecond(f64),
+    /// As many as may be in flight.
+    Unlimited,
+    /// As many as the service turns out to take.
+    Auto,
+    /// This share of what it turns out to take, above 0 and below 1.
+    Share(f64),
+}
+
+impl Rate {
+    /// One call in 1,000 seconds: a slower rate is a mistake in the unit.
+    pub(crate) const LOWEST: f64 = 0.001;
+    /// Beyond this the timer is far too coarse, and no validation service is meant.
+    pub(crate) const HIGHEST: f64 = 100_000.0;
+}
+
+/// What a rate looks like, for messages.
+const EXAMPLES: &str =
+    "expected a rate such as `50/s`, `600/m` or `1000/h`, or `auto`, `auto:80%` or `unlimited`";
+/// The least share in percent: with less, a limit of one call a second would have a call every ten seconds.
+const LEAST_SHARE: f64 = 10.0;
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "unlimited" {
+            return Ok(Self::Unlimited);
+        }
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        if let Some(share) = text.strip_prefix("auto:") {
+            let percent = share
+                .strip_suffix('%')
+                .and_then(|number| number.parse().ok());
+            return match percent {
+                Some(100.0) => Ok(Self::Auto),
+                Some(percent) if (LEAST_SHARE..100.0).contains(&percent) => {
+                    Ok(Self::Share(percent / 100.0))
+                }
+                _ => Err(format!(
+                    "expected `auto:` and a share from {LEAST_SHARE} % to 100 %, such as `auto:80%`"
+                )),
+            };
+        }
+        let (number, seconds) = match text.split_once('/') {
+            None => (text, 1.0),
+            Some((number, "s")) => (number, 1.0),
+            Some((number, "m")) => (number, 60.0),
+            Some((number, "h")) => (number, 3600.0),
+            Some(_) => return Err(EXAMPLES.to_owned()),
+        };
+        let number: f64 = number.trim().parse().map_err(|_| EXAMPLES)?;
+        let rate = number / seconds;
+        if (Self::LOWEST..=Self::HIGHEST).contains(&rate) {
+            Ok(Self::PerSecond(rate))
+        } else {
+            Err(format!(
+                "expected a rate from {}/s to {}/s, or `auto` or `unlimited`",
+                Self::LOWEST,
+                Self::HIGHEST
+            ))
+        }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unlimited => f.write_str("unlimited"),
+            Self::Auto => f.write_str("auto"),
+            Self::Share(share) => write!(f, "auto:{}%", short(share * 100.0)),
+            Self::PerSecond(rate) if *rate >= 1.0 => write!(f, "{}/s", short(*rate)),
+            Self::PerSecond(rate) => write!(f, "{}/m", short(rate * 60.0)),
+        }
+    }
+}
+
+/// At most two decimals: `16.67/m`, not `16.666666666666668/m`.
+fn short(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_with_their_unit() {
+        assert_eq!("50/s".parse(), Ok(Rate::PerSecond(50.0)));
+        assert_eq!("600/m".parse(), Ok(Rate::PerSecond(10.0)));
+        assert_eq!("0.5".parse(), Ok(Rate::PerSecond(0.5)));
+        assert_eq!("unlimited".parse(), Ok(Rate::Unlimited));
+        assert_eq!("auto:80%".parse(), Ok(Rate::Share(0.8)));
+        assert_eq!(Rate::Share(0.8).to_string(), "auto:80%");
+        assert_eq!("auto:100%".parse(), Ok(Rate::Auto));
+        for bad in [
+            "0",
+            "-1/s",
+            "NaN",
+            "inf",
+            "1e9/s",
+            "50/d",
+            "fast",
+            "",
+            "auto:0%",
+            "auto:101%",
+            "auto:80",
+        ] {
+            assert!(bad.parse::<Rate>().is_err(), "{bad}");
+        }
+    }
 }

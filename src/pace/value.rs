@@ -7,14 +7,14 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
-use super::hint::QuotaHint;
-use super::latency::{Latency, Trend};
 use super::noise::{self, Noise, Shown};
 use super::pause::Pauses;
-use super::rate::Rate;
 use super::search::{LEAST_BLIND, LimitSearch};
+use super::tally::QuotaHint;
 use super::tally::Tally;
+use super::tally::{Latency, Trend};
 use super::types::PaceLimits;
+use super::types::Rate;
 use crate::telemetry::pace::{Limit, Pace, PaceCause};
 
 /// What decides when calls may start.

@@ -8,8 +8,8 @@ use super::models::{Cache, Concurrency, Hint, Model, NoLimit, Queue, USUAL, Work
 use super::world::{Seen, simulate};
 use super::wrapped::{Away, Wrapped, Wrapper};
 use crate::pace::controller::Controller;
-use crate::pace::rate::Rate;
 use crate::pace::types::PaceLimits;
+use crate::pace::types::Rate;
 use crate::telemetry::pace::Limit;
 
 /// A service to try.

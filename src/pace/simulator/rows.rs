@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 
-use crate::pace::row_refusals::{CallCounts, RowRefusals};
+use crate::pace::retry::{CallCounts, RowRefusals};
 use crate::pace::types::Try;
 
 /// The number of a row, from 0.

@@ -7,9 +7,9 @@ use super::contract::controller;
 use super::limits::TokenBucket;
 use super::models::{Hint, USUAL};
 use super::world::simulate_sharing;
-use crate::pace::rate::Rate;
 use crate::pace::shared::{PaceAsk, PaceReply};
 use crate::pace::tally::Tally;
+use crate::pace::types::Rate;
 use crate::pace::value::PaceValue;
 use crate::telemetry::pace::Limit;
 

@@ -12,7 +12,7 @@ use super::models::{Hint, Model, Work};
 use super::world::{Seen, simulate, simulate_sharing};
 use super::wrapped::{Wrapped, Wrapper};
 use crate::pace::controller::Controller;
-use crate::pace::rate::Rate;
+use crate::pace::types::Rate;
 use crate::telemetry::pace::Limit;
 
 /// Calls `work` with each number below `many`, on all cores, and returns what it returned.

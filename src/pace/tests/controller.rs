@@ -15,7 +15,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::pace::controller::Controller;
-use crate::pace::rate::Rate;
+use crate::pace::types::Rate;
 use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::pace::Limit;
 

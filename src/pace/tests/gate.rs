@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::pace::gate::Gate;
-use crate::pace::row_refusals::RowRefusals;
+use crate::pace::retry::RowRefusals;
 use crate::pace::types::{CallOutcome, PaceEvent, PaceLimits};
 use crate::telemetry::pace::Limit;
 
