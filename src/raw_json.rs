@@ -11,8 +11,8 @@ use memchr::memchr;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::base::any_byte::any_byte;
-use crate::base::control_chars::{any_unsafe_to_print, is_unsafe_to_print};
+use crate::base::text::any_byte;
+use crate::base::text::{any_unsafe_to_print, is_unsafe_to_print};
 
 /// The text of a key or string, unescaped; `None` for anything else.
 #[inline]

@@ -6,7 +6,7 @@
 use std::error::Error as StdError;
 use std::path::Path;
 
-use crate::base::control_chars::{any_unsafe_to_print, is_unsafe_to_print};
+use crate::base::text::printable;
 
 /// How a run ended: what the exit code says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -284,49 +284,6 @@ pub(crate) fn system_words(error: &std::io::Error) -> String {
     }
 }
 
-/// The text with control characters escaped, so that nothing from a file or a server can control a terminal.
-pub(crate) fn printable(text: &str) -> String {
-    if !any_unsafe_to_print(text) {
-        return text.to_owned();
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_unsafe_to_print(c) {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-/// A path for a message; within a sentence, the caller puts it in backticks.
-pub(crate) fn shown(path: &Path) -> String {
-    printable(&path.display().to_string())
-}
-
-/// How many characters of a foreign value a message quotes: enough to recognise it, too few to flood a terminal.
-const QUOTED_CHARACTERS: usize = 80;
-
-/// A value in backticks, cut at 80 characters, control characters escaped.
-pub(crate) fn quoted(value: &str) -> String {
-    format!("`{}`", cut(value, QUOTED_CHARACTERS))
-}
-
-/// How many characters of a column's name are shown: no real name is longer.
-pub(crate) const COLUMN_CHARACTERS: usize = 40;
-
-/// A column's name, cut at 40 characters, control characters escaped.
-pub(crate) fn column(name: &str) -> String {
-    cut(name, COLUMN_CHARACTERS)
-}
-
-fn cut(value: &str, characters: usize) -> String {
-    let cut: String = value.chars().take(characters).collect();
-    let more = if cut.len() < value.len() { "…" } else { "" };
-    format!("{}{more}", printable(&cut))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,11 +301,5 @@ mod tests {
         let error =
             Error::stopped("cannot write `x`").because(std::io::Error::other("disk on fire"));
         assert_eq!(error.report(), "error: cannot write `x`: disk on fire");
-    }
-
-    #[test]
-    fn foreign_text_cannot_control_a_terminal() {
-        assert_eq!(quoted("a\u{1b}[2Jb\u{202e}"), "`a\\u{1b}[2Jb\\u{202e}`");
-        assert_eq!(quoted(&"x".repeat(100)).chars().count(), 83);
     }
 }

@@ -3,8 +3,6 @@
 //!
 //! Nothing here knows about rows, calls or the service.
 
-pub(crate) mod any_byte;
-pub(crate) mod control_chars;
 pub(crate) mod encoding;
 pub(crate) mod error;
 pub(crate) mod money;
@@ -12,3 +10,4 @@ pub(crate) mod numbers;
 pub(crate) mod own_file;
 pub(crate) mod secret;
 pub(crate) mod stderr;
+pub(crate) mod text;

@@ -10,8 +10,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::control_chars::is_unsafe_to_print;
 use super::numbers::grouped;
+use super::text::is_unsafe_to_print;
 
 /// The most decimals: ten times finer than the finest prices of metered services.
 const DECIMALS: usize = 9;

@@ -13,7 +13,8 @@ use rustix::fs::{Access, OFlags, access};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
-use super::error::{Error, shown};
+use super::error::Error;
+use super::text::shown;
 
 /// Why a file with a name of ours cannot be one that we created.
 #[derive(Debug, thiserror::Error)]

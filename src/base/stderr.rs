@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::base::error::printable;
+use crate::base::text::printable;
 
 /// Bytes of progress that may wait to be written: some minutes of it. Later lines are dropped.
 const MAX_PROGRESS: usize = 16 * 1024;

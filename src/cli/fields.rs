@@ -6,8 +6,9 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::files::FILES;
-use crate::base::error::{Error, Result, quoted};
+use crate::base::error::{Error, Result};
 use crate::base::numbers::Decimal;
+use crate::base::text::quoted;
 use crate::config::values::{self, DecideBy, one_of};
 use crate::fields::{Assignments, Field, FieldRules, Invalid, PhoneRegion, Template};
 use crate::layout::AddedColumns;

@@ -2,11 +2,10 @@
 
 use std::io::IsTerminal;
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 
-use super::settings::SettingsArgs;
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::config::values::{self, one_of};
@@ -58,39 +57,6 @@ impl FormatArgs {
             delimiter: self.delimiter,
             no_header: self.no_header,
         })
-    }
-}
-
-#[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
-pub(super) struct ScoredArgs {
-    /// A scored file: the output of `rescore run`, plain, gzip or zstd; `-` or nothing is standard input
-    scored: Option<PathBuf>,
-    /// What stands before the names of the verdict's columns, as in `rescore_decision`
-    #[arg(
-        long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix,
-        help_heading = FILES
-    )]
-    pub(super) prefix: String,
-    #[command(flatten)]
-    pub(super) format: FormatArgs,
-    // Read before this is made.
-    #[command(flatten)]
-    settings: SettingsArgs,
-}
-
-impl ScoredArgs {
-    /// The scored file.
-    ///
-    /// # Errors
-    /// Nothing was named, and nothing is piped in, or the file cannot be as its options say.
-    pub(super) fn file(&self, example: &str) -> Result<FileSettings> {
-        self.format.file(source(self.scored.as_deref(), example)?)
-    }
-
-    /// The path as it was typed.
-    pub(super) fn path(&self) -> &Path {
-        self.scored.as_deref().unwrap_or(Path::new("-"))
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Error};
 
-use crate::base::error::shown;
+use crate::base::text::shown;
 
 /// Options of other programs, and what does here what they are for.
 const MEANT: &[(&[&str], &str)] = &[

@@ -4,21 +4,18 @@
 //! a look at other files can show. This is the only module that names clap, and nothing below it knows of arguments or
 //! variables.
 
-mod check;
-mod decide;
-mod failed_start;
 mod fields;
 mod files;
 mod guesses;
 mod help;
 mod ledger;
 mod parse;
-mod report;
 mod run;
 mod sandbox;
+mod scored;
 mod service;
 mod settings;
 mod settings_file;
 
-pub(crate) use failed_start::{asks_for_json, unconfigured_run};
 pub(crate) use parse::{Command, ParseFailure, parse};
+pub(crate) use parse::{asks_for_json, unconfigured_run};

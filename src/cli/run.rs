@@ -1,4 +1,5 @@
-//! The arguments of `rescore run`, and the config that they make.
+//! The arguments of `rescore run`, and the config that they make; and those of `rescore check`, which are the same, so that it
+//! can stand in the place of `run`: those that change no count are accepted and have no effect.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -6,21 +7,21 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args};
 
-use super::fields::{ColumnArgs, FieldArgs, PolicyArgs};
+use super::fields::{ColumnArgs, FieldArgs, PolicyArgs, capture};
 use super::files::{FILES, FormatArgs, SelectionArgs, refuse_terminal, source};
 use super::guesses::{as_typed, output_for};
 use super::service::ServiceArgs;
 use super::settings::{SettingsArgs, is_typed};
 use crate::base::error::{Error, Result};
 use crate::base::numbers::Tolerance;
-use crate::config::values;
 use crate::config::{
-    BudgetConfig, FilesConfig, InputLimits, LedgerConfig, PaceConfig, RunConfig, ServiceConfig,
-    WatchConfig,
+    BudgetConfig, CheckConfig, FilesConfig, InputLimits, LedgerConfig, PaceConfig, RunConfig,
+    ServiceConfig, WatchConfig, values,
 };
 use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
 use crate::ledger::{LedgerLocation, Reuse};
+use crate::service::Account;
 
 const PACE: &str = "Pace and limits";
 const LEDGER: &str = "Ledger";
@@ -36,28 +37,28 @@ pub(super) struct RunArgs {
     /// The users: a CSV, TSV or JSONL file, plain, gzip or zstd; `-` is standard input
     ///
     /// Several files need `--output-dir`. A pattern such as `parts/*.csv` that the shell has not expanded is expanded.
-    pub(super) input: Vec<PathBuf>,
+    input: Vec<PathBuf>,
     /// Use the built-in stand-in for the service: no key, no cost, made-up scores
     #[arg(long)]
-    pub(super) sandbox: bool,
+    sandbox: bool,
     #[command(flatten)]
-    pub(super) selection: SelectionArgs,
+    selection: SelectionArgs,
 
     #[command(flatten)]
-    pub(super) service: ServiceArgs,
+    service: ServiceArgs,
 
     #[command(flatten)]
     fields: FieldArgs,
     #[command(flatten)]
-    pub(super) policy: PolicyArgs,
+    policy: PolicyArgs,
 
     #[command(flatten, next_help_heading = PACE)]
-    pub(super) pace: PaceConfig,
+    pace: PaceConfig,
     /// Time limit for one call
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration, help_heading = PACE)]
     timeout: Duration,
     #[command(flatten, next_help_heading = PACE)]
-    pub(super) budget: BudgetConfig,
+    budget: BudgetConfig,
 
     /// Keep paid answers in this file or postgresql:// database, and use those in it
     ///
@@ -87,16 +88,16 @@ pub(super) struct RunArgs {
     wait_lock: Option<Duration>,
 
     #[command(flatten)]
-    pub(super) files: FilesConfig,
+    files: FilesConfig,
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
-    pub(super) columns: ColumnArgs,
+    columns: ColumnArgs,
     #[command(flatten, next_help_heading = FILES)]
-    pub(super) limits: InputLimits,
+    limits: InputLimits,
 
     #[command(flatten, next_help_heading = WATCH)]
-    pub(super) watch: WatchConfig,
+    watch: WatchConfig,
 
     // Read before this is made.
     #[command(flatten)]
@@ -243,6 +244,61 @@ impl RunArgs {
                 None if self.fresh => Reuse::Nothing,
                 None => Reuse::All,
             },
+        })
+    }
+}
+
+// A doc comment would be taken for the help of the command.
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl CheckArgs {
+    pub(super) fn into_config(self, given: &ArgMatches) -> Result<CheckConfig> {
+        let run = self.run;
+        let (columns, mut captured) = run.columns.added()?;
+        if let Some(place) = run.policy.level() {
+            capture(place, &mut captured)?;
+        }
+        let named: Vec<_> = match run.input.as_slice() {
+            [] => vec![None],
+            paths => paths.iter().map(|path| Some(path.as_path())).collect(),
+        };
+        let input = |path: Option<&Path>| {
+            let source = source(path, "rescore check users.csv")?;
+            run.input(source, columns.clone())
+        };
+        let inputs = named.into_iter().map(input).collect::<Result<_>>()?;
+        let ledger = run.ledger(given)?;
+        let account = match ledger.named {
+            Some(LedgerLocation::Temporary) => None,
+            _ if run.sandbox => {
+                RunArgs::refuse_address(given)?;
+                Some(Account::of_sandbox())
+            }
+            _ => run.service.account()?,
+        };
+        Ok(CheckConfig {
+            files: FilesConfig {
+                inputs,
+                rejects: None,
+                output: run.files.output.filter(|path| path != Path::new("-")),
+                changes: None,
+                report: None,
+                ..run.files
+            },
+            limits: run.limits,
+            plan: run.service.plan()?,
+            ledger,
+            account,
+            captured: captured.into(),
+            tariff: run.budget.price,
+            json: self.json,
         })
     }
 }

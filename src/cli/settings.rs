@@ -15,7 +15,8 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use super::guesses;
 use super::service::KEY_VARIABLE;
 use super::settings_file::{self, Setting, SettingsFile};
-use crate::base::error::{Error, Result, printable, quoted, shown};
+use crate::base::error::{Error, Result};
+use crate::base::text::{printable, quoted, shown};
 use crate::config::values;
 
 /// Options that cannot be in the file: they say which file it is, or ask for help.

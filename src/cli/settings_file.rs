@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use crate::base::error::{Error, Result, quoted, shown};
+use crate::base::error::{Error, Result};
+use crate::base::text::{quoted, shown};
 
 /// The table that holds the profiles.
 const PROFILES: &str = "profile";

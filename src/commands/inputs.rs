@@ -10,7 +10,8 @@ use bytes::BytesMut;
 use glob::{MatchOptions, glob_with};
 
 use super::signals::spawn;
-use crate::base::error::{Error, Result, shown};
+use crate::base::error::{Error, Result};
+use crate::base::text::shown;
 use crate::config::InputLimits;
 use crate::fields::UserRequest;
 use crate::input::{Compose, FileSettings, Input, Opened, Reader, ReaderSettings};

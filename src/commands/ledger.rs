@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::BytesMut;
 
-use super::lock_wait::LockWait;
+use super::files::LockWait;
 use super::text::print;
-use crate::base::error::{Exit, Result, printable};
+use crate::base::error::{Exit, Result};
+use crate::base::text::printable;
 use crate::config::{AdminConfig, AdminTask};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Reader, ReaderSettings};

@@ -5,8 +5,6 @@ pub(crate) mod decide;
 mod files;
 mod inputs;
 pub(crate) mod ledger;
-mod lock_wait;
-mod lookup;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod sandbox;

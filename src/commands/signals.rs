@@ -1,19 +1,25 @@
 //! The signals that end a command: SIGINT, SIGTERM and, on Linux, SIGHUP. SIGXFSZ must not end it: the write that causes it
 //! fails, as on a full disk. A command that makes no calls ends immediately: repeating it costs nothing, so nothing of it is
 //! kept. The other threads are not asked, as they may be waiting for a pipe that never delivers.
+//!
+//! A run ends in the same way before its first call. Once its rows run, the first signal stops it in order, and the second one
+//! ends it immediately, even while a disk or a pipe blocks everything else.
 
-use std::fs;
-use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{fs, io};
 
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{self, SignalKind, signal};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
 use crate::base::error::{Error, Exit, Result, Signal};
 use crate::base::stderr::{draw, flush};
-use crate::observe::tell_error;
+use crate::engine::Stop;
+use crate::observe::{LogLine, end_log, tell, tell_error};
+use crate::telemetry::event::CancelReason;
 
 /// A listener for signals. It listens as long as it exists, so that no signal is lost between two waits.
 pub(super) struct Signals {
@@ -165,4 +171,124 @@ fn reacts_to_hang_up() -> bool {
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     // The first bit is that of signal 1.
     mask.is_some_and(|mask| mask & 1 == 0)
+}
+
+/// A second SIGTERM within this time after the first one is the same request. `timeout` sends both within microseconds, on
+/// a stalled machine later; no impatient person is as fast.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
+
+/// A thread that listens for signals as long as the process lives.
+pub(in crate::commands) struct StopSignals(Arc<Mutex<RunPhase>>);
+
+/// How far the run has come.
+#[derive(Default)]
+struct RunPhase {
+    /// `None` until rows run.
+    reach: Option<SignalReach>,
+    /// All rows are done, and no signal came in time to stop the run.
+    rows_are_done: bool,
+    /// The process is about to exit by itself.
+    is_over: bool,
+}
+
+/// What a signal reaches once rows run.
+pub(in crate::commands) struct SignalReach {
+    /// The dispatcher.
+    pub(in crate::commands) stops: UnboundedSender<Stop>,
+    /// What the second signal says of the answers that stay.
+    pub(in crate::commands) last_words: Option<String>,
+}
+
+impl StopSignals {
+    /// Listens from now on.
+    ///
+    /// # Errors
+    /// The system refuses the signal handlers, or a thread cannot be started.
+    pub(in crate::commands) fn start() -> Result<Self> {
+        let phase = Arc::<Mutex<RunPhase>>::default();
+        let heard = Arc::clone(&phase);
+        listen_on_a_thread(move |runtime, mut signals| listen(runtime, &mut signals, &heard))?;
+        Ok(Self(phase))
+    }
+
+    /// Rows start to run: from now on the first signal is left to the dispatcher.
+    pub(in crate::commands) fn run_starts(&self, reach: SignalReach) {
+        lock(&self.0).reach = Some(reach);
+    }
+
+    /// No more rows run, and the run stops for no signal any more. Unless it was `stopped`, all rows are done.
+    pub(in crate::commands) fn rows_ended(&self, stopped: bool) {
+        lock(&self.0).rows_are_done = !stopped;
+    }
+
+    /// The run is finished: a signal ends nothing any more.
+    pub(in crate::commands) fn run_is_over(&self) {
+        lock(&self.0).is_over = true;
+    }
+}
+
+fn lock(phase: &Mutex<RunPhase>) -> MutexGuard<'_, RunPhase> {
+    // Nothing panics while it is held.
+    phase.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
+    let first = runtime.block_on(signals.next());
+    let since = Instant::now();
+    {
+        let phase = lock(phase);
+        let Some(reach) = &phase.reach else {
+            // The lock is held to the end of the process, so that no row starts to run.
+            let error = Error::interrupted(first);
+            tell_error(&error.detail("nothing was sent: the signal came before the first call"));
+            end_process(Exit::Interrupted(first));
+        };
+        if phase.rows_are_done {
+            tell("rescore: all rows are done, finishing; another signal stops immediately");
+        }
+        // Nobody receives it when all rows are done.
+        let _ = reach.stops.send(Stop {
+            reason: first.into(),
+            error: None,
+        });
+    }
+    let last = runtime.block_on(second(signals, first, since));
+    let phase = lock(phase);
+    if let (false, Some(reach)) = (phase.is_over, &phase.reach) {
+        let kept = reach
+            .last_words
+            .iter()
+            .map(|kept| format!("\n         {kept}"));
+        tell(&format!(
+            "rescore: stopped immediately{}",
+            kept.collect::<String>()
+        ));
+        // Nobody is left to care whether lines are missing.
+        let _ = end_log(LogLine::StoppedImmediately(last.into()));
+        end_process(Exit::Interrupted(last));
+    }
+}
+
+/// The next signal that asks again for the end. SIGHUP does not: when a connection drops, the shell and the system send
+/// one each, and nobody is impatient. Neither does a SIGTERM that comes with another one: `timeout` sends one to the
+/// program, and one to its group.
+async fn second(signals: &mut Signals, first: Signal, since: Instant) -> Signal {
+    let is_repeated = || first == Signal::Terminate && since.elapsed() < SAME_REQUEST;
+    loop {
+        match signals.next().await {
+            Signal::HangUp => {}
+            Signal::Terminate if is_repeated() => {}
+            signal => return signal,
+        }
+    }
+}
+
+impl From<Signal> for CancelReason {
+    fn from(signal: Signal) -> Self {
+        match signal {
+            Signal::Interrupt => Self::Interrupted,
+            Signal::Terminate => Self::Terminated,
+            Signal::HangUp => Self::HungUp,
+        }
+    }
 }

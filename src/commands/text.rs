@@ -4,8 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::base::error::{Error, Exit, Result, shown, system_words};
+use crate::base::error::{Error, Exit, Result, system_words};
 use crate::base::own_file;
+use crate::base::text::shown;
 use crate::observe::{refuse_other_content, tell, warn};
 
 /// Prints the result of a command and a line end.

@@ -1,18 +1,311 @@
-//! The commands beside `rescore run`.
+//! The config of each command.
 
-use std::path::PathBuf;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, value_parser};
 
-use super::run::{FILES, FilesConfig, InputLimits, LedgerConfig};
 use super::values;
-use crate::base::money::Tariff;
+use crate::base::error::{Error, Result};
+use crate::base::money::{Money, Tariff};
+use crate::base::numbers::Tolerance;
+use crate::base::secret::Secret;
 use crate::input;
-use crate::ledger::LedgerLocation;
+use crate::ledger::{LedgerLocation, Reuse, ledger_in};
+use crate::observe::Style;
+use crate::pace::{CallLimit, Rate};
 use crate::raw_json::Pointer;
-use crate::service::{Account, Plan};
+use crate::service::{Account, Endpoint, KeyFile, Plan, ServiceId};
 use crate::verdict::{DecisionPolicy, Thresholds};
+
+/// `rescore run`.
+#[derive(Debug)]
+pub(crate) struct RunConfig {
+    /// What is read and written.
+    pub(crate) files: FilesConfig,
+    /// What the input must be like.
+    pub(crate) limits: InputLimits,
+    /// What answers the calls.
+    pub(crate) service: ServiceConfig,
+    /// From a call's start to its answer's end.
+    pub(crate) timeout: Duration,
+    /// The plan, with its flags.
+    pub(crate) plan: Plan,
+    /// When calls are made.
+    pub(crate) pace: PaceConfig,
+    /// What the run may spend.
+    pub(crate) budget: BudgetConfig,
+    /// The most calls that this pays for.
+    pub(crate) call_limit: Option<CallLimit>,
+    /// Which answers are stored and used.
+    pub(crate) ledger: LedgerConfig,
+    /// How decisions are made.
+    pub(crate) policy: DecisionPolicy,
+    /// Further fields of the answer: those of the columns in their order, then a level that only decides.
+    pub(crate) captured: Box<[Pointer]>,
+    /// How long to wait for another run that holds the output or the ledger; `None` is not at all.
+    pub(crate) wait_lock: Option<Duration>,
+    /// What people see.
+    pub(crate) watch: WatchConfig,
+    /// The profile of the settings file.
+    pub(crate) profile: Option<String>,
+}
+
+/// A run whose arguments, variables or settings file are wrong: what is known of it, so that its failure can be left where
+/// somebody looks for it.
+#[derive(Debug)]
+pub(crate) struct UnconfiguredRun {
+    /// Where its rows would go, a file or a directory; `None` is standard output.
+    pub(crate) output: Option<PathBuf>,
+    /// Where its summary would go.
+    pub(crate) summary: Option<PathBuf>,
+    /// Where its metrics would go.
+    pub(crate) metrics: Option<PathBuf>,
+    /// The profile of the settings file.
+    pub(crate) profile: Option<String>,
+}
+
+/// The most calls in flight where the user gives no number. Few services take more from one client, and each call takes
+/// some 60 KB. It is only a ceiling: the search for what a service can take starts far below.
+pub(crate) const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(512).expect("above 0");
+
+/// What the input must be like for anything to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Args)]
+pub(crate) struct InputLimits {
+    /// Send nothing if the input has fewer rows than this
+    ///
+    /// For an export that may be empty or cut off. All rows are counted before the first call, so the input must be a file.
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    pub(crate) min_rows: Option<NonZeroU64>,
+    /// Send nothing if more rows than this, or than this share of the rows, cannot be sent
+    ///
+    /// Such rows lack a field, or have an invalid one. All rows are checked before the first call, so the input must be a
+    /// file.
+    #[arg(long, value_name = "N|N%", value_parser = values::tolerance)]
+    pub(crate) max_invalid: Option<Tolerance>,
+}
+
+/// What a run reads and writes: one input to one output, or several, each to a file of its name in a directory.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FilesConfig {
+    /// What is read, and how: one input, or where there is a directory any number, and a name may be a pattern.
+    #[arg(skip)]
+    pub(crate) inputs: Vec<input::ReaderSettings>,
+    /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` is standard output
+    #[arg(short, long, value_name = "FILE", help_heading = None, display_order = 0)]
+    pub(crate) output: Option<PathBuf>,
+    /// Write each input to a file of its name in this directory; files that are finished are skipped
+    ///
+    /// All inputs share one ledger, rescore.ledger in that directory, and one pace. An input that cannot be used does not stop the others.
+    #[arg(
+        id = "output_dir", long = "output-dir", value_name = "DIR", value_parser = values::file(), help_heading = FILES,
+        conflicts_with_all = ["output", "rejects", "changes", "report", "limit", "sample"]
+    )]
+    pub(crate) directory: Option<PathBuf>,
+    /// Copy rows without a verdict to this file, with the reason [default: OUTPUT.rejects.csv or .jsonl]
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
+    pub(crate) rejects: Option<PathBuf>,
+    /// Also write the rows whose decision changed to this file
+    ///
+    /// Each row comes with its old and new decision and score. The old ones come from the input, such as last night's
+    /// output, or from the ledger.
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
+    pub(crate) changes: Option<PathBuf>,
+    /// Also write a report to this file, as a page of HTML, when the run is finished
+    ///
+    /// It is what `rescore report` makes: verdicts, scores, other thresholds, what has changed, and how the run went.
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
+    pub(crate) report: Option<PathBuf>,
+    /// Replace existing output, rejects, changes and report
+    #[arg(long, help_heading = FILES)]
+    pub(crate) overwrite: bool,
+}
+
+/// The heading of these options in the help.
+pub(super) const FILES: &str = "Files";
+
+impl FilesConfig {
+    /// What the run is known by: the output, or the directory of its outputs; `None` for standard output.
+    pub(crate) fn name(&self) -> Option<&Path> {
+        self.directory.as_deref().or(self.output.as_deref())
+    }
+}
+
+/// What a run may spend.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BudgetConfig {
+    /// Maximum number of calls of the run, including retries
+    ///
+    /// The calls of all its starts count.
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    max_calls: Option<NonZeroU64>,
+    /// Stop before the call that would bring the cost of the run's calls, in all its starts, including retries, above this amount (needs --price)
+    #[arg(long, value_name = "AMOUNT")]
+    max_cost: Option<Money>,
+    /// What a call costs, such as `0.004` or `'0.004 EUR'`
+    ///
+    /// Progress and summary show what is spent and saved.
+    #[arg(long, value_name = "AMOUNT")]
+    pub(crate) price: Option<Tariff>,
+    /// Stop at the Nth row that fails, or at this share of the rows
+    ///
+    /// Each start counts for itself. A share is counted from the hundredth row on.
+    #[arg(long, value_name = "N|N%", value_parser = values::failure_limit)]
+    pub(crate) max_failures: Option<Tolerance>,
+    /// End with exit code 0 if no more rows than this, or than this share of the rows, have no verdict
+    ///
+    /// For a nightly job in which some rows always fail. Only the exit code changes.
+    #[arg(long, value_name = "N|N%", value_parser = values::tolerance)]
+    pub(crate) accept_failures: Option<Tolerance>,
+    /// Go on where the run would stop by itself: after many rows in a row without a verdict, or ids that repeat
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+}
+
+impl BudgetConfig {
+    /// The most calls: the smaller of `--max-calls` and what `--max-cost` pays for.
+    ///
+    /// # Errors
+    /// There is no price, or the amount does not pay for a single call.
+    pub(crate) fn call_limit(&self) -> Result<Option<CallLimit>> {
+        let calls = self.max_calls.map(CallLimit::Calls);
+        let Some(amount) = self.max_cost else {
+            return Ok(calls);
+        };
+        let Some(tariff) = &self.price else {
+            return Err(Error::usage("`--max-cost` needs the price of a call")
+                .hint("add it, as in `--price 0.004`"));
+        };
+        let paid = tariff.price.calls_for(amount).ok_or_else(|| {
+            Error::usage(format!(
+                "`--max-cost` is {}, which is less than the price of a call: {}",
+                tariff.shown(amount),
+                tariff.shown_for(1)
+            ))
+        })?;
+        let both = calls.into_iter().chain([CallLimit::Cost(paid)]);
+        Ok(both.min_by_key(|limit| limit.calls()))
+    }
+}
+
+/// Which answers are stored and used.
+#[derive(Debug, Clone)]
+pub(crate) struct LedgerConfig {
+    /// Where they are kept; `None` is the ledger of the output's folder.
+    pub(crate) named: Option<LedgerLocation>,
+    /// Which answers of earlier runs are used.
+    pub(crate) reuse: Reuse,
+}
+
+impl LedgerConfig {
+    /// Where the ledger of a run is that writes to this folder.
+    pub(crate) fn location(&self, folder: &Path, sandbox: bool) -> LedgerLocation {
+        let usual = || LedgerLocation::File(ledger_in(folder, sandbox));
+        self.named.clone().unwrap_or_else(usual)
+    }
+}
+
+/// What answers the calls of a run.
+#[derive(Debug)]
+pub(crate) enum ServiceConfig {
+    /// The service.
+    Real(Box<RealService>),
+    /// The built-in stand-in.
+    Sandbox,
+}
+
+/// The service, and how it is reached.
+#[derive(Debug)]
+pub(crate) struct RealService {
+    /// Where requests go.
+    pub(crate) endpoint: Endpoint,
+    /// Where the API key is.
+    pub(crate) key: KeySource,
+    /// The calling application's identifier.
+    pub(crate) service_id: ServiceId,
+    /// A further certificate authority, or a server's certificate that signed itself, PEM.
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
+/// Where the API key is.
+#[derive(Debug)]
+pub(crate) enum KeySource {
+    /// In a variable, which cannot change during the run.
+    Variable(Secret),
+    /// In a file that an option or systemd names.
+    File(KeyFile),
+}
+
+/// When calls are made.
+#[derive(Debug, Clone, Copy, Args)]
+#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
+pub(crate) struct PaceConfig {
+    /// Maximum number of calls in flight, 512 if not given
+    ///
+    /// Fewer if the process may open only few files. Up to this, the number that the service accepts is found automatically.
+    #[arg(short, long, value_name = "N", value_parser = values::concurrency)]
+    pub(crate) concurrency: Option<NonZeroUsize>,
+    /// Maximum rate of calls, such as `50/s` or `600/m`, found by itself if not given
+    ///
+    /// `50/s`, `600/m`, `1000/h`, `unlimited`, `auto` or `auto:80%`; with --sandbox, it is `unlimited` if not given. With `auto`, the rate that the service accepts is found automatically; `auto:80%` leaves a fifth of it to others.
+    #[arg(
+        short,
+        long,
+        allow_hyphen_values = true,
+        default_value = "auto",
+        hide_default_value = true,
+        default_value_if("sandbox", "true", "unlimited")
+    )]
+    pub(crate) rate: Rate,
+    /// How often to retry a row whose call failed; a 429 does not count
+    #[arg(long, value_name = "N", default_value = "4", value_parser = value_parser!(u32).range(0..=100))]
+    pub(crate) retries: u32,
+    /// How many of these retries may follow a call whose outcome is unknown, and which may be billed twice
+    #[arg(
+        long = "resend-unknown", value_name = "N", default_value = "1", value_parser = value_parser!(u32).range(0..=100),
+    )]
+    pub(crate) resends: u32,
+    /// Stop if the service accepts no call for this long, or asks for a longer pause
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience)]
+    pub(crate) max_wait: Duration,
+}
+
+/// The words of `--progress`.
+const STYLES: &[(&str, Style)] = &[
+    ("auto", Style::Auto),
+    ("bar", Style::Bar),
+    ("plain", Style::Plain),
+    ("json", Style::Json),
+    ("off", Style::Off),
+];
+
+/// What people see.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WatchConfig {
+    /// How progress is shown on standard error
+    #[arg(long = "progress", value_name = "STYLE", value_parser = values::one_of(STYLES), default_value = "auto")]
+    pub(crate) style: Style,
+    /// Show only warnings, errors, and one line if rows failed
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Write the summary to this file as JSON
+    #[arg(long, value_name = "FILE", value_parser = values::file())]
+    pub(crate) summary: Option<PathBuf>,
+    /// Keep metrics for Prometheus in this file, for the node exporter's textfile collector, which reads only `*.prom`
+    #[arg(long, value_name = "FILE", value_parser = values::file())]
+    pub(crate) metrics: Option<PathBuf>,
+    /// Add a JSON line for each event and call to this file
+    #[arg(long, value_name = "FILE", value_parser = values::file())]
+    pub(crate) log: Option<PathBuf>,
+}
+
+impl WatchConfig {
+    /// Whether words for people are shown besides warnings and errors.
+    pub(crate) fn shows_text(&self) -> bool {
+        !self.quiet && self.style != Style::Json
+    }
+}
 
 /// `rescore check`: the run to come, as far as it changes a count, and how the result is shown.
 #[derive(Debug)]

@@ -5,14 +5,10 @@
 //! of the stages' types, no stage knows it, and `cli` and `commands` share nothing else.
 
 mod commands;
-mod run;
 pub(crate) mod values;
 
 pub(crate) use commands::{
-    AdminConfig, AdminTask, CheckConfig, DecideConfig, DecideOutput, DecideTask, EarlierFile,
-    ReportConfig,
-};
-pub(crate) use run::{
-    BudgetConfig, DEFAULT_CONCURRENCY, FilesConfig, InputLimits, KeySource, LedgerConfig,
-    PaceConfig, RealService, RunConfig, ServiceConfig, UnconfiguredRun, WatchConfig,
+    AdminConfig, AdminTask, BudgetConfig, CheckConfig, DEFAULT_CONCURRENCY, DecideConfig,
+    DecideOutput, DecideTask, EarlierFile, FilesConfig, InputLimits, KeySource, LedgerConfig,
+    PaceConfig, RealService, ReportConfig, RunConfig, ServiceConfig, UnconfiguredRun, WatchConfig,
 };

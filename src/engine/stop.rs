@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use super::checks::FieldsMissing;
-use crate::base::error::{Error, Exit, quoted};
+use crate::base::error::{Error, Exit};
+use crate::base::text::quoted;
 use crate::pace::{AnsweredBy, Trouble};
 use crate::row::RowNumber;
 use crate::service::{Fault, Health};

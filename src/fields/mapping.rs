@@ -3,11 +3,12 @@
 //! [`Assignments`] are what the user asked for, by name. A [`Mapping`] is the same for a given
 //! file, with the keys of its format (a column's index for CSV, a member's path for JSONL).
 
-use super::field::{Field, PerField};
 use super::missing::{self, MemberSample};
 use super::names;
+use super::names::{Field, PerField};
 use super::template::{Assigned, Assignments, Part, Template};
-use crate::base::error::{Error, Result, column, quoted};
+use crate::base::error::{Error, Result};
+use crate::base::text::{column, quoted};
 use crate::raw_json::Pointer;
 
 /// The source of a field in a given file.

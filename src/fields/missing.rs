@@ -1,11 +1,12 @@
 //! Errors about the columns of a file: required ones that are missing, all of them in one error, with suggestions; and whether
 //! the names in a header may be shown, as the first row of a file without a header is a user.
 
-use super::field::Field;
 use super::names;
+use super::names::Field;
 use super::sanitise::value_in;
 use super::template::{Assigned, Assignments, Template};
-use crate::base::error::{Error, column, quoted};
+use crate::base::error::Error;
+use crate::base::text::{column, quoted};
 use crate::layout::VERDICT_COLUMNS;
 use crate::raw_json::Pointer;
 

@@ -3,7 +3,6 @@
 //! `input` passes in what it found for each field. The result is a [`UserRequest`] that the service's interface allows,
 //! or the reason why there is none. This module knows neither files nor HTTP.
 
-mod field;
 mod mapping;
 mod missing;
 mod names;
@@ -12,10 +11,10 @@ mod request;
 mod sanitise;
 mod template;
 
-pub use field::Field;
-pub(crate) use field::PerField;
 pub(crate) use mapping::{ColumnSource, Mapping, NoColumn, find_column, name_rank};
 pub(crate) use missing::{MemberSample, columns_line, nearest, without_user};
+pub use names::Field;
+pub(crate) use names::PerField;
 pub(crate) use names::rank;
 pub(crate) use phone::PhoneRegion;
 pub use request::{FieldRules, Invalid, UserRequest};

@@ -14,7 +14,7 @@ use std::fmt;
 
 use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumberFormat, Region};
 
-use crate::base::error::quoted;
+use crate::base::text::quoted;
 use crate::verdict::{Failure, Reason};
 
 /// Digits of a phone number: ITU-T E.164 allows 15; the service documents at least 7.

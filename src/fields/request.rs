@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::field::{Field, PerField};
+use super::names::{Field, PerField};
 use super::phone::{self, PhoneRegion};
 use super::sanitise;
 use crate::base::error::{Error, Result};
@@ -148,7 +148,7 @@ impl<'a> UserRequest<'a> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::field::PerField;
+    use super::super::names::PerField;
     use super::super::sanitise::text;
     use super::*;
     use crate::base::encoding::TextEncoding;

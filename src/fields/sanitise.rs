@@ -8,11 +8,11 @@ use std::net::IpAddr;
 
 use memchr::{memchr, memchr_iter};
 
-use super::field::Field;
+use super::names::Field;
 use super::phone::{self, is_ornament};
-use crate::base::any_byte::any_byte;
 use crate::base::encoding::TextEncoding;
-use crate::base::error::quoted;
+use crate::base::text::any_byte;
+use crate::base::text::quoted;
 use crate::verdict::{Failure, Reason};
 
 /// The longest address that a mail path can have (RFC 5321, section 4.5.3.1.3, without the angle

@@ -4,9 +4,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::field::{Field, PerField};
+use super::names::{Field, PerField};
 use super::sanitise;
-use crate::base::error::{Error, Result as RunResult, column, quoted};
+use crate::base::error::{Error, Result as RunResult};
+use crate::base::text::{column, quoted};
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]

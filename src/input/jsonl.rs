@@ -13,7 +13,8 @@ use super::members::{FoundMembers, MemberLookup, MemberUses, TextPlace};
 use super::ours::{self, Conflict};
 use super::settings::{Compose, ReaderSettings};
 use super::sniff;
-use crate::base::error::{Result, quoted};
+use crate::base::error::Result;
+use crate::base::text::quoted;
 use crate::fields::{
     self, ColumnSource, Field, FieldRules, Mapping, MemberSample, PerField, Template, UserRequest,
 };

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use super::ours::{self, Conflict};
-use crate::base::error::quoted;
+use crate::base::text::quoted;
 use crate::fields::{self, Field};
 use crate::layout::{AddedColumns, ColumnContent};
 use crate::raw_json::{self, Pointer};

@@ -6,7 +6,8 @@
 
 use serde::de::IgnoredAny;
 
-use crate::base::error::{Error, quoted};
+use crate::base::error::Error;
+use crate::base::text::quoted;
 use crate::fields::{self, ColumnSource, Field, Part, PerField};
 use crate::layout::{AddedColumns, ColumnContent, SCORE_COLUMN, VERDICT_COLUMNS};
 use crate::verdict::{Decision, Failure, Reason, Score, TransactionId};

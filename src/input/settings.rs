@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bytes::{Bytes, BytesMut};
 
 use crate::base::encoding::TextEncoding;
-use crate::base::error::shown;
+use crate::base::text::shown;
 use crate::fields::{Assignments, FieldRules, UserRequest};
 use crate::layout::AddedColumns;
 use crate::selection::Selection;

@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::answers::ReadAnswer;
 use super::fault::DbFault;
 use super::server_url::ServerUrl;
-use crate::base::error::{Error, Result, shown};
+use crate::base::error::{Error, Result};
+use crate::base::text::shown;
 
 /// Which answers are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

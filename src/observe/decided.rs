@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::numbers::{count, counted, indented, named, parts, reasons, some_path, time};
 use super::summary_text::{drift_table, undecided};
-use crate::base::error::shown;
 use crate::base::numbers::seconds;
+use crate::base::text::shown;
 use crate::telemetry::decide_stats::{DecideStats, UnreadableRows};
 
 /// Rows that were decided again.

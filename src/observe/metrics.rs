@@ -12,9 +12,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::identity::RunIdentity;
 use super::messages::warn;
-use crate::base::error::{Exit, shown, system_words};
+use crate::base::error::{Exit, system_words};
 use crate::base::money::Money;
 use crate::base::own_file;
+use crate::base::text::shown;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::hub::Events;
 

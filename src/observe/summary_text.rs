@@ -11,7 +11,7 @@ use super::progress::{MIXED_UP, verdicts};
 use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
 use super::summary::{FileState, FileSummary, LedgerLeft, RunSummary};
 use crate::analysis::CountedRows;
-use crate::base::error::{printable, shown};
+use crate::base::text::{printable, shown};
 use crate::drift::Drift;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::CancelReason;

@@ -2,9 +2,9 @@
 //!
 //! A row's own bytes are copied, never parsed and printed again.
 
-use crate::base::any_byte::any_byte;
-use crate::base::control_chars::is_unsafe_to_print;
 use crate::base::encoding::TextEncoding;
+use crate::base::text::any_byte;
+use crate::base::text::is_unsafe_to_print;
 use crate::layout::{ColumnContent, Format, Layout};
 use crate::row::{RawRow, RowNumber, Span};
 use crate::verdict::{Decision, Failure, Score, Verdict, is_formula};

@@ -6,7 +6,7 @@ use super::chart::section;
 use super::model::{Comparison, PageContent, PairingCounts};
 use super::words::{count, rows, share};
 use crate::analysis::DriftTally;
-use crate::base::error::column;
+use crate::base::text::column;
 use crate::drift::Drift;
 use crate::verdict::Decision;
 

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::chart::{legend, section, share_cells, shares};
 use super::model::{ColumnGroups, PageContent};
 use super::words::{count, rows};
-use crate::base::error::column;
+use crate::base::text::column;
 use crate::drift::DecisionCounts;
 
 /// A share of fewer rows is shown paler: two more or less of 30 change it by 7 points.

@@ -6,7 +6,7 @@ use super::chart::patterns;
 use super::model::PageContent;
 use super::run::{self, RunFacts};
 use super::{drift_section, groups_section, scores_section, verdicts_section, what_if_section};
-use crate::base::error::printable;
+use crate::base::text::printable;
 
 /// Nothing may be loaded, sent or run: the styles in the file are all that there is.
 const POLICY: &str =

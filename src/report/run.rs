@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use super::chart::section;
 use super::words::count;
-use crate::base::error::{printable, quoted};
 use crate::base::money::Money;
 use crate::base::numbers::time;
+use crate::base::text::{printable, quoted};
 use crate::selection::Selection;
 use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::event::CancelReason;

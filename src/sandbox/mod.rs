@@ -3,12 +3,11 @@
 //! It is for first steps, rehearsals and tests. It plays the other side and shares no code with the client, so that a
 //! mistake in one shows in the other. Its scores mean nothing, and its transaction ids start with `sandbox-`.
 
-mod check;
-mod score;
+mod answer;
 mod server;
 mod stand_in;
 
-pub(crate) use check::SandboxPlan;
+pub(crate) use answer::SandboxPlan;
 pub(crate) use server::Sandbox;
 pub(crate) use server::{listen, serve};
 pub(crate) use stand_in::{FaultKind, Faults, ID_PREFIX, parse_fault};

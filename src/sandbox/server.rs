@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::check::Rejection;
+use super::answer::Rejection;
 use super::stand_in::{HangUp, Report, SandboxSettings, StandIn};
 
 /// The largest body that is read. Ours are smaller than 2 KiB.

@@ -18,8 +18,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::check::{self, Rejection, SandboxPlan};
-use super::score;
+use super::answer::{self, Rejection, SandboxPlan};
 use crate::base::secret::Secret;
 
 /// What its transaction ids start with, so that nobody takes them for the service's.
@@ -314,9 +313,9 @@ impl StandIn {
             let (status, message) = (StatusCode::METHOD_NOT_ALLOWED, "the only method is POST");
             return Err(Rejection(status, message));
         }
-        check::headers(&head.headers, &self.settings.accepted_keys)?;
-        let user = check::body(&body?, self.settings.plan)?;
-        let (hundredths, patterns) = score::of(&user);
+        answer::headers(&head.headers, &self.settings.accepted_keys)?;
+        let user = answer::body(&body?, self.settings.plan)?;
+        let (hundredths, patterns) = answer::score(&user);
         let number = {
             let mut state = self.state();
             state.report.billed += 1;
@@ -341,7 +340,7 @@ impl StandIn {
             patterns = json!(patterns),
             prefix = ID_PREFIX,
             number = number,
-            hash = score::hash(&user) >> 32,
+            hash = answer::hash(&user) >> 32,
             time = jiff::Timestamp::now().strftime("%FT%TZ"),
         ))
     }

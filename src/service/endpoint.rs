@@ -10,7 +10,8 @@ use std::net::IpAddr;
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
 
-use crate::base::error::{Error, Result, quoted};
+use crate::base::error::{Error, Result};
+use crate::base::text::quoted;
 
 /// The plan of an account, with the flags that only the paid plan has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::exchange::{Reply, SentRequest};
 use super::key::ApiKeys;
-use crate::base::error::printable;
 use crate::base::secret::Secret;
+use crate::base::text::printable;
 
 /// Longer words are a web page or a stack trace, and not a message for a person.
 const LONGEST: usize = 500;

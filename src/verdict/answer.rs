@@ -6,8 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::control_chars::any_unsafe_to_print;
 use crate::base::numbers::Decimal;
+use crate::base::text::any_unsafe_to_print;
 
 /// The service's answer about a user, checked and ready to be written.
 #[derive(Debug, Clone, PartialEq)]

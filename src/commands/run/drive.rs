@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use super::super::signals::SignalReach;
 use super::super::signals::{runtime, spawn};
 use super::files::{Files, RunPart, Turn};
 use super::finish::{EndedFiles, finish, in_a_line};
 use super::ledger::{PreparedLedger, recorder, run_end};
 use super::prepare::{PreparedRun, Start};
-use super::signals::SignalReach;
 use super::threads::{RowStages, SharedLookup, StopChannel, run_rows};
 use crate::base::error::{Error, Exit, Result};
 use crate::engine::{AnswerRules, Engine, Limits, Stop, input_reason};

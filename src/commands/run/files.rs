@@ -11,16 +11,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::files::LockWait;
 use super::super::files::{
     NamedFile, check_name, is_finished, output_directory, refuse_clashes, refuse_outdated,
     rejects_beside, rejects_of,
 };
 use super::super::inputs::{find_inputs, name_of, open_users, path_of, refuse_broken};
-use super::super::lock_wait::LockWait;
 use super::super::text::SummaryFile;
 use super::ledger::{PreparedLedger, full_disk, reading};
-use crate::base::error::{Error, Result, shown};
+use crate::base::error::{Error, Result};
 use crate::base::own_file::directory_of;
+use crate::base::text::shown;
 use crate::config::{FilesConfig, InputLimits, LedgerConfig};
 use crate::input::{Input, Opened, Reader, ReaderSettings, refuse_missing};
 use crate::ledger::{LedgerSettings, OutputState, Reuse, ServerWait};

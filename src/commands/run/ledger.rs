@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::lock_wait::LockWait;
-use super::super::lookup::LookupStage;
-use crate::base::error::{Error, Result, shown};
+use super::super::files::LockWait;
+use super::threads::LookupStage;
+use crate::base::error::{Error, Result};
 use crate::base::own_file::directory_of;
+use crate::base::text::shown;
 use crate::ledger::{
     LedgerAccount, LedgerFacts, LedgerLocation, LedgerSettings, OpenLedger, OutputLock,
     OutputState, ReadAnswer, Reuse, RunEnd, RunningLedger,

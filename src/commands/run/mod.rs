@@ -12,9 +12,7 @@ mod execute;
 mod files;
 mod finish;
 mod ledger;
-mod log;
 mod prepare;
-mod signals;
 mod threads;
 
 #[cfg(test)]
@@ -24,3 +22,4 @@ pub(crate) use execute::{execute, leave_failure};
 pub(super) use files::{Files, RunPart, Turn};
 pub(super) use finish::in_a_line;
 pub(super) use ledger::ledger_account;
+pub(super) use threads::LookupStage;

@@ -4,15 +4,16 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use super::super::lock_wait::LockWait;
+use super::super::files::LockWait;
+use super::super::signals::StopSignals;
+use super::announce::open_log;
 use super::files::{Files, RunPart};
 use super::ledger::{PreparedLedger, ledger_account, lock_output, reading};
-use super::log::open_log;
-use super::signals::StopSignals;
 use super::threads::StopChannel;
-use crate::base::error::{Error, Result, shown};
+use crate::base::error::{Error, Result};
 use crate::base::own_file;
 use crate::base::secret::Secret;
+use crate::base::text::shown;
 use crate::config::{
     DEFAULT_CONCURRENCY, KeySource, PaceConfig, RunConfig, ServiceConfig, WatchConfig,
 };

@@ -1,8 +1,9 @@
-//! The threads of a run beside the one that makes the calls, and the rows of one part as they pass through them. The reader's
-//! thread reads rows and looks up in the ledger what is known of them, so that a slow disk holds up rows to come and not calls
-//! in flight. The writer's writes rows that are done. What outlives the
-//! part (the engine, the ledger, the events) is given from outside.
+//! The rows of one part as they pass through the stages of a run, and the threads beside the one that makes the calls. The
+//! reader's thread reads rows, gives each request its key and looks up in the ledger what is known of it, so that a slow disk
+//! holds up rows to come and not calls in flight. The writer's thread writes rows that are done. What outlives the part (the
+//! engine, the ledger, the events) is given from outside.
 
+use std::mem;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,13 +11,14 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use super::super::lookup::LookupStage;
 use super::super::signals::spawn;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result};
 use crate::engine::{self, Engine, Read, Stop, WindowSize, Write};
 use crate::input::Reader;
+use crate::ledger::{Lookup, RequestHasher, RequestKey};
 use crate::output::{Sealed, WriteError, Writer, Written};
+use crate::row_state::{Row, RowState};
 use crate::service::Service;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event, InputEnd};
@@ -277,4 +279,53 @@ fn stop_of(error: WriteError) -> Stop {
         WriteError::Failed(error) => (CancelReason::Output, Some(error)),
     };
     Stop { reason, error }
+}
+
+/// Turns rows that are asked for into rows that wait for a verdict.
+pub(in crate::commands) struct LookupStage {
+    hasher: RequestHasher,
+    lookup: Lookup,
+}
+
+impl LookupStage {
+    /// A stage over a ledger whose keys are made so.
+    pub(in crate::commands) const fn new(hasher: RequestHasher, lookup: Lookup) -> Self {
+        Self { hasher, lookup }
+    }
+
+    /// The same stage, with look-ups that fail like this.
+    #[cfg(test)]
+    pub(in crate::commands) fn failing(self, faults: crate::ledger::StoreFaults) -> Self {
+        Self {
+            lookup: self.lookup.failing(faults),
+            ..self
+        }
+    }
+
+    /// Gives each of these rows that is asked for its key, and what the ledger knows of it.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub(in crate::commands) fn look_up(&mut self, rows: &mut [Row]) -> Result<()> {
+        let bodies = rows.iter().filter_map(|row| match &row.state {
+            RowState::Asked(body) => Some(body),
+            _ => None,
+        });
+        let keys: Vec<RequestKey> = bodies.map(|body| self.hasher.key(body)).collect();
+        let found = self.lookup.look_up(&keys)?;
+        let mut known = keys.into_iter().zip(found);
+        for row in rows {
+            if let RowState::Asked(body) = &mut row.state {
+                let (key, found) = known.next().ok_or_else(unanswered)?;
+                let body = mem::take(body);
+                row.state = RowState::Waiting { body, key, found };
+            }
+        }
+        Ok(())
+    }
+}
+
+/// There is an answer for each request, known or not.
+fn unanswered() -> Error {
+    Error::internal("a look-up had no answer for a request")
 }

@@ -16,8 +16,9 @@ use rustls_platform_verifier::Verifier;
 use tokio::time::Instant;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::base::error::{printable, shown, system_words};
+use crate::base::error::system_words;
 use crate::base::numbers;
+use crate::base::text::{printable, shown};
 use crate::ledger::fault::{DbFault, DbFaultKind};
 use crate::ledger::server_url::ServerUrl;
 use crate::ledger::settings::ServerWait;

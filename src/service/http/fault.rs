@@ -8,7 +8,8 @@ use std::io;
 
 use super::super::endpoint::Endpoint;
 use super::super::exchange::TransportFault;
-use crate::base::error::{quoted, system_words};
+use crate::base::error::system_words;
+use crate::base::text::quoted;
 
 const HUNG_UP: &str = "the other side closed the connection";
 const HANDSHAKE: &str = "the TLS handshake failed";

@@ -10,9 +10,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tempfile::TempDir;
 
-use super::super::super::lookup::LookupStage;
 use super::super::super::signals::runtime;
 use super::super::ledger::run_end;
+use super::super::threads::LookupStage;
 use super::super::threads::{RowStages, RowsEnd, run_rows};
 use crate::base::error::Exit;
 use crate::engine::Fixture;

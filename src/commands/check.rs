@@ -1,86 +1,248 @@
-//! The result of a check: every number as programs get it, and the same in words. The reference documents every key. A value
-//! that is not known is null, never absent.
+//! `rescore check`: what a run would do and cost. It is the run with a caller that counts: the same files, the same ledger, the
+//! same look-up of each row. Nothing is sent, and nothing is written.
+//!
+//! Its result has every number as programs get it, and the same in words. The reference documents every key. A value that is
+//! not known is null, never absent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 
+use super::files::refuse_outdated;
+use super::inputs::{no_rows, path_of, read_ahead};
+use super::run::{Files, LookupStage, RunPart, Turn, in_a_line, ledger_account};
+use super::signals::Interrupts;
+use super::text::print;
 use crate::analysis::CountedRows;
-use crate::base::error::{Error, printable};
+use crate::base::error::{Error, Exit, Result};
 use crate::base::money::{Money, Tariff};
+use crate::base::text::{printable, shown};
+use crate::config::CheckConfig;
 use crate::input::ReaderSettings;
-use crate::ledger::LedgerFacts;
-use crate::observe::{count, counted, only_of_others};
+use crate::ledger::{KnownOutcome, LedgerFacts, LedgerSettings, Lookup, RequestHasher, preview};
+use crate::observe::{count, counted, only_of_others, tell_error, warn};
 use crate::raw_json::escape_unsafe;
+use crate::row_state::{RowBatch, RowState};
 use crate::service::Account;
+use crate::telemetry::event::PassedOver;
 use crate::verdict::Reason;
+
+/// Checks the inputs, and prints what a run over them would do.
+///
+/// # Errors
+/// Exit code 2: the input or the ledger cannot be used. Exit code 3: standard output cannot be written.
+pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
+    let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
+    let is_several = files.only().is_none();
+    let is_sandbox = { config.account.as_ref() }.is_some_and(|account| account.sandbox);
+    let settings = LedgerSettings {
+        account: config.account.as_ref().map(ledger_account),
+        ..files.ledger_settings(&config.ledger, is_sandbox, &config.captured)
+    };
+    // Its thread lives as long as the process; there are no files to remove.
+    drop(Interrupts::listen()?);
+    let (lookup, ledger) = look_at(&settings, config)?;
+    let mut pass = Pass {
+        lookup,
+        calls: HashSet::new(),
+        result: CheckResult::new(ledger),
+    };
+    // If an input cannot be read, the pass says so as well.
+    pass.result.sends_nothing = files.refuse_broken(config.limits).err();
+    files.read(config.plan)?;
+    for part in files.parts {
+        let mut file = CheckedFile::of(&part.input);
+        if let Err(error) = pass.part(part, &mut file) {
+            // This is no reason not to look at the others, as in a run.
+            if !is_several {
+                return Err(error);
+            }
+            tell_error(&error);
+            file.error = Some(in_a_line(&error));
+        }
+        pass.result.total.add(&file.counts);
+        pass.result.files.push(file);
+    }
+    let (mut result, calls) = (pass.result, pass.calls.len() as u64);
+    result.calls = calls;
+    result.cost = { config.tariff.clone() }.map(|tariff| CallCost::new(tariff, calls));
+    let exit = match result.total.rows.unsendable {
+        _ if result.files.iter().any(|file| file.error.is_some()) => Exit::Usage,
+        0 => Exit::Complete,
+        _ => Exit::SomeFailed,
+    };
+    result.exit_code = exit.code();
+    print(&if config.json {
+        result.json()
+    } else {
+        result.text()
+    })?;
+    // On a terminal, both streams are read as one text.
+    for warning in result.warnings() {
+        warn(&printable(&warning));
+    }
+    Ok(exit)
+}
+
+/// A pass over one input after the other.
+struct Pass {
+    lookup: LookupStage,
+    /// The fingerprints of the requests that would be sent: 16 to 32 bytes for each. Two of ten million share one with a
+    /// chance below one in 300,000, and the count would then be too low by one call.
+    calls: HashSet<i64>,
+    /// What was counted so far.
+    result: CheckResult,
+}
+
+impl Pass {
+    /// Counts the rows of an input, unless its output is finished.
+    ///
+    /// # Errors
+    /// The input or the ledger cannot be read to its end.
+    fn part(&mut self, part: RunPart, file: &mut CheckedFile) -> Result<()> {
+        let open = match (part.turn, &part.output) {
+            (Turn::Run(open), _) => open,
+            (Turn::Unusable(error), _) => return Err(error),
+            (_, Some(output)) => {
+                file.finished = true;
+                return refuse_outdated(path_of(&part.input), output, false);
+            }
+            _ => return Ok(()),
+        };
+        let (reader, opened) = open.open_input(&part.input)?;
+        file.mapping.clone_from(&opened.mapping);
+        for batch in read_ahead(reader)? {
+            self.count(file, batch?)?;
+        }
+        let warning = no_rows(&file.name, file.counts.rows.read);
+        self.result.input_warnings.extend(warning);
+        Ok(())
+    }
+
+    fn count(&mut self, file: &mut CheckedFile, mut batch: RowBatch) -> Result<()> {
+        self.lookup.look_up(&mut batch.rows)?;
+        let counts = &mut file.counts;
+        counts.rows.dropped += batch.dropped;
+        for row in &batch.rows {
+            counts.rows.read += 1;
+            if let Some(failure) = row.state.failure() {
+                counts.rows.unsendable += 1;
+                let named = file.unsendable.entry(failure.reason).or_default();
+                named.count(row.number);
+            }
+            let RowState::Waiting { key, found, .. } = &row.state else {
+                continue;
+            };
+            counts.rows.sendable += 1;
+            match found.passed_over {
+                Some(PassedOver::Damaged) => self.result.ledger_answers_damaged += 1,
+                Some(PassedOver::TooOld) => self.result.ledger_answers_too_old += 1,
+                Some(PassedOver::Failed) | None => {}
+            }
+            match found.known {
+                Some(KnownOutcome::Answer(_)) => counts.known += 1,
+                Some(KnownOutcome::Failure(_)) => counts.failed_before += 1,
+                None if self.calls.insert(key.fingerprint()) => {}
+                None => self.result.duplicates += 1,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Opens the ledger, if there is one to look at: what looks rows up in it, and what a run would learn of it.
+///
+/// # Errors
+/// Exit code 2: it cannot be used.
+fn look_at(
+    settings: &LedgerSettings,
+    config: &CheckConfig,
+) -> Result<(LookupStage, Option<CheckedLedger>)> {
+    // The run makes the directory of its outputs, with the ledger.
+    let directory = { config.files.directory.as_ref() }.filter(|directory| !directory.exists());
+    let is_made = config.ledger.named.is_none() && directory.is_some();
+    let found = if is_made { None } else { preview(settings)? };
+    let (lookup, endpoint, facts) = if let Some((lookup, found)) = found {
+        let stage = LookupStage::new(found.hasher.clone(), lookup);
+        (stage, found.endpoint.clone(), Some(found))
+    } else {
+        let stage = LookupStage::new(RequestHasher::of_pass(), Lookup::nowhere());
+        (stage, None, None)
+    };
+    let ledger = settings.location.path().map(|path| CheckedLedger {
+        path: shown(&path),
+        endpoint,
+        facts,
+    });
+    Ok((lookup, ledger))
+}
 
 /// How many of the first rows of a kind are named: enough to look at, few enough to read.
 const NAMED: usize = 3;
 
 /// What a run would do and cost.
 #[derive(Default, Serialize)]
-pub(super) struct CheckResult {
+struct CheckResult {
     r#type: &'static str,
     version: u8,
-    pub(super) exit_code: u8,
+    exit_code: u8,
     /// The inputs; there is at least one.
-    pub(super) files: Vec<CheckedFile>,
+    files: Vec<CheckedFile>,
     /// The rows of all of them.
     #[serde(flatten)]
-    pub(super) total: CheckCounts,
-    pub(super) duplicates: u64,
-    pub(super) calls: u64,
-    pub(super) cost: Option<CallCost>,
-    pub(super) ledger: Option<CheckedLedger>,
-    pub(super) ledger_answers_damaged: u64,
-    pub(super) ledger_answers_too_old: u64,
+    total: CheckCounts,
+    duplicates: u64,
+    calls: u64,
+    cost: Option<CallCost>,
+    ledger: Option<CheckedLedger>,
+    ledger_answers_damaged: u64,
+    ledger_answers_too_old: u64,
     /// Why the run would send nothing, by `--min-rows` or `--max-invalid`.
     #[serde(skip)]
-    pub(super) sends_nothing: Option<Error>,
+    sends_nothing: Option<Error>,
     /// What a person should know of the inputs.
     #[serde(skip)]
-    pub(super) input_warnings: Vec<String>,
+    input_warnings: Vec<String>,
 }
 
 /// The rows of an input, or of all inputs.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
-pub(super) struct CheckCounts {
-    pub(super) rows: CheckedRows,
+struct CheckCounts {
+    rows: CheckedRows,
     /// Rows whose answer is paid for.
-    pub(super) known: u64,
+    known: u64,
     /// Rows that have failed although their call was or may have been billed, and would not be sent again.
-    pub(super) failed_before: u64,
+    failed_before: u64,
 }
 
 /// How many rows there are, and how many of them can be sent.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
-pub(super) struct CheckedRows {
-    pub(super) read: u64,
-    pub(super) sendable: u64,
-    pub(super) unsendable: u64,
+struct CheckedRows {
+    read: u64,
+    sendable: u64,
+    unsendable: u64,
     /// Of those that can be sent, the rows without a phone number or an email address that is invalid.
-    pub(super) dropped: u64,
+    dropped: u64,
 }
 
 /// An input, and what was counted in it.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct CheckedFile {
+struct CheckedFile {
     /// Its path; `None` is standard input.
     input: Option<String>,
     /// Why it cannot be used, or not to its end.
-    pub(super) error: Option<String>,
+    error: Option<String>,
     /// Its output is there: a run skips it, and it was not read.
-    pub(super) finished: bool,
+    finished: bool,
     /// Which column is which field, as one line.
-    pub(super) mapping: String,
+    mapping: String,
     #[serde(flatten)]
-    pub(super) counts: CheckCounts,
+    counts: CheckCounts,
     /// Rows that cannot be sent.
-    pub(super) unsendable: BTreeMap<Reason, CountedRows>,
+    unsendable: BTreeMap<Reason, CountedRows>,
     /// Its name for people.
     #[serde(skip)]
-    pub(super) name: String,
+    name: String,
     /// Which of its rows a run would take, in words, if not all.
     #[serde(skip)]
     part: Option<String>,
@@ -88,7 +250,7 @@ pub(super) struct CheckedFile {
 
 /// What the calls cost.
 #[derive(Serialize)]
-pub(super) struct CallCost {
+struct CallCost {
     #[serde(flatten)]
     tariff: Tariff,
     expected: Money,
@@ -96,13 +258,13 @@ pub(super) struct CallCost {
 
 /// The ledger whose answers were looked up.
 #[derive(Serialize)]
-pub(super) struct CheckedLedger {
-    pub(super) path: String,
+struct CheckedLedger {
+    path: String,
     /// Whose answers they are; `None` if it has none of the account.
-    pub(super) endpoint: Option<String>,
+    endpoint: Option<String>,
     /// What a run would learn of it; `None` if there is none yet.
     #[serde(skip)]
-    pub(super) facts: Option<LedgerFacts>,
+    facts: Option<LedgerFacts>,
 }
 
 /// `row 7`, `rows 7, 9`, `rows 7, 9, 12, …`.
@@ -117,7 +279,7 @@ fn named(counted: &CountedRows) -> String {
 
 impl CheckCounts {
     /// Adds the rows of an input.
-    pub(super) const fn add(&mut self, file: &Self) {
+    const fn add(&mut self, file: &Self) {
         self.rows.read += file.rows.read;
         self.rows.sendable += file.rows.sendable;
         self.rows.unsendable += file.rows.unsendable;
@@ -129,7 +291,7 @@ impl CheckCounts {
 
 impl CheckedFile {
     /// An input that was not read yet.
-    pub(super) fn of(settings: &ReaderSettings) -> Self {
+    fn of(settings: &ReaderSettings) -> Self {
         let input = &settings.file.input;
         Self {
             name: input.shown(),
@@ -156,7 +318,7 @@ impl CheckedFile {
 }
 
 impl CallCost {
-    pub(super) fn new(tariff: Tariff, calls: u64) -> Self {
+    fn new(tariff: Tariff, calls: u64) -> Self {
         Self {
             expected: tariff.price.of(calls),
             tariff,
@@ -169,7 +331,7 @@ type TableLine = (String, u64, String);
 
 impl CheckResult {
     /// Nothing was counted yet.
-    pub(super) fn new(ledger: Option<CheckedLedger>) -> Self {
+    fn new(ledger: Option<CheckedLedger>) -> Self {
         Self {
             r#type: "check",
             version: 1,
@@ -179,13 +341,13 @@ impl CheckResult {
     }
 
     /// The object for programs, on one line.
-    pub(super) fn json(&self) -> String {
+    fn json(&self) -> String {
         // It fails only on map keys that are not strings, and there are none.
         escape_unsafe(&serde_json::to_string(self).unwrap_or_default())
     }
 
     /// The result for people, without a line end after the last line.
-    pub(super) fn text(&self) -> String {
+    fn text(&self) -> String {
         let mut lines = self.inputs();
         lines.push(String::new());
         lines.extend(aligned(&self.table()));
@@ -255,7 +417,7 @@ impl CheckResult {
     }
 
     /// What a person should know besides the numbers.
-    pub(super) fn warnings(&self) -> Vec<String> {
+    fn warnings(&self) -> Vec<String> {
         let mut warnings = self.input_warnings.clone();
         if let Some(error) = &self.sends_nothing {
             warnings.push(format!("`rescore run` sends nothing: {error}"));
