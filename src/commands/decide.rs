@@ -17,11 +17,10 @@ use crate::base::error::{Error, Exit, Result};
 use crate::config::{DecideConfig, DecideOutput, DecideTask};
 use crate::input::{FileSettings, refuse_missing};
 use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
-use crate::observe::{self, DecideSummary, WhatIfView, warn};
+use crate::observe::{DecideSummary, ScoredRows, WhatIfView, tell, warn};
 use crate::output::{OutputFile, Replace, RowFiles, Target, WriteError, Writer, Written};
 use crate::row::{RawRow, Span};
 use crate::row_state::{Row, RowBatch, RowState};
-use crate::telemetry::decide_stats::{DecideStats, ScoredRows};
 use crate::verdict::{
     Answer, Decision, DecisionPolicy, Failure, Reason, Score, Thresholds, TransactionId, Verdict,
     is_formula,
@@ -63,63 +62,62 @@ fn rewrite(
     refuse_clashes(&file.input, &written)?;
     let target = |path: &Option<PathBuf>| {
         let replace = Replace::by(places.overwrite);
-        let target = |path: &PathBuf| Target::new(path, |_| replace);
-        path.as_ref().map(target).transpose()
+        { path.as_ref() }
+            .map(|path| Target::new(path, |_| replace))
+            .transpose()
     };
-    let (output, changes) = (target(&places.output)?, target(&places.changes)?);
+    let targets = [target(&places.output)?, target(&places.changes)?];
     let (reader, opened) = open_scored(file, prefix, level.iter().cloned().collect())?;
-    for (flag, target) in [("--output", &output), ("--changes", &changes)] {
+    for (flag, target) in ["--output", "--changes"].into_iter().zip(&targets) {
         if let Some(target) = target.as_ref().filter(|target| !target.is_special()) {
             check_name(flag, target.path(), opened.layout.format)?;
         }
     }
-    let summary = places.summary.as_deref();
-    let summary = { summary.map(|path| SummaryFile::create(path, opened.mode)) }.transpose()?;
-    let files = open(output, changes, opened.mode, interrupts)?;
+    let summary_file = { places.summary.as_deref() }
+        .map(|path| SummaryFile::create(path, opened.mode))
+        .transpose()?;
+    let files = open(targets, opened.mode, interrupts)?;
     let mut layout = opened.layout.clone();
     layout.columns.only_decisions = true;
     let mut stage = Decider {
         writer: Writer::new(layout, policy.clone(), files),
         policy,
         layout: &opened.layout,
-        stats: DecideStats::default(),
+        summary: DecideSummary::new(level),
     };
     let mut batches = read_ahead(reader)?.into_iter();
     let passed = batches.try_for_each(|batch| stage.batch(batch.map_err(WriteError::Failed)?));
-    let (stats, files) = stage.end();
-    let written = match end_files(passed, &stats, files) {
+    let (mut summary, files) = stage.end();
+    let written = match end_files(passed, &summary, files) {
         Ok(written) => written,
         // The reader of standard output has gone away, which is not an error.
         Err(WriteError::Closed) => return Ok(Exit::Stopped),
         Err(WriteError::Failed(error)) => return Err(error),
     };
-    let summary_of_rows = DecideSummary {
-        stats: &stats,
-        elapsed: started.elapsed(),
-        output: written.output,
-        changes: written.changes,
-        level: level.as_deref(),
-    };
+    let exit = summary.exit();
+    (summary.exit_code, summary.elapsed) = (exit.code(), started.elapsed());
+    (summary.output, summary.changes) = (written.output, written.changes);
     if places.quiet {
-        summary_of_rows
-            .warnings()
-            .for_each(|warning| warn(&warning));
+        summary.warnings().for_each(|warning| warn(&warning));
     } else {
-        observe::tell(&summary_of_rows.text());
+        tell(&summary.text());
     }
-    if let Some(file) = summary {
-        file.write(|file| summary_of_rows.write_json(file));
+    if let Some(file) = summary_file {
+        file.write(|file| summary.write_json(file));
     }
-    { no_rows(&opened.name, stats.rows.read) }
-        .iter()
-        .for_each(|warning| warn(warning));
-    Ok(stats.exit())
+    warn_if_empty(&opened.name, &summary.scored);
+    Ok(exit)
 }
 
-/// Opens the files for rows. Only those who can read the input may read them.
+fn warn_if_empty(name: &str, scored: &ScoredRows) {
+    { no_rows(name, scored.rows) }
+        .iter()
+        .for_each(|warning| warn(warning));
+}
+
+/// Opens the output and the file for changes. Only those who can read the input may read them.
 fn open(
-    output: Option<Target>,
-    changes: Option<Target>,
+    [output, changes]: [Option<Target>; 2],
     mode: u32,
     interrupts: &Interrupts,
 ) -> Result<RowFiles> {
@@ -128,10 +126,7 @@ fn open(
     // Next to an output whose mode was narrowed by hand, the changes are as narrow.
     let beside = mode & output.as_ref().and_then(Target::mode).unwrap_or(mode);
     interrupts.opening(partial, || {
-        let output = match output {
-            Some(target) => target.open(mode)?,
-            None => OutputFile::stdout(),
-        };
+        let output = output.map_or_else(|| Ok(OutputFile::stdout()), |target| target.open(mode))?;
         let changes = changes.map(|target| target.open(beside)).transpose()?;
         Ok(RowFiles::new(output, None, changes))
     })
@@ -140,52 +135,42 @@ fn open(
 /// Gives the files their names once all rows are written and the numbers add up; otherwise nothing of them is left.
 fn end_files(
     passed: Result<(), WriteError>,
-    stats: &DecideStats,
+    summary: &DecideSummary,
     files: RowFiles,
 ) -> Result<Written, WriteError> {
     let passed = passed.and_then(|()| {
         let broken = |numbers| Error::internal(numbers).hint("this is a bug in rescore");
-        { stats.check_invariants() }.map_err(|numbers| WriteError::Failed(broken(numbers)))
+        { summary.check_invariants() }.map_err(|numbers| WriteError::Failed(broken(numbers)))
     });
     if let Err(error) = passed {
         files.discard();
         return Err(error);
     }
     let mut written = files.commit(|_| {});
-    written
-        .error
-        .take()
-        .map_or(Ok(written), |error| Err(*error))
+    let error = written.error.take();
+    error.map_or(Ok(written), |error| Err(*error))
 }
 
 /// Counts the scores and prints what each pair of thresholds would do, from one pass that writes nothing.
 fn what_if(file: &FileSettings, prefix: &str, today: &Thresholds, json: bool) -> Result<Exit> {
     let (reader, opened) = open_scored(file, prefix, Vec::new())?;
-    let (mut what_if, mut rows) = (WhatIf::new(today), ScoredRows::default());
+    let (mut what_if, mut scored) = (WhatIf::new(today), ScoredRows::default());
     for batch in read_ahead(reader)? {
         for Row { number, raw, state } in batch?.rows {
-            rows.read += 1;
-            match score_of(&raw, state, &opened.layout).map(|(score, _)| score) {
-                Err(failure) => rows.unreadable.count(number, failure.reason),
-                Ok(None) => rows.without_verdict += 1,
-                Ok(Some(score)) => what_if.count(&score),
+            scored.rows += 1;
+            match score_of(&raw, state, &opened.layout) {
+                Err(failure) => scored.count_unreadable(number, failure.reason),
+                Ok((None, _)) => scored.without_verdict += 1,
+                Ok((Some(score), _)) => what_if.count(&score),
             }
         }
     }
-    let view = WhatIfView {
-        what_if: &what_if,
-        rows: &rows,
-        today,
-        file: &file.input.shown(),
-    };
-    { no_rows(&opened.name, rows.read) }
-        .iter()
-        .for_each(|warning| warn(warning));
+    warn_if_empty(&opened.name, &scored);
+    let view = WhatIfView::new(&what_if, &scored, today, file.input.shown());
     print(&if json { view.json() } else { view.text() })?;
-    Ok(if rows.unreadable.named.rows > 0 {
-        Exit::SomeFailed
-    } else {
-        Exit::Complete
+    Ok(match scored.unreadable() {
+        0 => Exit::Complete,
+        _ => Exit::SomeFailed,
     })
 }
 
@@ -219,7 +204,7 @@ struct Decider<'a> {
     policy: DecisionPolicy,
     layout: &'a Layout,
     writer: Writer,
-    stats: DecideStats,
+    summary: DecideSummary,
 }
 
 impl Decider<'_> {
@@ -234,15 +219,16 @@ impl Decider<'_> {
     }
 
     fn verdict(&mut self, row: &mut Row) -> Verdict {
-        self.stats.rows.read += 1;
+        let scored = &mut self.summary.scored;
+        scored.rows += 1;
         let read = mem::replace(&mut row.state, RowState::Left);
         match score_of(&row.raw, read, self.layout) {
             Err(failure) => {
-                self.stats.rows.unreadable.count(row.number, failure.reason);
+                scored.count_unreadable(row.number, failure.reason);
                 Verdict::Failed(failure)
             }
             Ok((None, _)) => {
-                self.stats.rows.without_verdict += 1;
+                scored.without_verdict += 1;
                 Verdict::Failed(Failure::new(Reason::NoAnswer, "the row has no score"))
             }
             Ok((Some(score), asked)) => {
@@ -250,8 +236,8 @@ impl Decider<'_> {
                 let level = level.map(|span| self.layout.value(row.raw.slice(*span)));
                 let (answer, decision) = self.decide(score, level.as_deref());
                 match decision {
-                    Some(decision) => self.stats.decisions.count(Some(decision)),
-                    None => self.stats.undecided.count(row.number),
+                    Some(_) => self.summary.decisions.count(decision),
+                    None => self.summary.undecided.count(row.number),
                 }
                 Verdict::Scored(answer, decision)
             }
@@ -281,8 +267,8 @@ impl Decider<'_> {
     }
 
     /// What was counted, and the files.
-    fn end(mut self) -> (DecideStats, RowFiles) {
-        self.stats.drift = self.writer.take_drift();
-        (self.stats, self.writer.into_files())
+    fn end(mut self) -> (DecideSummary, RowFiles) {
+        self.summary.drift = self.writer.take_drift();
+        (self.summary, self.writer.into_files())
     }
 }

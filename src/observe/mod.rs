@@ -4,7 +4,7 @@
 //! it. Progress, metrics and the log have threads of their own, so that a slow terminal or disk never delays a call.
 
 mod bar;
-mod decided;
+mod decide;
 mod identity;
 mod log;
 mod messages;
@@ -14,9 +14,8 @@ mod progress;
 mod snapshot;
 mod summary;
 mod summary_text;
-mod what_if;
 
-pub(crate) use decided::DecideSummary;
+pub(crate) use decide::{DecideSummary, ScoredRows, WhatIfView};
 pub(crate) use identity::{DecisionRule, RunIdentity};
 pub(crate) use log::{EventLog, LogLine, end_log, log_line, start_log};
 pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, usage_error, warn, warn_of};
@@ -27,4 +26,3 @@ pub(crate) use summary::{
     FileState, FileSummary, LedgerLeft, RunSummary, SizedFile, ended_by, only_of_others,
     refuse_other_content,
 };
-pub(crate) use what_if::WhatIfView;

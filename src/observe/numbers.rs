@@ -1,6 +1,7 @@
 //! Numbers and times as people read them, and how JSON is written for programs.
 
-use std::collections::BTreeMap;
+use std::borrow::Borrow;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +13,6 @@ use crate::base::numbers::percent_of;
 pub(crate) use crate::base::numbers::time;
 use crate::raw_json::escape_unsafe;
 use crate::telemetry::pace::Limit;
-use crate::verdict::Reason;
 
 /// `1234567` as `1,234,567`.
 pub(crate) fn count(number: u64) -> String {
@@ -149,21 +149,15 @@ pub(crate) fn answers(number: u64, sandbox: bool) -> String {
     counted(number, if sandbox { "answer" } else { "paid answer" })
 }
 
-/// `approve 3, review 1`; what is 0 is left out.
-pub(super) fn parts(parts: &[(&str, u64)]) -> Option<String> {
-    let there = parts.iter().filter(|(_, number)| *number > 0);
-    let words: Vec<_> = there
-        .map(|(word, number)| format!("{word} {}", count(*number)))
+/// `approve 3, review 1`; what is 0 is left out, and `None` if all is.
+pub(super) fn parts<W: Display, N: Borrow<u64>>(
+    parts: impl IntoIterator<Item = (W, N)>,
+) -> Option<String> {
+    let there = { parts.into_iter() }.map(|(word, number)| (word, *number.borrow()));
+    let words: Vec<_> = { there.filter(|(_, number)| *number > 0) }
+        .map(|(word, number)| format!("{word} {}", count(number)))
         .collect();
     (!words.is_empty()).then(|| words.join(", "))
-}
-
-/// `refused 3, no_answer 1`.
-pub(super) fn reasons(reasons: &BTreeMap<Reason, u64>) -> String {
-    let words = reasons
-        .iter()
-        .map(|(why, rows)| format!("{why} {}", count(*rows)));
-    words.collect::<Vec<_>>().join(", ")
 }
 
 /// `row 3`, or `rows 3, 4, 5, 6, 7 and 2 more`; `None` if there are none.

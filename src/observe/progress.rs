@@ -241,7 +241,7 @@ fn file(now: &Now) -> Option<String> {
 
 /// `approve 3, review 1, undecided 1, failed 2`.
 pub(super) fn verdicts(rows: RowCounts) -> Option<String> {
-    parts(&[
+    parts([
         ("approve", rows.approve),
         ("review", rows.review),
         ("block", rows.block),
@@ -253,7 +253,7 @@ pub(super) fn verdicts(rows: RowCounts) -> Option<String> {
 /// `in flight 16, retries 5, throttled 3`.
 fn calls(counts: &Counts) -> Option<String> {
     let calls = &counts.calls;
-    parts(&[
+    parts([
         ("in flight", calls.in_flight),
         ("retries", calls.retries),
         ("throttled", calls.throttled),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::numbers::{
-    answers, count, counted, day, named, parts, per_time, rate, reasons, share_of, time, times,
+    answers, count, counted, day, named, parts, per_time, rate, share_of, time, times,
 };
 use super::progress::{MIXED_UP, verdicts};
 use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
@@ -92,7 +92,7 @@ impl RunSummary<'_> {
         let undecided = count(counts.undecided.rows);
         lines.extend({ self.undecided() }.map(|why| format!("undecided {undecided}: {why}")));
         let changes = { self.changes.as_ref() }.and_then(|file| file.path.as_deref());
-        lines.extend(drift_table(counts.drift.as_ref(), changes));
+        lines.extend({ counts.drift.iter() }.flat_map(|drift| drift_lines(drift, changes)));
         let failed = count(counts.failures());
         lines.extend({ self.reasons() }.map(|why| format!("failed {failed}: {why}")));
         lines.extend(
@@ -167,10 +167,10 @@ impl RunSummary<'_> {
 
     /// Why rows failed, and where they are.
     fn reasons(&self) -> Option<String> {
-        let reasons = reasons(&self.counts.failed.reasons);
+        let reasons = parts(&self.counts.failed.reasons)?;
         let rejects = { self.rejects.as_ref() }.and_then(|file| file.path.as_deref());
         let place = rejects.map(|path| format!("; see {}", shown(path)));
-        (!reasons.is_empty()).then(|| reasons + &place.unwrap_or_default())
+        Some(reasons + &place.unwrap_or_default())
     }
 
     fn calls(&self) -> String {
@@ -358,7 +358,7 @@ impl RunSummary<'_> {
 
 /// What the ledger has of rows that were asked again all the same.
 fn asked_again(counts: &Counts) -> Option<String> {
-    let why = parts(&[
+    let why = parts([
         ("answer too old", counts.ledger_answers_too_old),
         ("failed before", counts.ledger_failures_retried),
         ("answer damaged", counts.ledger_answers_damaged),
@@ -427,41 +427,22 @@ pub(super) fn undecided(undecided: &CountedRows, place: Option<&str>) -> Option<
     Some(format!("the level{place} is in no list in {rows}"))
 }
 
-/// The table's corner: above the earlier decisions, left of the new ones.
-const CORNER: &str = "before ↓ now →";
-
-/// Earlier decisions compared with those of this run: a table, and a line with the sum; nothing if nothing was compared.
-pub(super) fn drift_table(drift: Option<&Drift>, changes: Option<&Path>) -> Vec<String> {
-    let Some(drift) = drift.filter(|drift| drift.compared > 0) else {
+/// Earlier decisions compared with those now: which have changed, and how many; nothing if nothing was compared.
+pub(super) fn drift_lines(drift: &Drift, changes: Option<&Path>) -> Vec<String> {
+    if drift.compared == 0 {
         return Vec::new();
-    };
-    let head = Decision::ALL.map(|now| now.word().to_owned());
-    let rows: Vec<_> = { drift.rows() }
-        .map(|(before, now)| (before.word(), now.map(count)))
-        .collect();
-    let table: Vec<_> = [(CORNER, head)].into_iter().chain(rows).collect();
-    let widths = [0, 1, 2].map(|column| {
-        let cells = table.iter().filter_map(|(_, cells)| cells.get(column));
-        cells.map(String::len).max().unwrap_or(0)
+    }
+    let moves = drift.rows().flat_map(|(before, now)| {
+        let all = Decision::ALL.into_iter().zip(now);
+        let others = all.filter(move |(now, _)| *now != before);
+        others.map(move |(now, rows)| (format!("{} → {}", before.word(), now.word()), rows))
     });
-    let line = |(head, cells): &(&str, [String; 3])| {
-        let cells = cells.iter().zip(widths);
-        let cells: String = cells
-            .map(|(cell, width)| format!("  {cell:>width$}"))
-            .collect();
-        format!("{head:<width$}{cells}", width = CORNER.chars().count())
-    };
-    let mut lines: Vec<_> = table.iter().map(line).collect();
-    let place = match changes {
-        Some(path) if drift.changed > 0 => format!("; see {}", shown(path)),
-        _ => String::new(),
-    };
-    lines.push(format!(
-        "{} of {} changed{place}",
-        count(drift.changed),
-        counted(drift.compared, "decision")
-    ));
-    lines
+    let all = counted(drift.compared, "decision");
+    let mut sum = format!("{} of {all} changed", count(drift.changed));
+    if let Some(path) = changes.filter(|_| drift.changed > 0) {
+        let _ = write!(sum, "; see {}", shown(path));
+    }
+    parts(moves).into_iter().chain([sum]).collect()
 }
 
 /// More lines would hide the rest of the summary. The JSON has all files.
@@ -480,7 +461,7 @@ fn file_lines(files: &[FileSummary]) -> Vec<String> {
         let ended = files.iter().filter(|file| file.state == state);
         (word, ended.count() as u64)
     });
-    let states = parts(&states).unwrap_or_default();
+    let states = parts(states).unwrap_or_default();
     let mut lines = vec![format!("{}: {states}", counted(files.len() as u64, "file"))];
     let is_telling = |file: &&FileSummary| {
         !matches!(file.state, FileState::Left | FileState::Skipped) || file.rejects.is_some()

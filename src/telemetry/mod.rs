@@ -3,7 +3,6 @@
 //! Nothing here prints. The exit code and the summary come from the counts alone.
 
 pub(crate) mod counts;
-pub(crate) mod decide_stats;
 pub(crate) mod event;
 pub(crate) mod hub;
 pub(crate) mod pace;

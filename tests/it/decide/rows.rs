@@ -37,7 +37,7 @@ fn every_byte_stays_but_those_of_decisions_that_change() {
     done.exits(0)
         .says("6 rows decided in ")
         .says("approve 2, review 1, block 2\n         no score and so no decision: 1 row\n")
-        .says("before ↓ now →  approve  review  block\n")
+        .says("approve → review 1, review → approve 1\n")
         .says("2 of 4 decisions changed; see changes.csv\n")
         .says("wrote out.csv");
     assert_eq!(place.text("out.csv"), DECIDED);

@@ -55,7 +55,7 @@ impl Nights {
             night,
             held,
         };
-        nights.run(&[]).exits(0).silent_about("before ↓");
+        nights.run(&[]).exits(0).silent_about("decisions changed");
         nights.day_passes();
         nights
     }

@@ -1,0 +1,291 @@
+//! What `decide` shows: what was counted while the rows of a scored file were decided again, and what other thresholds would
+//! do. Both are a text for people and an object for programs.
+//!
+//! Of other thresholds people see a table that fits a terminal, and programs every pair. A table of all pairs would fit no
+//! screen, and does not have to: the share that is approved depends only on the first threshold, the share that is blocked
+//! only on the second. Only what is left for review depends on both.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use super::numbers::{count, counted, indented, named, one_line, parts, some_path, time};
+use super::summary_text::{drift_lines, undecided};
+use crate::analysis::{CountedRows, ThresholdPair, ThresholdStep, WhatIf};
+use crate::base::error::Exit;
+use crate::base::numbers::{percent_of, seconds};
+use crate::base::text::shown;
+use crate::drift::{DecisionCounts, Drift};
+use crate::raw_json::escape_unsafe;
+use crate::row::RowNumber;
+use crate::verdict::{Reason, Thresholds};
+
+/// The version of both objects. Within one, keys are only added.
+const VERSION: u8 = 1;
+
+/// The rows of a scored file, and those that have no score or cannot be read.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct ScoredRows {
+    /// All rows.
+    pub(crate) rows: u64,
+    /// Rows without a score, which failed in the run.
+    pub(crate) without_verdict: u64,
+    unreadable: UnreadableRows,
+}
+
+/// Rows that cannot be read: how many, the first ones, and why.
+#[derive(Debug, Default, Serialize)]
+struct UnreadableRows {
+    #[serde(flatten)]
+    named: CountedRows,
+    reasons: BTreeMap<Reason, u64>,
+}
+
+impl ScoredRows {
+    /// Counts a row that cannot be read.
+    pub(crate) fn count_unreadable(&mut self, row: RowNumber, reason: Reason) {
+        self.unreadable.named.count(row);
+        *self.unreadable.reasons.entry(reason).or_default() += 1;
+    }
+
+    /// Rows that cannot be read.
+    pub(crate) const fn unreadable(&self) -> u64 {
+        self.unreadable.named.rows
+    }
+
+    /// `ragged 2, not_json 1; rows 5, 9, 12`; `None` if all rows can be read.
+    fn why_unreadable(&self) -> Option<String> {
+        let why = parts(&self.unreadable.reasons)?;
+        Some(format!("{why}; {}", named(&self.unreadable.named)?))
+    }
+}
+
+/// Rows that were decided again: everything that was counted, and the object for programs.
+#[derive(Debug, Default, Serialize)]
+#[serde(tag = "type", rename = "decide")]
+pub(crate) struct DecideSummary {
+    version: u8,
+    /// How the command ended.
+    pub(crate) exit_code: u8,
+    /// How long it took.
+    #[serde(rename = "elapsed_seconds", with = "seconds")]
+    pub(crate) elapsed: Duration,
+    /// The rows.
+    #[serde(flatten)]
+    pub(crate) scored: ScoredRows,
+    /// The decisions.
+    pub(crate) decisions: DecisionCounts,
+    /// Rows without a decision, as their level is in no list.
+    pub(crate) undecided: CountedRows,
+    /// Decisions before, compared with those now.
+    #[serde(serialize_with = "if_compared")]
+    pub(crate) drift: Drift,
+    /// The output; `None` for standard output.
+    #[serde(serialize_with = "some_path")]
+    pub(crate) output: Option<PathBuf>,
+    /// The rows whose decision changed, if they were asked for.
+    #[serde(serialize_with = "some_path")]
+    pub(crate) changes: Option<PathBuf>,
+    /// The column of the level that decides, if one does.
+    #[serde(skip)]
+    level: Option<String>,
+}
+
+fn if_compared<S: Serializer>(drift: &Drift, to: S) -> Result<S::Ok, S::Error> {
+    Some(drift).filter(|drift| drift.compared > 0).serialize(to)
+}
+
+impl DecideSummary {
+    /// Nothing counted yet. `level` is the column of the level that decides, if one does.
+    pub(crate) fn new(level: Option<String>) -> Self {
+        Self {
+            version: VERSION,
+            level,
+            ..Self::default()
+        }
+    }
+
+    /// How the command ended.
+    pub(crate) const fn exit(&self) -> Exit {
+        match self.undecided.rows + self.scored.unreadable() {
+            0 => Exit::Complete,
+            _ => Exit::SomeFailed,
+        }
+    }
+
+    /// Checks that every row is accounted for.
+    ///
+    /// # Errors
+    /// The numbers that do not add up, which is always a bug.
+    pub(crate) fn check_invariants(&self) -> Result<(), String> {
+        let (all, decided) = (self.scored.rows, self.decisions.rows());
+        let (without, unreadable) = (self.scored.without_verdict, self.scored.unreadable());
+        let undecided = self.undecided.rows;
+        if all == decided + undecided + without + unreadable {
+            return Ok(());
+        }
+        Err(format!(
+            "rows do not add up: {all} read, {decided} decided, {undecided} undecided, {without} without a verdict, {unreadable} unreadable"
+        ))
+    }
+
+    fn why_undecided(&self) -> Option<String> {
+        undecided(&self.undecided, self.level.as_deref())
+    }
+
+    /// The lines for people.
+    pub(crate) fn text(&self) -> String {
+        let (rows, decisions) = (&self.scored, &self.decisions);
+        let (without, all) = (rows.without_verdict, counted(rows.rows, "row"));
+        let mut lines = vec![format!("{all} decided in {}", time(self.elapsed))];
+        lines.extend(parts([
+            ("approve", decisions.approve),
+            ("review", decisions.review),
+            ("block", decisions.block),
+        ]));
+        let number = count(self.undecided.rows);
+        lines.extend({ self.why_undecided() }.map(|why| format!("undecided {number}: {why}")));
+        let number = counted(without, "row");
+        lines.extend((without > 0).then(|| format!("no score and so no decision: {number}")));
+        lines.extend(drift_lines(&self.drift, self.changes.as_deref()));
+        let (why, number) = (rows.why_unreadable(), count(rows.unreadable()));
+        lines.extend(why.map(|why| format!("unreadable {number}, left as they are: {why}")));
+        lines.extend({ self.output.as_deref() }.map(|path| format!("wrote {}", shown(path))));
+        format!("rescore: {}", lines.join("\n         "))
+    }
+
+    /// The warnings of a quiet command, which shows nothing else: none if every row with a verdict has a decision.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        let all = counted(self.scored.rows, "row");
+        let (undecided, unreadable) = (self.undecided.rows, self.scored.unreadable());
+        [
+            (self.why_undecided(), undecided, "have no decision"),
+            (
+                self.scored.why_unreadable(),
+                unreadable,
+                "are left as they are",
+            ),
+        ]
+        .into_iter()
+        .filter_map(move |(why, rows, are)| {
+            Some(format!("{} of {all} {are}: {}", count(rows), why?))
+        })
+    }
+
+    /// Writes the object for programs.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub(crate) fn write_json(&self, mut to: impl Write) -> io::Result<()> {
+        to.write_all(indented(self).as_bytes())?;
+        to.flush()
+    }
+}
+
+/// What other thresholds would do to the rows of a file.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "what_if")]
+pub(crate) struct WhatIfView<'a> {
+    version: u8,
+    #[serde(flatten)]
+    rows: &'a ScoredRows,
+    scores: u64,
+    today: ThresholdPair<'a>,
+    pairs: Vec<ThresholdPair<'a>>,
+    #[serde(skip)]
+    steps: Vec<ThresholdStep<'a>>,
+    /// Today's thresholds as they were given.
+    #[serde(skip)]
+    given: &'a Thresholds,
+    /// The file's name for people.
+    #[serde(skip)]
+    file: String,
+}
+
+/// How wide the column of thresholds is: longer ones are only those of today.
+const THRESHOLD: usize = 9;
+
+impl<'a> WhatIfView<'a> {
+    /// What was counted of the scores and rows of this file; the thresholds of today are marked.
+    pub(crate) fn new(
+        what_if: &'a WhatIf,
+        rows: &'a ScoredRows,
+        given: &'a Thresholds,
+        file: String,
+    ) -> Self {
+        let pairs: Vec<_> = what_if.pairs().collect();
+        Self {
+            version: VERSION,
+            rows,
+            scores: what_if.scores(),
+            today: { pairs.iter().find(|pair| pair.today) }
+                .copied()
+                .unwrap_or_default(),
+            pairs,
+            steps: what_if.steps().collect(),
+            given,
+            file,
+        }
+    }
+
+    /// The tables for people, without a line end behind the last line.
+    pub(crate) fn text(&self) -> String {
+        let (rows, scores) = (counted(self.rows.rows, "row"), count(self.scores));
+        let mut lines = vec![format!("{}: {rows}, {scores} with a score", self.file)];
+        let (why, number) = (self.rows.why_unreadable(), count(self.rows.unreadable()));
+        lines.extend(why.map(|why| format!("unreadable {number}, not counted: {why}")));
+        let (approve, review) = (self.given.approve_max(), self.given.review_max());
+        let now = self.today.outcomes;
+        let part = |word: &str, rows| format!("{word} {} ({})", count(rows), self.share(rows));
+        lines.push(format!(
+            "today, with --approve-max {approve} and --review-max {review}:\n  {}, {}, {}",
+            part("approve", now.approve),
+            part("review", now.review),
+            part("block", now.block)
+        ));
+        if self.scores > 0 {
+            lines.push(String::new());
+            lines.extend(self.threshold_table());
+            lines.push(
+                "what neither threshold takes is left for review; `--json` has every pair"
+                    .to_owned(),
+            );
+        }
+        lines.join("\n")
+    }
+
+    /// `12.3 %` of the scores.
+    fn share(&self, rows: u64) -> String {
+        format!("{} %", percent_of(rows, self.scores))
+    }
+
+    /// What each threshold would approve or block.
+    fn threshold_table(&self) -> impl Iterator<Item = String> {
+        let width = count(self.scores).len();
+        let cells = (width + 9).max(16);
+        let cell = move |rows| format!("{:>width$}  {:>7}", count(rows), self.share(rows));
+        let line = move |threshold: &str, approve: &str, block: &str| {
+            format!("{threshold:>THRESHOLD$}   {approve:<cells$}   {block}")
+        };
+        let head = line("threshold", "as --approve-max", "as --review-max");
+        let under = line("", "would approve", "would block");
+        let steps = self.steps.iter().map(move |step| {
+            let today = match (step.is_approve_max, step.is_review_max) {
+                (true, true) => "  < both today",
+                (true, false) => "  < --approve-max today",
+                (false, true) => "  < --review-max today",
+                (false, false) => "",
+            };
+            line(step.threshold.text(), &cell(step.up_to), &cell(step.above)) + today
+        });
+        [head, under].into_iter().chain(steps)
+    }
+
+    /// Every pair of thresholds for programs, on one line.
+    pub(crate) fn json(&self) -> String {
+        escape_unsafe(&one_line(self))
+    }
+}
