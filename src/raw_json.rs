@@ -187,7 +187,7 @@ impl fmt::Display for Pointer {
     }
 }
 
-/// A member that was looked up appears twice in its object, so nobody can know which one is meant.
+/// A member that was looked up appears twice in its object, so it cannot be known which one is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ambiguous;
 
@@ -202,7 +202,7 @@ pub(crate) fn follow<'a>(
     let mut text = value;
     for token in tokens {
         let found = if text.starts_with('[') {
-            // Nearly nobody looks into arrays: this need not be fast.
+            // Pointers into arrays are rare: this need not be fast.
             let elements: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
             let index: Option<usize> = token.parse().ok();
             let found = index.and_then(|index| elements.get(index).copied());

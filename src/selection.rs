@@ -63,7 +63,7 @@ impl Sample {
             .update(bytes)
             .finalize_xof()
             .fill(&mut first);
-        // So many bits are exact in a double, so the place is below 1.
+        // 53 bits are exact in a double, so the place is below 1.
         #[allow(clippy::cast_precision_loss, reason = "53 bits are left")]
         let place = (u64::from_le_bytes(first) >> 11) as f64 / (1_u64 << 53) as f64;
         place * 100.0 < self.0

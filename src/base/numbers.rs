@@ -152,14 +152,14 @@ pub(crate) mod seconds {
 /// How many rows may be bad.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Tolerance {
-    /// At most so many.
+    /// A number of rows.
     Rows(u64),
-    /// At most so many of a hundred, from 0 to 100.
+    /// A share in percent, from 0 to 100.
     Percent(f64),
 }
 
 impl Tolerance {
-    /// Whether so many bad rows among `all` are tolerated.
+    /// Whether this number of bad rows among `all` is tolerated.
     pub(crate) fn covers(self, bad: u64, all: u64) -> bool {
         match self {
             Self::Rows(most) => bad <= most,

@@ -95,7 +95,7 @@ pub(crate) fn beside(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
         .tempfile_in(directory_of(path))
 }
 
-/// Puts a file with this content and this mode in the place of the one at `path`, if there is one. Nobody ever reads half of
+/// Puts a file with this content and this mode in the place of the one at `path`, if there is one. No reader ever gets half of
 /// it, and after a kill there is the earlier file.
 ///
 /// # Errors

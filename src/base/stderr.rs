@@ -26,7 +26,7 @@ static QUEUE: LazyLock<Queue> = LazyLock::new(|| {
     let (queue, texts) = Queue::new();
     let waiting = Arc::clone(&queue.waiting);
     let writer = std::thread::Builder::new().name("stderr".to_owned());
-    // Without the thread nobody receives texts, and each is written where it is said.
+    // Without the thread no text is received, and each is written where it is said.
     let _ = writer.spawn(move || write(&texts, &waiting, std::io::stderr()));
     queue
 });
@@ -104,7 +104,7 @@ impl Text {
         match self {
             Self::End(done) => {
                 *drawn = was_drawn;
-                // Nobody waits any more if it took too long.
+                // The other side has stopped waiting if it took too long.
                 let _ = done.send(());
                 String::new()
             }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn while_nobody_reads_progress_is_dropped_first() {
+    fn while_nothing_is_read_progress_is_dropped_first() {
         let (queue, texts) = Queue::new();
         let line = safe(&"x".repeat(99));
         for _ in 0..1_000 {
@@ -208,7 +208,7 @@ mod tests {
         drop(queue);
         let most = MAX_TOTAL + line.len();
         assert!((MAX_TOTAL..most).contains(&waiting.load(Ordering::Relaxed)));
-        // Once somebody reads again, there is room again.
+        // Once it is read again, there is room again.
         let mut written = Vec::new();
         write(&texts, &waiting, &mut written);
         let lines = String::from_utf8(written).unwrap();

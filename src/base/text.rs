@@ -46,7 +46,7 @@ pub(crate) fn any_byte(bytes: &[u8], is_one: impl Fn(u8) -> bool + Copy) -> bool
     }
 }
 
-/// The same for so many bytes together: the compiler makes one or two instructions of it.
+/// The same for a block of bytes: the compiler makes one or two instructions of it.
 #[inline]
 fn any_of<const N: usize>(bytes: &[u8; N], is_one: impl Fn(u8) -> bool) -> bool {
     bytes

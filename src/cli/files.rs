@@ -60,7 +60,7 @@ impl FormatArgs {
     }
 }
 
-/// The source that was named: `-` or nothing is standard input, unless that is a terminal, where nobody would type users.
+/// The source that was named: `-` or nothing is standard input, unless that is a terminal, where no user file is typed by hand.
 ///
 /// # Errors
 /// Nothing was named, and nothing is piped in.
@@ -73,7 +73,7 @@ pub(super) fn source(named: Option<&Path>, example: &str) -> Result<Input> {
     }
 }
 
-/// Fails if rows would fill the terminal because nobody said where they go; `-o -` is for those who want that.
+/// Fails if rows would fill the terminal because no option says where they go; `-o -` is for those who want that.
 pub(super) fn refuse_terminal(output: Option<&Path>, command: &str) -> Result<()> {
     if output.is_none() && std::io::stdout().is_terminal() {
         return Err(

@@ -1,6 +1,6 @@
 //! The arguments of `rescore ledger`.
 //!
-//! No message repeats what was typed about a user: somebody else may read it.
+//! No message repeats what was typed about a user: another person may read it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

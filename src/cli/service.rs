@@ -105,7 +105,7 @@ impl ServiceArgs {
         { self.service_id.as_deref() }.filter(|id| !id.trim().is_empty())
     }
 
-    /// Names everything that is missing together, so that nobody finds it out piece by piece.
+    /// Names everything that is missing together, so that it is not found out piece by piece.
     fn missing(&self, key: bool) -> Error {
         let (flag, variable, base) = self.address();
         let (address, id) = (format!("{flag} URL"), self.service_id());

@@ -95,7 +95,7 @@ pub(super) fn find(
     }
 }
 
-/// The usual place. Never the working directory: somebody else may have put a file there that sends the key to their host.
+/// The usual place. Never the working directory: another person may have put a file there that sends the key to their host.
 pub(super) fn usual() -> Option<PathBuf> {
     let absolute = |variable| {
         let path = PathBuf::from(std::env::var_os(variable)?);

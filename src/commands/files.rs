@@ -211,7 +211,7 @@ fn all_rejects(output: &Path) -> impl Iterator<Item = PathBuf> {
     extensions.filter_map(|extension| rejects_beside(output, extension).ok())
 }
 
-/// How often a lock is tried again: nobody notices the difference, and a try costs some microseconds.
+/// How often a lock is tried again: a shorter wait would not be noticed, and a try costs some microseconds.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How long a command waits for locks, all of them together.

@@ -92,7 +92,7 @@ pub(super) fn runtime() -> Result<Runtime> {
         .map_err(|e| Error::internal("cannot start the runtime").because(e))
 }
 
-/// Starts a thread that nobody joins.
+/// Starts a thread that is never joined.
 ///
 /// # Errors
 /// The system refuses it.
@@ -120,8 +120,8 @@ impl Interrupts {
         let files: Arc<Mutex<Vec<PathBuf>>> = Arc::clone(&partial);
         listen_on_a_thread(move |runtime, mut signals| {
             let error = Error::interrupted(runtime.block_on(signals.next()));
-            // Opening a file may last for as long as a pipe has no reader: then none is removed, as an empty partial file is in
-            // nobody's way. The lock is held to the end of the process, so that no file is added any more.
+            // Opening a file may last for as long as a pipe has no reader: then none is removed, as an empty partial file does
+            // no harm. The lock is held to the end of the process, so that no file is added any more.
             let files = (0..OPENING.0).find_map(|_| {
                 let opened = files.try_lock().ok();
                 if opened.is_none() {
@@ -246,7 +246,7 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
         if phase.rows_are_done {
             tell("rescore: all rows are done, finishing; another signal stops immediately");
         }
-        // Nobody receives it when all rows are done.
+        // It is not received when all rows are done.
         let _ = reach.stops.send(Stop {
             reason: first.into(),
             error: None,
@@ -263,14 +263,14 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
             "rescore: stopped immediately{}",
             kept.collect::<String>()
         ));
-        // Nobody is left to care whether lines are missing.
+        // It is too late to report that lines are missing.
         let _ = end_log(LogLine::StoppedImmediately(last.into()));
         end_process(Exit::Interrupted(last));
     }
 }
 
 /// The next signal that asks again for the end. SIGHUP does not: when a connection drops, the shell and the system send
-/// one each, and nobody is impatient. Neither does a SIGTERM that comes with another one: `timeout` sends one to the
+/// one each, and no person is impatient. Neither does a SIGTERM that comes with another one: `timeout` sends one to the
 /// program, and one to its group.
 async fn second(signals: &mut Signals, first: Signal, since: Instant) -> Signal {
     let is_repeated = || first == Signal::Terminate && since.elapsed() < SAME_REQUEST;

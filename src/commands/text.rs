@@ -88,7 +88,7 @@ impl SummaryFile {
         let mut text = Vec::new();
         let written = write(&mut text).and_then(|()| match &self.stream {
             Some(stream) => { stream }.write_all(&text),
-            // Somebody may have put another file there meanwhile.
+            // Another file may have been put there meanwhile.
             None => refuse_other_content(&self.path)
                 .and_then(|()| own_file::replace(&self.path, self.mode, &text)),
         });

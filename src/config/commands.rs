@@ -36,7 +36,7 @@ pub(crate) struct RunConfig {
     pub(crate) pace: PaceConfig,
     /// What the run may spend.
     pub(crate) budget: BudgetConfig,
-    /// The most calls that this pays for.
+    /// The maximum of calls that this pays.
     pub(crate) call_limit: Option<CallLimit>,
     /// Which answers are stored and used.
     pub(crate) ledger: LedgerConfig,
@@ -52,8 +52,8 @@ pub(crate) struct RunConfig {
     pub(crate) profile: Option<String>,
 }
 
-/// A run whose arguments, variables or settings file are wrong: what is known of it, so that its failure can be left where
-/// somebody looks for it.
+/// A run whose arguments, variables or settings file are wrong: what is known of it, so that its failure can be left in
+/// the files where people look.
 #[derive(Debug)]
 pub(crate) struct UnconfiguredRun {
     /// Where its rows would go, a file or a directory; `None` is standard output.
@@ -126,7 +126,7 @@ pub(crate) struct FilesConfig {
 pub(super) const FILES: &str = "Files";
 
 impl FilesConfig {
-    /// What the run is known by: the output, or the directory of its outputs; `None` for standard output.
+    /// What names the run: the output, or the directory of its outputs; `None` for standard output.
     pub(crate) fn name(&self) -> Option<&Path> {
         self.directory.as_deref().or(self.output.as_deref())
     }
@@ -164,7 +164,7 @@ pub(crate) struct BudgetConfig {
 }
 
 impl BudgetConfig {
-    /// The most calls: the smaller of `--max-calls` and what `--max-cost` pays for.
+    /// The maximum of calls: the smaller of `--max-calls` and what `--max-cost` pays.
     ///
     /// # Errors
     /// There is no price, or the amount does not pay for a single call.
@@ -333,7 +333,7 @@ pub(crate) struct CheckConfig {
 pub(crate) struct DecideConfig {
     /// The scored file.
     pub(crate) file: input::FileSettings,
-    /// What the names of the verdict's columns start with.
+    /// The first characters of the names of the verdict's columns.
     pub(crate) prefix: String,
     /// What to do with it.
     pub(crate) task: DecideTask,

@@ -11,7 +11,7 @@ use crate::base::numbers::{Decimal, Tolerance};
 use crate::fields::{Field, PhoneRegion, Template};
 use crate::raw_json::Pointer;
 
-/// One of a few words, which help, errors and completions list, each with what it stands for.
+/// One of a few words, which help, errors and completions list, each with its value.
 pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
     words: &'static [(&'static str, T)],
 ) -> impl TypedValueParser<Value = T> {
@@ -153,7 +153,7 @@ pub(crate) fn patience(text: &str) -> Result<Duration, String> {
     time(text, (SECOND, 7 * DAY), words)
 }
 
-/// How old an answer may be; nobody has answers older than ten years.
+/// How old an answer may be, up to ten years.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     let words = "1s to 10 years with its unit, such as `12h` or `7d`";
     time(text, (SECOND, 10 * 366 * DAY), words)

@@ -20,7 +20,7 @@ use crate::telemetry::event::{Again, Event};
 use crate::telemetry::hub::Events;
 use crate::verdict::Verdict;
 
-/// How long to wait before another look at a request that another run calls for.
+/// How long to wait before another look at a request that another run has claimed.
 const LOOKED_AT_AGAIN: Duration = Duration::from_millis(500);
 
 impl<S: Service> Engine<S> {
@@ -112,7 +112,7 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// Makes one call. Returns what it brought, and the generation of the API key that it went out with.
+    /// Makes one call. Returns what it brought, and the generation of the API key that it carried.
     #[expect(
         clippy::manual_async_fn,
         reason = "an `async fn` stores its arguments twice, and this is part of what is allocated for each row"

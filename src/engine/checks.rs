@@ -19,9 +19,9 @@ use crate::verdict::{Answer, TransactionId};
 
 /// How many ids are remembered, in about 400 KiB, until all are forgotten. A broken cache repeats itself sooner.
 const REMEMBERED: usize = 8_192;
-/// So many different requests with one id are no accident of a service that seldom repeats one: the answers are mixed up.
+/// This number of different requests with one id is no accident of a service that seldom repeats one: the answers are mixed up.
 const MIXED_UP: u32 = 20;
-/// Answers that are checked for fields. One that none of so many users has is hardly one of the service's: a misspelt pointer
+/// Answers that are checked for fields. One that none of these users has is hardly one of the service's: a misspelt pointer
 /// would leave its column empty to the end of a paid file.
 const FIRST: u32 = 100;
 
@@ -90,7 +90,7 @@ impl AnswerChecks {
         self.file = file;
     }
 
-    /// Checks an answer to the request with this fingerprint against those before it. Whether so many have its id now that the answers are mixed up.
+    /// Checks an answer to the request with this fingerprint against those before it. Returns whether enough of them have its id for the answers to be mixed up.
     pub(super) fn check(
         &mut self,
         (row, request): (RowNumber, i64),

@@ -235,7 +235,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     }
 
     /// The next row that may start now, with its permit. A row without a permit is data in a queue and not a future that
-    /// waits. So a row that comes back from its back-off, which holds up the output, waits only behind rows like itself.
+    /// waits. So a row that comes back from its back-off, for which the output waits, waits only behind rows like itself.
     pub(super) fn start_now(&mut self) -> Option<(RowCall, Permit<'a>)> {
         if !self.is_stopping() {
             let admitted = self.rows.admit_without_call();
@@ -251,7 +251,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         None
     }
 
-    /// The requests to claim now, before they are called for.
+    /// The requests to claim now, before their calls.
     pub(super) fn claim_now(&mut self) -> Option<(Vec<RequestKey>, Urgency)> {
         if self.is_stopping() {
             return None;
@@ -358,7 +358,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         let (reason, now) = (stop.reason, Instant::now());
         let events = &self.engine.events;
         if let Some(stopped) = &mut self.stopped {
-            // A loss must be reported, whatever the run stops for.
+            // A loss must be reported, whatever stops the run.
             if matches!(reason, CancelReason::Ledger | CancelReason::Output) {
                 stopped.stop.error = stopped.stop.error.take().or(stop.error);
             }

@@ -49,7 +49,7 @@ impl Fixture {
         }
     }
 
-    /// With so many calls in flight at most.
+    /// With this maximum of calls in flight.
     pub(crate) fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency;
         self
@@ -61,25 +61,25 @@ impl Fixture {
         self
     }
 
-    /// With so many retries a row.
+    /// With this number of retries a row.
     pub(crate) fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// With so many resends a row of what may have been billed.
+    /// With this number of resends a row of what may have been billed.
     pub(crate) fn resends(mut self, resends: u32) -> Self {
         self.resends = resends;
         self
     }
 
-    /// With so many calls at most.
+    /// With this maximum of calls.
     pub(crate) fn max_calls(mut self, most: Option<NonZeroU64>) -> Self {
         self.max_calls = most;
         self
     }
 
-    /// With so many failed rows at most.
+    /// With this maximum of failed rows.
     pub(crate) fn failures(mut self, failures: FailureBudget) -> Self {
         self.failures = failures;
         self
@@ -145,7 +145,7 @@ impl Engine<Scripted> {
         &self.service
     }
 
-    /// The limit of the service that calls keep to.
+    /// The limit of the service.
     pub(crate) fn limit(&self) -> Limit {
         self.gate.limit()
     }

@@ -68,7 +68,7 @@ pub(super) struct Seen {
     pub(super) give_up: GiveUpPolicy,
     /// How long the current outage had lasted when a series of failures started that may all be due to the rows.
     pub(super) rows_fail_since: Option<Duration>,
-    /// Which API key calls go out with.
+    /// Which API key calls carry.
     pub(super) key: KeyGeneration,
     pub(super) answers: AnswerChecks,
 }
@@ -82,7 +82,7 @@ pub(super) struct KeyGeneration {
     is_proven: bool,
 }
 
-/// What the refusal of a key calls for.
+/// What follows the refusal of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyRefusal {
     /// Another key is in use since the call went out: try again with that one.
@@ -111,7 +111,7 @@ impl KeyGeneration {
     }
 }
 
-/// A row that is called for.
+/// A row whose request is sent.
 #[derive(Debug)]
 pub(super) struct RowCall {
     pub(super) row: RowNumber,

@@ -2,8 +2,8 @@
 //! answered or known. Nothing here waits.
 //!
 //! Requests are claimed before they are called for, as several runs may share a ledger. Their rows are in the window already,
-//! so that equal rows wait for the same answer. As many are claimed as will be called for within about a second: what is
-//! claimed, other runs cannot ask.
+//! so that equal rows wait for the same answer. What will be called for within about a second is claimed, and no more:
+//! other runs cannot ask what is claimed.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -23,7 +23,8 @@ use crate::row_state::{Row, RowBatch, RowState};
 use crate::telemetry::event::{Event, Origin};
 use crate::verdict::Verdict;
 
-/// New requests that are claimed together at most; as many that are claimed again may come with them.
+/// The maximum of new requests that are claimed together; the same number of requests that are claimed again may come with
+/// them.
 const MOST: usize = 256;
 /// How long after another run's claim was seen it is asked again what has become of it.
 const ASKED_AGAIN: Duration = Duration::from_millis(500);
@@ -117,12 +118,12 @@ impl<'a, S> Rows<'a, S> {
             || !(has_none && self.gathered.is_empty() && self.taken.is_empty())
     }
 
-    /// Whether a row may be called for.
+    /// Whether a claimed row waits for its call.
     pub(super) fn may_call(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// The row to call for.
+    /// The row whose call is next.
     pub(super) fn next_call(&mut self) -> Option<RowCall> {
         self.ready.pop_front()
     }
@@ -184,7 +185,7 @@ impl<'a, S> Rows<'a, S> {
         }
     }
 
-    /// Rows that are claimed and may no longer be called for are claimed again, before the others.
+    /// Rows whose claims have ended before their calls are claimed again, before the others.
     pub(super) fn look_at_lease(&mut self) {
         if let Some(next) = self.ready.front()
             && !self.engine.ledger.holds(next.worker)
@@ -224,7 +225,7 @@ impl<'a, S> Rows<'a, S> {
         Ok((!requests.is_empty()).then_some((requests, urgency)))
     }
 
-    /// Admits rows for the next claims, where so many may be ahead, also while others are being claimed: rows behind them may
+    /// Admits rows for the next claims, up to `ahead` of them, also while others are being claimed: rows behind them may
     /// need no call. Whether there is room for more.
     fn gather_calls(&mut self, ahead: usize) -> Result<bool, Stop> {
         while self.ready.len() + self.claiming.len() + self.gathered.len() < ahead {
@@ -248,7 +249,7 @@ impl<'a, S> Rows<'a, S> {
         for (mut call, result) in mem::take(&mut self.claiming).into_iter().zip(results) {
             match result {
                 ClaimResult::Ours { taken_over } => {
-                    // It may have been claimed before, and not called for.
+                    // It may have been claimed before, without a call.
                     call.taken_over |= taken_over;
                     call.worker = worker;
                     self.ready.push_back(call);

@@ -77,7 +77,7 @@ pub(super) fn asks_to_wait(wait: Duration) -> Stop {
     Stop::new(CancelReason::MaxWait, error)
 }
 
-/// The stop for refusals, with or without a pause that they ask for: no call was accepted for so long.
+/// The stop for refusals, with or without a pause that they name: no call was accepted for this long.
 pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
     let error = Error::stopped(format!(
         "{} has accepted no call for {}",
@@ -88,7 +88,7 @@ pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
     Stop::new(CancelReason::MaxWait, error)
 }
 
-/// The stop for a service that does not come back, and has accepted no call for so long; `row` is the one whose call was last.
+/// The stop for a service that does not come back, and has accepted no call for this long; `row` is the one whose call was last.
 pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Fault) -> Stop {
     let (host, lasted, message) = (quoted(host), in_words(lasted), &*last.failure.message);
     let error = if last.health == Health::Failed {

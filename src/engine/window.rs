@@ -44,7 +44,7 @@ pub(super) struct RowWindow {
     is_overdue: bool,
 }
 
-/// The bytes that a row counts for. Its request is about as long as the row itself, and what was captured of an answer can be
+/// The bytes that a row takes. Its request is about as long as the row itself, and what was captured of an answer can be
 /// larger.
 fn bytes_of(row: &Row) -> usize {
     let verdict = match &row.state {

@@ -161,7 +161,7 @@ pub(crate) fn nearest(name: &str, columns: &[String]) -> Option<String> {
 /// More columns than this are counted, not listed: a wide export must not fill the screen.
 const LISTED_COLUMNS: usize = 20;
 
-/// So many names that are known are those of a header. A user may have one by chance: `email` as the way to be reached.
+/// With this number of known names, a row is a header. A user may have one by chance: `email` as the way to be reached.
 const CLEARLY_KNOWN: usize = 2;
 
 /// Names in one line; `word` says what they name, such as `column`.

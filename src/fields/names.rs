@@ -186,7 +186,7 @@ pub(super) fn is_of(field: Field, name: &str) -> bool {
 
 /// The `--map` option to suggest for a field without a column.
 pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
-    // Nobody types a name that is too long to be shown.
+    // A name that is too long to be shown is no name that was typed.
     let is_short = |column: &&String| column.chars().count() <= COLUMN_CHARACTERS;
     let columns: Vec<_> = columns.iter().filter(is_short).collect();
     let having = |parts| {

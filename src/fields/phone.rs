@@ -23,7 +23,7 @@ const PHONE_DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
 const COUNTRY_CODE_DIGITS: std::ops::RangeInclusive<usize> = 1..=3;
 
 /// The number in the international form. `named` is what the row's column of regions says, if the file has one; it is
-/// only asked for a number that is not international. What it says and nobody knows, such as `Austria`, is another region
+/// only asked for a number that is not international. What it says and is not known, such as `Austria`, is another region
 /// than that of all rows, and not the same.
 ///
 /// # Errors
@@ -160,8 +160,8 @@ impl PhoneRegion {
 
     /// The international form of a number as it is dialled in this region.
     ///
-    /// Validity is decided by the ranges that are in use, not only by the length, because a wrong number may be somebody
-    /// else's. Numbers of other regions with the same calling code are valid as well: they are dialled alike.
+    /// Validity is decided by the ranges that are in use, not only by the length, because a wrong number may be another
+    /// person's. Numbers of other regions with the same calling code are valid as well: they are dialled alike.
     ///
     /// # Errors
     /// What is wrong: it is not valid, or has two meanings.
@@ -226,7 +226,7 @@ mod tests {
             ("US", "(416) 967-1111", "+14169671111"),
             ("US", "415.555.2671", "+14155552671"),
             ("US", "1-415-555-2671", "+14155552671"),
-            // Nobody has this number with the country code in front once more.
+            // No user has this number with the country code in front once more.
             ("GB", "44 20 7946 0958", "+442079460958"),
             ("FR", "33612345678", "+33612345678"),
             ("US", "011 44 20 7946 0958", "+442079460958"),

@@ -181,8 +181,8 @@ impl CsvParser {
         Ok(())
     }
 
-    /// The first of the columns to replace in which the record has a value that we never write. In a ragged record, nobody
-    /// knows which cells are ours.
+    /// The first of the columns to replace in which the record has a value that we never write. In a ragged record it is
+    /// not known which cells are ours.
     fn foreign<'a>(&self, bytes: impl Fn(Span) -> Option<&'a [u8]>) -> Option<usize> {
         if self.cells.len() != self.width {
             return None;
@@ -238,8 +238,8 @@ impl CsvParser {
             if let Some(column) = self.foreign(|cell| Some(row.slice(cell))) {
                 return Err(Conflict::Foreign(column).fails(&self.columns));
             }
-            // Also for a row that fails: it must not keep last night's verdict. A ragged row stays as it is, as nobody
-            // knows which of its cells are ours.
+            // Also for a row that fails: it must not keep last night's verdict. A ragged row stays as it is, as it
+            // is not known which of its cells are ours.
             row.ours = spans(&self.ours, &self.cells);
         }
         if extent.malformed {

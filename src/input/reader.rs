@@ -36,7 +36,7 @@ pub struct Reader {
     first_rows: FirstRows,
     /// How many more rows are taken.
     left: u64,
-    /// Whether a row was left out of a sample.
+    /// Whether the sample lacks a row.
     passed_over: bool,
     /// The rows that were read to check the source: the next ones.
     early: VecDeque<RowBatch>,
@@ -272,7 +272,7 @@ impl Reader {
     }
 }
 
-/// How many rows are checked: so many do not share a fault by chance.
+/// How many rows are checked: they do not all share a fault by chance.
 const ROWS: u32 = 100;
 
 /// The rows before the first valid one, as long as all fail for the same reason.

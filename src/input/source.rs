@@ -168,7 +168,7 @@ fn is_readable(stream: &OwnedFd, within: Duration) -> bool {
     within.is_some_and(|within| poll(&mut polled, Some(&within)).is_ok_and(|ready| ready > 0))
 }
 
-/// A pipe restricts nobody, and does not say who may read its content.
+/// A pipe has no restrictions, and does not say who may read its content.
 const PIPE: u32 = 0o666;
 
 /// The file that a shell opened for us as standard input; `None` for a pipe.
@@ -389,7 +389,7 @@ mod tests {
     fn damaged_data_is_an_error_and_never_less_text() {
         let text = b"some text, some more text";
         let mut zstd = zstd::Encoder::new(Vec::new(), 0).unwrap();
-        // As the command does. Without a checksum, nobody could find a flipped letter.
+        // As the command does. Without a checksum, a flipped letter would not be found.
         zstd.include_checksum(true).unwrap();
         zstd.write_all(text).unwrap();
         for whole in [gzip(text), zstd.finish().unwrap()] {

@@ -148,7 +148,7 @@ fn earlier_cells_are_found() {
         ("1.50", "approve"),
         ("\"3\"", "\"review\""),
         ("", ""),
-        // Nobody knows which of its cells are ours.
+        // It cannot be known which of its cells are ours.
         ("", ""),
         ("9", "block"),
     ]);

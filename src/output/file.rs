@@ -256,7 +256,7 @@ impl PartialFile {
         Ok(state)
     }
 
-    /// Fails if the path no longer leads to this file, because somebody moved it away and put another one there, or if the
+    /// Fails if the path no longer leads to this file, because it was moved away and another one was put there, or if the
     /// file does not have exactly the bytes that were written.
     fn check(&self) -> io::Result<Metadata> {
         let counted = self.encoder.counted();

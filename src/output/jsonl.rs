@@ -41,7 +41,7 @@ pub(super) fn write_row(
     out.extend_from_slice(row.line_end());
 }
 
-/// A line that is not an object cannot have members, and a line with somebody else's members under
+/// A line that is not an object cannot have members, and a line with another program's members under
 /// our names is not changed.
 const fn stays(verdict: &Verdict) -> bool {
     match verdict {

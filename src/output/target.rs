@@ -140,7 +140,7 @@ impl Target {
         if self.special {
             return Ok(());
         }
-        // Checked in any case: a link here would lead to somebody else's file.
+        // Checked in any case: a link here would lead to another person's file.
         own_file::check(&partial).map_err(|e| cannot_open(&partial, e))?;
         if self.replace != Replace::Nothing || !holds_rows(&partial) {
             return Ok(());

@@ -15,7 +15,7 @@ use crate::verdict::most_frequent;
 pub(crate) enum CallLimit {
     /// `--max-calls`.
     Calls(NonZeroU64),
-    /// As many as `--max-cost` pays for.
+    /// What `--max-cost` pays for.
     Cost(NonZeroU64),
 }
 

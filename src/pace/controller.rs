@@ -210,9 +210,9 @@ impl Controller {
             is_new: call.cut_at >= self.value.cut_at,
             later: self.calls - call.number,
         };
-        let is_news = self.tally.note(ended, outcome, tried);
+        let is_new = self.tally.note(ended, outcome, tried);
         let is_about_pace = is_single || !self.value.is_row_alone(self.tally.wait);
-        if is_news && is_about_pace {
+        if is_new && is_about_pace {
             self.step_soon(now, fraction);
         }
         // A row that is refused by itself says nothing about the service.
@@ -233,7 +233,7 @@ impl Controller {
         let wait = match outcome {
             CallOutcome::Throttled(wait) => wait.unwrap_or_default(),
             CallOutcome::BusyOrAway => Duration::ZERO,
-            // Nobody may be there to report what has changed.
+            // No caller may be there to report what has changed.
             CallOutcome::Abandoned => return None,
             _ => return self.event.take(),
         };

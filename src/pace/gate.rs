@@ -156,7 +156,7 @@ pub(crate) struct Undurable<'a>(
 /// of answers is being synced.
 const UNDURABLE: usize = 2;
 
-/// After so many pauses for each row that was tried another one is tried. With fewer, a limit that was just used up would
+/// After this number of pauses for each row that was tried, another one is tried. With fewer, a limit that was just used up would
 /// send a second person's data for nothing.
 const PAUSES_OF_A_CANARY: usize = 2;
 
@@ -303,8 +303,8 @@ impl Gate {
         }
     }
 
-    /// As many calls as start within about a second at the present pace, and no more than twice as many as may be in flight
-    /// together, so that requests can be claimed while as many others are called for; one while one row is tried at a time.
+    /// How many calls start within about a second at the present pace, up to twice the maximum in flight, so that requests can
+    /// be claimed while others are called for; one while one row is tried at a time.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -375,7 +375,7 @@ impl Gate {
         self.canary_held_up.notified().await;
     }
 
-    /// Whether so many rows have been refused so often, and nothing accepted, that another one may show more: the service may
+    /// Whether nothing was accepted and these rows have been refused often enough that another one may show more: the service may
     /// refuse just these rows, whatever the pace. Only pauses count: after each, one call goes at a time. Without pauses, as
     /// with no rate limit, every refused row would bring another one.
     pub(crate) const fn refuses_all(&self, rows: usize) -> bool {

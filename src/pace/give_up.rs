@@ -38,18 +38,18 @@ pub(crate) enum Reaction {
 }
 
 /// Rows without a verdict at the start that stop the run: one may be a bad row, and two bad luck. Each sends a person's
-/// data and may be billed. As many bare 403 answers in a row stop it at any time: one is a firewall that dislikes a row, three
+/// data and may be billed. This number of bare 403 answers in a row stops it at any time: one is a firewall that dislikes a row, three
 /// are a revoked key.
 pub(crate) const AT_START: u32 = 3;
 /// Useless answers in a row that stop the run later, all of them billed: a maintenance page stays longer than that, a bad
-/// part of a file is shorter. As many refused rows in a row bring a warning: they cost nothing, so the run continues.
+/// part of a file is shorter. This number of refused rows in a row brings a warning: they cost nothing, so the run continues.
 pub(crate) const LATER: u32 = 20;
 
 /// Counts trouble in a row, and says when it is too much.
 #[derive(Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct GiveUpPolicy {
-    /// The run goes on all the same, as `--keep-going` says.
+    /// The run continues all the same, as `--keep-going` says.
     keep_going: bool,
     /// There was a verdict in this run.
     verdicts: bool,

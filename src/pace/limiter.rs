@@ -28,7 +28,7 @@ pub(super) struct Limiter {
     last: Option<Duration>,
 }
 
-/// Governor counts whole cells. A call takes so many of them that a cell is not longer than a tick of the timer, so that a
+/// Governor counts whole cells. A call takes enough of them for a cell to be no longer than a tick of the timer, so that a
 /// burst can be less than a call.
 struct Bucket {
     limiter: RateLimiter<NotKeyed, InMemoryState, ManualClock, NoOpMiddleware<Duration>>,

@@ -66,14 +66,14 @@ const HELPED: f64 = 4.0;
 const MOST: f64 = 0.3;
 /// One refusal in more calls than this costs too little to look into.
 const RAREST: f64 = 2_000.0;
-/// So many refusals beyond the share are not chance.
+/// This number of refusals beyond the share is not chance.
 const BEYOND: f64 = 10.0;
 /// This multiple of the share, and this much more, are put down to chance.
 const SLACK: (f64, f64) = (1.2, 0.01);
-/// A step of the search has so many calls at most.
+/// The maximum of calls in a step of the search.
 const CALLS_OF_A_STEP: f64 = 300.0;
 
-/// While it grows, so many are enough: a limit that is far exceeded refuses many of them.
+/// While it grows, this number is enough: a limit that is far exceeded refuses many of them.
 pub(super) const CALLS_OF_GROWTH: f64 = 50.0;
 
 /// The calls of a step of the search, so that it shows if this share of them is beyond the limit.
@@ -93,12 +93,12 @@ impl Noise {
         self.quiet
     }
 
-    /// Whether about as many calls are refused as the share explains.
+    /// Whether the share explains about the number of refused calls.
     pub(super) fn is_calm(&self) -> bool {
         self.excess < BEYOND / 3.0
     }
 
-    /// So many calls started and were refused.
+    /// These numbers of calls started and were refused.
     pub(super) fn note(&mut self, calls: f64, refused: f64) -> Shown {
         self.quiet = if refused > 0.0 {
             0.0
@@ -136,7 +136,7 @@ impl Noise {
         }
     }
 
-    /// The pace was cut after so many accepted calls. Returns whether refusals turn out to be random: while they are known to
+    /// The pace was cut after this number of accepted calls. Returns whether refusals turn out to be random: while they are known to
     /// be, only cuts that nothing explains count.
     pub(super) fn cut(&mut self, pace: f64, accepted: f64, is_explained: bool) -> bool {
         let seen = if self.share > 0.0 {

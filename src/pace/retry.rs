@@ -114,9 +114,9 @@ pub(super) struct CallCounts {
 /// At least this many calls must be accepted between two refusals of a row: with fewer, the service may just have had
 /// room for a moment …
 const ACCEPTED: u64 = 3;
-/// … and this many times as many as were refused: otherwise it refuses any row.
+/// … and this many for each that was refused: otherwise it refuses any row.
 const OFTEN: u64 = 2;
-/// After so many accepted calls a refused row is tried again in any case: where a third of all calls are refused at random,
+/// After this number of accepted calls a refused row is tried again in any case: where a third of all calls are refused at random,
 /// it would wait for the end of the file otherwise.
 const MOST_TO_PASS: u64 = 64;
 /// A row is refused at least this often before it fails: five mistakes in a row are not made by a service that works.
@@ -130,7 +130,8 @@ impl CallCounts {
         self.accepted += 1;
     }
 
-    /// Whether the row was not refused yet, or others have passed since it was last, or so many that it need not wait longer.
+    /// Whether the row was not refused yet, or others have passed since its last refusal, or enough of them that it need not
+    /// wait longer.
     pub(super) const fn others_pass(self, row: &RowRefusals) -> bool {
         row.times == 0 || row.others_pass(self) || row.since_last(self).0 >= MOST_TO_PASS
     }

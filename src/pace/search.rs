@@ -57,7 +57,7 @@ enum Stage {
     Looking(u32),
 }
 
-/// Slow start: growing too far costs as many refusals as there are calls in flight, as a refusal pauses all calls. At this
+/// Slow start: growing too far costs one refusal for each call in flight, as a refusal pauses all calls. At this
 /// many times a limit without a refusal, the limit is not there any more.
 const GROWTH: f64 = 2.0;
 /// The share that is left each interval while answers queue: gently, as answers show the queue as it was. Growth after that,

@@ -56,7 +56,7 @@ pub(super) struct Step {
 pub(crate) struct PaceReply {
     /// The common time.
     pub(super) now: f64,
-    /// 0 if there is no value yet, or nobody has asked for so long that it is given up.
+    /// 0 if there is no value yet, or if no worker has asked for so long that it is given up.
     pub(super) version: i64,
     /// The value, if the worker has another version.
     pub(super) value: Option<PaceValue>,
@@ -76,7 +76,7 @@ pub(crate) struct PaceReply {
 
 /// Workers ask so often: what is granted lasts for about as long.
 const ASK_EVERY: Duration = Duration::from_millis(100);
-/// What nobody asked for is granted for so many seconds, and each call starts so much later than it might: so all workers
+/// What no worker asked for stays granted for this number of seconds, and each call starts later by that than it might: so all workers
 /// together start calls evenly, although each asks for several at a time.
 const UNUSED_FOR: f64 = 0.13;
 /// Without a reply, no call starts for so long after a refusal.
@@ -368,7 +368,7 @@ pub(super) struct CommonClock {
 
 /// Clocks drift apart by less than this many seconds from one reply to the next.
 const DRIFT: f64 = 0.000_1;
-/// If a reply seems to have been on its way for so many seconds longer than others, a clock was set, or the way is another one.
+/// If a reply seems to have been on its way for this number of seconds longer than others, a clock was set, or the way is another one.
 const JUMP: f64 = 0.13;
 
 impl CommonClock {

@@ -227,7 +227,7 @@ pub(super) struct QuotaHint {
     /// Calls a second that they ask for, and until when.
     rate: f64,
     until: f64,
-    /// What was left when the window was first heard of, and what is left now.
+    /// The calls that remained when the window was first named, and those that remain now.
     first_left: f64,
     left: f64,
     /// Calls that were accepted since then.
@@ -252,7 +252,7 @@ impl QuotaHint {
         };
         // Whole seconds are named, so the next window may start a little earlier: then there is more left than there was.
         if now >= self.until || (now + 1.0 >= self.until && left > self.left) {
-            // The call that brought this news is counted afterwards.
+            // The call that brought this is counted afterwards.
             (self.first_left, self.accepted) = (left, -1.0);
             self.until = now + lasts;
         }

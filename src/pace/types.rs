@@ -28,11 +28,11 @@ pub(crate) enum CallOutcome {
     Answered,
     /// It asked for fewer calls, and perhaps named a time to wait.
     Throttled(Option<Duration>),
-    /// A 503 without a time to come back: proxies answer so to calls beyond a limit, and also if the service is away.
+    /// A 503 without a time to come back: proxies answer so to calls beyond a limit, and also if the service is down.
     BusyOrAway,
     /// It answered with a failure.
     Failed,
-    /// It could not be reached, or a proxy answered that it is away.
+    /// It could not be reached, or a proxy answered that it is down.
     Unavailable,
     /// There was no answer in time.
     TimedOut,
@@ -118,11 +118,11 @@ pub(crate) enum PaceEvent {
 /// The most calls that may start in a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rate {
-    /// At most so many a second; finite, from [`Rate::LOWEST`] to [`Rate::HIGHEST`].
+    /// A maximum for each second; finite, from [`Rate::LOWEST`] to [`Rate::HIGHEST`].
     PerSecond(f64),
-    /// As many as may be in flight.
+    /// Whatever the calls in flight allow.
     Unlimited,
-    /// As many as the service turns out to take.
+    /// What the service turns out to take.
     Auto,
     /// This share of what it turns out to take, above 0 and below 1.
     Share(f64),

@@ -49,7 +49,7 @@ pub(super) struct PaceValue {
     /// What has changed the pace since this was last asked.
     cause: Option<PaceCause>,
     /// How many seconds it takes until what a step changed has been seen by all, besides the round trip of a call.
-    news: f64,
+    seen_after: f64,
 }
 
 /// What was accepted from one refusal to the next: a bucket or window that has just refused is empty, so this is the limit.
@@ -83,12 +83,12 @@ const LEAST_RATE: f64 = 1.0 / 60.0;
 const SHORTEST_INTERVAL: f64 = 0.1;
 /// Seconds in which too much is refused by a bucket that runs empty. A service that names a wait as long counts in windows.
 const STEP: f64 = 3.0;
-/// A step lasts for so many calls at least, and twice as many are measured: of fewer, a refusal says little.
+/// A step lasts for at least this number of calls, and twice the number is measured: of fewer, a refusal says little.
 const FEWEST: f64 = 5.0;
 /// The longest common window: one that a service names is not taken to be longer, and what was accepted in more than three
 /// times this is not measured, as the limit may have changed.
 const LONGEST_WINDOW: f64 = 60.0;
-/// A step lasts as many windows: too much is refused at the latest at the end of the first whole one.
+/// A step lasts this number of windows: too much is refused at the latest at the end of the first whole one.
 const WINDOWS: f64 = 1.5;
 /// Accepted calls whose levels in flight are remembered.
 const LEVELS: u32 = 64;
@@ -96,7 +96,7 @@ const LEVELS: u32 = 64;
 const ABOVE: u32 = 3;
 
 /// Workers that share a pace ask ten times a second, and calls start 0.13 s after they were granted.
-const NEWS: f64 = 0.25;
+const SEEN_AFTER: f64 = 0.25;
 /// More workers than share a pace, each of which has its own ceiling of calls in flight.
 const WORKERS: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
 
@@ -144,7 +144,7 @@ impl PaceValue {
             window: 0.0,
             is_proven: false,
             cause: None,
-            news: 0.0,
+            seen_after: 0.0,
         }
     }
 
@@ -152,7 +152,7 @@ impl PaceValue {
     pub(super) fn of_all(mut limits: PaceLimits) -> Self {
         limits.in_flight = limits.in_flight.saturating_mul(WORKERS);
         Self {
-            news: NEWS,
+            seen_after: SEEN_AFTER,
             ..Self::new(&limits)
         }
     }
@@ -212,7 +212,7 @@ impl PaceValue {
         reason = "from 1 to the user's ceiling"
     )]
     pub(super) fn pace(&self, now: f64) -> Pace {
-        // The share follows each call, which is no news.
+        // The share follows each call, which is nothing new.
         let percent = (self.noise.share() * 100.0).ceil();
         Pace {
             rate: self.allowed(now),
@@ -311,7 +311,7 @@ impl PaceValue {
         trend
     }
 
-    /// The service refuses more than it does at any pace, at the pace `fastest` and after so many accepted calls.
+    /// The service refuses more than it does at any pace, at the pace `fastest` and after this number of accepted calls.
     fn cut(&mut self, now: f64, tally: &Tally, fastest: f64, accepted: f64) {
         let before = self.measurement.clone();
         let measured = self.measured(now, tally);
@@ -369,7 +369,7 @@ impl PaceValue {
         (is_enough && !is_old && lasted > 0.0).then(|| accepted / lasted)
     }
 
-    /// All calls stood still for so many seconds, and now the service has room: a window is over, if no wait was named. What was
+    /// All calls stood still for this number of seconds, and now the service has room: a window is over, if no wait was named. What was
     /// accepted since the window before is the limit.
     fn has_room_again(&mut self, now: f64, stood_still: f64) {
         let Some(before) = self.before.take().filter(|_| self.noise.share() == 0.0) else {
@@ -424,7 +424,7 @@ impl PaceValue {
     /// How long an interval lasts: what one changed is seen in the next one. At a low rate it has a call, as one without an
     /// answer shows nothing.
     fn interval(&self) -> f64 {
-        let least = (self.latency.median() * 2.0 + self.news).max(SHORTEST_INTERVAL);
+        let least = (self.latency.median() * 2.0 + self.seen_after).max(SHORTEST_INTERVAL);
         let rate = self.rate.value();
         if rate < LEAST_BLIND {
             least.max(1.0 / rate)
@@ -483,7 +483,7 @@ impl PaceValue {
 }
 
 impl Measurement {
-    /// One that starts at this time, since which so many calls have started, and were refused.
+    /// One that starts at this time, with the calls that have started, and were refused, since then.
     const fn since(since: f64, started: f64, refused: f64) -> Self {
         Self {
             since,

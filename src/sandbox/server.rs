@@ -27,7 +27,7 @@ const MAX_BODY: usize = 1024 * 1024;
 /// The address is not on loopback, or it is taken.
 pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     if !address.ip().is_loopback() {
-        // If it answered a network, somebody would sooner or later mistake it for the service.
+        // If it answered a network, it would sooner or later be mistaken for the service.
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "the stand-in listens on this machine only",
@@ -106,7 +106,7 @@ impl Sandbox {
     /// Starts a stand-in. It is listening when this returns.
     ///
     /// # Errors
-    /// The address is not on loopback, or cannot be listened on.
+    /// The address is not on loopback, or cannot be used.
     pub(crate) fn start(settings: SandboxSettings) -> io::Result<Self> {
         let listener = listen(settings.listen)?;
         let address = listener.local_addr()?;
@@ -128,7 +128,7 @@ impl Sandbox {
         })
     }
 
-    /// The address that it listens on.
+    /// Its address.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }

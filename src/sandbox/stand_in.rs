@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 use super::answer::{self, Rejection, SandboxPlan};
 use crate::base::secret::Secret;
 
-/// What its transaction ids start with, so that nobody takes them for the service's.
+/// What its transaction ids start with, so that they are not taken for the service's.
 pub(crate) const ID_PREFIX: &str = "sandbox-";
 
 /// A rate limit, as services have it.

@@ -42,7 +42,7 @@ pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
     parse(&reply.body, columns, || words::not_json(reply))
 }
 
-/// Reads an answer again that was kept whole. `None` if it has no verdict. A column that nobody read before may have a key in
+/// Reads an answer again that was kept whole. `None` if it has no verdict. A column that was not read before may have a key in
 /// it, as some services repeat what they are sent: it stays empty.
 pub(crate) fn read_kept(body: &[u8], columns: &Columns, keys: &ApiKeys) -> Option<Answer> {
     let mut answer = parse(body, columns, String::new).ok()?;
@@ -58,7 +58,7 @@ fn parse(
     not_json: impl FnOnce() -> String,
 ) -> Result<Answer, String> {
     // Checked once, and not for each text. An answer that is not UTF-8 was paid for as well, and
-    // the bad bytes may be in a field that nobody reads. The check alone costs a tenth of a repair.
+    // the bad bytes may be in a field that is not read. The check alone costs a tenth of a repair.
     let body = words::without_mark(body);
     let body =
         std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);

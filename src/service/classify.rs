@@ -1,4 +1,4 @@
-//! The outcome of a call, and what it means: could it have been billed, and may the row be sent again?
+//! The outcome of a call, and what it means: whether it could have been billed, and whether the row may be sent again.
 //!
 //! The interface does not define errors, so these classes are a matter of caution and not of a
 //! promise. The table in docs/reference.md describes this file.
@@ -40,7 +40,7 @@ pub enum Classified {
 /// A call that brought no verdict.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Could it have been billed?
+    /// Whether it could have been billed.
     pub(crate) class: FailureClass,
     /// What it says about the service.
     pub(crate) health: Health,
@@ -65,7 +65,7 @@ impl Fault {
         }
     }
 
-    /// The fault of a row whose calls were throttled so many times, the last time with this status,
+    /// The fault of a row whose calls were throttled this number of times, the last time with this status,
     /// while others were accepted. Nothing was processed, so a later run asks again.
     pub(crate) fn throttled(times: u32, status: u16) -> Self {
         let message = format!(
@@ -95,7 +95,7 @@ pub(crate) enum Health {
     AtWork,
     /// It failed, perhaps because of this row.
     Failed,
-    /// A bare 503: it gets too many calls, or it is away.
+    /// A bare 503: it gets too many calls, or it is down.
     BusyOrAway,
     /// It cannot be reached, or a gateway in front of it says so.
     Gone,

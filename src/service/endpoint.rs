@@ -173,7 +173,7 @@ impl ServiceId {
             return Err(Error::usage("no service id")
                 .hint("give it with `--service-id` or the variable `RESCORE_SERVICE_ID`"));
         }
-        // It is not shown: somebody may have pasted a key.
+        // It is not shown: it may be a key that was pasted.
         if !text
             .bytes()
             .all(|byte| byte.is_ascii_graphic() || byte == b' ')

@@ -99,7 +99,7 @@ pub enum TransportFault {
     HostNotFound(String),
     /// No connection, or no TLS handshake, for this reason: nothing was sent.
     Unreachable(String),
-    /// Nobody answers at the service's address, or the resolver does not: a service that is not up yet is one.
+    /// Nothing listens at the service's address, or the resolver does not answer: a service that is not up yet is one.
     NotConnected(String),
     /// Nothing was sent, and no further call would be: why, and what the user can do.
     Refused(String, &'static str),

@@ -37,7 +37,7 @@ pub(crate) enum ScriptedResult {
     TimedOut,
     /// The host name cannot be resolved.
     HostNotFound,
-    /// Nobody listens.
+    /// Nothing listens.
     NotConnected,
     /// Neither an answer nor an end of the connection.
     Stall,

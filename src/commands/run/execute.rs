@@ -60,7 +60,7 @@ fn write_failure(identity: &RunIdentity, files: UnconfiguredRun, error: &Error) 
         return;
     }
     let counts = Counts::not_started().as_of(Duration::ZERO, identity.tariff.as_ref());
-    // None takes the name of a file that the next start writes, and a pipe would wait for somebody to read.
+    // None takes the name of a file that the next start writes, and a pipe would wait for a reader.
     let is_ours = |path: &PathBuf| {
         let is_taken = [files.output.as_deref(), error.file()].contains(&Some(path.as_path()));
         !is_taken && (!path.exists() || path.is_file())

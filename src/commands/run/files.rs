@@ -30,7 +30,7 @@ use crate::raw_json::Pointer;
 use crate::selection::Selection;
 use crate::service::{ApiKeys, Plan};
 
-/// The permission bits of a file that restricts nobody.
+/// The permission bits of a file without restrictions.
 const EVERYBODY: u32 = 0o666;
 
 /// The files of a run, or of the run that a check is about.
@@ -165,7 +165,7 @@ impl Files {
         let Some(output) = &self.config.output else {
             return Ok(());
         };
-        // Nobody can tell whether a stream has the rows that are there.
+        // It cannot be known whether a stream has the rows that are there.
         let mut inputs = self.parts.iter().map(|part| &part.input.file.input);
         let replace = match inputs.next() {
             Some(Input::Stdin) if !self.again => Replace::Partial,

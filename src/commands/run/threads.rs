@@ -1,6 +1,6 @@
 //! The rows of one part as they pass through the stages of a run, and the threads beside the one that makes the calls. The
 //! reader's thread reads rows, gives each request its key and looks up in the ledger what is known of it, so that a slow disk
-//! holds up rows to come and not calls in flight. The writer's thread writes rows that are done. What outlives the part (the
+//! delays rows to come and not calls in flight. The writer's thread writes rows that are done. What outlives the part (the
 //! engine, the ledger, the events) is given from outside.
 
 use std::mem;
@@ -24,7 +24,7 @@ use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event, InputEnd};
 use crate::telemetry::hub::Events;
 
-/// Rows of the window: at 300 rows/s a row may wait for seven minutes before it holds up the others. There are this many in
+/// Rows of the window: at 300 rows/s a row may wait for seven minutes before the others wait for it. There are this many in
 /// memory, at 0.9 KB each, only while one waits.
 const WINDOW_ROWS: usize = 128 * 1_024;
 /// Bytes of the window, for files with huge records.
@@ -189,7 +189,7 @@ fn end_files(
 /// Why an input could be read no further, where that does not stop the run.
 type ReaderEnd = Option<Error>;
 
-/// Reads until the input ends or nobody receives any more. What is read comes first, and then how it ended.
+/// Reads until the input ends or the receiver is gone. What is read comes first, and then how it ended.
 fn reader(
     mut reader: Reader,
     lookup: SharedLookup,
@@ -213,12 +213,12 @@ fn reader(
                 }
             };
             let last = !matches!(message, Read::Rows(_));
-            // Nobody receives any more when the run is stopping.
+            // The receiver is gone when the run is stopping.
             if sender.blocking_send(message).is_err() || last {
                 break;
             }
         }
-        // Nobody waits for it after a stop.
+        // It is not waited for after a stop.
         drop(lookup);
         let _ = ended.send(broken);
     };
@@ -267,7 +267,7 @@ fn writer(
         }
         Ok(writer)
     };
-    // Nobody waits any more when the run has given up on the writer.
+    // The run may have given up on the writer.
     spawn("writer", move || drop(ended.send(write())))?;
     Ok(end)
 }

@@ -127,7 +127,7 @@ pub(super) struct Surroundings {
     pub(super) read_ahead: usize,
     pub(super) read_delay: Duration,
     pub(super) write_delay: Duration,
-    /// The writer ends after so many rows; whether it gives a reason.
+    /// The writer ends after this number of rows; whether it gives a reason.
     pub(super) writer_ends: Option<(usize, bool)>,
     pub(super) window: WindowSize,
 }

@@ -47,7 +47,7 @@ pub(super) fn asking(rows: u64, keys: &RequestHasher) -> Vec<Read> {
     keyed(asked(rows, &[]), keys, 128)
 }
 
-/// The messages of a reader whose rows ask this, with keys, so many in a message after the first row.
+/// The messages of a reader whose rows ask this, with keys, this number in each message after the first row.
 pub(super) fn keyed(mut rows: Vec<RowState>, keys: &RequestHasher, together: usize) -> Vec<Read> {
     for asked in &mut rows {
         if let RowState::Waiting { body, key, .. } = asked {

@@ -2,7 +2,7 @@
 
 use super::harness::*;
 
-/// A run over so many rows, and its counters.
+/// A run over this number of rows, and its counters.
 async fn run_over(rows: u64, engine: &Engine<Scripted>) -> (RunEnd, Counts) {
     let read = batches(asked(rows, &[]), &[usize::try_from(rows).unwrap()]);
     let ran = run_to_end(engine, Surroundings::of(read)).await;
@@ -108,7 +108,7 @@ async fn a_service_that_only_fails_in_the_middle_of_a_file_is_waited_for_and_cos
 
 #[tokio::test(start_paused = true)]
 async fn refusals_and_the_outage_after_them_count_together() {
-    // Ten minutes of refusals, and then nobody is there.
+    // Ten minutes of refusals, and then the service is down.
     let service = Scripted::new(ScriptedResult::Status(502).immediately()).row(1, [GOOD]);
     let refusal = ScriptedResult::RetryAfter(429, "60").immediately();
     let service = (2..=11).fold(service, |service, row| service.row(row, [refusal]));
@@ -139,7 +139,7 @@ async fn a_service_that_fails_for_minutes_costs_no_row() {
     assert_invariants(&engine);
 }
 
-/// A resumed run over so many rows, with a service that fails over each.
+/// A resumed run over this number of rows, with a service that fails over each.
 async fn run_over_nothing_but_failures(rows: u64) -> (RunEnd, Counts) {
     let log = Log::default();
     let service = Scripted::new(ScriptedResult::Status(500).after(10));

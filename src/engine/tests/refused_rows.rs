@@ -3,7 +3,7 @@
 use super::harness::*;
 use crate::pace::Rate;
 
-/// A run at a pace that is searched for, over so many rows of which these are always refused, and its counters.
+/// A run at a pace that is searched for, over this number of rows of which these are always refused, and its counters.
 async fn run_refusing(rows: u64, refused: impl Iterator<Item = u64>) -> (RunEnd, Counts) {
     let log = Log::default();
     let service = refused.fold(Scripted::new(GOOD), |service, row| {

@@ -44,14 +44,14 @@ async fn a_stop_while_all_calls_pause_takes_no_time() {
     assert_invariants(&engine);
 }
 
-/// The first row is answered immediately, the second never, the others after so many seconds.
+/// The first row is answered immediately, the second never, the others after this number of seconds.
 fn slow(seconds: u64) -> Scripted {
     Scripted::new(ScriptedResult::Verdict.after(seconds * 1_000))
         .row(1, [GOOD])
         .row(2, [ScriptedResult::Stall.immediately()])
 }
 
-/// Runs nine rows; each of these signals comes so many seconds after the start.
+/// Runs nine rows; each of these signals comes this number of seconds after the start.
 async fn signalled(engine: &Engine<Scripted>, signals: &[(u64, CancelReason)]) -> RunEnd {
     let around = Surroundings::of(batches(asked(9, &[]), &[9]));
     let began = Instant::now();

@@ -105,7 +105,7 @@ async fn a_service_that_is_not_up_yet_is_waited_for() {
         .build();
     let began = Instant::now();
     assert_outcomes(&engine, &["t-1", "t-2"]).await;
-    // Ten calls show that it is away; then it is tried after 5, 10, 20, 40 and 60 seconds.
+    // Ten calls show that it is down; then it is tried after 5, 10, 20, 40 and 60 seconds.
     let waited = began.elapsed().as_secs();
     assert!((130..150).contains(&waited), "{waited} s");
 

@@ -41,7 +41,7 @@ pub(super) struct Aim {
 }
 
 impl Aim {
-    /// Not worse by more than this than a share in percent, so many refused calls, and so many seconds to nine tenths.
+    /// Not worse by more than this than a share in percent, a number of refused calls, and the seconds to nine tenths.
     const fn beside(share: f64, refused: f64, settled: f64) -> Self {
         Self {
             share: share - 3.0,
@@ -82,7 +82,7 @@ impl Case {
         self
     }
 
-    /// At most so many minutes, of which the search takes these seconds, and calls in flight.
+    /// At most this number of minutes, of which the search takes these seconds, and calls in flight.
     fn within(self, minutes: usize, search: usize, ceiling: usize) -> Self {
         Self {
             ceiling,
@@ -154,7 +154,7 @@ impl fmt::Display for Reached {
     }
 }
 
-/// A run's pace with so many calls in flight at most.
+/// A run's pace with this maximum of calls in flight.
 pub(super) fn controller(in_flight: usize, rate: Rate, known: Limit) -> Controller {
     const QUARTER: std::time::Duration = std::time::Duration::from_secs(900);
     Controller::new(&PaceLimits {

@@ -149,7 +149,7 @@ impl Model for Concurrency {
         (CallOutcome::Answered, self.wire + time)
     }
 
-    /// What as many calls in flight as it allows can do.
+    /// What all the calls in flight that it allows can do.
     fn allows(&self, _: f64) -> f64 {
         self.calls as f64 / (self.wire + self.work.mean())
     }
@@ -171,7 +171,7 @@ impl Queue {
     }
 }
 
-/// After so many seconds a caller gives a call up.
+/// After this number of seconds a caller gives a call up.
 pub(super) const TIMEOUT: f64 = 30.0;
 
 impl Model for Queue {

@@ -103,7 +103,7 @@ fn mean_share(cases: Vec<Case>, least: f64) -> f64 {
     mean
 }
 
-/// The share in percent, and how many calls were refused, of so many workers that share a pace; alone if there is no round trip.
+/// The share in percent, and how many calls were refused, of this number of workers that share a pace; alone if there is no round trip.
 fn sharing(case: &Case, workers: usize, round_trip: u64, seeds: u64) -> (f64, f64) {
     let (mut share, mut refused) = (0.0, 0.0);
     for seed in 1..=seeds {

@@ -147,7 +147,7 @@ struct World<'a> {
     seen: Seen,
 }
 
-/// Lets these programs call this service for so many seconds. There are always more rows.
+/// Lets these programs call this service for this number of seconds. There are always more rows.
 pub(super) fn simulate(
     controllers: &mut [Controller],
     model: &mut dyn Model,

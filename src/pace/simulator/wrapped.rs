@@ -25,11 +25,11 @@ pub(super) enum Wrapper {
     BadRow(Row),
     /// This share of calls is refused at any pace.
     AtRandom(f64, Hint),
-    /// It is away from one second to another.
+    /// It is down from one second to another.
     Outage(Away, f64, f64),
 }
 
-/// How a service is away: it fails immediately, never answers, or refuses every call.
+/// How a service is down: it fails immediately, never answers, or refuses every call.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Away {
     Failing,

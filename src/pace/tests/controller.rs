@@ -33,7 +33,7 @@ fn limits(rate: Rate, in_flight: usize) -> PaceLimits {
 /// What happens next.
 #[derive(Debug, Clone)]
 enum Step {
-    /// As many calls start as may.
+    /// All calls start that may.
     Ask,
     /// Time passes.
     Wait(u64),

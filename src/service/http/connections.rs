@@ -39,13 +39,13 @@ const STREAMS: usize = 100;
 /// all until the end of the run.
 const CALLS_PER_CONNECTION: usize = 100;
 
-/// After so many breaks, connections are no longer reused.
+/// After this number of breaks, connections are no longer reused.
 const MOST_BREAKS: u32 = 3;
 
 /// The time limit for one connection attempt. A host that is there answers far sooner.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The connections. There are as many clients as the calls need, each with connections of its own.
+/// The connections. Clients are added as the calls need them, each with connections of its own.
 ///
 /// The library does not reuse connections that were idle for long. But it uses a clock that stops
 /// while a laptop sleeps, and afterwards the first calls would be sent on connections that the
@@ -155,7 +155,7 @@ impl Connections {
 }
 
 impl PooledClient {
-    /// Whether its connections have carried so many calls that they should be replaced.
+    /// Whether its connections have carried enough calls to be replaced.
     fn is_worn(&self) -> bool {
         let connections = self.ports.borrow().len().max(1);
         self.answers.get() >= connections * CALLS_PER_CONNECTION
@@ -179,7 +179,7 @@ impl ClientOptions {
             .timeout(self.timeout);
         if self.loopback {
             // Whatever the resolver or the hosts file says, key and data must not leave this
-            // machine unencrypted. An address where nobody listens is skipped.
+            // machine unencrypted. An address where nothing listens is skipped.
             let here = [
                 SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
                 SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),

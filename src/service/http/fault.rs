@@ -1,4 +1,4 @@
-//! What an error of the HTTP library means: was anything sent, and who is at fault?
+//! What an error of the HTTP library means: whether anything was sent, and who is at fault.
 //!
 //! Errors are recognised by type. Where a type cannot be named, they are recognised by the
 //! library's words, in a way that does no harm if the words change.

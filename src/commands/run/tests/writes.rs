@@ -59,7 +59,7 @@ fn the_next_run_continues_after_any_group_of_answers_cannot_be_stored() {
             ..InjectedFaults::NONE
         })
     });
-    // At least as many groups as there are if each has two answers for each call in flight.
+    // At least the groups that there are if each has two answers for each call in flight.
     assert!(failures >= 3 * UNIQUE / (2 * CONCURRENCY), "{failures}");
 }
 
