@@ -1,4 +1,4 @@
-//! The way to the service: hosts and addresses that do not answer, and handshakes that fail.
+//! The way to the service: which addresses are accepted, hosts that do not answer, handshakes, and certificates.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -12,52 +12,64 @@ use socket2::{Domain, Socket, Type};
 
 use crate::support::process::{HOSTS, Place, WITH_HOSTS};
 use crate::support::server::{Server, good};
-use crate::support::users;
+use crate::support::{tls, users};
 
-#[test]
-fn a_host_that_does_not_exist_stops_the_run_immediately() {
-    let place = Place::with("users.csv", users::csv(5));
-    // A name that never exists (RFC 6761).
-    let done = place.run_at("https://rescore.invalid").done();
-    done.exits(3)
-        .says(
-            "error: cannot resolve the host name `rescore.invalid`\n\nhint: check the base address",
-        )
-        .says("1 call\n");
+#[track_caller]
+fn nothing_is_left(place: &Place) {
     assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
 }
 
 #[test]
-fn a_service_that_nobody_can_reach_is_waited_for_and_then_stops_the_run() {
-    let address = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let place = Place::with("users.csv", users::csv(9));
-    let done = place
-        .run_at(format!("http://{address}"))
-        .args("--retries 1 --max-wait 1s")
-        .done();
-    done.exits(3)
-        .says("the service cannot be reached: it is tried again")
-        .says(&format!("error: `{address}` has accepted no call for "))
-        .says("\n  the last call: cannot connect: connection refused");
-    assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
+fn an_address_that_is_not_https_or_has_a_secret_is_refused_and_not_shown() {
+    let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
+    let here = |host: &str| format!("http://{host}:{}", server.port());
+    for (base, why) in [
+        (
+            "https://api.example.com?api_key=SECRET",
+            "a query or a fragment",
+        ),
+        (
+            "http://me:SECRET@api.example.com",
+            "a user name or password",
+        ),
+        ("SECRET", "is not a URL"),
+        ("http://api.example.com/risk", "is not HTTPS"),
+        // Names that only look like this machine's.
+        (&here("evil.localhost"), "is not HTTPS"),
+        (&here("localhost."), "is not HTTPS"),
+        (&here("127.0.0.1.example.com"), "is not HTTPS"),
+    ] {
+        let done = place.run_at(base).done();
+        done.exits(2).says(why).silent_about("SECRET");
+    }
+    assert_eq!(server.connections(), 0);
+}
+
+/// Whether a command can be given these names of hosts, of which this one is at that address first.
+fn hosts(place: &Place, hosts: &str, name: &str, first: &str) -> bool {
+    place.write("hosts", hosts);
+    place.write("with-hosts.sh", HOSTS);
+    let mut probe = Command::new(WITH_HOSTS[0]);
+    let probe = probe.args(&WITH_HOSTS[1..]);
+    let probe = probe.args(["getent", "ahosts", name]);
+    let probe = probe.current_dir(place.path("")).output();
+    let found = probe.is_ok_and(|it| it.stdout.starts_with(format!("{first} ").as_bytes()));
+    if !found {
+        println!("skipped: names of hosts cannot be set here");
+    }
+    found
 }
 
 #[test]
-fn a_service_that_comes_up_after_the_start_answers_every_row() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let place = Place::with("users.csv", users::csv(9));
-    let run = place.run_at(format!("http://{address}")).start();
-    // Some calls have failed by then, and more may.
-    thread::sleep(Duration::from_millis(700));
-    let server = Server::start_on(TcpListener::bind(address).unwrap(), good);
-    run.done().exits(0);
-    assert_eq!(server.calls(), 9);
-    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(9)));
+fn localhost_is_this_machine_whatever_the_resolver_says() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    if !hosts(&place, "192.0.2.1 localhost\n", "localhost", "192.0.2.1") {
+        return;
+    }
+    let url = format!("http://localhost:{}", server.port());
+    let program = place.run_at(&url).args("--retries 0");
+    program.under(WITH_HOSTS).done().exits(0);
+    assert_eq!(server.calls(), 3);
 }
 
 /// An address that neither accepts nor refuses connections, as behind a firewall that drops packets: a listener whose
@@ -86,54 +98,58 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     };
     let place = Place::with("users.csv", &csv);
     // The address that does not answer is tried first.
-    place.write("hosts", "::1 two.example\n127.0.0.1 two.example\n");
-    place.write("with-hosts.sh", HOSTS);
-    let probe = Command::new("unshare")
-        .args([
-            "-rm",
-            "sh",
-            "with-hosts.sh",
-            "getent",
-            "ahosts",
-            "two.example",
-        ])
-        .current_dir(place.path(""))
-        .output();
-    let first = probe.map(|probe| String::from_utf8_lossy(&probe.stdout).starts_with("::1 "));
-    if !first.unwrap_or_default() {
-        println!("skipped: names of hosts cannot be set here");
+    let names = "::1 two.example\n127.0.0.1 two.example\n";
+    if !hosts(&place, names, "two.example", "::1") {
         return;
     }
     let url = format!("http://two.example:{}", server.port());
-    let done = place
-        .run_at(&url)
-        .args("--allow-http -c 4")
-        .under(WITH_HOSTS)
-        .done();
-    done.exits(0)
-        .says("20 calls\n")
-        .silent_about("of them retries");
+    let program = place.run_at(&url).args("--allow-http -c 4");
+    let done = program.under(WITH_HOSTS).done();
+    done.exits(0).silent_about("of them retries");
     assert_eq!(server.calls(), 20);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 
     // If the good address is gone as well, the time limit of a connection ends the attempt: no more than most of a call's.
     let place = Place::with("users.csv", &csv);
     let url = format!("http://[::1]:{}", server.port());
-    let program = place.run_at(&url).args("--timeout 2s");
-    let done = program.args("--max-wait 1s").done();
+    let done = place.run_at(&url).args("--timeout 2s --max-wait 1s").done();
     done.exits(3)
         .says("the last call: cannot connect: timed out")
         .silent_about("billed");
-    assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
+    nothing_is_left(&place);
+}
+
+#[test]
+fn a_host_that_does_not_exist_stops_the_run_and_one_that_is_away_is_waited_for() {
+    let place = Place::with("users.csv", users::csv(9));
+    // A name that never exists (RFC 6761).
+    let done = place.run_at("https://rescore.invalid").done();
+    done.exits(3)
+        .says("error: cannot resolve the host name `rescore.invalid`\n")
+        .says("1 call\n");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let program = place.run_at(format!("http://{address}"));
+    let done = program.args("--retries 1 --max-wait 1s").done();
+    done.exits(3)
+        .says("the service cannot be reached: it is tried again")
+        .says(&format!("error: `{address}` has accepted no call for "))
+        .says("\n  the last call: cannot connect: connection refused");
+    nothing_is_left(&place);
+    // One that comes up answers every row.
+    let run = place.run_at(format!("http://{address}")).start();
+    run.wait_for_words("the service cannot be reached");
+    let server = Server::start_on(TcpListener::bind(address).unwrap(), good);
+    run.done().exits(0);
+    assert_eq!(server.calls(), 9);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(9)));
 }
 
 #[test]
 fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
     for (way, why) in [
-        (
-            "close",
-            "cannot connect: the TLS handshake failed: the other side closed the connection\n",
-        ),
+        ("close", "cannot connect: the TLS handshake failed: "),
         ("reset", "cannot connect: connection reset by peer"),
         ("silence", "cannot connect: timed out"),
         ("alert", "cannot connect: the TLS handshake failed: "),
@@ -165,11 +181,9 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
         let place = Place::with("users.csv", users::csv(5));
         // Long enough on a busy machine if something comes, short if nothing does.
         let timeout = if way == "silence" { "2s" } else { "12s" };
-        let done = place
-            .run_at(format!("https://{address}"))
-            .args("--retries 1 --max-wait 1s --timeout")
-            .arg(timeout)
-            .done();
+        let program = place.run_at(format!("https://{address}"));
+        let program = program.args("--retries 1 --max-wait 1s --timeout");
+        let done = program.arg(timeout).done();
         done.exits(3)
             .says(&format!("the last call: {why}"))
             .silent_about("billed");
@@ -181,6 +195,63 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
             done.says(&format!("error: no call gets through to `{address}`"));
             assert_eq!(came.load(Ordering::SeqCst), 2, "{done}");
         }
-        assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
+        nothing_is_left(&place);
     }
+}
+
+#[test]
+fn a_certificate_is_trusted_only_if_it_or_its_authority_is_given_and_it_is_the_hosts() {
+    let csv = users::csv(5);
+    for (certificate, authority, trusted) in [
+        ("good.pem", Some("authority.pem"), None),
+        ("self-signed.pem", Some("self-signed.pem"), None),
+        ("good.pem", None, Some("UnknownIssuer")),
+        ("self-signed.pem", None, Some("UnknownIssuer")),
+        // It says that it is an authority's and not a server's.
+        (
+            "own-authority.pem",
+            Some("own-authority.pem"),
+            Some("CaUsedAsEndEntity"),
+        ),
+        (
+            "elsewhere.pem",
+            Some("authority.pem"),
+            Some("not valid for name \"127.0.0.1\""),
+        ),
+        ("expired.pem", Some("authority.pem"), Some("expired")),
+    ] {
+        let place = Place::with("users.csv", &csv);
+        let (address, served) = tls::start(certificate);
+        let done = tls::score(&place, address, authority);
+        let Some(why) = trusted else {
+            done.exits(0);
+            assert_eq!(place.text("scored.csv"), users::scored(&csv));
+            assert_eq!(served.load(Ordering::SeqCst), 5);
+            continue;
+        };
+        done.exits(4)
+            .says("error: the service's certificate is not trusted: ")
+            .says(why)
+            .says("         1 call");
+        assert_eq!(served.load(Ordering::SeqCst), 0);
+        nothing_is_left(&place);
+    }
+}
+
+#[test]
+fn plain_http_where_tls_was_meant_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            // As web servers answer a TLS handshake on their plain port.
+            let _ = { stream.unwrap() }.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let place = Place::with("users.csv", users::csv(5));
+    let done = tls::score(&place, address, None);
+    done.exits(4)
+        .says("error: the service does not speak TLS at this address\n")
+        .says("         1 call");
+    nothing_is_left(&place);
 }

@@ -1,7 +1,7 @@
-//! A hostile or badly broken service: escape sequences for terminals, and answers without end.
+//! A hostile or badly broken service: escape sequences for terminals, answers without end, and words that repeat what was
+//! sent.
 
 use std::io::Write as _;
-use std::time::Duration;
 
 use crate::support::process::{Done, Place, Program, clean};
 use crate::support::server::{Action, Request, Server, answer, good, good_body, ok, raw, silence};
@@ -148,7 +148,7 @@ fn nothing_that_a_service_says_of_a_row_steers_a_terminal_or_turns_a_file_around
 #[test]
 fn nothing_that_a_service_says_of_a_run_steers_a_terminal() {
     let (raw_evil, escaped) = (json_string(EVIL, false), json_string(EVIL, true));
-    for code in [301, 401, 402, 403, 404, 405, 407, 410, 429, 503, 511, 200] {
+    for code in [301, 401, 402, 403, 407, 429, 503, 200] {
         for body in [
             format!(r#"{{"error":{{"message":{raw_evil},"code":"insufficient_quota"}}}}"#),
             format!(r#"{{"message":{escaped},"code":"insufficient_quota"}}"#),
@@ -172,206 +172,201 @@ fn nothing_that_a_service_says_of_a_run_steers_a_terminal() {
     }
 }
 
-/// Far more than fits into memory.
-const PIECES: usize = 80_000;
-
-/// An answer that continues as long as it is read: a head, and then the same piece again and again.
+/// An answer that continues as long as it is read: a head, and then the same piece again and again, far more often than
+/// fits into memory.
 fn endless(way: &str) -> Option<Action> {
-    const CHUNKED: &str = "transfer-encoding: chunked\r\n\r\n";
+    const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
     let piece = "x".repeat(0xffff);
-    let chunk = format!("ffff\r\n{piece}\r\n");
+    let chunk = format!("ffff\r\n{piece}\r\n").into_bytes();
+    let chunked = |status: &str| CHUNKED.replace("200 OK", status);
     let (head, piece): (String, Vec<u8>) = match way {
-        "body" => (format!("HTTP/1.1 200 OK\r\n{CHUNKED}"), chunk.into()),
-        "body of known length" => (
-            "HTTP/1.1 200 OK\r\ncontent-length: 5242800000\r\n\r\n".to_owned(),
-            piece.into(),
-        ),
+        "body" => (chunked("200 OK"), chunk),
         "body until the end" => ("HTTP/1.1 200 OK\r\n\r\n".to_owned(), piece.into()),
-        "refusal" => (format!("HTTP/1.1 422 x\r\n{CHUNKED}"), chunk.into()),
-        "server error" => (format!("HTTP/1.1 500 x\r\n{CHUNKED}"), chunk.into()),
+        "refusal" => (chunked("422 x"), chunk),
+        "server error" => (chunked("500 x"), chunk),
         "gzip bomb" => {
             // A block of spaces, many times over: 5 GB when unpacked, and some MB packed.
             let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
             packed.write_all(&vec![b' '; 64 << 20]).unwrap();
             let packed = packed.finish().unwrap();
-            let chunk = [
-                format!("{:x}\r\n", packed.len()).as_bytes(),
-                &packed,
-                b"\r\n",
-            ]
-            .concat();
-            (
-                format!(
-                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\n{CHUNKED}"
-                ),
-                chunk,
-            )
+            let size = format!("{:x}\r\n", packed.len());
+            let chunk = [size.as_bytes(), &packed, b"\r\n"].concat();
+            (chunked("200 OK\r\ncontent-encoding: gzip"), chunk)
         }
         "header" => ("HTTP/1.1 200 OK\r\nx-long: ".to_owned(), piece.into()),
-        "headers" => (
-            "HTTP/1.1 200 OK\r\n".to_owned(),
-            "x-more: y\r\n".repeat(6_000).into(),
-        ),
+        "headers" => {
+            let more = "x-more: y\r\n".repeat(6_000);
+            ("HTTP/1.1 200 OK\r\n".to_owned(), more.into())
+        }
         "status line" => ("HTTP/1.1 200 ".to_owned(), piece.into()),
-        "chunk's head" => (format!("HTTP/1.1 200 OK\r\n{CHUNKED}1;"), piece.into()),
-        "trailers" => (
-            format!("HTTP/1.1 200 OK\r\n{CHUNKED}0\r\n"),
-            "x-more: y\r\n".repeat(6_000).into(),
-        ),
-        "interim answers" => (
-            String::new(),
-            "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"
-                .repeat(1_000)
-                .into(),
-        ),
+        "chunk's head" => (format!("{CHUNKED}1;"), piece.into()),
+        "trailers" => {
+            let more = "x-more: y\r\n".repeat(6_000);
+            (format!("{CHUNKED}0\r\n"), more.into())
+        }
+        "interim answers" => {
+            let interim = "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n";
+            (String::new(), interim.repeat(1_000).into())
+        }
         _ => return None,
     };
-    Some(raw(head).then_flood(piece, PIECES).then_close())
+    Some(raw(head).then_flood(piece, 80_000).then_close())
 }
 
-/// Those that end by themselves, and the message in the rejects for each.
+/// The reason in the rejects for each. All but the last end by themselves; that one ends with the time limit.
 const ENDLESS: [(&str, &str); 11] = [
     ("body", "bad_answer,the answer is longer than 1 MiB"),
-    (
-        "body of known length",
-        "bad_answer,the answer is longer than 1 MiB",
-    ),
     (
         "body until the end",
         "bad_answer,the answer is longer than 1 MiB",
     ),
-    (
-        "refusal",
-        "refused,\"422 Unprocessable Entity (text, more than 1 MiB)\"",
-    ),
-    (
-        "server error",
-        "server_error,\"500 Internal Server Error (text, more than 1 MiB)\"",
-    ),
+    ("refusal", "refused,"),
+    ("server error", "server_error,"),
     ("gzip bomb", "bad_answer,the answer is longer than 1 MiB"),
-    (
-        "header",
-        "no_answer,the connection broke: message head is too large",
-    ),
-    (
-        "headers",
-        "no_answer,the connection broke: message head is too large",
-    ),
-    (
-        "status line",
-        "no_answer,the connection broke: message head is too large",
-    ),
-    (
-        "chunk's head",
-        "no_answer,the connection broke: chunk extensions over limit",
-    ),
-    (
-        "trailers",
-        "no_answer,the connection broke: chunk trailers count overflow",
-    ),
+    ("header", "no_answer,the connection broke: "),
+    ("headers", "no_answer,the connection broke: "),
+    ("status line", "no_answer,the connection broke: "),
+    ("chunk's head", "no_answer,the connection broke: "),
+    ("trailers", "no_answer,the connection broke: "),
+    ("interim answers", "no_answer,no complete answer in time"),
 ];
 
-/// Scores a user for each of these ways, with a good one before each. Returns the run, how many bytes of each answer could
-/// be sent, and the peak memory of the run in KiB.
-fn flooded(ways: &[&str], timeout: &str) -> (Place, Done, Vec<usize>, Option<usize>) {
-    let names = ways
-        .iter()
-        .flat_map(|way| [format!("before {way}"), (*way).to_owned()]);
-    let csv = users::named(names.chain(["last".to_owned()]));
-    // The last one waits, so that the process is still there to measure its memory.
+#[test]
+fn memory_stays_flat_whatever_comes_without_end() {
+    /// In KiB, for a debug build.
+    const MEMORY: usize = 80 << 10;
+    /// What is read before the limit is reached, plus the system's buffers.
+    const SENT: usize = 32 << 20;
+    // A good answer before each, and at the end a row that waits, so that the process is still there to be measured.
+    let names = ENDLESS.map(|(way, _)| [format!("before {way}"), way.to_owned()]);
+    let names = [&names.concat()[..], &["last".to_owned()]].concat();
+    let csv = users::named(&names);
     let (server, release) = Server::start_holding_if(
         |request| request.name() == "last",
         |request| endless(&request.name()).unwrap_or_else(|| good(request)),
     );
     let place = Place::with("users.csv", &csv);
-    let args = "users.csv -o scored.csv -c 1 --retries 0";
-    let program = place.run(&server, args).args("--resend-unknown 0");
-    let running = program.arg("--timeout").arg(timeout).start();
-    server.wait_for_calls(2 * ways.len() + 1);
+    let args = "-c 1 --retries 0 --resend-unknown 0 --timeout 5s";
+    let running = place.scoring(&server).args(args).start();
+    server.wait_for_calls(names.len());
     let peak = running.peak_memory();
-    let mut flooded: Vec<_> = server.flooded().into_iter().collect();
+    let flooded = server.flooded();
     drop(release);
     let done = running.done();
     done.exits(1);
-    done.check(
-        server.calls() == 2 * ways.len() + 1,
-        "each row is asked once",
-    );
     assert_eq!(
-        place.text("scored.csv"),
-        users::scored_without(&csv, |name| ways.contains(&name))
+        server.calls(),
+        names.len(),
+        "each row is asked once: {done}"
     );
-    flooded.sort_unstable();
-    let flooded = flooded.into_iter().map(|(_, bytes)| bytes).collect();
-    (place, done, flooded, peak)
-}
-
-/// The memory that a run may use, in KiB, for a debug build.
-const MEMORY: usize = 80 << 10;
-
-fn is_flat(done: &Done, peak: Option<usize>) {
-    match peak {
-        Some(peak) => done.check(peak < MEMORY, &format!("{peak} KiB are less than {MEMORY}")),
-        None => println!("skipped: how much memory it took is not to be known here"),
-    }
-}
-
-#[test]
-fn memory_stays_flat_whatever_comes_without_end() {
-    /// What is read before the limit is reached, plus the system's buffers.
-    const SENT: usize = 32 << 20;
-    let ways = ENDLESS.map(|(way, _)| way);
-    let (place, done, flooded, peak) = flooded(&ways, "30s");
-    is_flat(&done, peak);
-    assert_eq!(flooded.len(), ENDLESS.len(), "{flooded:?}");
-    for ((way, _), sent) in ENDLESS.iter().zip(flooded) {
-        done.check(
-            sent < SENT,
-            &format!("{sent} bytes of the {way} are a small part"),
-        );
+    // Nothing compressed was asked for.
+    assert_eq!(server.requests()[0].header("accept-encoding"), None);
+    let is_endless = |name: &str| ENDLESS.iter().any(|(way, _)| *way == name);
+    let scored = users::scored_without(&csv, is_endless);
+    assert_eq!(place.text("scored.csv"), scored);
+    if let Some(peak) = peak {
+        done.check(peak < MEMORY, &format!("{peak} KiB are less than {MEMORY}"));
     }
     let rejects = place.text("scored.rejects.csv");
-    for (i, ((way, said), line)) in (1..).zip(ENDLESS.iter().zip(rejects.lines().skip(1))) {
-        let row = 2 * i;
-        assert!(
-            line.starts_with(&format!("{row},{said},{row},{way},")),
-            "{line}"
-        );
-    }
-}
-
-#[test]
-fn endless_interim_answers_are_not_an_answer() {
-    let (place, done, _, peak) = flooded(&["interim answers"], "1s");
-    is_flat(&done, peak);
-    done.says("1 call may have been billed without an answer");
-    let rejects = place.text("scored.rejects.csv");
-    assert!(
-        rejects.contains("\n2,no_answer,no complete answer in time,"),
-        "{rejects}"
-    );
-}
-
-#[test]
-fn an_answer_that_comes_twice_shifts_those_after_it_until_the_connection_is_replaced() {
-    const ROWS: usize = 400;
-    let place = Place::with("users.csv", users::csv(ROWS));
-    let wait = Duration::from_millis(5);
-    // The copy arrives when the next request is on its way on the same connection, and the answer to that when the one
-    // after it is.
-    let server = Server::start(move |request: &Request| {
-        let answer = good(request).after(wait);
-        match request.nth {
-            5 => answer.then_wait(wait).and(good(request)),
-            _ => answer,
+    for (i, ((way, reason), line)) in (1..).zip(ENDLESS.iter().zip(rejects.lines().skip(1))) {
+        let is_right = line.starts_with(&format!("{},{reason}", 2 * i));
+        assert!(is_right && line.contains(&format!(",{way},")), "{line}");
+        if *way != "interim answers" {
+            let sent = flooded[&(2 * i)];
+            done.check(
+                sent < SENT,
+                &format!("{sent} bytes of the {way} were taken"),
+            );
         }
-    });
-    let done = place.score(&server, "-c 1");
-    done.exits(0)
-        .says("1 answer had the transaction id of a different user");
-    let expected = users::scored(&users::csv(ROWS));
-    let scored = place.text("scored.csv");
-    let wrong = scored.lines().zip(expected.lines());
-    let wrong = wrong.filter(|(got, wanted)| got != wanted).count();
-    assert!((1..100).contains(&wrong), "{wrong}");
+    }
+}
+
+const KEY: &str = "sk-live-0a1B2c3D4e5F";
+
+/// Asserts that neither standard error nor a file has this, or half of it.
+#[track_caller]
+fn hides(place: &Place, done: &Done, form: &str) {
+    let chars: Vec<_> = form.chars().collect();
+    for part in chars.windows(chars.len().div_ceil(2)) {
+        let part: String = part.iter().collect();
+        done.silent_about(&part);
+        for name in place.names().iter().filter(|name| *name != "users.csv") {
+            let shown = String::from_utf8_lossy(&place.read(name)).contains(&part);
+            done.check(!shown, &format!("`{name}` does not have `{part}`"));
+        }
+    }
+}
+
+#[test]
+fn the_key_is_shown_in_no_form_in_which_a_server_repeats_it() {
+    // In base64 with the scheme, and alone; in groups; in hexadecimal; escaped; in capitals; in part.
+    let forms = [
+        "QmVhcmVyIHNrLWxpdmUtMGExQjJjM0Q0ZTVG",
+        "c2stbGl2ZS0wYTFCMmMzRDRlNUY=",
+        "sk-l-ive-0a1-B2c3-D4e5-F",
+        "736b2d6c6976652d30613142326333443465354",
+        "%73%6b%2d%6c%69%76%65%2d%30%61%31%42%32%63%33%44%34%65%35%46",
+        "\\u0073\\u006b\\u002d\\u006c\\u0069\\u0076\\u0065\\u002d\\u0030\\u0061\\u0031\\u0042",
+        "SK_LIVE_0A1B2C3D4E5F",
+        "sk-live-0a1B2c",
+    ];
+    for form in forms {
+        for (code, json) in [
+            (200, false),
+            (401, true),
+            (422, false),
+            (422, true),
+            (500, false),
+        ] {
+            let place = Place::with("users.csv", users::csv(1));
+            let server = Server::start(move |_| {
+                let words = format!("no such key: {form}");
+                let object = serde_json::json!({ "error": words }).to_string();
+                answer(code, &[], if json { &object } else { &words })
+            });
+            let program = place.scoring(&server).args("--retries 0");
+            let done = program.env("RESCORE_API_KEY", KEY).done();
+            done.check(done.code() != Some(0), "a failure");
+            hides(&place, &done, form);
+        }
+    }
+}
+
+#[test]
+fn of_a_servers_words_only_those_that_repeat_nothing_of_a_row_are_shown() {
+    for code in [200, 401, 422, 500] {
+        let place = Place::with("users.csv", users::named(["Agnieszka Zoltowska"]));
+        let words = "not for Agnieszka Zoltowska <user1@example.com> at 192.0.2.1!";
+        let server = Server::start(move |_| answer(code, &[], words));
+        let done = place.score(&server, "--retries 0");
+        done.check(done.code() != Some(0), "a failure");
+        for part in ["Agnieszka", "user1@example.com", "192.0.2.1"] {
+            done.silent_about(part);
+        }
+        if code == 401 {
+            done.says("401 Unauthorized: `not for … <…> at …!`");
+        }
+    }
+    // What is not even text is named with its length.
+    let utf_16 = "Jane".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let page = b"\xef\xbb\xbf<html>Jane</html>".to_vec();
+    for (body, said) in [
+        (utf_16, "the answer is not JSON but binary (8 bytes)"),
+        (page, "the answer is not JSON but HTML (20 bytes)"),
+    ] {
+        let place = Place::with("users.csv", users::csv(1));
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+        let whole = [head.into_bytes(), body].concat();
+        let server = Server::start(move |_| raw(whole.clone()));
+        place.score(&server, "").silent_about("Jane");
+        let rejects = place
+            .names()
+            .into_iter()
+            .find(|name| name.contains("rejects"));
+        let rejects = place.text(&rejects.unwrap());
+        assert!(
+            rejects.contains(said) && !rejects.contains("Jane"),
+            "{rejects}"
+        );
+    }
 }

@@ -1,142 +1,107 @@
-//! Proxies: one that asks for a login, does not exist or does not connect, and variables that make no sense.
+//! Proxies: which addresses they serve, tunnels to a service over TLS, and what is said where one does not work.
 
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Write as _, copy};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread;
 
-use crate::support::process::Place;
-use crate::support::server::{Action, Request, Server, answer, silence};
+use crate::support::process::{Done, Place};
+use crate::support::server::{Action, Request, Server, answer, silence, status};
+use crate::support::tls::{program_at, start};
 use crate::support::users;
 
-/// What a proxy sees and a run says when the proxy does this about a way to a service over TLS.
-fn through(
-    proxy: impl Fn(&Request) -> Action + Send + Sync + 'static,
-) -> (Server, crate::support::process::Done) {
-    let (place, proxy) = (
-        Place::with("users.csv", users::csv(5)),
-        Server::start(proxy),
-    );
-    let address = proxy.url().replace("http://", "http://me:pass-word@");
-    let program = place
-        .run_at("https://users.example")
-        .env("HTTPS_PROXY", address);
-    let done = program.args("--retries 1").done();
-    assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
+#[test]
+fn a_proxy_serves_addresses_beyond_this_machine_and_none_on_it() {
+    let (place, proxy) = (Place::with("users.csv", users::csv(1)), Server::good());
+    let through = |base: &str, plain: &str| {
+        let program = place.run_at(base).env("http_proxy", plain);
+        let program = program.args("--overwrite --no-ledger --allow-http --retries 0");
+        program.done()
+    };
+    through("http://users.example", &proxy.url()).exits(0);
+    let path = proxy.only_request().path;
+    assert_eq!(path, "http://users.example/v1/validate/user");
+    through(&proxy.url(), "http://127.0.0.1:1").exits(0);
+
+    let proxy = Server::start(|_| status(407));
+    through("http://users.example", &proxy.url())
+        .exits(4)
+        .says("HTTP_PROXY");
+    assert_eq!(proxy.calls(), 1);
+}
+
+/// A run of five users through this proxy, which gets nowhere.
+fn fails_through(base: &str, variable: &'static str, proxy: &str) -> Done {
+    let place = Place::with("users.csv", users::csv(5));
+    let program = place.run_at(base).args("--retries 1 --allow-http");
+    let done = program.env(variable, proxy).done();
+    done.silent_about("pass-word").silent_about("billed");
+    assert!(!place.path("scored.csv").exists());
+    done
+}
+
+/// A run to a service over TLS, through a proxy that does this.
+fn tunnelled(proxy: impl Fn(&Request) -> Action + Send + Sync + 'static) -> (Server, Done, String) {
+    let proxy = Server::start(proxy);
+    let host = proxy.url().replace("http://", "");
+    let address = format!("http://me:pass-word@{host}");
+    let done = fails_through("https://users.example", "HTTPS_PROXY", &address);
     for request in proxy.requests() {
-        assert_eq!(
-            (request.method.as_str(), request.path.as_str()),
-            ("CONNECT", "users.example:443")
-        );
+        let line = format!("{} {}", request.method, request.path);
+        assert_eq!(line, "CONNECT users.example:443");
         // Its own login, and nothing meant for the service.
-        assert_eq!(
-            request.header("proxy-authorization"),
-            Some("Basic bWU6cGFzcy13b3Jk")
-        );
+        let login = request.header("proxy-authorization");
+        assert_eq!(login, Some("Basic bWU6cGFzcy13b3Jk"));
         assert_eq!(request.header("authorization"), None);
         assert_eq!(request.header("x-service-id"), None);
         assert!(request.body.is_empty());
     }
-    done.silent_about("pass-word").silent_about("billed");
-    (proxy, done)
+    (proxy, done, host)
 }
 
 #[test]
-fn a_proxy_that_asks_for_a_login_stops_the_run_immediately() {
-    let (proxy, done) = through(|_| answer(407, &[("proxy-authenticate", "Basic")], "who?"));
-    let address = proxy.url().replace("http://", "");
+fn a_proxy_that_asks_for_a_login_or_does_not_connect_stops_the_run() {
+    let (proxy, done, host) = tunnelled(|_| answer(407, &[("proxy-authenticate", "Basic")], ""));
     done.exits(4)
-        .says(&format!(" through the proxy `{address}`; up to "))
-        .says(&format!(
-            "error: the proxy `{address}` requires a login\n\nhint: give it in the variable that names the proxy, such as "
-        ));
+        .says(&format!("error: the proxy `{host}` requires a login\n"));
     assert_eq!(proxy.calls(), 1);
-}
-
-#[test]
-fn a_proxy_that_does_not_exist_is_named_and_stops_the_run_immediately() {
-    for (proxy, name) in [
-        (
-            "http://no-such-proxy.invalid:3128",
-            "no-such-proxy.invalid:3128",
-        ),
-        (
-            "http://me:pass-word@no-such-proxy.invalid",
-            "no-such-proxy.invalid",
-        ),
-        ("no-such-proxy.invalid:3128", "no-such-proxy.invalid:3128"),
-    ] {
-        let place = Place::with("users.csv", users::csv(5));
-        let done = place
-            .run_at("https://users.example")
-            .env("HTTPS_PROXY", proxy)
-            .done();
-        done.exits(3)
-            .says(&format!(
-                "error: cannot resolve the host name of the proxy `{name}`\n\nhint: check "
-            ))
-            .says("1 call\n")
-            .silent_about("users.example`")
-            .silent_about("pass-word");
-        assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
-    }
-}
-
-#[test]
-fn a_proxy_that_does_not_connect_is_asked_again_and_then_stops_the_run() {
     for (code, why) in [
         (502, "it refuses to connect to the service"),
         (403, "it refuses to connect to the service"),
         (0, "unexpected end of file"),
     ] {
-        let (proxy, done) = through(move |_| match code {
+        let (proxy, done, host) = tunnelled(move |_| match code {
             0 => silence().then_close(),
             code => answer(code, &[], "<html>"),
         });
         done.exits(3)
             .says("error: no call gets through to `users.example`")
-            .says(&format!(
-                "the last call: cannot connect through the proxy `{}`: {why}\n",
-                proxy.url().replace("http://", "")
-            ));
+            .says(&format!(" through the proxy `{host}`: {why}\n"));
         assert_eq!(proxy.calls(), 2);
     }
 }
 
 #[test]
 fn a_proxy_that_cannot_be_reached_is_named_and_not_the_service() {
-    let nobody = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let not_tls = Server::good();
-    let through = |base: &str, name, proxy: String, why: &str| {
-        let place = Place::with("users.csv", users::csv(5));
-        let host = { proxy.rsplit_once(['@', '/']) }
-            .map_or("", |(_, host)| host)
-            .to_owned();
-        let program = place.run_at(base).args("--retries 1 --allow-http");
-        let done = program.env(name, proxy).done();
-        done.exits(3)
-            .says(&format!(
-                "  the last call: cannot connect through the proxy `{host}`: {why}\n"
-            ))
-            .silent_about("pass-word")
-            .silent_about("billed");
-        assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
-    };
-    let address = format!("http://me:pass-word@{nobody}");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let nobody = listener.local_addr().unwrap();
+    drop(listener);
+    let proxy = format!("http://me:pass-word@{nobody}");
+    let said = format!("cannot connect through the proxy `{nobody}`: connection refused\n");
     for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
-        let base = "https://users.example";
-        through(base, name, address.clone(), "connection refused");
+        fails_through("https://users.example", name, &proxy)
+            .exits(3)
+            .says(&said);
     }
-    let base = "http://users.example";
-    through(base, "http_proxy", address, "connection refused");
-    let tls = not_tls.url().replace("http:", "https:");
-    through(
-        "https://users.example",
-        "HTTPS_PROXY",
-        tls,
-        "the TLS handshake failed: the other side closed the connection",
-    );
-    assert_eq!(not_tls.calls(), 0);
+    fails_through("http://users.example", "http_proxy", &proxy)
+        .exits(3)
+        .says(&said);
+    let nowhere = "http://me:pass-word@no-such-proxy.invalid:3128";
+    fails_through("https://users.example", "HTTPS_PROXY", nowhere)
+        .exits(3)
+        .says("error: cannot resolve the host name of the proxy `no-such-proxy.invalid:3128`\n")
+        .silent_about("users.example`");
 }
 
 #[test]
@@ -150,15 +115,76 @@ fn a_proxy_variable_that_makes_no_sense_is_refused_and_nothing_goes_out_directly
         ("ALL_PROXY", "ftp://me:pass-word@proxy"),
         ("all_proxy", "socks5://me:pass-word@proxy"),
     ] {
-        let place = Place::with("users.csv", users::csv(5));
-        let program = place.run_at(&base).args("--allow-http --retries 0");
-        let done = program.env(name, value).done();
-        done.exits(2)
-            .says(&format!(
-                "error: `{name}` is not the address of an HTTP proxy\n\nhint: give "
-            ))
-            .silent_about("pass-word");
-        assert_eq!(place.names(), ["users.csv"]);
+        fails_through(&base, name, value).exits(2).says(&format!(
+            "error: `{name}` is not the address of an HTTP proxy\n"
+        ));
     }
     assert_eq!(direct.connections(), 0);
+}
+
+/// A proxy that opens every tunnel, but always to this service, and what it was asked for.
+fn proxy_to(service: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, heads) = (listener.local_addr().unwrap(), Arc::default());
+    let seen = Arc::clone(&heads);
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let seen = Arc::clone(&seen);
+            thread::spawn(move || tunnel(client.unwrap(), service, &seen));
+        }
+    });
+    (address, heads)
+}
+
+/// Ends with an error if either side has gone, which the test sees elsewhere.
+fn tunnel(
+    client: TcpStream,
+    service: SocketAddr,
+    seen: &Mutex<Vec<String>>,
+) -> std::io::Result<()> {
+    let mut client = BufReader::new(client);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") && client.read_line(&mut head)? > 0 {}
+    seen.lock().unwrap().push(head);
+    let mut back = client.get_ref().try_clone()?;
+    back.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
+    let mut server = TcpStream::connect(service)?;
+    let mut answers = server.try_clone()?;
+    thread::spawn(move || {
+        let _ = copy(&mut answers, &mut back);
+        back.shutdown(Shutdown::Both)
+    });
+    copy(&mut client, &mut server)?;
+    server.shutdown(Shutdown::Both)
+}
+
+#[test]
+fn a_tunnel_hides_key_and_data_and_the_certificate_is_checked_through_it() {
+    let csv = users::csv(5);
+    // One certificate is for this name, which only the proxy has to know; the other is for another one.
+    for (certificate, code, calls) in [("elsewhere.pem", 0, 5), ("good.pem", 4, 0)] {
+        let place = Place::with("users.csv", &csv);
+        let (service, served) = start(certificate);
+        let (proxy, heads) = proxy_to(service);
+        let program = program_at(&place, "https://example.com", Some("authority.pem"));
+        let program = program.env("HTTPS_PROXY", format!("http://me:pass-word@{proxy}"));
+        let done = program.done();
+        done.exits(code).silent_about("pass-word");
+        assert_eq!(served.load(Ordering::SeqCst), calls);
+        if code == 0 {
+            assert_eq!(place.text("scored.csv"), users::scored(&csv));
+        } else {
+            done.says("error: the service's certificate is not trusted: ");
+        }
+        let heads = heads.lock().unwrap();
+        assert!((1..=5).contains(&heads.len()), "{heads:?}");
+        for head in &*heads {
+            let mut names: Vec<_> = { head.lines().skip(1) }
+                .filter_map(|line| Some(line.split_once(':')?.0.to_lowercase()))
+                .collect();
+            names.sort();
+            assert!(head.starts_with("CONNECT example.com:443 "), "{head}");
+            assert_eq!(names, ["host", "proxy-authorization", "user-agent"]);
+        }
+    }
 }
