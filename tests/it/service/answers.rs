@@ -272,3 +272,27 @@ fn a_row_that_waits_holds_back_none_of_thousands() {
     running.done().exits(0);
     assert!(place.text("scored.csv") == users::scored(&csv));
 }
+
+#[test]
+fn an_answer_that_comes_twice_shifts_those_after_it_until_the_connection_is_replaced() {
+    const ROWS: usize = 400;
+    let place = Place::with("users.csv", users::csv(ROWS));
+    let wait = Duration::from_millis(5);
+    // The copy arrives when the next request is on its way on the same connection, and the answer to that when the one
+    // after it is.
+    let server = Server::start(move |request: &Request| {
+        let answer = good(request).after(wait);
+        match request.nth {
+            5 => answer.then_wait(wait).and(good(request)),
+            _ => answer,
+        }
+    });
+    let done = place.score(&server, "-c 1");
+    done.exits(0)
+        .says("1 answer had the transaction id of a different user");
+    let expected = users::scored(&users::csv(ROWS));
+    let scored = place.text("scored.csv");
+    let wrong = scored.lines().zip(expected.lines());
+    let wrong = wrong.filter(|(got, wanted)| got != wanted).count();
+    assert!((1..100).contains(&wrong), "{wrong}");
+}
