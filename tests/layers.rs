@@ -3,6 +3,7 @@
 
 #![allow(
     clippy::indexing_slicing,
+    clippy::case_sensitive_file_extension_comparisons,
     clippy::expect_used,
     clippy::unwrap_used,
     reason = "a test that cannot read the sources should fail"
