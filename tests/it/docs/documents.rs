@@ -14,18 +14,16 @@ pub(crate) fn document(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap()
 }
 
-/// README and everything in docs/, by name.
+/// README, CHANGELOG and all pages in docs/, by name.
 pub(crate) fn documents() -> Vec<(String, String)> {
     let mut names = vec!["README.md".to_owned(), "CHANGELOG.md".to_owned()];
     for entry in fs::read_dir(root().join("docs")).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        // Beside them is the schema, which is for programs.
-        if path.is_file() {
-            names.push(format!("docs/{name}"));
+        let entry = entry.unwrap();
+        // Beside the pages is the schema, which is for programs.
+        if entry.path().is_file() {
+            names.push(format!("docs/{}", entry.file_name().to_str().unwrap()));
         }
     }
-    assert!(names.len() > 8, "the test has lost sight of docs/");
     let read = |name: String| (name.clone(), document(&name));
     names.into_iter().map(read).collect()
 }
@@ -53,37 +51,22 @@ pub(crate) fn code_spans(text: &str) -> Vec<String> {
     spans.map(ToOwned::to_owned).collect()
 }
 
-/// The cells of the rows of the table with this header.
-pub(crate) fn table(text: &str, header: &str) -> Vec<Vec<String>> {
-    let (_, after) = text
-        .split_once(&format!("{header}\n"))
-        .unwrap_or_else(|| panic!("no table `{header}`"));
-    let rows = after
-        .lines()
-        .skip(1)
-        .take_while(|line| line.starts_with('|'));
-    let cells = |row: &str| {
-        row.trim_matches('|')
-            .split('|')
-            .map(|cell| cell.trim().to_owned())
-            .collect()
-    };
-    rows.map(cells).collect()
+/// The first cells of the rows of all tables whose header starts like this.
+pub(crate) fn first_cells(text: &str, header: &str) -> Vec<String> {
+    let header = format!("\n{header}");
+    let tables = text.split(&header).skip(1);
+    let rows = tables.flat_map(|after| {
+        let lines = after.lines().skip(2);
+        lines.take_while(|line| line.starts_with('|'))
+    });
+    rows.map(|row| row.split('|').nth(1).unwrap().trim().to_owned())
+        .collect()
 }
 
-/// The section under a heading, up to the next heading of any kind.
-pub(crate) fn section(text: &str, heading: &str) -> String {
-    let (_, after) = text
-        .split_once(&format!("\n{heading}\n"))
-        .unwrap_or_else(|| panic!("no heading `{heading}`"));
-    let end = after.find("\n#").unwrap_or(after.len());
-    after[..end].to_owned()
-}
-
-/// The first names of a table's rows, each of which may be several in backticks.
-pub(crate) fn names_in_first_column(text: &str, header: &str) -> BTreeSet<String> {
-    let rows = table(text, header);
-    rows.iter().flat_map(|row| code_spans(&row[0])).collect()
+/// The names in backticks in these cells.
+pub(crate) fn names_in_first_cells(text: &str, header: &str) -> BTreeSet<String> {
+    let cells = first_cells(text, header);
+    cells.iter().flat_map(|cell| code_spans(cell)).collect()
 }
 
 /// A directory with the sample files of users, as a fresh clone has them.
@@ -92,20 +75,18 @@ pub(crate) fn clone() -> Place {
     fs::create_dir(place.path("samples")).unwrap();
     for entry in fs::read_dir(root().join("samples")).unwrap() {
         let entry = entry.unwrap();
-        if entry.path().is_dir() {
-            continue;
+        if entry.path().is_file() {
+            fs::copy(entry.path(), place.path("samples").join(entry.file_name())).unwrap();
         }
-        fs::copy(entry.path(), place.path("samples").join(entry.file_name())).unwrap();
     }
     place
 }
 
 /// The program with the words of a command as its arguments.
 pub(crate) fn program<'a>(place: &'a Place, words: &str) -> Program<'a> {
-    words.split(' ').fold(place.rescore(""), Program::arg)
+    place.rescore(words.split(' '))
 }
 
 pub(crate) fn help(words: &str) -> String {
-    let place = Place::new();
-    String::from_utf8(program(&place, words).done().stdout).unwrap()
+    program(&Place::new(), words).done().printed()
 }

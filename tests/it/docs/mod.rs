@@ -1,8 +1,7 @@
 //! The documents are true.
 
-mod architecture;
 mod documents;
-mod readme;
+mod examples;
 mod reference;
 mod samples;
 pub(crate) mod schema;
