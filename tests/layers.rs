@@ -21,7 +21,10 @@ const OWNERS: [(&str, &str); 19] = [
     ("encoding_rs", "base/encoding.rs"),
     ("futures", "engine/ pace/gate.rs"),
     ("governor", "pace/limiter.rs"),
-    ("hyper", "sandbox/ service/http/"),
+    (
+        "hyper",
+        "sandbox/ service/connections.rs service/network_fault.rs",
+    ),
     ("indicatif", "observe/"),
     (
         "jiff",

@@ -1,27 +1,32 @@
 //! The service's interface: the request, the answer, and what every outcome of a call means.
 //!
-//! A request's body comes in, a [`Classified`] outcome comes out. Only `http` names the HTTP library. Everything that makes
-//! decisions works on plain data and is tested with it. Nothing here knows about rows, files or pacing.
+//! A request's body comes in, a [`Classified`] outcome comes out. Only `client`, `connections` and `network_fault`
+//! name the HTTP client. Everything that makes decisions works on plain data and is tested with it. Nothing here knows about
+//! rows, files or pacing.
 
 mod answer;
 mod classify;
+mod client;
+mod connections;
 mod endpoint;
 mod exchange;
-mod http;
 mod key;
+mod network_fault;
 mod quota;
 #[cfg(test)]
 pub(crate) mod scripted;
+#[cfg(test)]
+mod tests;
 mod words;
 
 pub(crate) use answer::read_kept;
 pub use classify::{Classified, classify};
 pub(crate) use classify::{Fault, Health};
+pub(crate) use client::{Client, ClientSettings};
 pub use endpoint::Plan;
 pub(crate) use endpoint::{Account, Endpoint, SANDBOX_ID, ServiceId, check_proxies, proxy_for};
 pub(crate) use exchange::{Exchange, KeyRenewal, Service};
 pub use exchange::{Reply, SentRequest, write_body};
-pub(crate) use http::{Client, ClientSettings};
 pub use key::ApiKeys;
 pub(crate) use key::{KeyFile, check_key, unusable_key};
 pub use quota::Quota;

@@ -6,8 +6,8 @@
 use std::error::Error as StdError;
 use std::io;
 
-use super::super::endpoint::Endpoint;
-use super::super::exchange::TransportFault;
+use super::endpoint::Endpoint;
+use super::exchange::TransportFault;
 use crate::base::error::system_words;
 use crate::base::text::quoted;
 

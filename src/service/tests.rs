@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
-use super::super::endpoint::{Endpoint, ServiceId};
-use super::super::exchange::Service;
+use super::client::{Client, ClientSettings};
 use super::connections::POOL_IDLE;
-use super::{Client, ClientSettings};
+use super::endpoint::{Endpoint, ServiceId};
+use super::exchange::Service;
 use crate::base::secret::Secret;
 
 /// A server that answers every request and counts its connections.

@@ -17,7 +17,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls_platform_verifier::Verifier;
 
-use super::super::endpoint::LOCALHOST;
+use super::endpoint::LOCALHOST;
 use crate::base::error::{Error, Result};
 
 /// What the program calls itself.

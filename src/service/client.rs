@@ -1,4 +1,7 @@
-//! The client: builds requests with headers and key, and renews the key.
+//! The HTTP client: builds requests with headers and key, and renews the key.
+//!
+//! It sends a body and returns what came back, or why nothing did, as plain data. It sends nothing twice that may have been
+//! processed, never follows a redirect, and never puts a key or a URL into a message.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -11,11 +14,11 @@ use reqwest::header::{
 use reqwest::{Method, Request};
 use tokio::time::Instant;
 
-use super::super::endpoint::{Endpoint, ServiceId, proxy_for};
-use super::super::exchange::{Exchange, KeyRenewal, Reply, SentRequest, Service, TransportFault};
-use super::super::key::{ApiKeys, KeyFile};
 use super::connections::{self, ClientOptions, Connections};
-use super::fault;
+use super::endpoint::{Endpoint, ServiceId, proxy_for};
+use super::exchange::{Exchange, KeyRenewal, Reply, SentRequest, Service, TransportFault};
+use super::key::{ApiKeys, KeyFile};
+use super::network_fault;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
 
@@ -107,7 +110,7 @@ impl Client {
             let mut response = match client.client.execute(request).await {
                 Ok(response) => response,
                 Err(error) => {
-                    let by_reuse = fault::is_unanswered(&error) && self.connections.broke();
+                    let by_reuse = network_fault::is_unanswered(&error) && self.connections.broke();
                     return Err(match self.fault(error) {
                         TransportFault::Broken(words) if by_reuse => TransportFault::Stale(words),
                         fault => fault,
@@ -145,7 +148,7 @@ impl Client {
     }
 
     fn fault(&self, error: reqwest::Error) -> TransportFault {
-        fault::fault(&error.without_url(), &self.endpoint, self.proxy.as_deref())
+        network_fault::fault(&error.without_url(), &self.endpoint, self.proxy.as_deref())
     }
 }
 
