@@ -49,8 +49,14 @@ fn consoles_print_what_is_shown(place: &Place, text: &str) {
             let words = command.strip_prefix("cargo run --release -- ");
             let words = words.or(command.strip_prefix("rescore ")).unwrap();
             let done = program(place, words).done();
-            let shown = done.printed() + &done.stderr;
-            assert_eq!(stable_lines(&shown), stable_lines(expected), "{command}");
+            let mut printed = stable_lines(&(done.printed() + &done.stderr));
+            let mut shown = stable_lines(expected);
+            // A line of dots stands for some that are left out.
+            if shown.iter().any(|line| line == "…") {
+                shown.retain(|line| line != "…");
+                printed.retain(|line| shown.contains(line));
+            }
+            assert_eq!(printed, shown, "{command}");
         }
     }
 }
