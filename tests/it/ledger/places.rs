@@ -12,66 +12,39 @@ use crate::support::users;
 /// Puts something in the place of the ledger; `other.ledger` is one.
 type InItsPlace = fn(&Place);
 
-/// Makes it a ledger of this version.
-fn of_version(place: &Place, version: i32) {
-    fs::copy(place.path("other.ledger"), place.path("rescore.ledger")).unwrap();
-    let ledger = Connection::open(place.path("rescore.ledger")).unwrap();
-    ledger.pragma_update(None, "user_version", version).unwrap();
-}
-
 #[test]
 fn whatever_else_is_in_its_place_is_refused_before_any_call_and_left_as_it_is() {
     let (server, csv) = (Server::good(), users::csv(3));
-    for (what, put) in [
-        (
-            "a link",
-            (|place| symlink("other.ledger", place.path("rescore.ledger")).unwrap()) as InItsPlace,
-        ),
-        ("a link to nowhere", |place| {
-            symlink("nowhere", place.path("rescore.ledger")).unwrap();
-        }),
-        ("a link beside it", |place| {
-            symlink("other.ledger", place.path("rescore.ledger-wal")).unwrap();
-        }),
-        ("two names", |place| {
-            fs::hard_link(place.path("other.ledger"), place.path("rescore.ledger")).unwrap();
-        }),
-        ("a directory", |place| {
-            fs::create_dir(place.path("rescore.ledger")).unwrap();
-        }),
-        ("a table", |place| {
-            place.write("rescore.ledger", "id,name\n1,Jane\n");
-        }),
-        ("another database", |place| {
-            let other = Connection::open(place.path("rescore.ledger")).unwrap();
-            other.execute_batch("CREATE TABLE mine (a)").unwrap();
-        }),
-        ("an older ledger", |place| of_version(place, 2)),
-        ("a newer ledger", |place| of_version(place, 99)),
-    ] {
+    let cases: [InItsPlace; 6] = [
+        |place| symlink("other.ledger", place.path("rescore.ledger")).unwrap(),
+        |place| symlink("other.ledger", place.path("rescore.ledger-wal")).unwrap(),
+        |place| fs::hard_link(place.path("other.ledger"), place.path("rescore.ledger")).unwrap(),
+        |place| fs::create_dir(place.path("rescore.ledger")).unwrap(),
+        |place| place.write("rescore.ledger", "id,name\n1,Jane\n"),
+        |place| {
+            fs::copy(place.path("other.ledger"), place.path("rescore.ledger")).unwrap();
+            let ledger = Connection::open(place.path("rescore.ledger")).unwrap();
+            ledger.pragma_update(None, "user_version", 99).unwrap();
+        },
+    ];
+    for (case, put) in cases.into_iter().enumerate() {
         let place = Place::with("users.csv", &csv);
         let other = place.run(&server, "users.csv -o other.csv --ledger other.ledger");
         other.done().exits(0);
+        let mode = fs::metadata(place.path("other.ledger")).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600, "a ledger is its owner's alone");
         let before = server.calls();
         put(&place);
-        let content = |place: &Place| {
-            let names = place.names();
-            let read = |name: &String| fs::read(place.path(name)).ok();
-            names
-                .iter()
-                .map(read)
-                .zip(names.clone())
-                .collect::<Vec<_>>()
+        let content = || {
+            let read = |name: String| (fs::read(place.path(&name)).ok(), name);
+            place.names().into_iter().map(read).collect::<Vec<_>>()
         };
-        let there = content(&place);
-        for args in ["", "--fresh", "--overwrite", "--retry-failed"] {
-            let done = place.score(&server, args);
-            done.exits(2).says("hint:").says("--ledger");
-            done.says("--no-ledger");
-            assert!(content(&place) == there, "{what}\n{done}");
-        }
-        assert_eq!(server.calls(), before, "{what}");
-        // Both ways lead on.
+        let there = content();
+        let done = place.score(&server, "");
+        done.exits(2).says("rescore.ledger").says("hint: ");
+        assert_eq!(server.calls(), before, "{case}");
+        assert!(content() == there, "{case}: {done}");
+        // The two ways out.
         place.score(&server, "--ledger third.ledger").exits(0);
         place.score(&server, "--no-ledger --overwrite").exits(0);
     }
@@ -92,16 +65,18 @@ fn where_none_can_be_made_nothing_is_sent_also_for_rows_to_a_stream() {
     let mode = |name: &str, mode| {
         fs::set_permissions(place.path(name), Permissions::from_mode(mode)).unwrap();
     };
-    place
-        .run(&server, "users.csv -o a.csv --ledger theirs.ledger")
-        .done()
-        .exits(0);
-    mode("users.csv", 0o644);
-    mode("theirs.ledger", 0o444);
+    let theirs = place.run(&server, "users.csv -o a.csv --ledger theirs.ledger");
+    theirs.done().exits(0);
+    for (name, bits) in [
+        ("users.csv", 0o644),
+        ("theirs.ledger", 0o444),
+        ("theirs", 0o555),
+        ("", 0o777),
+    ] {
+        mode(name, bits);
+    }
     let is_root = fs::metadata(place.path("")).unwrap().uid() == 0;
     let user = if is_root { OTHER } else { &["env"] };
-    mode("theirs", 0o555);
-    mode("", 0o777);
     if place.rescore("--version").under(user).done().code() != Some(0) {
         println!("skipped: the program cannot be run by another user");
         return;
@@ -127,19 +102,5 @@ fn where_none_can_be_made_nothing_is_sent_also_for_rows_to_a_stream() {
     let done = run("users.csv --no-ledger");
     done.exits(0);
     assert_eq!(done.stdout, users::scored(&csv).into_bytes());
-    // What is in it can be told only where files can be made beside it.
-    let stats = place
-        .rescore("ledger stats theirs.ledger")
-        .under(user)
-        .done();
-    stats.exits(2).says("this user may not write to");
     mode("", 0o755);
-}
-
-#[test]
-fn a_ledger_is_its_owners_alone() {
-    let (server, place) = (Server::good(), Place::with("users.csv", users::csv(3)));
-    place.score(&server, "").exits(0);
-    let mode = fs::metadata(place.path("rescore.ledger")).unwrap().mode();
-    assert_eq!(mode & 0o777, 0o600);
 }

@@ -1,10 +1,8 @@
 //! The life of a run: its limits, signals, kills, and its use of the system.
 
-mod accepted_failures;
-mod cost;
+mod budgets;
 mod ended_at_once;
 mod finishing;
-mod input_limits;
 mod kills;
 mod limits;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,161 @@
+//! Budgets: never a call too many, over all starts of a run until it has ended, and what was spent and saved is said.
+
+use std::time::Duration;
+
+use crate::support::process::Place;
+use crate::support::server::{Request, Server, good, ok, raw, silence, status};
+use crate::support::users;
+
+#[test]
+fn max_calls_and_max_cost_are_exact_over_all_starts_with_many_in_flight_and_with_retries() {
+    let csv = users::csv(200);
+    // 0.3 for 0.1 each is three calls, which doubles do not know; the rest of a cent buys nothing.
+    let cost = |cost: &str| format!("--max-cost {cost} --price 0.1");
+    let budgets = [
+        [75, 75, 150, 225].map(|most| (format!("--max-calls {most}"), most)),
+        [("0.3", 3), ("0.299", 3), ("7.59", 75), ("15", 150)].map(|(most, n)| (cost(most), n)),
+    ];
+    for budgets in budgets {
+        let place = Place::with("users.csv", &csv);
+        // Every third call fails and is sent again soon.
+        let server = Server::start(|request| {
+            let answer = match (request.nth % 3, request.attempt) {
+                (0, 1) => status(500),
+                _ => good(request),
+            };
+            answer.after(Duration::from_millis(request.nth as u64 % 4))
+        });
+        for (budget, calls) in &budgets {
+            let done = place.score(&server, &*format!("-c 64 {budget}"));
+            done.exits(5).says("the same command continues from there");
+            assert_eq!(server.calls(), *calls, "as many calls as allowed: {done}");
+            let (partial, whole) = (place.text("scored.csv.partial"), users::scored(&csv));
+            let mut whole = whole.lines();
+            let right = partial.lines().all(|line| whole.any(|right| right == line));
+            done.check(right && partial.ends_with('\n'), "whole rows in order");
+        }
+        place.score(&server, "-c 64").exits(0);
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+        // No user with an answer was asked again.
+        let requests = server.requests();
+        let attempts = requests.iter().map(|request| request.attempt);
+        assert_eq!(
+            attempts.clone().filter(|attempt| *attempt == 1).count(),
+            200
+        );
+        assert_eq!(attempts.max(), Some(2));
+        // The run has ended; the next one has a budget of its own.
+        let (budget, most) = &budgets[0];
+        let next = format!("{budget} --fresh --overwrite");
+        place.score(&server, &*next).exits(5);
+        assert_eq!(server.calls(), requests.len() + most);
+    }
+}
+
+#[test]
+fn starts_that_are_killed_spend_no_more_than_the_budget() {
+    let (place, server) = (Place::with("users.csv", users::csv(200)), Server::good());
+    for kill in 1..=6 {
+        let running = place.scoring(&server).args("-c 2 --max-calls 90").start();
+        running.kill_when(|| server.calls() >= 12 * kill);
+    }
+    place.score(&server, "--max-calls 90").exits(5);
+    // Calls that a kill may have lost count as made.
+    let least = 90 - 6 * 2 * 2;
+    assert!((least..=90).contains(&server.calls()), "{}", server.calls());
+}
+
+#[test]
+fn a_call_without_an_answer_counts_once_although_it_may_have_been_billed() {
+    let place = Place::with("users.csv", users::csv(20));
+    let server = Server::start(|request: &Request| match request.nth {
+        5 => silence().then_close(),
+        _ => good(request),
+    });
+    place.score(&server, "-c 1 --max-calls 5").exits(5);
+    let done = place.score(&server, "-c 1 --max-calls 9");
+    done.exits(5).says("may be billed twice");
+    assert_eq!(server.calls(), 9);
+}
+
+#[test]
+fn rows_that_are_known_or_can_ask_nothing_count_for_no_call() {
+    let csv = users::csv(30) + "8,,nobody@example.com,192.0.2.1,u\n9,,nobody@example.com,no,u\n";
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    for (most, code) in [("10", 5), ("20", 5), ("30", 1)] {
+        place.score(&server, ["--max-calls", most]).exits(code);
+    }
+    assert_eq!(server.calls(), 30);
+    let scored = users::scored_without(&csv, str::is_empty);
+    assert_eq!(place.text("scored.csv"), scored);
+}
+
+#[test]
+fn of_two_budgets_the_smaller_one_stops_the_run_and_is_named() {
+    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
+    for (calls, words, reason) in [
+        ("2", "`--max-calls 2` allows", "max_calls"),
+        ("4", "`--max-cost` pays for: 3", "max_cost"),
+    ] {
+        let args = "--max-cost 0.012 --price 0.004 --summary s.json --max-calls";
+        let done = place.scoring(&server).args(args).arg(calls).done();
+        done.exits(5).says(words);
+        assert_eq!(place.json("s.json")["stopped"], reason);
+    }
+    assert_eq!(server.calls(), 3);
+}
+
+#[test]
+fn a_budget_without_a_price_or_for_less_than_a_call_is_refused_before_the_first_call() {
+    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
+    for (args, words) in [
+        (
+            &["--max-cost", "5"][..],
+            "hint: add it, as in `--price 0.004`",
+        ),
+        (&["--price", "0"], "a price is more than 0"),
+        (&["--price", "0,004"], "expected a price such as"),
+        (&["--price", "0.004 E\u{1b}[1m"], "expected a price such as"),
+        (
+            &["--price", "0.004 EUR", "--max-cost", "0.003"],
+            "which is less than the price of a call: 0.004 EUR",
+        ),
+    ] {
+        place.score(&server, args).exits(2).says(words);
+    }
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn what_was_spent_saved_and_perhaps_billed_is_told_apart() {
+    // Ten users and two of them again, one who never gets an answer, one whose answer has no verdict.
+    let csv = users::csv(10)
+        + "1,User 1,user1@example.com,192.0.2.1,Mozilla/5.0 (X11)\n"
+        + "2,User 2,user2@example.com,192.0.2.2,Mozilla/5.0 (X11)\n"
+        + "8,lost,a@example.com,192.0.2.1,u\n9,useless,a@example.com,192.0.2.1,u\n";
+    let place = Place::with("users.csv", &csv);
+    let server = Server::start(|request| match request.name().as_str() {
+        "lost" => raw("").then_reset(),
+        "useless" => ok("{}"),
+        _ => good(request),
+    });
+    let args = "--progress plain --price 0.004EUR --summary s.json";
+    let score = || place.scoring(&server).args(args);
+    let done = score().done();
+    done.exits(1)
+        .says("spent 0.044 EUR: 11 answers at 0.004 EUR; at most 0.052 EUR, with 2 calls that may")
+        .says("saved 0.008 EUR: 2 rows repeated another one\n");
+    assert_eq!(server.calls(), 13);
+    let expected = r#"{"price":0.004,"currency":"EUR","spent":0.044,"spent_at_most":0.052,"all_starts_at_most":0.052,"paid_earlier":0.0,"saved":0.008}"#;
+    assert_eq!(place.json("s.json")["cost"].to_string(), expected);
+    // What is known now costs nothing: only the two rows without a verdict are sent again.
+    let retried = score().args("--retry-failed --overwrite").done();
+    retried
+        .exits(1)
+        .says("spent 0.004 EUR: 1 answer at 0.004 EUR; at most 0.012 EUR, with 2 calls")
+        .says("paid for earlier 0.048 EUR: 12 rows");
+    // A sandbox only would have spent something.
+    let sandbox = place.rescore("run users.csv --sandbox --no-ledger --price 1");
+    let sandbox = sandbox.done();
+    sandbox.says("would have spent 12.00: 12 answers at 1.00\n");
+}
