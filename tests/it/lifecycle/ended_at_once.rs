@@ -29,6 +29,8 @@ const COMMANDS: [&[&str]; 4] = [
     &["report", "INPUT", "-o", "new.html"],
 ];
 
+const SCORED: &str = "transaction_id,risk_score,decision,name\nt,1,approve,\n";
+
 fn args(command: &[&'static str], input: &'static str) -> Vec<&'static str> {
     let place = |arg: &&'static str| if *arg == "INPUT" { input } else { arg };
     command.iter().map(place).collect()
@@ -45,26 +47,21 @@ fn wait_until_it_listens(running: &Running<'_>, number: u32) {
 #[cfg(target_os = "linux")]
 fn a_signal_ends_a_command_that_waits_for_a_silent_pipe() {
     for command in COMMANDS {
-        for (signal, number, code, word) in [
-            ("INT", 2, 130, "interrupted"),
-            ("TERM", 15, 143, "terminated"),
+        for (first, signal, number, code, word) in [
+            ("", "INT", 2, 130, "interrupted"),
+            (SCORED, "TERM", 15, 143, "terminated"),
         ] {
-            for first in [
-                "",
-                "transaction_id,risk_score,decision,name\nt,1,approve,\n",
-            ] {
-                let place = Place::new();
-                let (reader, mut producer) = io::pipe().unwrap();
-                let running = place.rescore(args(command, "-")).stdin_from(reader).start();
-                wait_until_it_listens(&running, number);
-                producer.write_all(first.as_bytes()).unwrap();
-                running.signal(signal);
-                let done = running.done();
-                done.exits(code).says(word);
-                done.check(done.stdout.is_empty(), "no result");
-                assert_eq!(place.names(), [""; 0], "{command:?}");
-                drop(producer);
-            }
+            let place = Place::new();
+            let (reader, mut producer) = io::pipe().unwrap();
+            let running = place.rescore(args(command, "-")).stdin_from(reader).start();
+            wait_until_it_listens(&running, number);
+            producer.write_all(first.as_bytes()).unwrap();
+            running.signal(signal);
+            let done = running.done();
+            done.exits(code).says(word);
+            done.check(done.stdout.is_empty(), "no result");
+            assert_eq!(place.names(), [""; 0], "{command:?}");
+            drop(producer);
         }
     }
 }
@@ -73,12 +70,9 @@ fn a_signal_ends_a_command_that_waits_for_a_silent_pipe() {
 #[cfg(target_os = "linux")]
 fn a_signal_ends_a_command_in_a_large_file() {
     // Far more than is read before the signal. None of the rows can be sent.
-    let rows = "t,1,approve,\n".repeat(1_000_000);
+    let rows = "t,1,approve,\n".repeat(500_000);
     let place = Place::new();
-    place.write(
-        "scored.csv",
-        format!("transaction_id,risk_score,decision,name\n{rows}"),
-    );
+    place.write("scored.csv", format!("{SCORED}{rows}"));
     for command in COMMANDS {
         let running = place.rescore(args(command, "scored.csv")).start();
         match command.iter().find(|arg| **arg == "new.csv") {

@@ -96,24 +96,6 @@ fn a_run_that_is_killed_leaves_the_earlier_summary_whole() {
 }
 
 #[test]
-fn a_report_that_has_its_name_already_is_replaced_by_the_run_that_finishes() {
-    let (server, place) = (Server::good(), Place::with("users.csv", users::csv(9)));
-    let run = || place.scoring(&server).args("--report r.html");
-    // A part is not the end of the run.
-    run().args("--limit 4").done().exits(0);
-    let part = place.text("r.html");
-    run().done().exits(0);
-    assert_ne!(place.text("r.html"), part);
-    // What somebody has changed is not.
-    let place = Place::with("users.csv", users::csv(9));
-    let run = || place.scoring(&server).args("--report r.html");
-    run().args("--limit 4").done().exits(0);
-    place.write("r.html", "mine");
-    run().done().exits(2).says("`r.html`");
-    assert_eq!(place.text("r.html"), "mine");
-}
-
-#[test]
 fn changes_of_a_run_that_is_killed_after_its_last_row_are_not_lost() {
     let tonight = Arc::new(AtomicBool::new(false));
     let server = Server::start({

@@ -5,11 +5,8 @@ mod ended_at_once;
 mod finishing;
 mod kills;
 mod limits;
-#[cfg(target_os = "linux")]
-mod memory;
-mod open_files;
 mod part;
 mod signals;
-mod stops;
+mod system;
 mod unread;
 mod wait_lock;

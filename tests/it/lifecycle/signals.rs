@@ -1,21 +1,31 @@
-//! Signals: calls in flight finish, whole rows stay, and the exit code tells which signal it was.
+//! Signals: calls in flight finish, whole rows stay, the exit code tells which signal it was, and the same command continues
+//! and pays for nothing twice.
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
 
 use crate::support::process::Place;
-use crate::support::server::Server;
+use crate::support::server::{Server, answer, good};
 use crate::support::users;
 
 #[test]
 fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
     let csv = users::csv(50);
-    for (signal, code, word) in [("INT", 130, "interrupted"), ("TERM", 143, "terminated")] {
+    // `timeout` sends two at the same time.
+    for (signals, code, word) in [
+        (&["INT"][..], 130, "interrupted"),
+        (&["TERM", "TERM"], 143, "terminated"),
+    ] {
         let (server, release) = Server::holding(3);
         let place = Place::with("users.csv", &csv);
-        let running = place.run(&server, "users.csv -o scored.csv -c 4").start();
+        let running = place.scoring(&server).args("-c 4").start();
         server.wait_for_calls(7);
-        running.signal(signal);
+        for signal in signals {
+            running.signal(signal);
+        }
         running.wait_for_words(word);
         drop(release);
         let done = running.done();
@@ -23,23 +33,48 @@ fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
             .says("scored.csv.partial")
             .says("rescore.ledger; the same command continues");
         done.check(server.calls() == 7, "no call after the signal");
-        assert_eq!(
-            place.names(),
-            ["rescore.ledger", "scored.csv.partial", "users.csv"]
-        );
-        assert_eq!(
-            place.text("scored.csv.partial"),
-            users::scored(&users::csv(7))
-        );
-
-        place
-            .score(&server, "")
-            .exits(0)
-            .says("has 7 answers for this run");
+        let partial = place.text("scored.csv.partial");
+        assert_eq!(partial, users::scored(&users::csv(7)));
+        assert!(!place.path("scored.csv").exists());
+        place.score(&server, "").exits(0);
         assert_eq!(server.calls(), 50);
         assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
     }
+}
+
+#[test]
+fn a_run_that_is_interrupted_again_and_again_pays_for_each_user_once() {
+    const ROWS: usize = 120;
+    const ANSWERED: usize = 5;
+    const IN_FLIGHT: usize = 4;
+    let csv = users::csv(ROWS);
+    let answered = Arc::new(AtomicUsize::new(0));
+    let may_answer = Arc::clone(&answered);
+    let server = Server::start(move |request| {
+        while request.nth > may_answer.load(Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        good(request)
+    });
+    let place = Place::with("users.csv", &csv);
+    for stops in 0..ROWS / (ANSWERED + IN_FLIGHT) {
+        let before = server.calls();
+        answered.store(before + ANSWERED, Relaxed);
+        let running = place.run(&server, "users.csv -o scored.csv -c 4").start();
+        server.wait_for_calls(before + ANSWERED + IN_FLIGHT);
+        running.signal(["INT", "TERM"][stops % 2]);
+        running.wait_for_words("s for 4 calls in flight");
+        answered.store(usize::MAX, Relaxed);
+        running
+            .done()
+            .exits([130, 143][stops % 2])
+            .says("the same command continues from there");
+        assert_eq!(server.calls(), before + ANSWERED + IN_FLIGHT);
+    }
+    place.score(&server, "").exits(0);
+    assert_eq!(server.calls(), ROWS);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
 
 #[test]
@@ -74,47 +109,6 @@ fn a_second_signal_ends_the_run_immediately() {
         place.score(&server, more).exits(0);
         assert_eq!(server.calls(), 7 + 47);
     }
-}
-
-#[test]
-fn two_sigterms_at_once_are_one_as_timeout_sends_them() {
-    let (server, release) = Server::holding(3);
-    let place = Place::with("users.csv", users::csv(50));
-    let running = place.run(&server, "users.csv -o scored.csv -c 4").start();
-    server.wait_for_calls(7);
-    running.signal("TERM");
-    running.signal("TERM");
-    running.wait_for_words("terminated");
-    drop(release);
-    running
-        .done()
-        .exits(143)
-        .says("rescore.ledger; the same command continues");
-}
-
-#[test]
-fn rows_after_one_that_is_lost_are_kept_in_order() {
-    // User 2 is never answered; later users are.
-    let (server, release) = Server::holding_if(|request| request.name() == "User 2");
-    let csv = users::csv(6);
-    let place = Place::with("users.csv", &csv);
-    let running = place.run(&server, "users.csv -o scored.csv -c 2").start();
-    server.wait_for_calls(6);
-    running.signal("INT");
-    running.wait_for_words("interrupted");
-    running.signal("INT");
-    running.done().exits(130);
-    let partial = place.text("scored.csv.partial");
-    let all = users::scored(&csv);
-    let mut expected = all.lines().filter(|line| !line.contains(",User 2,"));
-    // An answer may have come too late to be read.
-    for line in partial.lines() {
-        assert!(
-            expected.any(|expected| expected == line),
-            "{line} in {partial}"
-        );
-    }
-    drop(release);
 }
 
 #[test]
@@ -195,36 +189,13 @@ fn a_signal_before_the_header_is_there_ends_the_run_with_a_word() {
             .says(&format!("error: {word}\n"))
             .says("nothing was sent: the signal came before the first call");
         assert_eq!(server.calls(), 0);
-        // The name of the lock is in nobody's way.
-        assert_eq!(place.names(), ["scored.csv.lock"]);
+        // The name of the lock, which is there unless the signal came before it, is in nobody's way.
+        let names = place.names();
+        assert!(
+            names.iter().all(|name| name == "scored.csv.lock"),
+            "{names:?}"
+        );
         drop(producer);
-    }
-}
-
-#[test]
-fn rows_to_a_stream_without_a_ledger_are_reported_as_all_that_stays() {
-    let (server, release) = Server::holding(3);
-    let place = Place::with("users.csv", users::csv(50));
-    let args = "users.csv --no-ledger -c 4 --timeout 10s";
-    let running = place.run(&server, args).start();
-    server.wait_for_calls(7);
-    running.signal("INT");
-    running.wait_for_words("interrupted");
-    drop(release);
-    let done = running.done();
-    done.exits(130).says(
-        "no ledger keeps the 7 paid answers of this run: another run makes the same calls again",
-    );
-    assert_eq!(done.printed(), users::scored(&users::csv(7)));
-    // With a ledger, or to a file, the message does not appear.
-    let server = Server::good();
-    for args in [
-        &["-o", "-"][..],
-        &["-o", "scored.csv"],
-        &["--no-ledger", "-q"],
-    ] {
-        let run = place.run(&server, "users.csv").args(args);
-        run.done().exits(0).silent_about("no ledger");
     }
 }
 
@@ -244,4 +215,48 @@ fn a_signal_while_nobody_reads_our_output_ends_the_run() {
         "in time for a service manager",
     );
     drop(reader);
+}
+
+#[test]
+fn a_run_that_is_interrupted_while_the_service_asks_for_a_pause_continues() {
+    let csv = users::csv(50);
+    let place = Place::with("users.csv", &csv);
+    let over = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&over);
+    let server = Server::start(move |request| {
+        if request.nth > 20 && !is_over.load(Relaxed) {
+            return answer(429, &[("retry-after", "600")], "");
+        }
+        good(request)
+    });
+    let running = place.scoring(&server).args("-c 4").start();
+    running.wait_for_words("paused");
+    running.signal("INT");
+    running.done().exits(130);
+    over.store(true, Relaxed);
+    let refused = server.calls() - 20;
+    assert!(refused <= 4, "{refused}");
+    place.score(&server, "-c 4").exits(0);
+    assert_eq!(server.calls(), refused + 50);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
+fn a_stop_while_equal_rows_wait_for_one_answer_leaves_them_all_or_none() {
+    let row = |name| format!("1,{name},{name}@example.com,::1,u\n");
+    let rows = ["A", "B", "B", "B", "C"].map(row).concat();
+    let csv = format!("id,name,email,ip,user_agent\n{rows}");
+    let place = Place::with("users.csv", &csv);
+    let (server, release) =
+        Server::holding_if(|request| request.name() == "B" && request.attempt == 1);
+    let running = place.scoring(&server).start();
+    server.wait_for_calls(3);
+    running.signal("INT");
+    running.wait_for_words("interrupted");
+    drop(release);
+    running.done().exits(130);
+    assert_eq!(place.text("scored.csv.partial"), users::scored(&csv));
+    place.score(&server, "").exits(0);
+    assert_eq!(server.calls(), 3);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }

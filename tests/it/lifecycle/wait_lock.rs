@@ -76,99 +76,6 @@ fn after_the_wait_everything_is_checked_again() {
 }
 
 #[test]
-fn rows_from_a_pipe_are_there_after_the_wait() {
-    let csv = users::csv(ROWS);
-    let (server, release) = Server::holding(3);
-    let place = Place::with("users.csv", &csv);
-    let first = holder(&place, &server, &["--no-ledger"]);
-    let piped = users::named(["User 31", "User 32"]);
-    let second = waiter(&place, &server, "-", &["--overwrite", "--no-ledger"]);
-    let second = second.stdin(piped.as_str()).start();
-    second.wait_for_words("waiting up to");
-    drop(release);
-    first.done().exits(0);
-    second.done().exits(0);
-    assert_eq!(place.text("scored.csv"), users::scored(&piped));
-}
-
-#[test]
-fn the_wait_ends_after_its_time_or_with_a_signal() {
-    let (server, release) = Server::holding(3);
-    let place = Place::with("users.csv", users::csv(ROWS));
-    let first = holder(&place, &server, &[]);
-    let waits = ["users.csv", "-o", "scored.csv", "--wait-lock", "1s"];
-    let gave_up = place.run(&server, waits).done();
-    gave_up
-        .exits(75)
-        .says("waiting up to 1.0 s")
-        .says("error: another run (process ")
-        .says("\n  waited 1.0 s for it\n")
-        .says("hint: run the same command again later, or raise `--wait-lock`");
-    let quiet = place.run(&server, waits).arg("-q").done();
-    quiet.exits(75).silent_about("waiting up to");
-    let json = place.run(&server, waits).args("--progress json").done();
-    json.exits(75)
-        .says(r#"{"type":"notice","message":"another run (process "#)
-        .says("waiting up to 1.0 s");
-    let without = place.score(&server, "");
-    without
-        .exits(75)
-        .says("hint: `--wait-lock 10m` waits until it has ended");
-    for (signal, code) in [("INT", 130), ("TERM", 143)] {
-        let second = waiter(&place, &server, "users.csv", &[]).start();
-        second.wait_for_words("waiting up to");
-        second.signal(signal);
-        second.done().exits(code).says("nothing was sent");
-    }
-    assert_eq!(server.calls(), 5);
-    drop(release);
-    first.done().exits(0);
-    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(ROWS)));
-}
-
-#[test]
-fn rejects_that_another_run_writes_are_waited_for_as_well() {
-    let csv = users::csv(ROWS);
-    let (server, release) = Server::holding(3);
-    let place = Place::with("users.csv", &csv);
-    let first = holder(&place, &server, &["--rejects", "rejects.csv"]);
-    let other = "users.csv -o other.csv --rejects rejects.csv";
-    let refused = place.run(&server, other).done();
-    refused
-        .exits(75)
-        .says("another run is writing `rejects.csv.partial`")
-        .says("hint: `--wait-lock 10m`");
-    let second = place.run(&server, other).args("--wait-lock 1m");
-    let second = second.start();
-    second.wait_for_words("is writing `rejects.csv.partial`: waiting up to");
-    drop(release);
-    first.done().exits(0);
-    second.done().exits(0);
-    assert_eq!(place.text("other.csv"), users::scored(&csv));
-}
-
-#[test]
-fn a_ledger_can_be_pruned_when_its_run_has_ended() {
-    let (server, release) = Server::holding(3);
-    let place = Place::with("users.csv", users::csv(ROWS));
-    let first = holder(&place, &server, &[]);
-    let prune = "ledger prune --older-than 1d";
-    let refused = place.rescore(prune).done();
-    refused
-        .exits(75)
-        .says("hint: `--wait-lock 10m` waits until it has ended");
-    let waiting = place.rescore(prune).args("--wait-lock 1m").start();
-    waiting.wait_for_words("is using the ledger `rescore.ledger`: waiting up to 1 min 0 s");
-    first.signal("INT");
-    first.wait_for_words("interrupted");
-    drop(release);
-    first.done().exits(130);
-    waiting.done().exits(0);
-    place.score(&server, "").exits(0);
-    assert_eq!(server.calls(), ROWS);
-}
-
-#[test]
 fn a_run_that_gives_up_leaves_the_summary_and_the_metrics_of_the_run_that_is_at_work() {
     let (server, release) = Server::holding(3);
     let place = Place::with("users.csv", users::csv(ROWS));
@@ -182,4 +89,53 @@ fn a_run_that_gives_up_leaves_the_summary_and_the_metrics_of_the_run_that_is_at_
     first.done().exits(0);
     let summary = place.json("summary.json");
     assert_eq!(summary["exit_code"], 0);
+}
+
+#[test]
+fn the_wait_ends_after_its_time_or_with_a_signal() {
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", users::csv(ROWS));
+    let first = holder(&place, &server, &[]);
+    let done = place.score(&server, "");
+    done.exits(75)
+        .says("hint: `--wait-lock 10m` waits until it has ended");
+    let done = place.score(&server, "--wait-lock 1s");
+    done.exits(75)
+        .says("waiting up to 1.0 s")
+        .says("error: another run (process ");
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let second = waiter(&place, &server, "users.csv", &[]).start();
+        second.wait_for_words("waiting up to");
+        second.signal(signal);
+        second.done().exits(code).says("nothing was sent");
+    }
+    assert_eq!(server.calls(), 5);
+    drop(release);
+    first.done().exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(ROWS)));
+}
+
+#[test]
+fn rejects_and_a_ledger_that_another_run_uses_are_waited_for_as_well() {
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", users::csv(ROWS));
+    let first = holder(&place, &server, &["--rejects", "rejects.csv"]);
+    let other = || place.run(&server, "- -o other.csv --no-ledger --rejects rejects.csv");
+    let prune = || place.rescore("ledger prune --older-than 1d");
+    let piped = users::named(["User 31", "User 32"]);
+    let refused = other().stdin(&*piped).done();
+    refused
+        .exits(75)
+        .says("another run is writing `rejects.csv.partial`");
+    prune().done().exits(75);
+    let second = other().args("--wait-lock 1m").stdin(&*piped).start();
+    second.wait_for_words("is writing `rejects.csv.partial`: waiting up to");
+    let pruning = prune().args("--wait-lock 1m").start();
+    pruning.wait_for_words("is using the ledger `rescore.ledger`: waiting up to 1 min 0 s");
+    drop(release);
+    first.done().exits(0);
+    pruning.done().exits(0);
+    // What came down the pipe is there after the wait.
+    second.done().exits(0);
+    assert_eq!(place.text("other.csv"), users::scored(&piped));
 }

@@ -1,11 +1,11 @@
-//! How many files may be open: fewer calls are made at a time, or none where there are too few for one.
+//! What a run asks of the system: open files, of which fewer mean fewer calls at a time, and memory.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::process::{KEY, Place};
+use crate::support::process::Place;
 use crate::support::server::{Server, good};
 use crate::support::users;
 
@@ -31,70 +31,24 @@ fn crowded() -> (Server, Arc<AtomicUsize>) {
 #[test]
 fn if_few_files_may_be_open_fewer_calls_are_in_flight_and_a_warning_says_so() {
     let csv = users::csv(90);
-    for (limit, room) in [("64", 8), ("49", 1), ("26", 1)] {
+    for (limit, concurrency, room) in [("64", "-c 200", 8), ("26", "-c 200", 1), ("64", "", 8)] {
         let (server, most) = crowded();
         let place = Place::with("users.csv", &csv);
         let under = with_files(&place, &format!("-n {limit}"));
-        let args = "users.csv -o scored.csv -c 200 -q";
-        let done = place.run(&server, args).under(under).done();
+        let program = place.scoring(&server).args("-q").args(concurrency);
+        let done = program.under(under).done();
         done.exits(0);
-        let warning = format!(
-            "warning: at most {room} calls in flight instead of 200: this process may open only {limit} files (`ulimit -n`)\n"
-        );
-        done.check(done.stderr == warning, "the warning and nothing else");
+        if concurrency.is_empty() {
+            done.check(done.stderr.is_empty(), "nothing to be said");
+        } else {
+            done.says(&format!(
+                "warning: at most {room} calls in flight instead of 200"
+            ));
+        }
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
         assert_eq!(server.calls(), 90);
         assert!(most.load(Ordering::SeqCst) <= room);
     }
-}
-
-#[test]
-fn a_run_with_just_enough_open_files_succeeds() {
-    let csv = users::csv(90);
-    for (limit, more) in [
-        (24, &[][..]),
-        (26, &["--changes", "c.csv", "--summary", "s.json"]),
-        (
-            32,
-            &["--changes", "c.csv", "--summary", "s.json", "--sandbox"],
-        ),
-    ] {
-        let (place, server) = (Place::with("users.csv", &csv), Server::good());
-        let under = with_files(&place, &format!("-n {limit}"));
-        let program = place
-            .rescore("run users.csv -o scored.csv -q")
-            .env("RESCORE_API_KEY", KEY)
-            .env("RESCORE_SERVICE_ID", "test")
-            .env("RESCORE_BASE_URL", server.url());
-        let done = more
-            .iter()
-            .fold(program, |program, arg| program.arg(*arg))
-            .under(under)
-            .done();
-        done.exits(0);
-        assert_eq!(place.text("scored.csv").lines().count(), 91);
-    }
-}
-
-#[test]
-fn without_a_given_concurrency_there_are_silently_as_many_calls_as_open_files_allow() {
-    let csv = users::csv(90);
-    let (server, most) = crowded();
-    let place = Place::with("users.csv", &csv);
-    let under = with_files(&place, "-n 64");
-    let args = "users.csv -o scored.csv --progress off";
-    let done = place.run(&server, args).under(under).done();
-    done.exits(0)
-        .says("up to 8 calls at a time, no rate limit")
-        .silent_about("warning");
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert!(most.load(Ordering::SeqCst) <= 8);
-    // With enough open files, the maximum is the one in the help.
-    let place = Place::with("users.csv", &csv);
-    let under = with_files(&place, "-n 1072");
-    let done = place.run(&server, args).under(under).done();
-    done.exits(0)
-        .says("up to 512 calls at a time, no rate limit");
 }
 
 #[test]
@@ -130,4 +84,18 @@ fn a_limit_that_may_be_raised_is_raised_in_silence() {
     done.exits(0);
     done.check(done.stderr.is_empty(), "nothing to be said");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_takes_no_huge_pages_where_the_system_gives_them_unasked() {
+    let (server, release) = Server::holding_if(|_| true);
+    let place = Place::with("users.csv", users::csv(1));
+    let running = place.scoring(&server).start();
+    server.wait_for_calls(1);
+    // Linux reports it since 5.0.
+    let given = running.status("THP_enabled:");
+    drop(release);
+    running.done().exits(0);
+    assert!(given.is_none_or(|given| given == "0"));
 }
