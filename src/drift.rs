@@ -38,6 +38,16 @@ impl DecisionCounts {
         self.none += other.none;
     }
 
+    /// The counts since those of an earlier moment.
+    pub(crate) const fn since(self, earlier: Self) -> Self {
+        Self {
+            approve: self.approve - earlier.approve,
+            review: self.review - earlier.review,
+            block: self.block - earlier.block,
+            none: self.none - earlier.none,
+        }
+    }
+
     /// Rows with this decision, or without any.
     pub(crate) const fn of(&self, decision: Option<Decision>) -> u64 {
         match decision {

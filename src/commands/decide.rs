@@ -17,7 +17,7 @@ use crate::base::error::{Error, Exit, Result};
 use crate::config::{DecideConfig, DecideOutput, DecideTask};
 use crate::input::{FileSettings, refuse_missing};
 use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
-use crate::observe::{DecideSummary, ScoredRows, WhatIfView, tell, warn};
+use crate::observe::{DecideSummary, ScoredRows, WhatIfView, tell, warn, write_json};
 use crate::output::{OutputFile, Replace, RowFiles, Target, WriteError, Writer, Written};
 use crate::row::{RawRow, Span};
 use crate::row_state::{Row, RowBatch, RowState};
@@ -103,7 +103,7 @@ fn rewrite(
         tell(&summary.text());
     }
     if let Some(file) = summary_file {
-        file.write(|file| summary.write_json(file));
+        file.write(|file| write_json(&summary, file));
     }
     warn_if_empty(&opened.name, &summary.scored);
     Ok(exit)

@@ -21,9 +21,9 @@ use crate::base::text::{quoted, shown};
 use crate::config::{EarlierFile, ReportConfig};
 use crate::input::{Input, Opened, refuse_missing};
 use crate::layout::Layout;
-use crate::observe::{counted, stamp, tell, warn};
+use crate::observe::{ReportedRun, counted, stamp, tell, warn};
 use crate::output::{Document, OutputFile, Replace, Target};
-use crate::report::{ColumnGroups, Comparison, PageContent, PairingCounts, RunFacts, page};
+use crate::report::{Comparison, PageContent, PairingCounts, page};
 use crate::row_state::{Row, RowState, earlier_verdict};
 use crate::sandbox::ID_PREFIX;
 use crate::verdict::{Decision, Score, Thresholds};
@@ -130,7 +130,7 @@ impl FileCount<'_> {
         mut self,
         config: &ReportConfig,
         opened: &Opened,
-        run: Option<RunFacts>,
+        run: Option<ReportedRun>,
     ) -> Result<PageContent> {
         let comparison = match (&config.against, self.past) {
             (Some(against), Some(past)) => Some(past.comparison(against, &opened.name)?),
@@ -140,14 +140,11 @@ impl FileCount<'_> {
             (Some(facts), Some(path)) => is_redecided(facts, path, &self.tally, &opened.name)?,
             _ => false,
         };
-        if !redecided && run.as_ref().is_some_and(RunFacts::is_by_level) {
+        if !redecided && run.as_ref().is_some_and(ReportedRun::is_by_level) {
             self.tally.decided_by_level();
         }
         let groups = config.by.iter().zip(self.groups);
-        let groups = groups.map(|(column, groups)| ColumnGroups {
-            column: column.clone(),
-            values: groups.top(TOP),
-        });
+        let groups = groups.map(|(column, groups)| (column.clone(), groups.top(TOP)));
         Ok(PageContent {
             file: name_of(&config.scored.input),
             made: stamp(SystemTime::now()),
@@ -300,12 +297,12 @@ fn name_of(input: &Input) -> String {
 ///
 /// # Errors
 /// Exit code 2: it cannot be read, or is not a summary.
-fn read_summary(path: &Path) -> Result<RunFacts> {
+fn read_summary(path: &Path) -> Result<ReportedRun> {
     let mut json = String::new();
     let file = File::open(path);
     let read = file.and_then(|file| file.take(LONGEST_SUMMARY).read_to_string(&mut json));
     read.map_err(|e| Error::usage(format!("cannot read `{}`", path.display())).because(e))?;
-    RunFacts::parse(&json).map_err(|why| {
+    ReportedRun::parse(&json).map_err(|why| {
         Error::usage(format!("`{}` is not the summary of a run", path.display()))
             .detail(why)
             .hint("`rescore run --summary FILE` writes one")
@@ -316,7 +313,7 @@ fn read_summary(path: &Path) -> Result<RunFacts> {
 ///
 /// # Errors
 /// Exit code 2: it is not the summary of the run that wrote the file, as it is about another number of rows.
-fn is_redecided(facts: &RunFacts, summary: &Path, tally: &RowTally, file: &str) -> Result<bool> {
+fn is_redecided(facts: &ReportedRun, summary: &Path, tally: &RowTally, file: &str) -> Result<bool> {
     let (written, rows) = (facts.counts.rows.written, tally.rows());
     if written != rows {
         return Err(Error::usage(format!(

@@ -6,13 +6,12 @@
 //! only on the second. Only what is left for review depends on both.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::numbers::{count, counted, indented, named, one_line, parts, some_path, time};
+use super::numbers::{count, counted, named, one_line, parts, some_path, time, verdicts};
 use super::summary_text::{drift_lines, undecided};
 use crate::analysis::{CountedRows, ThresholdPair, ThresholdStep, WhatIf};
 use crate::base::error::Exit;
@@ -138,14 +137,10 @@ impl DecideSummary {
 
     /// The lines for people.
     pub(crate) fn text(&self) -> String {
-        let (rows, decisions) = (&self.scored, &self.decisions);
+        let rows = &self.scored;
         let (without, all) = (rows.without_verdict, counted(rows.rows, "row"));
         let mut lines = vec![format!("{all} decided in {}", time(self.elapsed))];
-        lines.extend(parts([
-            ("approve", decisions.approve),
-            ("review", decisions.review),
-            ("block", decisions.block),
-        ]));
+        lines.extend(verdicts(&self.decisions, 0, 0));
         let number = count(self.undecided.rows);
         lines.extend({ self.why_undecided() }.map(|why| format!("undecided {number}: {why}")));
         let number = counted(without, "row");
@@ -173,15 +168,6 @@ impl DecideSummary {
         .filter_map(move |(why, rows, are)| {
             Some(format!("{} of {all} {are}: {}", count(rows), why?))
         })
-    }
-
-    /// Writes the object for programs.
-    ///
-    /// # Errors
-    /// Those of the writer.
-    pub(crate) fn write_json(&self, mut to: impl Write) -> io::Result<()> {
-        to.write_all(indented(self).as_bytes())?;
-        to.flush()
     }
 }
 

@@ -5,13 +5,13 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::identity::RunIdentity;
 use super::messages::warn;
+use super::summary::{RunIdentity, earlier_content};
 use crate::base::error::{Exit, system_words};
 use crate::base::money::Money;
 use crate::base::own_file;
@@ -74,7 +74,11 @@ impl MetricsFile {
     /// There is a file that does not hold our metrics, or none can be made there: it is better to know before a night than
     /// after it.
     pub(crate) fn new(path: PathBuf, identity: RunIdentity) -> io::Result<Self> {
-        let last_success = earlier(&path)?.as_deref().and_then(last_success);
+        if fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let earlier = earlier_content(&path, "metrics", |text| text.starts_with(START))?;
+        let last_success = last_success(&earlier);
         drop(own_file::beside(&path, MODE)?);
         Ok(Self {
             path,
@@ -133,23 +137,6 @@ impl MetricsFile {
         };
         let (job, endpoint) = (escaped(&self.identity.job), escaped(endpoint));
         format!("job=\"{job}\",endpoint=\"{endpoint}\"")
-    }
-}
-
-/// The file that is there, if there is one.
-///
-/// # Errors
-/// It is not ours.
-fn earlier(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    // Reading a pipe would wait for somebody to write.
-    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    match fs::read(path) {
-        Ok(text) if text.is_empty() || text.starts_with(START) => Ok(Some(text)),
-        Ok(_) => Err(io::Error::other("its content is not metrics of rescore")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

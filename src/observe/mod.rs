@@ -5,7 +5,6 @@
 
 mod bar;
 mod decide;
-mod identity;
 mod log;
 mod messages;
 mod metrics;
@@ -16,13 +15,13 @@ mod summary;
 mod summary_text;
 
 pub(crate) use decide::{DecideSummary, ScoredRows, WhatIfView};
-pub(crate) use identity::{DecisionRule, RunIdentity};
 pub(crate) use log::{EventLog, LogLine, end_log, log_line, start_log};
 pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, usage_error, warn, warn_of};
 pub(crate) use metrics::{MetricsFile, MetricsThread};
-pub(crate) use numbers::{count, counted, day, moment, most, stamp};
+pub(crate) use numbers::{count, counted, day, moment, most, stamp, write_json};
 pub(crate) use progress::{ProgressSettings, ProgressThread, Style, notices};
 pub(crate) use summary::{
-    FileState, FileSummary, LedgerLeft, RunSummary, SizedFile, ended_by, only_of_others,
-    refuse_other_content,
+    DecisionRule, FileState, FileSummary, LedgerLeft, ReportedRun, RunIdentity, RunSummary,
+    SizedFile, ended_by, only_of_others, refuse_other_content,
 };
+pub(crate) use summary_text::{facts, headline};

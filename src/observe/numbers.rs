@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::fmt::Display;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -11,6 +12,7 @@ use crate::analysis::CountedRows;
 use crate::base::numbers::grouped;
 use crate::base::numbers::percent_of;
 pub(crate) use crate::base::numbers::time;
+use crate::drift::DecisionCounts;
 use crate::raw_json::escape_unsafe;
 use crate::telemetry::pace::Limit;
 
@@ -160,6 +162,17 @@ pub(super) fn parts<W: Display, N: Borrow<u64>>(
     (!words.is_empty()).then(|| words.join(", "))
 }
 
+/// `approve 3, review 1, undecided 1, failed 2`.
+pub(super) fn verdicts(decisions: &DecisionCounts, undecided: u64, failed: u64) -> Option<String> {
+    parts([
+        ("approve", decisions.approve),
+        ("review", decisions.review),
+        ("block", decisions.block),
+        ("undecided", undecided),
+        ("failed", failed),
+    ])
+}
+
 /// `row 3`, or `rows 3, 4, 5, 6, 7 and 2 more`; `None` if there are none.
 pub(super) fn named(named: &CountedRows) -> Option<String> {
     let more = named.rows.saturating_sub(named.first.len() as u64);
@@ -189,11 +202,15 @@ pub(super) fn one_line(record: &impl Serialize) -> String {
     serde_json::to_string(record).unwrap_or_default()
 }
 
-/// The record on several lines, safe to show on a terminal.
-pub(super) fn indented(record: &impl Serialize) -> String {
-    let text = serde_json::to_string_pretty(record).unwrap_or_default();
-    let lines = text.lines().map(|line| escape_unsafe(line) + "\n");
-    lines.collect()
+/// Writes the record for programs on several lines, safe to show on a terminal.
+///
+/// # Errors
+/// Those of the writer.
+pub(crate) fn write_json(record: &impl Serialize, mut to: impl Write) -> io::Result<()> {
+    for line in serde_json::to_string_pretty(record)?.lines() {
+        writeln!(to, "{}", escape_unsafe(line))?;
+    }
+    to.flush()
 }
 
 /// A path for programs, whatever bytes it has.

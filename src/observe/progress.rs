@@ -10,19 +10,19 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::bar::Bar;
-use super::identity::RunIdentity;
 use super::messages::warn;
 use super::numbers::{
-    count, counted, now_in_local_time, one_line, parts, percent, rate, time, whole_seconds,
+    count, counted, now_in_local_time, one_line, parts, percent, rate, time, verdicts,
+    whole_seconds,
 };
 pub(crate) use super::snapshot::ProgressSettings;
 use super::snapshot::{Now, Recent, Snapshot, down, paused};
+use super::summary::RunIdentity;
 use crate::base::stderr::{columns, draw, say, say_progress};
 use crate::row::RowNumber;
 use crate::telemetry::counts::{Counts, OngoingOutage};
 use crate::telemetry::event::{CancelReason, Event, PassedOver};
 use crate::telemetry::hub::{Events, Observer};
-use crate::telemetry::part::RowCounts;
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,14 +174,18 @@ impl View {
         let head = [
             now.share.map(percent),
             file(&now.now),
-            Some(counted(now.counts.resolved(), "row")),
+            Some(counted(now.counts.rows.resolved, "row")),
             { now.remaining }.map(|left| format!("ETA {}", whole_seconds(left))),
             self.settings.identity.sandbox.then(|| "sandbox".to_owned()),
             speed.map(|speed| format!("{} rows/s", rate(speed))),
         ];
         let below = { now.reasons.iter().cloned() }
             .chain(self.cost(&now.counts))
-            .chain(verdicts(RowCounts::of(&now.counts)))
+            .chain(verdicts(
+                &now.counts.decisions,
+                now.counts.undecided.rows,
+                now.counts.failed.rows,
+            ))
             .chain(calls(&now.counts));
         [head.into_iter().flatten().collect(), below.collect()]
     }
@@ -237,17 +241,6 @@ fn with_time(line: &str) -> String {
 fn file(now: &Now) -> Option<String> {
     let (file, files) = (now.file.filter(|file| *file > 0)?, now.files?);
     Some(format!("file {} of {}", count(file), count(files)))
-}
-
-/// `approve 3, review 1, undecided 1, failed 2`.
-pub(super) fn verdicts(rows: RowCounts) -> Option<String> {
-    parts([
-        ("approve", rows.approve),
-        ("review", rows.review),
-        ("block", rows.block),
-        ("undecided", rows.undecided),
-        ("failed", rows.failed),
-    ])
 }
 
 /// `in flight 16, retries 5, throttled 3`.

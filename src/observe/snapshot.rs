@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::identity::RunIdentity;
 use super::numbers::{at_a_time, counted, per_time, whole_seconds};
+use super::summary::RunIdentity;
 use crate::base::numbers::rounded;
 use crate::telemetry::counts::{Counts, OngoingOutage};
 use crate::telemetry::hub::Events;
@@ -69,7 +69,7 @@ impl Snapshot {
             let share = share(counts, settings.size, settings.limit);
             let point = ProgressPoint {
                 at,
-                resolved: counts.resolved(),
+                resolved: counts.rows.resolved,
                 sent: counts.calls.sent,
                 share: share.unwrap_or_default(),
             };

@@ -1,32 +1,124 @@
-//! A run that is over, as programs read it: its identity, its counts and its files in one JSON object. The text for people is
-//! in `summary_text`.
+//! What programs read about a run: which run it is, and when it is over, its counts and its files in one JSON object. A report
+//! reads that object again. The text for people is in `summary_text`.
 //!
 //! The reference documents every key. What is not known is null, never absent.
 
 use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use serde::{Serialize, Serializer};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::identity::RunIdentity;
-use super::numbers::{indented, one_line, path, some_path, utc_seconds};
+use super::numbers::{one_line, path, some_path, utc_seconds};
 use crate::base::error::{Error, Exit};
+use crate::base::money::Tariff;
 use crate::base::numbers::Tolerance;
 use crate::base::stderr::say;
-use crate::raw_json::escape_unsafe;
+use crate::base::text::quoted;
+use crate::raw_json::{Pointer, escape_unsafe};
 use crate::selection::Selection;
-use crate::telemetry::counts::Counts;
-use crate::telemetry::part::RowCounts;
+use crate::telemetry::counts::{Counts, RowCounts};
+use crate::telemetry::event::CancelReason;
+use crate::verdict::{Decision, DecisionPolicy};
+
+/// The version of what programs read about a run. Within one, keys are only added.
+const VERSION: u8 = 1;
+
+/// Which run it is, and how it decides.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct RunIdentity {
+    /// Of the object's keys.
+    pub(crate) version: u8,
+    /// Of the program.
+    pub(crate) rescore_version: &'static str,
+    /// The output's name, which is the same every night.
+    pub(crate) job: String,
+    /// The profile of the settings file.
+    pub(crate) profile: Option<String>,
+    /// When the command started.
+    #[serde(serialize_with = "in_utc")]
+    pub(crate) start_time: SystemTime,
+    /// The stand-in answers, not the service.
+    pub(crate) sandbox: bool,
+    /// The service's address, if it is known.
+    pub(crate) endpoint: Option<String>,
+    /// Which column is which field, in words, where it is the same in all inputs.
+    pub(crate) mapping: Option<String>,
+    /// What decides.
+    #[serde(flatten)]
+    pub(crate) rule: DecisionRule,
+    /// What calls cost, if the user says so.
+    #[serde(skip)]
+    pub(crate) tariff: Option<Tariff>,
+}
+
+/// What decides, for programs: thresholds with all their digits, or levels and where in an answer they are; neither if it is
+/// not known.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct DecisionRule {
+    thresholds: Value,
+    levels: Value,
+}
+
+impl RunIdentity {
+    /// A run of this job that starts now; nothing else is known of it.
+    pub(crate) fn new(job: String) -> Self {
+        Self {
+            version: VERSION,
+            rescore_version: env!("CARGO_PKG_VERSION"),
+            job,
+            profile: None,
+            start_time: SystemTime::now(),
+            sandbox: false,
+            endpoint: None,
+            mapping: None,
+            rule: DecisionRule::default(),
+            tariff: None,
+        }
+    }
+}
+
+fn in_utc<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&utc_seconds(*time))
+}
+
+impl DecisionRule {
+    /// What this policy decides by; `captured` are the fields of answers that it may use.
+    pub(crate) fn of(policy: &DecisionPolicy, captured: &[Pointer]) -> Self {
+        match policy {
+            DecisionPolicy::Score(thresholds) => Self {
+                thresholds: json!({
+                    "approve_max": thresholds.approve_max().text(),
+                    "review_max": thresholds.review_max().text(),
+                }),
+                levels: Value::Null,
+            },
+            DecisionPolicy::Level { levels, field } => Self {
+                thresholds: Value::Null,
+                levels: json!({
+                    "place": captured.get(*field).map(ToString::to_string),
+                    "approve": levels.listed(Decision::Approve).collect::<Vec<_>>(),
+                    "review": levels.listed(Decision::Review).collect::<Vec<_>>(),
+                    "block": levels.listed(Decision::Block).collect::<Vec<_>>(),
+                }),
+            },
+        }
+    }
+
+    /// Where in an answer the level is, if levels decide.
+    pub(super) fn level_place(&self) -> Option<&str> {
+        self.levels.get("place")?.as_str()
+    }
+}
 
 /// A run that is over.
 #[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "summary")]
 pub(crate) struct RunSummary<'a> {
-    /// What kind of object it is.
-    pub(crate) r#type: &'static str,
     /// Which run it was.
     #[serde(flatten)]
     pub(crate) identity: &'a RunIdentity,
@@ -70,7 +162,6 @@ impl<'a> RunSummary<'a> {
     /// Of a run that ends now; of its files nothing is known yet.
     pub(crate) fn new(identity: &'a RunIdentity, counts: Counts, exit: Exit) -> Self {
         Self {
-            r#type: "summary",
             identity,
             end_time: utc_seconds(SystemTime::now()),
             exit_code: exit.code(),
@@ -99,14 +190,53 @@ impl<'a> RunSummary<'a> {
     pub(crate) fn say_line(&self) {
         say(&self.json_line());
     }
+}
 
-    /// Writes the object for programs, indented.
+/// A run as a report reads it in its summary, which the run makes of itself as well, so that both say the same.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct ReportedRun {
+    /// The stand-in answered.
+    pub(crate) sandbox: bool,
+    levels: Option<IgnoredAny>,
+    part: Option<Selection>,
+    /// What was counted.
+    #[serde(flatten)]
+    pub(crate) counts: Counts,
+}
+
+impl ReportedRun {
+    /// Reads a summary.
     ///
     /// # Errors
-    /// Those of the writer.
-    pub(crate) fn write_json(&self, mut to: impl Write) -> io::Result<()> {
-        to.write_all(indented(self).as_bytes())?;
-        to.flush()
+    /// Why it is not one.
+    pub(crate) fn parse(json: &str) -> Result<Self, String> {
+        let summary: Value =
+            serde_json::from_str(json).map_err(|_| "it is not a JSON object".to_owned())?;
+        match summary.get("type").and_then(Value::as_str) {
+            Some("summary") => {}
+            Some(other) => return Err(format!("its type is {}", quoted(other))),
+            None => return Err("it has no type".to_owned()),
+        }
+        let version = summary.get("version").and_then(Value::as_u64);
+        let version = version.unwrap_or_default();
+        if version != u64::from(VERSION) {
+            return Err(format!("it has version {version} and not {VERSION}"));
+        }
+        let run: Self = serde_json::from_value(summary).map_err(|error| error.to_string())?;
+        match run.counts.cancelled {
+            Some(CancelReason::NotStarted) => Err("its run could not start".to_owned()),
+            _ => Ok(run),
+        }
+    }
+
+    /// Whether levels have decided, and not thresholds.
+    pub(crate) const fn is_by_level(&self) -> bool {
+        self.levels.is_some()
+    }
+
+    /// The rows that the run took, if not all: `the first 100 rows`.
+    pub(crate) fn part(&self) -> Option<String> {
+        self.part?.words()
     }
 }
 
@@ -208,33 +338,65 @@ pub(crate) enum FileState {
     Skipped,
 }
 
-/// How the summaries of `run` and `decide` start.
-const STARTS: [&[u8]; 2] = [b"{\"type\":\"summary\"", b"{\"type\":\"decide\""];
-/// How many bytes are read to find that out, with room for line ends and indentation.
-const START_BYTES: u64 = 64;
-
-/// Fails if there is a file whose content is not a summary: it may be anything that nobody wants to lose. An empty one has
-/// nothing to lose.
+/// Fails if there is a file whose content is not a summary of `run` or `decide`: it may be anything that nobody wants to lose.
+/// An empty one has nothing to lose.
 ///
 /// # Errors
 /// That, or the file cannot be read.
 pub(crate) fn refuse_other_content(path: &Path) -> io::Result<()> {
-    let is_empty = match fs::metadata(path) {
-        // Reading a pipe would wait for somebody to write.
-        Ok(there) => !there.is_file() || there.len() == 0,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-        Err(error) => return Err(error),
+    let is_summary = |start: &[u8]| {
+        let text = start.iter().filter(|byte| !byte.is_ascii_whitespace());
+        let text: Vec<_> = text.copied().take(20).collect();
+        [r#"{"type":"summary""#, r#"{"type":"decide""#]
+            .iter()
+            .any(|summary| text.starts_with(summary.as_bytes()))
     };
-    if is_empty {
-        return Ok(());
-    }
+    earlier_content(path, "a summary", is_summary).map(drop)
+}
+
+/// How much is read of a file that may be replaced: enough to know what it is, and all of a file of metrics.
+const LONGEST_START: u64 = 64 * 1024;
+
+/// The start of the file at `path` that is to be replaced; empty if there is none, or if it is a pipe or a device.
+///
+/// # Errors
+/// It is not ours, or cannot be read.
+pub(super) fn earlier_content(
+    path: &Path,
+    what: &str,
+    is_ours: impl FnOnce(&[u8]) -> bool,
+) -> io::Result<Vec<u8>> {
     let mut start = Vec::new();
-    File::open(path)?
-        .take(START_BYTES)
-        .read_to_end(&mut start)?;
-    start.retain(|byte| !byte.is_ascii_whitespace());
-    if STARTS.iter().any(|summary| start.starts_with(summary)) {
-        return Ok(());
+    // Reading a pipe would wait for something to be written.
+    if fs::metadata(path).is_ok_and(|there| there.is_file()) {
+        File::open(path)?
+            .take(LONGEST_START)
+            .read_to_end(&mut start)?;
     }
-    Err(io::Error::other("its content is not a summary of rescore"))
+    if start.is_empty() || is_ours(&start) {
+        return Ok(start);
+    }
+    let message = format!("its content is not {what} of rescore");
+    Err(io::Error::other(message))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = r#"{"type":"summary","version":1,"stopped":null,"sandbox":true,
+        "rows":{"written":1000},"calls":{"sent":990},"later":1}"#;
+
+    #[test]
+    fn a_summary_is_read_with_keys_that_are_missing_or_unknown_and_others_are_refused() {
+        let read = ReportedRun::parse(EXAMPLE).unwrap();
+        let counts = &read.counts;
+        assert_eq!((counts.rows.written, counts.calls.sent), (1_000, 990));
+        let refused = |summary: &str| ReportedRun::parse(summary).unwrap_err();
+        let other = EXAMPLE.replace("\"version\":1", "\"version\":3");
+        assert_eq!(refused(&other), "it has version 3 and not 1");
+        let not_started = EXAMPLE.replace("\"stopped\":null", "\"stopped\":\"not_started\"");
+        assert_eq!(refused(&not_started), "its run could not start");
+    }
 }

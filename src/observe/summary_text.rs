@@ -1,112 +1,145 @@
-//! A run that is over, as people read it: a line for each number that is not zero, the most important first.
+//! A run that is over, as people read it: a line for each number that is not zero, the most important first. A report shows
+//! the same numbers.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::numbers::{
-    answers, count, counted, day, named, parts, per_time, rate, share_of, time, times,
+    answers, count, counted, day, named, parts, per_time, rate, share_of, time, times, verdicts,
 };
-use super::progress::{MIXED_UP, verdicts};
+use super::progress::MIXED_UP;
 use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
-use super::summary::{FileState, FileSummary, LedgerLeft, RunSummary};
+use super::summary::{FileState, FileSummary, LedgerLeft, RunSummary, SizedFile};
 use crate::analysis::CountedRows;
 use crate::base::text::{printable, shown};
 use crate::drift::Drift;
-use crate::telemetry::counts::Counts;
+use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::event::CancelReason;
-use crate::telemetry::pace::Hint;
-use crate::telemetry::part::RowCounts;
+use crate::telemetry::pace::{Hint, Pace};
 use crate::verdict::{Decision, Reason};
 
-/// What is counted and shown with a fixed sentence: the number, what it counts, and what is said about it.
-type CountLine = (fn(&Counts) -> u64, &'static str, &'static str);
+/// How many rows are done, and how the run ended.
+pub(crate) fn headline(counts: &Counts) -> String {
+    let mut words = match counts.cancelled {
+        Some(reason) => format!("stopped early ({}): ", reason.words()),
+        None => String::new(),
+    };
+    words += &counted(counts.rows.resolved, "row");
+    let _ = write!(words, " in {}", time(counts.elapsed));
+    if let Some(speed) = counts.rows_per_second {
+        let _ = write!(words, ", {} rows/s", rate(speed));
+    }
+    words
+}
 
-/// Rows that cost nothing. Nobody pays for the answers of a stand-in.
-const REHEARSED: CountLine = (|c| c.known, "row", "taken from the ledger");
-const WITHOUT_CALLS: [CountLine; 3] = [
-    (
-        |c| c.known,
+/// What a report shows as well: rows without a call, the calls, what was spent and saved, and what may have been billed for
+/// nothing. Each number comes with what it is the number of; what is zero is left out.
+pub(crate) fn facts(counts: &Counts, sandbox: bool) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    let mut add = |number, thing, words: &str| {
+        let s = if number == 1 { "" } else { "s" };
+        facts.extend((number > 0).then(|| (count(number), format!("{thing}{s}{words}"))));
+    };
+    let paid = if sandbox { "" } else { "already paid for, " };
+    add(
+        counts.known,
         "row",
-        "already paid for, taken from the ledger",
-    ),
-    (
-        |c| c.duplicates,
-        "row",
-        "reused the answer of an identical row",
-    ),
-    (
-        |c| c.dropped,
-        "row",
-        "sent without an invalid phone number or email address",
-    ),
-];
-
-/// Calls that may have cost more than they brought.
-const DOUBTFUL: [CountLine; 4] = [
-    (
-        |c| c.calls.taken_over + c.calls.repeats_of_killed_starts(),
-        "row",
-        "at most may have been billed twice: an earlier start, or another run, ended without their answers",
-    ),
-    (
-        |c| c.calls.resent,
-        "row",
-        "may have been billed twice: sent again because no answer came",
-    ),
-    (
-        |c| c.calls.unknown_outcome - c.calls.resent,
+        &format!(" {paid}taken from the ledger"),
+    );
+    let (equal, calls) = (counts.duplicates, &counts.calls);
+    add(equal, "row", " reused the answer of an identical row");
+    let without = " sent without an invalid phone number or email address";
+    add(counts.dropped, "row", without);
+    let retries = match calls.retries {
+        0 => String::new(),
+        1 => ", 1 of them a retry".to_owned(),
+        retries => format!(", {} of them retries", count(retries)),
+    };
+    add(calls.sent, "call", &retries);
+    // Of a start that was killed, a bound is known.
+    let all = if calls.sent_before > 0 {
+        calls.of_all_starts()
+    } else {
+        0
+    };
+    add(all, "call", " at most in all starts of this run");
+    let of_others = calls.taken_over + calls.repeats_of_killed_starts();
+    let twice = "may have been billed twice";
+    let why =
+        format!(" at most {twice}: an earlier start, or another run, ended without their answers");
+    add(of_others, "row", &why);
+    let why = format!(" {twice}: sent again because no answer came");
+    add(calls.resent, "row", &why);
+    let unanswered = calls.unknown_outcome.saturating_sub(calls.resent);
+    add(
+        unanswered,
         "call",
-        "may have been billed without an answer",
-    ),
-    (
-        |c| c.calls.billed_without_verdict,
-        "call",
-        "got an answer without a verdict and will probably be billed",
-    ),
-];
+        " may have been billed without an answer",
+    );
+    let why = " got an answer without a verdict and will probably be billed";
+    add(calls.billed_without_verdict, "call", why);
+    facts.extend({ counts.cost.iter() }.flat_map(|cost| amounts(cost, counts, sandbox)));
+    facts
+}
 
-fn count_line((number, thing, words): CountLine, counts: &Counts) -> Option<String> {
-    let number = number(counts);
-    (number > 0).then(|| format!("{} {words}", counted(number, thing)))
+/// What was spent and saved. A stand-in sends no bill, so in a rehearsal it is what the service would have charged.
+fn amounts(cost: &Cost, counts: &Counts, sandbox: bool) -> impl Iterator<Item = (String, String)> {
+    let (calls, known, equal) = (&counts.calls, counts.known, counts.duplicates);
+    let would = if sandbox { "would have been " } else { "" };
+    let (maybe, price) = (calls.maybe_billed(), cost.shown(cost.price));
+    let billed = format!("spent: {} at {price}", counted(calls.billed(), "answer"));
+    let with = format!(
+        "spent at most, with {} that may have been billed",
+        counted(maybe, "call")
+    );
+    let of_all_starts = "spent at most in all starts of this run".to_owned();
+    let earlier = format!("paid for earlier: {}", counted(known, "row"));
+    let saved = format!("saved: {} repeated another one", counted(equal, "row"));
+    [
+        (true, cost.spent, billed),
+        (maybe > 0, cost.spent_at_most, with),
+        (
+            calls.sent_before > 0,
+            cost.all_starts_at_most,
+            of_all_starts,
+        ),
+        (known > 0, cost.paid_earlier, earlier),
+        (equal > 0, cost.saved, saved),
+    ]
+    .into_iter()
+    .filter(|(is_shown, ..)| *is_shown)
+    .map(move |(_, amount, words)| (cost.shown(amount), format!("{would}{words}")))
 }
 
 impl RunSummary<'_> {
     /// The lines for people.
     pub(crate) fn text(&self) -> String {
-        let counts = &self.counts;
-        let line = |line| count_line(line, counts);
-        let mut lines = vec![self.headline()];
-        let [known, others @ ..] = WITHOUT_CALLS;
-        let known = if self.identity.sandbox {
-            lines.push("sandbox: the scores come from a stand-in, not from the service".to_owned());
-            REHEARSED
-        } else {
-            known
-        };
-        lines.extend(verdicts(RowCounts {
-            undecided: 0,
-            failed: 0,
-            ..RowCounts::of(counts)
-        }));
+        let (counts, sandbox) = (&self.counts, self.identity.sandbox);
+        let mut lines = vec![headline(counts)];
+        if sandbox {
+            let billed = self.sandbox_billed.filter(|billed| *billed > 0);
+            let billed = billed.map(|calls| format!("; it billed {}", counted(calls, "call")));
+            lines.push(format!(
+                "sandbox: the scores come from a stand-in, not from the service{}",
+                billed.unwrap_or_default()
+            ));
+        }
+        lines.extend(verdicts(&counts.decisions, 0, 0));
         let undecided = count(counts.undecided.rows);
         lines.extend({ self.undecided() }.map(|why| format!("undecided {undecided}: {why}")));
-        let changes = { self.changes.as_ref() }.and_then(|file| file.path.as_deref());
+        let changes = path_of(self.changes.as_ref());
         lines.extend({ counts.drift.iter() }.flat_map(|drift| drift_lines(drift, changes)));
-        let failed = count(counts.failures());
+        let failed = count(counts.failed.rows);
         lines.extend({ self.reasons() }.map(|why| format!("failed {failed}: {why}")));
         lines.extend(
             { counts.accepted(self.accepted) }
                 .map(|most| format!("accepted by `--accept-failures {most}`: the exit code is 0")),
         );
-        lines.extend([known].into_iter().chain(others).filter_map(line));
-        lines.extend(asked_again(counts));
-        lines.extend((counts.calls.of_all_starts() > 0).then(|| self.calls()));
-        lines.extend(self.cost());
-        lines.extend(of_the_service(counts));
-        lines.extend(DOUBTFUL.into_iter().filter_map(line));
+        let facts = facts(counts, sandbox).into_iter();
+        lines.extend(facts.map(|(number, words)| format!("{number} {words}")));
+        lines.extend(of_ledger_and_service(counts));
         lines.extend(self.lost_answers());
-        lines.extend(aged(counts));
         lines.extend(match self.files {
             Some(files) => file_lines(files),
             None => self.where_rows_are(),
@@ -118,14 +151,12 @@ impl RunSummary<'_> {
 
     /// The only line of a quiet run: none if every row has a verdict and a decision, and no paid answer may be lost.
     pub(crate) fn warning(&self) -> Option<String> {
-        let counts = &self.counts;
-        let rows = counted(counts.resolved(), "row");
-        let failed = count(counts.failures());
-        let undecided = count(counts.undecided.rows);
-        let skipped = (counts.skipped_with_rejects > 0).then(|| {
-            let files = counted(counts.skipped_with_rejects, "file");
-            format!("{files} with rows without a verdict, finished before this start")
-        });
+        let (counts, code) = (&self.counts, self.exit_code);
+        let rows = counted(counts.rows.resolved, "row");
+        let (failed, undecided) = (count(counts.failed.rows), count(counts.undecided.rows));
+        let skipped = counted(counts.skipped_with_rejects, "file");
+        let skipped = (counts.skipped_with_rejects > 0)
+            .then(|| format!("{skipped} with rows without a verdict, finished before this start"));
         let words = [
             { self.reasons() }.map(|why| format!("{failed} of {rows} failed: {why}")),
             { self.undecided() }
@@ -134,7 +165,6 @@ impl RunSummary<'_> {
             self.lost_answers(),
         ];
         let words: Vec<_> = words.into_iter().flatten().collect();
-        let code = self.exit_code;
         let end = match (counts.cancelled, counts.accepted(self.accepted)) {
             // An error follows, and says why.
             (Some(_), _) => String::new(),
@@ -146,20 +176,6 @@ impl RunSummary<'_> {
         (!words.is_empty()).then(|| format!("{}{end}", words.join("; ")))
     }
 
-    /// How many rows are done, and how the run ended.
-    fn headline(&self) -> String {
-        let counts = &self.counts;
-        let stopped = { counts.cancelled }.map(|by| format!("stopped early ({}): ", by.words()));
-        let speed = { counts.rows_per_second }.map(|speed| format!(", {} rows/s", rate(speed)));
-        format!(
-            "{}{} in {}{}",
-            stopped.unwrap_or_default(),
-            counted(counts.resolved(), "row"),
-            time(counts.elapsed),
-            speed.unwrap_or_default()
-        )
-    }
-
     /// Where the level of rows without a decision should be, and which rows they are.
     fn undecided(&self) -> Option<String> {
         undecided(&self.counts.undecided, self.identity.rule.level_place())
@@ -167,79 +183,8 @@ impl RunSummary<'_> {
 
     /// Why rows failed, and where they are.
     fn reasons(&self) -> Option<String> {
-        let reasons = parts(&self.counts.failed.reasons)?;
-        let rejects = { self.rejects.as_ref() }.and_then(|file| file.path.as_deref());
-        let place = rejects.map(|path| format!("; see {}", shown(path)));
-        Some(reasons + &place.unwrap_or_default())
-    }
-
-    fn calls(&self) -> String {
-        let calls = &self.counts.calls;
-        let mut words = counted(calls.sent, "call");
-        if let Some(billed) = self.sandbox_billed.filter(|billed| *billed > 0) {
-            let _ = write!(words, " ({} billed by the stand-in)", count(billed));
-        }
-        if calls.sent_before > 0 {
-            // Of a start that was killed, a bound is known.
-            let all = count(calls.of_all_starts());
-            let _ = write!(words, ", at most {all} in all starts of this run");
-        }
-        words
-            + &match calls.retries {
-                0 => String::new(),
-                1 => ", 1 of them a retry".to_owned(),
-                retries => format!(", {} of them retries", count(retries)),
-            }
-    }
-
-    /// What was spent, on what, and what was saved: by this start, by all starts of the run, and by earlier runs. A stand-in
-    /// sends no bill, so in the sandbox all amounts are what the service would have charged.
-    fn cost(&self) -> Vec<String> {
-        let Some(cost) = &self.counts.cost else {
-            return Vec::new();
-        };
-        let calls = &self.counts.calls;
-        let (would_have, paid_for) = if self.identity.sandbox {
-            ("would have ", "would have been paid for")
-        } else {
-            ("", "paid for")
-        };
-        let (billed, maybe) = (calls.billed(), calls.maybe_billed());
-        let mut spent = format!("{would_have}spent {}", cost.shown(cost.spent));
-        if billed > 0 {
-            let price = cost.shown(cost.price);
-            let _ = write!(spent, ": {} at {price}", counted(billed, "answer"));
-        }
-        if maybe > 0 {
-            let _ = write!(
-                spent,
-                "; at most {}, with {} that may have been billed",
-                cost.shown(cost.spent_at_most),
-                counted(maybe, "call")
-            );
-        }
-        let all = (calls.sent_before > 0).then(|| {
-            let (calls, most) = (
-                counted(calls.of_all_starts(), "call"),
-                cost.all_starts_at_most,
-            );
-            format!(
-                "all starts of this run: {calls}, at most {}",
-                cost.shown(most)
-            )
-        });
-        let for_rows = |rows, what: String, amount, more| {
-            let amount = cost.shown(amount);
-            (rows > 0).then(|| format!("{what} {amount}: {}{more}", counted(rows, "row")))
-        };
-        let (known, equal) = (self.counts.known, self.counts.duplicates);
-        let earlier = for_rows(known, format!("{paid_for} earlier"), cost.paid_earlier, "");
-        let saved = format!("{would_have}saved");
-        let saved = for_rows(equal, saved, cost.saved, " repeated another one");
-        [Some(spent), all, earlier, saved]
-            .into_iter()
-            .flatten()
-            .collect()
+        let place = path_of(self.rejects.as_ref()).map(|path| format!("; see {}", shown(path)));
+        Some(parts(&self.counts.failed.reasons)? + &place.unwrap_or_default())
     }
 
     /// Paid answers that may not be on disk.
@@ -255,36 +200,29 @@ impl RunSummary<'_> {
     /// Where the rows are, and what to do with them before another run.
     fn where_rows_are(&self) -> Vec<String> {
         let counts = &self.counts;
-        let Some(path) = { self.output.as_ref() }.and_then(|file| file.path.as_deref()) else {
+        let Some(path) = path_of(self.output.as_ref()).map(shown) else {
             let gone = "the output was removed or moved during the run".to_owned();
             return self.output_is_gone.then_some(gone).into_iter().collect();
         };
-        let path = shown(path);
         if counts.cancelled.is_none() {
             let rows = self.part.and_then(|part| part.words());
             let rows = rows.map(|rows| format!(": {rows}"));
             return vec![format!("wrote {path}{}", rows.unwrap_or_default())];
         }
+        let mut rows = counted(counts.rows.written, "finished row");
         // If only the renaming failed, no row is unfinished.
-        let others = if counts.all_rows_are_written() {
-            ""
-        } else {
-            "; unfinished rows are not in it"
-        };
-        let rows = counted(counts.rows.written, "finished row");
-        let mut lines = vec![format!("{path} has the {rows}{others}")];
-        if self.ledger == LedgerLeft::Nothing {
-            lines.push(
-                "before another run, move it and the files beside it away, or give `--overwrite`"
-                    .to_owned(),
-            );
+        if !counts.all_rows_are_written() {
+            rows += "; unfinished rows are not in it";
         }
-        lines
+        let before =
+            "before another run, move it and the files beside it away, or give `--overwrite`";
+        let before = (self.ledger == LedgerLeft::Nothing).then(|| before.to_owned());
+        { [format!("{path} has the {rows}")].into_iter().chain(before) }.collect()
     }
 
     /// What stays in the ledger, and what the next run will do with it; `None` if nothing does.
     fn next_start(&self) -> Option<String> {
-        let counts = &self.counts;
+        let (counts, stopped) = (&self.counts, self.counts.cancelled);
         let path = match &self.ledger {
             LedgerLeft::Nothing | LedgerLeft::Gone => return None,
             LedgerLeft::Damaged(path) => {
@@ -296,43 +234,32 @@ impl RunSummary<'_> {
         let paid = if self.identity.sandbox { "" } else { "paid " };
         let kept = (counts.calls.answered + counts.known > 0)
             .then(|| format!("the {paid}answers are kept in {path}"));
-        let failures = counts.failures() + counts.skipped_with_rejects;
-        let next = match (counts.cancelled, self.part) {
-            (None, Some(_)) => Some(
-                "the same command without `--limit` or `--sample` pays for none of these rows again"
-                    .to_owned(),
-            ),
+        let has_failed = counts.failed.rows + counts.skipped_with_rejects > 0;
+        let next = if stopped.is_none() && self.part.is_some() {
+            "the same command without `--limit` or `--sample` pays for none of these rows again"
+        } else if stopped.or(counts.file_failed).is_some() {
             // A file that could not be used may be fixed.
-            (stopped, _) if stopped.or(counts.file_failed).is_some() => {
-                let budget = [Some(CancelReason::MaxCalls), Some(CancelReason::MaxCost)];
+            match stopped {
                 // To standard output each start has the whole budget.
-                let once = if budget.contains(&stopped) && self.output.is_some() {
-                    "once the limit is raised, "
-                } else {
-                    ""
-                };
-                Some(format!("{once}the same command continues from there"))
+                Some(CancelReason::MaxCalls | CancelReason::MaxCost) if self.output.is_some() => {
+                    "once the limit is raised, the same command continues from there"
+                }
+                _ => "the same command continues from there",
             }
-            _ if failures > 0 => {
-                let may_be_billed = [Reason::NoAnswer, Reason::BadAnswer];
-                let reasons = &counts.failed.reasons;
-                let again = if may_be_billed.iter().any(|it| reasons.contains_key(it)) {
-                    ", some of which may be billed a second time"
-                } else {
-                    ""
-                };
-                Some(format!(
-                    "`--retry-failed` sends only the rows without a verdict{again}"
-                ))
+        } else if has_failed {
+            let reasons = &counts.failed.reasons;
+            match [Reason::NoAnswer, Reason::BadAnswer].map(|it| reasons.contains_key(&it)) {
+                [false, false] => "`--retry-failed` sends only the rows without a verdict",
+                _ => {
+                    "`--retry-failed` sends only the rows without a verdict, some of which may be billed a second time"
+                }
             }
-            _ if counts.undecided.rows > 0 => Some(
-                "`--retry-failed` with all levels listed, or another pointer, decides without a call"
-                    .to_owned(),
-            ),
-            _ => None,
+        } else if counts.undecided.rows > 0 {
+            "`--retry-failed` with all levels listed, or another pointer, decides without a call"
+        } else {
+            return kept;
         };
-        let said: Vec<_> = kept.into_iter().chain(next).collect();
-        (!said.is_empty()).then(|| said.join("; "))
+        Some(kept.map_or_else(|| next.to_owned(), |kept| format!("{kept}; {next}")))
     }
 
     /// What is paid for again when a run stops without a ledger, or may be lost with its ledger.
@@ -356,68 +283,65 @@ impl RunSummary<'_> {
     }
 }
 
-/// What the ledger has of rows that were asked again all the same.
-fn asked_again(counts: &Counts) -> Option<String> {
-    let why = parts([
+fn path_of(file: Option<&SizedFile>) -> Option<&Path> {
+    file?.path.as_deref()
+}
+
+/// What the ledger has of rows that were asked again all the same, how the service held calls back, the limits that were
+/// found, and whether answers are the service's own, and new.
+fn of_ledger_and_service(counts: &Counts) -> impl Iterator<Item = String> {
+    let (calls, pace) = (&counts.calls, counts.pace.as_ref());
+    let again = parts([
         ("answer too old", counts.ledger_answers_too_old),
         ("failed before", counts.ledger_failures_retried),
         ("answer damaged", counts.ledger_answers_damaged),
-    ])?;
-    Some(format!("asked again although the ledger knows them: {why}"))
-}
-
-/// How the service held calls back, the limits that were found, and whether its answers are its own.
-fn of_the_service(counts: &Counts) -> impl Iterator<Item = String> {
-    let calls = &counts.calls;
+    ]);
     let throttled = (calls.throttled > 0).then(|| {
         let share = share_of(calls.throttled, calls.sent);
-        let share = share.map(|share| format!(" ({share} of all)"));
-        let number = counted(calls.throttled, "call");
+        let share = share.map_or_else(String::new, |share| format!(" ({share} of all)"));
         format!(
-            "the service throttled {number}{}",
-            share.unwrap_or_default()
+            "the service throttled {}{share}",
+            counted(calls.throttled, "call")
         )
     });
     let paused =
         (!counts.paused.is_zero()).then(|| format!("paused for {} in total", time(counts.paused)));
     let held: Vec<_> = throttled.into_iter().chain(paused).collect();
-    let (pace, repeated) = (counts.pace, calls.repeated_transaction_ids);
-    let headers = pace.map(|pace| pace.headers);
+    let is_disbelieved = pace.is_some_and(|pace| pace.headers == Hint::Disbelieved);
+    let aged = counts.oldest_answer.map(|oldest| {
+        let oldest = Duration::from_millis(u64::try_from(oldest).unwrap_or_default());
+        let are = if counts.ledger_answers_aged == 1 {
+            "is"
+        } else {
+            "are"
+        };
+        format!(
+            "{} used {are} older than 30 days, the oldest arrived {} (`--max-age 30d` asks again)",
+            counted(counts.ledger_answers_aged, "answer"),
+            day(UNIX_EPOCH + oldest)
+        )
+    });
     [
+        again.map(|why| format!("asked again although the ledger knows them: {why}")),
         (!held.is_empty()).then(|| held.join("; ")),
-        pace.and_then(|pace| pace.limit).map(limit),
-        { pace.and_then(|pace| pace.asked_for()) }
+        { pace.and_then(|pace| pace.limit) }.map(limit),
+        { pace.and_then(Pace::asked_for) }
             .map(|rate| format!("the service's headers ask for about {}", per_time(rate))),
-        (headers == Some(Hint::Disbelieved)).then(|| DISBELIEVED.to_owned()),
+        is_disbelieved.then(|| "the service's RateLimit headers were ignored: it accepted more calls than they allow".to_owned()),
         { pace.and_then(|pace| pace.limit_in_flight) }.map(limit_in_flight),
         { pace.and_then(|pace| pace.refused_at_any) }.map(|_| REFUSED_AT_ANY.to_owned()),
         (counts.outages > 0).then(|| {
             let (often, long) = (times(counts.outages), time(counts.down));
             format!("the service was down {often}, for {long} in total")
         }),
-        (repeated > 0).then(|| {
-            let answers = counted(repeated, "answer");
+        (calls.repeated_transaction_ids > 0).then(|| {
+            let answers = counted(calls.repeated_transaction_ids, "answer");
             format!("{answers} had the transaction id of a different user: {MIXED_UP}")
         }),
+        aged,
     ]
     .into_iter()
     .flatten()
-}
-
-const DISBELIEVED: &str =
-    "the service's RateLimit headers were ignored: it accepted more calls than they allow";
-
-/// Answers that are so old that people should know.
-fn aged(counts: &Counts) -> Option<String> {
-    let oldest = u64::try_from(counts.oldest_answer?).unwrap_or_default();
-    let oldest = day(UNIX_EPOCH + Duration::from_millis(oldest));
-    let (number, are) = match counts.ledger_answers_aged {
-        1 => ("1 answer used".to_owned(), "is"),
-        number => (format!("{} answers used", count(number)), "are"),
-    };
-    Some(format!(
-        "{number} {are} older than 30 days, the oldest arrived {oldest} (`--max-age 30d` asks again)"
-    ))
 }
 
 /// `the level at `/a` is in no list in rows 3, 4, 5, 6, 7 and 2 more`; `None` if every row has a decision.
@@ -482,7 +406,8 @@ fn file_line(file: &FileSummary) -> String {
     let name = { file.input.file_name() }.map_or(file.input.as_path(), Path::new);
     let error = { file.error.as_deref() }.map(printable);
     let rows = counted(file.rows.resolved, "row");
-    let verdicts = verdicts(file.rows).map(|words| format!(": {words}"));
+    let verdicts = verdicts(&file.rows.decisions, file.rows.undecided, file.rows.failed)
+        .map(|words| format!(": {words}"));
     let rows = rows + &verdicts.unwrap_or_default();
     let became = match file.state {
         FileState::Failed => {

@@ -100,7 +100,10 @@ impl FailureBudget {
     /// The error that stops the run, once the limit is reached.
     pub(crate) fn used_up(&self, counts: &Counts) -> Option<Error> {
         // Otherwise a run that has stopped would stop again immediately, over failures that it does not even ask about again.
-        let (failed, resolved) = (counts.newly_failed.values().sum::<u64>(), counts.resolved());
+        let (failed, resolved) = (
+            counts.newly_failed.values().sum::<u64>(),
+            counts.rows.resolved,
+        );
         let limit = self.0?;
         #[allow(
             clippy::cast_precision_loss,
@@ -117,7 +120,7 @@ impl FailureBudget {
         }
         let message =
             format!("{failed} of {resolved} rows failed: `--max-failures {limit}` is reached");
-        let before = counts.failures() - failed;
+        let before = counts.failed.rows - failed;
         let mut error = Error::limited(message);
         if before > 0 {
             error = error.detail(format!(

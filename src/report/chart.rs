@@ -1,4 +1,4 @@
-//! The building blocks of the page: its sections and their pictures.
+//! The building blocks of the page: how numbers are written on it, its sections and their pictures.
 //!
 //! Pictures are drawn here and not by a plotting library, because they must be readable at any size without a script, on a
 //! phone and on paper: everything is placed in percent, so that bars stretch and text does not. Libraries draw for one
@@ -7,9 +7,40 @@
 
 use maud::{Markup, html};
 
-use super::words::{count, rows, score, share};
+use crate::base::numbers::percent_of;
 use crate::drift::DecisionCounts;
+use crate::observe::count;
 use crate::verdict::Decision;
+
+/// Holds a number and its unit together.
+pub(super) const NO_BREAK: char = '\u{a0}';
+
+/// `1 row`, `2 rows`.
+pub(super) fn rows(number: u64) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{}{NO_BREAK}row{s}", count(number))
+}
+
+/// A share in percent with one decimal. Only nothing is 0 %, and only all is 100 %.
+pub(super) fn share(part: u64, whole: u64) -> String {
+    match whole {
+        0 => percent_of(part, whole),
+        _ => format!("{}{NO_BREAK}%", percent_of(part, whole)),
+    }
+}
+
+/// A score with three decimals at most, and without zeros at its end.
+pub(super) fn score(score: f64) -> String {
+    let text = format!("{score:.3}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    let text = if text == "-0" { "0" } else { text };
+    text.replace('-', "\u{2212}")
+}
+
+/// What so many rows do.
+pub(super) const fn has(rows: u64) -> &'static str {
+    if rows == 1 { "has" } else { "have" }
+}
 
 /// A section of the page; `id` is the place of its heading. In a rehearsal it says that its scores are made up.
 pub(super) fn section(sandbox: bool, id: &str, title: &str, content: &Markup) -> Markup {
@@ -281,5 +312,25 @@ mod tests {
             "{drawn}"
         );
         assert!(drawn.contains(r#"aria-label="x""#));
+    }
+
+    #[test]
+    fn a_share_stays_with_its_sign_and_a_share_of_nothing_has_none() {
+        assert_eq!(share(1, 3), "33.3\u{a0}%");
+        assert_eq!(share(0, 0), "–");
+    }
+
+    #[test]
+    fn scores_have_as_many_decimals_as_they_need() {
+        for (number, text) in [
+            (1.68, "1.68"),
+            (2.0, "2"),
+            (-0.0001, "0"),
+            (-1.5, "\u{2212}1.5"),
+            (10.0, "10"),
+            (1.0 - 0.9, "0.1"),
+        ] {
+            assert_eq!(score(number), text);
+        }
     }
 }

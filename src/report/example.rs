@@ -1,15 +1,15 @@
 //! A report for the tests: rows with all kinds of verdicts, and a value that would break out of the page.
 
-use super::model::{ColumnGroups, Comparison, PageContent, PairingCounts};
-use super::run::RunFacts;
+use super::sections::{Comparison, PageContent, PairingCounts};
 use crate::analysis::{GroupTally, PastVerdict, RowTally, TalliedRow};
+use crate::observe::ReportedRun;
 use crate::verdict::{Score, Thresholds};
 
 /// A value that means something to HTML and to a terminal.
 pub(super) const HOSTILE: &str = "<script>alert(1)</script>&\"'\u{202e}\u{1b}[2J";
 
 /// The summary of a run, with everything that a report shows.
-pub(super) const SUMMARY: &str = r#"{"type":"summary","version":1,"exit_code":1,"stopped":null,"sandbox":true,
+const SUMMARY: &str = r#"{"type":"summary","version":1,"exit_code":1,"stopped":null,"sandbox":true,
 "endpoint":"http://127.0.0.1:1","elapsed_seconds":65.25,"rows_per_second":15.3,
 "rows":{"read":1000,"resolved":1000,"written":1000,"left":0},"known":7,"duplicates":3,
 "decisions":{"approve":499,"review":248,"block":248},"drift":null,
@@ -64,11 +64,8 @@ pub(super) fn everything() -> PageContent {
                 ambiguous: 2,
             },
         }),
-        groups: vec![ColumnGroups {
-            column: "country".to_owned(),
-            values: groups.top(3),
-        }],
-        run: RunFacts::parse(SUMMARY).ok(),
+        groups: vec![("country".to_owned(), groups.top(3))],
+        run: ReportedRun::parse(SUMMARY).ok(),
         redecided: false,
     }
 }

@@ -5,19 +5,11 @@
 //! page but those of the columns that the user named.
 
 mod chart;
-mod drift_section;
-mod groups_section;
-mod model;
 mod page;
-mod run;
-mod scores_section;
-mod verdicts_section;
-mod what_if_section;
-mod words;
+mod sections;
 
 #[cfg(test)]
 mod example;
 
-pub(crate) use model::{ColumnGroups, Comparison, PageContent, PairingCounts};
 pub(crate) use page::page;
-pub(crate) use run::RunFacts;
+pub(crate) use sections::{Comparison, PageContent, PairingCounts};

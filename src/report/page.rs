@@ -1,12 +1,11 @@
-//! The whole page.
+//! The whole page: its head, its sections, and what no section says.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::patterns;
-use super::model::PageContent;
-use super::run::{self, RunFacts};
-use super::{drift_section, groups_section, scores_section, verdicts_section, what_if_section};
+use super::sections::{PageContent, sections};
 use crate::base::text::printable;
+use crate::observe::ReportedRun;
 
 /// Nothing may be loaded, sent or run: the styles in the file are all that there is.
 const POLICY: &str =
@@ -36,13 +35,7 @@ pub(crate) fn page(report: &PageContent) -> String {
                 (patterns())
                 (header(report, &file))
                 main {
-                    (verdicts_section::verdicts(report))
-                    @if let Some(section) = scores_section::of(report) { (section) }
-                    @if let Some(section) = what_if_section::of(report) { (section) }
-                    @if let Some(section) = verdicts_section::rejects(report) { (section) }
-                    @if let Some(section) = drift_section::of(report) { (section) }
-                    (groups_section::sections(report))
-                    @if let Some(run) = &report.run { (run::of(run, report.sandbox)) }
+                    (sections(report))
                 }
                 footer {
                     "Made by rescore " (env!("CARGO_PKG_VERSION")) " on " (report.made) ". "
@@ -62,7 +55,7 @@ fn header(report: &PageContent, file: &str) -> Markup {
                 p.sandbox role="note" { b { "A rehearsal." } " The built-in stand-in made up all scores: nothing here says anything about anybody." }
             }
             h1 { "Risk verdicts for " span.file { (file) } }
-            @if let Some(part) = report.run.as_ref().and_then(RunFacts::part) {
+            @if let Some(part) = report.run.as_ref().and_then(ReportedRun::part) {
                 p.part role="note" { b { "A part." } " The run took only " (part) " of its input: nothing here is about the others." }
             }
             p.meta {
@@ -131,7 +124,7 @@ mod tests {
     fn a_value_of_a_row_cannot_break_out_of_the_page() {
         let mut report = example::everything();
         report.file = example::HOSTILE.to_owned();
-        report.groups[0].column = example::HOSTILE.to_owned();
+        report.groups[0].0 = example::HOSTILE.to_owned();
         let page = page(&report);
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
         assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}'));
@@ -151,10 +144,9 @@ mod tests {
         );
         let run = plain("run");
         for fact in [
-            "<dt>Time</dt><dd>1 min 5 s</dd>",
-            "<dt>Calls</dt><dd>990</dd>",
-            "<dt>Spent</dt><dd>3.96 EUR</dd>",
-            "<dt>Retries</dt><dd>4</dd>",
+            "1,000 rows in 1 min 5 s, 15.3 rows/s",
+            "<dt>calls, 4 of them retries</dt><dd>990</dd>",
+            "<dt>would have been spent: 985 answers at 0.004 EUR</dt><dd>3.96 EUR</dd>",
         ] {
             assert!(run.contains(fact), "{fact} {run}");
         }

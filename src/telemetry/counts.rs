@@ -138,6 +138,32 @@ pub(crate) struct RowTotals {
     pub(crate) unfinished: u64,
 }
 
+/// What became of some of a run's rows, such as those of one of its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub(crate) struct RowCounts {
+    /// Rows that are done, with a verdict or without.
+    pub(crate) resolved: u64,
+    /// Rows by decision.
+    #[serde(flatten)]
+    pub(crate) decisions: DecisionCounts,
+    /// Rows with a verdict and no decision.
+    pub(crate) undecided: u64,
+    /// Rows without a verdict.
+    pub(crate) failed: u64,
+}
+
+impl RowCounts {
+    /// Of the rows since `earlier`.
+    pub(crate) const fn since(self, earlier: Self) -> Self {
+        Self {
+            resolved: self.resolved - earlier.resolved,
+            decisions: self.decisions.since(earlier.decisions),
+            undecided: self.undecided - earlier.undecided,
+            failed: self.failed - earlier.failed,
+        }
+    }
+}
+
 /// Rows without a verdict.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -396,14 +422,14 @@ impl Counts {
         self.decisions.rows()
     }
 
-    /// Rows without a verdict.
-    pub(crate) const fn failures(&self) -> u64 {
-        self.failed.rows
-    }
-
-    /// Rows that are done, with a verdict or without.
-    pub(crate) const fn resolved(&self) -> u64 {
-        self.rows.resolved
+    /// What became of all rows up to now.
+    pub(crate) const fn of_rows(&self) -> RowCounts {
+        RowCounts {
+            resolved: self.rows.resolved,
+            decisions: self.decisions,
+            undecided: self.undecided.rows,
+            failed: self.failed.rows,
+        }
     }
 
     /// Time spent in pauses up to `now`.
@@ -457,7 +483,7 @@ impl Counts {
         let has_failed = self.exit() == Exit::SomeFailed
             && self.undecided.rows == 0
             && self.skipped_are_decided();
-        most.filter(|most| has_failed && most.covers(self.failures(), self.resolved()))
+        most.filter(|most| has_failed && most.covers(self.failed.rows, self.rows.resolved))
     }
 
     /// How the process exits, if so many rows may fail.
@@ -476,7 +502,7 @@ impl Counts {
     /// The numbers that do not add up, which is always a bug.
     pub(crate) fn check_invariants(&self) -> Result<(), String> {
         let rows = &self.rows;
-        let resolved = self.scored() + self.failures();
+        let resolved = self.scored() + self.failed.rows;
         let is_whole =
             rows.read == rows.admitted && rows.unfinished == 0 && self.input_end.is_some();
         let adds_up = resolved == rows.resolved
@@ -629,7 +655,7 @@ mod tests {
         let events = origins.map(|origin| [resolved(scored, origin), resolved(failed, origin)]);
         let counts = replay(events.as_flattened());
         assert_eq!((counts.known, counts.duplicates), (1, 1));
-        assert_eq!((counts.scored(), counts.failures()), (3, 3));
+        assert_eq!((counts.scored(), counts.failed.rows), (3, 3));
         assert_eq!(counts.newly_failed, [(Reason::Refused, 2)].into());
     }
 

@@ -6,4 +6,3 @@ pub(crate) mod counts;
 pub(crate) mod event;
 pub(crate) mod hub;
 pub(crate) mod pace;
-pub(crate) mod part;

@@ -26,7 +26,6 @@ use crate::service::Client;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event};
 use crate::telemetry::hub::{Events, Observer};
-use crate::telemetry::part::RowCounts;
 
 /// Starts the run, lets its rows run, and says how it went.
 ///
@@ -152,11 +151,11 @@ impl Turns<'_> {
             lookup: Arc::clone(&self.lookup),
             writer,
         };
-        let earlier = events.with_counts(RowCounts::of);
+        let earlier = events.with_counts(Counts::of_rows);
         let record = recorder(self.ledger, part.real_input());
         let end = run_rows(self.runtime, self.engine, stages, &mut self.stops, record)?;
         let stats = events.with_counts(Clone::clone);
-        let rows = RowCounts::of(&stats).since(earlier);
+        let rows = stats.of_rows().since(earlier);
         let of_part = { end.error.as_ref() }.filter(|_| stats.cancelled.is_none_or(is_of_input));
         let input = (&part.input, &opened);
         self.ended

@@ -13,7 +13,7 @@ use super::drive::drive;
 use super::prepare::{identity_of, job_name, metrics_file, prepare};
 use crate::base::error::{Error, Exit, Result};
 use crate::config::{RunConfig, UnconfiguredRun};
-use crate::observe::{LogLine, RunIdentity, RunSummary, end_log, ended_by};
+use crate::observe::{LogLine, RunIdentity, RunSummary, end_log, ended_by, write_json};
 use crate::telemetry::counts::Counts;
 
 /// Who may read a summary that is made for a failure; the process's umask may take more away.
@@ -73,7 +73,7 @@ fn write_failure(identity: &RunIdentity, files: UnconfiguredRun, error: &Error) 
                 error: Some(ended_by(error)),
                 ..RunSummary::new(identity, counts.clone(), exit)
             };
-            summary.write_json(to)
+            write_json(&summary, to)
         });
     }
     if let Some(path) = files.metrics.filter(is_ours)

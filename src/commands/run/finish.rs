@@ -16,16 +16,15 @@ use crate::config::WatchConfig;
 use crate::input::{Input, Opened, ReaderSettings};
 use crate::ledger::RunningLedger;
 use crate::observe::{
-    FileState, FileSummary, LedgerLeft, LogLine, MetricsThread, RunSummary, SizedFile, Style,
-    end_log, ended_by, stamp, tell, tell_error, warn, warn_of,
+    FileState, FileSummary, LedgerLeft, LogLine, MetricsThread, ReportedRun, RunSummary, SizedFile,
+    Style, end_log, ended_by, stamp, tell, tell_error, warn, warn_of, write_json,
 };
 use crate::output::{Document, Written};
-use crate::report::{Comparison, PageContent, RunFacts, page};
+use crate::report::{Comparison, PageContent, page};
 use crate::selection::Selection;
-use crate::telemetry::counts::Counts;
+use crate::telemetry::counts::{Counts, RowCounts};
 use crate::telemetry::event::InputEnd;
 use crate::telemetry::hub::Events;
-use crate::telemetry::part::RowCounts;
 
 /// Writes the summary, says what ended the run early, and closes the ledger, if rows were to run. Returns how the process should
 /// exit.
@@ -97,7 +96,7 @@ fn tell_summary(summary: &RunSummary<'_>, file: Option<SummaryFile>, watch: &Wat
         _ => tell(&summary.text()),
     }
     if let Some(file) = file {
-        file.write(|file| summary.write_json(file));
+        file.write(|file| write_json(summary, file));
     }
 }
 
@@ -129,7 +128,7 @@ fn write_report(document: Document, tally: RowTally, summary: &RunSummary<'_>) -
     let name = about.path.as_deref().and_then(Path::file_name);
     let name = name.map_or("standard input".into(), |name| name.to_string_lossy());
     // The summary's JSON is documented, and all that is known of the run is in it.
-    let run = RunFacts::parse(&summary.json_line())
+    let run = ReportedRun::parse(&summary.json_line())
         .map_err(|why| Error::internal(format!("cannot read the summary back: {why}")))?;
     let content = PageContent {
         file: name.into_owned(),

@@ -207,7 +207,7 @@ pub(super) fn run_end(counts: &Counts) -> RunEnd {
         return RunEnd::Stopped;
     }
     RunEnd::Finished {
-        failed: counts.failures() + counts.skipped_with_rejects,
+        failed: counts.failed.rows + counts.skipped_with_rejects,
     }
 }
 

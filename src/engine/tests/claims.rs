@@ -110,7 +110,7 @@ async fn rows_that_need_no_call_pass_those_that_wait_to_be_claimed() {
     let meanwhile = async {
         until(&engine, |counts| counts.rows.read == 1).await;
         // Before its answer is stored, few rows are claimed.
-        until_in_no_time(&engine, |counts| counts.resolved() == 1).await;
+        until_in_no_time(&engine, |counts| counts.rows.resolved == 1).await;
         // While another program writes, claims wait.
         let other = rusqlite::Connection::open(shared.path()).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -197,7 +197,11 @@ async fn a_row_that_others_took_over_in_its_back_off_is_claimed_again_and_counte
     let meanwhile = async {
         // The claim of the first row has ended, and the back-off of the second has just begun.
         let backs_off = |counts: &Counts| {
-            (counts.resolved(), counts.calls.sent, counts.calls.in_flight) == (1, 2, 0)
+            (
+                counts.rows.resolved,
+                counts.calls.sent,
+                counts.calls.in_flight,
+            ) == (1, 2, 0)
         };
         until_in_no_time(&engine, backs_off).await;
         let ledger = rusqlite::Connection::open(shared.path()).unwrap();

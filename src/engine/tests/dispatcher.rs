@@ -106,7 +106,10 @@ async fn admission_stops_at_the_row_that_reaches_the_limit_of_failures() {
     assert_eq!(rest(&mut dispatcher), [1, 2, 3]);
     let stop = dispatcher.into_stop().unwrap();
     assert_eq!(stop.reason, CancelReason::MaxFailures);
-    assert_eq!(engine.events().with_counts(Counts::resolved), 3);
+    assert_eq!(
+        engine.events().with_counts(|counts| counts.rows.resolved),
+        3
+    );
 }
 
 #[tokio::test(start_paused = true)]

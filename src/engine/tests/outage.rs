@@ -26,7 +26,7 @@ async fn rows_that_always_fail_at_the_end_of_a_file_are_not_an_outage() {
         let log = Log::default();
         let (ran, counts) = run_over_failing_rows(failing, 0, &log).await;
         assert!(ran.stop.is_none(), "{failing} rows");
-        let came = (counts.scored(), counts.failures());
+        let came = (counts.scored(), counts.failed.rows);
         assert_eq!(came, (100, failing), "{failing} rows");
         let longest = Duration::from_secs(longest);
         assert!(ran.elapsed < longest, "{failing} rows: {:?}", ran.elapsed);
@@ -79,7 +79,7 @@ async fn rows_that_always_fail_amid_good_ones_are_passed_over() {
         let log = Log::default();
         let (ran, counts) = run_over_failing_rows(failing, 100, &log).await;
         assert!(ran.stop.is_none(), "{failing} rows");
-        let came = (counts.scored(), counts.failures());
+        let came = (counts.scored(), counts.failed.rows);
         assert_eq!(came, (200, failing), "{failing} rows");
     }
 }
@@ -95,7 +95,7 @@ async fn a_service_that_only_fails_in_the_middle_of_a_file_is_waited_for_and_cos
     let stop = ran.stop.as_ref().unwrap();
     assert_eq!(stop.reason, CancelReason::Unavailable);
     let counts = engine.events().with_counts(Clone::clone);
-    assert_eq!((counts.scored(), counts.failures()), (100, 0));
+    assert_eq!((counts.scored(), counts.failed.rows), (100, 0));
     // Those that showed the outage, those in flight beside them, and six a minute.
     assert!(
         counts.calls.sent < 100 + 10 + 8 + 95,
@@ -115,7 +115,7 @@ async fn refusals_and_the_outage_after_them_count_together() {
     let log = Log::default();
     let (ran, counts) = run_over(1_000, &engine(8, &log, service)).await;
     assert_eq!(ran.stop.unwrap().reason, CancelReason::Unavailable);
-    assert_eq!((counts.scored(), counts.failures()), (1, 0));
+    assert_eq!((counts.scored(), counts.failed.rows), (1, 0));
     assert!(
         (900..930).contains(&ran.elapsed.as_secs()),
         "{:?}",
@@ -153,13 +153,16 @@ async fn a_resumed_run_tells_an_outage_from_a_few_failing_rows_without_a_verdict
     let (ran, counts) = run_over_nothing_but_failures(1_000).await;
     assert_eq!(ran.stop.unwrap().reason, CancelReason::Unavailable);
     // One row after the other until ten have failed.
-    assert_eq!((counts.failures(), counts.rows.unfinished >= 88), (9, true));
+    assert_eq!(
+        (counts.failed.rows, counts.rows.unfinished >= 88),
+        (9, true)
+    );
     assert!((900..1_000).contains(&ran.elapsed.as_secs()));
 
     for few in [9, 12, 30] {
         let (ran, counts) = run_over_nothing_but_failures(few).await;
         assert!(ran.stop.is_none(), "{few} rows");
-        assert_eq!((counts.failures(), counts.outages), (few, 0));
+        assert_eq!((counts.failed.rows, counts.outages), (few, 0));
         assert!(ran.elapsed < Duration::from_secs(380), "{:?}", ran.elapsed);
     }
 }

@@ -22,7 +22,7 @@ async fn a_row_that_is_always_refused_does_not_stop_the_others_also_if_it_comes_
     for row in [1, 2, 50] {
         let (ran, counts) = run_refusing(100, row..=row).await;
         assert!(ran.stop.is_none(), "row {row}");
-        assert_eq!((counts.scored(), counts.failures()), (99, 1), "row {row}");
+        assert_eq!((counts.scored(), counts.failed.rows), (99, 1), "row {row}");
         assert!(
             counts.calls.throttled < 20,
             "row {row}: {}",
@@ -43,7 +43,7 @@ async fn several_rows_in_a_row_that_are_always_refused_do_not_stop_the_others() 
         let case = format!("{rows} rows from row {first}: {:?}", ran.elapsed);
         assert!(ran.stop.is_none(), "{case}");
         assert_eq!(
-            (counts.scored(), counts.failures()),
+            (counts.scored(), counts.failed.rows),
             (1_000 - rows, rows),
             "{case}"
         );

@@ -65,7 +65,7 @@ fn the_samples_get_all_decisions_and_come_back_unchanged_but_for_them() {
             .says("sandbox")
             .says("200 rows")
             .says("6 rows reused the answer of an identical row")
-            .says("194 billed by the stand-in");
+            .says("; it billed 194 calls");
         assert_eq!(
             place.names(),
             ["rescore-sandbox.ledger", name],

@@ -89,8 +89,8 @@ fn the_summary_counts_what_the_server_saw() {
              approve 4, review 7, block 8
              failed 1: refused 1; see scored.rejects.csv
              24 calls, 3 of them retries
-             the service throttled 1 call (4.2 % of all); paused for TIME in total
              1 row may have been billed twice: sent again because no answer came
+             the service throttled 1 call (4.2 % of all); paused for TIME in total
              wrote scored.csv
              the paid answers are kept in rescore.ledger; `--retry-failed` sends only the rows without a verdict
     ");

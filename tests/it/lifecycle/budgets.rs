@@ -143,8 +143,9 @@ fn what_was_spent_saved_and_perhaps_billed_is_told_apart() {
     let score = || place.scoring(&server).args(args);
     let done = score().done();
     done.exits(1)
-        .says("spent 0.044 EUR: 11 answers at 0.004 EUR; at most 0.052 EUR, with 2 calls that may")
-        .says("saved 0.008 EUR: 2 rows repeated another one\n");
+        .says(" 0.044 EUR spent: 11 answers at 0.004 EUR\n")
+        .says(" 0.052 EUR spent at most, with 2 calls that may have been billed\n")
+        .says(" 0.008 EUR saved: 2 rows repeated another one\n");
     assert_eq!(server.calls(), 13);
     let expected = r#"{"price":0.004,"currency":"EUR","spent":0.044,"spent_at_most":0.052,"all_starts_at_most":0.052,"paid_earlier":0.0,"saved":0.008}"#;
     assert_eq!(place.json("s.json")["cost"].to_string(), expected);
@@ -152,10 +153,11 @@ fn what_was_spent_saved_and_perhaps_billed_is_told_apart() {
     let retried = score().args("--retry-failed --overwrite").done();
     retried
         .exits(1)
-        .says("spent 0.004 EUR: 1 answer at 0.004 EUR; at most 0.012 EUR, with 2 calls")
-        .says("paid for earlier 0.048 EUR: 12 rows");
+        .says(" 0.004 EUR spent: 1 answer at 0.004 EUR\n")
+        .says(" 0.012 EUR spent at most, with 2 calls that may have been billed\n")
+        .says(" 0.048 EUR paid for earlier: 12 rows");
     // A sandbox only would have spent something.
     let sandbox = place.rescore("run users.csv --sandbox --no-ledger --price 1");
     let sandbox = sandbox.done();
-    sandbox.says("would have spent 12.00: 12 answers at 1.00\n");
+    sandbox.says("12.00 would have been spent: 12 answers at 1.00\n");
 }

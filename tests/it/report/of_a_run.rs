@@ -76,7 +76,10 @@ fn a_stopped_run_writes_no_page_and_the_continued_one_a_page_of_all_rows() {
         &words(&page, "verdicts"),
         &["Of 20 rows, ", "every row has a verdict"],
     );
-    has(&words(&page, "run"), &["Paid for by an earlier run 8"]);
+    has(
+        &words(&page, "run"),
+        &["rows already paid for, taken from the ledger 8"],
+    );
 }
 
 #[test]
