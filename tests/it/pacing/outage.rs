@@ -1,5 +1,5 @@
-//! A service that goes down or asks for long pauses during a run: the run waits for it and loses nothing, but does not
-//! wait for ever.
+//! A service that is down, goes down or gives no verdicts: the run stops early if no row has had a verdict yet, waits for it
+//! later and loses nothing, but not for ever, and gets past rows that always fail.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,34 +7,30 @@ use std::thread;
 use std::time::Duration;
 
 use crate::support::process::{Done, Place};
-use crate::support::server::{Action, Request, Server, answer, good, good_body, status};
+use crate::support::server::{Action, Request, Server, answer, good, ok, silence, status};
 use crate::support::users;
 
-/// A run over so many rows.
-fn run<const N: usize>(
-    rows: usize,
-    script: impl Fn(&Request) -> Action + Send + Sync + 'static,
-    flags: [&str; N],
-) -> (Place, Server, Done) {
-    let place = Place::with("users.csv", users::csv(rows));
-    let server = Server::start(script);
-    let done = place.score(&server, flags);
-    (place, server, done)
+fn refused() -> Action {
+    answer(400, &[], r#"{"message":"unknown version"}"#)
+}
+
+fn run(place: &Place, server: &Server, more: &str) -> Done {
+    place.scoring(server).args("-c 1").args(more).done()
 }
 
 #[test]
 fn a_service_that_comes_back_is_waited_for_and_costs_no_row_its_verdict() {
     // The service is away for ten requests from the 6th on. A call in flight beside the last of those is answered a little
     // later: otherwise its answer could come before theirs, and there would not be ten failures in a row.
-    let script = |request: &Request| match request.nth {
+    let server = Server::start(|request: &Request| match request.nth {
         6..=15 => status(503),
         16..=18 => good(request).after(Duration::from_millis(500)),
         _ => good(request),
-    };
-    let (place, server, done) = run(60, script, ["-c", "1", "--max-wait", "1m"]);
+    });
+    let place = Place::with("users.csv", users::csv(60));
+    let done = run(&place, &server, "--max-wait 1m");
     done.exits(0)
         .says("service down, next try in 5 s")
-        .says("the service is back after")
         .says("the service was down once, for ");
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(60)));
     assert_eq!(server.calls(), 60 + 10);
@@ -42,28 +38,23 @@ fn a_service_that_comes_back_is_waited_for_and_costs_no_row_its_verdict() {
 
 #[test]
 fn a_service_that_stays_away_stops_the_run_and_the_same_command_continues() {
-    for broken in [502, 503, 504] {
-        let script = move |request: &Request| match request.nth {
-            6.. => status(broken),
-            _ => good(request),
-        };
-        let flags = ["-c", "1", "--max-wait", "1s"];
-        let (place, server, done) = run(50, script, flags);
-        done.exits(3)
-            .says("` has accepted no call for 1 s")
-            .says(&format!("the last call: {broken}"))
-            .says("`--max-wait` sets how long a run waits")
-            .says("the same command continues from there");
-        // Ten calls that show the outage, and one to see whether it is over.
-        assert_eq!(server.calls(), 5 + 10 + 1);
-        let partial = place.text("scored.csv.partial");
-        assert!(partial.starts_with(&users::scored(&users::csv(5))));
-        drop(server);
-
-        let server = Server::start(good);
-        place.score(&server, "-c 1").exits(0);
-        assert_eq!(place.text("scored.csv"), users::scored(&users::csv(50)));
-    }
+    let server = Server::start(|request: &Request| match request.nth {
+        6.. => status(502),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", users::csv(50));
+    let done = run(&place, &server, "--max-wait 1s");
+    done.exits(3)
+        .says("` has accepted no call for 1 s")
+        .says("the last call: 502")
+        .says("the same command continues from there");
+    // Ten calls that show the outage, and one to see whether it is over.
+    assert_eq!(server.calls(), 5 + 10 + 1);
+    let partial = place.text("scored.csv.partial");
+    assert!(partial.starts_with(&users::scored(&users::csv(5))));
+    let server = Server::good();
+    run(&place, &server, "").exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(50)));
 }
 
 /// An address that accepts one connection to the server; afterwards nobody listens there.
@@ -89,53 +80,142 @@ fn a_network_that_goes_and_stays_away_stops_the_run() {
         5 => good(request).then_close(),
         _ => good(request),
     });
-    let url = one_connection_to(&server);
-    place
-        .run_at(url)
-        .args("--rate unlimited -c 1 --max-wait 1s")
-        .done()
-        .exits(3)
+    let program = place.run_at(one_connection_to(&server));
+    let program = program.args("--rate unlimited -c 1 --max-wait 1s");
+    let done = program.done();
+    done.exits(3)
         .says("` has accepted no call for 1 s")
         .says("the last call: cannot connect: connection refused");
     assert_eq!(server.calls(), 5);
     // Only the network failed: the rows are left for the next run, not failed.
-    assert_eq!(
-        place
-            .names()
-            .iter()
-            .filter(|name| name.contains("rejects"))
-            .count(),
-        0
+    let names = place.names();
+    assert!(
+        !names.iter().any(|name| name.contains("rejects")),
+        "{names:?}"
     );
 }
 
 #[test]
-fn a_pause_longer_than_the_limit_stops_the_run() {
-    let script = |request: &Request| match request.nth {
-        6.. => answer(429, &[("retry-after", "3")], ""),
-        _ => good(request),
-    };
-    let (_, server, done) = run(50, script, ["-c", "1", "--max-wait", "2s"]);
+fn a_service_that_fails_on_the_first_row_stops_the_run_which_names_the_row_and_logs_what_is_left() {
+    let place = Place::with("users.csv", users::csv(9));
+    let server = Server::start(|_| status(500));
+    let done = run(&place, &server, "--retries 1 --log n.log");
     done.exits(3)
-        .says("the service asks for a pause that is too long to wait for")
-        .says("it asks to come back in 3 s, at ")
-        .says("stopped early (the service refuses calls, or asks to wait, for longer than `--max-wait`)")
-        .says("`--max-wait` sets how long a run waits");
-    assert_eq!(server.calls(), 6);
+        .says("answers with errors, or not at all\n  the last call, for row 1: 500 ")
+        .says("if it works already, it fails on this row: fix or remove it");
+    assert_eq!(server.calls(), 2);
+    let log = place.text("n.log");
+    let end: serde_json::Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
+    let rows = &end["data"]["rows"];
+    let left = rows["read"].as_u64().unwrap() - rows["written"].as_u64().unwrap();
+    assert!(left > 0 && rows["left"] == left, "{end}");
 }
 
 #[test]
-fn headers_with_the_remaining_quota_slow_a_run_down_before_anything_is_refused() {
-    let script = |request: &Request| {
-        let left = format!(r#""all";r={};t=4"#, 20 - request.nth);
-        let headers = [
-            ("content-type", "application/json"),
-            ("ratelimit", left.as_str()),
-        ];
-        answer(200, &headers, &good_body(&request.name()))
+fn a_service_that_refuses_everybody_is_sent_three_rows_and_each_further_run_others() {
+    for (action, cost) in [
+        (refused as fn() -> Action, ""),
+        (
+            || ok("{}"),
+            "3 calls got an answer without a verdict and will probably be billed",
+        ),
+    ] {
+        let place = Place::with("users.csv", users::csv(20));
+        let server = Server::start(move |_| action());
+        for calls in [3, 6, 9] {
+            run(&place, &server, "")
+                .exits(3)
+                .says("` gave no verdict for 3 consecutive rows\n  the last answer: ")
+                .says("`--keep-going` continues anyway")
+                .says("the same command continues from there")
+                .says(cost);
+            assert_eq!(server.calls(), calls);
+        }
+        let names: Vec<_> = server.requests().iter().map(Request::name).collect();
+        let expected: Vec<_> = (1..=9).map(|n| format!("User {n}")).collect();
+        assert_eq!(names, expected, "nobody is sent twice");
+        run(&place, &server, "--keep-going").exits(1);
+        assert_eq!(server.calls(), 20);
+        assert_eq!(place.text("scored.rejects.csv").lines().count(), 21);
+    }
+}
+
+#[test]
+fn one_answer_that_is_not_json_is_enough_also_when_earlier_answers_are_known() {
+    let csv = users::csv(10);
+    let page = "<html><body>502 from the proxy</body></html>";
+    for action in [ok(page), answer(422, &[], "Bad Request")] {
+        let place = Place::with("users.csv", &csv);
+        let server = Server::start(move |_| action.clone());
+        let done = run(&place, &server, "");
+        done.exits(3)
+            .says("` does not look like the service's: it is not JSON");
+        assert_eq!(server.calls(), 1);
+    }
+    // A nightly run: all users but the last are known.
+    let place = Place::with("users.csv", users::csv(5));
+    let nights = Server::start(move |request| match request.nth {
+        1..=5 => good(request),
+        _ => ok(page),
+    });
+    let shared = "--ledger answers.ledger --overwrite";
+    run(&place, &nights, shared).exits(0);
+    place.write("users.csv", &csv);
+    run(&place, &nights, shared).exits(3);
+    assert_eq!(nights.calls(), 6);
+}
+
+#[test]
+fn a_nightly_run_gets_past_rows_that_the_service_always_refuses() {
+    let csv = users::csv(6);
+    let lines: Vec<_> = csv.lines().collect();
+    let rows = |numbers: &[usize]| -> String {
+        let rows = numbers.iter().map(|number| format!("{}\n", lines[*number]));
+        rows.collect()
     };
-    let flags = ["-c", "2", "--progress", "plain"];
-    let (place, _, done) = run(12, script, flags);
-    done.exits(0).says("/s, as the service's headers ask");
-    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(12)));
+    let server = Server::start(|request| match request.name().as_str() {
+        "User 2" | "User 3" | "User 4" => refused(),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", rows(&[0, 1, 2, 3, 4, 5]));
+    let nightly = "--ledger answers.ledger --overwrite";
+    run(&place, &server, nightly).exits(1);
+    assert_eq!(server.calls(), 5);
+    // The next night somebody is new, and those come first.
+    place.write("users.csv", rows(&[0, 2, 3, 4, 1, 5, 6]));
+    let night = run(&place, &server, nightly);
+    night.exits(1).says("failed 3: refused 3");
+    assert_eq!(server.calls(), 6, "nobody is sent twice");
+    // Nor does it stop where they are sent again.
+    let night = run(&place, &server, &format!("{nightly} --retry-failed"));
+    night.exits(1).says("failed 3: refused 3");
+    assert_eq!(server.calls(), 9);
+    assert!(!place.text("scored.csv").trim_end().ends_with(",,,"));
+}
+
+/// What the service does, the arguments of the run, and what it says about the rows.
+type Case = (fn() -> Action, &'static str, &'static str);
+
+#[test]
+fn equal_rows_of_a_request_that_failed_cost_no_further_call() {
+    let equal = |n: usize| format!("{n},Twin,twin@example.com,192.0.2.1,curl/8\n");
+    let csv = users::csv(1) + &(2..62).map(equal).collect::<String>();
+    let cases: [Case; 3] = [
+        (|| ok(r#"{"transaction_id":"t"}"#), "", "bad_answer 60"),
+        (refused, "--no-ledger", "refused 60"),
+        (
+            || silence().then_reset(),
+            "--resend-unknown 0",
+            "no_answer 60",
+        ),
+    ];
+    for (action, args, failed) in cases {
+        let place = Place::with("users.csv", &csv);
+        let server = Server::start(move |request| match &*request.name() {
+            "Twin" => action(),
+            _ => good(request),
+        });
+        run(&place, &server, args).exits(1).says(failed);
+        assert_eq!(server.calls(), 2, "{failed}");
+    }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::support::process::{Done, Place, Program};
 use crate::support::server::{Action, Request, Server, answer, good, status};
+use crate::support::stand_in::StandIn;
 use crate::support::users;
 
 const OLD: &str = "sk-live-old-0123456789";
@@ -305,4 +306,23 @@ fn a_key_is_not_looked_up_again_if_it_is_in_a_variable_or_was_refused_at_the_fir
     let done = program(&place, &server).args("--fresh --overwrite").done();
     done.exits(4).silent_about("a new API key");
     assert_eq!(server.calls(), 1);
+}
+
+#[test]
+fn a_rotation_can_be_rehearsed_with_the_stand_in() {
+    let place = Place::with("users.csv", users::csv(400));
+    rotate(&place.path("key.txt"), OLD);
+    let slow = ["--latency", "20ms", "--accept-key"];
+    let before = StandIn::start(&place, [&slow[..], &[OLD]].concat());
+    let program = place.run_at(before.url()).args("-c 4");
+    let program = program.without_env("RESCORE_API_KEY");
+    let program = program.env("RESCORE_API_KEY_FILE", "key.txt");
+    let running = program.start();
+    running.wait_for_file("scored.csv.partial", |partial| !partial.is_empty());
+    let address = before.address();
+    before.stop().exits(0).silent_about("0123456789");
+    rotate(&place.path("key.txt"), NEW);
+    let after = StandIn::start_at(&place, &address, [&slow[..], &[NEW]].concat());
+    running.done().exits(0).says(RENEWED);
+    assert!(after.bill()["refused"].as_u64() > Some(0));
 }
