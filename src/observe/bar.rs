@@ -10,90 +10,79 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 /// Columns of the bar itself, by the columns of the terminal: the words beside it matter more.
 const GAUGES: [(usize, usize); 2] = [(72, 16), (50, 8)];
 /// The bar's length in units: finer than any terminal draws.
-const WHOLE: u64 = 1000;
-/// The most pictures a second when many notices come: twice as many as without them.
-const MOST_PICTURES: u8 = 20;
+const WHOLE: f64 = 1000.0;
 const SEPARATOR: &str = " · ";
 
-/// The bar, and the page that it is drawn on.
-pub(super) struct Bar {
-    progress: ProgressBar,
-    page: Page,
-}
-
-impl Bar {
-    pub(super) fn new() -> Self {
-        let page = Page::default();
-        let target = ProgressDrawTarget::term_like_with_hz(Box::new(page.clone()), MOST_PICTURES);
-        Self {
-            progress: ProgressBar::with_draw_target(Some(WHOLE), target),
-            page,
-        }
-    }
-
-    /// The two lines for a terminal of this width; `None` if the last ones are only just drawn. `share` is the part that is
-    /// done, from 0 to 1; `None` if it is not known.
-    pub(super) fn picture(
-        &self,
-        share: Option<f64>,
-        [head, below]: [Vec<String>; 2],
-        columns: u16,
-    ) -> Option<Vec<String>> {
-        // After the last column some terminals start a new line and others do not.
-        let width = usize::from(columns).saturating_sub(1);
-        let fits = GAUGES.iter().find(|(least, _)| width >= *least);
-        let gauge = share.and(fits).map(|(_, columns)| *columns);
-        let room = width - gauge.map_or(0, |gauge| gauge + 1);
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "a share is from 0 to 1"
-        )]
-        let done = (share.unwrap_or_default() * WHOLE as f64) as u64;
-        self.page.lock().columns = columns.into();
-        // Unlike `set_…`, none of these draws: a picture shows all of them or none.
-        let bar = self.progress.clone().with_style(style(gauge));
-        bar.with_position(done)
-            .with_prefix(fit(head, room))
-            .with_message(fit(below, width))
-            .tick();
-        self.page.lock().picture.take()
-    }
-}
-
-fn style(gauge: Option<usize>) -> ProgressStyle {
+/// The two lines for a terminal of this width. `share` is the part that is done, from 0 to 1; `None` if it is not known.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share is from 0 to 1"
+)]
+pub(super) fn picture(
+    share: Option<f64>,
+    [head, below]: [Vec<String>; 2],
+    columns: u16,
+) -> Vec<String> {
+    // After the last column some terminals start a new line and others do not.
+    let width = usize::from(columns).saturating_sub(1);
+    let fits = GAUGES.iter().find(|(least, _)| width >= *least);
+    let gauge = share.and(fits).map(|(_, columns)| *columns);
+    let room = width - gauge.map_or(0, |gauge| gauge + 1);
     let gauge = gauge.map(|columns| format!("{{bar:{columns}}} "));
     let template = gauge.unwrap_or_default() + "{prefix}\n{msg}";
-    ProgressStyle::with_template(&template)
+    let style = ProgressStyle::with_template(&template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .progress_chars("█▉▊▋▌▍▎▏ ")
+        .progress_chars("█▉▊▋▌▍▎▏ ");
+    let page = Page {
+        columns,
+        text: Arc::default(),
+    };
+    let target = ProgressDrawTarget::term_like(Box::new(page.clone()));
+    let bar = ProgressBar::with_draw_target(Some(WHOLE as u64), target)
+        .with_style(style)
+        .with_position((share.unwrap_or_default() * WHOLE) as u64)
+        .with_prefix(fit(head, room))
+        .with_message(fit(below, width));
+    bar.tick();
+    // indicatif pads each line to the terminal's width. If the terminal is then made narrower, such lines wrap and can no
+    // longer be redrawn in place; so the padding is removed.
+    let text: Vec<_> = take(&mut *page.text()).chars().collect();
+    let lines = text.chunks(usize::from(columns).max(1));
+    lines
+        .map(|line| line.iter().collect::<String>().trim_end().to_owned())
+        .collect()
 }
 
-/// What indicatif takes for a terminal; its clones are the same page. Each picture is drawn whole, and `base::stderr` knows
-/// where the one before is: moves of the cursor and clearing are ignored.
-#[derive(Debug, Clone, Default)]
-struct Page(Arc<Mutex<Drawn>>);
-
-#[derive(Debug, Default)]
-struct Drawn {
-    columns: usize,
-    /// What was drawn since the last picture, without line breaks: each line is as wide as the page.
-    text: String,
-    picture: Option<Vec<String>>,
+/// What indicatif takes for a terminal: the text of one picture, without line breaks, as each line is as wide as the page.
+#[derive(Debug, Clone)]
+struct Page {
+    columns: u16,
+    text: Arc<Mutex<String>>,
 }
 
 impl Page {
-    fn lock(&self) -> MutexGuard<'_, Drawn> {
+    fn text(&self) -> MutexGuard<'_, String> {
         // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl TermLike for Page {
     fn width(&self) -> u16 {
-        self.lock().columns.try_into().unwrap_or(u16::MAX)
+        self.columns
     }
+
+    fn write_line(&self, text: &str) -> Result<()> {
+        self.write_str(text)
+    }
+
+    fn write_str(&self, text: &str) -> Result<()> {
+        self.text().push_str(text);
+        Ok(())
+    }
+
+    // `base::stderr` knows where the picture before is.
 
     fn move_cursor_up(&self, _: usize) -> Result<()> {
         Ok(())
@@ -111,28 +100,11 @@ impl TermLike for Page {
         Ok(())
     }
 
-    fn write_line(&self, text: &str) -> Result<()> {
-        let columns = self.lock().columns;
-        self.write_str(&format!("{text:columns$}"))
-    }
-
-    fn write_str(&self, text: &str) -> Result<()> {
-        self.lock().text.push_str(text);
-        Ok(())
-    }
-
     fn clear_line(&self) -> Result<()> {
         Ok(())
     }
 
-    /// indicatif pads each line to the terminal's width. If the terminal is then made narrower, such lines wrap and can no
-    /// longer be redrawn in place; so the padding is removed.
     fn flush(&self) -> Result<()> {
-        let mut page = self.lock();
-        let text: Vec<_> = take(&mut page.text).chars().collect();
-        let lines = text.chunks(page.columns.max(1));
-        let lines = lines.map(|line| line.iter().collect::<String>().trim_end().to_owned());
-        page.picture = Some(lines.collect());
         Ok(())
     }
 }
@@ -172,9 +144,7 @@ mod tests {
             "approve 1,000,000, review 200,000",
             "in flight 16, retries 5",
         ]);
-        Bar::new()
-            .picture(share, [head, below], columns)
-            .unwrap_or_default()
+        picture(share, [head, below], columns)
     }
 
     #[test]

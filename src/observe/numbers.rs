@@ -140,12 +140,6 @@ pub(super) fn share_of(some: u64, calls: u64) -> Option<String> {
     is_shown.then(|| format!("{} %", percent_of(some, calls)))
 }
 
-/// A share from 0 to 1 in percent, with a decimal: in a long run, one percent takes hours.
-pub(super) fn percent(share: f64) -> String {
-    // Rounded down, so that 100 % means that everything is done.
-    format!("{:.1} %", (share * 1000.0).floor() / 10.0)
-}
-
 /// `3 paid answers`; a stand-in's answers cost nothing.
 pub(crate) fn answers(number: u64, sandbox: bool) -> String {
     counted(number, if sandbox { "answer" } else { "paid answer" })

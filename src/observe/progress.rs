@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::bar::Bar;
+use super::bar::picture;
 use super::messages::warn;
 use super::numbers::{
-    count, counted, now_in_local_time, one_line, parts, percent, rate, time, verdicts,
-    whole_seconds,
+    count, counted, now_in_local_time, one_line, parts, rate, time, verdicts, whole_seconds,
 };
 pub(crate) use super::snapshot::ProgressSettings;
 use super::snapshot::{Now, Recent, Snapshot, down, paused};
@@ -73,14 +72,12 @@ impl ProgressThread {
         style: Style,
         settings: ProgressSettings,
         events: Events,
-        inbox: Inbox,
+        (ender, notices): Inbox,
     ) -> Self {
-        let Inbox { notices, ender } = inbox;
         let mut view = View {
             style,
             settings,
-            bar: Bar::new(),
-            pause_shown: false,
+            wait_shown: false,
         };
         let thread = std::thread::Builder::new().name("progress".to_owned());
         let thread = thread.spawn(move || view.show(&events, &notices)).ok();
@@ -100,10 +97,9 @@ impl ProgressThread {
 struct View {
     style: Style,
     settings: ProgressSettings,
-    bar: Bar,
-    /// A pause was shown since the last line. A service that refuses a call every second must not fill a log: the next
-    /// line shows the rest.
-    pause_shown: bool,
+    /// It was shown since the last line that calls wait. A service that refuses a call every second must not fill a log: the
+    /// next line shows the rest.
+    wait_shown: bool,
 }
 
 impl View {
@@ -138,15 +134,17 @@ impl View {
 
     /// Shows the numbers of this moment.
     fn frame(&mut self, now: &Snapshot) {
-        self.pause_shown = false;
+        self.wait_shown = false;
         match self.style {
             Style::Bar => {
-                let picture = self.bar.picture(now.share, self.words(now), columns());
-                if let Some(lines) = picture {
-                    draw(&lines);
-                }
+                let share = now.now.percent.map(|percent| percent / 100.0);
+                draw(&picture(share, self.words(now), columns()));
             }
-            Style::Plain => say_progress(&with_time(&self.line(now))),
+            Style::Plain => {
+                let [head, below] = self.words(now);
+                let parts: Vec<_> = [head.join(", ")].into_iter().chain(below).collect();
+                say_progress(&with_time(&parts.join("; ")));
+            }
             Style::Json => say_progress(&self.json(now)),
             Style::Auto | Style::Off => {}
         }
@@ -157,10 +155,10 @@ impl View {
         match (self.style, notice) {
             (_, Notice::Warning(words)) => warn(words),
             (Style::Json, _) => say(&self.json(now)),
-            (Style::Plain, Notice::Paused(_)) if self.pause_shown => {}
-            (Style::Plain, Notice::Said(words) | Notice::Down(words) | Notice::Paused(words)) => {
-                self.pause_shown |= matches!(notice, Notice::Paused(_));
-                say(&with_time(&format!("rescore: {words}")));
+            (Style::Plain, Notice::Wait(_)) if self.wait_shown => {}
+            (Style::Plain, Notice::Said(words) | Notice::Wait(words)) => {
+                self.wait_shown |= matches!(notice, Notice::Wait(_));
+                say(&with_time(words));
             }
             (Style::Bar, Notice::Said(words)) => say(&format!("rescore: {words}")),
             // The bar itself counts down.
@@ -169,99 +167,78 @@ impl View {
     }
 
     /// How far the run is, and below that why calls wait and what they brought.
-    fn words(&self, now: &Snapshot) -> [Vec<String>; 2] {
-        let speed = now.now.rows_per_second;
+    fn words(
+        &self,
+        Snapshot {
+            counts,
+            now,
+            reasons,
+        }: &Snapshot,
+    ) -> [Vec<String>; 2] {
+        let is_sandbox = self.settings.identity.sandbox;
+        // `file 3 of 64`, once there is a first file of several.
+        let file = now.file.filter(|file| *file > 0).zip(now.files);
         let head = [
-            now.share.map(percent),
-            file(&now.now),
-            Some(counted(now.counts.rows.resolved, "row")),
+            // In a long run, one percent takes hours.
+            { now.percent }.map(|percent| format!("{:.1} %", (percent * 10.0).floor() / 10.0)),
+            file.map(|(file, files)| format!("file {} of {}", count(file), count(files))),
+            Some(counted(counts.rows.resolved, "row")),
             { now.remaining }.map(|left| format!("ETA {}", whole_seconds(left))),
-            self.settings.identity.sandbox.then(|| "sandbox".to_owned()),
-            speed.map(|speed| format!("{} rows/s", rate(speed))),
+            is_sandbox.then(|| "sandbox".to_owned()),
+            { now.rows_per_second }.map(|speed| format!("{} rows/s", rate(speed))),
         ];
-        let below = { now.reasons.iter().cloned() }
-            .chain(self.cost(&now.counts))
-            .chain(verdicts(
-                &now.counts.decisions,
-                now.counts.undecided.rows,
-                now.counts.failed.rows,
-            ))
-            .chain(calls(&now.counts));
+        // A stand-in sends no bill.
+        let would_have = if is_sandbox { "would have " } else { "" };
+        let (calls, undecided) = (&counts.calls, counts.undecided.rows);
+        let below = [
+            { counts.cost.as_ref() }
+                .map(|cost| format!("{would_have}spent {}", cost.shown(cost.spent))),
+            verdicts(&counts.decisions, undecided, counts.failed.rows),
+            parts([
+                ("in flight", calls.in_flight),
+                ("retries", calls.retries),
+                ("throttled", calls.throttled),
+            ]),
+        ];
+        let below = reasons.iter().cloned().chain(below.into_iter().flatten());
         [head.into_iter().flatten().collect(), below.collect()]
     }
 
-    /// The same in a line.
-    fn line(&self, now: &Snapshot) -> String {
-        let [head, below] = self.words(now);
-        let parts: Vec<_> = [head.join(", ")].into_iter().chain(below).collect();
-        format!("rescore: {}", parts.join("; "))
-    }
-
-    fn json(&self, now: &Snapshot) -> String {
+    /// Progress for programs: the counts that the summary has as well, and the moment.
+    fn json(&self, Snapshot { counts, now, .. }: &Snapshot) -> String {
+        #[derive(Serialize)]
+        struct ProgressLine<'a> {
+            r#type: &'static str,
+            #[serde(flatten)]
+            identity: &'a RunIdentity,
+            #[serde(flatten)]
+            counts: &'a Counts,
+            now: &'a Now,
+        }
         one_line(&ProgressLine {
-            r#type: match now.counts.cancelled {
+            r#type: match counts.cancelled {
                 Some(_) => "stopping",
                 None => "progress",
             },
             identity: &self.settings.identity,
-            counts: &now.counts,
-            now: &now.now,
-        })
-    }
-
-    /// `spent 1.20 EUR`. A stand-in sends no bill.
-    fn cost(&self, counts: &Counts) -> Option<String> {
-        let cost = counts.cost.as_ref()?;
-        let spent = cost.shown(cost.spent);
-        Some(if self.settings.identity.sandbox {
-            format!("would have spent {spent}")
-        } else {
-            format!("spent {spent}")
+            counts,
+            now,
         })
     }
 }
 
-/// Progress for programs: the counts that the summary has as well, and the moment.
-#[derive(Debug, Serialize)]
-struct ProgressLine<'a> {
-    r#type: &'static str,
-    #[serde(flatten)]
-    identity: &'a RunIdentity,
-    #[serde(flatten)]
-    counts: &'a Counts,
-    now: &'a Now,
-}
-
-/// The line with the time in front, for a log.
-fn with_time(line: &str) -> String {
-    format!("{} {line}", now_in_local_time())
-}
-
-/// `file 3 of 64`; `None` for a run of one file, and before the first.
-fn file(now: &Now) -> Option<String> {
-    let (file, files) = (now.file.filter(|file| *file > 0)?, now.files?);
-    Some(format!("file {} of {}", count(file), count(files)))
-}
-
-/// `in flight 16, retries 5, throttled 3`.
-fn calls(counts: &Counts) -> Option<String> {
-    let calls = &counts.calls;
-    parts([
-        ("in flight", calls.in_flight),
-        ("retries", calls.retries),
-        ("throttled", calls.throttled),
-    ])
+/// A line with the time in front, for a log.
+fn with_time(words: &str) -> String {
+    format!("{} rescore: {words}", now_in_local_time())
 }
 
 /// Something to show now, not with the next line.
 #[derive(Debug)]
-enum Notice {
+pub(crate) enum Notice {
     /// Shown in every style.
     Warning(String),
-    /// All calls wait.
-    Paused(String),
-    /// The service is down.
-    Down(String),
+    /// All calls wait from now on.
+    Wait(String),
     /// Something else that happened.
     Said(String),
     /// The run is over.
@@ -275,17 +252,14 @@ pub(crate) struct Notices {
     files: Vec<Arc<str>>,
 }
 
-/// Where notices arrive.
-pub(crate) struct Inbox {
-    notices: Receiver<Notice>,
-    ender: Sender<Notice>,
-}
+/// Where notices arrive, and what ends them.
+pub(crate) type Inbox = (Sender<Notice>, Receiver<Notice>);
 
 /// An observer, and the inbox for its notices. `files` are the names of the files in their order, where there are several.
 pub(crate) fn notices(files: Vec<Arc<str>>) -> (Notices, Inbox) {
     let (to, notices) = channel();
     let ender = to.clone();
-    (Notices { to, files }, Inbox { notices, ender })
+    (Notices { to, files }, (ender, notices))
 }
 
 impl Observer for Notices {
@@ -306,14 +280,14 @@ const NOT_UP: &str = "the service cannot be reached: it is tried again, at first
 fn said(event: &Event, counts: &Counts) -> Option<Notice> {
     let in_flight = counts.calls.in_flight;
     Some(Notice::Said(match event {
-        Event::CallsPaused(pause) => return Some(Notice::Paused(paused(pause.length, *pause))),
+        Event::CallsPaused(pause) => return Some(Notice::Wait(paused(pause.length, *pause))),
         // Only once for each outage; later tries appear in the next line.
         Event::ServiceDown { lasted, next, .. } if lasted.is_zero() => {
             let since = Duration::ZERO;
             let outage = OngoingOutage { since, next: *next };
             match counts.calls.answered {
                 0 => NOT_UP.to_owned(),
-                _ => return Some(Notice::Down(down(outage, since))),
+                _ => return Some(Notice::Wait(down(outage, since))),
             }
         }
         Event::ServiceUp { lasted } => {
@@ -324,24 +298,23 @@ fn said(event: &Event, counts: &Counts) -> Option<Notice> {
             "not an outage: the service answers, but fails on every row that is tried".to_owned()
         }
         Event::KeyRenewed => "a new API key was read from its file; continuing with it".to_owned(),
-        Event::CancelBegan(reason) if in_flight == 0 => format!("{}: stopping", reason.words()),
-        Event::DrainBegan { reason, longest } => draining(*reason, in_flight, *longest),
+        Event::CancelBegan(reason) | Event::DrainBegan { reason, .. } if in_flight == 0 => {
+            format!("{}: stopping", reason.words())
+        }
+        // The run is stopping, or the calls in flight get less time than before.
+        Event::DrainBegan { reason, longest } => {
+            let again = match reason {
+                CancelReason::Interrupted => {
+                    " (Ctrl-C again stops immediately and loses their answers)"
+                }
+                _ => "",
+            };
+            let (longest, calls) = (whole_seconds(*longest), counted(in_flight, "call"));
+            let why = reason.words();
+            format!("{why}: waiting up to {longest} for {calls} in flight{again}")
+        }
         _ => return None,
     }))
-}
-
-/// The run is stopping, or the calls in flight get less time than before.
-fn draining(reason: CancelReason, in_flight: u64, longest: Duration) -> String {
-    let why = reason.words();
-    if in_flight == 0 {
-        return format!("{why}: stopping");
-    }
-    let again = match reason {
-        CancelReason::Interrupted => " (Ctrl-C again stops immediately and loses their answers)",
-        _ => "",
-    };
-    let (longest, calls) = (whole_seconds(longest), counted(in_flight, "call"));
-    format!("{why}: waiting up to {longest} for {calls} in flight{again}")
 }
 
 /// What it means if different users get the same answer.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::numbers::{at_a_time, counted, per_time, whole_seconds};
 use super::summary::RunIdentity;
-use crate::base::numbers::rounded;
+use crate::base::numbers::{rounded, seconds};
 use crate::telemetry::counts::{Counts, OngoingOutage};
 use crate::telemetry::hub::Events;
 use crate::telemetry::pace::{Pace, Pause, Search};
@@ -29,17 +29,11 @@ pub(crate) struct ProgressSettings {
     pub(crate) ledger_wait: Box<dyn Fn() -> Option<String> + Send>,
 }
 
-/// One moment of a run.
+/// One moment of a run: what was counted so far, and what only a run that lasts has.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
-    /// What was counted so far.
     pub(super) counts: Counts,
-    /// What only a run that lasts has.
     pub(super) now: Now,
-    /// The share of the source that is done, from 0 to 1.
-    pub(super) share: Option<f64>,
-    /// Estimated time to the end.
-    pub(super) remaining: Option<Duration>,
     /// Why calls wait, or are not faster: the reason first, then more about it. Empty if nothing holds calls back.
     pub(super) reasons: Vec<String>,
 }
@@ -49,18 +43,17 @@ pub(super) struct Snapshot {
 pub(super) struct Now {
     pub(super) file: Option<u64>,
     pub(super) files: Option<u64>,
-    percent: Option<f64>,
-    eta_seconds: Option<f64>,
+    pub(super) percent: Option<f64>,
+    #[serde(rename = "eta_seconds", serialize_with = "seconds::serialize_some")]
+    pub(super) remaining: Option<Duration>,
     pub(super) rows_per_second: Option<f64>,
     calls_per_second: Option<f64>,
-    pause_left_seconds: Option<f64>,
-    outage_seconds: Option<f64>,
+    #[serde(serialize_with = "seconds::serialize_some")]
+    pause_left_seconds: Option<Duration>,
+    #[serde(serialize_with = "seconds::serialize_some")]
+    outage_seconds: Option<Duration>,
     rows_of_other_runs: u64,
 }
-
-/// In less time there is too little to go by: a number that jumps about is worse than none.
-const SHORTEST_FOR_RATE: Duration = Duration::from_millis(500);
-const SHORTEST_FOR_END: Duration = Duration::from_secs(2);
 
 impl Snapshot {
     pub(super) fn take(events: &Events, settings: &ProgressSettings, recent: &mut Recent) -> Self {
@@ -69,47 +62,44 @@ impl Snapshot {
             let share = share(counts, settings.size, settings.limit);
             let point = ProgressPoint {
                 at,
-                resolved: counts.rows.resolved,
-                sent: counts.calls.sent,
+                rows: counts.rows.resolved,
+                calls: counts.calls.sent,
                 share: share.unwrap_or_default(),
             };
-            let speed = recent.speed(counts.speed_from, point);
-            let remaining = speed.and_then(|speed| speed.to_the_end(point.share));
-            let remaining =
-                remaining.filter(|_| counts.cancelled.is_none() && !waits_for_others(counts));
-            let calls = speed.and_then(|speed| speed.each_second(speed.calls));
-            let pause = counts.pause_left(at);
-            let seconds = |time: Duration| rounded(time.as_secs_f64());
-            let outage = { counts.outage }.map(|outage| at.saturating_sub(outage.since));
+            let done = recent.done(counts.speed_from, point);
+            let each_second = |number: fn(&ProgressPoint) -> u64| {
+                done.and_then(|done| done.each_second(number(&done)))
+                    .map(rounded)
+            };
+            let calls = each_second(|done| done.calls);
+            let ends = counts.cancelled.is_none() && !waits_for_others(counts);
+            let remaining = done.and_then(|done| done.to_the_end(point.share));
             Self {
                 counts: counts.as_of(at, settings.identity.tariff.as_ref()),
                 now: Now {
                     file: settings.files.map(|_| counts.file),
                     files: settings.files,
-                    percent: share.map(|share| rounded(share * 100.0)),
-                    eta_seconds: remaining.map(seconds),
-                    rows_per_second: speed
-                        .and_then(|speed| speed.each_second(speed.rows))
-                        .map(rounded),
-                    calls_per_second: calls.map(rounded),
-                    pause_left_seconds: pause.map(|(left, _)| seconds(left)),
-                    outage_seconds: outage.map(seconds),
+                    percent: share.map(percent),
+                    remaining: remaining.filter(|_| ends),
+                    rows_per_second: each_second(|done| done.rows),
+                    calls_per_second: calls,
+                    pause_left_seconds: counts.pause_left(at).map(|(left, _)| left),
+                    outage_seconds: { counts.outage }.map(|outage| at.saturating_sub(outage.since)),
                     rows_of_other_runs: counts.taken,
                 },
-                share,
-                remaining,
-                reasons: match ledger_wait {
-                    Some(why) if counts.cancelled.is_none() => {
-                        vec![format!("waiting for the ledger's server: {why}")]
-                    }
-                    _ => wait_reasons(counts, at, calls, settings.concurrency),
-                },
+                reasons: wait_reasons(counts, at, calls, settings.concurrency, ledger_wait),
             }
         })
     }
 }
 
-/// Whether nobody knows when the run goes on: the service is away, or all that is left are rows that other runs are asking
+/// 100 % means that everything is done.
+fn percent(share: f64) -> f64 {
+    let most = if share < 1.0 { 99.999 } else { 100.0 };
+    rounded(share * 100.0).min(most)
+}
+
+/// Whether nobody knows when the run continues: the service is down, or all that is left are rows that other runs are asking
 /// about.
 const fn waits_for_others(counts: &Counts) -> bool {
     let only_taken = counts.taken > 0 && counts.calls.in_flight == 0;
@@ -133,13 +123,33 @@ fn share(counts: &Counts, size: Option<u64>, limit: Option<NonZeroU64>) -> Optio
     of_source.into_iter().chain(of_limit).reduce(f64::max)
 }
 
-/// How far the run was at one moment.
+/// How far the run was at one moment, or what was done between two.
 #[derive(Debug, Clone, Copy, Default)]
 struct ProgressPoint {
     at: Duration,
-    resolved: u64,
-    sent: u64,
+    rows: u64,
+    calls: u64,
     share: f64,
+}
+
+/// In less time there is too little to go by: a number that jumps about is worse than none.
+const SHORTEST_FOR_RATE: Duration = Duration::from_millis(500);
+const SHORTEST_FOR_END: Duration = Duration::from_secs(2);
+
+impl ProgressPoint {
+    fn each_second(self, number: u64) -> Option<f64> {
+        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
+        (self.at >= SHORTEST_FOR_RATE).then(|| number as f64 / self.at.as_secs_f64())
+    }
+
+    /// Time until everything is done, given the share that is done.
+    fn to_the_end(self, done: f64) -> Option<Duration> {
+        if self.at < SHORTEST_FOR_END || self.share <= 0.0 {
+            return None;
+        }
+        let seconds = self.at.as_secs_f64() * (1.0 - done) / self.share;
+        Duration::try_from_secs_f64(seconds).ok()
+    }
 }
 
 /// Two points of the last seconds: the speed is that since the older one.
@@ -155,55 +165,34 @@ const RECENT: Duration = Duration::from_secs(15);
 const FEW: u64 = 10;
 
 impl Recent {
-    /// The current speed; `first` is where the rows start that count.
-    #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
-    fn speed(&mut self, first: Option<(Duration, u64, u64)>, now: ProgressPoint) -> Option<Speed> {
-        let (at, resolved, sent) = first?;
-        let start = ProgressPoint {
-            at,
-            resolved,
-            sent,
-            share: now.share * resolved as f64 / now.resolved.max(1) as f64,
-        };
+    /// What was done recently; `first` is where the rows start that count.
+    fn done(
+        &mut self,
+        first: Option<(Duration, u64, u64)>,
+        now: ProgressPoint,
+    ) -> Option<ProgressPoint> {
+        let (at, rows, calls) = first?;
+        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
+        let share = now.share * rows as f64 / now.rows.max(1) as f64;
         if now.at.saturating_sub(self.newer.at) > RECENT {
             self.older = std::mem::replace(&mut self.newer, now);
         }
-        let is_young = self.older.at <= start.at;
-        let since = if is_young || now.resolved - self.older.resolved < FEW {
-            start
+        let since = if self.older.at <= at || now.rows - self.older.rows < FEW {
+            ProgressPoint {
+                at,
+                rows,
+                calls,
+                share,
+            }
         } else {
             self.older
         };
-        Some(Speed {
-            time: now.at.saturating_sub(since.at),
-            rows: (now.resolved - since.resolved) as f64,
-            calls: (now.sent - since.sent) as f64,
+        Some(ProgressPoint {
+            at: now.at.saturating_sub(since.at),
+            rows: now.rows - since.rows,
+            calls: now.calls - since.calls,
             share: now.share - since.share,
         })
-    }
-}
-
-/// What was done in a period.
-#[derive(Debug, Clone, Copy)]
-struct Speed {
-    time: Duration,
-    rows: f64,
-    calls: f64,
-    share: f64,
-}
-
-impl Speed {
-    fn each_second(self, number: f64) -> Option<f64> {
-        (self.time >= SHORTEST_FOR_RATE).then(|| number / self.time.as_secs_f64())
-    }
-
-    /// Time until everything is done, given the share that is done.
-    fn to_the_end(self, done: f64) -> Option<Duration> {
-        if self.time < SHORTEST_FOR_END || self.share <= 0.0 {
-            return None;
-        }
-        let seconds = self.time.as_secs_f64() * (1.0 - done) / self.share;
-        Duration::try_from_secs_f64(seconds).ok()
     }
 }
 
@@ -216,24 +205,26 @@ fn wait_reasons(
     now: Duration,
     reached: Option<f64>,
     ceiling: usize,
+    ledger_wait: Option<String>,
 ) -> Vec<String> {
-    if counts.cancelled.is_some() {
-        return vec!["stopping".to_owned()];
-    }
-    if let Some((left, pause)) = counts.pause_left(now) {
-        return vec![paused(left, pause)];
-    }
-    if let Some(outage) = counts.outage {
-        return vec![down(outage, now)];
-    }
-    if waits_for_others(counts) {
+    let all_wait = if counts.cancelled.is_some() {
+        Some("stopping".to_owned())
+    } else if let Some(why) = ledger_wait {
+        Some(format!("waiting for the ledger's server: {why}"))
+    } else if let Some((left, pause)) = counts.pause_left(now) {
+        Some(paused(left, pause))
+    } else if let Some(outage) = counts.outage {
+        Some(down(outage, now))
+    } else if waits_for_others(counts) {
         let rows = counted(counts.taken, "row");
-        return vec![format!(
+        Some(format!(
             "waiting for {rows} that another run is asking about"
-        )];
-    }
-    let Some(pace) = counts.pace else {
-        return Vec::new();
+        ))
+    } else {
+        None
+    };
+    let (None, Some(pace)) = (&all_wait, counts.pace) else {
+        return all_wait.into_iter().collect();
     };
     // Calls wait for the one of the two limits that is used up.
     let all_out =
@@ -262,12 +253,10 @@ fn rate(pace: Pace, reached: Option<f64>) -> Vec<String> {
         let allowed = per_time(allowed);
         return vec![format!("{now}, of the {allowed} that `--rate` allows")];
     }
+    let why = format!("{now}, {}", pace.search.words());
     match (pace.search, pace.limit.map(limit)) {
         (Search::Holding, Some(found)) => vec![found, now],
-        (search, found) => {
-            let why = format!("{now}, {}", search.words());
-            [why].into_iter().chain(found).collect()
-        }
+        (_, found) => [why].into_iter().chain(found).collect(),
     }
 }
 
@@ -290,10 +279,10 @@ pub(super) fn down(outage: OngoingOutage, now: Duration) -> String {
         format!("next try in {}", whole_seconds(next))
     };
     let lasted = now.saturating_sub(outage.since);
-    if lasted.as_secs() == 0 {
-        return format!("service down, {next}");
+    match lasted.as_secs() {
+        0 => format!("service down, {next}"),
+        _ => format!("service down for {}, {next}", whole_seconds(lasted)),
     }
-    format!("service down for {}, {next}", whole_seconds(lasted))
 }
 
 /// All calls wait for a while longer.
@@ -323,13 +312,13 @@ mod tests {
             let share = resolved(second) as f64 / 100_000.0;
             let now = ProgressPoint {
                 at: Duration::from_secs(second),
-                resolved: resolved(second),
-                sent: 0,
+                rows: resolved(second),
+                calls: 0,
                 share,
             };
-            let speed = recent.speed(Some(first), now).unwrap();
-            let rate = speed.each_second(speed.rows).unwrap_or(0.0);
-            last = (rate, speed.to_the_end(share));
+            let done = recent.done(Some(first), now).unwrap();
+            let rate = done.each_second(done.rows).unwrap_or(0.0);
+            last = (rate, done.to_the_end(share));
         }
         last
     }
@@ -372,7 +361,7 @@ mod tests {
     fn words(pace: Pace, in_flight: u64) -> String {
         let mut counts = Counts::default();
         (counts.pace, counts.calls.in_flight) = (Some(pace), in_flight);
-        wait_reasons(&counts, Duration::ZERO, Some(46.5), 64).join("; ")
+        wait_reasons(&counts, Duration::ZERO, Some(46.5), 64, None).join("; ")
     }
 
     #[test]
@@ -421,7 +410,7 @@ mod tests {
             counts
         };
         assert!(!waits_for_others(&counts(1)) && waits_for_others(&counts(0)));
-        let reasons = wait_reasons(&counts(0), Duration::ZERO, None, 64);
+        let reasons = wait_reasons(&counts(0), Duration::ZERO, None, 64, None);
         assert_eq!(
             reasons,
             ["waiting for 12 rows that another run is asking about"]
