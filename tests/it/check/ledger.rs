@@ -1,26 +1,60 @@
-//! What a check finds in a ledger: whose answers, of which run, and without changing anything.
+//! What a check finds in a ledger and among the files of a run with the same command line: whose answers, of which run, and
+//! without changing anything.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::{Value, json};
 
-use super::agreement::{agree, check, command};
+use super::{agree, check, command};
 use crate::support::process::Place;
 use crate::support::server::{Server, good, status};
 use crate::support::stand_in::StandIn;
 use crate::support::users;
 
-/// `users.csv` scored to `scored.csv` up to so many calls.
+/// `users.csv` scored to `scored.csv` up to 4 calls.
 fn stopped(place: &Place, url: &str, more: &[&str]) {
     let words = ["run", "users.csv", "-o", "scored.csv", "-c", "1"];
     let words = [&words[..], &["--max-calls", "4"], more].concat();
     command(place, url, &words).done().exits(5);
 }
 
+/// How many answers are known, and how many calls are to be made.
 fn numbers(said: &Value) -> (u64, u64) {
     let number = |key: &str| said[key].as_u64().unwrap();
     (number("known"), number("calls"))
+}
+
+#[test]
+fn a_stopped_or_finished_run_is_found_by_its_output_and_continues_as_the_check_says() {
+    let place = Place::with("users.csv", users::csv(10) + "11,,,,,\n");
+    symlink("real.csv", place.path("link.csv")).unwrap();
+    let of_stand_in = Place::new();
+    let stand_in = StandIn::start(&of_stand_in, "");
+    let to = |line: &str| agree(&place, &stand_in, &line.split(' ').collect::<Vec<_>>(), &[]);
+    stopped(&place, &stand_in.url(), &[]);
+    let unsettled = "--retries 2 --timeout 5s --progress off --approve-max 3 --report r.html";
+    let said = to(&format!("users.csv -o scored.csv {unsettled}"));
+    assert_eq!(numbers(&said), (4, 6));
+    for (more, calls) in [
+        ("--retry-failed", 0),
+        ("--overwrite", 0),
+        ("--overwrite --fresh", 10),
+        ("--overwrite --no-ledger", 10),
+    ] {
+        let said = to(&format!("users.csv -o scored.csv {more}"));
+        assert_eq!(said["calls"], calls, "{more}");
+    }
+    // Also a run that asks for all again, which only its output knows.
+    for output in ["-o new.csv", "-o link.csv", "--output-dir dir"] {
+        let line = format!("run users.csv {output} --fresh --max-calls 4");
+        let words: Vec<_> = line.split(' ').collect();
+        command(&place, &stand_in.url(), &words).done().exits(5);
+        let another = ["users.csv", "-o", "other.csv"];
+        assert_eq!(check(&place, &stand_in.url(), &another)["calls"], 0);
+        let said = to(&format!("users.csv {output} --fresh"));
+        assert_eq!(numbers(&said), (4, 6), "{output}");
+    }
 }
 
 #[test]
@@ -53,146 +87,162 @@ fn answers_of_other_flags_and_accounts_are_not_used_and_whole_answers_have_every
     let place = Place::with("users.csv", users::csv(10));
     let server = Server::good();
     stopped(&place, &server.url(), &[]);
-    let found = |more: &[&str]| {
+    for (more, is_other, expected) in [
+        (&[][..], false, (4, 6)),
+        (&["--column", "level=/summary/risk_level"], false, (4, 6)),
+        (&["--vpn-check"], false, (0, 10)),
+        (&["--fresh"], false, (0, 10)),
+        (&["--no-ledger"], false, (0, 10)),
+        (&["--service-id", "other"], true, (0, 10)),
+        (&["--base-url", "https://other.example.com"], true, (0, 10)),
+    ] {
         let words = [&["check", "users.csv", "--json"], more].concat();
-        let program = command(&place, &server.url(), &words);
-        let done = program.done();
-        (
-            done.exits(0).stderr.contains("has no answers of this"),
-            numbers(&done.json()),
-        )
-    };
-    for more in [
-        &[][..],
-        &["--column", "risk_level=/summary/risk_level"],
-        &["--decide-by", "level=/summary/risk_level"],
-    ] {
-        assert_eq!(found(more), (false, (4, 6)), "{more:?}");
+        let done = command(&place, &server.url(), &words).done();
+        let says = done.exits(0).stderr.contains("has no answers of this");
+        assert_eq!(
+            (says, numbers(&done.json())),
+            (is_other, expected),
+            "{more:?}"
+        );
     }
-    for more in [
-        &["--vpn-check"][..],
-        &["--advanced"],
-        &["--fresh"],
-        &["--no-ledger"],
-    ] {
-        assert_eq!(found(more), (false, (0, 10)), "{more:?}");
-    }
-    for more in [
-        ["--service-id", "other"],
-        ["--base-url", "https://other.example.com"],
-    ] {
-        assert_eq!(found(&more), (true, (0, 10)), "{more:?}");
-    }
-}
-
-#[test]
-fn without_an_address_the_only_account_of_the_ledger_is_used() {
-    let place = Place::with("users.csv", users::csv(10));
-    let server = Server::good();
-    stopped(&place, &server.url(), &[]);
-    let bare = |more: &[&str]| {
-        let words = ["check", "users.csv", "--json"];
-        place.rescore([&words[..], more].concat()).done()
-    };
-    assert_eq!(numbers(&super::agreement::printed(&bare(&[]))), (4, 6));
-    bare(&["--service-id", "test"])
-        .exits(2)
-        .says("no service address")
-        .says("--base-url URL");
+    // Without an address the only account of the ledger is used.
+    let bare = || place.rescore("check users.csv --json").done();
+    assert_eq!(numbers(&bare().json()), (4, 6));
     let other = ["--service-id", "other", "-o", "other.csv"];
     let run = [&["run", "users.csv"], &other[..]].concat();
     command(&place, &server.url(), &run).done().exits(0);
-    bare(&[])
+    bare()
         .exits(2)
         .says("several services or service ids")
         .says(&server.url());
 }
 
 #[test]
-fn a_ledger_that_the_first_run_will_make_has_no_answers() {
-    let mut csv = users::csv(10);
-    csv.push_str(csv.clone().lines().nth(1).unwrap());
-    let place = Place::with("users.csv", csv);
-    let stand_in_place = Place::new();
-    let stand_in = StandIn::start(&stand_in_place, "");
-    let options = ["users.csv", "--ledger", "answers"];
-    let words = [&["check"], &options[..]].concat();
-    let done = command(&place, &stand_in.url(), &words).done();
-    done.exits(0).prints("`answers` does not exist yet");
-    assert_eq!(place.names(), ["users.csv"]);
-    let said = agree(&place, &stand_in, &[], &options, &["-o", "scored.csv"]);
-    assert_eq!(numbers(&said), (0, 10));
-    assert_eq!(said["ledger"], json!({"path": "answers", "endpoint": null}));
-    // The next check finds what that run has paid for.
-    let done = command(&place, &stand_in.url(), &words).done();
-    done.exits(0).silent_about("does not exist");
-}
-
-#[test]
 fn a_ledger_is_only_read_and_never_made() {
     let place = Place::with("users.csv", users::csv(10));
     let server = Server::good();
-    let missing = |ledger: &str| {
-        let words = ["check", "users.csv", "--ledger", ledger];
-        command(&place, &server.url(), &words).done()
-    };
-    missing("nowhere/answers").exits(2).says("nowhere/answers");
-    missing("users.csv/answers")
-        .exits(2)
-        .says("users.csv/answers");
     symlink("nowhere", place.path("link")).unwrap();
-    missing("link").exits(2).says("the ledger `link`");
-    fs::remove_file(place.path("link")).unwrap();
-    let foreign = command(
-        &place,
-        &server.url(),
-        &["check", "users.csv", "--ledger", "users.csv"],
-    );
-    foreign.done().exits(2).says("not a rescore ledger");
-    assert_eq!(place.names(), ["users.csv"]);
+    for ledger in ["nowhere/answers", "users.csv/answers", "link", "users.csv"] {
+        let words = ["check", "users.csv", "--ledger", ledger];
+        let done = command(&place, &server.url(), &words).done();
+        done.exits(2).says(ledger);
+    }
+    let options = ["users.csv", "--ledger", "answers"];
+    let said = check(&place, &server.url(), &options);
+    assert_eq!(said["ledger"], json!({"path": "answers", "endpoint": null}));
+    assert_eq!(place.names(), ["link", "users.csv"]);
 
     stopped(&place, &server.url(), &["--ledger", "answers"]);
     let (names, bytes) = (place.names(), place.read("answers"));
-    let options = ["users.csv", "--ledger", "answers"];
-    // Also by a service that was never asked, and beside a run.
+    // Also by a service that was never asked.
     check(&place, "https://never.example.com", &options);
-    check(&place, &server.url(), &options);
+    assert_eq!(numbers(&check(&place, &server.url(), &options)), (4, 6));
     assert_eq!(place.names(), names);
     assert_eq!(place.read("answers"), bytes);
-    let mode = fs::metadata(place.path("answers"))
-        .unwrap()
-        .permissions()
-        .mode();
-    assert_eq!(mode & 0o777, 0o600);
+    let mode = fs::metadata(place.path("answers")).unwrap().permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600);
 }
 
 #[test]
 fn a_ledger_is_read_while_its_run_is_at_work() {
     let place = Place::with("users.csv", users::csv(10));
     let (server, release) = Server::holding(4);
-    let words = [
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--rate",
-        "unlimited",
-    ];
-    let running = command(&place, &server.url(), &words).start();
+    let running = place.scoring(&server).start();
     server.wait_for_calls(5);
-    let ledger = ["users.csv", "--ledger", "rescore.ledger"];
-    let known = || numbers(&check(&place, &server.url(), &ledger)).0;
     // The first answers are on their way to the disk.
-    let mut seen = known();
-    for _ in 0..200 {
-        if seen == 4 {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        seen = known();
-    }
-    assert_eq!(seen, 4);
+    running.wait_until("4 answers", || {
+        numbers(&check(&place, &server.url(), &["users.csv"])).0 == 4
+    });
     drop(release);
     running.done().exits(0);
     assert_eq!(server.calls(), 10);
+}
+
+#[test]
+fn finished_files_of_a_directory_are_skipped_unless_they_are_older_than_their_input() {
+    let place = Place::with("a.csv", users::csv(5));
+    place.write("b.csv", users::csv(8) + "9,,,,\n");
+    let of_stand_in = Place::new();
+    let stand_in = StandIn::start(&of_stand_in, "");
+    let options = ["?.csv", "--output-dir", "scored"];
+    // The first file is finished, and one of the second's three further rows is paid for.
+    let stop = ["-c", "1", "--max-calls", "6"];
+    let run = [&["run"], &options[..], &stop].concat();
+    command(&place, &stand_in.url(), &run).done().exits(5);
+    let said = agree(&place, &stand_in, &options, &[]);
+    assert_eq!(numbers(&said), (6, 2));
+    let finished = [0, 1].map(|file| said["files"][file]["finished"] == true);
+    assert_eq!(finished, [true, false]);
+    for (more, calls) in [
+        (&[][..], 0),
+        (&["--retry-failed"], 0),
+        (&["--overwrite"], 0),
+        (&["--overwrite", "--fresh"], 8),
+    ] {
+        let said = agree(&place, &stand_in, &[&options[..], more].concat(), &[]);
+        assert_eq!(said["calls"], calls, "{more:?}");
+    }
+    // Both commands refuse an input that was modified since, until its output and rejects are removed.
+    place.write("b.csv", users::csv(9) + "10,,,,\n");
+    let refused = |words: &str| {
+        for verb in ["check", "run"] {
+            let line = [&[verb], &options[..]].concat();
+            let done = command(&place, &stand_in.url(), &line).done();
+            done.exits(2).says(words);
+        }
+    };
+    refused("`scored/b.csv` is older than its input, which was modified since: `b.csv`\n");
+    fs::remove_file(place.path("scored/b.csv")).unwrap();
+    fs::remove_file(place.path("scored/b.rejects.csv")).unwrap();
+    assert_eq!(agree(&place, &stand_in, &options, &[])["calls"], 1);
+}
+
+#[test]
+fn a_file_that_the_run_refuses_costs_no_call() {
+    let nameless = "0,,n@example.com,::1,curl/8\n".repeat(120);
+    let (header, rows) = (users::csv(0), users::csv(3));
+    let place = Place::with("a.csv", header.clone() + &nameless + &rows[header.len()..]);
+    place.write("b.csv", users::named(["Ann", "Bo", "Cy", "Di"]));
+    let of_stand_in = Place::new();
+    let stand_in = StandIn::start(&of_stand_in, "");
+    let options = ["?.csv", "--output-dir", "scored"];
+    for verb in ["check", "run"] {
+        let line = [&[verb], &options[..]].concat();
+        let done = command(&place, &stand_in.url(), &line).done();
+        done.exits(2)
+            .says("the first 100 rows of `a.csv` all fail for the same reason, `missing_name`");
+    }
+    assert_eq!(stand_in.bill()["billed"], 4);
+    fs::remove_dir_all(place.path("scored")).unwrap();
+    let anyway = [&options[..], &["--keep-going"]].concat();
+    assert_eq!(agree(&place, &stand_in, &anyway, &[])["calls"], 7);
+}
+
+#[test]
+fn what_keeps_the_run_from_sending_anything_is_a_warning() {
+    let place = Place::with("users.csv", users::csv(3) + "4,,,,,\n");
+    for (args, code, words) in [
+        (
+            "--min-rows 5 --max-invalid 20%",
+            1,
+            "1 of the 4 rows of `users.csv` cannot be sent",
+        ),
+        (
+            "--min-rows 5",
+            1,
+            "`users.csv` has 4 rows, fewer than `--min-rows 5`",
+        ),
+        // As for the run, all rows of a file count.
+        ("--min-rows 4 --limit 1", 0, ""),
+    ] {
+        let done = place.rescore("check users.csv").args(args).done();
+        done.exits(code).says(words);
+        let warns = done
+            .stderr
+            .contains("warning: `rescore run` sends nothing: ");
+        assert_eq!(warns, code == 1, "{done}");
+    }
+    // Those of a stream cannot be counted first.
+    let piped = place.rescore("check --min-rows 5").stdin(users::csv(9));
+    piped.done().exits(0).says("`--min-rows` needs a file");
 }

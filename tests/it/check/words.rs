@@ -1,4 +1,4 @@
-//! What a check says to people, and what it needs for it.
+//! What a check says to people, and what keeps it from starting.
 
 use insta::assert_snapshot;
 
@@ -10,34 +10,18 @@ fn sample(name: &str) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-#[track_caller]
-fn said(place: &Place, words: &[&str], code: i32) -> String {
-    let done = place.rescore("check").args(words).done();
-    done.exits(code);
-    done.printed()
-}
-
 #[test]
-fn the_sample_needs_no_setting_and_no_key() {
+fn the_samples_need_no_setting_and_no_key_and_come_with_what_helps() {
     let place = Place::with("users.csv", sample("users.csv"));
-    assert_snapshot!(said(&place, &["users.csv"], 0), @r"
-    users.csv: 200 rows
-      name ← `name`, email ← `email`, phone ← `phone`, ip ← `ip`, user_agent ← `user_agent`
-
-    can be sent       200
-    cannot be sent      0
-    paid for already    0  `rescore.ledger` does not exist yet
-    duplicates          6  repeat an earlier row
-    calls to make     194
-    ");
-    assert_eq!(place.names(), ["users.csv"]);
-}
-
-#[test]
-fn what_is_wrong_with_rows_comes_with_what_helps() {
-    let place = Place::with("messy.csv", sample("messy.csv"));
-    let words = ["messy.csv", "--price", "0.004 EUR"];
-    assert_snapshot!(said(&place, &words, 1), @r"
+    place.write("messy.csv", sample("messy.csv"));
+    let done = place.rescore("check users.csv").done();
+    done.exits(0).prints("calls to make     194\n");
+    let done = place
+        .rescore("check messy.csv")
+        .args(["--price", "0.004 EUR"])
+        .done();
+    done.exits(1);
+    assert_snapshot!(done.printed(), @r"
     messy.csv: 39 rows, 11 cannot be sent
       name ← `Full Name`, email ← `E-mail`, phone ← `Phone Number`, ip ← `IP Address`, user_agent ← `User Agent`
       ragged              2  rows 8, 31
@@ -58,59 +42,59 @@ fn what_is_wrong_with_rows_comes_with_what_helps() {
 
     cost: 0.112 EUR at 0.004 EUR a call; retries may cost more
     ");
+    assert_eq!(place.names(), ["messy.csv", "users.csv"]);
 }
 
 #[test]
-fn a_file_without_rows_is_a_check_of_no_rows() {
-    let place = Place::with("users.csv", users::csv(0));
-    let done = place.rescore("check users.csv").done();
-    done.exits(0).says("has no rows");
-    place.write("users.csv", "");
-    place
-        .rescore("check users.csv")
-        .done()
-        .exits(0)
-        .says("has no rows");
+fn each_of_several_files_has_a_line_and_one_that_cannot_be_used_stops_no_other() {
+    let place = Place::with("a.csv", users::csv(4));
+    place.write("b.csv", users::csv(6).replace("email", "E-mail"));
+    place.write("c.csv", "a,b\n1,2\n");
+    let done = place.rescore("check b.csv a.csv c.csv -q").done();
+    done.exits(2)
+        .says("error: no column for `name`, for `email` or `phone`");
+    assert_snapshot!(done.printed(), @r"
+    3 files: 10 rows
+      a.csv: 4 rows
+        name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+      b.csv: 6 rows
+        name ← `name`, email ← `E-mail`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+      c.csv: cannot be used
+
+    can be sent       10
+    cannot be sent     0
+    paid for already   0  `rescore.ledger` does not exist yet
+    duplicates         4  repeat an earlier row
+    calls to make      6
+    ");
 }
 
 #[test]
 fn what_keeps_a_run_from_starting_keeps_a_check_from_starting() {
     let place = Place::with("users.csv", "a,b\n1,2\n");
+    place.write("empty.csv", "");
+    let row = r#"{"name":"Ann","phone":4930123456,"ip":"::1","user_agent":"curl/8"}"#;
+    place.write("users.jsonl", format!("{row}\n").repeat(100));
+    let names = place.names();
     for (words, expected) in [
-        (&["users.csv"][..], "no column for `name`"),
-        (&["nowhere.csv"], "cannot read `nowhere.csv`"),
-        (&["users.csv", "--price", "EUR"], "--price"),
-        (&["users.csv", "--max-age", "7"], "--max-age"),
-        (
-            &["users.csv", "--plan", "free", "--advanced"],
-            "for the paid plan only",
-        ),
-        (&["users.csv", "--rate", "fast"], "expected a rate"),
-        (&["users.csv", "--retries", "many"], "--retries"),
-        (
-            &["users.csv", "-o", "x.csv", "--output-dir", "x"],
-            "cannot be used with",
-        ),
+        ("users.csv", "no column for `name`"),
+        ("users.csv -", "standard input cannot be one of several"),
+        ("users.jsonl", "a phone number needs its `+`"),
+        ("nowhere.csv", "cannot read `nowhere.csv`"),
+        ("none/*.csv", "no file matches `none/*.csv`"),
+        (".", "`.` is a directory"),
+        ("users.csv --price EUR", "--price"),
+        ("users.csv --max-age 7", "--max-age"),
+        ("users.csv --plan free --advanced", "for the paid plan only"),
+        ("users.csv -o x.csv --output-dir x", "cannot be used with"),
     ] {
         let done = place.rescore("check").args(words).done();
         done.exits(2).says(expected);
         done.check(done.stdout.is_empty(), "no result");
     }
-    assert_eq!(place.names(), ["users.csv"]);
-}
-
-#[test]
-fn a_number_in_jsonl_that_must_be_text_comes_with_what_helps() {
-    let row = r#"{"name":"Ann","phone":4930123456,"ip":"::1","user_agent":"curl/8"}"#;
-    let place = Place::with("users.jsonl", format!("{row}\n").repeat(100));
-    let hint = "a number must be in quotes, and a phone number needs its `+`";
-    place
-        .rescore("check users.jsonl")
-        .done()
-        .exits(2)
-        .says(hint);
-    let run = "run users.jsonl --sandbox -o scored.jsonl";
-    place.rescore(run).done().exits(2).says(hint);
+    let done = place.rescore("check empty.csv").done();
+    done.exits(0).says("has no rows");
+    assert_eq!(place.names(), names);
 }
 
 #[test]

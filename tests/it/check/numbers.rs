@@ -1,0 +1,184 @@
+//! The numbers of a check are those of the run that follows, on odd files of every kind and whatever is known already.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::{agree, check, command};
+use crate::support::ledger_file;
+use crate::support::process::Place;
+use crate::support::server::Server;
+use crate::support::stand_in::StandIn;
+
+const HEADER: &str = "name,email,phone,ip,user_agent\n";
+
+/// So many valid users, each of whom comes twice if his number is divisible by 3.
+fn users(number: usize) -> String {
+    let mut rows = HEADER.to_owned();
+    for user in 1..=number {
+        for _ in 0..=usize::from(user.is_multiple_of(3)) {
+            writeln!(rows, "User {user},u{user}@example.com,,192.0.2.7,curl/8").unwrap();
+        }
+    }
+    rows
+}
+
+/// What a check and a run to `out` say about a file.
+#[track_caller]
+fn numbers(name: &str, content: impl AsRef<[u8]>, options: &str) -> Value {
+    let (place, of_stand_in) = (Place::with(name, content), Place::new());
+    let stand_in = StandIn::start(&of_stand_in, "");
+    let options: Vec<_> = [name]
+        .into_iter()
+        .chain(options.split_whitespace())
+        .collect();
+    agree(&place, &stand_in, &options, &["-o", "out"])
+}
+
+/// Calls, duplicates and rows that cannot be sent.
+fn outline(said: &Value) -> (u64, u64, u64) {
+    let number = |value: &Value| value.as_u64().unwrap();
+    (
+        number(&said["calls"]),
+        number(&said["duplicates"]),
+        number(&said["rows"]["unsendable"]),
+    )
+}
+
+#[test]
+fn files_of_every_kind_have_the_numbers_of_the_run() {
+    let odd = concat!(
+        "\u{feff}name,email,phone,ip,user_agent\r\n",
+        "\r\n",
+        "\"Jane \"\"JD\"\" Doe\",jd@example.com,,192.0.2.1,\"Mozilla/5.0 (X11, Linux)\"\r\n",
+        "\"Two\r\nLines\",two@example.com,,192.0.2.2,curl/8\n",
+        "TwoLines,two@example.com,,192.0.2.2,curl/8\r\n",
+        "\r\n\r\n",
+        "Short,short@example.com\r\n",
+        "Long,long@example.com,,192.0.2.3,curl/8,more\r\n",
+        "\"Text\"after,text@example.com,,192.0.2.4,curl/8\r\n",
+        "  Jane \"\"JD\"\" Doe,jd@example.com,,192.0.2.1,curl/8\r\n",
+        "Last,last@example.com,,192.0.2.5,curl/8",
+    );
+    let phones = format!(
+        "{HEADER}{}",
+        concat!(
+            "Ann,ann@example.com,0151 23456789,192.0.2.1,curl/8\n",
+            "Ann,ann@example.com,,192.0.2.1,curl/8\n",
+            "Bo,,0151 23456789,192.0.2.1,curl/8\n",
+            "Cy,,+49 151 23456789,192.0.2.1,curl/8\n",
+        )
+    );
+    let latin = b"name,email,ip,user_agent\nJ\xf6rg,j@example.com,::1,curl/8\nB\xc3\xb6,b@example.com,::1,curl/8\n";
+    let nested = [
+        r#"{"name":"Ann","email":"a@example.com","device":{"ip":"192.0.2.1","ua":"curl/8"}}"#,
+        r#"{"device":{"ua":"curl/8","ip":"192.0.2.1"},"email":"a@example.com","name":"\u0041nn"}"#,
+        r#"{"name":"Bo","email":"a@example.com","device":{"ip":"nowhere","ua":"curl/8"}}"#,
+        "",
+        "[1]",
+        "{\"name\":",
+        r#"{"name":7,"email":"a@example.com","device":{"ip":"192.0.2.1","ua":"curl/8"}}"#,
+        r#"{"name":"Cy","email":"a@example.com","device":{"ip":"2001:db8::1","ua":"curl/8"}}"#,
+    ];
+    let headless = "7,Ann,ann@example.com,192.0.2.1,curl/8\n8,Bo,bo@example.com,,curl/8\n";
+    let by_number = "--no-header --map name=2 --map email=3 --map ip=4 --map user_agent=5";
+    let zstd = zstd::encode_all(users(30).as_bytes(), 0).unwrap();
+    let cases: [(&str, &[u8], &str, _); 9] = [
+        ("a.csv", odd.as_bytes(), "", (4, 1, 3)),
+        ("a.csv", phones.as_bytes(), "", (2, 0, 2)),
+        ("a.csv", phones.as_bytes(), "--invalid drop", (2, 1, 1)),
+        ("a.csv", phones.as_bytes(), "--phone-region DE", (4, 0, 0)),
+        ("a.csv", latin, "", (1, 0, 1)),
+        ("a.csv", latin, "--encoding windows-1252", (2, 0, 0)),
+        (
+            "a.jsonl",
+            &nested.join("\n").into_bytes(),
+            "--map ip=/device/ip --map user_agent=/device/ua",
+            (2, 1, 4),
+        ),
+        ("a.csv", headless.as_bytes(), by_number, (1, 0, 1)),
+        ("a.csv.zst", &zstd, "", (30, 10, 0)),
+    ];
+    for (name, content, options, expected) in cases {
+        let said = numbers(name, content, options);
+        assert_eq!(outline(&said), expected, "{options}: {said}");
+    }
+}
+
+#[test]
+fn duplicates_that_show_only_in_what_is_sent() {
+    let rows = concat!(
+        "Jo Doe,jo@example.com,+44 20 7946 0958,192.0.2.1,curl/8\n",
+        " Jo Doe ,jo@example.com,0044 (20) 7946-0958,192.0.2.1,curl/8\n",
+        "Jo Doe,jo@example.com,+44 (0)20 7946 0958,192.0.2.1,\tcurl/8\n",
+        "Jo Doe,jo@example.com,,192.0.2.1,curl/8\n",
+        "jo doe,jo@example.com,+442079460958,192.0.2.1,curl/8\n",
+    );
+    let said = numbers("users.csv", format!("{HEADER}{rows}"), "");
+    assert_eq!(outline(&said), (3, 2, 0));
+}
+
+#[test]
+fn the_messy_sample() {
+    let messy = include_bytes!("../../../samples/messy.csv");
+    let rows = json!({"read": 39, "sendable": 28, "unsendable": 11, "dropped": 0});
+    assert_eq!(numbers("messy.csv", messy, "")["rows"], rows);
+}
+
+#[test]
+fn every_number_is_that_of_the_run_whatever_is_known_equal_invalid_or_dropped() {
+    let rows = users(40) + "Jo,jo@example.com,,192.0.2.7,\nBo,b@example.com,,nowhere,curl/8\n";
+    let of_stand_in = Place::new();
+    let stand_in = StandIn::start(&of_stand_in, "");
+    let place = Place::with("users.csv", &rows);
+    place.write("more.csv", rows.replacen("email", "E-mail", 1));
+    // Each knows what those before have paid for.
+    for (options, output) in [
+        ("users.csv --limit 9", "-o a.csv"),
+        ("users.csv --sample 50%", "-o b.csv"),
+        ("users.csv --sample 60% --limit 20", "-o c.csv"),
+        ("users.csv --max-invalid 2", "-o d.csv"),
+        ("users.csv --vpn-check", "-o e.csv"),
+        ("users.csv --no-ledger", "-o f.csv"),
+        ("users.csv more.csv --advanced", "--output-dir g"),
+        // An earlier output is an input like any other.
+        ("d.csv", "-o h.csv"),
+    ] {
+        let both: Vec<_> = options.split(' ').collect();
+        let output: Vec<_> = output.split(' ').collect();
+        let said = agree(&place, &stand_in, &both, &output);
+        if options.starts_with("users.csv more") {
+            let second = json!({"read": 55, "sendable": 53, "unsendable": 2, "dropped": 0});
+            assert_eq!(said["files"][1]["rows"], second);
+            assert_eq!(outline(&said), (40, 66, 4));
+        }
+    }
+}
+
+#[test]
+fn answers_that_are_too_old_are_paid_for_again() {
+    let (place, server) = (Place::with("users.csv", users(30)), Server::good());
+    let run = |more: &[&str]| {
+        let words = [&["run", "users.csv"], more].concat();
+        command(&place, &server.url(), &words).done()
+    };
+    run(&["-o", "first.csv", "-c", "1", "--max-calls", "10"]).exits(5);
+    let ledger = place.path("rescore.ledger");
+    assert_eq!(ledger_file::age(&ledger, &server, 7_200_000), 10);
+    for (age, output, calls) in [("3h", "a.csv", 20), ("1h", "b.csv", 10)] {
+        let both = ["-o", output, "--max-age", age];
+        let said = check(&place, &server.url(), &[&["users.csv"], &both[..]].concat());
+        let before = server.calls();
+        run(&both).exits(0);
+        let made = server.calls() - before;
+        assert_eq!((&said["calls"], made), (&json!(calls), calls), "{age}");
+    }
+}
+
+#[test]
+fn rows_from_a_pipe() {
+    let done = Place::new().rescore("check --json").stdin(users(30)).done();
+    let said = done.json();
+    assert_eq!(outline(&said), (30, 10, 0));
+    assert_eq!(said["files"][0]["input"], Value::Null);
+}
