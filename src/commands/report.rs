@@ -9,7 +9,6 @@ use std::fs::File;
 use std::hash::BuildHasher as _;
 use std::io::Read as _;
 use std::path::Path;
-use std::time::SystemTime;
 
 use super::files::refuse_clashes;
 use super::inputs::{no_rows, open_scored, read_ahead};
@@ -147,7 +146,7 @@ impl FileCount<'_> {
         let groups = groups.map(|(column, groups)| (column.clone(), groups.top(TOP)));
         Ok(PageContent {
             file: name_of(&config.scored.input),
-            made: stamp(SystemTime::now()),
+            made: stamp(),
             sandbox: self.sandbox,
             tally: self.tally,
             comparison,

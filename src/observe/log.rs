@@ -104,8 +104,22 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// Ends the log, if there is one, with this line, and waits until all is written, or for a second. Returns what the log lacks, if
 /// anything.
 pub(crate) fn end_log(last: LogLine) -> Option<String> {
-    let ended = log().take()?;
-    ended.end(last, LAST_LINES)
+    let LogQueue {
+        to,
+        last: place,
+        lost,
+        ended,
+    } = log().take()?;
+    let _ = place.try_send(QueuedLine::new(last, lost));
+    drop((to, place));
+    match ended.recv_timeout(LAST_LINES) {
+        Ok(Missing { lines: 0, .. }) => None,
+        Ok(Missing { lines, why }) => {
+            let why = why.unwrap_or_else(|| "its disk is too slow".to_owned());
+            Some(format!("the log lacks {}: {why}", counted(lines, "line")))
+        }
+        Err(_) => Some("the log lacks its last lines: its disk is too slow".to_owned()),
+    }
 }
 
 /// Logs the events of the run.
@@ -162,31 +176,18 @@ impl LogQueue {
     }
 
     fn push(&mut self, line: LogLine) {
-        match self.to.try_send(self.entry(line)) {
+        match self.to.try_send(QueuedLine::new(line, self.lost)) {
             Ok(()) => self.lost = 0,
             Err(_) => self.lost += 1,
         }
     }
+}
 
-    fn entry(&self, line: LogLine) -> QueuedLine {
-        QueuedLine {
-            time: SystemTime::now(),
-            line,
-            lost: self.lost,
-        }
-    }
-
-    fn end(self, last: LogLine, longest: Duration) -> Option<String> {
-        let _ = self.last.try_send(self.entry(last));
-        drop((self.to, self.last));
-        match self.ended.recv_timeout(longest) {
-            Ok(Missing { lines: 0, .. }) => None,
-            Ok(Missing { lines, why }) => {
-                let why = why.unwrap_or_else(|| "its disk is too slow".to_owned());
-                Some(format!("the log lacks {}: {why}", counted(lines, "line")))
-            }
-            Err(_) => Some("the log lacks its last lines: its disk is too slow".to_owned()),
-        }
+impl QueuedLine {
+    /// A line of this moment.
+    fn new(line: LogLine, lost: u64) -> Self {
+        let time = SystemTime::now();
+        Self { time, line, lost }
     }
 }
 
@@ -228,17 +229,16 @@ struct LogFile {
 impl LogFile {
     fn open(path: &Path) -> io::Result<Self> {
         let mut file = own_file::append(path, MODE, false)?;
-        let mut start = Vec::new();
+        let (mut start, mut last) = (Vec::new(), Vec::new());
         (&file).take(START.len() as u64).read_to_end(&mut start)?;
-        if !start.is_empty() && start != START {
-            return Err(io::Error::other(own_file::NotOurs::CONTENT));
-        }
-        let mut last = Vec::new();
         if !start.is_empty() {
+            if start != START {
+                return Err(io::Error::other(own_file::NotOurs::CONTENT));
+            }
             file.seek(SeekFrom::End(-1))?;
             file.read_to_end(&mut last)?;
         }
-        let is_torn = !(last.is_empty() || last.ends_with(b"\n"));
+        let is_torn = !(last.is_empty() || last == b"\n");
         Ok(Self { file, is_torn })
     }
 
@@ -308,8 +308,7 @@ mod tests {
         let path = place.path().join("n.log");
         let file = LogFile::open(&path).unwrap();
         let last = LogLine::Warning("the last".to_owned());
-        let entry = queue.entry(last);
-        queue.last.send(entry).unwrap();
+        queue.last.send(QueuedLine::new(last, queue.lost)).unwrap();
         drop((queue.to, queue.last));
         let missing = write(file, lines.iter().chain(last_line.iter()));
         assert_eq!(missing.lines, 7);

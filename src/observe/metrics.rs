@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
+use std::mem;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -16,39 +17,12 @@ use crate::base::error::{Exit, system_words};
 use crate::base::money::Money;
 use crate::base::own_file;
 use crate::base::text::shown;
-use crate::telemetry::counts::Counts;
+use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::hub::Events;
 
-/// Numbers of the last start that only grow: their names without `rescore_` and `_total`, what they are, and their values.
-/// One that is not known is left out.
-fn counters(counts: &Counts) -> [(&'static str, &'static str, Option<f64>); 9] {
-    let (rows, calls, cost) = (&counts.rows, &counts.calls, counts.cost.as_ref());
-    let (spent, most) = (cost.map(|it| it.spent), cost.map(|it| it.spent_at_most));
-    let twice = calls.maybe_billed_twice;
-    [
-        ("rows_read", "Rows read.", number(rows.read)),
-        ("rows_written", "Rows written.", number(rows.written)),
-        (
-            "rows_failed",
-            "Without verdict.",
-            number(counts.failed.rows),
-        ),
-        ("calls", "Calls made.", number(calls.sent)),
-        ("calls_refused", "Throttled.", number(calls.throttled)),
-        ("billed_twice_at_most", "Rows, at most.", number(twice)),
-        ("answers_lost", "Paid answers.", number(calls.lost)),
-        ("spent", "Money.", spent.map(Money::as_f64)),
-        ("spent_at_most", "Money, at most.", most.map(Money::as_f64)),
-    ]
-}
-
-#[allow(
-    clippy::cast_precision_loss,
-    clippy::unnecessary_wraps,
-    reason = "Prometheus has doubles only, and others are not always known"
-)]
-const fn number(number: u64) -> Option<f64> {
-    Some(number as f64)
+#[allow(clippy::cast_precision_loss, reason = "Prometheus has doubles only")]
+const fn number(number: u64) -> f64 {
+    number as f64
 }
 
 /// How a file of ours starts: only such a file is ever replaced.
@@ -102,23 +76,44 @@ impl MetricsFile {
         let success = ended.filter(|_| end == Some(Exit::Complete));
         let (start, success) = (start.as_secs_f64(), success.or(self.last_success));
         let (code, lasted) = (end.map(|exit| exit.code().into()), counts.elapsed);
-        let gauges = [
+        let (rows, calls) = (&counts.rows, &counts.calls);
+        let [read, written, failed] = [rows.read, rows.written, counts.failed.rows].map(number);
+        let [sent, refused] = [calls.sent, calls.throttled].map(number);
+        let [twice, lost] = [calls.maybe_billed_twice, calls.lost].map(number);
+        let money = |of: fn(&Cost) -> Money| Some(of(counts.cost.as_ref()?).as_f64());
+        // One that is not known is left out. Totals are those of the last start.
+        let metrics = [
             ("exit_code", "How the run ended.", code),
             ("start_time_seconds", "When it started.", Some(start)),
             ("end_time_seconds", "When it ended.", ended),
             (LAST_SUCCESS, "The last exit code 0.", success),
             ("duration_seconds", "So far.", Some(lasted.as_secs_f64())),
             ("rows_per_second", "On average.", counts.rows_per_second),
+            ("rows_read_total", "Rows read.", Some(read)),
+            ("rows_written_total", "Rows written.", Some(written)),
+            ("rows_failed_total", "Without verdict.", Some(failed)),
+            ("calls_total", "Calls made.", Some(sent)),
+            ("calls_refused_total", "Throttled.", Some(refused)),
+            ("billed_twice_at_most_total", "Rows, at most.", Some(twice)),
+            ("answers_lost_total", "Paid answers.", Some(lost)),
+            ("spent_total", "Money.", money(|cost| cost.spent)),
+            (
+                "spent_at_most_total",
+                "Money, at most.",
+                money(|cost| cost.spent_at_most),
+            ),
         ];
-        let gauges = gauges.map(|(name, help, value)| (name.to_owned(), help, "gauge", value));
-        let counters = counters(counts)
-            .map(|(name, help, value)| (format!("{name}_total"), help, "counter", value));
         let (labels, mut text) = (self.labels(), String::new());
-        for (name, help, kind, value) in gauges.into_iter().chain(counters) {
+        for (name, help, value) in metrics {
             if let Some(value) = value {
-                let name = format!("rescore_{name}");
-                let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-                let _ = writeln!(text, "{name}{{{labels}}} {value}");
+                let kind = if name.ends_with("_total") {
+                    "counter"
+                } else {
+                    "gauge"
+                };
+                let _ = writeln!(text, "# HELP rescore_{name} {help}");
+                let _ = writeln!(text, "# TYPE rescore_{name} {kind}");
+                let _ = writeln!(text, "rescore_{name}{{{labels}}} {value}");
             }
         }
         text
@@ -130,10 +125,10 @@ impl MetricsFile {
                 .replace('"', "\\\"")
                 .replace('\n', r"\n")
         };
-        let endpoint = match (self.identity.sandbox, &self.identity.endpoint) {
-            // The built-in stand-in has another port each time.
-            (true, _) => "sandbox",
-            (false, endpoint) => endpoint.as_deref().unwrap_or_default(),
+        // The built-in stand-in has another port each time.
+        let endpoint = match &self.identity.endpoint {
+            _ if self.identity.sandbox => "sandbox",
+            endpoint => endpoint.as_deref().unwrap_or_default(),
         };
         let (job, endpoint) = (escaped(&self.identity.job), escaped(endpoint));
         format!("job=\"{job}\",endpoint=\"{endpoint}\"")
@@ -175,21 +170,16 @@ impl MetricsThread {
 }
 
 fn write(file: &MetricsFile, events: &Events, ended: &Receiver<Exit>) {
-    let mut warned = false;
-    let mut end = None;
+    let (mut warned, mut end) = (false, None);
     loop {
         let (now, tariff) = (events.elapsed(), file.identity.tariff.as_ref());
         let counts = events.with_counts(|counts| counts.as_of(now, tariff));
         if let Err(error) = file.write(&counts, end)
-            && !warned
-        {
             // The rows matter more. Once is enough: the next attempt is only seconds away.
-            warn(&format!(
-                "cannot write the metrics to `{}`: {}",
-                shown(&file.path),
-                system_words(&error)
-            ));
-            warned = true;
+            && !mem::replace(&mut warned, true)
+        {
+            let (path, why) = (shown(&file.path), system_words(&error));
+            warn(&format!("cannot write the metrics to `{path}`: {why}"));
         }
         if end.is_some() {
             return;

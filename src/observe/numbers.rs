@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 use serde::{Serialize, Serializer};
 
 use crate::analysis::CountedRows;
@@ -40,56 +42,58 @@ pub(super) fn times(number: u64) -> String {
 
 /// A moment in local time, with the date unless it is today.
 pub(crate) fn moment(time: SystemTime) -> String {
-    local_time(time, "%H:%M", "%Y-%m-%d %H:%M")
+    let time = local(time);
+    let format = if is_today(&time) {
+        "%H:%M"
+    } else {
+        "%Y-%m-%d %H:%M"
+    };
+    time.strftime(format).to_string()
 }
 
-/// A moment in local time with its offset from UTC, for a document that travels.
-pub(crate) fn stamp(time: SystemTime) -> String {
-    const FORMAT: &str = "%-d %B %Y, %H:%M (UTC%:z)";
-    local_time(time, FORMAT, FORMAT)
+/// A day in local time: `today`, or `on 2026-11-20`.
+pub(crate) fn day(time: SystemTime) -> String {
+    let time = local(time);
+    let format = if is_today(&time) {
+        "today"
+    } else {
+        "on %Y-%m-%d"
+    };
+    time.strftime(format).to_string()
 }
 
-/// A moment in UTC (RFC 3339), for programs. In whole seconds, because jq and others read no fractions.
-pub(super) fn utc_seconds(time: SystemTime) -> String {
-    jiff::Timestamp::try_from(time)
-        .unwrap_or_default()
-        .strftime("%Y-%m-%dT%H:%M:%SZ")
-        .to_string()
+/// Now, in local time with its offset from UTC, for a document that travels.
+pub(crate) fn stamp() -> String {
+    let now = local(SystemTime::now());
+    now.strftime("%-d %B %Y, %H:%M (UTC%:z)").to_string()
 }
 
 /// Now, in local time with its offset from UTC (RFC 3339), for the lines of a run that nobody watches:
 /// `2026-11-22T18:20:00+00:00`.
 pub(super) fn now_in_local_time() -> String {
-    const FORMAT: &str = "%Y-%m-%dT%H:%M:%S%:z";
-    local_time(SystemTime::now(), FORMAT, FORMAT)
+    let now = local(SystemTime::now());
+    now.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 
 /// A moment in UTC (RFC 3339), for programs: `2026-11-22T18:20:00.123Z`.
 pub(super) fn utc(time: SystemTime) -> String {
-    let time = jiff::Timestamp::try_from(time);
-    time.map_or_else(|_| String::new(), |time| format!("{time:.3}"))
+    let time = Timestamp::try_from(time).unwrap_or_default();
+    format!("{time:.3}")
 }
 
-/// A day in local time: `today`, or `on 2026-11-20`.
-pub(crate) fn day(time: SystemTime) -> String {
-    local_time(time, "today", "on %Y-%m-%d")
+/// The same in whole seconds, because jq and others read no fractions.
+pub(super) fn utc_seconds(time: SystemTime) -> String {
+    let time = Timestamp::try_from(time).unwrap_or_default();
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-fn local_time(time: SystemTime, if_today: &str, otherwise: &str) -> String {
-    let Ok(time) = jiff::Timestamp::try_from(time) else {
-        return "an unknown time".to_owned();
-    };
-    let zone = jiff::tz::TimeZone::system();
-    let (time, today) = (
-        time.to_zoned(zone.clone()),
-        jiff::Timestamp::now().to_zoned(zone),
-    );
-    let format = if time.date() == today.date() {
-        if_today
-    } else {
-        otherwise
-    };
-    time.strftime(format).to_string()
+fn local(time: SystemTime) -> Zoned {
+    let time = Timestamp::try_from(time).unwrap_or_default();
+    time.to_zoned(TimeZone::system())
+}
+
+fn is_today(time: &Zoned) -> bool {
+    time.date() == local(SystemTime::now()).date()
 }
 
 /// A rate with three significant digits.

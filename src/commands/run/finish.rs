@@ -2,7 +2,6 @@
 //! its ledger. A run that is killed before is continued by the same command, which writes all of this again.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use super::super::inputs::{no_rows, path_of};
 use super::super::text::SummaryFile;
@@ -132,7 +131,7 @@ fn write_report(document: Document, tally: RowTally, summary: &RunSummary<'_>) -
         .map_err(|why| Error::internal(format!("cannot read the summary back: {why}")))?;
     let content = PageContent {
         file: name.into_owned(),
-        made: stamp(SystemTime::now()),
+        made: stamp(),
         sandbox: run.sandbox,
         comparison: (tally.drift.decisions.compared > 0).then_some(Comparison::Own),
         tally,
