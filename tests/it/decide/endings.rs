@@ -1,5 +1,6 @@
 //! How the command ends: nothing stays of an output that is not complete.
 
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::support::process::{Place, device};
@@ -9,58 +10,6 @@ fn scored(rows: usize) -> String {
         "transaction_id,risk_score,decision\n{}",
         "t,1,approve\n".repeat(rows)
     )
-}
-
-#[test]
-fn a_signal_leaves_nothing_and_keeps_what_was_there() {
-    for (signal, code) in [("INT", 130), ("TERM", 143)] {
-        let place = Place::with("out.csv", "old");
-        let (from, to) = std::io::pipe().unwrap();
-        let running = place
-            .rescore("decide - -o out.csv --changes changes.csv --overwrite")
-            .stdin_from(from)
-            .start();
-        std::io::Write::write_all(&mut &to, scored(100_000).as_bytes()).unwrap();
-        running.wait_for_file("out.csv.partial", |content| !content.is_empty());
-        running.signal(signal);
-        let done = running.done();
-        drop(to);
-        done.exits(code);
-        assert_eq!(
-            (place.names(), place.text("out.csv")),
-            (vec!["out.csv".to_owned()], "old".to_owned())
-        );
-    }
-}
-
-#[test]
-fn a_disk_that_is_full_or_a_damaged_input_leaves_nothing() {
-    let place = Place::with("scored.csv", scored(50_000));
-    let limited = &["sh", "-c", "ulimit -f 100; exec \"$@\"", "sh"];
-    let done = place
-        .rescore("decide scored.csv -o out.csv")
-        .under(limited)
-        .done();
-    done.exits(3).says("cannot write `out.csv.partial`");
-    let done = place
-        .rescore("decide scored.csv")
-        .stdout(device("/dev/full"))
-        .done();
-    done.exits(3)
-        .says("cannot write standard output: no space left on device");
-    let done = place
-        .rescore("decide scored.csv --what-if")
-        .stdout(device("/dev/full"))
-        .done();
-    done.exits(3).says("cannot write standard output");
-    // An unclosed quote, far from the start.
-    let broken = format!("{}\"{}", scored(200_000), "x".repeat(20_000_000));
-    let done = place
-        .rescore("decide - -o out.csv --changes c.csv")
-        .stdin(broken)
-        .done();
-    done.exits(2);
-    assert_eq!(place.names(), ["scored.csv"]);
 }
 
 #[test]
@@ -97,21 +46,60 @@ fn the_output_is_as_private_as_the_input() {
 }
 
 #[test]
+fn a_signal_leaves_nothing_and_keeps_what_was_there() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let place = Place::with("out.csv", "old");
+        let (from, mut to) = std::io::pipe().unwrap();
+        let decide = place.rescore("decide - -o out.csv --changes changes.csv --overwrite");
+        let running = decide.stdin_from(from).start();
+        to.write_all(scored(100_000).as_bytes()).unwrap();
+        running.wait_for_file("out.csv.partial", |content| !content.is_empty());
+        running.signal(signal);
+        running.done().exits(code);
+        assert_eq!(place.names(), ["out.csv"]);
+        assert_eq!(place.text("out.csv"), "old");
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_or_a_damaged_input_leaves_nothing() {
+    let place = Place::with("scored.csv", scored(50_000));
+    let limited = &["sh", "-c", "ulimit -f 100; exec \"$@\"", "sh"];
+    let decide = place.rescore("decide scored.csv -o out.csv").under(limited);
+    decide
+        .done()
+        .exits(3)
+        .says("cannot write `out.csv.partial`");
+    for more in ["", "--what-if"] {
+        let decide = place.rescore("decide scored.csv").args(more);
+        let done = decide.stdout(device("/dev/full")).done();
+        done.exits(3)
+            .says("cannot write standard output: no space left on device");
+    }
+    // An unclosed quote, far from the start.
+    let broken = format!("{}\"{}", scored(50_000), "x".repeat(100_000));
+    let decide = place.rescore("decide - -o out.csv --changes c.csv");
+    decide.stdin(broken).done().exits(2);
+    assert_eq!(place.names(), ["scored.csv"]);
+}
+
+#[test]
 fn memory_does_not_grow_with_the_file() {
-    let place = Place::with("scored.csv", scored(10));
-    let (from, to) = std::io::pipe().unwrap();
-    let running = place
-        .rescore("decide - -o out.csv")
-        .stdin_from(from)
-        .start();
-    let block = "t,1,approve\n".repeat(100_000);
-    let write = |text: &str| std::io::Write::write_all(&mut &to, text.as_bytes()).unwrap();
-    write("transaction_id,risk_score,decision\n");
-    (0..3).for_each(|_| write(&block));
-    let few = running.peak_memory();
-    // A million rows are 12 MB: more than the difference that is allowed.
-    (0..10).for_each(|_| write(&block));
-    let many = running.peak_memory();
+    let place = Place::new();
+    let (from, mut to) = std::io::pipe().unwrap();
+    let decide = place.rescore("decide - -o out.csv");
+    let running = decide.stdin_from(from).start();
+    let block = format!("t,1,approve,{}\n", "x".repeat(10_000)).repeat(500);
+    to.write_all(b"transaction_id,risk_score,decision,note\n")
+        .unwrap();
+    let mut peak_after = |blocks: usize| {
+        for _ in 0..blocks {
+            to.write_all(block.as_bytes()).unwrap();
+        }
+        running.peak_memory()
+    };
+    // In all 50 MB: far more than the difference that is allowed.
+    let (few, many) = (peak_after(2), peak_after(8));
     drop(to);
     running.done().exits(0);
     if let (Some(few), Some(many)) = (few, many) {

@@ -1,7 +1,6 @@
 //! `rescore decide`: other decisions for a scored file, without a call.
 
 mod endings;
-mod levels;
 mod refused;
 mod rows;
 mod what_if;

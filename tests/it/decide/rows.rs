@@ -1,9 +1,9 @@
-//! What becomes of rows: all bytes stay but those of decisions that change.
+//! What becomes of rows: all bytes stay but those of decisions that change, by thresholds or by levels in a column.
 
 use serde_json::json;
 
 use crate::support::process::Place;
-use crate::support::server::{Server, status};
+use crate::support::server::{Server, ok, status};
 use crate::support::users::{self, Verdict};
 
 /// A scored file with everything that must stay as it is, and what `--approve-max 3` makes of it.
@@ -153,37 +153,85 @@ fn rows_that_cannot_be_read_stay_as_they_are_and_are_counted() {
     let done = place
         .rescore("decide scored.csv -o out.csv --summary summary.json")
         .done();
-    done.exits(1).says(
-        "unreadable 3, left as they are: ragged 1, text_after_quote 1, existing_columns 1; rows 4, 8, 9\n",
-    );
-    assert_eq!(
-        place.text("out.csv"),
-        text.replace("t,1,review", "t,1,approve")
-    );
-    let unreadable = json!({"rows": 3, "reasons": {"ragged": 1, "text_after_quote": 1, "existing_columns": 1}, "first": [4, 8, 9]});
-    assert_eq!(place.json("summary.json")["unreadable"], unreadable);
-    assert_eq!(place.json("summary.json")["exit_code"], 1);
+    done.exits(1)
+        .says("unreadable 3, left as they are: ragged 1, text_after_quote 1, existing_columns 1; rows 4, 8, 9\n");
+    let decided = text.replace("t,1,review", "t,1,approve");
+    assert_eq!(place.text("out.csv"), decided);
+    let summary = place.json("summary.json");
+    assert_eq!(summary["unreadable"]["first"], json!([4, 8, 9]));
+    assert_eq!(summary["exit_code"], 1);
     let done = place.rescore("decide scored.csv -q").done();
     done.exits(1)
         .says("warning: 3 of 9 rows are left as they are: ragged 1, ");
-    // More than five are not all named.
-    let many = format!("{text}{}", "x\n".repeat(20));
-    let done = place.rescore("decide - -q").stdin(many).done();
+}
+
+const LISTS: &str = "--approve-levels 0,Low --review-levels 1 --block-levels 2,high";
+
+#[test]
+fn levels_in_a_column_decide_and_one_in_no_list_empties_the_decision() {
+    let scored = "transaction_id,risk_score,decision,risk_level\n\
+        t,9,block,low\nt,9,block,\" LOW\"\nt,1,,1\nt,1,approve,3\nt,1,approve,\n,,,\nt,1,review,HIGH\n";
+    let place = Place::with("scored.csv", scored);
+    let decide = place.rescore("decide scored.csv -o out.csv --decide-by level=risk_level");
+    let done = decide.args(LISTS).done();
     done.exits(1)
-        .says("ragged 21")
-        .says("; rows 4, 8, 9, 10, 11 and 18 more\n");
+        .says("approve 2, review 1, block 1\n")
+        .says("undecided 2: the level at `risk_level` is in no list in rows 4, 5\n")
+        .says("3 of 3 decisions changed");
+    let expected = "transaction_id,risk_score,decision,risk_level\n\
+        t,9,approve,low\nt,9,approve,\" LOW\"\nt,1,review,1\nt,1,,3\nt,1,,\n,,,\nt,1,block,HIGH\n";
+    assert_eq!(place.text("out.csv"), expected);
 }
 
 #[test]
-fn a_foreign_value_far_into_the_file_stays_as_well() {
-    let row = "1,t,1,approve\n";
-    let text = format!(
-        "id,transaction_id,risk_score,decision\n{}1,t,9,maybe\n{row}",
-        row.repeat(200_000)
-    );
-    let place = Place::with("scored.csv", &text);
-    let done = place.rescore("decide scored.csv --approve-max 0.5").done();
-    done.exits(1)
-        .says("unreadable 1, left as they are: existing_columns 1; row 200,001\n");
-    assert_eq!(done.printed(), text.replace("t,1,approve", "t,1,review"));
+fn a_level_may_be_a_member_a_pointer_or_a_column_number() {
+    let scored =
+        r#"{"transaction_id":"t","risk_score":9,"decision":"block","a":{"b":0},"c":"High"}"#;
+    let place = Place::with("scored.jsonl", scored);
+    place.write("scored.csv", "1,Ann,t,9,block\n");
+    for (args, decided) in [
+        (
+            "scored.jsonl --decide-by level=/a/b",
+            "\"decision\":\"approve\",",
+        ),
+        (
+            "scored.jsonl --decide-by level=c",
+            "\"decision\":\"block\",",
+        ),
+        (
+            "scored.csv --no-header --decide-by level=1",
+            "1,Ann,t,9,review\n",
+        ),
+    ] {
+        let done = place.rescore("decide").args(args).args(LISTS).done();
+        done.exits(0).prints(decided);
+    }
+}
+
+#[test]
+fn a_level_that_a_run_wrote_with_a_quote_before_it_is_read_as_the_service_gave_it() {
+    let server = Server::start(|request| {
+        let level = json!(request.name());
+        ok(&format!(
+            r#"{{"summary":{{"risk_score":1}},"transaction_id":"t","level":{level}}}"#
+        ))
+    });
+    let levels = ["-1", "+low", "=x", "'quoted", "1"];
+    let place = Place::with("users.csv", users::named(levels));
+    place.score(&server, "--column level=/level").exits(0);
+    let scored = place.text("scored.csv");
+    for quoted in [",approve,'-1\n", ",approve,'=x\n"] {
+        assert!(scored.contains(quoted), "{scored}");
+    }
+    // Once as the service gave them, and once as they stand in the file.
+    for lists in [
+        "--block-levels=-1,+low,1 --approve-levels='quoted",
+        "--block-levels='-1,'+low,1 --approve-levels='quoted",
+    ] {
+        let decide = place.rescore("decide scored.csv --decide-by level=level");
+        let done = decide.args(lists).done();
+        done.exits(1)
+            .says("approve 1, block 3")
+            .says("undecided 1: the level at `");
+    }
 }

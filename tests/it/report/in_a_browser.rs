@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::html::has;
+use super::has;
 use crate::support::process::Place;
 
 /// The widths that must be readable.

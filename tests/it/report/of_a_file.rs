@@ -1,8 +1,8 @@
-//! A page of a scored file.
+//! A page of a scored file, and what has changed since an earlier one.
 
 use serde_json::Value;
 
-use super::html::{has, section, text, words};
+use super::{has, section, text, words};
 use crate::support::process::Place;
 use crate::support::server::{Server, good, status};
 use crate::support::users;
@@ -31,21 +31,19 @@ fn the_page_has_the_verdicts_of_the_file_and_the_numbers_of_the_summary() {
     done.exits(0)
         .says("rescore: wrote r.html: a report on 45 rows");
     let page = place.text("r.html");
-    let verdicts = words(&page, "verdicts");
     let count = |decision: &str| summary["decisions"][decision].as_u64().unwrap();
+    let block = u32::try_from(count("block")).unwrap();
     has(
-        &verdicts,
+        &words(&page, "verdicts"),
         &[
             "Of 45 rows, ",
             "; 4 rows have no verdict.",
             &format!("approved {} ", count("approve")),
             &format!("to review {} ", count("review")),
             &format!("blocked {} ", count("block")),
+            &format!("{:.1} %", 100.0 * f64::from(block) / 45.0),
         ],
     );
-    let block = u32::try_from(count("block")).unwrap();
-    let percent = format!("{:.1} %", 100.0 * f64::from(block) / 45.0);
-    has(&verdicts, &[&percent]);
     has(
         &words(&page, "rejects"),
         &["4 rows of 45 (8.9 %) have no verdict", "refused 4 8.9 %"],
@@ -57,58 +55,52 @@ fn the_page_has_the_verdicts_of_the_file_and_the_numbers_of_the_summary() {
     );
     has(
         &words(&page, "scores"),
-        &["approve up to 2", "review up to 5", "each bar spans 0.2"],
+        &["approve up to 2", "review up to 5"],
     );
     // The bars of the table add up.
-    let lines = section(&page, "scores")
-        .split("<tr><th scope=\"row\">")
-        .skip(1);
-    let rows = lines.map(|row| {
+    let lines = section(&page, "scores");
+    let rows = lines.split("<tr><th scope=\"row\">").skip(1).map(|row| {
         let cell = row.split("<td>").nth(1).unwrap();
         cell.split('<').next().unwrap().parse::<u64>().unwrap()
     });
     assert_eq!(rows.sum::<u64>(), 41);
-    has(
-        &words(&page, "what-if"),
-        &[
-            "As at the top of the page, shares are of all 45 rows.",
-            "today",
-        ],
-    );
-    has(
-        &text(&page),
-        &[
-            "rescore 0.1.0",
-            "approve up to 2, review up to 5, block above",
-            "(UTC",
-        ],
-    );
     assert!(!page.contains("made-up") && !page.contains("rehearsal"));
-    assert_eq!(
-        place.names(),
-        [
-            "r.html",
-            "rescore.ledger",
-            "scored.csv",
-            "scored.rejects.csv",
-            "summary.json",
-            "users.csv"
-        ]
-    );
-}
-
-#[test]
-fn without_a_summary_the_page_says_where_reasons_are() {
-    let (place, _) = scored(20);
+    // Without a summary the page says where reasons are.
     let done = place.rescore("report scored.csv").done();
-    done.exits(0);
     let page = done.printed();
     has(
         &words(&page, "rejects"),
-        &["2 rows of 20", "--run summary.json"],
+        &["4 rows of 45", "--run summary.json"],
     );
-    assert!(!page.contains("aria-labelledby=\"run\""));
-    assert!(!page.contains("aria-labelledby=\"drift\""));
+    for id in ["run", "drift"] {
+        assert!(!page.contains(&format!("aria-labelledby=\"{id}\"")));
+    }
+    // Decisions that other thresholds made are noticed.
+    let args = "report scored.csv --approve-max 4.5 --review-max 4.5";
+    let done = place.rescore(args).done();
+    let other = done.printed();
+    has(
+        &words(&other, "scores"),
+        &["approve up to 4.5", "another decision than the"],
+    );
+    assert!(!page.contains("another decision"), "{page}");
+}
+
+#[test]
+fn what_the_stand_in_made_up_says_so_in_every_section() {
+    let place = Place::with("users.csv", users::csv(9));
+    let args = "run users.csv -o scored.csv --sandbox --summary summary.json";
+    place.rescore(args).done().exits(0);
+    for args in ["", "--by name --run summary.json"] {
+        let done = place.rescore("report scored.csv").args(args).done();
+        done.exits(0);
+        let page = done.printed();
+        let sections: Vec<_> = page.split("<section").skip(1).collect();
+        assert!(sections.len() >= 3);
+        for section in sections {
+            assert!(section.contains("sandbox: made-up scores"), "{section}");
+        }
+    }
 }
 
 #[test]
@@ -179,88 +171,71 @@ fn every_format_that_a_run_writes_is_read() {
         "not json",
     ];
     let place = Place::with("scored.jsonl", lines.join("\n"));
-    let done = place.rescore("report scored.jsonl --by /c/d").done();
-    done.exits(0);
-    let page = done.printed();
+    place.write(
+        "prefix.csv",
+        "a;x_transaction_id;x_risk_score;x_decision\r\n1;t;2;approve\r\n",
+    );
+    let latin = b"stadt,transaction_id,risk_score,decision\nM\xfcnchen,t,1,approve\n";
+    place.write("latin.csv", latin);
+    place.write("empty.csv", "");
+    let page = |args: &str| {
+        let done = place.rescore("report").args(args).done();
+        done.exits(0);
+        done.printed()
+    };
+    let of_objects = page("scored.jsonl --by /c/d");
     has(
-        &words(&page, "verdicts"),
+        &words(&of_objects, "verdicts"),
         &["Of 4 rows, 25.0 % are approved", "2 rows have no verdict"],
     );
-    has(&words(&page, "by-1"), &["x 1 100 % 1", "(empty) 2"]);
-
-    let csv = "a;x_transaction_id;x_risk_score;x_decision\r\n1;t;2,;\r\n";
-    let csv = csv.replace("2,;", "2;approve");
-    let place = Place::with("scored.csv", csv);
-    let args = "report scored.csv --prefix x_ -o r.html.gz";
-    place.rescore(args).done().exits(0);
+    has(&words(&of_objects, "by-1"), &["x 1 100 % 1", "(empty) 2"]);
+    let of_latin = page("latin.csv --by stadt --encoding windows-1252");
+    has(&words(&of_latin, "by-1"), &["München 1 100 % 1"]);
+    page("prefix.csv --prefix x_ -o r.html.gz");
     assert_eq!(&place.read("r.html.gz")[..2], [0x1f, 0x8b]);
-
-    let csv = b"stadt,transaction_id,risk_score,decision\nM\xfcnchen,t,1,approve\n";
-    let place = Place::with("scored.csv", csv);
-    let args = "report scored.csv --by stadt --encoding windows-1252";
-    let done = place.rescore(args).done();
-    done.exits(0);
-    let page = done.printed();
-    has(&words(&page, "by-1"), &["München 1 100 % 1"]);
-
-    let place = Place::with("scored.csv", "");
-    let done = place.rescore("report scored.csv").done();
-    done.exits(0).says("warning: `scored.csv` has no rows");
-    has(&done.printed(), &["The file has no rows."]);
-    for command in ["decide scored.csv", "decide scored.csv --what-if"] {
-        let done = place.rescore(command).done();
-        done.exits(0).says("warning: `scored.csv` has no rows");
-    }
+    has(&page("empty.csv"), &["The file has no rows."]);
 }
 
-#[test]
-fn what_the_stand_in_made_up_says_so_in_every_section() {
-    let place = Place::with("users.csv", users::csv(9));
-    let args = "run users.csv -o scored.csv --sandbox --summary summary.json";
-    place.rescore(args).done().exits(0);
-    let args = [
-        "report",
-        "scored.csv",
-        "--by",
-        "name",
-        "--run",
-        "summary.json",
-    ];
-    for args in [&args[..], &args[..2]] {
-        let done = place.rescore(args).done();
-        done.exits(0);
-        let page = done.printed();
-        let sections: Vec<_> = page.split("<section").skip(1).collect();
-        assert!(sections.len() >= 3);
-        assert!(
-            sections
-                .iter()
-                .all(|section| section.contains("sandbox: made-up scores"))
-        );
-    }
-}
+const HEADER: &str = "id,note,transaction_id,risk_score,decision\n";
 
 #[test]
-fn decisions_that_other_thresholds_made_are_noticed() {
-    let (place, _) = scored(40);
-    let args = "report scored.csv --approve-max 4.5 --review-max 4.5";
-    let done = place.rescore(args).done();
+fn rows_are_found_in_an_earlier_file_wherever_they_stand() {
+    // Six users: one is gone and one new in the later file, one has two earlier verdicts, and all stand elsewhere.
+    let earlier = "a,x,t,1.0,approve\nb,x,t,4.0,review\nc,x,t,8.0,block\nd,x,t,1.0,approve\n\
+                   e,x,t,1.0,approve\ne,x,t,9.0,block\nf,x,,,\ngone,x,t,2,approve\n";
+    let later = "f,x,t,1.0,approve\ne,x,t,1.0,approve\nd,x,t,9.0,block\nnew,x,t,3.0,review\n\
+                 c,x,t,8.0,block\nb,x,t,1.5,approve\na,x,t,1.0,approve\n";
+    let place = Place::with("scored.csv", format!("{HEADER}{later}"));
+    place.write("earlier.csv", format!("{HEADER}{earlier}"));
+    let line = |id: &str| {
+        format!(r#"{{"id":"{id}","transaction_id":"t","risk_score":9.5,"decision":"block"}}"#)
+    };
+    place.write("earlier.jsonl", ["a", "b"].map(line).join("\n"));
+    place.write("other.csv", format!("{HEADER}other,x,t,1.0,approve\n"));
+    let report = |args: &str| place.rescore("report").args(args).done();
+    let done = report("scored.csv --against earlier.csv --key ID");
     done.exits(0);
-    let page = done.printed();
     has(
-        &words(&page, "scores"),
+        &words(&done.printed(), "drift"),
         &[
-            "approve up to 4.5",
-            "another decision than the thresholds of this page give (approve up to",
+            "Compared with earlier.csv: 2 of 4 decisions changed (50.0 %).",
+            "Rows are paired by the column ID : 5 rows in both files, 1 only in this one, 1 only in the earlier one.",
+            "1 row not compared: several rows of the earlier file match, with different verdicts",
+            "approve 1 25.0 % 0 0 % 1 25.0 %",
+            "review 1 25.0 % 0 0 % 0 0 %",
+            "block 0 0 % 0 0 % 1 25.0 %",
+            "Of 4 scores, 1 rose (riskier), 1 fell, and 2 (50.0 %) stayed",
         ],
     );
-    // They are not said to be the file's.
-    assert!(!page.contains("block above"), "{page}");
-    let done = place.rescore("report scored.csv").done();
-    let page = done.printed();
-    assert!(
-        page.contains("approve up to 2, review up to 5, block above"),
-        "{page}"
-    );
-    assert!(!page.contains("another decision"), "{page}");
+    // Formats may differ.
+    let done = report("scored.csv --against earlier.jsonl --key id");
+    let drift = words(&done.printed(), "drift");
+    has(&drift, &["2 of 2 decisions changed (100 %)"]);
+    // A key must be a column and pair some rows.
+    report("scored.csv --against earlier.csv --key nothing")
+        .exits(2)
+        .says("no column `nothing`");
+    report("other.csv --against earlier.csv --key id")
+        .exits(2)
+        .says("no row of `other.csv` is in `earlier.csv`, by the column `id`");
 }
