@@ -15,6 +15,17 @@ mod own_files;
 mod phones;
 mod reasons;
 mod rejects;
-mod rescoring;
 mod streams;
 mod wrong_files;
+
+use crate::support::process::{Arguments, Done, Place};
+use crate::support::server::Server;
+
+const HEADER: &str = "name,email,ip,user_agent";
+
+/// Scores `csv` as `users.csv` to `scored.csv`, with further arguments.
+fn score<K>(csv: impl AsRef<[u8]>, server: &Server, arguments: impl Arguments<K>) -> (Place, Done) {
+    let place = Place::with("users.csv", csv);
+    let done = place.score(server, arguments);
+    (place, done)
+}
