@@ -1,11 +1,12 @@
-//! The same command: what is finished is not touched again, and nothing is paid for twice.
+//! The same command: what is finished is not touched again, what cannot be used is named and stops no other file, and nothing
+//! is paid for twice.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
 use super::{asked, csv, names, parts, run};
-use crate::support::server::Server;
+use crate::support::server::{Server, good, status};
 use crate::support::users;
 
 #[test]
@@ -52,21 +53,6 @@ fn an_input_that_was_modified_after_its_output_is_an_error_of_its_own() {
 }
 
 #[test]
-fn with_another_ledger_a_stopped_run_is_not_started_over() {
-    let place = parts([("1.csv", &csv(1, 5))]);
-    let server = Server::good();
-    run(&place, &server, ["--max-calls", "3"]).done().exits(5);
-    for option in ["--ledger=new.ledger", "--no-ledger"] {
-        let done = run(&place, &server, [option]).done();
-        done.exits(2)
-            .says("scored/1.csv.partial` from an unfinished run is in the way")
-            .says("the answers to its rows are in the ledger of that run");
-    }
-    run(&place, &server, []).done().exits(0);
-    assert_eq!(server.calls(), 5);
-}
-
-#[test]
 fn a_run_that_is_killed_in_its_second_part_continues_and_pays_for_nobody_twice() {
     let all = [csv(1, 5), csv(6, 60), csv(61, 65)];
     let place = parts([("1.csv", &all[0]), ("2.csv", &all[1]), ("3.csv", &all[2])]);
@@ -97,27 +83,6 @@ fn a_run_that_is_killed_in_its_second_part_continues_and_pays_for_nobody_twice()
 }
 
 #[test]
-fn an_interrupted_run_leaves_the_parts_to_come() {
-    let place = parts([
-        ("1.csv", &csv(1, 5)),
-        ("2.csv", &csv(6, 20)),
-        ("3.csv", &csv(21, 22)),
-    ]);
-    let (server, release) = Server::holding(10);
-    let running = run(&place, &server, ["-c", "2"]).start();
-    server.wait_for_calls(12);
-    running.signal("INT");
-    running.wait_for_words("interrupted");
-    drop(release);
-    let done = running.done();
-    done.exits(130)
-        .says("partial 1, left 1, finished 1")
-        .says("the same command continues from there");
-    run(&place, &server, []).done().exits(0);
-    assert_eq!(server.calls(), 22);
-}
-
-#[test]
 fn a_run_that_was_killed_between_two_names_writes_both_files_again() {
     let bad = csv(1, 2) + "3,,x@example.com,192.0.2.1,u\n";
     let place = parts([("1.csv", &bad), ("2.csv", "id\n1\n")]);
@@ -131,4 +96,74 @@ fn a_run_that_was_killed_between_two_names_writes_both_files_again() {
     assert_eq!(server.calls(), 2);
     assert_eq!(place.text(rejects), content);
     assert_eq!(names(&place, "scored"), ["1.csv", "1.rejects.csv"]);
+}
+
+const BAD: &str = "colour,size\nred,9\n";
+
+#[test]
+fn a_bad_part_stops_no_other_wherever_it_is() {
+    for bad in ["0.csv", "2.csv", "9.csv"] {
+        let place = parts([("1.csv", &csv(1, 3)), ("3.csv", &csv(4, 6)), (bad, BAD)]);
+        let server = Server::good();
+        let done = run(&place, &server, []).done();
+        done.exits(2)
+            .says(&format!("error: no column for `name`, for `email` or `phone`, for `ip` and for `user_agent` in `parts/{bad}`"))
+            .says("3 files: failed 1, finished 2")
+            .says("scored/rescore.ledger; the same command continues from there");
+        assert_eq!(server.calls(), 6);
+        assert_eq!(names(&place, "scored"), ["1.csv", "3.csv"]);
+        // Once it is fixed, the same command scores it alone.
+        place.write(&format!("parts/{bad}"), csv(7, 8));
+        run(&place, &server, []).done().exits(0).says("skipped 2");
+        assert_eq!(server.calls(), 8);
+    }
+}
+
+#[test]
+fn failed_rows_are_retried_while_a_part_stays_bad() {
+    let place = parts([("1.csv", &csv(1, 3)), ("2.csv", BAD)]);
+    let server = Server::start(|request| {
+        if request.name() == "User 2" && request.attempt == 1 {
+            return status(422);
+        }
+        good(request)
+    });
+    let next = |more: &str| run(&place, &server, []).args(more).done();
+    next("").exits(2);
+    // The same command sends nothing again.
+    next("").exits(2).says("skipped 1");
+    assert_eq!(server.calls(), 3);
+    next("--retry-failed").exits(2);
+    assert_eq!(server.calls(), 4);
+    assert_eq!(names(&place, "scored"), ["1.csv"]);
+    assert_eq!(place.text("scored/1.csv"), users::scored(&csv(1, 3)));
+    place.write("parts/2.csv", csv(4, 5));
+    next("").exits(0);
+    assert_eq!(server.calls(), 6);
+}
+
+#[test]
+fn a_part_that_breaks_in_the_middle_keeps_its_rows_and_the_next_one_goes_on() {
+    let (one, rest) = (
+        csv(1, 2_000) + "9,\"x,x@example.com,192.0.2.1,u\n",
+        csv(2_001, 2_003),
+    );
+    let place = parts([("1.csv", &one), ("2.csv", &rest)]);
+    let server = Server::good();
+    let done = run(&place, &server, []).done();
+    done.exits(2)
+        .says("partial 1, finished 1")
+        .says("`parts/1.csv`: the quote that opens at line 2002 is never closed")
+        .says("  1.csv: stopped after 1,");
+    assert!(server.calls() < 2_003);
+    assert_eq!(names(&place, "scored"), ["1.csv.partial", "2.csv"]);
+    let (all, partial) = (
+        users::scored(&csv(1, 2_000)),
+        place.text("scored/1.csv.partial"),
+    );
+    assert!(all.starts_with(&partial) && partial.lines().count() > 1_000);
+    place.write("parts/1.csv", csv(1, 2_000));
+    run(&place, &server, []).done().exits(0);
+    assert_eq!(server.calls(), 2_003);
+    assert_eq!(place.text("scored/1.csv"), users::scored(&csv(1, 2_000)));
 }

@@ -1,11 +1,8 @@
 //! Runs over several files, each to a file of its name in a directory.
 
-mod bad_files;
 mod continuing;
 mod files;
-mod left_answers;
 mod names;
-mod shown;
 
 use std::fs;
 use std::io::Write as _;

@@ -3,8 +3,7 @@
 use std::fs;
 
 use super::{csv, names, parts, run};
-use crate::support::process::Place;
-use crate::support::server::{Server, status};
+use crate::support::server::Server;
 use crate::support::users;
 
 #[test]
@@ -86,63 +85,27 @@ fn a_pattern_is_expanded_unless_a_file_has_that_name() {
     assert_eq!(names(&place, "o"), ["a[1].csv"]);
     run(&place, &server, []).done().exits(0);
     assert_eq!(names(&place, "scored"), ["a1.csv", "a[1].csv"]);
-}
-
-#[test]
-fn a_file_that_is_named_twice_counts_once() {
-    let place = Place::with("in.csv", csv(1, 2));
-    let server = Server::good();
-    let args = "in.csv in.csv ./in.csv --output-dir scored";
+    // A file that is named twice counts once.
+    let args = "parts/a1.csv ./parts/a1.csv --output-dir twice";
     place.run(&server, args).done().exits(0);
-    assert_eq!(names(&place, "scored"), ["in.csv"]);
-    let checked = place.rescore("check in.csv ./in.csv --json").done();
-    assert_eq!(checked.json()["rows"]["read"], 2);
+    assert_eq!(names(&place, "twice"), ["a1.csv"]);
 }
 
 #[test]
-fn a_link_to_a_directory_is_followed_and_the_ledger_is_in_the_real_one() {
+fn a_link_to_a_directory_is_followed_and_it_is_one_runs_at_a_time() {
     let place = parts([("1.csv", &csv(1, 2))]);
     fs::create_dir(place.path("real")).unwrap();
     std::os::unix::fs::symlink("real", place.path("scored")).unwrap();
     let server = Server::good();
-    run(&place, &server, ["--max-calls", "1"]).done().exits(5);
-    assert!(place.path("real/rescore.ledger").exists());
-    run(&place, &server, []).done().exits(0);
-    assert_eq!(place.text("real/1.csv"), users::scored(&csv(1, 2)));
-}
-
-#[test]
-fn two_runs_to_one_directory_do_not_meet() {
-    let place = parts([("1.csv", &csv(1, 4))]);
-    let (server, release) = Server::holding(1);
-    let running = run(&place, &server, ["-c", "1"]).start();
-    server.wait_for_calls(2);
+    let (holding, release) = Server::holding(1);
+    let first = run(&place, &holding, ["-c", "1"]).start();
+    holding.wait_for_calls(2);
+    // Two runs to one directory do not meet.
     let other = run(&place, &server, []).done();
-    other.says("is writing `scored`");
+    other.exits(75).says("/real`\n");
     drop(release);
-    running.done().exits(0);
-    assert_eq!(server.calls(), 4);
-}
-
-#[test]
-fn a_pipe_cannot_be_a_part() {
-    let place = Place::with("1.csv", csv(1, 2));
-    let server = Server::good();
-    let args = "1.csv /dev/stdin --output-dir o";
-    let done = place.run(&server, args).stdin(csv(3, 4)).done();
-    done.exits(2).says("must be a regular file");
-    assert_eq!(names(&place, "o"), ["1.csv"]);
-}
-
-#[test]
-fn a_summary_does_not_replace_the_rejects_of_a_finished_part() {
-    let place = parts([("1.csv", &csv(1, 2)), ("2.csv", "id\n1\n")]);
-    let server = Server::start(|_| status(422));
-    run(&place, &server, ["--keep-going"]).done().exits(2);
-    let rejects = place.text("scored/1.rejects.csv");
-    run(&place, &server, ["--summary", "scored/1.rejects.csv"])
-        .done()
-        .exits(2)
-        .says("would be the same file");
-    assert_eq!(place.text("scored/1.rejects.csv"), rejects);
+    first.done().exits(0);
+    assert!(place.path("real/rescore.ledger").exists());
+    assert_eq!(server.calls(), 0);
+    assert_eq!(place.text("real/1.csv"), users::scored(&csv(1, 2)));
 }
