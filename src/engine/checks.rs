@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::mem;
-use std::sync::Arc;
 
 use foldhash::quality::RandomState;
 
@@ -59,7 +58,7 @@ pub(super) struct FieldsMissing {
     /// How many answers were checked.
     pub(super) answers: u32,
     /// The pointers of the fields, as they are shown.
-    pub(super) fields: Arc<str>,
+    pub(super) fields: String,
     /// Whether one of them is the level that decides.
     pub(super) level: bool,
 }
@@ -141,7 +140,7 @@ impl AnswerChecks {
             .collect();
         (self.answers > 0 && !names.is_empty()).then(|| FieldsMissing {
             answers: self.answers,
-            fields: names.join(", ").into(),
+            fields: names.join(", "),
             level: fields.iter().any(|(at, _)| Some(*at) == self.level),
         })
     }

@@ -1,24 +1,22 @@
-//! The only counters in the program, and what follows from them.
+//! The only counters in the program, and what follows from them: what was spent, how the run ended, and whether every row is
+//! accounted for.
 //!
-//! [`Counts::apply`] is the only place that counts; replaying the events gives the same numbers. Progress lines, the summary,
-//! metrics, the exit code and the report of a run all read this one type, and its names are the keys that programs read. What
-//! is behind `serde(skip)` is the state of a run that lasts.
+//! Progress lines, the summary, metrics, the exit code and the report of a run all read this one type, and its names are the
+//! keys that programs read. What is behind `serde(skip)` is the state of a run that lasts. How events are counted is in `hub`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Again, CancelReason, Event, FailureClass, InputEnd, Origin, PassedOver};
+use super::event::{CancelReason, InputEnd};
 use super::pace::{Pace, Pause};
 use crate::analysis::CountedRows;
 use crate::base::error::Exit;
 use crate::base::money::{Money, Tariff};
-use crate::base::numbers::Tolerance;
-use crate::base::numbers::{rounded, seconds};
+use crate::base::numbers::{Tolerance, rounded, seconds};
 use crate::drift::{DecisionCounts, Drift};
-use crate::row::RowNumber;
-use crate::verdict::{Reason, Resolution};
+use crate::verdict::Reason;
 
 /// Everything that was counted of a run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -90,7 +88,7 @@ pub(crate) struct Counts {
     pub(crate) file: u64,
     /// Bytes of the files before it.
     #[serde(skip)]
-    before: u64,
+    pub(super) before: u64,
     /// Files that an earlier run had finished, and in which some rows have no verdict.
     #[serde(skip)]
     pub(crate) skipped_with_rejects: u64,
@@ -102,7 +100,7 @@ pub(crate) struct Counts {
     pub(crate) output_failed: bool,
     /// The current or latest pause, and when it started.
     #[serde(skip)]
-    pause: Option<(Duration, Pause)>,
+    pub(super) pause: Option<(Duration, Pause)>,
     /// The outage that lasts, if the service is down.
     #[serde(skip)]
     pub(crate) outage: Option<OngoingOutage>,
@@ -251,154 +249,6 @@ impl Counts {
         }
     }
 
-    /// Counts one event.
-    #[allow(clippy::too_many_lines, reason = "a few words for each event")]
-    pub(crate) fn apply(&mut self, at: Duration, event: &Event) {
-        match event {
-            Event::RowsRead {
-                rows,
-                position,
-                dropped,
-            } => {
-                self.rows.read += rows;
-                self.dropped += dropped;
-                self.rows.left += rows;
-                self.position = self.before + *position;
-            }
-            Event::FileStarted { file, before } => self.file_started(*file, *before),
-            Event::FileSkipped { has_rejects } => {
-                self.skipped_with_rejects += u64::from(*has_rejects);
-            }
-            Event::EarlierStarts { calls, lost } => {
-                self.calls.sent_before = *calls;
-                self.calls.lost_in_kills = *lost;
-            }
-            Event::FileFailed(reason) => self.file_failed(*reason),
-            Event::InputEnded(end) => self.input_end = Some(*end),
-            Event::RowAdmitted(_) => self.rows.admitted += 1,
-            Event::RowsTaken { rows } => self.taken = *rows,
-            Event::AttemptBegan { again, .. } => self.calls.began(*again),
-            Event::AttemptAnswered(_) => {
-                self.calls.ended();
-                self.calls.answered += 1;
-            }
-            Event::AttemptFailed { class, .. } => self.calls.failed(*class),
-            Event::AttemptAbandoned { .. } => self.calls.failed(FailureClass::OutcomeUnknown),
-            Event::Throttled { .. } => {
-                self.calls.ended();
-                self.calls.throttled += 1;
-            }
-            Event::CallsPaused(pause) => {
-                self.paused = self.time_paused(at);
-                self.pause = Some((at, *pause));
-            }
-            Event::AnswerLost(_) => self.calls.lost += 1,
-            Event::TransactionRepeated { .. } => self.calls.repeated_transaction_ids += 1,
-            Event::ServiceDown { lasted, next, .. } => self.service_down(at, *lasted, *next),
-            Event::ServiceUp { lasted } => {
-                self.outage = None;
-                self.down += *lasted;
-            }
-            Event::OutageDismissed { lasted } => {
-                self.outage = None;
-                self.outages = self.outages.saturating_sub(1);
-                self.paused += *lasted;
-            }
-            Event::PaceChanged(change) => self.pace = Some(change.pace.rounded()),
-            Event::KeyRenewed => self.keys_renewed += 1,
-            Event::DecisionsCompared(drift) if drift.compared > 0 => {
-                self.drift.get_or_insert_default().add(drift);
-            }
-            Event::ManyRefused { .. }
-            | Event::ScoreBelowZero { .. }
-            | Event::FieldsAbsent { .. }
-            | Event::DecisionsCompared(_) => {}
-            Event::AgedAnswerUsed { at } => {
-                self.ledger_answers_aged += 1;
-                self.oldest_answer = Some(self.oldest_answer.map_or(*at, |oldest| oldest.min(*at)));
-            }
-            Event::AnswerPassedOver { why, .. } => match why {
-                PassedOver::Damaged => self.ledger_answers_damaged += 1,
-                PassedOver::TooOld => self.ledger_answers_too_old += 1,
-                PassedOver::Failed => self.ledger_failures_retried += 1,
-            },
-            Event::RowResolved {
-                row,
-                resolution,
-                origin,
-            } => self.row_resolved(at, *row, *resolution, *origin),
-            Event::RowLeft(_) => self.rows.unfinished += 1,
-            Event::RowsWritten { rows } => self.rows.written += rows,
-            Event::OutputFailed => self.output_failed = true,
-            Event::DrainBegan { reason, .. } => self.terminated |= reason.hurries(),
-            Event::CancelBegan(reason) => self.stopping(*reason),
-        }
-    }
-
-    const fn file_started(&mut self, file: u64, before: u64) {
-        self.file = file;
-        self.before = before;
-        self.position = before;
-        self.input_end = None;
-    }
-
-    fn file_failed(&mut self, reason: CancelReason) {
-        let reasons = [self.file_failed, Some(reason)].into_iter().flatten();
-        self.file_failed = reasons.max_by_key(|reason| reason.exit().code());
-    }
-
-    fn service_down(&mut self, at: Duration, lasted: Duration, next: Duration) {
-        self.outages += u64::from(self.outage.is_none());
-        self.outage = Some(OngoingOutage {
-            since: at.saturating_sub(lasted),
-            next: at + next,
-        });
-    }
-
-    fn row_resolved(
-        &mut self,
-        at: Duration,
-        row: RowNumber,
-        resolution: Resolution,
-        origin: Origin,
-    ) {
-        let (resolved, sent) = (self.rows.resolved, self.calls.sent);
-        if !matches!(self.speed_from, Some((_, _, before)) if before > 0 || sent == 0) {
-            self.speed_from = Some((at, resolved, sent));
-        }
-        self.rows.resolved += 1;
-        self.rows.left = self.rows.left.saturating_sub(1);
-        let scored = u64::from(matches!(resolution, Resolution::Scored(_)));
-        match origin {
-            Origin::Called => {}
-            Origin::Ledger => self.known += scored,
-            Origin::Duplicate => self.duplicates += scored,
-        }
-        match resolution {
-            Resolution::Scored(decision) => {
-                self.decisions.count(decision);
-                if decision.is_none() {
-                    self.undecided.count(row);
-                }
-            }
-            Resolution::Failed(reason) => {
-                self.failed.rows += 1;
-                *self.failed.reasons.entry(reason).or_default() += 1;
-                if origin != Origin::Ledger {
-                    *self.newly_failed.entry(reason).or_default() += 1;
-                }
-            }
-        }
-    }
-
-    fn stopping(&mut self, reason: CancelReason) {
-        self.terminated |= reason.hurries();
-        // A bug in rescore outranks any earlier reason: nothing may hide it.
-        if self.cancelled.is_none() || reason == CancelReason::Internal {
-            self.cancelled = Some(reason);
-        }
-    }
-
     /// The counts as they are shown after this time: with what follows from them, and with pauses and outages up to then.
     pub(crate) fn as_of(&self, now: Duration, tariff: Option<&Tariff>) -> Self {
         let (seconds, resolved) = (now.as_secs_f64(), self.rows.resolved);
@@ -433,7 +283,7 @@ impl Counts {
     }
 
     /// Time spent in pauses up to `now`.
-    fn time_paused(&self, now: Duration) -> Duration {
+    pub(super) fn time_paused(&self, now: Duration) -> Duration {
         let current = self.pause.map_or(Duration::ZERO, |(started, pause)| {
             now.saturating_sub(started).min(pause.length)
         });
@@ -459,41 +309,26 @@ impl Counts {
             && self.rows.written == self.rows.resolved
     }
 
-    /// Whether the run has reached the end of its input, apart from files that it could not use.
-    pub(crate) const fn has_all_usable_rows(&self) -> bool {
-        self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Part))
-    }
-
     /// How the run ended, for the exit code, unless failures are accepted.
     pub(crate) fn exit(&self) -> Exit {
-        let all_decided = self.failed.rows == 0 && self.undecided.rows == 0;
         match self.cancelled.or(self.file_failed) {
-            None if all_decided && self.skipped_are_decided() => Exit::Complete,
-            None => Exit::SomeFailed,
             Some(reason) => reason.exit(),
+            None if self.failed.rows + self.never_accepted() == 0 => Exit::Complete,
+            None => Exit::SomeFailed,
         }
     }
 
     /// What `--accept-failures` accepts of the run, so that it ends with exit code 0: `None` if it was stopped, no row failed,
     /// or more rows failed.
-    ///
-    /// Rows without a decision are never accepted: it is a list of levels that lacks one, and not the rows. Nor are those of
-    /// files that an earlier run has finished: nobody has counted them.
     pub(crate) fn accepted(&self, most: Option<Tolerance>) -> Option<Tolerance> {
-        let has_failed = self.exit() == Exit::SomeFailed
-            && self.undecided.rows == 0
-            && self.skipped_are_decided();
+        let has_failed = self.exit() == Exit::SomeFailed && self.never_accepted() == 0;
         most.filter(|most| has_failed && most.covers(self.failed.rows, self.rows.resolved))
     }
 
-    /// How the process exits, if so many rows may fail.
-    pub(crate) fn exit_accepting(&self, most: Option<Tolerance>) -> Exit {
-        { self.accepted(most) }.map_or_else(|| self.exit(), |_| Exit::Complete)
-    }
-
-    /// Whether every row has a verdict and a decision in the files that an earlier run has finished.
-    pub(crate) const fn skipped_are_decided(&self) -> bool {
-        self.skipped_with_rejects == 0
+    /// Rows without a decision, as it is a list of levels that lacks one, and not the rows; and files that an earlier run has
+    /// finished with failures, as nobody has counted these.
+    const fn never_accepted(&self) -> u64 {
+        self.undecided.rows + self.skipped_with_rejects
     }
 
     /// Checks that every row that was read is accounted for.
@@ -523,35 +358,6 @@ impl Counts {
 }
 
 impl Calls {
-    fn began(&mut self, again: Option<Again>) {
-        self.sent += 1;
-        self.in_flight += 1;
-        match again {
-            None => {}
-            Some(Again::Failed) => self.retries += 1,
-            Some(Again::OutcomeUnknown) => {
-                self.retries += 1;
-                self.resent += 1;
-            }
-            Some(Again::TakenOver) => self.taken_over += 1,
-        }
-        self.maybe_billed_twice = self.resent + self.taken_over + self.repeats_of_killed_starts();
-    }
-
-    const fn ended(&mut self) {
-        self.in_flight = self.in_flight.saturating_sub(1);
-    }
-
-    fn failed(&mut self, class: FailureClass) {
-        self.ended();
-        match class {
-            FailureClass::NotProcessed | FailureClass::RowRefused | FailureClass::RunRefused => {}
-            FailureClass::OutcomeUnknown => self.unknown_outcome += 1,
-            FailureClass::Unclear => self.unclear += 1,
-            FailureClass::Useless => self.billed_without_verdict += 1,
-        }
-    }
-
     /// Rows that an earlier start may have asked about when it was killed, at most: it cannot be told which they are.
     pub(crate) fn repeats_of_killed_starts(&self) -> u64 {
         self.lost_in_kills.min(self.sent)
@@ -601,93 +407,6 @@ impl Cost {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::verdict::Decision;
-
-    const ROW: RowNumber = RowNumber::FIRST;
-
-    fn replay(events: &[Event]) -> Counts {
-        let mut counts = Counts::default();
-        for (second, event) in (0..).zip(events) {
-            counts.apply(Duration::from_secs(second), event);
-        }
-        counts
-    }
-
-    fn resolved(resolution: Resolution, origin: Origin) -> Event {
-        Event::RowResolved {
-            row: ROW,
-            resolution,
-            origin,
-        }
-    }
-
-    #[test]
-    fn a_lost_row_breaks_the_invariants() {
-        let mut events = vec![
-            Event::RowsRead {
-                rows: 1,
-                position: 9,
-                dropped: 0,
-            },
-            Event::RowAdmitted(ROW),
-            resolved(Resolution::Failed(Reason::InvalidIp), Origin::Called),
-            Event::InputEnded(InputEnd::Whole),
-        ];
-        let check = |events: &[Event]| replay(events).check_invariants();
-        assert!(check(&events).is_err(), "resolved but not written");
-        events.push(Event::RowsWritten { rows: 1 });
-        assert_eq!(check(&events), Ok(()));
-        events.push(Event::RowsRead {
-            rows: 1,
-            position: 9,
-            dropped: 0,
-        });
-        assert!(check(&events).is_err(), "read but not admitted");
-        events.push(Event::CancelBegan(CancelReason::Interrupted));
-        assert_eq!(check(&events), Ok(()), "a stopped run may leave rows");
-    }
-
-    #[test]
-    fn only_rows_with_a_verdict_count_as_known_or_duplicate() {
-        let scored = Resolution::Scored(Some(Decision::Approve));
-        let failed = Resolution::Failed(Reason::Refused);
-        let origins = [Origin::Called, Origin::Ledger, Origin::Duplicate];
-        let events = origins.map(|origin| [resolved(scored, origin), resolved(failed, origin)]);
-        let counts = replay(events.as_flattened());
-        assert_eq!((counts.known, counts.duplicates), (1, 1));
-        assert_eq!((counts.scored(), counts.failed.rows), (3, 3));
-        assert_eq!(counts.newly_failed, [(Reason::Refused, 2)].into());
-    }
-
-    #[test]
-    fn rows_from_the_ledger_before_the_first_call_are_told_apart() {
-        let of = |origin| resolved(Resolution::Scored(None), origin);
-        let mut events = vec![of(Origin::Ledger), of(Origin::Ledger)];
-        let from = |events: &[Event]| replay(events).speed_from;
-        assert_eq!(from(&events), Some((Duration::ZERO, 0, 0)));
-        let call = Event::AttemptBegan {
-            row: ROW,
-            again: None,
-        };
-        events.extend([call, of(Origin::Called), of(Origin::Ledger)]);
-        assert_eq!(from(&events), Some((Duration::from_secs(3), 2, 1)));
-    }
-
-    #[test]
-    fn pauses_that_overlap_are_counted_once() {
-        let pause = |length| {
-            Event::CallsPaused(Pause {
-                length: Duration::from_secs(length),
-                asked: None,
-            })
-        };
-        // Starts at 0 for 10 s, is extended at 1 s until 31 s, and is read at 100 s.
-        let counts = replay(&[pause(10), pause(30)]);
-        let paused = counts.as_of(Duration::from_secs(100), None).paused;
-        assert_eq!(paused, Duration::from_secs(31));
-        let left = counts.pause_left(Duration::from_secs(11));
-        assert_eq!(left.map(|(left, _)| left.as_secs()), Some(20));
-    }
 
     #[test]
     fn calls_that_may_have_been_billed_are_not_called_spent_and_not_kept_quiet() {

@@ -4,10 +4,9 @@
 //! are here, as JSON. Stages only emit them; counting, printing and drawing is left to [`Counts`](super::counts::Counts)
 //! and the observers.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::pace::{PaceChange, Pause};
 use crate::base::error::{Exit, Signal};
@@ -141,8 +140,7 @@ pub(crate) enum Event {
         /// How many answers were checked.
         answers: u32,
         /// The fields' pointers, as they are shown.
-        #[serde(serialize_with = "text")]
-        fields: Arc<str>,
+        fields: String,
     },
     /// What the ledger has of a row's request is not used: the row is sent again.
     AnswerPassedOver {
@@ -378,10 +376,6 @@ impl CancelReason {
             Self::Internal => (Exit::Internal, "internal error"),
         }
     }
-}
-
-fn text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(text)
 }
 
 #[cfg(test)]

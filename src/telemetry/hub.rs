@@ -1,14 +1,16 @@
 //! Takes the events of all stages: counts them, then shows them to the observers, in the same order for all.
 //!
-//! Nothing here knows what an event means.
+//! [`Counts::apply`] is the only place that counts; replaying the events gives the same numbers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::counts::Counts;
-use super::event::Event;
+use super::counts::{Calls, Counts, OngoingOutage};
+use super::event::{Again, CancelReason, Event, FailureClass, Origin, PassedOver};
+use crate::row::RowNumber;
+use crate::verdict::Resolution;
 
 /// Watches a run. It is called under a lock from every thread of the run, so it must be quick and must not block.
 pub(crate) trait Observer: Send {
@@ -76,5 +78,260 @@ impl Events {
         // A panic in another thread must not turn into one here: the counters are consistent after each event.
         let recorder = self.0.recorder.lock();
         recorder.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counts {
+    /// Counts one event.
+    #[allow(clippy::too_many_lines, reason = "a few words for each event")]
+    pub(crate) fn apply(&mut self, at: Duration, event: &Event) {
+        match event {
+            Event::RowsRead {
+                rows,
+                position,
+                dropped,
+            } => {
+                self.rows.read += rows;
+                self.rows.left += rows;
+                self.dropped += dropped;
+                self.position = self.before + *position;
+            }
+            Event::FileStarted { file, before } => {
+                (self.file, self.before, self.position) = (*file, *before, *before);
+                self.input_end = None;
+            }
+            Event::FileSkipped { has_rejects } => {
+                self.skipped_with_rejects += u64::from(*has_rejects);
+            }
+            Event::EarlierStarts { calls, lost } => {
+                self.calls.sent_before = *calls;
+                self.calls.lost_in_kills = *lost;
+            }
+            Event::FileFailed(reason) => {
+                let reasons = self.file_failed.into_iter().chain([*reason]);
+                self.file_failed = reasons.max_by_key(|reason| reason.exit().code());
+            }
+            Event::InputEnded(end) => self.input_end = Some(*end),
+            Event::RowAdmitted(_) => self.rows.admitted += 1,
+            Event::RowsTaken { rows } => self.taken = *rows,
+            Event::AttemptBegan { again, .. } => self.calls.began(*again),
+            Event::AttemptAnswered(_) => {
+                self.calls.in_flight = self.calls.in_flight.saturating_sub(1);
+                self.calls.answered += 1;
+            }
+            Event::AttemptFailed { class, .. } => self.calls.failed(*class),
+            Event::AttemptAbandoned { .. } => self.calls.failed(FailureClass::OutcomeUnknown),
+            Event::Throttled { .. } => {
+                self.calls.in_flight = self.calls.in_flight.saturating_sub(1);
+                self.calls.throttled += 1;
+            }
+            Event::CallsPaused(pause) => {
+                self.paused = self.time_paused(at);
+                self.pause = Some((at, *pause));
+            }
+            Event::AnswerLost(_) => self.calls.lost += 1,
+            Event::TransactionRepeated { .. } => self.calls.repeated_transaction_ids += 1,
+            Event::ServiceDown { lasted, next, .. } => {
+                self.outages += u64::from(self.outage.is_none());
+                let (since, next) = (at.saturating_sub(*lasted), at + *next);
+                self.outage = Some(OngoingOutage { since, next });
+            }
+            Event::ServiceUp { lasted } => {
+                self.outage = None;
+                self.down += *lasted;
+            }
+            Event::OutageDismissed { lasted } => {
+                self.outage = None;
+                self.outages = self.outages.saturating_sub(1);
+                self.paused += *lasted;
+            }
+            Event::PaceChanged(change) => self.pace = Some(change.pace.rounded()),
+            Event::KeyRenewed => self.keys_renewed += 1,
+            Event::DecisionsCompared(drift) => self.drift.get_or_insert_default().add(drift),
+            Event::AgedAnswerUsed { at } => {
+                self.ledger_answers_aged += 1;
+                self.oldest_answer = Some(self.oldest_answer.map_or(*at, |oldest| oldest.min(*at)));
+            }
+            Event::AnswerPassedOver { why, .. } => match why {
+                PassedOver::Damaged => self.ledger_answers_damaged += 1,
+                PassedOver::TooOld => self.ledger_answers_too_old += 1,
+                PassedOver::Failed => self.ledger_failures_retried += 1,
+            },
+            Event::RowResolved {
+                row,
+                resolution,
+                origin,
+            } => self.row_resolved(at, *row, *resolution, *origin),
+            Event::RowLeft(_) => self.rows.unfinished += 1,
+            Event::RowsWritten { rows } => self.rows.written += rows,
+            Event::OutputFailed => self.output_failed = true,
+            Event::DrainBegan { reason, .. } => self.terminated |= reason.hurries(),
+            Event::CancelBegan(reason) => {
+                self.terminated |= reason.hurries();
+                // A bug in rescore outranks any earlier reason: nothing may hide it.
+                if self.cancelled.is_none() || *reason == CancelReason::Internal {
+                    self.cancelled = Some(*reason);
+                }
+            }
+            Event::ManyRefused { .. }
+            | Event::ScoreBelowZero { .. }
+            | Event::FieldsAbsent { .. } => {}
+        }
+    }
+
+    fn row_resolved(
+        &mut self,
+        at: Duration,
+        row: RowNumber,
+        resolution: Resolution,
+        origin: Origin,
+    ) {
+        let (resolved, sent) = (self.rows.resolved, self.calls.sent);
+        if !matches!(self.speed_from, Some((_, _, before)) if before > 0 || sent == 0) {
+            self.speed_from = Some((at, resolved, sent));
+        }
+        self.rows.resolved += 1;
+        self.rows.left = self.rows.left.saturating_sub(1);
+        match resolution {
+            Resolution::Scored(decision) => {
+                match origin {
+                    Origin::Called => {}
+                    Origin::Ledger => self.known += 1,
+                    Origin::Duplicate => self.duplicates += 1,
+                }
+                self.decisions.count(decision);
+                if decision.is_none() {
+                    self.undecided.count(row);
+                }
+            }
+            Resolution::Failed(reason) => {
+                self.failed.rows += 1;
+                *self.failed.reasons.entry(reason).or_default() += 1;
+                if origin != Origin::Ledger {
+                    *self.newly_failed.entry(reason).or_default() += 1;
+                }
+            }
+        }
+    }
+}
+
+impl Calls {
+    fn began(&mut self, again: Option<Again>) {
+        self.sent += 1;
+        self.in_flight += 1;
+        match again {
+            None => {}
+            Some(Again::Failed) => self.retries += 1,
+            Some(Again::OutcomeUnknown) => {
+                self.retries += 1;
+                self.resent += 1;
+            }
+            Some(Again::TakenOver) => self.taken_over += 1,
+        }
+        self.maybe_billed_twice = self.resent + self.taken_over + self.repeats_of_killed_starts();
+    }
+
+    const fn failed(&mut self, class: FailureClass) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        match class {
+            FailureClass::NotProcessed | FailureClass::RowRefused | FailureClass::RunRefused => {}
+            FailureClass::OutcomeUnknown => self.unknown_outcome += 1,
+            FailureClass::Unclear => self.unclear += 1,
+            FailureClass::Useless => self.billed_without_verdict += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::InputEnd;
+    use super::super::pace::Pause;
+    use super::*;
+    use crate::verdict::{Decision, Reason};
+
+    const ROW: RowNumber = RowNumber::FIRST;
+
+    fn replay(events: &[Event]) -> Counts {
+        let mut counts = Counts::default();
+        for (second, event) in (0..).zip(events) {
+            counts.apply(Duration::from_secs(second), event);
+        }
+        counts
+    }
+
+    fn resolved(resolution: Resolution, origin: Origin) -> Event {
+        Event::RowResolved {
+            row: ROW,
+            resolution,
+            origin,
+        }
+    }
+
+    #[test]
+    fn a_lost_row_breaks_the_invariants() {
+        let mut events = vec![
+            Event::RowsRead {
+                rows: 1,
+                position: 9,
+                dropped: 0,
+            },
+            Event::RowAdmitted(ROW),
+            resolved(Resolution::Failed(Reason::InvalidIp), Origin::Called),
+            Event::InputEnded(InputEnd::Whole),
+        ];
+        let check = |events: &[Event]| replay(events).check_invariants();
+        assert!(check(&events).is_err(), "resolved but not written");
+        events.push(Event::RowsWritten { rows: 1 });
+        assert_eq!(check(&events), Ok(()));
+        events.push(Event::RowsRead {
+            rows: 1,
+            position: 9,
+            dropped: 0,
+        });
+        assert!(check(&events).is_err(), "read but not admitted");
+        events.push(Event::CancelBegan(CancelReason::Interrupted));
+        assert_eq!(check(&events), Ok(()), "a stopped run may leave rows");
+    }
+
+    #[test]
+    fn only_rows_with_a_verdict_count_as_known_or_duplicate() {
+        let scored = Resolution::Scored(Some(Decision::Approve));
+        let failed = Resolution::Failed(Reason::Refused);
+        let origins = [Origin::Called, Origin::Ledger, Origin::Duplicate];
+        let events = origins.map(|origin| [resolved(scored, origin), resolved(failed, origin)]);
+        let counts = replay(events.as_flattened());
+        assert_eq!((counts.known, counts.duplicates), (1, 1));
+        assert_eq!((counts.scored(), counts.failed.rows), (3, 3));
+        assert_eq!(counts.newly_failed, [(Reason::Refused, 2)].into());
+    }
+
+    #[test]
+    fn rows_from_the_ledger_before_the_first_call_are_told_apart() {
+        let of = |origin| resolved(Resolution::Scored(None), origin);
+        let mut events = vec![of(Origin::Ledger), of(Origin::Ledger)];
+        let from = |events: &[Event]| replay(events).speed_from;
+        assert_eq!(from(&events), Some((Duration::ZERO, 0, 0)));
+        let call = Event::AttemptBegan {
+            row: ROW,
+            again: None,
+        };
+        events.extend([call, of(Origin::Called), of(Origin::Ledger)]);
+        assert_eq!(from(&events), Some((Duration::from_secs(3), 2, 1)));
+    }
+
+    #[test]
+    fn pauses_that_overlap_are_counted_once() {
+        let pause = |length| {
+            Event::CallsPaused(Pause {
+                length: Duration::from_secs(length),
+                asked: None,
+            })
+        };
+        // Starts at 0 for 10 s, is extended at 1 s until 31 s, and is read at 100 s.
+        let counts = replay(&[pause(10), pause(30)]);
+        let paused = counts.as_of(Duration::from_secs(100), None).paused;
+        assert_eq!(paused, Duration::from_secs(31));
+        let left = counts.pause_left(Duration::from_secs(11));
+        assert_eq!(left.map(|(left, _)| left.as_secs()), Some(20));
     }
 }

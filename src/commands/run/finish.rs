@@ -38,7 +38,7 @@ pub(super) fn finish(
     let accepted = run.config.budget.accept_failures;
     let counts = events.with_counts(Clone::clone);
     let shown_counts = || counts.as_of(events.elapsed(), identity.tariff.as_ref());
-    let exit = counts.exit_accepting(accepted);
+    let exit = { counts.accepted(accepted) }.map_or_else(|| counts.exit(), |_| Exit::Complete);
     let is_stream = run.lock.is_none();
     let error = { ended.error.take() }.map(|error| match &ledger {
         Some(ledger) => explain(error, ledger, is_stream, &counts),

@@ -20,7 +20,7 @@ use crate::output::{Replace, Sealed, partial_of};
 use crate::raw_json::Pointer;
 use crate::service::{Account, ApiKeys, read_kept};
 use crate::telemetry::counts::Counts;
-use crate::telemetry::event::CancelReason;
+use crate::telemetry::event::{CancelReason, InputEnd};
 
 /// Reads answers in the ledger with these fields, unless one of these keys is in what is read.
 pub(super) fn reading(captured: &[Pointer], keys: ApiKeys) -> ReadAnswer {
@@ -203,7 +203,8 @@ pub(super) fn settle(ledger: &RunningLedger, counts: &Counts) -> LedgerLeft {
 
 /// What to record of how a run has ended.
 pub(super) fn run_end(counts: &Counts) -> RunEnd {
-    if !counts.has_all_usable_rows() || counts.file_failed.is_some() {
+    let is_part = counts.input_end == Some(InputEnd::Part);
+    if is_part || counts.cancelled.or(counts.file_failed).is_some() {
         return RunEnd::Stopped;
     }
     RunEnd::Finished {
