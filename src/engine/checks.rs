@@ -170,89 +170,70 @@ mod tests {
     use super::*;
     use crate::verdict::Score;
 
-    fn number(row: u64) -> RowNumber {
-        (1..row).fold(RowNumber::FIRST, |number, _| number.next())
+    fn id(text: &str) -> TransactionId {
+        TransactionId::new(text).unwrap()
     }
 
-    /// Notes an id for a request. Returns the number of the row that had it first, and how many others have had it.
-    fn noted(
-        transactions: &mut Transactions,
-        id: usize,
-        request: &str,
-        row: u64,
-    ) -> Option<(u64, u32)> {
-        let id = TransactionId::new(&format!("t-{id}")).unwrap();
-        let request = i64::from(request.as_bytes().first().copied().unwrap_or_default());
+    /// Notes an id for a request. Returns how many requests but the first have had it.
+    fn noted(transactions: &mut Transactions, text: &str, request: i64) -> Option<u32> {
         let this = FirstUse {
             file: 0,
-            row: number(row),
+            row: RowNumber::FIRST,
             request,
             others: 0,
         };
-        let first = note(transactions, &id, this);
-        first.map(|first| (first.row.get(), first.others))
+        note(transactions, &id(text), this).map(|first| first.others)
     }
 
     #[test]
     fn one_id_for_two_requests_is_noticed_every_time() {
         let mut transactions = Transactions::default();
-        assert_eq!(noted(&mut transactions, 1, "Ann", 1), None);
-        assert_eq!(noted(&mut transactions, 2, "Bob", 2), None);
-        assert_eq!(noted(&mut transactions, 1, "Ann", 3), None, "the same user");
-        assert_eq!(noted(&mut transactions, 1, "Eve", 4), Some((1, 1)));
-        assert_eq!(noted(&mut transactions, 1, "Joe", 5), Some((1, 2)));
+        for (text, request, others) in [
+            ("t-1", 1, None),
+            ("t-2", 2, None),
+            // The same user.
+            ("t-1", 1, None),
+            ("t-1", 3, Some(1)),
+            ("t-1", 4, Some(2)),
+        ] {
+            assert_eq!(noted(&mut transactions, text, request), others);
+        }
+        for number in 0..3 * REMEMBERED {
+            noted(&mut transactions, &format!("u-{number}"), 1);
+            assert!(transactions.len() <= REMEMBERED, "ids fill the memory");
+        }
     }
 
     #[test]
-    fn ids_do_not_fill_the_memory() {
-        let mut transactions = Transactions::default();
-        for id in 0..3 * REMEMBERED {
-            assert_eq!(noted(&mut transactions, id, "Ann", 1), None);
-            assert!(transactions.len() <= REMEMBERED);
-        }
-    }
-
-    fn answer(fields: &[Option<&str>]) -> Answer {
-        Answer {
-            transaction_id: TransactionId::new("t").unwrap(),
-            score: Score::from_json_number("1").unwrap(),
-            captured: fields.iter().map(|field| field.map(Box::from)).collect(),
-        }
-    }
-
-    fn checks() -> AnswerChecks {
+    fn fields_that_none_of_the_first_answers_has_are_reported_once_or_at_the_end() {
         let fields = ["/a", "/b", "/c"].map(|pointer| Pointer::parse(pointer).unwrap());
-        AnswerChecks::new(&fields, Some(1))
-    }
-
-    fn found(answers: u32, fields: &str, level: bool) -> FieldsMissing {
-        FieldsMissing {
-            answers,
-            fields: fields.into(),
-            level,
+        let missing = |answers, level| {
+            let fields = "`/b`".into();
+            Some(FieldsMissing {
+                answers,
+                fields,
+                level,
+            })
+        };
+        // How many answers there are, and which field has the level.
+        for (answers, level, reported, at_the_end) in [
+            (3 * FIRST, 1, missing(FIRST, true), None),
+            (1, 0, None, missing(1, false)),
+            (0, 1, None, None),
+        ] {
+            let mut checks = AnswerChecks::new(&fields, Some(level));
+            let mut reports = Vec::new();
+            for number in 1..=answers {
+                let a = (number == 1).then_some("1");
+                let answer = Answer {
+                    transaction_id: id("t"),
+                    score: Score::from_json_number("1").unwrap(),
+                    captured: [a, None, Some("null")].map(|it| it.map(Box::from)).into(),
+                };
+                reports.extend(checks.missing_fields(&answer));
+            }
+            assert_eq!(reports, Vec::from_iter(reported));
+            assert_eq!((checks.end(), checks.end()), (at_the_end, None));
         }
-    }
-
-    #[test]
-    fn fields_that_none_of_the_first_answers_has_are_reported_once() {
-        let mut checks = checks();
-        for number in 1..=3 * FIRST {
-            let b = (number == 50).then_some("1");
-            let noted = checks.missing_fields(&answer(&[None, b, None, Some("1")]));
-            let expected = (number == FIRST).then(|| found(FIRST, "`/a`, `/c`", false));
-            assert_eq!(noted, expected, "{number}");
-        }
-        assert_eq!(checks.end(), None);
-    }
-
-    #[test]
-    fn with_fewer_answers_they_are_reported_at_the_end() {
-        let mut some = checks();
-        assert_eq!(
-            some.missing_fields(&answer(&[Some("1"), None, Some("null")])),
-            None
-        );
-        assert_eq!(some.end(), Some(found(1, "`/b`", true)));
-        assert_eq!((some.end(), checks().end()), (None, None));
     }
 }

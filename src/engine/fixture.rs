@@ -11,29 +11,30 @@ use crate::pace::{
     CallBudget, CallLimit, FailureBudget, Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy,
 };
 use crate::service::scripted::Scripted;
-use crate::telemetry::hub::{Events, Observer};
+use crate::telemetry::hub::Events;
 use crate::telemetry::pace::Limit;
 use crate::verdict::DecisionPolicy;
 
 /// How long the service may keep a run waiting, as by default.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
-/// An engine to be built. It starts with the defaults of `run`, except for one call at a time and a ledger that only pretends.
+/// An engine to be built. A test names what it varies: `Fixture { retries: 0, ..Fixture::new(service) }.build()`.
 pub(crate) struct Fixture {
-    service: Scripted,
-    concurrency: usize,
-    rate: Rate,
-    retries: u32,
-    resends: u32,
-    max_calls: Option<NonZeroU64>,
-    failures: FailureBudget,
-    keep_going: bool,
-    ledger: LedgerWriter,
-    events: Events,
+    pub(crate) service: Scripted,
+    pub(crate) concurrency: usize,
+    pub(crate) rate: Rate,
+    pub(crate) retries: u32,
+    /// How often a row may be sent again that may have been billed.
+    pub(crate) resends: u32,
+    pub(crate) max_calls: Option<NonZeroU64>,
+    pub(crate) failures: FailureBudget,
+    pub(crate) keep_going: bool,
+    pub(crate) ledger: LedgerWriter,
+    pub(crate) events: Events,
 }
 
 impl Fixture {
-    /// An engine for this service.
+    /// An engine with the defaults of `run`, except for one call at a time and a ledger that only pretends.
     pub(crate) fn new(service: Scripted) -> Self {
         Self {
             service,
@@ -47,65 +48,6 @@ impl Fixture {
             ledger: LedgerWriter::pretending(),
             events: Events::new(Vec::new()),
         }
-    }
-
-    /// With this maximum of calls in flight.
-    pub(crate) fn concurrency(mut self, concurrency: usize) -> Self {
-        self.concurrency = concurrency;
-        self
-    }
-
-    /// With this rate at most.
-    pub(crate) fn rate(mut self, rate: Rate) -> Self {
-        self.rate = rate;
-        self
-    }
-
-    /// With this number of retries a row.
-    pub(crate) fn retries(mut self, retries: u32) -> Self {
-        self.retries = retries;
-        self
-    }
-
-    /// With this number of resends a row of what may have been billed.
-    pub(crate) fn resends(mut self, resends: u32) -> Self {
-        self.resends = resends;
-        self
-    }
-
-    /// With this maximum of calls.
-    pub(crate) fn max_calls(mut self, most: Option<NonZeroU64>) -> Self {
-        self.max_calls = most;
-        self
-    }
-
-    /// With this maximum of failed rows.
-    pub(crate) fn failures(mut self, failures: FailureBudget) -> Self {
-        self.failures = failures;
-        self
-    }
-
-    /// Without a limit on rows without a verdict.
-    pub(crate) fn keep_going(mut self) -> Self {
-        self.keep_going = true;
-        self
-    }
-
-    /// With this ledger.
-    pub(crate) fn ledger(mut self, ledger: LedgerWriter) -> Self {
-        self.ledger = ledger;
-        self
-    }
-
-    /// With an observer of its events.
-    pub(crate) fn observer(self, observer: impl Observer + 'static) -> Self {
-        self.events(Events::new(vec![Box::new(observer)]))
-    }
-
-    /// With this stream of events.
-    pub(crate) fn events(mut self, events: Events) -> Self {
-        self.events = events;
-        self
     }
 
     /// The engine.
@@ -124,18 +66,13 @@ impl Fixture {
             failures: self.failures,
             host: "scripted.test".to_owned(),
         };
-        Engine::new(
-            self.service,
-            gate,
-            self.ledger,
-            self.events,
-            AnswerRules {
-                decisions: DecisionPolicy::default(),
-                fields: Box::default(),
-            },
-            limits,
-            GiveUpPolicy::new(self.keep_going),
-        )
+        let answers = AnswerRules {
+            decisions: DecisionPolicy::default(),
+            fields: Box::default(),
+        };
+        let give_up = GiveUpPolicy::new(self.keep_going);
+        let (service, ledger, events) = (self.service, self.ledger, self.events);
+        Engine::new(service, gate, ledger, events, answers, limits, give_up)
     }
 }
 

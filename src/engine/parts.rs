@@ -267,34 +267,3 @@ impl<S> Engine<S> {
         claimed.map_err(Stop::of_ledger)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_is_looked_for_once_after_its_verdicts() {
-        let mut key = KeyGeneration::default();
-        assert_eq!(key.refused(0), KeyRefusal::Useless, "it was never good");
-        key.verdict(0);
-        assert_eq!(key.refused(0), KeyRefusal::Revoked);
-        assert_eq!(
-            key.refused(0),
-            KeyRefusal::Useless,
-            "it was already looked for"
-        );
-    }
-
-    #[test]
-    fn answers_to_an_old_key_say_nothing_about_the_new_one() {
-        let mut key = KeyGeneration::default();
-        key.verdict(0);
-        assert_eq!(key.refused(0), KeyRefusal::Revoked);
-        key.number += 1;
-        assert_eq!(key.refused(0), KeyRefusal::Outdated);
-        key.verdict(0);
-        assert_eq!(key.refused(1), KeyRefusal::Useless);
-        key.verdict(1);
-        assert_eq!(key.refused(1), KeyRefusal::Revoked);
-    }
-}

@@ -1,148 +1,193 @@
-//! Tests of one row's attempts: what is sent again, how often, and what is reported of calls that are abandoned.
+//! What is sent again after a failure or a refusal, how often, who waits meanwhile, and what that costs the row and the others.
 
-use super::one_row::*;
-
-#[tokio::test(start_paused = true)]
-async fn a_service_that_recovers_gives_its_verdict() {
-    let engine = Fixture::new(Scripted::new(GOOD).row(1, [SICK, SICK])).build();
-    assert_outcomes(&engine, &["t-1"]).await;
-    assert_eq!(engine.service().rows(), [1, 1, 1]);
-    let counts = engine.counts();
-    assert_eq!(
-        (
-            counts.calls.sent,
-            counts.calls.retries,
-            counts.calls.answered
-        ),
-        (3, 2, 1)
-    );
-    assert_eq!(
-        (
-            counts.calls.maybe_billed_twice,
-            counts.calls.unknown_outcome
-        ),
-        (0, 0)
-    );
-}
+use super::harness::*;
+use crate::telemetry::pace::Hint;
 
 #[tokio::test(start_paused = true)]
-async fn a_row_has_its_retries_and_no_more() {
-    let engine = Fixture::new(Scripted::new(SICK).row(1, [GOOD])).build();
-    assert_outcomes(&engine, &["t-1", "server_error"]).await;
-    assert_eq!(engine.calls(2).len(), 5);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_request_that_may_have_been_billed_is_sent_again_once_at_most() {
-    let silence = [ScriptedResult::TimedOut.after(30_000); 2];
-    let service = || {
-        Scripted::new(GOOD)
-            .row(2, silence)
-            .row(3, [silence[0], SICK])
-    };
-    let once = Fixture::new(service()).build();
-    assert_outcomes(&once, &["t-1", "no_answer", "t-3"]).await;
-    assert_eq!(once.service().rows(), [1, 2, 2, 3, 3, 3]);
-    let counts = once.counts();
-    assert_eq!(
+async fn a_row_has_its_retries_and_what_may_have_been_billed_is_sent_again_once_at_most() {
+    let silence = ScriptedResult::TimedOut.after(30_000);
+    let silent: &[(u64, &[Step])] = &[(2, &[silence, silence]), (3, &[silence, SICK])];
+    // The outcomes and calls of rows 1, 2, 3; retries, calls that may have been billed twice, and calls without an answer.
+    for (script, resends, outcomes, called, counted) in [
         (
-            counts.calls.maybe_billed_twice,
-            counts.calls.unknown_outcome
+            &[(1, &[SICK, SICK][..])][..],
+            1,
+            &["t-1"][..],
+            &[1, 1, 1][..],
+            (2, 0, 0),
         ),
-        (2, 3)
-    );
-
-    let never = Fixture::new(service()).resends(0).build();
-    assert_outcomes(&never, &["t-1", "no_answer", "no_answer", "t-4"]).await;
-    assert_eq!(never.service().rows(), [1, 2, 3, 4]);
-    let counts = never.counts();
-    assert_eq!(
         (
-            counts.calls.maybe_billed_twice,
-            counts.calls.unknown_outcome
+            &[(2, &[SICK; 9])],
+            1,
+            &["t-1", "server_error"],
+            &[1, 2, 2, 2, 2, 2],
+            (4, 0, 0),
         ),
-        (0, 2)
-    );
+        (
+            silent,
+            1,
+            &["t-1", "no_answer", "t-3"],
+            &[1, 2, 2, 3, 3, 3],
+            (3, 2, 3),
+        ),
+        (
+            silent,
+            0,
+            &["t-1", "no_answer", "no_answer"],
+            &[1, 2, 3],
+            (0, 0, 2),
+        ),
+    ] {
+        let service = script
+            .iter()
+            .fold(Scripted::new(GOOD), |service, (row, script)| {
+                service.row(*row, script.to_vec())
+            });
+        let engine = Fixture {
+            resends,
+            ..Fixture::new(service)
+        }
+        .build();
+        assert_outcomes(&engine, outcomes).await;
+        assert_eq!(engine.service().rows(), called);
+        let calls = engine.counts().calls;
+        let counts = (
+            calls.retries,
+            calls.maybe_billed_twice,
+            calls.unknown_outcome,
+        );
+        assert_eq!(counts, counted, "{outcomes:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_permit_is_held_in_a_back_off() {
-    let engine = Fixture::new(Scripted::new(GOOD).row(2, [SICK])).build();
+    let engine = engine(1, Scripted::new(GOOD).row(2, [SICK]));
     engine.outcome(1).await;
-    let (second, third) = join(engine.outcome(2), engine.outcome(3)).await;
-    assert_eq!([second.outline(), third.outline()], ["t-2", "t-3"]);
+    assert_eq!(engine.outlines(2..=3).await, ["t-2", "t-3"]);
     assert_eq!(engine.service().rows(), [1, 2, 3, 2]);
     assert_eq!(engine.calls(3)[0].began, Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_row_gets_its_verdict_where_half_of_the_first_tries_fail() {
-    let sick = (2..=400).step_by(2);
-    let service = sick.fold(Scripted::new(GOOD), |service, row| service.row(row, [SICK]));
-    let engine = Fixture::new(service).retries(1).build();
-    for row in 1..=400 {
+async fn throttles_use_up_no_attempt_and_each_waits_as_long_as_was_asked_for() {
+    let throttles = [ScriptedResult::RetryAfter(503, "5").immediately(); 10];
+    let service = Scripted::new(GOOD).row(1, throttles);
+    let engine = Fixture {
+        retries: 0,
+        ..Fixture::new(service)
+    }
+    .build();
+    assert_outcomes(&engine, &["t-1"]).await;
+    let calls = engine.calls(1);
+    assert_eq!((calls.len(), engine.counts().calls.throttled), (11, 10));
+    for pair in calls.windows(2) {
+        let pause = pair[1].began.saturating_sub(pair[0].began).as_secs_f64();
+        assert!((5.0..=5.51).contains(&pause), "{pause}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttle_pauses_all_calls() {
+    for status in [503, 429, 403] {
+        let throttle = ScriptedResult::RetryAfter(status, "30").after(10);
+        let service = Scripted::new(GOOD).row(2, [throttle]).row(3, [SICK]);
+        let engine = engine(8, service);
+        engine.outcome(1).await;
+        // Row 3 is in back-off when the pause starts; the others have not started yet.
+        let later = async {
+            sleep(Duration::from_millis(20)).await;
+            engine.outlines(4..=9).await
+        };
+        tokio::join!(engine.outcome(2), engine.outcome(3), later);
+        let calls = engine.service().made();
+        assert_eq!(calls.len(), 11);
+        for call in &calls[3..] {
+            // At most twice the pause: after it, calls start slowly.
+            let seconds = call.began.as_secs_f64();
+            assert!((30.0..=60.0).contains(&seconds), "{call:?}");
+        }
+        let calls = engine.counts().calls;
+        assert_eq!((calls.throttled, calls.retries), (1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_is_too_long_to_wait_for_stops_the_run() {
+    for (wait, second, seconds) in [
+        ("900", "t-2", 900),
+        ("901", "- ! max_wait 3", 0),
+        ("99999999999999999999999", "- ! max_wait 3", 0),
+    ] {
+        let began = Instant::now();
+        let pause = ScriptedResult::RetryAfter(429, wait).immediately();
+        let engine = engine(1, Scripted::new(GOOD).row(2, [pause]));
+        assert_outcomes(&engine, &["t-1", second]).await;
+        let waited = began.elapsed().as_secs();
+        assert!((seconds..=seconds * 11 / 10).contains(&waited), "{waited}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_are_always_refused_fail_wherever_they_are_and_hold_up_no_other() {
+    let bare = ScriptedResult::Status(429);
+    let named = ScriptedResult::RetryAfter(429, "1");
+    // How many calls are refused, and how many seconds that takes, at most.
+    for (rate, refusal, of, refused, throttled, seconds) in [
+        (Rate::Unlimited, bare, 200, 30..=30, 8, 60),
+        (Rate::Unlimited, named, 200, 30..=30, 8, 60),
+        (Rate::Auto, bare, 100, 1..=1, 20, 40),
+        (Rate::Auto, bare, 100, 2..=2, 20, 40),
+        (Rate::Auto, bare, 1_000, 1..=4, 90, 180),
+        (Rate::Auto, bare, 1_000, 201..=208, 160, 180),
+    ] {
+        let always = [refusal.immediately(); 60];
+        let service = with_rows(Scripted::new(GOOD), refused.clone(), &always);
+        let engine = Fixture {
+            rate,
+            concurrency: 8,
+            ..Fixture::new(service)
+        }
+        .build();
+        let ran = run_to_end(&engine, Surroundings::rows(of)).await;
+        let case = format!("{rate:?}, rows {refused:?}: {:?}", ran.elapsed);
+        assert!(ran.stop.is_none(), "{case}");
+        let failed = refused.count() as u64;
+        let ended = (ran.counts.scored(), ran.counts.failed.rows);
+        assert_eq!(ended, (of - failed, failed), "{case}");
+        let calls = ran.counts.calls.throttled;
+        assert!(calls <= throttled, "{case}, {calls} calls");
+        assert!(ran.elapsed.as_secs() < seconds, "{case}");
+        if rate == Rate::Unlimited {
+            assert_eq!(engine.limit(), Limit::NONE);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_at_random_delay_no_row_to_the_end_of_the_file() {
+    let refused = [ScriptedResult::Status(429).after(10)];
+    let rows = (1..=5_000).filter(|row| row % 5 < 2);
+    let engine = engine(64, with_rows(Scripted::new(GOOD), rows, &refused));
+    let ran = run_to_end(&engine, Surroundings::rows(5_000)).await;
+    assert!(ran.stop.is_none());
+    let made = engine.service().made();
+    let second = made.iter().rposition(|made| made.row == 5).unwrap();
+    assert!(second < 2_000, "{second} of {}", made.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_that_say_with_every_answer_that_nothing_is_left_hold_a_run_up_once() {
+    let service = Scripted::new(GOOD)
+        .with_header("ratelimit-remaining", "0")
+        .with_header("ratelimit-reset", "60");
+    let (engine, began) = (engine(1, service), Instant::now());
+    for row in 1..=50 {
         assert_eq!(engine.outcome(row).await.outline(), format!("t-{row}"));
     }
-    assert_eq!(engine.service().made().len(), 600);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_closed_gate_leaves_waiting_rows_without_delay() {
-    let began = Instant::now();
-    for first in [SICK, ScriptedResult::RetryAfter(429, "60").immediately()] {
-        let engine = Fixture::new(Scripted::new(GOOD).row(1, [first])).build();
-        let close = async {
-            while engine.counts().calls.sent == 0 || engine.counts().calls.in_flight > 0 {
-                tokio::task::yield_now().await;
-            }
-            engine.gate.close();
-        };
-        let (outcome, ()) = join(engine.outcome(1), close).await;
-        assert_eq!(outcome.outline(), "-");
-        assert_eq!(engine.outcome(2).await.outline(), "-");
-        assert_eq!(engine.service().rows(), [1]);
-    }
-    assert_eq!(began.elapsed(), Duration::ZERO);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_that_is_out_when_the_gate_closes_keeps_its_verdict() {
-    let engine = Fixture::new(Scripted::new(ScriptedResult::Verdict.after(500))).build();
-    let close = async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        engine.gate.close();
-    };
-    let (outcome, ()) = join(engine.outcome(1), close).await;
-    assert_eq!(outcome.outline(), "t-1");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_abandoned_call_counts_as_perhaps_billed() {
-    let engine = Fixture::new(Scripted::new(ScriptedResult::Stall.immediately())).build();
-    let outcome = tokio::time::timeout(Duration::from_secs(9), engine.outcome(1)).await;
-    assert!(outcome.is_err());
-    let counts = engine.counts();
-    assert_eq!(
-        (counts.calls.in_flight, counts.calls.unknown_outcome),
-        (0, 1)
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_answer_for_different_users_is_reported_and_counted_each_time() {
-    let cached = [ScriptedResult::VerdictOf(2).immediately()];
-    let service = Scripted::new(GOOD).row(4, cached).row(5, cached);
-    let engine = Fixture::new(service).build();
-    assert_outcomes(&engine, &["t-1", "t-2", "t-3", "t-2", "t-2", "t-6"]).await;
-    assert_eq!(engine.counts().calls.repeated_transaction_ids, 2);
-    assert_eq!(engine.counts().calls.answered, 6);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_same_answer_for_the_same_user_is_not_reported() {
-    let engine = Fixture::new(Scripted::new(GOOD)).build();
-    engine.outcome(1).await;
-    let outcome = engine.outcome_of(2, 1).await;
-    assert_eq!(outcome.outline(), "t-1");
-    assert_eq!(engine.counts().calls.repeated_transaction_ids, 0);
+    let took = began.elapsed().as_secs();
+    // Five calls a minute, until more are accepted than were left.
+    assert!((20..=60).contains(&took), "{took} s");
+    let pace = engine.counts().pace.unwrap();
+    assert_eq!((pace.headers, pace.rate), (Hint::Disbelieved, None));
 }

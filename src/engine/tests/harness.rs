@@ -1,33 +1,38 @@
-//! What the tests of the engine share: rows, a reader and a writer that run beside the engine, and the result of a run.
+//! What the tests of the engine share: single rows with outlines of their outcomes, and whole runs with a reader and a writer
+//! beside the engine.
 
 pub(super) use std::sync::{Arc, Mutex};
 pub(super) use std::time::Duration;
 
 pub(super) use bytes::Bytes;
+pub(super) use futures::future::{join, join_all};
 pub(super) use tokio::sync::mpsc;
 pub(super) use tokio::time::{Instant, sleep, sleep_until};
 
 pub(super) use crate::base::error::{Error, Exit};
-pub(super) use crate::engine::{Engine, Fixture};
-pub(super) use crate::engine::{Read, Stop, WindowSize, Write, run};
+pub(super) use crate::engine::parts::{RowCall, RowOutcome};
+pub(super) use crate::engine::{Engine, Fixture, Read, Stop, WindowSize, Write, run};
 pub(super) use crate::pace::Rate;
 pub(super) use crate::row::RowNumber;
 pub(super) use crate::row_state::{Row, RowBatch, RowState};
+pub(super) use crate::service::KeyRenewal;
 pub(super) use crate::service::scripted::{Scripted, ScriptedResult, Step};
 pub(super) use crate::telemetry::counts::Counts;
-pub(super) use crate::telemetry::event::{CancelReason, Event};
-pub(super) use crate::telemetry::hub::Observer;
+pub(super) use crate::telemetry::event::{CancelReason, Event, InputEnd};
+pub(super) use crate::telemetry::hub::{Events, Observer};
+pub(super) use crate::telemetry::pace::Limit;
 pub(super) use crate::verdict::{Failure, Reason, Verdict};
 
-use crate::ledger::{LookupResult, RequestKey};
+use crate::ledger::{LookupResult, RequestKey, WorkerNumber};
+use crate::pace::Closed;
 use crate::row::{RawRow, Span};
-pub(super) use crate::telemetry::event::InputEnd;
+use crate::service::scripted::MadeCall;
 
 pub(super) const GOOD: Step = ScriptedResult::Verdict.immediately();
 pub(super) const SICK: Step = ScriptedResult::Status(500).immediately();
+pub(super) const KEY_REFUSED: Step = ScriptedResult::Status(401).immediately();
 /// As in `run`.
 pub(super) const BATCHES: usize = 2;
-pub(super) const RETRIES: u32 = 4;
 pub(super) const WINDOW: WindowSize = WindowSize {
     rows: 1_024,
     bytes: 1024 * 1024,
@@ -47,19 +52,115 @@ impl Log {
     pub(super) fn events(&self) -> Vec<(Duration, Event)> {
         self.0.lock().unwrap().clone()
     }
-}
 
-/// An engine to be built, with a limit of calls in flight and a log of its events.
-pub(super) fn fixture(concurrency: usize, log: &Log, service: Scripted) -> Fixture {
-    Fixture::new(service)
-        .concurrency(concurrency)
-        .retries(RETRIES)
-        .observer(log.clone())
+    /// As what an engine tells of itself.
+    pub(super) fn stream(&self) -> Events {
+        Events::new(vec![Box::new(self.clone())])
+    }
 }
 
 /// An engine with no limit except for calls in flight.
-pub(super) fn engine(concurrency: usize, log: &Log, service: Scripted) -> Engine<Scripted> {
-    fixture(concurrency, log, service).build()
+pub(super) fn engine(concurrency: usize, service: Scripted) -> Engine<Scripted> {
+    let usual = Fixture::new(service);
+    Fixture {
+        concurrency,
+        ..usual
+    }
+    .build()
+}
+
+/// This service, whose first calls for each of these rows bring this.
+pub(super) fn with_rows(
+    service: Scripted,
+    rows: impl IntoIterator<Item = u64>,
+    script: &[Step],
+) -> Scripted {
+    rows.into_iter()
+        .fold(service, |service, row| service.row(row, script.to_vec()))
+}
+
+impl Engine<Scripted> {
+    /// Scores a row as soon as a call may start.
+    pub(super) async fn outcome(&self, row: u64) -> RowOutcome {
+        let number = (1..row).fold(RowNumber::FIRST, |number, _| number.next());
+        let call = RowCall {
+            row: number,
+            body: Scripted::body(row),
+            key: RequestKey::of_row(row),
+            taken_over: false,
+            worker: WorkerNumber::default(),
+        };
+        match self.gate.permit().await {
+            Ok(permit) => self.score(call, permit).await,
+            Err(Closed) => RowOutcome {
+                row: number,
+                verdict: None,
+                stop: None,
+            },
+        }
+    }
+
+    /// The outlines of rows that are scored at the same time.
+    pub(super) async fn outlines(&self, rows: impl Iterator<Item = u64>) -> Vec<String> {
+        let outcomes = join_all(rows.map(|row| self.outcome(row))).await;
+        outcomes.iter().map(RowOutcome::outline).collect()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.events().with_counts(Clone::clone)
+    }
+
+    /// The calls that were made for a row.
+    pub(super) fn calls(&self, row: u64) -> Vec<MadeCall> {
+        let made = self.service().made().into_iter();
+        made.filter(|made| made.row == row).collect()
+    }
+}
+
+impl RowOutcome {
+    /// The answer's transaction or the failure's reason; `-` for a row that is left. A stop follows after a `!`.
+    pub(super) fn outline(&self) -> String {
+        let verdict = match &self.verdict {
+            Some(Verdict::Scored(answer, _)) => answer.transaction_id.as_str(),
+            Some(Verdict::Failed(failure)) => failure.reason.word(),
+            None => "-",
+        };
+        let stop = self.stop.as_ref().map(|stop| {
+            let code = stop.error.as_ref().unwrap().exit().code();
+            let reason = serde_json::to_value(stop.reason).unwrap();
+            format!(" ! {} {code}", reason.as_str().unwrap())
+        });
+        verdict.to_owned() + &stop.unwrap_or_default()
+    }
+
+    /// The report of its stop's error.
+    pub(super) fn report(&self) -> String {
+        let stop = self.stop.as_ref().unwrap();
+        stop.error.as_ref().unwrap().report()
+    }
+}
+
+/// Asserts the outcomes of rows 1, 2, 3 … when they are scored one after the other.
+pub(super) async fn assert_outcomes(engine: &Engine<Scripted>, expected: &[&str]) {
+    let mut outcomes = Vec::new();
+    for row in 1..=expected.len() as u64 {
+        outcomes.push(engine.outcome(row).await.outline());
+    }
+    assert_eq!(outcomes, expected);
+    assert_eq!(engine.counts().calls.in_flight, 0);
+}
+
+/// Scores rows one after the other until the run stops. Returns the outlines of all.
+pub(super) async fn until_stopped(engine: &Engine<Scripted>) -> Vec<String> {
+    let mut outlines = Vec::new();
+    for row in 1.. {
+        let outcome = engine.outcome(row).await;
+        outlines.push(outcome.outline());
+        if outcome.stop.is_some() {
+            break;
+        }
+    }
+    outlines
 }
 
 pub(super) const ROW_BYTES: usize = 50;
@@ -85,8 +186,8 @@ pub(super) fn asked(rows: u64, invalid: &[u64]) -> Vec<RowState> {
     (1..=rows).map(ask).collect()
 }
 
-/// Rows 1, 2, 3 … that ask this.
-pub(super) fn pending(asked: Vec<RowState>) -> Vec<Row> {
+/// The messages of a reader: rows 1, 2, 3 … that ask this, in batches of these sizes in turn, and the end.
+pub(super) fn batches(asked: Vec<RowState>, sizes: &[usize]) -> Vec<Read> {
     let mut number = RowNumber::FIRST;
     let mut rows = Vec::new();
     for state in asked {
@@ -98,12 +199,6 @@ pub(super) fn pending(asked: Vec<RowState>) -> Vec<Row> {
         rows.push(Row { number, raw, state });
         number = number.next();
     }
-    rows
-}
-
-/// The messages of a reader: rows in batches of these sizes in turn, and the end.
-pub(super) fn batches(asked: Vec<RowState>, sizes: &[usize]) -> Vec<Read> {
-    let rows = pending(asked);
     let mut rows = rows.into_iter().peekable();
     let mut sizes = sizes.iter().cycle();
     let mut messages = Vec::new();
@@ -143,6 +238,11 @@ impl Surroundings {
             window: WINDOW,
         }
     }
+
+    /// This number of rows, in batches of the usual size.
+    pub(super) fn rows(rows: u64) -> Self {
+        Self::of(batches(asked(rows, &[]), &[]))
+    }
 }
 
 /// The result of a run.
@@ -154,8 +254,7 @@ pub(super) struct RunEnd {
     pub(super) hand_overs: Vec<usize>,
     pub(super) trailer: Bytes,
     pub(super) elapsed: Duration,
-    /// A stop that came after the end of the run.
-    pub(super) late: Option<Stop>,
+    pub(super) counts: Counts,
 }
 
 impl RunEnd {
@@ -163,6 +262,15 @@ impl RunEnd {
         let rows = self.written.iter();
         rows.map(|row| row.number.get()).collect()
     }
+
+    /// Why it stopped.
+    pub(super) fn reason(&self) -> Option<CancelReason> {
+        self.stop.as_ref().map(|stop| stop.reason)
+    }
+}
+
+pub(super) async fn run_to_end(engine: &Engine<Scripted>, around: Surroundings) -> RunEnd {
+    run_with(engine, around, std::future::pending()).await
 }
 
 /// Runs to the end; a signal comes when `interrupt` is done.
@@ -184,7 +292,7 @@ pub(super) fn signal(stops: &mpsc::UnboundedSender<Stop>, reason: CancelReason) 
     let _ = stops.send(Stop { reason, error });
 }
 
-/// Runs to the end; `signals` may ask for stops.
+/// Runs to the end; `signals` may ask for stops. The counts of any run add up, unless the writer dies without a word.
 #[allow(clippy::too_many_lines, reason = "it is the whole run, in its order")]
 pub(super) async fn run_signalled(
     engine: &Engine<Scripted>,
@@ -199,6 +307,7 @@ pub(super) async fn run_signalled(
         mut writer_ends,
         window,
     } = around;
+    let adds_up = writer_ends.is_none_or(|(_, gives_reason)| gives_reason);
     let began = Instant::now();
     let (read_sender, read_receiver) = mpsc::channel(read_ahead);
     let (write_sender, mut write_receiver) = mpsc::channel(BATCHES);
@@ -212,6 +321,7 @@ pub(super) async fn run_signalled(
         }
     };
     let writer_stops = stop_sender.clone();
+    let events = engine.events();
     let writer = async move {
         let (mut written, mut hand_overs, mut trailer) = (Vec::new(), Vec::new(), Bytes::new());
         while let Some(message) = write_receiver.recv().await {
@@ -222,17 +332,15 @@ pub(super) async fn run_signalled(
                         writer_ends.take_if(|(rows, _)| written.len() + finished.len() > *rows)
                     {
                         if gives_reason {
-                            engine.events().emit(Event::OutputFailed);
-                            let error = Some(Error::stopped(format!("disk full at {rows}")));
-                            let reason = CancelReason::Output;
-                            let _ = writer_stops.send(Stop { reason, error });
+                            events.emit(Event::OutputFailed);
+                            let error = Error::stopped(format!("disk full at {rows}"));
+                            let _ = writer_stops.send(Stop::new(CancelReason::Output, error));
                         }
                         break;
                     }
                     hand_overs.push(finished.len());
-                    engine.events().emit(Event::RowsWritten {
-                        rows: finished.len() as u64,
-                    });
+                    let rows = finished.len() as u64;
+                    events.emit(Event::RowsWritten { rows });
                     written.extend(finished);
                 }
                 Write::Trailer(bytes) => trailer = bytes,
@@ -240,7 +348,7 @@ pub(super) async fn run_signalled(
         }
         (written, hand_overs, trailer)
     };
-    let engine = async {
+    let running = async {
         let stop = run(engine, window, read_receiver, write_sender, &mut stops).await;
         (stop, began.elapsed())
     };
@@ -249,23 +357,27 @@ pub(super) async fn run_signalled(
         // The channel for stops stays open as long as the run lasts.
         std::future::pending::<()>().await;
     };
-    let all = async { tokio::join!(engine, reader, writer) };
+    let all = async { tokio::join!(running, reader, writer) };
     let ((stop, elapsed), (), (written, hand_overs, trailer)) = tokio::select! {
         ended = all => ended,
         () = interrupt => unreachable!("it waits for ever"),
     };
+    // As `commands::run` does with a stop that comes after the end of the run.
+    let late = stops.try_recv().ok().filter(|_| stop.is_none());
+    if let Some(late) = &late {
+        events.emit(Event::CancelBegan(late.reason));
+    }
+    if adds_up {
+        assert_eq!(events.with_counts(Counts::check_invariants), Ok(()));
+    }
     RunEnd {
-        stop,
+        stop: stop.or(late),
         written,
         hand_overs,
         trailer,
         elapsed,
-        late: stops.try_recv().ok(),
+        counts: engine.counts(),
     }
-}
-
-pub(super) async fn run_to_end(engine: &Engine<Scripted>, around: Surroundings) -> RunEnd {
-    run_with(engine, around, std::future::pending()).await
 }
 
 /// Waits until the statistics of a run are like this. What a ledger's thread does takes no time on the paused clock, which
@@ -286,17 +398,10 @@ pub(super) async fn until_in_no_time(engine: &Engine<Scripted>, are_so: impl Fn(
 }
 
 /// Sleeps, unless the time is zero: that would still wait for the timer's next tick.
-pub(super) async fn pause(length: Duration) {
+async fn pause(length: Duration) {
     if !length.is_zero() {
         sleep(length).await;
     }
-}
-
-pub(super) fn assert_invariants(engine: &Engine<Scripted>) {
-    assert_eq!(
-        engine.events().with_counts(Counts::check_invariants),
-        Ok(())
-    );
 }
 
 /// The most rows that were in the window. The writer runs within the same instant, so only the ends of instants count.
@@ -312,6 +417,7 @@ pub(super) fn most_in_window(log: &[(Duration, Event)]) -> usize {
     most
 }
 
+/// How many rows are in the window after this event.
 pub(super) fn passed(inside: usize, event: &Event) -> usize {
     match event {
         Event::RowAdmitted(_) => inside + 1,

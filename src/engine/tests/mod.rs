@@ -1,5 +1,5 @@
-//! Tests of the dispatcher: order, bounds and invariants, with a scripted service on a paused clock and a reader and a writer
-//! that run beside it. Nothing here sleeps in real time.
+//! Tests of the engine with a scripted service on a paused clock, single rows or whole runs with a reader and a writer beside
+//! them. Nothing here sleeps in real time.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,18 +10,11 @@
 )]
 
 mod any_case;
-mod api_key;
 mod attempts;
-mod bursts;
 mod claims;
-mod dispatcher;
 mod harness;
-mod ledger;
-mod one_row;
-mod outage;
-mod refused_rows;
+mod key;
 mod shared_pace;
 mod stops;
-mod throttles;
 mod trouble;
 mod window;

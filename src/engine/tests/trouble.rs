@@ -1,176 +1,252 @@
-//! Tests of what stops the run: answers without a verdict, refusals, and a service that cannot be reached.
+//! Answers without a verdict, refusals, a service that is down, and rows over which it always fails: how they are told apart,
+//! when they stop the run, and what each costs.
 
-use super::one_row::*;
-use crate::pace::Rate;
+use super::harness::*;
 
 #[tokio::test(start_paused = true)]
-async fn after_a_paid_answer_without_a_verdict_nothing_is_sent_again() {
-    let useless = ScriptedResult::Useless.immediately();
-    let amid = Fixture::new(Scripted::new(useless).row(1, [GOOD])).build();
-    assert_outcomes(&amid, &[&["t-1"], ["bad_answer"; 5].as_slice()].concat()).await;
-    assert_eq!(amid.service().rows(), [1, 2, 3, 4, 5, 6]);
-    assert_eq!(amid.counts().calls.billed_without_verdict, 5);
-
-    let start = Fixture::new(Scripted::new(useless)).build();
-    let expected = ["bad_answer", "bad_answer", "bad_answer ! no_verdicts 3"];
-    assert_outcomes(&start, &expected).await;
-    assert_eq!(start.service().rows(), [1, 2, 3]);
-
-    let page = Fixture::new(Scripted::new(ScriptedResult::Page.immediately())).build();
-    assert_outcomes(&page, &["bad_answer ! no_verdicts 3"]).await;
-
-    let later = Fixture::new(Scripted::new(useless).row(1, [GOOD])).build();
-    let outcomes = until_stopped(&later).await;
-    assert_eq!(outcomes.len(), 1 + 20, "they are all paid for");
-    assert_eq!(outcomes[20].outline(), "bad_answer ! no_verdicts 3");
+async fn trouble_without_a_verdict_stops_the_run_sooner_at_the_start_and_sends_nothing_again() {
+    use ScriptedResult::{HostNotFound, Page, Status, Useless, VerdictOf};
+    const BAD: &str = "bad_answer ! no_verdicts 3";
+    // Whether the first row had a verdict; how many rows were tried, and with how many calls.
+    for (brings, works, rows, calls, last) in [
+        (Useless, false, 3, 3, BAD),
+        (Useless, true, 21, 21, BAD),
+        (Page, false, 1, 1, BAD),
+        (VerdictOf(1), false, 20, 20, "t-1 ! no_verdicts 3"),
+        (Status(422), false, 3, 3, "refused ! no_verdicts 3"),
+        (Status(403), false, 1, 1, "- ! refused 4"),
+        (Status(403), true, 4, 4, "- ! refused 4"),
+        (HostNotFound, false, 1, 1, "- ! unavailable 3"),
+        (Status(500), false, 1, 5, "- ! unavailable 3"),
+    ] {
+        let service = Scripted::new(brings.immediately());
+        let good = works.then_some(1);
+        let engine = engine(1, with_rows(service, good, &[GOOD]));
+        let outlines = until_stopped(&engine).await;
+        let ended = (outlines.len(), engine.service().made().len());
+        assert_eq!(
+            (ended, &*outlines[rows - 1]),
+            ((rows, calls), last),
+            "{brings:?}"
+        );
+        let paid = engine.counts().calls.billed_without_verdict;
+        let useless = matches!(brings, Useless | Page);
+        assert_eq!(paid > 0, useless, "{brings:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn twenty_users_with_one_transaction_id_stop_the_run_and_keep_their_answers() {
-    let mixed_up = Scripted::new(ScriptedResult::VerdictOf(1).immediately());
-    let outcomes = until_stopped(&Fixture::new(mixed_up).build()).await;
-    assert_eq!(outcomes.len(), 20);
-    assert_eq!(outcomes[18].outline(), "t-1");
-    assert_eq!(outcomes[19].outline(), "t-1 ! no_verdicts 3");
-
-    let mixed_up = Scripted::new(ScriptedResult::VerdictOf(1).immediately());
-    let engine = { Fixture::new(mixed_up).keep_going() }.build();
-    assert_outcomes(&engine, &["t-1"; 30]).await;
-    assert_eq!(engine.counts().calls.repeated_transaction_ids, 29);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_bare_403_stops_the_run_at_the_start_or_after_three_in_a_row() {
-    let forbidden = ScriptedResult::Status(403).immediately();
-    let start = Fixture::new(Scripted::new(forbidden)).build();
-    assert_outcomes(&start, &["- ! refused 4"]).await;
-
-    let service = Scripted::new(forbidden)
-        .row(1, [GOOD])
-        .row(3, [GOOD])
-        .row(6, [ScriptedResult::Status(422).immediately()]);
-    let amid = Fixture::new(service).build();
-    let expected = [
-        "t-1",
-        "forbidden",
-        "t-3",
-        "forbidden",
-        "forbidden",
-        "refused",
-        "forbidden",
-        "forbidden",
-        "- ! refused 4",
-    ];
-    assert_outcomes(&amid, &expected).await;
-    assert_eq!(amid.service().made().len(), expected.len(), "none again");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_row_at_fault_is_never_sent_again_and_stops_the_run_only_at_the_start() {
-    let refusing = Scripted::new(ScriptedResult::Status(422).immediately()).row(1, [GOOD]);
-    let amid = Fixture::new(refusing).build();
-    assert_outcomes(&amid, &[&["t-1"], ["refused"; 90].as_slice()].concat()).await;
-    assert_eq!(amid.service().made().len(), 91);
-
-    let start = Fixture::new(Scripted::new(ScriptedResult::Status(422).immediately())).build();
-    let expected = ["refused", "refused", "refused ! no_verdicts 3"];
-    assert_outcomes(&start, &expected).await;
-    let never = Fixture::new(Scripted::new(ScriptedResult::Status(422).immediately()))
-        .keep_going()
+async fn rows_at_fault_never_stop_a_run_that_works_nor_one_that_keeps_going() {
+    for (brings, works, outcome) in [
+        (ScriptedResult::Status(422), true, "refused"),
+        (ScriptedResult::Status(422), false, "refused"),
+        (ScriptedResult::VerdictOf(1), false, "t-1"),
+    ] {
+        let service = Scripted::new(brings.immediately());
+        let good = works.then_some(100);
+        let engine = Fixture {
+            keep_going: !works,
+            ..Fixture::new(with_rows(service, good, &[GOOD]))
+        }
         .build();
-    assert_outcomes(&never, &["refused"; 90]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_service_that_cannot_be_reached_stops_the_run() {
-    let nowhere = Scripted::new(ScriptedResult::HostNotFound.immediately());
-    let nowhere = Fixture::new(nowhere).build();
-    assert_outcomes(&nowhere, &["- ! unavailable 3"]).await;
-    assert_eq!(
-        nowhere.service().made().len(),
-        1,
-        "a wrong address costs one"
-    );
-
-    let sick = Fixture::new(Scripted::new(SICK)).build();
-    assert_outcomes(&sick, &["- ! unavailable 3"]).await;
-    assert_eq!(sick.service().made().len(), 5);
+        if works {
+            engine.outcome(100).await;
+        }
+        assert_outcomes(&engine, &[outcome; 90]).await;
+        assert_eq!(engine.service().made().len(), 90 + usize::from(works));
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_is_not_up_yet_is_waited_for() {
     let away = ScriptedResult::NotConnected.immediately();
-    let engine = Fixture::new(Scripted::new(GOOD).row(1, [away; 14]))
-        .retries(1)
-        .build();
+    let service = Scripted::new(GOOD).row(1, [away; 14]);
+    let engine = Fixture {
+        retries: 1,
+        ..Fixture::new(service)
+    }
+    .build();
     let began = Instant::now();
     assert_outcomes(&engine, &["t-1", "t-2"]).await;
     // Ten calls show that it is down; then it is tried after 5, 10, 20, 40 and 60 seconds.
     let waited = began.elapsed().as_secs();
     assert!((130..150).contains(&waited), "{waited} s");
-
-    let engine = Fixture::new(Scripted::new(away)).build();
-    let began = Instant::now();
-    assert_outcomes(&engine, &["- ! unavailable 3"]).await;
-    let waited = began.elapsed().as_secs();
-    assert!((900..1_000).contains(&waited), "{waited} s");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_stays_away_is_probed_and_stops_the_run() {
-    // Ten calls show it. A service that answers, but only with failures, is in the engine's tests: that takes several
-    // concurrent rows.
-    for (trouble, calls, lost) in [
-        (ScriptedResult::Status(503).immediately(), 10, 2),
-        (ScriptedResult::HostNotFound.immediately(), 10, 2),
+async fn a_service_that_stays_away_is_probed_ever_more_rarely_and_stops_the_run() {
+    // Ten calls show it. After that it is tried at 5, 10, 20, 40 and every 60 seconds.
+    for (trouble, works, rate, calls) in [
+        (
+            ScriptedResult::Status(503),
+            true,
+            Rate::Unlimited,
+            1 + 10 + 18,
+        ),
+        (
+            ScriptedResult::HostNotFound,
+            true,
+            Rate::Unlimited,
+            1 + 10 + 18,
+        ),
+        (
+            ScriptedResult::NotConnected,
+            false,
+            Rate::Unlimited,
+            10 + 18,
+        ),
+        (ScriptedResult::Status(503), true, Rate::Auto, 50),
     ] {
         let began = Instant::now();
-        let engine = Fixture::new(Scripted::new(trouble).row(1, [GOOD])).build();
-        let outcomes = until_stopped(&engine).await;
-        assert_eq!(outcomes.last().unwrap().outline(), "- ! unavailable 3");
-        let outage = began.elapsed().as_secs();
-        assert!((900..1_000).contains(&outage), "{outage} s");
-        // After that it is tried at 5, 10, 20, 40 and every 60 seconds.
-        assert_eq!(engine.service().made().len(), 1 + calls + 18);
-        assert_eq!(outcomes.len() - 2, lost, "rows that were given up");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn bare_503s_at_a_pace_that_is_searched_for_are_waited_for_and_stop_the_run() {
-    let began = Instant::now();
-    let away = ScriptedResult::Status(503).immediately();
-    let engine = Fixture::new(Scripted::new(away).row(1, [GOOD]))
-        .rate(Rate::Auto)
+        let service = Scripted::new(trouble.immediately());
+        let service = with_rows(service, works.then_some(1), &[GOOD]);
+        let engine = Fixture {
+            rate,
+            ..Fixture::new(service)
+        }
         .build();
-    let outcomes = until_stopped(&engine).await;
-    assert_eq!(outcomes.last().unwrap().outline(), "- ! unavailable 3");
-    let waited = began.elapsed().as_secs();
-    assert!((900..1_000).contains(&waited), "{waited} s");
-    let calls = engine.service().made().len();
-    assert!(calls < 50, "{calls} calls");
+        let outlines = until_stopped(&engine).await;
+        assert_eq!(outlines.last().unwrap(), "- ! unavailable 3", "{trouble:?}");
+        let waited = began.elapsed().as_secs();
+        assert!((900..1_000).contains(&waited), "{trouble:?}: {waited} s");
+        let made = engine.service().made().len();
+        assert!(made <= calls, "{trouble:?}: {made} calls");
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_comes_back_costs_no_row_anything() {
-    let away = [ScriptedResult::Status(503).immediately(); 6];
-    let service = (2..=5).fold(Scripted::new(GOOD), |service, row| service.row(row, away));
-    let engine = Fixture::new(service).retries(8).build();
-    engine.outcome(1).await;
-    let outcomes = join_all((2..=5).map(|row| engine.outcome(row))).await;
-    assert!(
-        outcomes
-            .iter()
-            .all(|outcome| outcome.outline().starts_with("t-"))
-    );
-    for row in 6..=8 {
-        engine.outcome(row).await;
+async fn a_service_that_only_refuses_stops_the_run_after_a_quarter_of_an_hour() {
+    for (refusal, most) in [
+        (ScriptedResult::RetryAfter(429, "60"), 17),
+        // Without a rate limit of our own each row backs off by itself, for 15 s on average.
+        (ScriptedResult::Status(429), 90),
+    ] {
+        let began = Instant::now();
+        let engine = engine(1, Scripted::new(refusal.immediately()).row(1, [GOOD]));
+        engine.outcome(1).await;
+        let stopped = engine.outcome(2).await;
+        assert_eq!(stopped.outline(), "- ! max_wait 3");
+        // Not that the service asked to wait: one of them named no time.
+        let report = stopped.report();
+        assert!(report.contains(" has accepted no call for 1"), "{report}");
+        let minutes = began.elapsed().as_secs() / 60;
+        assert!((15..=17).contains(&minutes), "{minutes}");
+        assert!(engine.calls(2).len() <= most, "{}", engine.calls(2).len());
     }
-    let counts = engine.counts();
-    assert_eq!((counts.outages, counts.outage), (1, None));
-    assert!(
-        counts.down >= Duration::from_secs(5 + 10),
-        "{:?}",
-        counts.down
-    );
+}
+
+/// A service that works for the first hundred rows, and for all others does this.
+fn after_a_hundred(then: Step) -> Scripted {
+    with_rows(Scripted::new(then), 1..=100, &[GOOD])
+}
+
+const FAILS: Step = ScriptedResult::Status(500).after(10);
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_always_fail_are_passed_over_amid_good_ones_and_are_no_outage_at_the_end() {
+    // How many fail, how many good ones follow, and whether it is waited in case the service is down.
+    for (failing, further, waits) in [
+        (3, 0, false),
+        (9, 0, false),
+        (10, 0, true),
+        (30, 0, true),
+        (9, 100, false),
+        (80, 100, true),
+    ] {
+        let rows = 101..=100 + failing;
+        let service = with_rows(Scripted::new(GOOD), rows, &[FAILS; 200]);
+        let around = Surroundings::rows(100 + failing + further);
+        let ran = run_to_end(&engine(8, service), around).await;
+        let case = format!("{failing} and {further} rows: {:?}", ran.elapsed);
+        assert!(ran.stop.is_none(), "{case}");
+        let counts = ran.counts;
+        let ended = (counts.scored(), counts.failed.rows);
+        assert_eq!(ended, (100 + further, failing), "{case}");
+        if further == 0 {
+            assert_eq!((counts.outages, counts.outage), (0, None), "{case}");
+            let longest = if waits { 360 } else { 60 };
+            assert!(ran.elapsed.as_secs() < longest, "{case}");
+            let is_waited = counts.paused >= Duration::from_secs(300);
+            assert_eq!(is_waited, waits, "{case}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_row_left_to_probe_an_outage_is_tried_ever_more_rarely() {
+    // The last row of a file, and the last row of a pipe that stays silent for an hour.
+    for (read_delay, expected) in [(0, 9), (3_600, 18)] {
+        // Rows 101 to 110 show an outage, and are given up.
+        let engine = Fixture {
+            retries: 0,
+            ..Fixture::new(after_a_hundred(FAILS))
+        }
+        .build();
+        let around = Surroundings {
+            read_delay: Duration::from_secs(read_delay),
+            ..Surroundings::rows(111)
+        };
+        let ran = run_to_end(&engine, around).await;
+        assert_eq!(ran.stop.is_some(), read_delay > 0);
+        assert_eq!(engine.calls(111).len(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_stood_still_with_the_run_are_no_outage() {
+    for (seconds, outages) in [(30, 1), (126, 0)] {
+        let late = ScriptedResult::TimedOut.after(seconds * 1_000);
+        let service = with_rows(Scripted::new(GOOD), 101..=120, &[late]);
+        let ran = run_to_end(&engine(20, service), Surroundings::rows(200)).await;
+        assert!(ran.stop.is_none());
+        let counts = ran.counts;
+        let ended = (counts.scored(), counts.calls.retries, counts.outages);
+        assert_eq!(ended, (200, 20, outages), "after {seconds} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_fails_for_minutes_costs_no_row() {
+    // One that answers is tried more often.
+    for (status, last, down) in [(500, 140, 180), (503, 120, 60)] {
+        let fails = [ScriptedResult::Status(status).after(10)];
+        let service = with_rows(Scripted::new(GOOD), 101..=last, &fails);
+        let ran = run_to_end(&engine(8, service), Surroundings::rows(1_000)).await;
+        assert!(ran.stop.is_none());
+        let counts = ran.counts;
+        let ended = (counts.scored(), counts.outages, counts.outage);
+        assert_eq!(ended, (1_000, 1, None), "{status}");
+        assert!(counts.down.as_secs() > down, "{status}: {:?}", counts.down);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_stays_down_in_the_middle_of_a_file_costs_no_row_and_few_calls() {
+    let engine = engine(8, after_a_hundred(FAILS));
+    let ran = run_to_end(&engine, Surroundings::rows(10_000)).await;
+    assert_eq!(ran.reason(), Some(CancelReason::Unavailable));
+    assert_eq!((ran.counts.scored(), ran.counts.failed.rows), (100, 0));
+    // Those that showed the outage, those in flight beside them, and six a minute.
+    let sent = ran.counts.calls.sent;
+    assert!(sent < 100 + 10 + 8 + 95, "{sent}");
+    assert!((900..920).contains(&ran.elapsed.as_secs()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_run_tells_an_outage_from_a_few_failing_rows_without_a_verdict_of_its_own() {
+    for (rows, failures, seconds) in [(1_000, 9, 900..1_000), (9, 9, 0..380), (30, 30, 0..380)] {
+        let engine = engine(8, Scripted::new(FAILS));
+        engine.worked_before();
+        let ran = run_to_end(&engine, Surroundings::rows(rows)).await;
+        let stopped = ran.reason() == Some(CancelReason::Unavailable);
+        assert_eq!((stopped, ran.counts.failed.rows), (rows == 1_000, failures));
+        assert!(
+            seconds.contains(&ran.elapsed.as_secs()),
+            "{rows} rows: {:?}",
+            ran.elapsed
+        );
+        if !stopped {
+            assert_eq!(ran.counts.outages, 0, "{rows} rows");
+        }
+    }
 }

@@ -204,12 +204,14 @@ impl TestRun {
             let service = Scripted::new(ScriptedResult::Verdict.immediately());
             (service, Events::new(Vec::new()))
         });
-        let engine = Fixture::new(service)
-            .concurrency(CONCURRENCY)
-            .max_calls(calls)
-            .ledger(ledger_writer)
-            .events(events.clone())
-            .build();
+        let engine = Fixture {
+            concurrency: CONCURRENCY,
+            max_calls: calls,
+            ledger: ledger_writer,
+            events: events.clone(),
+            ..Fixture::new(service)
+        }
+        .build();
         let decisions = DecisionPolicy::default();
         let rows = RowStages {
             reader,
