@@ -1,11 +1,10 @@
 //! The ledger: what is paid for is kept, found, and not paid for again; and it can be inspected, pruned, and made to forget
 //! people.
 
+mod changes;
 mod commands;
 mod damage;
-mod drift;
 mod kills;
-mod older_answers;
 mod paid_once;
 mod places;
 mod postgres;

@@ -3,12 +3,11 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use super::kills::Plan;
 use crate::support::postgres::{Cluster, PASSWORD};
 use crate::support::process::{Done, Place, Program};
-use crate::support::server::{Request, Server, good};
+use crate::support::server::Server;
 use crate::support::users;
 
 /// A database of its own on a server, without a ledger.
@@ -63,13 +62,6 @@ impl<'a> Database<'a> {
     }
 }
 
-/// Answers each request after some milliseconds.
-fn slow() -> Server {
-    Server::start(|request: &Request| {
-        good(request).after(Duration::from_millis(1 + request.nth as u64 % 3))
-    })
-}
-
 fn silent_about_the_password(done: &Done) {
     for word in PASSWORD.split(' ') {
         done.silent_about(word);
@@ -98,62 +90,6 @@ fn a_ledger_is_made_once_and_a_run_without_one_names_the_command() {
     assert_eq!(server.calls(), 5);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
     assert_eq!(place.names(), ["scored.csv", "users.csv"]);
-}
-
-#[test]
-fn four_runs_on_files_that_overlap_pay_for_each_request_once() {
-    const USERS: usize = 240;
-    let Some(database) = Database::with_ledger() else {
-        return;
-    };
-    let (place, server) = (Place::new(), slow());
-    let all = users::csv(USERS);
-    let (header, rows) = all.split_once('\n').unwrap();
-    let rows: Vec<_> = rows.lines().collect();
-    // Each has 150 of them, and starts with another one; the last two have the same ones in other orders.
-    let files = [0, 30, 90, 90].map(|first| rows[first..first + 150].to_vec());
-    let runs = (1..).zip(files).map(|(number, mut rows)| {
-        rows.rotate_left(20 * number);
-        let csv = format!("{header}\n{}\n", rows.join("\n"));
-        let (input, output) = (format!("{number}.csv"), format!("{number}-scored.csv"));
-        place.write(&input, &csv);
-        let run = database.run(&place, &server, &format!("{input} -o {output} -c 4"));
-        (run.start(), output, users::scored(&csv))
-    });
-    let runs: Vec<_> = runs.collect();
-    for (run, output, scored) in runs {
-        run.done().exits(0);
-        assert_eq!(place.text(&output), scored);
-    }
-    assert_eq!(server.calls(), USERS);
-}
-
-#[test]
-fn a_run_that_was_killed_pays_again_at_most_for_what_was_in_flight() {
-    const USERS: usize = 300;
-    let Some(database) = Database::with_ledger() else {
-        return;
-    };
-    let csv = users::csv(USERS);
-    let (place, server) = (Place::with("users.csv", &csv), slow());
-    let run = || database.run(&place, &server, "users.csv -o scored.csv -c 4");
-    let mut most = USERS;
-    for calls in [50, 150, 250] {
-        let killed = run().start().kill_when(|| server.calls() >= calls);
-        killed.check(killed.code().is_none(), "it was killed");
-        most += 2 * 4;
-    }
-    let done = run().done();
-    done.exits(0).says("may be billed twice");
-    assert!((USERS..=most).contains(&server.calls()), "{done}");
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
-    // What it has paid for costs others nothing.
-    let calls = server.calls();
-    let other = database.run(&place, &server, "users.csv -o other.csv");
-    other.done().exits(0);
-    assert_eq!(server.calls(), calls);
-    assert_eq!(place.text("other.csv"), users::scored(&csv));
 }
 
 #[test]
