@@ -128,12 +128,18 @@ mod tests {
     use super::*;
     use crate::base::secret::Secret;
 
-    fn answer(body: &str) -> Result<(String, String), String> {
-        let answer = read(&Reply::ok(body), &[])?;
-        Ok((
-            answer.transaction_id.as_str().to_owned(),
-            answer.score.digits().to_owned(),
-        ))
+    /// The id and the digits of the score, or why there is no verdict.
+    fn answer(body: impl Into<bytes::Bytes>) -> Result<(String, String), String> {
+        let body = body.into();
+        let answer = read(
+            &Reply {
+                body,
+                ..Reply::ok("")
+            },
+            &[],
+        )?;
+        let id = answer.transaction_id.as_str().to_owned();
+        Ok((id, answer.score.digits().to_owned()))
     }
 
     #[test]
@@ -150,12 +156,7 @@ mod tests {
                 "1e-3",
             ),
             (
-                "\u{feff}{\"transaction_id\":\"a\",\"summary\":{\"risk_score\":1}}",
-                "a",
-                "1",
-            ),
-            (
-                r#"{"status":true,"transaction_id":"\u0061","summary":{"risk_score":1.2345678901234567}}"#,
+                "\u{feff}{\"transaction_id\":\"\\u0061\",\"summary\":{\"risk_score\":1.2345678901234567}}",
                 "a",
                 "1.2345678901234567",
             ),
@@ -166,6 +167,70 @@ mod tests {
             ),
         ] {
             assert_eq!(answer(body).unwrap(), (id.to_owned(), digits.to_owned()));
+        }
+        // Bytes that are not UTF-8 spoil only what is read.
+        let echo = b"{\"echo\":\"J\xe9\",\"transaction_id\":\"a\",\"summary\":{\"risk_score\":1}}";
+        assert_eq!(answer(echo.to_vec()).unwrap().0, "a");
+        let id = b"{\"transaction_id\":\"\xe9\",\"summary\":{\"risk_score\":1}}";
+        let why = answer(id.to_vec()).unwrap_err();
+        assert_eq!(why, "the answer's `transaction_id` is not UTF-8");
+    }
+
+    #[test]
+    fn an_answer_without_a_verdict_says_why() {
+        const SHAPE: &str = "is JSON of an unknown shape";
+        const SCORE: &str = "has no `summary.risk_score`, or has it twice";
+        for (body, why) in [
+            ("\u{feff}", "is empty"),
+            ("[1]", SHAPE),
+            (r#"[true,"a",{"risk_score":1}]"#, SHAPE),
+            (
+                r#"{"transaction_id":"a","transaction_id":"b","summary":{"risk_score":1}}"#,
+                SHAPE,
+            ),
+            (
+                r#"{"status":false,"transaction_id":"a","summary":{"risk_score":1}}"#,
+                "says `\"status\": false`",
+            ),
+            (r#"{"summary":{"risk_score":1}}"#, "has no `transaction_id`"),
+            (r#"{"transaction_id":"a"}"#, SCORE),
+        ] {
+            assert_eq!(
+                answer(body).unwrap_err(),
+                format!("the answer {why}"),
+                "{body}"
+            );
+        }
+        for (summary, why) in [
+            (r#"{"risk_score":1,"risk_score":2}"#, format!(" {SCORE}")),
+            ("7", format!(" {SCORE}")),
+            ("[7]", format!(" {SCORE}")),
+            (r#"{"risk_score":null}"#, format!(" {SCORE}")),
+            (
+                r#"{"risk_score":"1"}"#,
+                "'s `summary.risk_score` is not a number".to_owned(),
+            ),
+            (
+                r#"{"risk_score":1e400}"#,
+                "'s `summary.risk_score` is not a number".to_owned(),
+            ),
+        ] {
+            let body = format!(r#"{{"transaction_id":"a","summary":{summary}}}"#);
+            assert_eq!(
+                answer(body).unwrap_err(),
+                format!("the answer{why}"),
+                "{summary}"
+            );
+        }
+        for (id, why) in [
+            ("{}", "is neither a string nor a positive number"),
+            (r#""=1""#, "starts like a spreadsheet formula"),
+            (r#""""#, "is empty"),
+            (r#""\u2003\u00a0""#, "is only white space"),
+        ] {
+            let body = format!(r#"{{"transaction_id":{id},"summary":{{"risk_score":1}}}}"#);
+            let why = format!("the answer's `transaction_id` {why}");
+            assert_eq!(answer(body).unwrap_err(), why);
         }
     }
 
@@ -184,120 +249,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_a_verdict_says_why() {
-        for (body, said) in [
-            ("\u{feff}", "the answer is empty"),
-            ("[1]", "the answer is JSON of an unknown shape"),
-            (
-                r#"{"status":false,"transaction_id":"a","summary":{"risk_score":1}}"#,
-                "the answer says `\"status\": false`",
-            ),
-            (
-                r#"{"transaction_id":"a"}"#,
-                "the answer has no `summary.risk_score`, or has it twice",
-            ),
-            (
-                r#"{"transaction_id":"a","transaction_id":"b","summary":{"risk_score":1}}"#,
-                "the answer is JSON of an unknown shape",
-            ),
-            (
-                r#"{"transaction_id":"a","summary":{"risk_score":1,"risk_score":2}}"#,
-                "the answer has no `summary.risk_score`, or has it twice",
-            ),
-            (
-                r#"{"transaction_id":"a","summary":7}"#,
-                "the answer has no `summary.risk_score`, or has it twice",
-            ),
-            (
-                r#"{"transaction_id":"a","summary":[7]}"#,
-                "the answer has no `summary.risk_score`, or has it twice",
-            ),
-            (
-                r#"[true,"a",{"risk_score":1}]"#,
-                "the answer is JSON of an unknown shape",
-            ),
-            (
-                r#"{"transaction_id":"a","summary":{"risk_score":null}}"#,
-                "the answer has no `summary.risk_score`, or has it twice",
-            ),
-            (
-                r#"{"transaction_id":"a","summary":{"risk_score":"1"}}"#,
-                "the answer's `summary.risk_score` is not a number",
-            ),
-            (
-                r#"{"transaction_id":"a","summary":{"risk_score":1e400}}"#,
-                "the answer's `summary.risk_score` is not a number",
-            ),
-            (
-                r#"{"summary":{"risk_score":1}}"#,
-                "the answer has no `transaction_id`",
-            ),
-            (
-                r#"{"transaction_id":{},"summary":{"risk_score":1}}"#,
-                "the answer's `transaction_id` is neither a string nor a positive number",
-            ),
-            (
-                r#"{"transaction_id":"=1","summary":{"risk_score":1}}"#,
-                "the answer's `transaction_id` starts like a spreadsheet formula",
-            ),
-        ] {
-            assert_eq!(answer(body).unwrap_err(), said, "{body}");
-        }
-    }
-
-    #[test]
-    fn an_id_that_cannot_be_seen_is_none() {
-        for (id, said) in [
-            ("", "is empty"),
-            ("  ", "is only white space"),
-            (r"\u2003\u00a0", "is only white space"),
-        ] {
-            let body = format!(r#"{{"transaction_id":"{id}","summary":{{"risk_score":1}}}}"#);
-            let expected = format!("the answer's `transaction_id` {said}");
-            assert_eq!(answer(&body).unwrap_err(), expected);
-        }
-    }
-
-    #[test]
-    fn bytes_that_are_not_utf_8_do_not_spoil_an_answer_where_nobody_reads_them() {
-        let read_bytes = |body: &'static [u8]| {
-            let reply = Reply {
-                body: bytes::Bytes::from_static(body),
-                ..Reply::ok("")
-            };
-            read(&reply, &[]).map(|answer| answer.transaction_id.as_str().to_owned())
-        };
-        let echo =
-            b"{\"echo\":\"J\xe9r\xf4me\",\"transaction_id\":\"a\",\"summary\":{\"risk_score\":1}}";
-        assert_eq!(read_bytes(echo).unwrap(), "a");
-        let id = b"{\"transaction_id\":\"\xe9\",\"summary\":{\"risk_score\":1}}";
-        assert_eq!(
-            read_bytes(id).unwrap_err(),
-            "the answer's `transaction_id` is not UTF-8"
-        );
-    }
-
-    #[test]
-    fn a_key_in_a_kept_answer_is_not_written() {
-        let body = br#"{"transaction_id":"a","summary":{"risk_score":1,"level":2},"echo":"Bearer sk-0123456789"}"#;
-        let [echo, level] = ["/echo", "/summary/level"].map(|it| Pointer::parse(it).unwrap());
-        let columns = [echo, level, Pointer::to_all()];
+    fn further_fields_are_captured_as_written_and_none_with_the_key() {
+        let body = br#"{"transaction_id":"a","summary":{"risk_score":1,"level":0,"x":null},"echo":"Bearer sk-0123456789"}"#;
+        let fields = ["/summary/level", "/summary/x", "/none", "/echo"];
+        let mut columns = fields.map(|it| Pointer::parse(it).unwrap()).to_vec();
+        columns.push(Pointer::to_all());
         let keys = ApiKeys::new(Secret::new("sk-0123456789"));
         let captured = read_kept(body, &columns, &keys).unwrap().captured;
-        assert_eq!(*captured, [None, Some("2".into()), None]);
-    }
-
-    #[test]
-    fn further_fields_are_captured_as_written() {
-        let reply = Reply::ok(
-            r#"{"transaction_id":"a","summary":{"risk_score":1,"risk_level":0,"x":null}}"#,
-        );
-        let columns = ["/summary/risk_level", "/summary/x", "/none"]
-            .map(|pointer| Pointer::parse(pointer).unwrap());
-        let captured = read(&reply, &columns).unwrap().captured;
-        assert_eq!(
-            captured.iter().map(Option::as_deref).collect::<Vec<_>>(),
-            [Some("0"), None, None]
-        );
+        assert_eq!(*captured, [Some("0".into()), None, None, None, None]);
     }
 }

@@ -275,40 +275,39 @@ fn carries_rate_limit(headers: &HeaderMap) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use reqwest::header::{HeaderName, HeaderValue};
 
-    use super::super::exchange::SentRequest;
     use super::*;
     use crate::raw_json::Pointer;
 
-    fn reply(status: u16, headers: &[(&str, &str)], body: &str) -> Classified {
-        classify(Ok(received(status, headers, body)), &[])
-    }
-
-    fn received(status: u16, headers: &[(&str, &str)], body: &str) -> Reply {
-        let headers = headers
-            .iter()
-            .map(|(name, value)| {
-                (
-                    name.parse::<HeaderName>().unwrap(),
-                    HeaderValue::from_str(value).unwrap(),
-                )
-            })
-            .collect();
-        Reply {
-            status,
-            headers,
-            body: Bytes::copy_from_slice(body.as_bytes()),
-            cut: false,
-            sent: SentRequest::nothing(),
-        }
-    }
-
     const GOOD: &str = r#"{"transaction_id":"a","summary":{"risk_score":1}}"#;
 
-    /// The letter of an outcome; `+` is a verdict, `T` a throttle.
+    /// The class of an answer with this status, these headers and this body.
+    fn of(status: u16, headers: &[(&'static str, &'static str)], body: &str) -> char {
+        of_columns(status, headers, body, &[])
+    }
+
+    fn of_columns(
+        status: u16,
+        headers: &[(&'static str, &'static str)],
+        body: &str,
+        columns: &Columns,
+    ) -> char {
+        let headers = { headers.iter() }.map(|(name, value)| {
+            let name = HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        });
+        let reply = Reply {
+            status,
+            headers: headers.collect(),
+            ..Reply::ok(body)
+        };
+        letter(&classify(Ok(reply), columns))
+    }
+
+    /// The letter of an outcome; `+` is a verdict, `T` a throttle, `K` a refused key.
     fn letter(outcome: &Classified) -> char {
         match outcome {
             Classified::Answered(..) => '+',
@@ -317,15 +316,8 @@ mod tests {
                 let class = serde_json::to_value(fault.class).unwrap();
                 class.as_str().unwrap().chars().next().unwrap()
             }
-            Classified::Refused(_) | Classified::KeyRefused(_) => 'F',
-        }
-    }
-
-    #[test]
-    fn only_a_401_is_the_keys_fault() {
-        for status in 100..=599 {
-            let of_key = matches!(reply(status, &[], GOOD), Classified::KeyRefused(_));
-            assert_eq!(of_key, status == 401, "status {status}");
+            Classified::Refused(_) => 'F',
+            Classified::KeyRefused(_) => 'K',
         }
     }
 
@@ -335,18 +327,15 @@ mod tests {
             let expected = match status {
                 204..=206 => 'D',
                 200..=299 => '+',
-                300..=399 | 401 | 402 | 404 | 405 | 407 | 410 | 511 => 'F',
+                401 => 'K',
+                300..=399 | 402 | 404 | 405 | 407 | 410 | 511 => 'F',
                 425 | 429 => 'T',
                 408 | 500..=599 => 'C',
                 400..=499 => 'E',
                 _ => 'B',
             };
             // The body is a good verdict each time: it must count only if the status says so.
-            assert_eq!(
-                letter(&reply(status, &[], GOOD)),
-                expected,
-                "status {status}"
-            );
+            assert_eq!(of(status, &[], GOOD), expected, "status {status}");
         }
     }
 
@@ -356,114 +345,56 @@ mod tests {
         for (fault, expected) in [
             (TransportFault::HostNotFound(words()), 'A'),
             (TransportFault::Unreachable(words()), 'A'),
+            (TransportFault::NotConnected(words()), 'A'),
             (TransportFault::Refused(words(), ""), 'F'),
             (TransportFault::Unprocessed(words()), 'A'),
             (TransportFault::TimedOut, 'B'),
             (TransportFault::Stale(words()), 'B'),
             (TransportFault::Broken(words()), 'B'),
         ] {
-            assert_eq!(
-                letter(&classify(Err(fault.clone()), &[])),
-                expected,
-                "{fault:?}"
-            );
+            let class = letter(&classify(Err(fault.clone()), &[]));
+            assert_eq!(class, expected, "{fault:?}");
         }
-    }
-
-    #[test]
-    fn an_answer_with_the_key_in_an_id_or_a_cell_is_no_verdict() {
-        let at = |body: &str, columns: &Columns| {
-            letter(&classify(Ok(received(200, &[], body)), columns))
-        };
-        let level = [Pointer::parse("/level").unwrap()];
-        let in_id = GOOD.replace("\"a\"", "\"for test-key-0123\"");
-        let in_field = GOOD.replacen('{', "{\"level\":\"test\\u002dkey-0123\",", 1);
-        assert_eq!((at(&in_id, &[]), at(GOOD, &level)), ('D', '+'));
-        assert_eq!((at(&in_field, &[]), at(&in_field, &level)), ('+', 'D'));
     }
 
     #[test]
     fn headers_and_bodies_that_change_the_class() {
-        assert_eq!(letter(&reply(503, &[("retry-after", "7")], "")), 'T');
-        assert_eq!(
-            letter(&reply(403, &[("x-ratelimit-remaining", "0")], "")),
-            'T'
-        );
-        assert_eq!(
-            letter(&reply(403, &[("x-ratelimit-remaining", "12")], "")),
-            'E'
-        );
-        let nothing_left = [("ratelimit", r#""default";r=0;t=30"#)];
-        assert_eq!(letter(&reply(403, &nothing_left, "")), 'T');
-        assert_eq!(
-            letter(&reply(
-                429,
-                &[],
-                r#"{"error":{"code":"insufficient_quota"}}"#
-            )),
-            'F'
-        );
-        assert_eq!(letter(&reply(200, &[], "<html>")), 'D');
+        let nothing_left = r#""default";r=0;t=30"#;
+        for (status, headers, body, expected) in [
+            (503, &[("retry-after", "7")][..], "", 'T'),
+            (403, &[("x-ratelimit-remaining", "0")], "", 'T'),
+            (403, &[("x-ratelimit-remaining", "12")], "", 'E'),
+            (403, &[("ratelimit", nothing_left)], "", 'T'),
+            (429, &[], r#"{"error":{"code":"insufficient_quota"}}"#, 'F'),
+            (200, &[], "<html>", 'D'),
+        ] {
+            assert_eq!(
+                of(status, headers, body),
+                expected,
+                "{status} {headers:?} {body}"
+            );
+        }
+        // An answer with the key in an id or a cell is no verdict.
+        let level = [Pointer::parse("/level").unwrap()];
+        let in_id = GOOD.replace("\"a\"", "\"for test-key-0123\"");
+        let in_field = GOOD.replacen('{', "{\"level\":\"test\\u002dkey-0123\",", 1);
+        for (body, columns, expected) in [
+            (&*in_id, &[][..], 'D'),
+            (GOOD, &level, '+'),
+            (&in_field, &[], '+'),
+            (&in_field, &level, 'D'),
+        ] {
+            assert_eq!(of_columns(200, &[], body, columns), expected, "{body}");
+        }
     }
 
     #[test]
-    fn a_throttle_has_its_status_and_a_row_that_fails_for_it_is_sent_by_a_later_run() {
-        for (status, headers) in [
-            (429, &[][..]),
-            (503, &[("retry-after", "7")]),
-            (403, &[("x-ratelimit-remaining", "0")]),
-        ] {
-            let Classified::Throttled { status: told, .. } = reply(status, headers, "") else {
-                panic!("{status} must be a throttle");
-            };
-            assert_eq!(told, status);
-        }
+    fn a_row_that_fails_for_throttles_is_sent_by_a_later_run() {
         let fault = Fault::throttled(7, 429);
         assert_eq!(
-            (fault.failure.reason.word(), &*fault.failure.message),
-            (
-                "throttled",
-                "the service throttled this row 7 times (429) while it accepted others"
-            )
+            Reason::of_word(fault.failure.reason.word()),
+            Some(Reason::Throttled)
         );
-        assert_eq!(Reason::of_word("throttled"), Some(Reason::Throttled));
-        // `--retry-failed` sends it, and so does a resumed run.
         assert!(!fault.is_for_good());
-    }
-
-    #[test]
-    fn retry_after_in_every_shape() {
-        let date = "Sun, 06 Nov 1994 08:49:37 GMT";
-        let wait = |headers: &[(&str, &str)]| match reply(429, headers, "") {
-            Classified::Throttled { wait, .. } => wait.map(|wait| wait.as_secs()),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(wait(&[("retry-after", "30")]), Some(30));
-        assert_eq!(wait(&[("retry-after", "0")]), Some(0));
-        assert_eq!(wait(&[("retry-after", "-5")]), None);
-        assert_eq!(wait(&[("retry-after", "soon")]), None);
-        assert_eq!(wait(&[]), None);
-        assert_eq!(
-            wait(&[("retry-after", "1000000000000")]),
-            Some(1_000_000_000_000)
-        );
-        assert_eq!(
-            wait(&[("retry-after", "99999999999999999999999")]),
-            Some(u64::MAX)
-        );
-        assert_eq!(
-            wait(&[
-                ("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT"),
-                ("date", date)
-            ]),
-            Some(30)
-        );
-        assert_eq!(
-            wait(&[
-                ("retry-after", date),
-                ("date", "Sun, 06 Nov 1994 09:00:00 GMT")
-            ]),
-            Some(0)
-        );
     }
 }

@@ -304,21 +304,12 @@ mod tests {
 
     #[test]
     fn the_path_is_appended_to_the_base() {
-        for base in [
-            "https://api.example.com",
-            "https://api.example.com/",
-            " https://api.example.com ",
-        ] {
-            assert_eq!(
-                Endpoint::new(base, false).unwrap().to_string(),
-                "https://api.example.com/v1/validate/user"
-            );
-        }
-        let below = Endpoint::new("https://example.com/risk/", false).unwrap();
-        assert_eq!(
-            below.to_string(),
-            "https://example.com/risk/v1/validate/user"
-        );
+        let path = |base| Endpoint::new(base, false).unwrap().to_string();
+        let expected = "https://api.example.com/v1/validate/user";
+        assert_eq!(path("https://api.example.com"), expected);
+        assert_eq!(path(" https://api.example.com/ "), expected);
+        let below = path("https://example.com/risk/");
+        assert_eq!(below, "https://example.com/risk/v1/validate/user");
     }
 
     #[test]
@@ -355,14 +346,8 @@ mod tests {
     }
 
     #[test]
-    fn spaces_around_an_id_are_not_part_of_it() {
-        for text in ["my app", " my app", "my app  "] {
-            assert_eq!(ServiceId::new(text).unwrap().as_str(), "my app");
-        }
-    }
-
-    #[test]
     fn an_id_that_is_unsafe_in_a_header_is_refused_and_not_shown() {
+        assert_eq!(ServiceId::new(" my app  ").unwrap().as_str(), "my app");
         for bad in [
             "",
             "  ",
@@ -375,8 +360,12 @@ mod tests {
         ] {
             let error = ServiceId::new(bad).unwrap_err();
             assert_eq!(error.exit().code(), 2);
-            assert!(error.report().contains("service id"));
-            assert!(!error.report().contains("st\n") && !error.report().contains("tést"));
+            let report = error.report();
+            assert!(report.contains("service id"), "{report}");
+            assert!(
+                !report.contains("st\n") && !report.contains("tést"),
+                "{report}"
+            );
         }
     }
 
@@ -407,18 +396,16 @@ mod tests {
                 let report = error.report();
                 assert_eq!(error.exit().code(), 2);
                 assert!(report.contains(&format!("`{name}`")), "{report}");
-                assert!(!report.contains("pass"), "{report}");
-                assert!(!report.contains("ss@"), "{report}");
+                let shows = report.contains("pass") || report.contains("ss@");
+                assert!(!shows, "{report}");
             }
             // A variable that does not apply does no harm.
             assert!(check_proxy("https://a.example", "HTTP_PROXY", bad).is_ok());
             assert!(check_proxy("https://localhost", "HTTPS_PROXY", bad).is_ok());
         }
         for good in ["", "proxy", "proxy:3128", "https://me:p%40ss@proxy/"] {
-            assert!(
-                check_proxy("https://a.example", "HTTPS_PROXY", good).is_ok(),
-                "{good}"
-            );
+            let checked = check_proxy("https://a.example", "HTTPS_PROXY", good);
+            assert!(checked.is_ok(), "{good}");
         }
     }
 }
