@@ -1,21 +1,18 @@
 //! Everything that a report counts of rows, in one pass and in bounded memory.
 //!
-//! Rows come from a scored file (`commands`) or from a run's writer (`output`); the numbers go to `report`.
+//! Rows come from a scored file (`commands`) or from a run's writer (`output`); the numbers go to `report`. It must not know
+//! how values are written or shown.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
 
 use super::bins::Bins;
 use super::what_if::WhatIf;
-use crate::drift::DecisionCounts;
-use crate::drift::Drift;
+use crate::drift::{DecisionCounts, Drift};
+use crate::row::RowNumber;
 use crate::verdict::{Decision, Score, Thresholds};
-
-/// A row's verdict; `None` for what it lacks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TalliedRow<'a> {
-    /// Its score.
-    pub(crate) score: Option<&'a Score>,
-    /// Its decision.
-    pub(crate) decision: Option<Decision>,
-}
 
 /// The verdict that a row's user had before.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,9 +79,12 @@ impl RowTally {
         self.decided_otherwise = 0;
     }
 
-    /// Counts a row, with the verdict that its user had before, if that is known.
-    pub(crate) fn count(&mut self, row: TalliedRow<'_>, past: Option<PastVerdict>) {
-        let TalliedRow { score, decision } = row;
+    /// Counts a row with its verdict, as far as it has one, and with the verdict that its user had before, if that is known.
+    pub(crate) fn count(
+        &mut self,
+        (score, decision): (Option<&Score>, Option<Decision>),
+        past: Option<PastVerdict>,
+    ) {
         self.decisions.count(decision);
         let value = score.map(number_of);
         if let (Some(score), Some(value)) = (score, value) {
@@ -135,6 +135,89 @@ pub(crate) fn number_of(score: &Score) -> f64 {
     score.digits().parse().unwrap_or_default()
 }
 
+/// How many values are told apart. A column with more is an identifier, not a category.
+const MOST_VALUES: usize = 10_000;
+/// Bytes by which values are told apart: longer ones are texts, not categories.
+const LONGEST: usize = 256;
+
+/// Decisions by the values of a column.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct GroupTally {
+    values: HashMap<Box<[u8]>, DecisionCounts>,
+    /// The rows with other values.
+    other: DecisionCounts,
+}
+
+/// The most frequent values of a column, and the others together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TopValues {
+    /// The values, cut at 256 bytes, with their decisions; the most frequent first.
+    pub(crate) top: Vec<(Box<[u8]>, DecisionCounts)>,
+    /// All other rows.
+    pub(crate) other: DecisionCounts,
+    /// The number of other values, if not too many to be counted.
+    pub(crate) other_values: Option<usize>,
+}
+
+impl GroupTally {
+    /// Counts a row.
+    pub(crate) fn count(&mut self, value: &[u8], decision: Option<Decision>) {
+        let value = value.get(..LONGEST).unwrap_or(value);
+        if let Some(counts) = self.values.get_mut(value) {
+            counts.count(decision);
+        } else if self.values.len() < MOST_VALUES {
+            let counts = self.values.entry(value.into()).or_default();
+            counts.count(decision);
+        } else {
+            self.other.count(decision);
+        }
+    }
+
+    /// The `most` most frequent values.
+    pub(crate) fn top(&self, most: usize) -> TopValues {
+        let mut values: Vec<_> = self.values.iter().collect();
+        // Equal ones in the order of their values, so that a report is always the same.
+        values.sort_by_key(|(value, counts)| (Reverse(counts.rows()), *value));
+        let (top, others) = values.split_at(most.min(values.len()));
+        let mut other = self.other;
+        for (_, counts) in others {
+            other.add(counts);
+        }
+        TopValues {
+            top: { top.iter() }
+                .map(|(value, counts)| ((*value).clone(), **counts))
+                .collect(),
+            other,
+            other_values: (self.other.rows() == 0).then_some(others.len()),
+        }
+    }
+}
+
+/// Rows of one kind, in bounded memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct CountedRows {
+    /// How many.
+    pub(crate) rows: u64,
+    /// The numbers of the first ones.
+    pub(crate) first: Vec<u64>,
+}
+
+/// How many rows are named: enough to look at.
+const NAMED: usize = 5;
+
+impl CountedRows {
+    /// Counts this row. Rows may come in any order.
+    pub(crate) fn count(&mut self, row: RowNumber) {
+        self.rows += 1;
+        let at = self.first.partition_point(|first| *first < row.get());
+        if at < NAMED {
+            self.first.insert(at, row.get());
+            self.first.truncate(NAMED);
+        }
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -150,11 +233,7 @@ mod tests {
         let mut tally = RowTally::new(Some(&Thresholds::default()));
         let mut count = |digits: Option<&str>, decision, past| {
             let score = digits.map(score);
-            let row = TalliedRow {
-                score: score.as_ref(),
-                decision,
-            };
-            tally.count(row, past);
+            tally.count((score.as_ref(), decision), past);
         };
         let past = |decision, score| Some(PastVerdict { decision, score });
         count(Some("2.0"), Some(Approve), past(Approve, Some(1.5)));
@@ -172,5 +251,69 @@ mod tests {
         let drift = &tally.drift;
         assert_eq!((drift.decisions.compared, drift.decisions.changed), (3, 2));
         assert_eq!((drift.scores, drift.rose, drift.fell), (2, 1, 0));
+    }
+
+    #[test]
+    fn few_values_are_counted_exactly_and_the_rest_is_other() {
+        let mut groups = GroupTally::default();
+        for (value, decision, times) in [
+            ("DE", Some(Decision::Approve), 5),
+            ("US", Some(Decision::Block), 7),
+            ("DE", None, 1),
+            ("", Some(Decision::Review), 2),
+            ("FR", Some(Decision::Review), 2),
+        ] {
+            for _ in 0..times {
+                groups.count(value.as_bytes(), decision);
+            }
+        }
+        let top = groups.top(3);
+        let expected: [(&[u8], [u64; 4]); 3] = [
+            (b"US", [0, 0, 7, 0]),
+            (b"DE", [5, 0, 0, 1]),
+            (b"", [0, 2, 0, 0]),
+        ];
+        let expected = expected.map(|(value, counts)| (value.into(), counts.into()));
+        assert_eq!(top.top, expected);
+        assert_eq!(top.other, [0, 2, 0, 0].into());
+        assert_eq!(top.other_values, Some(1));
+    }
+
+    #[test]
+    fn of_too_many_values_the_first_are_told_apart_and_no_row_is_lost() {
+        let mut groups = GroupTally::default();
+        for row in 0..100_000_u32 {
+            match row % 10 {
+                0 => groups.count(b"often", Some(Decision::Block)),
+                _ => groups.count(row.to_string().as_bytes(), None),
+            }
+        }
+        let top = groups.top(20);
+        assert_eq!(groups.values.len(), MOST_VALUES);
+        assert_eq!((top.top.len(), top.other_values), (20, None));
+        let often = (b"often"[..].into(), [0, 0, 10_000, 0].into());
+        assert_eq!(top.top.first(), Some(&often));
+        let shown: u64 = top.top.iter().map(|(_, counts)| counts.rows()).sum();
+        assert_eq!(shown + top.other.rows(), 100_000);
+    }
+
+    #[test]
+    fn a_long_value_is_cut() {
+        let mut groups = GroupTally::default();
+        groups.count(&[b'x'; 10_000], None);
+        let top = groups.top(1).top;
+        assert_eq!(top.first().map(|(value, _)| value.len()), Some(LONGEST));
+    }
+
+    #[test]
+    fn the_counted_rows_are_named_in_whatever_order_they_come() {
+        let (mut named, mut row) = (CountedRows::default(), RowNumber::FIRST);
+        let mut numbers = Vec::new();
+        for _ in 0..9 {
+            numbers.push(row);
+            row = row.next();
+        }
+        numbers.iter().rev().for_each(|row| named.count(*row));
+        assert_eq!((named.rows, &*named.first), (9, &[1, 2, 3, 4, 5][..]));
     }
 }

@@ -13,14 +13,13 @@ use std::path::Path;
 use super::files::refuse_clashes;
 use super::inputs::{no_rows, open_scored, read_ahead};
 use super::signals::Interrupts;
-use crate::analysis::{GroupTally, PastVerdict, RowTally, TalliedRow, number_of};
+use crate::analysis::{GroupTally, PastVerdict, RowTally, number_of};
 use crate::base::error::{Error, Exit, Result};
-use crate::base::numbers::grouped;
 use crate::base::text::{quoted, shown};
 use crate::config::{EarlierFile, ReportConfig};
 use crate::input::{Input, Opened, refuse_missing};
 use crate::layout::Layout;
-use crate::observe::{ReportedRun, counted, stamp, tell, warn};
+use crate::observe::{ReportedRun, count, counted, stamp, tell, warn};
 use crate::output::{Document, OutputFile, Replace, Target};
 use crate::report::{Comparison, PageContent, PairingCounts, page};
 use crate::row_state::{Row, RowState, earlier_verdict};
@@ -52,7 +51,7 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
     let past = { config.against.as_ref() }
         .map(|against| PastVerdicts::read(against, &config.prefix, &config.thresholds))
         .transpose()?;
-    let mut count = FileCount {
+    let mut counter = RowCounter {
         layout: &opened.layout,
         tally: RowTally::new(Some(&config.thresholds)),
         groups: vec![GroupTally::default(); config.by.len()],
@@ -60,13 +59,13 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
         sandbox: run.as_ref().is_some_and(|run| run.sandbox),
     };
     for batch in read_ahead(reader)? {
-        batch?.rows.iter().for_each(|row| count.row(row));
+        batch?.rows.iter().for_each(|row| counter.row(row));
     }
-    let rows = count.tally.rows();
+    let rows = counter.tally.rows();
     { no_rows(&opened.name, rows) }
         .iter()
         .for_each(|warning| warn(warning));
-    let page = page(&count.content(config, &opened, run)?);
+    let page = page(&counter.content(config, &opened, run)?);
     let output = match &target {
         Some(target) => interrupts.opening(target.partial(), || target.open(opened.mode))?,
         None => OutputFile::stdout(),
@@ -89,7 +88,7 @@ fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
 }
 
 /// What was counted of a scored file.
-struct FileCount<'a> {
+struct RowCounter<'a> {
     layout: &'a Layout,
     /// Of all rows.
     tally: RowTally,
@@ -100,18 +99,14 @@ struct FileCount<'a> {
     sandbox: bool,
 }
 
-impl FileCount<'_> {
+impl RowCounter<'_> {
     /// Counts a row, with its verdict in the earlier file.
     fn row(&mut self, row: &Row) {
         let layout = self.layout;
         let key = self.groups.len();
         let before = { self.past.as_mut() }.and_then(|past| past.find(&asked(row, layout, key)));
         let (score, decision) = verdict_of(row, layout);
-        let tallied = TalliedRow {
-            score: score.as_ref(),
-            decision,
-        };
-        self.tally.count(tallied, before);
+        self.tally.count((score.as_ref(), decision), before);
         for (place, groups) in self.groups.iter_mut().enumerate() {
             groups.count(asked(row, layout, place).as_bytes(), decision);
         }
@@ -131,14 +126,13 @@ impl FileCount<'_> {
         opened: &Opened,
         run: Option<ReportedRun>,
     ) -> Result<PageContent> {
-        let comparison = match (&config.against, self.past) {
-            (Some(against), Some(past)) => Some(past.comparison(against, &opened.name)?),
-            _ => None,
-        };
-        let redecided = match (&run, &config.summary) {
-            (Some(facts), Some(path)) => is_redecided(facts, path, &self.tally, &opened.name)?,
-            _ => false,
-        };
+        let comparison = { config.against.as_ref().zip(self.past) }
+            .map(|(against, past)| past.comparison(against, &opened.name))
+            .transpose()?;
+        let redecided = { run.as_ref().zip(config.summary.as_deref()) }
+            .map(|(run, path)| is_redecided(run, path, &self.tally, &opened.name))
+            .transpose()?
+            .unwrap_or_default();
         if !redecided && run.as_ref().is_some_and(ReportedRun::is_by_level) {
             self.tally.decided_by_level();
         }
@@ -312,18 +306,15 @@ fn read_summary(path: &Path) -> Result<ReportedRun> {
 ///
 /// # Errors
 /// Exit code 2: it is not the summary of the run that wrote the file, as it is about another number of rows.
-fn is_redecided(facts: &ReportedRun, summary: &Path, tally: &RowTally, file: &str) -> Result<bool> {
-    let (written, rows) = (facts.counts.rows.written, tally.rows());
+fn is_redecided(run: &ReportedRun, summary: &Path, tally: &RowTally, file: &str) -> Result<bool> {
+    let [written, rows] = [run.counts.rows.written, tally.rows()].map(count);
     if written != rows {
-        return Err(Error::usage(format!(
-            "`{}` is about {} rows, but {file} has {}",
-            summary.display(),
-            grouped(written.into()),
-            grouped(rows.into())
-        ))
-        .hint("give the summary of the run that wrote this file to `--run`"));
+        let summary = summary.display();
+        let message = format!("`{summary}` is about {written} rows, but {file} has {rows}");
+        let hint = "give the summary of the run that wrote this file to `--run`";
+        return Err(Error::usage(message).hint(hint));
     }
-    let differs = |decision| facts.counts.decisions.of(decision) != tally.decisions.of(decision);
+    let differs = |decision| run.counts.decisions.of(decision) != tally.decisions.of(decision);
     Ok(Decision::ALL.into_iter().map(Some).any(differs))
 }
 

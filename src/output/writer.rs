@@ -3,7 +3,7 @@
 use super::csv::{CHANGE, CsvEncoder, DecisionChange, REJECT};
 use super::file::{RowFiles, WriteError};
 use super::jsonl;
-use crate::analysis::{PastVerdict, RowTally, TalliedRow, number_of};
+use crate::analysis::{PastVerdict, RowTally, number_of};
 use crate::base::error::Result;
 use crate::drift::Drift;
 use crate::layout::{Format, Layout};
@@ -193,11 +193,10 @@ impl Writer {
     }
 }
 
-/// A row as it is counted.
-const fn tallied(verdict: &Verdict) -> TalliedRow<'_> {
-    let (score, decision) = match verdict {
+/// The score and the decision of a row, as far as it has them.
+const fn tallied(verdict: &Verdict) -> (Option<&Score>, Option<Decision>) {
+    match verdict {
         Verdict::Failed(_) => (None, None),
         Verdict::Scored(answer, decision) => (Some(&answer.score), *decision),
-    };
-    TalliedRow { score, decision }
+    }
 }

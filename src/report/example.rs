@@ -1,7 +1,7 @@
 //! A report for the tests: rows with all kinds of verdicts, and a value that would break out of the page.
 
 use super::sections::{Comparison, PageContent, PairingCounts};
-use crate::analysis::{GroupTally, PastVerdict, RowTally, TalliedRow};
+use crate::analysis::{GroupTally, PastVerdict, RowTally};
 use crate::observe::ReportedRun;
 use crate::verdict::{Score, Thresholds};
 
@@ -35,11 +35,7 @@ pub(super) fn everything() -> PageContent {
             decision: thresholds.decide(&score),
             score: score.digits().parse().ok(),
         });
-        let counted = TalliedRow {
-            score: score.as_ref(),
-            decision,
-        };
-        tally.count(counted, past);
+        tally.count((score.as_ref(), decision), past);
         let country = match row {
             3 => HOSTILE,
             row if row % 5 == 1 => "US",
