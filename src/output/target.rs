@@ -362,7 +362,7 @@ mod tests {
     /// few of these.
     #[test]
     fn what_replaces_a_private_file_is_never_readable_by_others() {
-        const TIMES: usize = 500;
+        const TIMES: usize = 200;
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("x");
         fs::write(&path, "old").unwrap();
