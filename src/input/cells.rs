@@ -195,7 +195,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #![proptest_config(ProptestConfig::with_cases(800))]
 
         #[test]
         fn cells_are_the_same_as_with_the_csv_crate(text in "([ab,\"\r\n]|\"[a,\n]{0,3}\",?|\n){0,24}") {

@@ -340,36 +340,24 @@ pub(crate) fn fix(reason: Reason) -> String {
 mod tests {
     use super::*;
 
-    /// The row at which the file is rejected, and why.
-    fn over(rows: &[(u32, Option<Reason>)]) -> Option<(u32, Reason)> {
-        let mut first = FirstRows::new(true);
-        let all = rows
-            .iter()
-            .flat_map(|(n, reason)| (0..*n).map(move |_| *reason));
-        (1..).zip(all).find_map(|(number, reason)| {
-            let broken = reason.map(|reason| Failure::new(reason, ""));
-            first.take(broken.as_ref()).map(|reason| (number, reason))
-        })
-    }
-
     #[test]
     fn a_hundred_rows_with_the_same_fault_are_enough_and_one_other_row_lets_all_pass() {
-        use Reason::{InvalidIp, MissingIp};
-        let expected = Some((100, InvalidIp));
-        assert_eq!(over(&[(500, Some(InvalidIp))]), expected);
-        assert_eq!(over(&[(99, Some(InvalidIp))]), None);
-        assert_eq!(over(&[(1, None), (500, Some(InvalidIp))]), None);
-        assert_eq!(
-            over(&[(99, Some(InvalidIp)), (1, None), (500, Some(InvalidIp))]),
-            None
-        );
-        assert_eq!(over(&[(99, Some(InvalidIp)), (500, Some(MissingIp))]), None);
-    }
-
-    #[test]
-    fn it_can_be_switched_off() {
-        let mut first = FirstRows::new(false);
-        let broken = Failure::new(Reason::MissingIp, "");
-        assert!((0..500).all(|_| first.take(Some(&broken)).is_none()));
+        let [ip, other] = [Reason::InvalidIp, Reason::MissingIp].map(Some);
+        for (rows, looks, rejected_at) in [
+            (&[(500, ip)][..], true, Some(100)),
+            (&[(500, ip)], false, None),
+            (&[(99, ip)], true, None),
+            (&[(1, None), (500, ip)], true, None),
+            (&[(99, ip), (1, None), (500, ip)], true, None),
+            (&[(99, ip), (500, other)], true, None),
+        ] {
+            let mut first = FirstRows::new(looks);
+            let mut all = { rows.iter() }.flat_map(|(rows, reason)| vec![reason; *rows]);
+            let found = all.position(|reason| {
+                let broken = reason.map(|reason| Failure::new(reason, ""));
+                first.take(broken.as_ref()).is_some()
+            });
+            assert_eq!(found.map(|place| place + 1), rejected_at, "{rows:?}");
+        }
     }
 }

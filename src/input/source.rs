@@ -374,14 +374,8 @@ mod tests {
             assert_eq!(decompressed(&two, step).unwrap(), b"one,two");
             assert_eq!(decompressed(b"plain", step).unwrap(), b"plain");
             assert_eq!(decompressed(b"", step).unwrap(), b"");
-        }
-    }
-
-    #[test]
-    fn zeros_behind_gzip_data_are_ignored() {
-        for step in [1, 3, usize::MAX] {
-            let tail = [gzip(b"one"), gzip(b",two"), vec![0; 700]].concat();
-            assert_eq!(decompressed(&tail, step).unwrap(), b"one,two");
+            let zeros = [&two[..], &[0; 700]].concat();
+            assert_eq!(decompressed(&zeros, step).unwrap(), b"one,two");
         }
     }
 
