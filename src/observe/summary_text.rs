@@ -16,7 +16,7 @@ use crate::base::text::{printable, shown};
 use crate::drift::Drift;
 use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::event::CancelReason;
-use crate::telemetry::pace::{Hint, Pace};
+use crate::telemetry::pace::Hint;
 use crate::verdict::{Decision, Reason};
 
 /// How many rows are done, and how the run ended.
@@ -144,8 +144,7 @@ impl RunSummary<'_> {
             Some(files) => file_lines(files),
             None => self.where_rows_are(),
         });
-        lines.extend(self.next_start());
-        lines.extend(self.not_kept());
+        lines.extend(self.next_run());
         format!("rescore: {}", lines.join("\n         "))
     }
 
@@ -187,14 +186,14 @@ impl RunSummary<'_> {
         Some(parts(&self.counts.failed.reasons)? + &place.unwrap_or_default())
     }
 
-    /// Paid answers that may not be on disk.
+    /// Paid answers that may not be on disk. Without a ledger none of the answers is kept, and that has a line of its own.
     fn lost_answers(&self) -> Option<String> {
-        let lost = self.counts.calls.lost;
-        // Without a ledger none of the answers is kept, and that has a line of its own.
-        (lost > 0 && self.not_kept().is_none()).then(|| {
-            let answers = answers(lost, self.identity.sandbox);
-            format!("{answers} may be lost: not confirmed to be on disk")
-        })
+        let is_kept = !matches!(self.ledger, LedgerLeft::Nothing | LedgerLeft::Gone);
+        let lost = Some(self.counts.calls.lost).filter(|lost| *lost > 0 && is_kept)?;
+        let answers = answers(lost, self.identity.sandbox);
+        Some(format!(
+            "{answers} may be lost: not confirmed to be on disk"
+        ))
     }
 
     /// Where the rows are, and what to do with them before another run.
@@ -220,22 +219,35 @@ impl RunSummary<'_> {
         { [format!("{path} has the {rows}")].into_iter().chain(before) }.collect()
     }
 
-    /// What stays in the ledger, and what the next run will do with it; `None` if nothing does.
-    fn next_start(&self) -> Option<String> {
-        let (counts, stopped) = (&self.counts, self.counts.cancelled);
+    /// What is kept for the next run, and what that will do with it.
+    fn next_run(&self) -> Option<String> {
+        let (counts, calls) = (&self.counts, &self.counts.calls);
+        let (stopped, is_part) = (counts.cancelled, self.part.is_some());
+        let of_this_run = answers(calls.answered, self.identity.sandbox);
         let path = match &self.ledger {
-            LedgerLeft::Nothing | LedgerLeft::Gone => return None,
             LedgerLeft::Damaged(path) => {
                 let path = shown(path);
                 return Some(format!("{path} is damaged: no run can continue with it"));
             }
             LedgerLeft::Kept(path) => shown(path),
+            _ if calls.answered == 0 => return None,
+            LedgerLeft::Gone if stopped.is_some() => {
+                return Some(format!(
+                    "the ledger with up to {of_this_run} of this run was removed or moved: if it is moved back, the same command continues; otherwise another run makes the same calls again"
+                ));
+            }
+            LedgerLeft::Nothing if stopped.is_some() || is_part => {
+                return Some(format!(
+                    "no ledger keeps the {of_this_run} of this run: another run makes the same calls again (without `--no-ledger` they are kept)"
+                ));
+            }
+            LedgerLeft::Gone | LedgerLeft::Nothing => return None,
         };
         let paid = if self.identity.sandbox { "" } else { "paid " };
-        let kept = (counts.calls.answered + counts.known > 0)
+        let kept = (calls.answered + counts.known > 0)
             .then(|| format!("the {paid}answers are kept in {path}"));
-        let has_failed = counts.failed.rows + counts.skipped_with_rejects > 0;
-        let next = if stopped.is_none() && self.part.is_some() {
+        let reasons = &counts.failed.reasons;
+        let next = if stopped.is_none() && is_part {
             "the same command without `--limit` or `--sample` pays for none of these rows again"
         } else if stopped.or(counts.file_failed).is_some() {
             // A file that could not be used may be fixed.
@@ -246,40 +258,18 @@ impl RunSummary<'_> {
                 }
                 _ => "the same command continues from there",
             }
-        } else if has_failed {
-            let reasons = &counts.failed.reasons;
-            match [Reason::NoAnswer, Reason::BadAnswer].map(|it| reasons.contains_key(&it)) {
-                [false, false] => "`--retry-failed` sends only the rows without a verdict",
-                _ => {
-                    "`--retry-failed` sends only the rows without a verdict, some of which may be billed a second time"
-                }
-            }
+        } else if reasons.contains_key(&Reason::NoAnswer)
+            || reasons.contains_key(&Reason::BadAnswer)
+        {
+            "`--retry-failed` sends only the rows without a verdict, some of which may be billed a second time"
+        } else if counts.failed.rows + counts.skipped_with_rejects > 0 {
+            "`--retry-failed` sends only the rows without a verdict"
         } else if counts.undecided.rows > 0 {
             "`--retry-failed` with all levels listed, or another pointer, decides without a call"
         } else {
             return kept;
         };
         Some(kept.map_or_else(|| next.to_owned(), |kept| format!("{kept}; {next}")))
-    }
-
-    /// What is paid for again when a run stops without a ledger, or may be lost with its ledger.
-    fn not_kept(&self) -> Option<String> {
-        let counts = &self.counts;
-        let (answered, is_stopped) = (counts.calls.answered, counts.cancelled.is_some());
-        let of_this_run = answers(answered, self.identity.sandbox);
-        match self.ledger {
-            _ if answered == 0 => return None,
-            LedgerLeft::Gone if is_stopped => {
-                return Some(format!(
-                    "the ledger with up to {of_this_run} of this run was removed or moved: if it is moved back, the same command continues; otherwise another run makes the same calls again"
-                ));
-            }
-            LedgerLeft::Nothing if is_stopped || self.part.is_some() => {}
-            _ => return None,
-        }
-        Some(format!(
-            "no ledger keeps the {of_this_run} of this run: another run makes the same calls again (without `--no-ledger` they are kept)"
-        ))
     }
 }
 
@@ -289,59 +279,54 @@ fn path_of(file: Option<&SizedFile>) -> Option<&Path> {
 
 /// What the ledger has of rows that were asked again all the same, how the service held calls back, the limits that were
 /// found, and whether answers are the service's own, and new.
-fn of_ledger_and_service(counts: &Counts) -> impl Iterator<Item = String> {
+fn of_ledger_and_service(counts: &Counts) -> Vec<String> {
+    let (mut lines, mut held) = (Vec::new(), Vec::new());
     let (calls, pace) = (&counts.calls, counts.pace.as_ref());
     let again = parts([
         ("answer too old", counts.ledger_answers_too_old),
         ("failed before", counts.ledger_failures_retried),
         ("answer damaged", counts.ledger_answers_damaged),
     ]);
-    let throttled = (calls.throttled > 0).then(|| {
+    lines.extend(again.map(|why| format!("asked again although the ledger knows them: {why}")));
+    if calls.throttled > 0 {
         let share = share_of(calls.throttled, calls.sent);
         let share = share.map_or_else(String::new, |share| format!(" ({share} of all)"));
-        format!(
-            "the service throttled {}{share}",
-            counted(calls.throttled, "call")
-        )
-    });
-    let paused =
-        (!counts.paused.is_zero()).then(|| format!("paused for {} in total", time(counts.paused)));
-    let held: Vec<_> = throttled.into_iter().chain(paused).collect();
-    let is_disbelieved = pace.is_some_and(|pace| pace.headers == Hint::Disbelieved);
-    let aged = counts.oldest_answer.map(|oldest| {
+        let throttled = counted(calls.throttled, "call");
+        held.push(format!("the service throttled {throttled}{share}"));
+    }
+    if !counts.paused.is_zero() {
+        held.push(format!("paused for {} in total", time(counts.paused)));
+    }
+    lines.extend((!held.is_empty()).then(|| held.join("; ")));
+    if let Some(pace) = pace {
+        let asked = pace.asked_for().map(per_time);
+        lines.extend(pace.limit.map(limit));
+        lines.extend(asked.map(|rate| format!("the service's headers ask for about {rate}")));
+        if pace.headers == Hint::Disbelieved {
+            lines.push("the service's RateLimit headers were ignored: it accepted more calls than they allow".to_owned());
+        }
+        lines.extend(pace.limit_in_flight.map(limit_in_flight));
+        lines.extend(pace.refused_at_any.map(|_| REFUSED_AT_ANY.to_owned()));
+    }
+    if counts.outages > 0 {
+        let (often, long) = (times(counts.outages), time(counts.down));
+        lines.push(format!("the service was down {often}, for {long} in total"));
+    }
+    if calls.repeated_transaction_ids > 0 {
+        let answers = counted(calls.repeated_transaction_ids, "answer");
+        lines.push(format!(
+            "{answers} had the transaction id of a different user: {MIXED_UP}"
+        ));
+    }
+    if let Some(oldest) = counts.oldest_answer {
         let oldest = Duration::from_millis(u64::try_from(oldest).unwrap_or_default());
-        let are = if counts.ledger_answers_aged == 1 {
-            "is"
-        } else {
-            "are"
-        };
-        format!(
-            "{} used {are} older than 30 days, the oldest arrived {} (`--max-age 30d` asks again)",
-            counted(counts.ledger_answers_aged, "answer"),
-            day(UNIX_EPOCH + oldest)
-        )
-    });
-    [
-        again.map(|why| format!("asked again although the ledger knows them: {why}")),
-        (!held.is_empty()).then(|| held.join("; ")),
-        { pace.and_then(|pace| pace.limit) }.map(limit),
-        { pace.and_then(Pace::asked_for) }
-            .map(|rate| format!("the service's headers ask for about {}", per_time(rate))),
-        is_disbelieved.then(|| "the service's RateLimit headers were ignored: it accepted more calls than they allow".to_owned()),
-        { pace.and_then(|pace| pace.limit_in_flight) }.map(limit_in_flight),
-        { pace.and_then(|pace| pace.refused_at_any) }.map(|_| REFUSED_AT_ANY.to_owned()),
-        (counts.outages > 0).then(|| {
-            let (often, long) = (times(counts.outages), time(counts.down));
-            format!("the service was down {often}, for {long} in total")
-        }),
-        (calls.repeated_transaction_ids > 0).then(|| {
-            let answers = counted(calls.repeated_transaction_ids, "answer");
-            format!("{answers} had the transaction id of a different user: {MIXED_UP}")
-        }),
-        aged,
-    ]
-    .into_iter()
-    .flatten()
+        let used = counted(counts.ledger_answers_aged, "answer");
+        let oldest = day(UNIX_EPOCH + oldest);
+        lines.push(format!(
+            "used {used} older than 30 days, the oldest arrived {oldest} (`--max-age 30d` asks again)"
+        ));
+    }
+    lines
 }
 
 /// `the level at `/a` is in no list in rows 3, 4, 5, 6, 7 and 2 more`; `None` if every row has a decision.
@@ -385,43 +370,37 @@ fn file_lines(files: &[FileSummary]) -> Vec<String> {
         let ended = files.iter().filter(|file| file.state == state);
         (word, ended.count() as u64)
     });
-    let states = parts(states).unwrap_or_default();
-    let mut lines = vec![format!("{}: {states}", counted(files.len() as u64, "file"))];
-    let is_telling = |file: &&FileSummary| {
-        !matches!(file.state, FileState::Left | FileState::Skipped) || file.rejects.is_some()
-    };
-    let mut telling: Vec<_> = files.iter().filter(is_telling).collect();
+    let all = counted(files.len() as u64, "file");
+    let mut lines = vec![format!("{all}: {}", parts(states).unwrap_or_default())];
+    let mut telling: Vec<_> = files.iter().collect();
+    telling.retain(|file| {
+        file.state < FileState::Left || file.state == FileState::Finished || file.rejects.is_some()
+    });
     // A stable sort: files with the same trouble stay in their order.
     telling.sort_by_key(|file| (file.state, file.rows.failed == 0));
-    let more = telling.len().saturating_sub(FILE_LINES);
+    let more = telling.len().saturating_sub(FILE_LINES) as u64;
     lines.extend(telling.into_iter().take(FILE_LINES).map(file_line));
-    if more > 0 {
-        lines.push(format!("  and {}", counted(more as u64, "more file")));
-    }
+    lines.extend((more > 0).then(|| format!("  and {}", counted(more, "more file"))));
     lines
 }
 
 /// `  part-00000.csv: 9 rows: approve 8, failed 1; see scored/part-00000.rejects.csv`.
 fn file_line(file: &FileSummary) -> String {
     let name = { file.input.file_name() }.map_or(file.input.as_path(), Path::new);
-    let error = { file.error.as_deref() }.map(printable);
     let rows = counted(file.rows.resolved, "row");
-    let verdicts = verdicts(&file.rows.decisions, file.rows.undecided, file.rows.failed)
-        .map(|words| format!(": {words}"));
-    let rows = rows + &verdicts.unwrap_or_default();
-    let became = match file.state {
-        FileState::Failed => {
-            let error = error.unwrap_or_default();
-            return format!("  {}: failed: {error}", shown(name));
-        }
+    let verdicts = verdicts(&file.rows.decisions, file.rows.undecided, file.rows.failed);
+    let verdicts = verdicts.map_or_else(String::new, |words| format!(": {words}"));
+    let mut line = match file.state {
+        FileState::Failed => "failed".to_owned(),
         FileState::Skipped => "skipped, some rows have no verdict".to_owned(),
-        FileState::Finished => rows,
-        FileState::Partial | FileState::Left => format!("stopped after {rows}"),
+        FileState::Finished => format!("{rows}{verdicts}"),
+        FileState::Partial | FileState::Left => format!("stopped after {rows}{verdicts}"),
     };
-    let rejects = { file.rejects.as_deref() }.map(|path| format!("see {}", shown(path)));
-    let parts: Vec<_> = [Some(became), error, rejects]
-        .into_iter()
-        .flatten()
-        .collect();
-    format!("  {}: {}", shown(name), parts.join("; "))
+    if let Some(error) = &file.error {
+        let _ = write!(line, "; {}", printable(error));
+    }
+    if let Some(path) = &file.rejects {
+        let _ = write!(line, "; see {}", shown(path));
+    }
+    format!("  {}: {line}", shown(name))
 }
