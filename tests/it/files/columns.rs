@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{HEADER, score};
 use crate::support::process::Place;
-use crate::support::server::{Server, good_body, ok};
+use crate::support::server::{Request, Server, good_body, ok};
 use crate::support::users::{self, COLUMNS, Verdict};
 
 #[test]
@@ -211,11 +211,7 @@ fn jsonl_members_are_mapped_by_pointer_and_by_name_in_any_case() {
         "--map=user_agent=/ua/0",
     ];
     run.args(map).done().exits(1);
-    let sent: Vec<_> = server
-        .requests()
-        .iter()
-        .map(|request| request.json())
-        .collect();
+    let sent: Vec<_> = server.requests().iter().map(Request::json).collect();
     assert_eq!(sent.len(), 2);
     assert_eq!(
         [&sent[0]["name"], &sent[0]["ip"], &sent[0]["user_agent"]],

@@ -8,13 +8,11 @@ mod full_disk;
 mod input;
 mod jsonl_rows;
 mod names;
-mod no_header;
 mod output;
 mod overwrite;
 mod own_files;
 mod phones;
 mod reasons;
-mod rejects;
 mod streams;
 mod wrong_files;
 
