@@ -170,7 +170,7 @@ fn look_at(
         (stage, None, None)
     };
     let ledger = settings.location.path().map(|path| CheckedLedger {
-        path: shown(&path),
+        path: shown(path),
         endpoint,
         facts,
     });

@@ -1,12 +1,12 @@
-//! The accounts of a ledger, each an address and a service ID: which of them is asked about, what there is of each, and the load
-//! that its service was found to accept.
+//! The accounts of a ledger, each an address and a service ID: which of them is asked about, what there is of each, the load that
+//! its service was found to accept, and the row in which its runs share their pace.
 
 use std::time::{Duration, SystemTime};
 
-use super::database::{Database, TableRow, hex, quoted};
+use super::database::{Database, TableRow, first, hex, quoted};
 use super::fault::DbFault;
 use super::key::RequestHasher;
-use super::settings::{LedgerAccount, millis, time};
+use super::settings::{LedgerAccount, LedgerLocation, millis, time};
 use crate::base::error::{Error, Result as RunResult};
 use crate::telemetry::pace::Limit;
 
@@ -93,13 +93,13 @@ impl StoredAccount {
         database.query(&query)?.iter().map(account).collect()
     }
 
-    /// Adds an account, if it is missing: whether it was.
+    /// Adds an account, whose keys are made so, if it is missing: whether it was.
     pub(super) fn add(
         database: &mut dyn Database,
-        secret: &[u8; 32],
         account: &LedgerAccount,
+        hasher: &RequestHasher,
     ) -> Result<bool, DbFault> {
-        let hash = hex(hasher(secret, account).account());
+        let hash = hex(hasher.account());
         let find = format!("SELECT id FROM accounts WHERE hash = '{hash}'");
         if !database.query(&find)?.is_empty() {
             return Ok(false);
@@ -112,54 +112,48 @@ impl StoredAccount {
     }
 }
 
-fn hasher(secret: &[u8; 32], account: &LedgerAccount) -> RequestHasher {
-    RequestHasher::new(secret, &account.endpoint, &account.service_id)
-}
-
-/// The account that is looked for, as `find` returns it: what makes its keys, its row if there is one, and the addresses whose
-/// answers the ledger has if it has none of it.
-pub(super) type FoundAccount = (RequestHasher, Option<StoredAccount>, Vec<String>);
-
-/// The named account, or else the only one with answers, in a ledger that is shown by this name.
+/// What makes the keys of the only account with answers, in a ledger that is shown by this name, where none was named.
 ///
 /// # Errors
-/// Exit code 2: several have answers, and none was named.
-pub(super) fn find(
-    named: Option<&LedgerAccount>,
-    mut accounts: Vec<StoredAccount>,
-    secret: &[u8; 32],
-    ledger: &str,
-) -> RunResult<FoundAccount> {
-    let hasher = if let Some(named) = named {
-        hasher(secret, named)
-    } else {
-        accounts.retain(|account| account.answers > 0);
-        match &accounts[..] {
-            [] => RequestHasher::of_pass(),
-            [only] => only.hasher.clone(),
-            several => return Err(several_accounts(ledger, several)),
+/// Exit code 2: several have answers.
+pub(super) fn only(accounts: &[StoredAccount], ledger: &str) -> RunResult<RequestHasher> {
+    let known: Vec<_> = { accounts.iter() }
+        .filter(|account| account.answers > 0)
+        .collect();
+    match &known[..] {
+        [] => Ok(RequestHasher::of_pass()),
+        [only] => Ok(only.hasher.clone()),
+        several => {
+            // They are in the order of their addresses.
+            let mut addresses: Vec<_> = several.iter().map(|it| it.address.as_str()).collect();
+            addresses.dedup();
+            let error = Error::usage(format!(
+                "`{ledger}` has answers of several services or service ids, and none was named"
+            ));
+            let error = addresses.into_iter().fold(error, Error::detail);
+            Err(error.hint("name one as in `run`, with `--base-url URL` and `--service-id ID`"))
         }
-    };
-    let place =
-        { accounts.iter() }.position(|account| account.hasher.account() == hasher.account());
-    let found = place.map(|place| accounts.remove(place));
-    let has_answers = found.as_ref().is_some_and(|account| account.answers > 0);
-    accounts.retain(|other| !has_answers && other.answers > 0);
-    let others = accounts.into_iter().map(|account| account.address);
-    Ok((hasher, found, others.collect()))
+    }
 }
 
-/// The error for a ledger with the answers of several accounts, of which none was named.
-fn several_accounts(ledger: &str, accounts: &[StoredAccount]) -> Error {
-    let error = Error::usage(format!(
-        "`{ledger}` has answers of several services or service ids, and none was named"
-    ));
-    // They are in the order of their addresses.
-    let mut addresses: Vec<_> = accounts.iter().map(|it| it.address.as_str()).collect();
-    addresses.dedup();
-    { addresses.into_iter() }
-        .fold(error, Error::detail)
-        .hint("name one as in `run`, with `--base-url URL` and `--service-id ID`")
+/// The row in which the runs of an account share their pace, on a server, over a connection of its own. What is in it is theirs:
+/// here it is text.
+pub(crate) struct PaceRow {
+    pub(super) database: Box<dyn Database>,
+    pub(super) account: i64,
+    pub(super) location: LedgerLocation,
+}
+
+impl PaceRow {
+    /// Tells and asks at once, as JSON. A server that is away is waited for.
+    ///
+    /// # Errors
+    /// Exit code 3: the server stays away. Exit code 2: it refuses.
+    pub(crate) fn ask(&mut self, ask: &str) -> RunResult<String> {
+        let statement = format!("SELECT ask_pace({}, {})", self.account, quoted(ask));
+        let reply = { self.database.query(&statement) }.and_then(|rows| first(&rows)?.get(0));
+        reply.map_err(|fault| self.location.cannot("ask", &fault))
+    }
 }
 
 #[cfg(test)]

@@ -98,14 +98,11 @@ impl LedgerAdmin {
     pub(crate) fn prune(&mut self, before: SystemTime) -> RunResult<u64> {
         let before = millis(before);
         self.remove(|database| {
-            let removed =
-                database.query(&format!("SELECT count(*) FROM answers WHERE at < {before}"))?;
             database.query(&format!(
                 "DELETE FROM runs WHERE started < {before};
-                UPDATE accounts SET limits = NULL WHERE limits_at < {before};
-                DELETE FROM answers WHERE at < {before}"
+                UPDATE accounts SET limits = NULL WHERE limits_at < {before}"
             ))?;
-            first(&removed)?.get(0)
+            delete_answers(database, &format!("at < {before}"))
         })
     }
 
@@ -124,14 +121,11 @@ impl LedgerAdmin {
                 ))?;
             }
             let of_them = "fp IN (SELECT fp FROM forgotten)";
-            let removed =
-                database.query(&format!("SELECT count(*) FROM answers WHERE {of_them}"))?;
+            let removed = delete_answers(database, of_them)?;
             database.query(&format!(
-                "DELETE FROM claims WHERE {of_them};
-                DELETE FROM answers WHERE {of_them};
-                DROP TABLE forgotten"
+                "DELETE FROM claims WHERE {of_them}; DROP TABLE forgotten"
             ))?;
-            first(&removed)?.get(0)
+            Ok(removed)
         })
     }
 
@@ -169,4 +163,11 @@ impl LedgerAdmin {
         done.map_err(|fault| self.ledger.cannot("write", &fault))?;
         Ok(removed)
     }
+}
+
+/// Deletes the answers of which this is true: how many there were.
+fn delete_answers(database: &mut dyn Database, which: &str) -> Result<u64, DbFault> {
+    let count = database.query(&format!("SELECT count(*) FROM answers WHERE {which}"))?;
+    database.query(&format!("DELETE FROM answers WHERE {which}"))?;
+    first(&count)?.get(0)
 }

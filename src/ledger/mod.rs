@@ -11,12 +11,9 @@ mod admin;
 mod answers;
 mod database;
 mod fault;
-#[cfg(test)]
-mod faults;
 mod key;
 mod open;
 mod outputs;
-mod pace;
 mod postgres;
 mod runs;
 mod server_url;
@@ -30,8 +27,6 @@ pub(crate) use accounts::{KnownLimit, StoredAccount};
 pub(crate) use admin::LedgerAdmin;
 pub(crate) use answers::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
 pub(crate) use fault::VERSION as LEDGER_VERSION;
-#[cfg(test)]
-pub(crate) use faults::StoreFaults;
 pub(crate) use key::{ByRequest, RequestHasher, RequestKey};
 pub(crate) use open::{LedgerFacts, Lookup, OpenLedger, RunningLedger, init, preview};
 pub(crate) use outputs::{OutputLock, OutputState, lock_of};

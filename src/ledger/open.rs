@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::accounts::{self, KnownLimit, StoredAccount};
+use super::accounts::{self, KnownLimit, PaceRow, StoredAccount};
 use super::answers::{LookupResult, Scope};
 use super::database::{Database, Purpose, read_meta};
 use super::fault::DbFault;
 use super::key::{RequestHasher, RequestKey};
 use super::outputs::{self, OutputState};
-use super::pace::PaceRow;
 use super::runs::RunRecord;
 use super::settings::{LedgerLocation, LedgerSettings, time};
-use super::writer::{LedgerWriter, WriteThread};
+use super::writer::LedgerWriter;
 use super::{postgres, sqlite};
 use crate::base::error::{Error, Result};
 
@@ -59,79 +58,6 @@ pub(crate) struct LedgerFacts {
     pub(crate) other_accounts: Vec<String>,
 }
 
-/// An open ledger, its secret, and what a run finds in it.
-type FoundLedger = (Box<dyn Database>, [u8; 32], LedgerFacts);
-
-/// Opens a ledger, and reads what a run of these settings finds. Where it `starts`, its account is added if it is
-/// missing. `None` if there is none, and none is made.
-fn find(settings: &LedgerSettings, starts: bool) -> Result<Option<FoundLedger>> {
-    let location = &settings.location;
-    let purpose = if starts {
-        Purpose::Run(settings)
-    } else {
-        Purpose::Look
-    };
-    let error = |fault: DbFault| location.cannot("open", &fault);
-    let find = || {
-        let Some(mut database) = connect(location, purpose)? else {
-            return Ok(None);
-        };
-        let (secret, _) = read_meta(&mut *database).map_err(error)?;
-        let facts = LedgerFacts::read(&mut *database, &secret, settings, starts)?;
-        Ok(Some((database, secret, facts)))
-    };
-    find().map_err(|error: Error| match location {
-        LedgerLocation::Server(_) => error,
-        _ => error.or_hint(sqlite::ELSEWHERE),
-    })
-}
-
-impl LedgerFacts {
-    /// Reads what a run of these settings finds; where it `starts`, its account is added if it is missing.
-    ///
-    /// # Errors
-    /// The ledger cannot be read or written. Exit code 2: it has answers of several accounts, and none was named.
-    fn read(
-        database: &mut dyn Database,
-        secret: &[u8; 32],
-        settings: &LedgerSettings,
-        starts: bool,
-    ) -> Result<Self> {
-        let error = |fault| settings.location.cannot("open", &fault);
-        let named = settings.account.as_ref();
-        let added = match named {
-            Some(named) if starts => StoredAccount::add(database, secret, named).map_err(error)?,
-            _ => false,
-        };
-        let accounts = StoredAccount::all(database).map_err(error)?;
-        // A server's is made by hand, and a file's with its first run.
-        let is_server = matches!(settings.location, LedgerLocation::Server(_));
-        let existed = is_server || !added || accounts.len() > 1;
-        let (hasher, found, other_accounts) =
-            accounts::find(named, accounts, secret, &settings.location.shown())?;
-        // Only one host has a file.
-        let place = is_server.then(|| outputs::place(secret, settings.output.as_deref()));
-        let mut run = RunRecord::read(database, secret, settings, place.unwrap_or_default())
-            .map_err(error)?;
-        let recent = recent(database, run.scope.not_before).map_err(error)?;
-        run.account = found.as_ref().map_or(0, |account| account.id);
-        let answers = found.as_ref().map_or(0, |account| account.answers);
-        let limit = found.as_ref().and_then(|account| account.limit);
-        let answered = found.filter(|account| account.answers > 0);
-        Ok(Self {
-            existed,
-            place: settings.location.path(),
-            hasher,
-            endpoint: answered.map(|account| account.address),
-            usable: answers.min(recent),
-            too_old: answers.saturating_sub(recent),
-            known_limit: limit.filter(|limit| limit.is_recent(time(run.now()))),
-            other_accounts,
-            run,
-        })
-    }
-}
-
 /// How many answers of all accounts arrived since then, or some more where places are empty: they are in the order in which they
 /// arrived, so that the first of them is found by halves.
 fn recent(database: &mut dyn Database, not_before: i64) -> Result<u64, DbFault> {
@@ -161,29 +87,92 @@ fn recent(database: &mut dyn Database, not_before: i64) -> Result<u64, DbFault> 
 pub(crate) struct OpenLedger {
     pub(super) database: Box<dyn Database>,
     pub(super) secret: [u8; 32],
-    pub(super) facts: LedgerFacts,
+    /// What the run finds in it.
+    pub(crate) facts: LedgerFacts,
     settings: LedgerSettings,
 }
 
 impl OpenLedger {
-    /// Opens the ledger, and creates it where there is none. Also returns what the run learns of it.
+    /// Opens the ledger, and creates it where there is none.
     ///
     /// # Errors
     /// Exit code 75: another program holds it, or another host has a run to the same path. Exit code 2: it is not a ledger, of
     /// another version, damaged, or cannot be created. Exit code 3: the disk is full, or its server cannot be reached.
-    pub(crate) fn open(settings: &LedgerSettings) -> Result<(Self, LedgerFacts)> {
-        let (database, secret, facts) =
-            { find(settings, true)? }.ok_or_else(|| Error::internal("a ledger was not made"))?;
-        if facts.run.is_elsewhere {
+    pub(crate) fn open(settings: &LedgerSettings) -> Result<Self> {
+        let ledger = { Self::find(settings, Purpose::Run(settings))? }
+            .ok_or_else(|| Error::internal("a ledger was not made"))?;
+        if ledger.facts.run.is_elsewhere {
             return Err(on_another_host());
         }
-        let ledger = Self {
-            database,
-            secret,
-            facts: facts.clone(),
-            settings: settings.clone(),
+        Ok(ledger)
+    }
+
+    /// Opens a ledger, and reads what a run of these settings finds. Where it starts, its account is added if it is missing.
+    /// `None` if there is no ledger, and none is made.
+    ///
+    /// # Errors
+    /// It cannot be read or written. Exit code 2: it has answers of several accounts, and none was named.
+    fn find(settings: &LedgerSettings, purpose: Purpose<'_>) -> Result<Option<Self>> {
+        let location = &settings.location;
+        let is_server = matches!(location, LedgerLocation::Server(_));
+        let elsewhere = |error: Error| match location {
+            LedgerLocation::Server(_) => error,
+            _ => error.or_hint(sqlite::ELSEWHERE),
         };
-        Ok((ledger, facts))
+        let error = |fault: DbFault| elsewhere(location.cannot("open", &fault));
+        let Some(mut opened) = connect(location, purpose).map_err(elsewhere)? else {
+            return Ok(None);
+        };
+        let database = &mut *opened;
+        let (secret, _) = read_meta(database).map_err(error)?;
+        let named = settings.account.as_ref().map(|account| {
+            let hasher = RequestHasher::new(&secret, &account.endpoint, &account.service_id);
+            (account, hasher)
+        });
+        let is_added = match &named {
+            Some((account, hasher)) if matches!(purpose, Purpose::Run(_)) => {
+                StoredAccount::add(database, account, hasher).map_err(error)?
+            }
+            _ => false,
+        };
+        let accounts = StoredAccount::all(database).map_err(error)?;
+        // A server's is made by hand, and a file's with its first run.
+        let existed = is_server || !is_added || accounts.len() > 1;
+        let hasher = match named {
+            Some((_, hasher)) => hasher,
+            None => accounts::only(&accounts, &location.shown())?,
+        };
+        let (own, others): (Vec<_>, Vec<_>) = { accounts.into_iter() }
+            .partition(|account| account.hasher.account() == hasher.account());
+        let own = own.into_iter().next();
+        let answers = own.as_ref().map_or(0, |account| account.answers);
+        let others = others
+            .into_iter()
+            .filter(|other| answers == 0 && other.answers > 0);
+        // Only one host has a file.
+        let place = is_server.then(|| outputs::place(&secret, settings.output.as_deref()));
+        let place = place.unwrap_or_default();
+        let mut run = RunRecord::read(database, &secret, settings, place).map_err(error)?;
+        let recent = recent(database, run.scope.not_before).map_err(error)?;
+        run.account = own.as_ref().map_or(0, |account| account.id);
+        let limit = own.as_ref().and_then(|account| account.limit);
+        let facts = LedgerFacts {
+            existed,
+            place: location.path().map(Path::to_owned),
+            hasher,
+            endpoint: own.filter(|_| answers > 0).map(|account| account.address),
+            usable: answers.min(recent),
+            too_old: answers.saturating_sub(recent),
+            known_limit: limit.filter(|limit| limit.is_recent(time(run.now()))),
+            other_accounts: others.map(|account| account.address).collect(),
+            run,
+        };
+        Ok(Some(Self {
+            database: opened,
+            secret,
+            facts,
+            settings: settings.clone(),
+        }))
     }
 
     /// How a file relates to the run that this one continues, over this input; `None` is an input without a path.
@@ -199,11 +188,6 @@ impl OpenLedger {
             .map_err(|fault| self.settings.location.cannot("read", &fault))
     }
 
-    /// Makes the keys of requests.
-    pub(crate) fn hasher(&self) -> RequestHasher {
-        self.facts.hasher.clone()
-    }
-
     /// Looks up what is stored, on another thread.
     ///
     /// # Errors
@@ -214,59 +198,29 @@ impl OpenLedger {
         Ok(Lookup::new(database, &self.facts, &self.settings.location))
     }
 
-    /// As [`Self::start`], with a thread that fails like this, or never answers.
-    #[cfg(test)]
-    pub(crate) fn start_failing(
-        self,
-        faults: impl Into<Option<super::faults::StoreFaults>>,
-    ) -> Result<(RunningLedger, LedgerWriter)> {
-        self.start_with(|thread| thread.faults = super::faults::GroupFaults::new(faults.into()))
-    }
-
-    /// As [`Self::start`], over a database that never answers.
-    #[cfg(test)]
-    pub(crate) fn start_hanging(self) -> Result<(RunningLedger, LedgerWriter)> {
-        self.start_failing(None)
-    }
-
     /// Starts the run, when everything else is ready: the run is recorded now, and its answers can be written.
     ///
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written, or a thread cannot be started.
-    pub(crate) fn start(self) -> Result<(RunningLedger, LedgerWriter)> {
-        self.start_with(|_| {})
-    }
-
-    fn start_with(
-        self,
-        change: impl FnOnce(&mut WriteThread),
-    ) -> Result<(RunningLedger, LedgerWriter)> {
-        let Self {
-            mut database,
-            secret,
-            facts,
-            settings,
-        } = self;
-        let mut run = facts.run;
-        let started = run.start(&mut *database);
-        if !started.map_err(|fault| settings.location.cannot("write", &fault))? {
+    pub(crate) fn start(mut self) -> Result<(RunningLedger, LedgerWriter)> {
+        let (mut run, location) = (self.facts.run, &self.settings.location);
+        let started = run.start(&mut *self.database);
+        if !started.map_err(|fault| location.cannot("write", &fault))? {
             return Err(on_another_host());
         }
-        database.run_starts();
+        self.database.run_starts();
         // Three quarters of the answers gather while other calls are out: with half of them a run needs up to a fifth more syncs,
         // and with all of them calls would have to wait during each sync.
-        let enough = settings.in_flight.get().saturating_mul(3) / 4;
-        let (place, account) = (settings.location.path(), run.account);
-        let mut thread = WriteThread::new(database, run, place.as_deref(), enough);
-        change(&mut thread);
-        let (writer, (settled, files_are_written)) = LedgerWriter::start(thread, place.is_some())?;
+        let enough = self.settings.in_flight.get().saturating_mul(3) / 4;
+        let account = run.account;
+        let (writer, settled, files_are_written) =
+            LedgerWriter::start(self.database, run, location.path(), enough)?;
         let running = RunningLedger {
             settled,
             files_are_written,
-            place,
             account,
-            secret,
-            settings,
+            secret: self.secret,
+            settings: self.settings,
         };
         Ok((running, writer))
     }
@@ -283,7 +237,6 @@ pub(crate) struct RunningLedger {
     /// The thread says that everything is durable; closed when its database is.
     settled: mpsc::Receiver<()>,
     files_are_written: mpsc::Sender<()>,
-    place: Option<PathBuf>,
     account: i64,
     secret: [u8; 32],
     settings: LedgerSettings,
@@ -292,7 +245,7 @@ pub(crate) struct RunningLedger {
 impl RunningLedger {
     /// Where it is, for people; `None` for one that is gone with the run.
     pub(crate) fn path(&self) -> Option<&Path> {
-        self.place.as_deref()
+        self.settings.location.path()
     }
 
     /// Where the runs of the account share their pace; `None` for a ledger in a file, which one host has.
@@ -367,10 +320,10 @@ impl RunningLedger {
 /// # Errors
 /// Exit code 2: it cannot be used, or has answers of several accounts and none was named.
 pub(crate) fn preview(settings: &LedgerSettings) -> Result<Option<(Lookup, LedgerFacts)>> {
-    let found = find(settings, false)?;
-    Ok(found.map(|(database, _, facts)| {
-        let lookup = Lookup::new(Some(database), &facts, &settings.location);
-        (lookup, facts)
+    let found = OpenLedger::find(settings, Purpose::Look)?;
+    Ok(found.map(|found| {
+        let lookup = Lookup::new(Some(found.database), &found.facts, &settings.location);
+        (lookup, found.facts)
     }))
 }
 
@@ -378,14 +331,12 @@ pub(crate) fn preview(settings: &LedgerSettings) -> Result<Option<(Lookup, Ledge
 pub(crate) struct Lookup {
     /// What is of use in which ledger; `None` where nothing is known from before: what is asked for is found when it is claimed.
     known: Option<(Box<dyn Database>, Scope, LedgerLocation)>,
-    #[cfg(test)]
-    faults: super::faults::GroupFaults,
 }
 
 impl Lookup {
     /// Look-ups in a ledger that the first run will make, or in none.
     pub(crate) const fn nowhere() -> Self {
-        Self::over(None)
+        Self { known: None }
     }
 
     fn new(
@@ -394,22 +345,7 @@ impl Lookup {
         ledger: &LedgerLocation,
     ) -> Self {
         let known = database.map(|database| (database, facts.run.scope.clone(), ledger.clone()));
-        Self::over(known)
-    }
-
-    const fn over(known: Option<(Box<dyn Database>, Scope, LedgerLocation)>) -> Self {
-        Self {
-            known,
-            #[cfg(test)]
-            faults: super::faults::GroupFaults::NONE,
-        }
-    }
-
-    /// The same, failing like this.
-    #[cfg(test)]
-    pub(crate) fn failing(mut self, faults: super::faults::StoreFaults) -> Self {
-        self.faults = super::faults::GroupFaults::new(Some(faults));
-        self
+        Self { known }
     }
 
     /// What is known of each of these requests, in their order.
@@ -417,8 +353,6 @@ impl Lookup {
     /// # Errors
     /// The ledger cannot be read.
     pub(crate) fn look_up(&mut self, keys: &[RequestKey]) -> Result<Vec<LookupResult>> {
-        #[cfg(test)]
-        self.faults.check_read()?;
         let Some((database, scope, ledger)) = &mut self.known else {
             return Ok(vec![LookupResult::default(); keys.len()]);
         };

@@ -32,7 +32,7 @@ pub(crate) struct ServerUrl {
     /// A PEM file of authorities.
     pub(super) authorities: Option<PathBuf>,
     /// Without the password.
-    shown: String,
+    pub(super) shown: String,
 }
 
 impl fmt::Display for ServerUrl {

@@ -94,19 +94,19 @@ impl LedgerLocation {
 
     /// Its path or address, as text for people.
     pub(crate) fn shown(&self) -> String {
-        self.path().as_deref().map(shown).unwrap_or_default()
+        self.path().map(shown).unwrap_or_default()
     }
 
     /// Why it cannot be used: `doing` such as "open".
     pub(super) fn cannot(&self, doing: &str, fault: &DbFault) -> Error {
-        fault.error(doing, &self.path().unwrap_or_default())
+        fault.error(doing, self.path().unwrap_or(Path::new("")))
     }
 
     /// Its path or address, as people see it.
-    pub(crate) fn path(&self) -> Option<PathBuf> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         match self {
-            Self::File(path) => Some(path.clone()),
-            Self::Server(url) => Some(PathBuf::from(url.to_string())),
+            Self::File(path) => Some(path),
+            Self::Server(url) => Some(Path::new(&url.shown)),
             Self::Temporary => None,
         }
     }

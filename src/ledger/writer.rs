@@ -56,9 +56,6 @@ pub(crate) struct LedgerWriter {
     /// Whether answers outlive the run. Nobody waits for those that do not.
     is_kept: bool,
     shared: Arc<Shared>,
-    /// There is no thread, and everything succeeds at once.
-    #[cfg(test)]
-    pretends: bool,
 }
 
 /// What claims led to.
@@ -81,9 +78,9 @@ struct Shared {
     /// Calls may start until then, in milliseconds since 1970.
     calls_until: AtomicI64,
     worker: AtomicU32,
-    /// By how much tests have set the clock ahead, in milliseconds.
+    /// There is no thread, and everything succeeds immediately.
     #[cfg(test)]
-    ahead: AtomicI64,
+    pretends: bool,
 }
 
 /// What waits for the thread, and notes from each side to the other.
@@ -126,8 +123,8 @@ impl Waiting {
 }
 
 impl Shared {
-    fn new(enough: usize) -> Arc<Self> {
-        Arc::new(Self {
+    fn new(enough: usize) -> Self {
+        Self {
             waiting: Mutex::default(),
             changed: Condvar::new(),
             enough: enough.max(1),
@@ -135,8 +132,8 @@ impl Shared {
             calls_until: AtomicI64::new(0),
             worker: AtomicU32::new(0),
             #[cfg(test)]
-            ahead: AtomicI64::new(0),
-        })
+            pretends: false,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -146,6 +143,11 @@ impl Shared {
 
     /// Sends an item to the thread.
     fn send(&self, item: Item, urgency: Urgency) -> Result<()> {
+        #[cfg(test)]
+        if self.pretends {
+            tests::pretend(self, item);
+            return Ok(());
+        }
         let mut waiting = self.lock();
         if waiting.closed {
             return Err(thread_is_gone());
@@ -184,15 +186,6 @@ impl Shared {
         Some(std::mem::replace(&mut waiting.items, room))
     }
 
-    /// Now, in milliseconds since 1970.
-    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "tests make it jump"))]
-    fn now(&self) -> i64 {
-        #[cfg(test)]
-        return settings::now() + self.ahead.load(Ordering::Acquire);
-        #[cfg(not(test))]
-        settings::now()
-    }
-
     fn worker(&self) -> WorkerNumber {
         WorkerNumber(self.worker.load(Ordering::Acquire))
     }
@@ -215,44 +208,36 @@ impl Shared {
     /// Whether what this worker has claimed may be called for.
     fn holds(&self, worker: WorkerNumber) -> bool {
         // In this order: after a late renewal it is another worker.
-        self.now() < self.calls_until.load(Ordering::Acquire) && worker == self.worker()
+        settings::now() < self.calls_until.load(Ordering::Acquire) && worker == self.worker()
     }
 }
 
-/// The run's side of the end of the thread: it gives a word when the writer is gone and everything is durable, and records how the
-/// run has ended once it gets one.
-pub(super) type ThreadEnd = (mpsc::Receiver<()>, mpsc::Sender<()>);
-
 impl LedgerWriter {
-    /// Starts the thread of a run.
-    pub(super) fn start(thread: WriteThread, is_kept: bool) -> Result<(Self, ThreadEnd)> {
+    /// Starts the thread of a run; `place` is `None` if answers do not outlive it. A group of `enough` records waits no longer.
+    /// The thread gives a word when the writer is gone and everything is durable, and records how the run has ended once it gets
+    /// one.
+    pub(super) fn start(
+        database: Box<dyn Database>,
+        run: RunRecord,
+        place: Option<&Path>,
+        enough: usize,
+    ) -> Result<(Self, mpsc::Receiver<()>, mpsc::Sender<()>)> {
         let (settle, settled) = mpsc::channel();
         let (files_are_written, written) = mpsc::channel();
-        let shared = Arc::clone(&thread.shared);
+        let shared = Arc::new(Shared::new(enough));
+        let thread = WriteThread {
+            database,
+            run,
+            place: place.unwrap_or(Path::new("memory")).to_owned(),
+            shared: Arc::clone(&shared),
+        };
         std::thread::Builder::new()
             .name("ledger".to_owned())
             // The thread's ends of the channels are closed when its database is.
             .spawn(move || thread.run(&settle, &written))
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
-        let writer = Self {
-            is_kept,
-            shared,
-            #[cfg(test)]
-            pretends: false,
-        };
-        Ok((writer, (settled, files_are_written)))
-    }
-
-    /// One without a ledger, for tests on a paused clock: while another thread works, that clock would advance.
-    #[cfg(test)]
-    pub(crate) fn pretending() -> Self {
-        let shared = Shared::new(1);
-        shared.calls_until.store(i64::MAX, Ordering::Release);
-        Self {
-            is_kept: true,
-            shared,
-            pretends: true,
-        }
+        let is_kept = place.is_some();
+        Ok((Self { is_kept, shared }, settled, files_are_written))
     }
 
     /// Stores what became of a request, and returns when that is durable, where the ledger is kept.
@@ -260,10 +245,6 @@ impl LedgerWriter {
     /// # Errors
     /// Exit code 3: it could not be written; nothing can be stored any more.
     pub(crate) async fn keep(&self, key: RequestKey, outcome: Outcome) -> Result<()> {
-        #[cfg(test)]
-        if self.pretends {
-            return Ok(());
-        }
         let at = settings::now();
         let (done, durable) = oneshot::channel();
         let record = Item::Record(Record { key, outcome, at }, done);
@@ -289,14 +270,6 @@ impl LedgerWriter {
         requests: Vec<RequestKey>,
         urgency: Urgency,
     ) -> Result<Claimed> {
-        #[cfg(test)]
-        if self.pretends {
-            let ours = ClaimResult::Ours { taken_over: false };
-            return Ok(Claimed {
-                worker: self.shared.worker(),
-                results: vec![ours; requests.len()],
-            });
-        }
         let (done, claimed) = oneshot::channel();
         self.shared.send(Item::Claims(requests, done), urgency)?;
         claimed.await.map_err(|_| thread_is_gone())?
@@ -321,13 +294,6 @@ impl LedgerWriter {
     /// Whether what this worker has claimed may be called for; otherwise it must be claimed again.
     pub(crate) fn holds(&self, worker: WorkerNumber) -> bool {
         self.shared.holds(worker)
-    }
-
-    /// Makes the clock of the lease jump, as after a sleep of the machine.
-    #[cfg(test)]
-    pub(crate) fn advance_lease(&self, by: Duration) {
-        let by = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
-        self.shared.ahead.fetch_add(by, Ordering::AcqRel);
     }
 
     /// Says how the run ends once its answers are durable and its files are written. Without that, it was stopped.
@@ -355,14 +321,12 @@ fn thread_is_gone() -> Error {
 }
 
 /// The thread.
-pub(super) struct WriteThread {
+struct WriteThread {
     database: Box<dyn Database>,
     run: RunRecord,
     /// The ledger's path, for messages.
     place: PathBuf,
     shared: Arc<Shared>,
-    #[cfg(test)]
-    pub(super) faults: super::faults::GroupFaults,
 }
 
 impl Drop for WriteThread {
@@ -375,34 +339,17 @@ impl Drop for WriteThread {
 }
 
 impl WriteThread {
-    /// That of a run; `place` is `None` if answers do not outlive it. A group of `enough` records waits no longer.
-    pub(super) fn new(
-        database: Box<dyn Database>,
-        run: RunRecord,
-        place: Option<&Path>,
-        enough: usize,
-    ) -> Self {
-        Self {
-            database,
-            run,
-            place: place.map_or_else(|| PathBuf::from("memory"), Path::to_owned),
-            shared: Shared::new(enough),
-            #[cfg(test)]
-            faults: super::faults::GroupFaults::NONE,
-        }
-    }
-
     /// Writes groups until the writer is gone. Once the run has written all its files, and only then, it is recorded how it has
     /// ended.
     fn run(mut self, settled: &mpsc::Sender<()>, files_are_written: &mpsc::Receiver<()>) {
         let (mut renew_at, mut broken) = (0, None);
         loop {
-            let until_renewal = u64::try_from(renew_at - self.shared.now()).unwrap_or_default();
+            let until_renewal = u64::try_from(renew_at - settings::now()).unwrap_or_default();
             let Some(items) = self.shared.next(Duration::from_millis(until_renewal)) else {
                 break;
             };
             // Read before the database is asked: the lease counts from then.
-            let asked = self.shared.now();
+            let asked = settings::now();
             if !items.is_empty() || asked >= renew_at {
                 broken = self.handle(items, broken, asked);
                 renew_at = asked.saturating_add(RENEWED_EVERY);
@@ -485,22 +432,53 @@ impl WriteThread {
 
     fn store(&mut self, group: &mut Group) -> std::result::Result<Vec<ClaimResult>, DbFault> {
         group.limit = self.shared.lock().limit.take();
-        #[cfg(test)]
-        if !group.records.is_empty() {
-            self.faults.check_group(false)?;
-        }
-        let results = self.run.store(&mut *self.database, group)?;
-        #[cfg(test)]
-        if !group.records.is_empty() {
-            self.faults.check_group(true)?;
-        }
-        Ok(results)
+        self.run.store(&mut *self.database, group)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl LedgerWriter {
+        /// One without a ledger, for tests on a paused clock: while another thread works, that clock would advance.
+        pub(crate) fn pretending() -> Self {
+            let shared = Shared {
+                pretends: true,
+                calls_until: i64::MAX.into(),
+                ..Shared::new(1)
+            };
+            Self {
+                is_kept: true,
+                shared: shared.into(),
+            }
+        }
+
+        /// Makes the lease older, as a sleep of the machine does.
+        pub(crate) fn advance_lease(&self, by: Duration) {
+            self.shared
+                .advance_lease(by.as_millis().try_into().unwrap_or(i64::MAX));
+        }
+    }
+
+    impl Shared {
+        fn advance_lease(&self, by: i64) {
+            self.calls_until.fetch_sub(by, Ordering::AcqRel);
+        }
+    }
+
+    /// All that is sent is stored, and all that is claimed is ours.
+    pub(super) fn pretend(shared: &Shared, item: Item) {
+        match item {
+            Item::Record(_, done) => drop(done.send(Ok(()))),
+            Item::Claims(requests, done) => {
+                let ours = ClaimResult::Ours { taken_over: false };
+                let (worker, results) = (shared.worker(), vec![ours; requests.len()]);
+                drop(done.send(Ok(Claimed { worker, results })));
+            }
+            Item::Release(_) | Item::Abandon(_) => {}
+        }
+    }
 
     fn send(shared: &Shared, urgency: Urgency) -> Option<Duration> {
         assert!(
@@ -531,15 +509,15 @@ mod tests {
     fn after_a_gap_between_renewals_everything_is_claimed_again() {
         let shared = Shared::new(1);
         assert!(!shared.holds(shared.worker()), "it must be renewed first");
-        shared.renewed(shared.now());
+        shared.renewed(settings::now());
         let worker = shared.worker();
+        shared.advance_lease(SPARE - 1_000);
         assert!(shared.holds(worker));
-        shared.ahead.store(SPARE - 1_000, Ordering::Release);
-        shared.renewed(shared.now());
+        shared.renewed(settings::now());
         assert!(shared.holds(worker));
-        shared.ahead.fetch_add(SPARE, Ordering::AcqRel);
+        shared.advance_lease(SPARE);
         assert!(!shared.holds(worker));
-        shared.renewed(shared.now());
+        shared.renewed(settings::now());
         assert!(!shared.holds(worker) && shared.holds(shared.worker()));
     }
 }

@@ -62,13 +62,13 @@ impl PreparedLedger {
     /// Exit code 75: another program uses the ledger. Exit code 2: it cannot be used or made. Exit code 3: the disk is full.
     pub(super) fn open(settings: &LedgerSettings, sandbox: bool, wait: &LockWait) -> Result<Self> {
         let opened = wait.until_free(|| OpenLedger::open(settings));
-        let (open, facts) = opened.map_err(|error| match settings.location {
+        let open = opened.map_err(|error| match settings.location {
             LedgerLocation::Temporary => in_temporary(error),
             _ => full_disk(error),
         })?;
         Ok(Self {
+            facts: open.facts.clone(),
             open,
-            facts,
             reuse: settings.reuse,
             sandbox,
         })
@@ -148,7 +148,10 @@ impl PreparedLedger {
     /// # Errors
     /// Exit code 2: it cannot be opened for reading.
     pub(super) fn lookup_stage(&self) -> Result<LookupStage> {
-        Ok(LookupStage::new(self.open.hasher(), self.open.lookup()?))
+        Ok(LookupStage::new(
+            self.facts.hasher.clone(),
+            self.open.lookup()?,
+        ))
     }
 }
 

@@ -83,7 +83,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     let at = settings.location.path();
     refuse_clashes(&files, &config.watch, &client, &settings.location)?;
     identity.mapping = common_mapping(&files.parts);
-    open_log(&config, &identity, &files.parts, at.as_deref(), concurrency)?;
+    open_log(&config, &identity, &files.parts, at, concurrency)?;
     let account = match stand_in {
         Some(_) => Account::of_sandbox(),
         None => Account::of_service(&client.endpoint, &client.service_id),

@@ -293,15 +293,6 @@ impl LookupStage {
         Self { hasher, lookup }
     }
 
-    /// The same stage, with look-ups that fail like this.
-    #[cfg(test)]
-    pub(in crate::commands) fn failing(self, faults: crate::ledger::StoreFaults) -> Self {
-        Self {
-            lookup: self.lookup.failing(faults),
-            ..self
-        }
-    }
-
     /// Gives each of these rows that is asked for its key, and what the ledger knows of it.
     ///
     /// # Errors

@@ -134,7 +134,7 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     let log = Log::default();
     let shared = Shared::new();
     let ledger = shared.open();
-    let keys = ledger.hasher();
+    let keys = ledger.facts.hasher.clone();
     let (_running, writer) = keeps.then(|| ledger.start().unwrap()).unzip();
     let engine = Fixture {
         concurrency: case.concurrency,

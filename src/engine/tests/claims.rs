@@ -6,6 +6,7 @@ use tempfile::TempDir;
 
 use super::harness::*;
 use crate::engine::dispatcher::Dispatcher;
+use crate::ledger::tests::faults::StoreFaults;
 use crate::ledger::{
     ClaimResult, LedgerAccount, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger, Outcome,
     RequestHasher, Reuse, RunningLedger, ServerWait, Urgency,
@@ -40,13 +41,13 @@ impl Shared {
             longest_call: Scripted::LONGEST_CALL,
             wait: ServerWait::default(),
         };
-        OpenLedger::open(&settings).unwrap().0
+        OpenLedger::open(&settings).unwrap()
     }
 
     /// A run of this one.
     fn start(&self, service: Scripted) -> ThisRun {
         let ledger = self.open();
-        let keys = ledger.hasher();
+        let keys = ledger.facts.hasher.clone();
         let (running, writer) = ledger.start().unwrap();
         ThisRun::new(service, keys, running, writer)
     }
@@ -108,7 +109,7 @@ struct OtherRun {
 
 impl OtherRun {
     fn claiming(ledger: OpenLedger, rows: &[u64]) -> Self {
-        let keys = ledger.hasher();
+        let keys = ledger.facts.hasher.clone();
         let (running, writer) = ledger.start().unwrap();
         let request = |row: &u64| keys.key(&Scripted::body(*row));
         let requests: Vec<_> = rows.iter().map(request).collect();
@@ -266,8 +267,8 @@ async fn a_row_that_others_took_over_in_its_back_off_is_claimed_again_and_counte
 async fn answers_that_are_given_up_with_the_run_are_counted_as_lost() {
     let shared = Shared::new();
     let ledger = shared.open();
-    let keys = ledger.hasher();
-    let (running, writer) = ledger.start_hanging().unwrap();
+    let keys = ledger.facts.hasher.clone();
+    let (running, writer) = ledger.failing(None, StoreFaults::NEVER).start().unwrap();
     let this = ThisRun::new(Scripted::new(GOOD), keys, running, writer);
     let mut around = this.asking(asked(5, &[]), 128);
     around.read_delay = Duration::from_millis(10);

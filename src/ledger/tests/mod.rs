@@ -9,6 +9,7 @@
 )]
 
 mod damage;
+pub(crate) mod faults;
 mod histories;
 pub(crate) mod postgres;
 mod support;

@@ -163,7 +163,7 @@ fn what_was_acknowledged_is_there_after_the_server_has_crashed() {
     let url = cluster.schema().url;
     let settings = patient(&url, "a.csv", Duration::from_secs(60));
     // As a run does it: before it starts, when nothing else is waited for yet.
-    let mut lookup = OpenLedger::open(&settings).unwrap().0.lookup().unwrap();
+    let mut lookup = OpenLedger::open(&settings).unwrap().lookup().unwrap();
     let mut run = Run::start_with(&settings).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     let (kept, waited) = thread::scope(|scope| {

@@ -94,7 +94,8 @@ impl Run {
     }
 
     pub(super) fn start_with(settings: &LedgerSettings) -> Result<Self> {
-        let (mut ledger, facts) = OpenLedger::open(settings)?;
+        let mut ledger = OpenLedger::open(settings)?;
+        let facts = ledger.facts.clone();
         assert!(ledger.facts.run.start(&mut *ledger.database).unwrap());
         ledger.database.run_starts();
         Ok(Self {

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use super::test_run::{InjectedFaults, TestRun, users};
 use crate::base::error::Exit;
-use crate::ledger::StoreFaults;
+use crate::ledger::tests::faults::StoreFaults;
 
 /// The ways that a look-up fails from the nth on.
 fn ways(nth: usize) -> impl Iterator<Item = StoreFaults> {

@@ -18,9 +18,8 @@ use crate::base::error::Exit;
 use crate::engine::Fixture;
 use crate::fields::UserRequest;
 use crate::input::{Compose, Input, Reader, ReaderSettings};
-use crate::ledger::{
-    LedgerAccount, LedgerLocation, LedgerSettings, OpenLedger, Reuse, ServerWait, StoreFaults,
-};
+use crate::ledger::tests::faults::StoreFaults;
+use crate::ledger::{LedgerAccount, LedgerLocation, LedgerSettings, OpenLedger, Reuse, ServerWait};
 use crate::output::{OutputFile, Replace, RowFiles, Target, Writer};
 use crate::service::scripted::{Scripted, ScriptedResult};
 use crate::service::{ApiKeys, read_kept};
@@ -156,13 +155,13 @@ impl TestRun {
             longest_call: Duration::from_secs(30),
             wait: ServerWait::default(),
         };
-        OpenLedger::open(&settings).unwrap().0
+        OpenLedger::open(&settings).unwrap()
     }
 
     /// Users whose answers are durable now.
     pub(super) fn durable(&self) -> HashSet<u64> {
         let ledger = self.ledger();
-        let (keys, mut lookup) = (ledger.hasher(), ledger.lookup().unwrap());
+        let (keys, mut lookup) = (ledger.facts.hasher.clone(), ledger.lookup().unwrap());
         let users: Vec<_> = (1..=ROWS as u64).collect();
         let keys: Vec<_> = { users.iter() }
             .map(|user| keys.key(&Scripted::body(*user)))
@@ -190,15 +189,15 @@ impl TestRun {
             to.extend_from_slice(request.name.as_bytes());
         });
         let (reader, opened) = Reader::open(settings, compose).unwrap();
-        let ledger = self.ledger();
+        let ledger = self.ledger().failing(Some(keeping), reading);
         let target = Target::new(&self.output(), |_| Replace::Whole).unwrap();
         let output = match failing_output {
             Some(failing_output) => OutputFile::stream(failing_output.clone()),
             None => target.open(0o666).unwrap(),
         };
         let lookup = ledger.lookup().unwrap();
-        let lookup = LookupStage::new(ledger.hasher(), lookup).failing(reading);
-        let (ledger, ledger_writer) = ledger.start_failing(keeping).unwrap();
+        let lookup = LookupStage::new(ledger.facts.hasher.clone(), lookup);
+        let (ledger, ledger_writer) = ledger.start().unwrap();
         let runtime = runtime().unwrap();
         let (service, events) = runtime.block_on(async {
             let service = Scripted::new(ScriptedResult::Verdict.immediately());

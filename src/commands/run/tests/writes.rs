@@ -7,7 +7,7 @@ use super::test_run::{
     CONCURRENCY, FailingOutput, InjectedFaults, Taken, TestRun, TestRunEnd, UNIQUE, users,
 };
 use crate::base::error::Exit;
-use crate::ledger::StoreFaults;
+use crate::ledger::tests::faults::StoreFaults;
 
 /// All ways to fail at the nth operation.
 fn ways(nth: usize) -> impl Iterator<Item = StoreFaults> {

@@ -1,0 +1,130 @@
+//! A database that fails when a test says so.
+
+use std::io;
+
+use crate::ledger::answers::{LookupResult, Scope, Stored};
+use crate::ledger::database::{Database, Dialect, TableRow, Work};
+use crate::ledger::fault::{DbFault, DbFaultKind};
+use crate::ledger::key::RequestKey;
+use crate::ledger::open::OpenLedger;
+
+/// When and how storing answers or looking them up fails.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoreFaults {
+    /// Which group of answers or which read fails first, from 1; none does at 0.
+    pub(crate) nth: usize,
+    /// Whether all later ones fail as well.
+    pub(crate) for_ever: bool,
+    /// Whether the group is durable all the same, as when only the disk's confirmation was lost.
+    pub(crate) durable: bool,
+    /// The error; a read always fails as a disk does.
+    pub(crate) kind: io::ErrorKind,
+}
+
+impl StoreFaults {
+    pub(crate) const NEVER: Self = Self {
+        nth: 0,
+        for_ever: false,
+        durable: false,
+        kind: io::ErrorKind::Other,
+    };
+
+    /// Whether this group or read fails.
+    const fn has(&self, number: usize) -> bool {
+        self.nth != 0 && (self.nth == number || (self.nth < number && self.for_ever))
+    }
+}
+
+impl OpenLedger {
+    /// The same, in which storing answers fails like this once the run has started, and look-ups like that. `None` never stores
+    /// any, like a file server that is gone.
+    pub(crate) fn failing(mut self, keeping: Option<StoreFaults>, reading: StoreFaults) -> Self {
+        self.database = Box::new(FailingDatabase {
+            database: self.database,
+            keeping,
+            reading,
+            has_started: false,
+            groups: 0,
+            reads: 0,
+        });
+        self
+    }
+}
+
+struct FailingDatabase {
+    database: Box<dyn Database>,
+    keeping: Option<StoreFaults>,
+    reading: StoreFaults,
+    has_started: bool,
+    groups: usize,
+    reads: usize,
+}
+
+impl Database for FailingDatabase {
+    fn dialect(&self) -> &'static Dialect {
+        self.database.dialect()
+    }
+
+    fn query(&mut self, statements: &str) -> Result<Vec<TableRow>, DbFault> {
+        self.database.query(statements)
+    }
+
+    /// Only groups with answers are durable.
+    fn transaction(&mut self, durable: bool, work: &mut Work<'_>) -> Result<(), DbFault> {
+        let has_answers = durable && self.has_started;
+        self.groups += usize::from(has_answers);
+        let faults = loop {
+            match self.keeping {
+                Some(faults) => break faults,
+                None if has_answers => std::thread::park(),
+                None => break StoreFaults::NEVER,
+            }
+        };
+        if !has_answers || !faults.has(self.groups) {
+            return self.database.transaction(durable, work);
+        }
+        if faults.durable {
+            self.database.transaction(durable, work)?;
+        }
+        Err(match faults.kind {
+            io::ErrorKind::StorageFull => DbFault::no_space(),
+            _ => DbFault::new(DbFaultKind::Other, "the disk failed"),
+        })
+    }
+
+    fn append(&mut self, account: i64, records: &[(i64, Stored)]) -> Result<(), DbFault> {
+        self.database.append(account, records)
+    }
+
+    fn find(&mut self, scope: &Scope, keys: &[RequestKey]) -> Result<Vec<LookupResult>, DbFault> {
+        self.reads += 1;
+        if self.reading.has(self.reads) {
+            return Err(DbFault::new(DbFaultKind::Other, "the disk failed"));
+        }
+        self.database.find(scope, keys)
+    }
+
+    fn beside(&self) -> Result<Option<Box<dyn Database>>, DbFault> {
+        let beside = self.database.beside()?;
+        Ok(beside.map(|database| {
+            Box::new(Self {
+                database,
+                has_started: false,
+                ..*self
+            }) as Box<dyn Database>
+        }))
+    }
+
+    fn rewrite(&mut self) -> Result<(), DbFault> {
+        self.database.rewrite()
+    }
+
+    fn run_starts(&mut self) {
+        self.has_started = true;
+        self.database.run_starts();
+    }
+
+    fn is_full(&self) -> bool {
+        self.database.is_full()
+    }
+}
