@@ -16,7 +16,6 @@ mod base;
 mod cli;
 mod commands;
 mod config;
-mod drift;
 mod engine;
 mod fields;
 mod input;

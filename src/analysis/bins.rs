@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::drift::DecisionCounts;
+use super::decisions::DecisionCounts;
 use crate::verdict::Decision;
 
 /// Scores in bins, by their decisions.
@@ -111,7 +111,7 @@ impl Bars {
     }
 }
 
-/// The bin that this one becomes a part of when so many become one.
+/// The bin that this one becomes a part of when this number of bins become one.
 const fn merged(at: i64, bins: i64) -> i64 {
     (at + bins - 1).div_euclid(bins)
 }

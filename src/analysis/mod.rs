@@ -3,11 +3,11 @@
 //! It must not know where rows come from or how the numbers are shown.
 
 mod bins;
+mod decisions;
 mod tally;
 mod what_if;
 
 pub(crate) use bins::Bars;
-pub(crate) use tally::{
-    CountedRows, DriftTally, GroupTally, PastVerdict, RowTally, TopValues, number_of,
-};
+pub(crate) use decisions::{CountedRows, DecisionCounts, Drift};
+pub(crate) use tally::{DriftTally, GroupTally, PastVerdict, RowTally, TopValues, number_of};
 pub(crate) use what_if::{ThresholdPair, ThresholdStep, WhatIf};

@@ -6,8 +6,8 @@
 
 use serde::Serialize;
 
+use super::decisions::DecisionCounts;
 use crate::base::numbers::Decimal;
-use crate::drift::DecisionCounts;
 use crate::verdict::{Score, Thresholds};
 
 /// The highest threshold that is tried; the service's scores end here.

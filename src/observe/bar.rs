@@ -109,7 +109,7 @@ impl TermLike for Page {
     }
 }
 
-/// As many of these parts as fit, whole and in this order. Only the first is cut, if it alone is too long.
+/// The parts that fit, whole and in this order. Only the first is cut, if it alone is too long.
 fn fit(parts: Vec<String>, width: usize) -> String {
     let mut line = String::new();
     for part in parts {

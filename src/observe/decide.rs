@@ -13,12 +13,10 @@ use serde::{Serialize, Serializer};
 
 use super::numbers::{count, counted, named, one_line, parts, some_path, time, verdicts};
 use super::summary_text::{drift_lines, undecided};
-use crate::analysis::{CountedRows, ThresholdPair, ThresholdStep, WhatIf};
+use crate::analysis::{CountedRows, DecisionCounts, Drift, ThresholdPair, ThresholdStep, WhatIf};
 use crate::base::error::Exit;
 use crate::base::numbers::{percent_of, seconds};
 use crate::base::text::shown;
-use crate::drift::{DecisionCounts, Drift};
-use crate::raw_json::escape_unsafe;
 use crate::row::RowNumber;
 use crate::verdict::{Reason, Thresholds};
 
@@ -272,6 +270,6 @@ impl<'a> WhatIfView<'a> {
 
     /// Every pair of thresholds for programs, on one line.
     pub(crate) fn json(&self) -> String {
-        escape_unsafe(&one_line(self))
+        one_line(self)
     }
 }

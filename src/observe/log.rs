@@ -17,7 +17,6 @@ use serde_json::Value;
 use super::numbers::{counted, one_line, utc};
 use crate::base::error::system_words;
 use crate::base::own_file;
-use crate::raw_json::escape_unsafe;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event, PassedOver};
 use crate::telemetry::hub::Observer;
@@ -49,7 +48,7 @@ pub(crate) enum LogLine {
         #[serde(flatten)]
         counts: Box<Counts>,
     },
-    /// So many lines before this one could not be written.
+    /// The number of lines before this one that could not be written.
     LinesLost(u64),
     /// Something happened.
     #[serde(untagged)]
@@ -164,7 +163,7 @@ impl LogQueue {
         let ((to, lines), (last, last_line)) = (sync_channel(MOST_WAITING), sync_channel(1));
         let (done, ended) = channel();
         let thread = std::thread::Builder::new().name("log".to_owned());
-        // Nobody waits any more if it took too long.
+        // If it took too long, nothing waits for it any more.
         let work = move || drop(done.send(write(file, lines.iter().chain(last_line.iter()))));
         thread.spawn(work)?;
         Ok(Self {
@@ -216,7 +215,7 @@ fn text_of(time: SystemTime, line: &LogLine) -> String {
         line: &'a LogLine,
     }
     let timestamp = utc(time);
-    escape_unsafe(&one_line(&Stamped { timestamp, line })) + "\n"
+    one_line(&Stamped { timestamp, line }) + "\n"
 }
 
 /// An open log file.
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_nobody_waits() {
+    fn lines_without_room_are_counted_and_delay_nothing() {
         let ((to, lines), (last, last_line)) = (sync_channel(2), sync_channel(1));
         let (done, ended) = channel();
         let mut queue = LogQueue {
@@ -300,7 +299,7 @@ mod tests {
             lost: 0,
             ended,
         };
-        // Nobody reads yet.
+        // Nothing reads them yet.
         for _ in 0..9 {
             queue.push(LogLine::Event(Event::KeyRenewed));
         }

@@ -12,7 +12,6 @@ use super::log::{LogLine, log_line};
 use super::numbers::one_line;
 use crate::base::error::Error;
 use crate::base::stderr::say;
-use crate::raw_json::escape_unsafe;
 
 /// Whether a program reads the messages.
 static FOR_PROGRAMS: AtomicBool = AtomicBool::new(false);
@@ -49,7 +48,7 @@ fn tell_as(kind: &'static str, error: &Error) {
     let report = error.report();
     let words = report.strip_prefix("error: ").unwrap_or(&report);
     say(&if speaks_json() {
-        line(&MessageJson::of(kind, error))
+        line(kind, error)
     } else {
         format!("{kind}: {words}")
     });
@@ -67,42 +66,34 @@ pub(crate) fn tell_usage(text: &str, error: &Error) {
 /// Says something that is neither.
 pub(crate) fn tell(text: &str) {
     if speaks_json() {
-        say(&notice(text));
+        // What it starts with for people, the program's name, is not part of it.
+        say(&line("notice", &of_lines(text, "rescore: ")));
     } else {
         say(text);
     }
 }
 
-/// A message for programs.
-#[derive(Debug, Serialize)]
-struct MessageJson<'a> {
-    /// `error` is what ended the command, `warning` what somebody should look at, and `notice` anything else.
-    r#type: &'static str,
-    /// Only an error ends the command.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    exit_code: Option<u8>,
-    message: &'a str,
-    causes: Vec<String>,
-    details: Vec<&'a str>,
-    hint: Option<&'a str>,
-}
-
-impl<'a> MessageJson<'a> {
-    fn of(r#type: &'static str, error: &'a Error) -> Self {
-        Self {
-            r#type,
-            exit_code: (r#type == "error").then(|| error.exit().code()),
-            causes: error.causes(),
-            details: error.details().iter().map(String::as_str).collect(),
-            hint: error.hint_text(),
-            message: error.message(),
-        }
+/// A message for programs. `error` is what ended the command, `warning` what needs attention, and `notice` anything else.
+fn line(r#type: &'static str, error: &Error) -> String {
+    #[derive(Serialize)]
+    struct MessageJson<'a> {
+        r#type: &'static str,
+        /// Only an error ends the command.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        exit_code: Option<u8>,
+        message: &'a str,
+        causes: Vec<String>,
+        details: &'a [String],
+        hint: Option<&'a str>,
     }
-}
-
-/// A text of one or more lines as a notice. What it starts with for people, the program's name, is not part of it.
-fn notice(text: &str) -> String {
-    line(&MessageJson::of("notice", &of_lines(text, "rescore: ")))
+    one_line(&MessageJson {
+        r#type,
+        exit_code: (r#type == "error").then(|| error.exit().code()),
+        message: error.message(),
+        causes: error.causes(),
+        details: error.details(),
+        hint: error.hint_text(),
+    })
 }
 
 /// Clap's text as an error: its first line says what is wrong, and the others help.
@@ -117,10 +108,6 @@ fn of_lines(text: &str, prefix: &str) -> Error {
     lines.fold(error, Error::detail)
 }
 
-fn line(message: &MessageJson<'_>) -> String {
-    escape_unsafe(&one_line(message))
-}
-
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
@@ -133,16 +120,16 @@ mod tests {
             .because(std::io::Error::other("disk on fire"))
             .detail("120 MB are free")
             .hint("free some space");
-        assert_snapshot!(line(&MessageJson::of("error", &error)), @r#"{"type":"error","exit_code":3,"message":"cannot write `a\u202eb`","causes":["disk on fire"],"details":["120 MB are free"],"hint":"free some space"}"#);
-        assert_snapshot!(line(&MessageJson::of("warning", &error)), @r#"{"type":"warning","message":"cannot write `a\u202eb`","causes":["disk on fire"],"details":["120 MB are free"],"hint":"free some space"}"#);
+        assert_snapshot!(line("error", &error), @r#"{"type":"error","exit_code":3,"message":"cannot write `a\u202eb`","causes":["disk on fire"],"details":["120 MB are free"],"hint":"free some space"}"#);
+        assert_snapshot!(line("warning", &error), @r#"{"type":"warning","message":"cannot write `a\u202eb`","causes":["disk on fire"],"details":["120 MB are free"],"hint":"free some space"}"#);
     }
 
     #[test]
     fn a_text_of_several_lines_is_one_object() {
-        assert_snapshot!(notice("rescore: stopped immediately\n         the ledger stays"), @r#"{"type":"notice","message":"stopped immediately","causes":[],"details":["the ledger stays"],"hint":null}"#);
+        assert_snapshot!(line("notice", &of_lines("rescore: stopped immediately\n         the ledger stays", "rescore: ")), @r#"{"type":"notice","message":"stopped immediately","causes":[],"details":["the ledger stays"],"hint":null}"#);
         let error = usage_error(
             "error: unexpected argument '--progres' found\n\n  tip: a similar argument exists\n",
         );
-        assert_snapshot!(line(&MessageJson::of("error", &error)), @r#"{"type":"error","exit_code":2,"message":"unexpected argument '--progres' found","causes":[],"details":["tip: a similar argument exists"],"hint":null}"#);
+        assert_snapshot!(line("error", &error), @r#"{"type":"error","exit_code":2,"message":"unexpected argument '--progres' found","causes":[],"details":["tip: a similar argument exists"],"hint":null}"#);
     }
 }

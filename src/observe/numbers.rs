@@ -10,11 +10,10 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use serde::{Serialize, Serializer};
 
-use crate::analysis::CountedRows;
+use crate::analysis::{CountedRows, DecisionCounts};
 use crate::base::numbers::grouped;
 use crate::base::numbers::percent_of;
 pub(crate) use crate::base::numbers::time;
-use crate::drift::DecisionCounts;
 use crate::raw_json::escape_unsafe;
 use crate::telemetry::pace::Limit;
 
@@ -68,7 +67,7 @@ pub(crate) fn stamp() -> String {
     now.strftime("%-d %B %Y, %H:%M (UTC%:z)").to_string()
 }
 
-/// Now, in local time with its offset from UTC (RFC 3339), for the lines of a run that nobody watches:
+/// Now, in local time with its offset from UTC (RFC 3339), for lines that are read later:
 /// `2026-11-22T18:20:00+00:00`.
 pub(super) fn now_in_local_time() -> String {
     let now = local(SystemTime::now());
@@ -135,7 +134,7 @@ pub(super) fn at_a_time(calls: u64) -> String {
     format!("{} at a time", counted(calls, "call"))
 }
 
-/// Less than one of so many is as good as none.
+/// Less than one in this number is not worth a word.
 const MANY: u64 = 1_000;
 
 /// `0.4 %`; `None` for less than 0.1 %.
@@ -194,10 +193,10 @@ pub(super) fn whole_seconds(length: Duration) -> String {
     }
 }
 
-/// The record on one line.
+/// The record for programs on one line, safe to show on a terminal.
 pub(super) fn one_line(record: &impl Serialize) -> String {
     // It fails only on map keys that are not strings, and no record has any.
-    serde_json::to_string(record).unwrap_or_default()
+    escape_unsafe(&serde_json::to_string(record).unwrap_or_default())
 }
 
 /// Writes the record for programs on several lines, safe to show on a terminal.

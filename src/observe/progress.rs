@@ -86,7 +86,7 @@ impl ProgressThread {
 
     /// Ends the progress and leaves the terminal clean.
     pub(crate) fn finish(self) {
-        // If nobody receives it, the progress has ended already.
+        // Without a receiver, the progress has ended already.
         let _ = self.ender.send(Notice::End);
         // The thread does not wait for the terminal: see `stderr`.
         let _ = self.thread.map(JoinHandle::join);
@@ -266,7 +266,7 @@ impl Observer for Notices {
     fn observe(&mut self, _: Duration, event: &Event, counts: &Counts) {
         let warning = || self.warning(event, counts).map(Notice::Warning);
         if let Some(notice) = said(event, counts).or_else(warning) {
-            // If nobody receives it, the run is over.
+            // Without a receiver, the run is over.
             let _ = self.to.send(notice);
         }
     }
@@ -321,7 +321,7 @@ fn said(event: &Event, counts: &Counts) -> Option<Notice> {
 pub(super) const MIXED_UP: &str = "a cache or proxy may be answering for the service";
 
 impl Notices {
-    /// What somebody should act on, without the word in front.
+    /// What needs attention, without the word in front.
     fn warning(&self, event: &Event, counts: &Counts) -> Option<String> {
         Some(match event {
             // Only once: a cache that mixes up one answer mixes up many.

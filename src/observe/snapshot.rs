@@ -99,14 +99,13 @@ fn percent(share: f64) -> f64 {
     rounded(share * 100.0).min(most)
 }
 
-/// Whether nobody knows when the run continues: the service is down, or all that is left are rows that other runs are asking
-/// about.
+/// Whether the end cannot be estimated: the service is down, or the only rows left are those that other runs are asking about.
 const fn waits_for_others(counts: &Counts) -> bool {
     let only_taken = counts.taken > 0 && counts.calls.in_flight == 0;
     counts.outage.is_some() || only_taken
 }
 
-/// The share of the run that is done. A run that takes only so many rows ends with them, or before with the source.
+/// The share of the run that is done. A run with a limit of rows ends with the last of them, or before with the source.
 #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
 fn share(counts: &Counts, size: Option<u64>, limit: Option<NonZeroU64>) -> Option<f64> {
     let rows = &counts.rows;
@@ -302,7 +301,7 @@ mod tests {
     use super::*;
     use crate::telemetry::pace::Hint;
 
-    /// Looks at a run of 100,000 rows every second, of which so many are from the ledger, and returns the last speed.
+    /// Looks at a run of 100,000 rows every second, of which `known` are from the ledger, and returns the last speed.
     fn run(known: u64, seconds: u64, resolved: impl Fn(u64) -> u64) -> (f64, Option<Duration>) {
         let mut recent = Recent::default();
         let mut last = (0.0, None);
@@ -402,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_knows_the_end_while_others_are_waited_for() {
+    fn the_end_is_not_estimated_while_a_run_waits_for_others() {
         let counts = |in_flight| {
             let mut counts = Counts::default();
             (counts.pace, counts.taken) = (Some(PACE), 12);

@@ -19,7 +19,7 @@ use crate::base::money::Tariff;
 use crate::base::numbers::Tolerance;
 use crate::base::stderr::say;
 use crate::base::text::quoted;
-use crate::raw_json::{Pointer, escape_unsafe};
+use crate::raw_json::Pointer;
 use crate::selection::Selection;
 use crate::telemetry::counts::{Counts, RowCounts};
 use crate::telemetry::event::CancelReason;
@@ -183,7 +183,7 @@ impl<'a> RunSummary<'a> {
 
     /// The object for programs, on one line.
     pub(crate) fn json_line(&self) -> String {
-        escape_unsafe(&one_line(self))
+        one_line(self)
     }
 
     /// Says the object for programs.
@@ -272,7 +272,7 @@ impl SizedFile {
 pub(crate) enum LedgerLeft {
     /// Nothing: there was none.
     Nothing,
-    /// Somebody has removed or moved it during the run.
+    /// It was removed or moved during the run.
     Gone,
     /// It stays here, but no run can continue with it.
     Damaged(PathBuf),
@@ -338,8 +338,8 @@ pub(crate) enum FileState {
     Skipped,
 }
 
-/// Fails if there is a file whose content is not a summary of `run` or `decide`: it may be anything that nobody wants to lose.
-/// An empty one has nothing to lose.
+/// Fails if there is a file whose content is not a summary of `run` or `decide`: it may be anything. An empty one has
+/// nothing to lose.
 ///
 /// # Errors
 /// That, or the file cannot be read.

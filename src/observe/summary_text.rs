@@ -11,9 +11,8 @@ use super::numbers::{
 use super::progress::MIXED_UP;
 use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
 use super::summary::{FileState, FileSummary, LedgerLeft, RunSummary, SizedFile};
-use crate::analysis::CountedRows;
+use crate::analysis::{CountedRows, Drift};
 use crate::base::text::{printable, shown};
-use crate::drift::Drift;
 use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::pace::Hint;

@@ -3,9 +3,8 @@
 use super::csv::{CHANGE, CsvEncoder, DecisionChange, REJECT};
 use super::file::{RowFiles, WriteError};
 use super::jsonl;
-use crate::analysis::{PastVerdict, RowTally, number_of};
+use crate::analysis::{Drift, PastVerdict, RowTally, number_of};
 use crate::base::error::Result;
-use crate::drift::Drift;
 use crate::layout::{Format, Layout};
 use crate::row::{RawRow, RowNumber};
 use crate::row_state::{Row, RowState, earlier_verdict};

@@ -7,8 +7,8 @@
 
 use maud::{Markup, html};
 
+use crate::analysis::DecisionCounts;
 use crate::base::numbers::percent_of;
-use crate::drift::DecisionCounts;
 use crate::observe::count;
 use crate::verdict::Decision;
 
@@ -37,7 +37,7 @@ pub(super) fn score(score: f64) -> String {
     text.replace('-', "\u{2212}")
 }
 
-/// What so many rows do.
+/// The verb for this number of rows.
 pub(super) const fn has(rows: u64) -> &'static str {
     if rows == 1 { "has" } else { "have" }
 }

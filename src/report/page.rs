@@ -52,7 +52,7 @@ fn header(report: &PageContent, file: &str) -> Markup {
     html! {
         header {
             @if report.sandbox {
-                p.sandbox role="note" { b { "A rehearsal." } " The built-in stand-in made up all scores: nothing here says anything about anybody." }
+                p.sandbox role="note" { b { "A rehearsal." } " The built-in stand-in made up all scores: nothing here is about real users." }
             }
             h1 { "Risk verdicts for " span.file { (file) } }
             @if let Some(part) = report.run.as_ref().and_then(ReportedRun::part) {

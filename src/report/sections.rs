@@ -11,10 +11,11 @@ use maud::{Markup, html};
 use super::chart::{
     BarChart, STACK, has, legend, rows, score, section, share, share_cells, shares, stack, swatch,
 };
-use crate::analysis::{Bars, DriftTally, RowTally, ThresholdStep, TopValues, WhatIf};
+use crate::analysis::{
+    Bars, DecisionCounts, Drift, DriftTally, RowTally, ThresholdStep, TopValues, WhatIf,
+};
 use crate::base::numbers::Decimal;
 use crate::base::text::{column, printable};
-use crate::drift::{DecisionCounts, Drift};
 use crate::observe::{ReportedRun, count, facts, headline};
 use crate::verdict::Decision;
 
@@ -143,7 +144,7 @@ fn sentence(tally: &RowTally) -> String {
     )
 }
 
-/// As many bars as can be told apart on a phone.
+/// More bars could not be told apart on a phone.
 const MOST_BARS: i64 = 50;
 
 /// The histogram of scores, with both thresholds.

@@ -11,11 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{CancelReason, InputEnd};
 use super::pace::{Pace, Pause};
-use crate::analysis::CountedRows;
+use crate::analysis::{CountedRows, DecisionCounts, Drift};
 use crate::base::error::Exit;
 use crate::base::money::{Money, Tariff};
 use crate::base::numbers::{Tolerance, rounded, seconds};
-use crate::drift::{DecisionCounts, Drift};
 use crate::verdict::Reason;
 
 /// Everything that was counted of a run.
@@ -200,7 +199,7 @@ pub(crate) struct Calls {
     pub(crate) resent: u64,
     /// Rows that another run was about to ask about, or had asked about without an answer.
     pub(crate) taken_over: u64,
-    /// Calls of earlier starts, which were killed, whose answers are lost: so many at most.
+    /// The most calls of earlier starts, which were killed, whose answers can be lost.
     pub(crate) lost_in_kills: u64,
     /// Rows that may be billed twice: those of the three numbers before, as far as this start has sent any.
     pub(crate) maybe_billed_twice: u64,
@@ -326,7 +325,7 @@ impl Counts {
     }
 
     /// Rows without a decision, as it is a list of levels that lacks one, and not the rows; and files that an earlier run has
-    /// finished with failures, as nobody has counted these.
+    /// finished with failures, as their number is not known.
     const fn never_accepted(&self) -> u64 {
         self.undecided.rows + self.skipped_with_rejects
     }

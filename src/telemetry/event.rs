@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::pace::{PaceChange, Pause};
+use crate::analysis::Drift;
 use crate::base::error::{Exit, Signal};
 use crate::base::numbers::seconds;
-use crate::drift::Drift;
 use crate::row::RowNumber;
 use crate::verdict::{Reason, Resolution};
 
@@ -48,12 +48,12 @@ pub(crate) enum Event {
     EarlierStarts {
         /// Their calls.
         calls: u64,
-        /// So many calls at most have lost their answers in kills.
+        /// The most of them whose answers can be lost in kills.
         lost: u64,
     },
     /// A row entered the window.
     RowAdmitted(RowNumber),
-    /// So many rows wait now because another run on the same ledger asks about the same users.
+    /// The number of rows that wait because another run on the same ledger asks about the same users has changed.
     RowsTaken {
         /// How many.
         rows: u64,
@@ -264,7 +264,7 @@ pub(crate) enum FailureClass {
     /// A: no, it was not processed.
     #[serde(rename = "A")]
     NotProcessed,
-    /// B: nobody knows, as the request went out and no answer came back.
+    /// B: unknown, as the request went out and no answer came back.
     #[serde(rename = "B")]
     OutcomeUnknown,
     /// C: perhaps, as the service failed for an unclear reason.
@@ -320,9 +320,9 @@ pub(crate) enum CancelReason {
     NoVerdicts,
     /// None of the first answers has the level that decides.
     NoDecisions,
-    /// The run has made as many calls as it may.
+    /// The run has made all calls that it may make.
     MaxCalls,
-    /// The run has made as many calls as its budget pays for.
+    /// The run has made all calls that its budget pays for.
     MaxCost,
     /// Too many rows have failed.
     MaxFailures,

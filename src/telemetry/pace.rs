@@ -56,7 +56,7 @@ pub struct PaceChange {
 pub(crate) enum PaceCause {
     /// The run started with it.
     Start,
-    /// Nothing was refused for a while, so more is tried; or the search goes on to its next stage.
+    /// Nothing was refused for a while, so more is tried; or the search enters its next stage.
     #[default]
     Search,
     /// The service throttled a call.

@@ -1,8 +1,9 @@
 //! Rows counted by their decisions, and how decisions have changed since an earlier run, which is what a nightly rescoring is
-//! for.
+//! for; and the first rows of one kind. Nothing here knows what is in a row.
 
 use serde::{Deserialize, Serialize};
 
+use crate::row::RowNumber;
 use crate::verdict::Decision;
 
 /// Numbers of rows by decision.
@@ -64,6 +65,7 @@ impl DecisionCounts {
     }
 }
 
+#[cfg(test)]
 impl From<[u64; 4]> for DecisionCounts {
     fn from([approve, review, block, none]: [u64; 4]) -> Self {
         Self {
@@ -120,6 +122,31 @@ impl Drift {
     }
 }
 
+/// Rows of one kind, in bounded memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct CountedRows {
+    /// How many.
+    pub(crate) rows: u64,
+    /// The numbers of the first ones.
+    pub(crate) first: Vec<u64>,
+}
+
+/// How many rows are named: enough to look at.
+const NAMED: usize = 5;
+
+impl CountedRows {
+    /// Counts this row. Rows may come in any order.
+    pub(crate) fn count(&mut self, row: RowNumber) {
+        self.rows += 1;
+        let at = self.first.partition_point(|first| *first < row.get());
+        if at < NAMED {
+            self.first.insert(at, row.get());
+            self.first.truncate(NAMED);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,5 +168,17 @@ mod tests {
                 (Decision::Block, [0, 0, 0])
             ]
         );
+    }
+
+    #[test]
+    fn the_counted_rows_are_named_in_whatever_order_they_come() {
+        let (mut named, mut row) = (CountedRows::default(), RowNumber::FIRST);
+        let mut numbers = Vec::new();
+        for _ in 0..9 {
+            numbers.push(row);
+            row = row.next();
+        }
+        numbers.iter().rev().for_each(|row| named.count(*row));
+        assert_eq!((named.rows, &*named.first), (9, &[1, 2, 3, 4, 5][..]));
     }
 }
