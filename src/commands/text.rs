@@ -109,42 +109,31 @@ impl SummaryFile {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
-    fn an_earlier_summary_is_whole_until_the_new_one_is() {
-        use std::os::unix::fs::PermissionsExt as _;
+    fn an_earlier_summary_is_whole_until_the_new_one_is_and_no_other_file_is_replaced() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("s.json");
+        let read = || fs::read_to_string(&path).unwrap();
         let earlier = "{\"type\":\"summary\"}";
         fs::write(&path, earlier).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let summary = SummaryFile::create(&path, 0o600).unwrap();
-        summary.write(|to| {
+        let [first, late, failing] = [(); 3].map(|()| SummaryFile::create(&path, 0o600).unwrap());
+        first.write(|to| {
             to.extend_from_slice(b"{}");
-            assert_eq!(fs::read_to_string(&path).unwrap(), earlier);
+            assert_eq!(read(), earlier);
             Ok(())
         });
-        assert_eq!(fs::read_to_string(&path).unwrap(), "{}");
+        assert_eq!(read(), "{}");
         assert_eq!(own_file::mode_of(&path.metadata().unwrap()), 0o640);
-        // A file that is not a summary.
-        let summary = SummaryFile::create(&place.path().join("t.json"), 0o600).unwrap();
-        fs::write(place.path().join("t.json"), "precious").unwrap();
-        summary.write(|_| Ok(()));
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
-        assert_eq!(
-            fs::read_to_string(place.path().join("t.json")).unwrap(),
-            "precious"
-        );
-    }
-
-    #[test]
-    fn after_a_failed_write_no_summary_is_left() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("s.json");
+        fs::write(&path, "precious").unwrap();
+        late.write(|_| Ok(()));
+        assert_eq!(read(), "precious");
         fs::write(&path, "").unwrap();
-        let summary = SummaryFile::create(&path, 0o600).unwrap();
-        summary.write(|_| Err(io::ErrorKind::StorageFull.into()));
-        assert!(!path.exists());
+        failing.write(|_| Err(io::ErrorKind::StorageFull.into()));
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 }

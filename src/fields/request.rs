@@ -194,7 +194,8 @@ mod tests {
 
     #[test]
     fn each_broken_rule_has_its_reason() {
-        let long = format!("{}@example.com", "x".repeat(243));
+        let email = |length: usize| format!("{}@example.com", "x".repeat(length - 12));
+        let (longest, long) = (email(254), email(255));
         for (field, value, expected) in [
             (Name, &b" "[..], Reason::MissingName),
             (Ip, b"", Reason::MissingIp),
@@ -208,7 +209,6 @@ mod tests {
             (Email, b"jane@", Reason::InvalidEmail),
             (Email, b"a@b@c", Reason::InvalidEmail),
             (Email, b"a b@c", Reason::InvalidEmail),
-            // 255 characters.
             (Email, long.as_bytes(), Reason::InvalidEmail),
             (Phone, b"0151 2345678", Reason::InvalidPhone),
             (Phone, b"+123456", Reason::InvalidPhone),
@@ -225,7 +225,7 @@ mod tests {
             let failure = request(&[(field, value)], &rules).unwrap_err();
             assert_eq!(failure.reason, expected, "{field} {}", value.escape_ascii());
         }
-        assert!(request(&[(Email, &long.as_bytes()[1..])], &rules(Invalid::Reject)).is_ok());
+        assert!(request(&[(Email, longest.as_bytes())], &rules(Invalid::Reject)).is_ok());
     }
 
     #[test]

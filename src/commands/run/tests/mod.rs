@@ -4,6 +4,5 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod reads;
+mod failures;
 mod test_run;
-mod writes;
