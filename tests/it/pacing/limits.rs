@@ -186,7 +186,7 @@ fn accepting(most: usize) -> (Server, Arc<AtomicUsize>) {
     let server = Server::start(move |request| {
         let action = if now.fetch_add(1, Ordering::SeqCst) < most {
             // Long enough for a run to have that many calls in flight soon.
-            thread::sleep(Duration::from_millis(10));
+            thread::sleep(Duration::from_millis(30));
             good(request)
         } else {
             seen.fetch_add(1, Ordering::SeqCst);

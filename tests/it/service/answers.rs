@@ -1,10 +1,12 @@
 //! What a user gets for each class of answers that src/service/classify.rs tells apart.
 
-use std::sync::Barrier;
+use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
 use crate::support::process::{Done, Place};
-use crate::support::server::{Action, Request, Server, answer, good, ok, silence, status};
+use crate::support::server::{
+    Action, Request, Server, answer, good, good_body, ok, silence, status,
+};
 use crate::support::users;
 
 /// Scores `users` rows, one after the other, so that the script sees them in order.
@@ -277,22 +279,24 @@ fn a_row_that_waits_holds_back_none_of_thousands() {
 fn an_answer_that_comes_twice_shifts_those_after_it_until_the_connection_is_replaced() {
     const ROWS: usize = 400;
     let place = Place::with("users.csv", users::csv(ROWS));
-    let wait = Duration::from_millis(5);
-    // The copy arrives when the next request is on its way on the same connection, and the answer to that when the one
-    // after it is.
+    // The connection on which the fifth answer comes twice, and whose answer is the next one there.
+    let shifted = Mutex::new((0, String::new()));
     let server = Server::start(move |request: &Request| {
-        let answer = good(request).after(wait);
-        match request.nth {
-            5 => answer.then_wait(wait).and(good(request)),
-            _ => answer,
+        let mut shifted = shifted.lock().unwrap();
+        if request.nth == 5 {
+            *shifted = (request.connection, request.name());
         }
+        if request.connection != shifted.0 {
+            return good(request);
+        }
+        let name = std::mem::replace(&mut shifted.1, request.name());
+        ok(&good_body(&name))
     });
     let done = place.score(&server, "-c 1");
     done.exits(0)
         .says("1 answer had the transaction id of a different user");
-    let expected = users::scored(&users::csv(ROWS));
-    let scored = place.text("scored.csv");
-    let wrong = scored.lines().zip(expected.lines());
-    let wrong = wrong.filter(|(got, wanted)| got != wanted).count();
+    let (scored, expected) = (place.text("scored.csv"), users::scored(&users::csv(ROWS)));
+    let lines = scored.lines().zip(expected.lines());
+    let wrong = lines.filter(|(got, wanted)| got != wanted).count();
     assert!((1..100).contains(&wrong), "{wrong}");
 }

@@ -108,15 +108,6 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     done.exits(0).silent_about("of them retries");
     assert_eq!(server.calls(), 20);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
-
-    // If the good address is gone as well, the time limit of a connection ends the attempt: no more than most of a call's.
-    let place = Place::with("users.csv", &csv);
-    let url = format!("http://[::1]:{}", server.port());
-    let done = place.run_at(&url).args("--timeout 2s --max-wait 1s").done();
-    done.exits(3)
-        .says("the last call: cannot connect: timed out")
-        .silent_about("billed");
-    nothing_is_left(&place);
 }
 
 #[test]
@@ -139,53 +130,52 @@ fn a_host_that_does_not_exist_stops_the_run_and_one_that_is_away_is_waited_for()
     nothing_is_left(&place);
     // One that comes up answers every row.
     let run = place.run_at(format!("http://{address}")).start();
-    run.wait_for_words("the service cannot be reached");
+    // Some calls have failed by then, and more may.
+    thread::sleep(Duration::from_millis(700));
     let server = Server::start_on(TcpListener::bind(address).unwrap(), good);
     run.done().exits(0);
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(9)));
 }
 
+/// Ends each connection in this way instead of answering the handshake. Counts the connections.
+fn failing_handshake(way: &'static str) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, came) = (listener.local_addr().unwrap(), Arc::default());
+    let count: Arc<AtomicUsize> = Arc::clone(&came);
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            count.fetch_add(1, Ordering::SeqCst);
+            let mut greeting = [0; 4096];
+            let read = stream.read(&mut greeting).unwrap();
+            // Whatever it is, it is not a request.
+            assert!(greeting[..read].starts_with(&[0x16, 3]));
+            match way {
+                "reset" => socket2::SockRef::from(&stream)
+                    .set_linger(Some(Duration::ZERO))
+                    .unwrap(),
+                "silence" => kept.push(stream),
+                // A fatal alert: handshake failure.
+                "alert" => stream.write_all(&[0x15, 3, 3, 0, 2, 2, 40]).unwrap(),
+                _ => {}
+            }
+        }
+    });
+    (address, came)
+}
+
 #[test]
 fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
-    for (way, why) in [
-        ("close", "cannot connect: the TLS handshake failed: "),
-        ("reset", "cannot connect: connection reset by peer"),
-        ("silence", "cannot connect: timed out"),
-        ("alert", "cannot connect: the TLS handshake failed: "),
-    ] {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let came = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&came);
-        thread::spawn(move || {
-            let mut kept = Vec::new();
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                count.fetch_add(1, Ordering::SeqCst);
-                let mut greeting = [0; 4096];
-                let read = stream.read(&mut greeting).unwrap();
-                // Whatever it is, it is not a request.
-                assert!(greeting[..read].starts_with(&[0x16, 3]));
-                match way {
-                    "reset" => socket2::SockRef::from(&stream)
-                        .set_linger(Some(Duration::ZERO))
-                        .unwrap(),
-                    "silence" => kept.push(stream),
-                    // A fatal alert: handshake failure.
-                    "alert" => stream.write_all(&[0x15, 3, 3, 0, 2, 2, 40]).unwrap(),
-                    _ => {}
-                }
-            }
-        });
+    let fails = |way, timeout: &str, why: &str| {
+        let (address, came) = failing_handshake(way);
         let place = Place::with("users.csv", users::csv(5));
-        // Long enough on a busy machine if something comes, short if nothing does.
-        let timeout = if way == "silence" { "2s" } else { "12s" };
         let program = place.run_at(format!("https://{address}"));
         let program = program.args("--retries 1 --max-wait 1s --timeout");
         let done = program.arg(timeout).done();
         done.exits(3)
-            .says(&format!("the last call: {why}"))
+            .says(&format!("the last call: cannot connect: {why}"))
             .silent_about("billed");
         // Where no connection is made, the service is waited for.
         if matches!(way, "reset" | "silence") {
@@ -196,7 +186,14 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
             assert_eq!(came.load(Ordering::SeqCst), 2, "{done}");
         }
         nothing_is_left(&place);
-    }
+    };
+    // They mostly wait: long where something comes, also on a busy machine, and short where nothing does.
+    thread::scope(|scope| {
+        scope.spawn(|| fails("close", "12s", "the TLS handshake failed: "));
+        scope.spawn(|| fails("alert", "12s", "the TLS handshake failed: "));
+        scope.spawn(|| fails("reset", "12s", "connection reset by peer"));
+        scope.spawn(|| fails("silence", "1s", "timed out"));
+    });
 }
 
 #[test]

@@ -138,9 +138,9 @@ fn endless(way: &str) -> Option<Action> {
         "refusal" => (chunked("422 x"), chunk),
         "server error" => (chunked("500 x"), chunk),
         "gzip bomb" => {
-            // A block of spaces, many times over: 5 GB when unpacked, and some MB packed.
+            // A block of spaces, many times over: 80 GB when unpacked.
             let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-            packed.write_all(&vec![b' '; 64 << 20]).unwrap();
+            packed.write_all(&vec![b' '; 1 << 20]).unwrap();
             let packed = packed.finish().unwrap();
             let size = format!("{:x}\r\n", packed.len());
             let chunk = [size.as_bytes(), &packed, b"\r\n"].concat();
