@@ -15,10 +15,14 @@ mod key;
 mod open;
 mod outputs;
 mod postgres;
+mod postgres_server;
 mod runs;
 mod server_url;
 mod settings;
 mod sqlite;
+mod sqlite_connect;
+mod sqlite_file;
+mod sqlite_find;
 #[cfg(test)]
 pub(crate) mod tests;
 mod writer;
@@ -32,5 +36,5 @@ pub(crate) use open::{LedgerFacts, Lookup, OpenLedger, RunningLedger, init, prev
 pub(crate) use outputs::{OutputLock, OutputState, lock_of};
 pub(crate) use runs::{ClaimResult, RunEnd};
 pub(crate) use settings::{LedgerAccount, LedgerLocation, LedgerSettings, Reuse, ServerWait};
-pub(crate) use sqlite::{NAME, SUFFIXES, ledger_in};
+pub(crate) use sqlite_file::{NAME, SUFFIXES, ledger_in};
 pub(crate) use writer::{Claimed, LedgerWriter, Urgency, WorkerNumber};

@@ -14,7 +14,7 @@ use super::outputs::{self, OutputState};
 use super::runs::RunRecord;
 use super::settings::{LedgerLocation, LedgerSettings, time};
 use super::writer::LedgerWriter;
-use super::{postgres, sqlite};
+use super::{postgres, sqlite, sqlite_connect, sqlite_file};
 use crate::base::error::{Error, Result};
 
 /// What to do where there is no ledger that can be looked after.
@@ -117,7 +117,7 @@ impl OpenLedger {
         let is_server = matches!(location, LedgerLocation::Server(_));
         let elsewhere = |error: Error| match location {
             LedgerLocation::Server(_) => error,
-            _ => error.or_hint(sqlite::ELSEWHERE),
+            _ => error.or_hint(sqlite_file::ELSEWHERE),
         };
         let error = |fault: DbFault| elsewhere(location.cannot("open", &fault));
         let Some(mut opened) = connect(location, purpose).map_err(elsewhere)? else {
@@ -296,7 +296,7 @@ impl RunningLedger {
 
     /// Whether its file is damaged, so that no run can continue with it. All of it is read.
     pub(crate) fn is_damaged(&self) -> bool {
-        self.file().is_some_and(sqlite::is_damaged)
+        self.file().is_some_and(sqlite_connect::is_damaged)
     }
 
     /// Waits until everything is durable, once its writer is gone; whether that took no longer than this, on a disk that may

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use super::database::{Database, hex};
 use super::fault::DbFault;
 use super::key::{PathHash, hash_of_path};
-use super::sqlite::{PRIVATE, with_suffix};
+use super::sqlite_file::{PRIVATE, with_suffix};
 use crate::base::error::{Error, Result};
 use crate::base::own_file::{self, FileId, NotOurs, directory_of};
 

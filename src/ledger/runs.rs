@@ -5,15 +5,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroUsize;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::accounts::KnownLimit;
 use super::answers::{LookupResult, Outcome, Scope, Stored};
-use super::database::{Database, TableRow, hex, listed};
+use super::database::{Database, TableRow, first, hex, listed};
 use super::fault::{DbFault, DbFaultKind};
 use super::key::{PathHash, RequestKey, SealNonce, random_number, random_secret};
 use super::outputs::hash;
-use super::settings::{self, LedgerSettings, Reuse, millis, time};
+use super::settings::{self, LedgerSettings, Reuse, time};
 
 /// How much longer a lease lasts than the longest call. Calls wait if it was not renewed for so long, on a disk that hangs.
 pub(super) const SPARE: i64 = 10_000;
@@ -126,55 +126,33 @@ impl RunRecord {
         settings: &LedgerSettings,
         place: String,
     ) -> Result<Self, DbFault> {
-        let is_kept = settings.location.path().is_some();
+        let (is_kept, reuse) = (settings.location.path().is_some(), settings.reuse);
         let output = settings.output.as_deref().filter(|_| is_kept);
-        let name = output.map(|output| hash(secret, Some(output)));
-        let now = database.dialect().now;
-        let times = format!("SELECT {now}, (SELECT at FROM answers ORDER BY seq DESC LIMIT 1)");
-        let (mut now, mut last) = (0, None);
-        for row in database.query(&times)? {
-            (now, last) = (row.get(0)?, row.optional::<i64>(1)?);
-        }
-        let start = match (settings.reuse, last) {
+        let clock = database.dialect().now;
+        let times = format!("SELECT {clock}, (SELECT at FROM answers ORDER BY seq DESC LIMIT 1)");
+        let times = database.query(&times)?;
+        let (now, last) = (
+            first(&times)?.get::<i64>(0)?,
+            first(&times)?.optional::<i64>(1)?,
+        );
+        let start = match (reuse, last) {
             // Also answers are asked for again that a clock which was ahead has dated later.
             (Reuse::Nothing | Reuse::Retry, Some(last)) => now.max(last.saturating_add(1)),
             _ => now,
         };
-        let found = match &name {
-            Some(name) => find(database, name, &place)?,
-            None => None,
-        };
-        let input = hash(secret, settings.input.as_deref());
-        let mut run = Self::new(name, input, settings, time(start));
-        run.place = place;
-        run.ahead = now.saturating_sub(settings::now());
-        if let Some(found) = found {
-            run.follow(&found, settings.reuse)?;
-        }
-        Ok(run)
-    }
-
-    /// A run to this output over this input that starts now.
-    fn new(
-        name: Option<PathHash>,
-        input: PathHash,
-        settings: &LedgerSettings,
-        now: SystemTime,
-    ) -> Self {
-        let reuse = settings.reuse;
-        Self {
-            name,
-            is_temporary: settings.location.path().is_none(),
-            input,
-            place: String::new(),
+        let mut run = Self {
+            name: output.map(|output| hash(secret, Some(output))),
+            is_temporary: !is_kept,
+            input: hash(secret, settings.input.as_deref()),
+            place,
             reuse: reuse.word(),
             scope: Scope {
-                not_before: reuse.not_before(now),
-                failures_from: reuse.failures_from(now),
-                started: millis(now),
+                not_before: reuse.not_before(time(start)),
+                failures_from: reuse.failures_from(time(start)),
+                started: start,
                 aged_before: match reuse {
                     Reuse::Recent(_) => i64::MIN,
-                    _ => millis(now).saturating_sub(AGED),
+                    _ => start.saturating_sub(AGED),
                 },
                 start: random_number(),
                 read: settings.read.clone(),
@@ -190,11 +168,29 @@ impl RunRecord {
             account: 0,
             id: 0,
             sealed: 0,
-            ahead: 0,
+            ahead: now.saturating_sub(settings::now()),
+        };
+        if let Some(name) = &run.name {
+            let query = format!(
+                "SELECT input, reuse, not_before, failures_from, started, failed, calls, in_flight,
+                (SELECT count(*) FROM claims WHERE run = runs.id),
+                (SELECT count(*) FROM claims WHERE run = runs.id AND start = {ABANDONED}),
+                CASE WHEN place <> '{}' AND until >= {clock} THEN 1 ELSE 0 END
+                FROM runs WHERE name = '{}'",
+                run.place,
+                hex(name)
+            );
+            if let Some(found) = database.query(&query)?.first() {
+                run.follow(found, reuse)?;
+            }
         }
+        Ok(run)
     }
 
-    /// Takes over what an earlier run to the output has recorded, as [`find`] returns it.
+    /// Takes over what an earlier run to the output has recorded: its input, which answers it uses, its first start, the rows
+    /// without a verdict if it has ended, its calls, the most that it may have had in flight, its claims that no start of it has
+    /// ended, those of them that were given up without an answer, whose calls are counted, and whether its lease lasts in another
+    /// place.
     fn follow(&mut self, found: &TableRow, reuse: Reuse) -> Result<(), DbFault> {
         let ended = found.optional(5)?;
         let (calls, in_flight) = (found.get::<u64>(6)?, found.get::<u64>(7)?);
@@ -434,113 +430,5 @@ impl RunRecord {
             ),
         };
         let _ = database.write(&statements);
-    }
-}
-
-/// What is recorded of a run: its input, which answers it uses, its first start, the rows without a verdict if it has ended, its
-/// calls, the most that it may have had in flight, its claims that no start of it has ended, those of them that were given up
-/// without an answer, whose calls are counted, and whether its lease lasts in another place.
-fn find(
-    database: &mut dyn Database,
-    name: &PathHash,
-    place: &str,
-) -> Result<Option<TableRow>, DbFault> {
-    let query = format!(
-        "SELECT input, reuse, not_before, failures_from, started, failed, calls, in_flight,
-        (SELECT count(*) FROM claims WHERE run = runs.id),
-        (SELECT count(*) FROM claims WHERE run = runs.id AND start = {ABANDONED}),
-        CASE WHEN place <> '{place}' AND until >= {} THEN 1 ELSE 0 END
-        FROM runs WHERE name = '{}'",
-        database.dialect().now,
-        hex(name)
-    );
-    Ok(database.query(&query)?.pop())
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use std::num::NonZeroUsize;
-    use std::sync::Arc;
-
-    use super::super::settings::{LedgerLocation, ServerWait};
-    use super::*;
-
-    const HOUR: Duration = Duration::from_secs(3_600);
-    const INPUT: PathHash = [2; 32];
-
-    fn run(input: PathHash, reuse: Reuse, now: SystemTime) -> RunRecord {
-        let settings = LedgerSettings {
-            location: LedgerLocation::Temporary,
-            reuse,
-            output: None,
-            input: None,
-            account: None,
-            read: Arc::new(|_| None),
-            in_flight: NonZeroUsize::MIN,
-            longest_call: HOUR,
-            wait: ServerWait::default(),
-        };
-        RunRecord::new(Some([1; 32]), input, &settings, now)
-    }
-
-    /// The same as it is recorded after ten calls, with four claims, one of which was given up.
-    fn recorded(run: &RunRecord, ended: Option<u64>) -> TableRow {
-        let Scope {
-            not_before,
-            failures_from,
-            started,
-            ..
-        } = run.scope;
-        let claims = if ended.is_some() { [0, 0] } else { [4, 1] };
-        let numbers = [not_before, failures_from, started].map(|it| Some(it.to_string()));
-        let mut columns = vec![Some(hex(&run.input)), Some(run.reuse.clone())];
-        columns.extend(numbers);
-        columns.push(ended.map(|failed| failed.to_string()));
-        columns.extend([10, 8, claims[0], claims[1], 0].map(|it| Some(it.to_string())));
-        TableRow(columns)
-    }
-
-    #[test]
-    fn a_stopped_run_keeps_what_it_uses_and_counts_on() {
-        let start = SystemTime::now();
-        for reuse in [
-            Reuse::All,
-            Reuse::Recent(2 * HOUR),
-            Reuse::Nothing,
-            Reuse::Retry,
-        ] {
-            let first = run(INPUT, reuse, start);
-            assert!(!first.continues && first.calls_before == 0);
-            let next = |input, ended| {
-                let mut next = run(input, reuse, start + HOUR);
-                next.follow(&recorded(&first, ended), reuse).unwrap();
-                next
-            };
-            let second = next(INPUT, None);
-            assert!(second.continues);
-            assert_eq!(second.scope.not_before, first.scope.not_before);
-            assert_eq!(second.scope.failures_from, first.scope.failures_from);
-            assert_eq!(second.scope.started, first.scope.started);
-            assert_eq!((second.calls_before, second.lost_calls), (13, 4));
-
-            assert!(!next([3; 32], None).continues);
-            let third = next(INPUT, Some(4));
-            assert!(!third.continues && third.calls_before == 0);
-            assert_eq!(third.previous, Some(RunEnd::Finished { failed: 4 }));
-            assert_eq!(third.lost_calls, 0);
-        }
-    }
-
-    #[test]
-    fn failed_rows_of_a_run_are_asked_about_again_and_its_answers_are_not() {
-        let start = SystemTime::now();
-        let fresh = run(INPUT, Reuse::Nothing, start);
-        let mut retry = run(INPUT, Reuse::Retry, start + HOUR);
-        retry
-            .follow(&recorded(&fresh, Some(4)), Reuse::Retry)
-            .unwrap();
-        assert_eq!(retry.scope.not_before, millis(start));
-        assert_eq!(retry.scope.failures_from, millis(start + HOUR));
     }
 }

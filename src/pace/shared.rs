@@ -1,7 +1,7 @@
 //! One worker's side of a pace that several workers share: what it tells and asks, what it is granted, and when the calls that
 //! it was granted may start.
 //!
-//! The value is in a place that all of them reach, with rules of its own (`ledger/postgres/pace.sql`). There is no leader: a step
+//! The value is in a place that all of them reach, with rules of its own (`ledger/pace.sql`). There is no leader: a step
 //! that is due is given to the worker that asks next, which writes it with its next question. Nothing here knows the place.
 
 use std::collections::VecDeque;

@@ -272,23 +272,62 @@ fn check_failures(path: &Path) {
 }
 
 #[test]
-fn a_renewal_stores_the_calls_and_what_a_kill_may_have_cost_counts_once() {
-    for place in places() {
-        let start = || Run::start(&place.path, "a.csv", Reuse::All).unwrap();
-        let mut killed = start();
-        killed.claim(&[1, 2, 3]);
+fn a_stopped_run_keeps_what_it_uses_and_counts_calls_on() {
+    let reuses = [
+        Reuse::All,
+        Reuse::Recent(Duration::from_secs(60)),
+        Reuse::Nothing,
+        Reuse::Retry,
+    ];
+    for (place, reuse) in places()
+        .iter()
+        .flat_map(|place| reuses.map(|reuse| (place, reuse)))
+    {
+        let start = |input: &str, reuse_now| {
+            // Two starts have two times.
+            std::thread::sleep(Duration::from_millis(2));
+            Run::start_with(&LedgerSettings {
+                input: Some(place.path.with_file_name(input)),
+                ..settings(&place.path, &format!("{reuse:?}.csv"), reuse_now)
+            })
+            .unwrap()
+        };
+        let mut killed = start("in.csv", reuse);
+        killed.claim(&[1, 2, 3, 4]);
         // A call that had no answer is among those that are stored, and may have been billed.
         let group = Group {
-            abandoned: vec![killed.key(3)],
-            calls: 4,
+            abandoned: vec![killed.key(4)],
+            calls: 9,
             ..Group::default()
         };
         killed.write(&group).unwrap();
-        killed.renew(5).unwrap();
-        for lost in [3, 0, 0] {
-            let next = start();
-            assert_eq!(next.facts.run.calls_before, 5 + 2);
-            assert_eq!(next.facts.run.lost_calls, lost);
+        killed.renew(10).unwrap();
+        let scope = |run: &Run| {
+            let scope = &run.facts.run.scope;
+            (scope.not_before, scope.failures_from, scope.started)
+        };
+        for lost in [4, 0] {
+            let next = start("in.csv", reuse);
+            let run = &next.facts.run;
+            assert!(run.continues && !killed.facts.run.continues);
+            assert_eq!(scope(&next), scope(&killed));
+            assert_eq!((run.calls_before, run.lost_calls), (10 + 3, lost));
+        }
+        assert!(!start("other.csv", reuse).facts.run.continues);
+        let mut before = start("in.csv", reuse);
+        // Failed rows of a run are asked about again, and its answers are not.
+        for reuse_now in [reuse, Reuse::Retry] {
+            before.leave(5);
+            before.end(RunEnd::Finished { failed: 4 });
+            let next = start("in.csv", reuse_now);
+            let run = &next.facts.run;
+            assert_eq!(run.previous, Some(RunEnd::Finished { failed: 4 }));
+            assert!(!run.continues && run.calls_before + run.lost_calls == 0);
+            if reuse_now == Reuse::Retry {
+                assert_eq!(scope(&next).0, scope(&before).0);
+                assert!(scope(&next).1 > scope(&before).1);
+            }
+            before = next;
         }
     }
 }

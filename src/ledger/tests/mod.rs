@@ -1,6 +1,7 @@
 //! What must hold of a ledger, whichever database it is: the same histories are played into each, and into a model.
 
 #![allow(
+    clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

@@ -13,7 +13,7 @@ use crate::pace::types::Rate;
 use crate::pace::value::PaceValue;
 use crate::telemetry::pace::Limit;
 
-/// The row of an account, as the function `ask_pace` in `ledger/postgres/pace.sql` keeps it.
+/// The row of an account, as the function `ask_pace` in `ledger/pace.sql` keeps it.
 #[derive(Debug, Default)]
 pub(super) struct Row {
     began: f64,

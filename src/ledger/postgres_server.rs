@@ -16,12 +16,12 @@ use rustls_platform_verifier::Verifier;
 use tokio::time::Instant;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::fault::{DbFault, DbFaultKind};
+use super::server_url::ServerUrl;
+use super::settings::ServerWait;
 use crate::base::error::system_words;
 use crate::base::numbers;
 use crate::base::text::{printable, shown};
-use crate::ledger::fault::{DbFault, DbFaultKind};
-use crate::ledger::server_url::ServerUrl;
-use crate::ledger::settings::ServerWait;
 
 /// What each connection starts with. Where another program holds the tables, the server says so after this time, and the run
 /// says that it waits.
@@ -77,7 +77,7 @@ impl From<postgres::Error> for DbFault {
 
 /// Connects to a server, with the password from where PostgreSQL's own programs take it. The client blocks. A thread of its own
 /// connects: a server that accepts a connection and then says nothing would hold this one up for ever.
-pub(in crate::ledger) fn connect(url: &ServerUrl) -> Result<Client, DbFault> {
+pub(super) fn connect(url: &ServerUrl) -> Result<Client, DbFault> {
     let (config, tls) = (url.with_password(), tls(url.authorities.as_deref())?);
     let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1);
     let longest = config.get_connect_timeout().copied().unwrap_or_default() * hosts;

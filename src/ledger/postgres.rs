@@ -1,4 +1,19 @@
-//! A ledger on a server: making it, opening it, what a run writes there, and look-ups.
+//! Ledgers on a PostgreSQL server: the same tables as in a file, in the schema that the URL's `search_path` names, else in the
+//! user's default one.
+//!
+//! - **One writer at a time.** Every transaction that writes first takes a lock on `meta`, as writers of a file do. So runs on
+//!   many machines cannot deadlock, and whether a lease has ended is decided in one order. It is held for some round trips and
+//!   one sync; while a run waits for it, its next group gathers.
+//! - **One clock.** Ages and leases go by the server's clock.
+//! - **An index of the server's** in place of the one in memory: one query finds the answers to all requests of a batch.
+//! - **The secret is in `meta`**, as in a file: who may read the database and has a person's request can read that person's
+//!   answer.
+//!
+//! A server that is away (it restarts, has no connection left, became a read-only copy, or its machine or network is dead, which
+//! keepalives notice within 15 seconds, or another program holds the tables) is waited for, as long as [`ServerWait`](super::settings::ServerWait) says. A server
+//! process that is suspended on a machine that lives is noticed while connecting, but not later: then the run waits for it.
+//!
+//! The client blocks, and must not be used on a thread that drives an asynchronous runtime.
 //!
 //! Statements have our numbers and hashes in them; what other people wrote, and what is large, is sent beside them.
 
@@ -8,16 +23,14 @@ use std::time::Duration;
 use postgres::types::Type;
 use postgres::{Client, Row, SimpleQueryMessage};
 
-use super::server::{connect, insist};
+use super::answers::{LookupResult, Scope, Stored};
+use super::database::{Database, Dialect, Purpose, TableRow, Work, insert_meta, read_meta, tables};
+use super::fault::{DbFault, DbFaultKind};
+use super::key::RequestKey;
+use super::postgres_server::{connect, insist};
+use super::server_url::ServerUrl;
+use super::settings::ServerWait;
 use crate::base::error::Result as RunResult;
-use crate::ledger::answers::{LookupResult, Scope, Stored};
-use crate::ledger::database::{
-    Database, Dialect, Purpose, TableRow, Work, insert_meta, read_meta, tables,
-};
-use crate::ledger::fault::{DbFault, DbFaultKind};
-use crate::ledger::key::RequestKey;
-use crate::ledger::server_url::ServerUrl;
-use crate::ledger::settings::ServerWait;
 
 /// Starts a transaction that writes, alone. What is acknowledged is durable, whatever the server's default is: also claims, as
 /// those who have them outlive the server. A program that is suspended within it holds the others up for this long.
@@ -59,8 +72,8 @@ struct PostgresLedger {
 ///
 /// # Errors
 /// Exit code 2: they cannot be made, or are of another version. Exit code 3: the server cannot be reached.
-pub(in crate::ledger) fn init(url: &ServerUrl) -> RunResult<bool> {
-    let mut ledger = PostgresLedger::new(url, ServerWait::default());
+pub(super) fn init(url: &ServerUrl) -> RunResult<bool> {
+    let mut ledger = PostgresLedger::new(url, &ServerWait::default(), Duration::ZERO);
     let id = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
     let tables = tables(id, "BIGINT", "") + SCHEMA + PACE;
     let made = ledger.run(|client| {
@@ -86,31 +99,25 @@ pub(in crate::ledger) fn init(url: &ServerUrl) -> RunResult<bool> {
 }
 
 /// Opens a ledger. It is connected to when something is read.
-pub(in crate::ledger) fn open(url: &ServerUrl, purpose: Purpose<'_>) -> Box<dyn Database> {
-    Box::new(match purpose {
-        Purpose::Run(settings) => PostgresLedger::new(url, settings.wait.clone()),
-        Purpose::Beside(wait) => PostgresLedger::waiting(url, wait),
-        _ => PostgresLedger::new(url, ServerWait::default()),
-    })
+pub(super) fn open(url: &ServerUrl, purpose: Purpose<'_>) -> Box<dyn Database> {
+    let own = ServerWait::default();
+    let (wait, longest) = match purpose {
+        // Before a run has started, nothing is lost by stopping.
+        Purpose::Run(settings) => (&settings.wait, Duration::ZERO),
+        Purpose::Beside(wait) => (wait, wait.longest),
+        Purpose::Look | Purpose::Admin => (&own, Duration::ZERO),
+    };
+    Box::new(PostgresLedger::new(url, wait, longest))
 }
 
 impl PostgresLedger {
-    /// Before a run has started, nothing is lost by stopping.
-    fn new(url: &ServerUrl, wait: ServerWait) -> Self {
+    fn new(url: &ServerUrl, wait: &ServerWait, longest: Duration) -> Self {
         Self {
             url: url.clone(),
-            wait,
-            longest: Duration::ZERO,
+            wait: wait.clone(),
+            longest,
             client: None,
             is_in_transaction: false,
-        }
-    }
-
-    /// Of a run under way.
-    fn waiting(url: &ServerUrl, wait: &ServerWait) -> Self {
-        Self {
-            longest: wait.longest,
-            ..Self::new(url, wait.clone())
         }
     }
 
@@ -235,7 +242,8 @@ impl Database for PostgresLedger {
     }
 
     fn beside(&self) -> Result<Option<Box<dyn Database>>, DbFault> {
-        Ok(Some(Box::new(Self::waiting(&self.url, &self.wait))))
+        let ledger = Self::new(&self.url, &self.wait, self.wait.longest);
+        Ok(Some(Box::new(ledger)))
     }
 
     fn rewrite(&mut self) -> Result<(), DbFault> {

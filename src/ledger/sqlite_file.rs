@@ -6,9 +6,9 @@ use std::io::{self, ErrorKind, Read as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use super::fault::{DbFault, DbFaultKind};
 use crate::base::error::{Error, Result};
 use crate::base::own_file::{self, directory_of};
-use crate::ledger::fault::{DbFault, DbFaultKind};
 
 /// The ledger of a folder.
 pub(crate) const NAME: &str = "rescore.ledger";
@@ -16,17 +16,17 @@ pub(crate) const NAME: &str = "rescore.ledger";
 const SANDBOX_NAME: &str = "rescore-sandbox.ledger";
 
 /// The mode of files that only their owner may read.
-pub(in crate::ledger) const PRIVATE: u32 = 0o600;
+pub(super) const PRIVATE: u32 = 0o600;
 
 /// What SQLite puts behind the name of a database for the files beside it.
 pub(crate) const SUFFIXES: &[&str] = &["-wal", "-shm", "-journal"];
 
 /// What to do for a run where no ledger can be.
-pub(in crate::ledger) const ELSEWHERE: &str =
+pub(super) const ELSEWHERE: &str =
     "name a file in another place with `--ledger FILE`, or keep no answers with `--no-ledger`";
 
 /// A path with something behind its name.
-pub(in crate::ledger) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

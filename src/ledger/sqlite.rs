@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, params};
 use tempfile::TempPath;
 
-use super::connect::{DIALECT, check_pages, connect, connect_to_nothing, pause, rows, set_synced};
-use super::file::{self, SpaceReserve};
-use super::find::Finder;
-use super::index::Slice;
+use super::answers::{LookupResult, Scope, Stored};
+use super::database::{Database, Dialect, Purpose, TableRow, Work};
+use super::fault::{DbFault, DbFaultKind};
+use super::key::RequestKey;
+use super::settings::ServerWait;
+use super::sqlite_connect::{
+    DIALECT, check_pages, connect, connect_to_nothing, pause, rows, set_synced,
+};
+use super::sqlite_file::{self, SpaceReserve};
+use super::sqlite_find::{Finder, Slice};
 use crate::base::error::Result as RunResult;
 use crate::base::own_file::FileId;
-use crate::ledger::answers::{LookupResult, Scope, Stored};
-use crate::ledger::database::{Database, Dialect, Purpose, TableRow, Work};
-use crate::ledger::fault::{DbFault, DbFaultKind};
-use crate::ledger::key::RequestKey;
-use crate::ledger::settings::ServerWait;
 
 /// Pauses for want of space after what was kept was given back: the run's own output may have taken it in this moment, and
 /// gives it back when its rows do not fit either.
@@ -62,7 +63,7 @@ impl SqliteLedger {
 }
 
 /// Opens a database that has no file.
-pub(in crate::ledger) fn temporary() -> RunResult<Box<dyn Database>> {
+pub(super) fn temporary() -> RunResult<Box<dyn Database>> {
     let connection = connect_to_nothing();
     let connection = connection.map_err(|fault| fault.error("open", Path::new("answers")))?;
     Ok(Box::new(SqliteLedger::new(
@@ -73,13 +74,10 @@ pub(in crate::ledger) fn temporary() -> RunResult<Box<dyn Database>> {
 }
 
 /// Opens a ledger; `None` if there is none yet, and none is made.
-pub(in crate::ledger) fn open(
-    shown: &Path,
-    purpose: Purpose<'_>,
-) -> RunResult<Option<Box<dyn Database>>> {
+pub(super) fn open(shown: &Path, purpose: Purpose<'_>) -> RunResult<Option<Box<dyn Database>>> {
     let (real, is_new) = match purpose {
-        Purpose::Run(_) => file::make(shown)?,
-        _ => (file::check(shown)?, false),
+        Purpose::Run(_) => sqlite_file::make(shown)?,
+        _ => (sqlite_file::check(shown)?, false),
     };
     if matches!(real.try_exists(), Ok(false)) {
         return Ok(None);
@@ -122,7 +120,7 @@ impl SqliteLedger {
             }
         }
         self.connection.execute_batch("BEGIN IMMEDIATE")?;
-        let seen = self.finder.index().seen();
+        let seen = self.finder.index().seen;
         let done = work(self).and_then(|()| {
             let slice = self.merge()?;
             self.connection.execute_batch("COMMIT")?;

@@ -10,9 +10,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
 use tokio::time::Instant;
 
-use super::file;
-use crate::ledger::database::{Dialect, Purpose, TableRow, insert_meta, tables};
-use crate::ledger::fault::{DbFault, DbFaultKind, VERSION};
+use super::database::{Dialect, Purpose, TableRow, insert_meta, tables};
+use super::fault::{DbFault, DbFaultKind, VERSION};
+use super::sqlite_file;
 
 /// The number in the file's head that marks it as a ledger: "rscl".
 const APPLICATION_ID: i32 = 0x7273_636c;
@@ -68,7 +68,9 @@ pub(super) fn connect(path: &Path, purpose: Purpose<'_>) -> Result<Connection, D
         _ => RUN_WAITS,
     })?;
     // Without a log, closing removes what opening created. What is not a ledger is left as it is.
-    let has_log = file::log_of(path).metadata().is_ok_and(|log| log.len() > 0);
+    let has_log = sqlite_file::log_of(path)
+        .metadata()
+        .is_ok_and(|log| log.len() > 0);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)?;
     if is_admin {
         // Before anything is read: with the lock, SQLite needs no memory that others share.
@@ -184,9 +186,9 @@ pub(super) fn check_pages(connection: &Connection) -> Result<(), DbFault> {
 }
 
 /// Whether a ledger is damaged, however large it is: all of it is read.
-pub(in crate::ledger) fn is_damaged(path: &Path) -> bool {
+pub(super) fn is_damaged(path: &Path) -> bool {
     use DbFaultKind::{Damaged, Foreign, Missing};
-    let Ok(real) = file::check(path) else {
+    let Ok(real) = sqlite_file::check(path) else {
         return false;
     };
     let checked = connect(&real, Purpose::Look).and_then(|connection| check_pages(&connection));
