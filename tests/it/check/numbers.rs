@@ -4,10 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{agree, check, command};
-use crate::support::ledger_file;
+use super::agree;
 use crate::support::process::Place;
-use crate::support::server::Server;
 use crate::support::stand_in::StandIn;
 
 const HEADER: &str = "name,email,phone,ip,user_agent\n";
@@ -152,26 +150,6 @@ fn every_number_is_that_of_the_run_whatever_is_known_equal_invalid_or_dropped() 
             assert_eq!(said["files"][1]["rows"], second);
             assert_eq!(outline(&said), (40, 66, 4));
         }
-    }
-}
-
-#[test]
-fn answers_that_are_too_old_are_paid_for_again() {
-    let (place, server) = (Place::with("users.csv", users(30)), Server::good());
-    let run = |more: &[&str]| {
-        let words = [&["run", "users.csv"], more].concat();
-        command(&place, &server.url(), &words).done()
-    };
-    run(&["-o", "first.csv", "-c", "1", "--max-calls", "10"]).exits(5);
-    let ledger = place.path("rescore.ledger");
-    assert_eq!(ledger_file::age(&ledger, &server, 7_200_000), 10);
-    for (age, output, calls) in [("3h", "a.csv", 20), ("1h", "b.csv", 10)] {
-        let both = ["-o", output, "--max-age", age];
-        let said = check(&place, &server.url(), &[&["users.csv"], &both[..]].concat());
-        let before = server.calls();
-        run(&both).exits(0);
-        let made = server.calls() - before;
-        assert_eq!((&said["calls"], made), (&json!(calls), calls), "{age}");
     }
 }
 

@@ -1,7 +1,6 @@
 //! How the command ends: nothing stays of an output that is not complete.
 
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt;
 
 use crate::support::process::{Place, device};
 
@@ -21,28 +20,6 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         .done();
     done.silent_about("error");
     assert_eq!(done.stdout, b"transaction_id,risk_score,decision\n");
-}
-
-#[test]
-fn the_output_is_as_private_as_the_input() {
-    let place = Place::with("scored.csv", scored(3));
-    let mode = |name: &str| place.path(name).metadata().unwrap().permissions().mode() & 0o777;
-    std::fs::set_permissions(
-        place.path("scored.csv"),
-        std::fs::Permissions::from_mode(0o600),
-    )
-    .unwrap();
-    let files = "-o out.csv --changes changes.csv --summary summary.json";
-    place
-        .rescore("decide scored.csv")
-        .args(files)
-        .done()
-        .exits(0);
-    for name in ["out.csv", "changes.csv", "summary.json"] {
-        assert_eq!(mode(name), 0o600, "{name}");
-    }
-    // No decision changed, and that is a result.
-    assert_eq!(place.text("changes.csv").lines().count(), 1);
 }
 
 #[test]

@@ -175,30 +175,6 @@ fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
 }
 
 #[test]
-fn a_file_that_is_not_a_ledger_is_left_as_it_is() {
-    let place = Place::with("users.csv", users::csv(1));
-    for file in [
-        "users.csv",
-        "none.ledger",
-        "nowhere/none.ledger",
-        "/dev/null",
-        ".",
-    ] {
-        for words in [
-            &["stats", file][..],
-            &["prune", file, "--older-than", "1d"],
-            &["forget", "users.csv", "--ledger", file],
-        ] {
-            let done = ledger(&place, words);
-            // A hint for runs would name options that these commands do not take.
-            done.exits(2).says(file).says("hint: name it");
-            assert_eq!(place.names(), ["users.csv"]);
-            assert_eq!(place.text("users.csv"), users::csv(1));
-        }
-    }
-}
-
-#[test]
 fn stats_prints_what_a_ledger_holds_and_changes_nothing() {
     let server = Server::good();
     let place = kept(&server, &[]);

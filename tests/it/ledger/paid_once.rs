@@ -198,21 +198,6 @@ fn answers_do_not_age_by_themselves_and_those_older_than_a_run_wants_are_asked_f
 }
 
 #[test]
-fn a_stopped_run_keeps_the_age_that_it_started_with() {
-    const HOUR: i64 = 3_600_000;
-    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
-    let run = |more: &str| place.score(&server, &*format!("--max-age 2h {more}"));
-    run("--max-calls 4").exits(5);
-    // Three hours later the same command continues, and its own answers are what they were.
-    ledger_file::age(&place.path("rescore.ledger"), &server, 3 * HOUR);
-    run("").exits(0);
-    assert_eq!(server.calls(), 9);
-    // The next run with these words is a new one.
-    run("--overwrite").exits(0);
-    assert_eq!(server.calls(), 9 + 4);
-}
-
-#[test]
 fn nothing_about_people_nor_a_word_of_the_service_can_be_read_in_a_ledger() {
     let (server, release) = Server::start_holding_if(
         |request| request.name() == "User 30" && request.attempt == 1,

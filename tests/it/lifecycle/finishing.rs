@@ -5,16 +5,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
 use rustix::fs::OFlags;
 
 use crate::support::process::{Place, Program, Running};
-use crate::support::server::{Server, good_body, ok};
-use crate::support::users::{self, Verdict};
+use crate::support::server::Server;
+use crate::support::users::{self};
 
 /// A full pipe that somebody holds open.
 struct FullPipe(File);
@@ -68,64 +66,6 @@ fn a_run_that_is_killed_after_its_last_row_is_finished_by_the_same_command_witho
         assert_eq!(place.names().join(" "), left, "{more}");
         assert_eq!(server.calls(), 9, "{more}");
     }
-}
-
-#[test]
-fn a_run_that_is_killed_leaves_the_earlier_summary_whole() {
-    let place = Place::with("users.csv", users::csv(9));
-    let good = Server::good();
-    let (server, release) = Server::holding_if(|request| request.nth >= 3);
-    let run = |server| place.scoring(server).args("--summary s.json -c 1");
-    run(&good).done().exits(0);
-    let earlier = place.text("s.json");
-    let running = run(&server).args("--fresh --overwrite").start();
-    server.wait_for_calls(3);
-    running.kill_when(|| true);
-    drop(release);
-    assert_eq!(place.text("s.json"), earlier);
-    // At any moment, it is one of the two.
-    for after in [0, 1, 2, 4, 8, 16] {
-        let running = run(&good).args("--fresh --overwrite").start();
-        running.wait_for_words("rescore: 9 rows in ");
-        thread::sleep(Duration::from_millis(after));
-        running.kill_when(|| true);
-        let summary = place.json("s.json");
-        assert_eq!(summary["type"], "summary");
-        assert_eq!(summary["exit_code"], 0);
-    }
-}
-
-#[test]
-fn changes_of_a_run_that_is_killed_after_its_last_row_are_not_lost() {
-    let tonight = Arc::new(AtomicBool::new(false));
-    let server = Server::start({
-        let tonight = Arc::clone(&tonight);
-        move |request| {
-            let body = good_body(&request.name());
-            let score = Verdict::of(&request.name()).score;
-            let now = if tonight.load(Relaxed) { "9.5" } else { "0.5" };
-            ok(&body.replace(&format!(":{score}}}"), &format!(":{now}}}")))
-        }
-    });
-    let place = Place::with("users.csv", users::csv(5));
-    let pipe = FullPipe::at(&place, "pipe");
-    let run = || {
-        place
-            .scoring(&server)
-            .args("--fresh --changes changes.csv --overwrite")
-    };
-    run().done().exits(0);
-    tonight.store(true, Relaxed);
-    finishing(run(), 5).kill_when(|| true);
-    drop(pipe);
-    let changes = place.text("changes.csv");
-    assert_eq!(changes.lines().count(), 6);
-    run().done().exits(0).says("5 of 5 decisions changed");
-    assert_eq!((place.text("changes.csv"), server.calls()), (changes, 10));
-    // The next night has none.
-    run().done().exits(0);
-    assert_eq!(server.calls(), 15);
-    assert_eq!(place.text("changes.csv").lines().count(), 1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use serde_json::Value;
 
 use crate::support::process::{Done, Place};
-use crate::support::server::{Server, answer, good, ok, status};
+use crate::support::server::{Server, good, ok, status};
 use crate::support::users;
 
 #[test]
@@ -65,24 +65,6 @@ fn what_a_bad_night_failed_on_does_not_stop_the_next_one_and_is_retried_in_the_e
     night("--retry-failed").exits(0);
     assert_eq!(server.calls(), 400 + failed);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
-}
-
-#[test]
-fn a_run_that_stopped_before_its_first_answer_does_not_stop_the_next() {
-    // The first row cannot be sent, so that there are rows in the output and none in the ledger.
-    let csv = "id,name,email,ip,user_agent\n0,,x@example.com,192.0.2.1,u\n".to_owned()
-        + users::csv(3).split_once('\n').unwrap().1;
-    let place = Place::with("users.csv", &csv);
-    let server = Server::start(|request| match request.nth {
-        1 => answer(429, &[("retry-after", "3600")], ""),
-        _ => good(request),
-    });
-    place.score(&server, "").exits(3);
-    assert_eq!(server.calls(), 1);
-    place.score(&server, "").exits(1);
-    let scored = users::scored_without(&csv, str::is_empty);
-    assert_eq!(place.text("scored.csv"), scored);
-    assert_eq!(server.calls(), 4);
 }
 
 #[test]
@@ -304,25 +286,6 @@ fn as_many_failures_as_are_accepted_end_with_0_and_one_more_with_1() {
     let place = Place::with("users.csv", users::csv(ROWS));
     accepting(&place, &server, "100%", "--max-calls 9 -c 1").exits(5);
     assert_eq!(place.json("summary.json")["failures_accepted"], false);
-}
-
-#[test]
-fn failures_that_were_accepted_are_kept_and_can_be_retried() {
-    let place = Place::with("users.csv", users::csv(ROWS));
-    let server = rejecting_two(1);
-    for _ in 0..2 {
-        accepting(&place, &server, "5", "--overwrite").exits(0);
-        assert!(place.path("scored.rejects.csv").exists());
-        assert_eq!(place.json("summary.json")["failed"]["rows"], 2);
-        assert_eq!(server.calls(), ROWS);
-    }
-    // The same command is a new run, as after exit code 1.
-    let done = accepting(&place, &server, "5", "");
-    done.exits(2).says("`scored.csv` already exists");
-    accepting(&place, &server, "5", "--retry-failed").exits(0);
-    assert_eq!(server.calls(), ROWS + 2);
-    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(ROWS)));
-    assert!(!place.path("scored.rejects.csv").exists());
 }
 
 #[test]

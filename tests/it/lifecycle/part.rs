@@ -235,21 +235,6 @@ fn objects_and_blank_lines_of_a_part_stay_as_they_are() {
 }
 
 #[test]
-fn a_part_without_a_ledger_says_that_nothing_is_kept_and_one_to_a_stream_continues() {
-    let csv = users::csv(9);
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let run = |args: &str| place.run(&server, "users.csv").args(args).done();
-    run("--limit 3 --no-ledger")
-        .exits(0)
-        .says("no ledger keeps the 3 paid answers of this run");
-    run("--limit 3").exits(0).says(CONTINUES);
-    let whole = run("");
-    whole.exits(0);
-    assert_eq!(server.calls(), 3 + 9);
-    assert_eq!(whole.printed(), users::scored(&csv));
-}
-
-#[test]
 fn the_output_of_a_part_is_replaced_only_by_what_continues_it() {
     let csv = users::csv(9);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
@@ -270,39 +255,4 @@ fn the_output_of_a_part_is_replaced_only_by_what_continues_it() {
         run.stdin(csv.as_bytes()).done().exits(code);
     }
     assert_eq!(server.calls(), 9);
-}
-
-#[test]
-fn what_is_no_part_is_refused() {
-    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
-    for (args, words) in [
-        ("--limit 0", "at least 1"),
-        ("--sample 0%", "expected a share"),
-        ("--sample 101%", "expected a share"),
-        ("--sample 0.5", "expected a share"),
-        ("--retry-failed --limit 3", "cannot be used with"),
-        ("--retry-failed --sample 3%", "cannot be used with"),
-    ] {
-        place.score(&server, args).exits(2).says(words);
-    }
-    // Nobody is in it, which is worth a warning and no error.
-    let nobody = place.score(&server, "--sample 0.000001%");
-    nobody
-        .exits(0)
-        .says("warning: a sample of 0.000001% of users.csv has no rows");
-    assert_eq!(server.calls(), 0);
-}
-
-#[test]
-fn progress_of_a_part_comes_to_a_hundred_percent() {
-    let place = Place::with("users.csv", users::csv(3_000));
-    // The first line comes after three seconds.
-    let run = "run users.csv -o scored.csv --sandbox --rate 12/s --progress json --sample 2%";
-    let done = place.rescore(run).done();
-    done.exits(0);
-    let lines = { done.stderr.lines() }.filter_map(|line| serde_json::from_str(line).ok());
-    let percents = lines.filter_map(|line: serde_json::Value| line["now"]["percent"].as_f64());
-    let percents: Vec<_> = percents.collect();
-    assert!(percents[0] > 10.0, "{percents:?}");
-    assert!(percents.iter().all(|it| *it <= 100.0), "{percents:?}");
 }

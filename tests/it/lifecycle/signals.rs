@@ -3,12 +3,12 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
 use crate::support::process::Place;
-use crate::support::server::{Server, answer, good};
+use crate::support::server::{Server, good};
 use crate::support::users;
 
 #[test]
@@ -215,30 +215,6 @@ fn a_signal_while_nobody_reads_our_output_ends_the_run() {
         "in time for a service manager",
     );
     drop(reader);
-}
-
-#[test]
-fn a_run_that_is_interrupted_while_the_service_asks_for_a_pause_continues() {
-    let csv = users::csv(50);
-    let place = Place::with("users.csv", &csv);
-    let over = Arc::new(AtomicBool::new(false));
-    let is_over = Arc::clone(&over);
-    let server = Server::start(move |request| {
-        if request.nth > 20 && !is_over.load(Relaxed) {
-            return answer(429, &[("retry-after", "600")], "");
-        }
-        good(request)
-    });
-    let running = place.scoring(&server).args("-c 4").start();
-    running.wait_for_words("paused");
-    running.signal("INT");
-    running.done().exits(130);
-    over.store(true, Relaxed);
-    let refused = server.calls() - 20;
-    assert!(refused <= 4, "{refused}");
-    place.score(&server, "-c 4").exits(0);
-    assert_eq!(server.calls(), refused + 50);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
 
 #[test]

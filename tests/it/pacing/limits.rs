@@ -4,8 +4,8 @@
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -138,33 +138,6 @@ fn the_calls_in_flight_that_nginx_allows_are_found() {
         );
         assert_eq!(server.calls(), 400);
     }
-}
-
-#[test]
-fn a_bare_503_to_calls_beyond_a_limit_slows_the_run_down_and_costs_no_row_its_verdict() {
-    const ROWS: usize = 200;
-    const LATENCY: Duration = Duration::from_millis(60);
-    // Works on four calls at a time, as nginx does by default, and answers the others with a bare 503.
-    let busy_until = Mutex::new(Vec::new());
-    let server = Server::start(move |request| {
-        let mut busy_until = busy_until.lock().unwrap();
-        let now = Instant::now();
-        busy_until.retain(|until| *until > now);
-        if busy_until.len() >= 4 {
-            return status(503);
-        }
-        busy_until.push(now + LATENCY);
-        good(request).after(LATENCY)
-    });
-    let place = Place::with("users.csv", users::csv(ROWS));
-    let done = place.run_at(server.url()).args("--progress plain").done();
-    done.exits(0)
-        .says("paused: the service is busy, 1 s left")
-        .silent_about("service down");
-    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(ROWS)));
-    // Without a cut, each call beyond the limit would be refused: hundreds.
-    let refused = server.calls() - ROWS;
-    assert!((1..=60).contains(&refused), "{refused}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
 use super::{asked, csv, names, parts, run};
-use crate::support::server::{Server, good, status};
+use crate::support::server::Server;
 use crate::support::users;
 
 #[test]
@@ -117,29 +117,6 @@ fn a_bad_part_stops_no_other_wherever_it_is() {
         run(&place, &server, []).done().exits(0).says("skipped 2");
         assert_eq!(server.calls(), 8);
     }
-}
-
-#[test]
-fn failed_rows_are_retried_while_a_part_stays_bad() {
-    let place = parts([("1.csv", &csv(1, 3)), ("2.csv", BAD)]);
-    let server = Server::start(|request| {
-        if request.name() == "User 2" && request.attempt == 1 {
-            return status(422);
-        }
-        good(request)
-    });
-    let next = |more: &str| run(&place, &server, []).args(more).done();
-    next("").exits(2);
-    // The same command sends nothing again.
-    next("").exits(2).says("skipped 1");
-    assert_eq!(server.calls(), 3);
-    next("--retry-failed").exits(2);
-    assert_eq!(server.calls(), 4);
-    assert_eq!(names(&place, "scored"), ["1.csv"]);
-    assert_eq!(place.text("scored/1.csv"), users::scored(&csv(1, 3)));
-    place.write("parts/2.csv", csv(4, 5));
-    next("").exits(0);
-    assert_eq!(server.calls(), 6);
 }
 
 #[test]

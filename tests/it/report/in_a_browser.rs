@@ -124,22 +124,3 @@ fn a_browser_loads_nothing_and_nothing_overflows_at_any_width() {
     }
     assert!(listener.accept().is_err(), "a request left");
 }
-
-#[test]
-fn a_page_prints_on_two_pages() {
-    let place = Place::new();
-    let Some(mut chromium) = chromium(&place) else {
-        return;
-    };
-    page(&place);
-    let status = chromium
-        .arg("--no-pdf-header-footer")
-        .arg(format!("--print-to-pdf={}", place.path("r.pdf").display()))
-        .arg(place.path("r.html"))
-        .stdout(Stdio::null())
-        .status();
-    assert!(status.unwrap().success());
-    let pdf = place.read("r.pdf");
-    let is_page = |window: &&[u8]| window.starts_with(b"/Type /Page") && window[11] != b's';
-    assert_eq!(pdf.windows(12).filter(is_page).count(), 2);
-}

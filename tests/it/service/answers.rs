@@ -1,25 +1,12 @@
 //! What a user gets for each class of answers that src/service/classify.rs tells apart.
 
-use std::sync::{Barrier, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use crate::support::process::{Done, Place};
+use crate::support::process::Place;
 use crate::support::server::{
     Action, Request, Server, answer, good, good_body, ok, silence, status,
 };
 use crate::support::users;
-
-/// Scores `users` rows, one after the other, so that the script sees them in order.
-fn in_turn(
-    users: usize,
-    script: impl Fn(&Request) -> Action + Send + Sync + 'static,
-    args: &str,
-) -> (Place, Server, Done) {
-    let place = Place::with("users.csv", users::csv(users));
-    let server = Server::start(script);
-    let done = place.scoring(&server).args("-c 1").args(args).done();
-    (place, server, done)
-}
 
 /// What a row gets at first, how its line in the rejects begins, and how many calls it costs.
 type Case = (fn() -> Action, &'static str, usize);
@@ -125,55 +112,6 @@ fn each_answer_that_stops_the_run_costs_one_call_and_sends_nothing_elsewhere() {
 }
 
 #[test]
-fn out_of_credit_stops_and_keeps_what_was_paid_for() {
-    for (code, body) in [(402, ""), (429, r#"{"code":"insufficient_quota"}"#)] {
-        let script = move |request: &Request| match request.nth {
-            4 => answer(code, &[], body),
-            _ => good(request),
-        };
-        let (place, server, done) = in_turn(9, script, "");
-        done.exits(4).says("the same command continues");
-        assert_eq!(server.calls(), 4);
-        let partial = place.text("scored.csv.partial");
-        assert_eq!(partial, users::scored(&users::csv(3)));
-    }
-}
-
-#[test]
-fn one_403_amid_good_answers_fails_its_row_and_three_in_a_row_stop() {
-    for (from, to, code, calls) in [(3, 4, 1, 9), (3, 9, 4, 5), (1, 9, 4, 1)] {
-        let script = move |request: &Request| match request.nth {
-            nth if (from..=to).contains(&nth) => status(403),
-            _ => good(request),
-        };
-        let (place, server, done) = in_turn(9, script, "");
-        done.exits(code);
-        assert_eq!(server.calls(), calls);
-        if code == 1 {
-            let rejects = place.text("scored.rejects.csv");
-            assert_eq!(rejects.matches(",forbidden,").count(), 2, "{rejects}");
-        }
-    }
-}
-
-#[test]
-fn a_status_that_may_pass_is_retried_as_often_as_asked() {
-    for (retries, passes_after, calls, code) in [(1, 9, 2, 1), (3, 2, 3, 0)] {
-        for failing in [408, 500, 502, 503, 504] {
-            let server = Server::start(move |request| match request.name().as_str() {
-                "User 2" if request.attempt <= passes_after => status(failing),
-                _ => good(request),
-            });
-            let place = Place::with("users.csv", users::csv(3));
-            place
-                .score(&server, ["--retries", &retries.to_string()])
-                .exits(code);
-            assert_eq!(server.calls(), 2 + calls, "{failing}");
-        }
-    }
-}
-
-#[test]
 fn answers_without_a_verdict_are_paid_once_and_never_read_as_a_score() {
     let deep = format!(
         r#"{{"transaction_id":"t-1","summary":{}}}"#,
@@ -207,59 +145,16 @@ fn answers_without_a_verdict_are_paid_once_and_never_read_as_a_score() {
         1 => good(request),
         nth => ok(&bodies[nth - 2]),
     };
-    let (place, server, done) = in_turn(rows, script, "--keep-going");
+    let csv = users::csv(rows);
+    let (place, server) = (Place::with("users.csv", &csv), Server::start(script));
+    let done = place.score(&server, "-c 1 --keep-going");
     done.exits(1).silent_about("\u{1b}");
     assert_eq!(server.calls(), rows, "{done}");
-    let csv = users::csv(rows);
     let scored = users::scored_without(&csv, |name| name != "User 1");
     assert_eq!(place.text("scored.csv"), scored);
     let rejects = place.text("scored.rejects.csv");
     assert_eq!(rejects.matches(",bad_answer,").count(), rows - 1);
     assert!(!rejects.contains('\u{1b}'));
-}
-
-#[test]
-fn scores_and_ids_are_written_as_sent_and_decided_by_their_exact_value() {
-    const ANSWERS: [(&str, &str, &str, &str); 6] = [
-        (r#""a-1""#, "a-1", "1.2345678901234567", "approve"),
-        ("9007199254740993", "9007199254740993", "2.0", "approve"),
-        (r#""\u0061b""#, "ab", "2.0000000000000004", "review"),
-        (r#""c,\"d""#, "\"c,\"\"d\"", "5", "review"),
-        (r#""e""#, "e", "5.01", "block"),
-        (r#""f""#, "f", "-0.5", "approve"),
-    ];
-    let script = move |request: &Request| {
-        let (id, _, score, _) = ANSWERS[request.nth - 1];
-        let summary = format!(r#"{{"other":[1],"risk_score":{score}}}"#);
-        ok(&format!(r#"{{"summary":{summary},"transaction_id":{id}}}"#))
-    };
-    let (place, _, done) = in_turn(ANSWERS.len(), script, "");
-    done.exits(0).says("warning: row 6 got a score below 0");
-    let output = place.text("scored.csv");
-    for (line, (_, id, score, decision)) in output.lines().skip(1).zip(ANSWERS) {
-        assert!(
-            line.ends_with(&format!(",{id},{score},{decision}")),
-            "{line}"
-        );
-    }
-}
-
-#[test]
-fn sixty_four_answers_in_any_order_come_back_in_the_rows_order() {
-    let csv = users::csv(65);
-    // No call is answered before all 64 are there; then each after its own delay.
-    let all = Barrier::new(64);
-    let server = Server::start(move |request| {
-        if request.nth == 1 {
-            return good(request);
-        }
-        all.wait();
-        let late = request.name().bytes().map(u64::from).sum::<u64>() * 7 % 40;
-        good(request).after(Duration::from_millis(late))
-    });
-    let place = Place::with("users.csv", &csv);
-    place.score(&server, "-c 64").exits(0);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
 
 #[test]

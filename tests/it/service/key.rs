@@ -142,28 +142,10 @@ fn a_key_rotated_in_systemds_credentials_or_behind_a_link_is_read_again() {
 }
 
 #[test]
-fn a_key_file_that_has_not_changed_stops_the_run_and_the_message_says_so() {
-    let (place, server) = (place(), Server::start(rotated));
-    let done = program(&place, &server).done();
-    done.exits(4)
-        .says("error: the service does not accept the API key")
-        .says("the server's own words")
-        .says("`key.txt` was read again and has the same API key")
-        .silent_about(RENEWED);
-    done.check(
-        server.calls() <= GOOD_FOR + CONCURRENCY,
-        "no call after the first refusal but those in flight",
-    );
-    assert_eq!(keys_renewed(&place), 0);
-    no_key_is_shown(&place, &done);
-    let partial = place.text("scored.csv.partial");
-    done.check(partial.lines().count() > 90, "what was paid for is kept");
-}
-
-#[test]
-fn an_unusable_key_file_stops_the_run_and_says_what_is_wrong() {
+fn a_key_file_that_has_not_changed_or_is_unusable_stops_the_run_and_says_what_is_wrong() {
     type Spoil = fn(&Path);
-    let cases: [(Spoil, &str); 3] = [
+    let cases: [(Spoil, &str); 4] = [
+        (|_| {}, "`key.txt` was read again and has the same API key"),
         (|file| fs::remove_file(file).unwrap(), "no such file"),
         (
             |file| rotate(file, format!("{NEW}\n{NEW}\n")),

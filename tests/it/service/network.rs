@@ -6,9 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::support::process::Place;
-use crate::support::server::{
-    Action, Request, Server, answer, good, good_body, ok, raw, silence, status, user,
-};
+use crate::support::server::{Action, Request, Server, good, good_body, ok, raw, silence};
 use crate::support::users;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
@@ -97,44 +95,6 @@ fn without_a_whole_answer_a_row_is_sent_once_more_and_the_summary_says_so() {
     );
     let sent = server.calls();
     done.check(sent == 1 + 2 * 5, "each once more, and no more than once");
-}
-
-#[test]
-fn every_row_gets_its_verdict_although_half_of_the_first_tries_fail() {
-    const ROWS: usize = 80;
-    let csv = users::csv(ROWS);
-    let faults: [fn() -> Action; 7] = [
-        || silence().then_reset(),
-        || silence().then_close(),
-        || raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"trans").then_close(),
-        || status(500),
-        || status(502),
-        || status(408),
-        || answer(503, &[("retry-after", "0")], ""),
-    ];
-    for (number, fault) in faults.into_iter().enumerate() {
-        let server = Server::start(move |request: &Request| {
-            if request.attempt == 1 && user(request).is_multiple_of(2) {
-                fault()
-            } else {
-                good(request)
-            }
-        });
-        let place = Place::with("users.csv", &csv);
-        place.score(&server, "-c 8 --retries 5").exits(0);
-        assert_eq!(place.text("scored.csv"), users::scored(&csv), "{number}");
-        assert_eq!(server.calls(), ROWS + ROWS / 2, "{number}");
-    }
-}
-
-#[test]
-fn a_first_row_without_an_answer_stops_the_run() {
-    let server = Server::start(|_| silence().then_stall());
-    let place = Place::with("users.csv", users::csv(20));
-    let done = place.score(&server, "--timeout 300ms --resend-unknown 0");
-    done.exits(3);
-    assert_eq!(server.calls(), 1);
-    assert!(!place.path("scored.csv").exists());
 }
 
 #[test]
