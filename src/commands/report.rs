@@ -133,7 +133,7 @@ impl RowCounter<'_> {
             .map(|(run, path)| is_redecided(run, path, &self.tally, &opened.name))
             .transpose()?
             .unwrap_or_default();
-        if !redecided && run.as_ref().is_some_and(ReportedRun::is_by_level) {
+        if !redecided && run.as_ref().is_some_and(|run| run.levels.is_some()) {
             self.tally.decided_by_level();
         }
         let groups = config.by.iter().zip(self.groups);

@@ -12,7 +12,6 @@ use serde::{Serialize, Serializer};
 
 use crate::analysis::{CountedRows, DecisionCounts};
 use crate::base::numbers::grouped;
-use crate::base::numbers::percent_of;
 pub(crate) use crate::base::numbers::time;
 use crate::raw_json::escape_unsafe;
 use crate::telemetry::pace::Limit;
@@ -132,15 +131,6 @@ pub(crate) fn most(limit: Limit) -> String {
 /// `9 calls at a time`.
 pub(super) fn at_a_time(calls: u64) -> String {
     format!("{} at a time", counted(calls, "call"))
-}
-
-/// Less than one in this number is not worth a word.
-const MANY: u64 = 1_000;
-
-/// `0.4 %`; `None` for less than 0.1 %.
-pub(super) fn share_of(some: u64, calls: u64) -> Option<String> {
-    let is_shown = some > 0 && some.saturating_mul(MANY) >= calls;
-    is_shown.then(|| format!("{} %", percent_of(some, calls)))
 }
 
 /// `3 paid answers`; a stand-in's answers cost nothing.

@@ -197,8 +197,10 @@ impl<'a> RunSummary<'a> {
 pub(crate) struct ReportedRun {
     /// The stand-in answered.
     pub(crate) sandbox: bool,
-    levels: Option<IgnoredAny>,
-    part: Option<Selection>,
+    /// The levels that have decided, in place of thresholds.
+    pub(crate) levels: Option<IgnoredAny>,
+    /// The rows that the run took, if not all.
+    pub(crate) part: Option<Selection>,
     /// What was counted.
     #[serde(flatten)]
     pub(crate) counts: Counts,
@@ -227,16 +229,6 @@ impl ReportedRun {
             Some(CancelReason::NotStarted) => Err("its run could not start".to_owned()),
             _ => Ok(run),
         }
-    }
-
-    /// Whether levels have decided, and not thresholds.
-    pub(crate) const fn is_by_level(&self) -> bool {
-        self.levels.is_some()
-    }
-
-    /// The rows that the run took, if not all: `the first 100 rows`.
-    pub(crate) fn part(&self) -> Option<String> {
-        self.part?.words()
     }
 }
 

@@ -6,12 +6,13 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::numbers::{
-    answers, count, counted, day, named, parts, per_time, rate, share_of, time, times, verdicts,
+    answers, count, counted, day, named, parts, per_time, rate, time, times, verdicts,
 };
 use super::progress::MIXED_UP;
 use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
 use super::summary::{FileState, FileSummary, LedgerLeft, RunSummary, SizedFile};
 use crate::analysis::{CountedRows, Drift};
+use crate::base::numbers::percent_of;
 use crate::base::text::{printable, shown};
 use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::event::CancelReason;
@@ -288,10 +289,11 @@ fn of_ledger_and_service(counts: &Counts) -> Vec<String> {
     ]);
     lines.extend(again.map(|why| format!("asked again although the ledger knows them: {why}")));
     if calls.throttled > 0 {
-        let share = share_of(calls.throttled, calls.sent);
-        let share = share.map_or_else(String::new, |share| format!(" ({share} of all)"));
         let throttled = counted(calls.throttled, "call");
-        held.push(format!("the service throttled {throttled}{share}"));
+        let share = percent_of(calls.throttled, calls.sent);
+        held.push(format!(
+            "the service throttled {throttled} ({share} % of all)"
+        ));
     }
     if !counts.paused.is_zero() {
         held.push(format!("paused for {} in total", time(counts.paused)));

@@ -7,7 +7,7 @@
 
 use maud::{Markup, html};
 
-use crate::analysis::DecisionCounts;
+use crate::analysis::{Bars, DecisionCounts};
 use crate::base::numbers::percent_of;
 use crate::observe::count;
 use crate::verdict::Decision;
@@ -65,11 +65,6 @@ pub(super) fn stack(has_none: bool) -> impl Iterator<Item = (Option<Decision>, &
     STACK
         .into_iter()
         .filter(move |(decision, _)| decision.is_some() || has_none)
-}
-
-/// Where a number is between two others, as a percentage of the width.
-pub(super) fn across(number: f64, from: f64, to: f64) -> String {
-    percent((number - from) / (to - from))
 }
 
 /// A share of the width.
@@ -173,85 +168,63 @@ const NAME: f64 = 0.06;
 /// The height of a bar of a single row: what is there must be seen, even beside a bar that is a thousand times as tall.
 const LEAST: f64 = 0.005;
 
-/// Bars side by side, each with stacked parts of the given colours.
-pub(super) struct BarChart<'a> {
-    /// What the picture shows, in words.
-    pub(super) label: String,
-    /// The values at the left and the right end of the axis.
-    pub(super) range: (f64, f64),
-    /// The parts of each bar, from the bottom up.
-    pub(super) bars: Vec<Vec<(u64, &'a str)>>,
-    /// Values with a line and its words, from the top down.
-    pub(super) lines: Vec<(f64, String)>,
-}
-
-impl BarChart<'_> {
-    /// The picture.
-    pub(super) fn draw(&self) -> Markup {
-        let sum = |bar: &Vec<(u64, &str)>| bar.iter().map(|(number, _)| number).sum::<u64>();
-        let most = self.bars.iter().map(sum).max().unwrap_or(0).max(1);
-        html! {
-            svg.chart width="100%" role="img" aria-label=(self.label) {
-                (grid(most))
-                (self.bars(most))
-                (scale(most))
-                (self.lines())
-                (self.axis())
-            }
-        }
-    }
-
-    fn bars(&self, most: u64) -> Markup {
-        let width = part(1, self.bars.len() as u64);
-        let mut left = 0.0;
-        html! {
-            @for bar in &self.bars {
-                @let mut top = ABOVE + TALLEST;
-                @for (number, class) in bar.iter().filter(|(number, _)| *number > 0) {
-                    @let height = (part(*number, most) * TALLEST).max(LEAST);
-                    @let () = top -= height;
-                    rect class=(class) x=(percent(left)) width=(percent(width)) y=(percent(top)) height=(percent(height)) {}
-                }
-                @let () = left += width;
-            }
-            // Bars are set apart by lines as wide as a hair, whatever the width of the page.
-            @for bar in 1..self.bars.len() {
-                line.gap x1=(percent(width * bar_number(bar))) x2=(percent(width * bar_number(bar))) y1=(percent(ABOVE)) y2=(percent(ABOVE + TALLEST)) {}
-            }
-        }
-    }
-
-    fn lines(&self) -> Markup {
-        let (from, to) = self.range;
-        html! {
-            @for (place, (value, words)) in self.lines.iter().enumerate() {
-                @let x = across(*value, from, to);
-                @let y = NAME * (1.0 + bar_number(place) * 1.2);
-                @let is_right = (value - from) / (to - from) > 0.55;
-                line.threshold x1=(x) x2=(x) y1=(percent(y - NAME)) y2=(percent(ABOVE + TALLEST)) {}
+/// A histogram, each bar with the decisions stacked from the bottom up; `label` says in words what it shows, and `lines` are
+/// values with a line and its words, from the top down.
+pub(super) fn histogram(label: &str, bars: &Bars, lines: &[(f64, String)]) -> Markup {
+    let most = bars.counts.iter().map(DecisionCounts::rows).max();
+    let most = most.unwrap_or(0).max(1);
+    let (from, to) = (bars.edge(0), bars.edge(bars.counts.len()));
+    let across = |value: f64| (value - from) / (to - from);
+    let bottom = percent(ABOVE + TALLEST);
+    html! {
+        svg.chart width="100%" role="img" aria-label=(label) {
+            @for (_, y) in steps(most) { line.grid x1="0" x2="100%" y1=(percent(y)) y2=(percent(y)) {} }
+            (stacks(bars, most))
+            // The numbers are at the right end, where there are few rows in most files.
+            @for (tick, y) in steps(most) { text.tick x="100%" y=(percent(y)) dy="-4" text-anchor="end" { (rows(tick)) } }
+            @for (place, (value, words)) in lines.iter().enumerate() {
+                @let x = percent(across(*value));
+                @let y = NAME * (1.0 + small(place) * 1.2);
+                @let is_right = across(*value) > 0.55;
+                line.threshold x1=(x) x2=(x) y1=(percent(y - NAME)) y2=(bottom) {}
                 text.mark x=(x) y=(percent(y)) dx=(if is_right { "-5" } else { "5" }) text-anchor=(if is_right { "end" } else { "start" }) { (words) }
             }
-        }
-    }
-
-    fn axis(&self) -> Markup {
-        let (from, to) = self.range;
-        let y = percent(ABOVE + TALLEST);
-        html! {
-            line.axis x1="0" x2="100%" y1=(y) y2=(y) {}
+            line.axis x1="0" x2="100%" y1=(bottom) y2=(bottom) {}
             @for tick in ticks(from, to, 11) {
-                @let share = (tick - from) / (to - from);
+                @let x = across(tick);
                 // At the ends, text must not hang over.
-                @let anchor = if share < 0.03 { "start" } else if share > 0.97 { "end" } else { "middle" };
-                text.tick x=(percent(share)) y=(y) dy="1.35em" text-anchor=(anchor) { (score(tick)) }
+                @let anchor = if x < 0.03 { "start" } else if x > 0.97 { "end" } else { "middle" };
+                text.tick x=(percent(x)) y=(bottom) dy="1.35em" text-anchor=(anchor) { (score(tick)) }
             }
         }
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "there are few bars")]
-const fn bar_number(bar: usize) -> f64 {
-    bar as f64
+fn stacks(bars: &Bars, most: u64) -> Markup {
+    let width = part(1, bars.counts.len() as u64);
+    html! {
+        @for (place, bar) in bars.counts.iter().enumerate() {
+            @let mut top = ABOVE + TALLEST;
+            @for (decision, class) in STACK {
+                @let number = bar.of(decision);
+                @if number > 0 {
+                    @let height = (part(number, most) * TALLEST).max(LEAST);
+                    @let () = top -= height;
+                    rect class=(class) x=(percent(width * small(place))) width=(percent(width)) y=(percent(top)) height=(percent(height)) {}
+                }
+            }
+        }
+        // Bars are set apart by lines as wide as a hair, whatever the width of the page.
+        @for place in 1..bars.counts.len() {
+            @let x = percent(width * small(place));
+            line.gap x1=(x) x2=(x) y1=(percent(ABOVE)) y2=(percent(ABOVE + TALLEST)) {}
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "there are few bars and lines")]
+const fn small(number: usize) -> f64 {
+    number as f64
 }
 
 /// The numbers of the lines across, and how far down they are.
@@ -268,19 +241,11 @@ fn steps(most: u64) -> impl Iterator<Item = (u64, f64)> {
         .map(move |tick| (tick as u64, ABOVE + TALLEST * (1.0 - tick / top)))
 }
 
-/// The lines across, behind the bars.
-fn grid(most: u64) -> Markup {
-    html! { @for (_, y) in steps(most) { line.grid x1="0" x2="100%" y1=(percent(y)) y2=(percent(y)) {} } }
-}
-
-/// Their numbers at the right end, where there are few rows in most files.
-fn scale(most: u64) -> Markup {
-    html! { @for (tick, y) in steps(most) { text.tick x="100%" y=(percent(y)) dy="-4" text-anchor="end" { (rows(tick)) } } }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::RowTally;
+    use crate::verdict::Score;
 
     #[test]
     fn ticks_are_round_and_few() {
@@ -298,13 +263,17 @@ mod tests {
 
     #[test]
     fn a_part_is_never_drawn_as_nothing() {
-        let chart = BarChart {
-            label: "x".to_owned(),
-            range: (0.0, 2.0),
-            bars: vec![vec![(1_000_000, "approve")], vec![(1, "block")]],
-            lines: vec![(1.0, "half".to_owned())],
+        let mut tally = RowTally::new(None);
+        let mut count = |digits, decision| {
+            let score = Score::from_json_number(digits).ok();
+            tally.count((score.as_ref(), Some(decision)), None);
         };
-        let drawn = chart.draw().into_string();
+        for _ in 0..1_000 {
+            count("0.5", Decision::Approve);
+        }
+        count("1.5", Decision::Block);
+        let bars = tally.scores.bars(2, 0.5, 1.5);
+        let drawn = histogram("x", &bars, &[(1.0, "half".to_owned())]).into_string();
         assert!(
             drawn.contains(
                 r#"<rect class="block" x="50.000%" width="50.000%" y="89.500%" height="0.500%">"#

@@ -5,7 +5,6 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::chart::patterns;
 use super::sections::{PageContent, sections};
 use crate::base::text::printable;
-use crate::observe::ReportedRun;
 
 /// Nothing may be loaded, sent or run: the styles in the file are all that there is.
 const POLICY: &str =
@@ -55,7 +54,7 @@ fn header(report: &PageContent, file: &str) -> Markup {
                 p.sandbox role="note" { b { "A rehearsal." } " The built-in stand-in made up all scores: nothing here is about real users." }
             }
             h1 { "Risk verdicts for " span.file { (file) } }
-            @if let Some(part) = report.run.as_ref().and_then(ReportedRun::part) {
+            @if let Some(part) = report.run.as_ref().and_then(|run| run.part?.words()) {
                 p.part role="note" { b { "A part." } " The run took only " (part) " of its input: nothing here is about the others." }
             }
             p.meta {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::chart::{
-    BarChart, STACK, has, legend, rows, score, section, share, share_cells, shares, stack, swatch,
+    has, histogram, legend, rows, score, section, share, share_cells, shares, stack, swatch,
 };
 use crate::analysis::{
     Bars, DecisionCounts, Drift, DriftTally, RowTally, ThresholdStep, TopValues, WhatIf,
@@ -174,22 +174,11 @@ fn scores(tally: &RowTally) -> Option<Section> {
         "Histogram of {} scores, with lines at the thresholds ({words}); the numbers are in the table below",
         count(tally.scored),
     );
-    let stacked = |bar: &DecisionCounts| {
-        STACK
-            .map(|(decision, class)| (bar.of(decision), class))
-            .to_vec()
-    };
-    let chart = BarChart {
-        label,
-        range: (bars.edge(0), bars.edge(bars.counts.len())),
-        bars: bars.counts.iter().map(stacked).collect(),
-        lines,
-    };
     let others = tally.decided_otherwise;
     let content = html! {
         p { "How many rows have which score. A higher score is a higher risk; each bar spans " (score(bars.width)) "." }
         (legend(has_none))
-        (chart.draw())
+        (histogram(&label, &bars, &lines))
         @if others > 0 {
             p.note {
                 (rows(others)) " " (has(others)) " another decision than the thresholds of this page give (" (words)

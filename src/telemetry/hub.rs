@@ -20,11 +20,9 @@ pub(crate) trait Observer: Send {
 
 /// The stages' handle to the hub. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Events(Arc<Hub>);
-
-struct Hub {
+pub(crate) struct Events {
     started: Instant,
-    recorder: Mutex<Recorder>,
+    recorder: Arc<Mutex<Recorder>>,
 }
 
 /// What every event goes through.
@@ -36,14 +34,11 @@ struct Recorder {
 impl Events {
     /// The events of a run that starts now.
     pub(crate) fn new(observers: Vec<Box<dyn Observer>>) -> Self {
-        let recorder = Mutex::new(Recorder {
-            counts: Counts::default(),
-            observers,
-        });
-        Self(Arc::new(Hub {
+        let counts = Counts::default();
+        Self {
             started: Instant::now(),
-            recorder,
-        }))
+            recorder: Arc::new(Mutex::new(Recorder { counts, observers })),
+        }
     }
 
     /// Records that `event` happened now.
@@ -55,7 +50,7 @@ impl Events {
     /// the calls, but their times may step back a little.
     #[allow(clippy::needless_pass_by_value, reason = "an event is recorded once")]
     pub(crate) fn emit_at(&self, when: Instant, event: Event) {
-        let at = when.saturating_duration_since(self.0.started);
+        let at = when.saturating_duration_since(self.started);
         let mut recorder = self.lock();
         let Recorder { counts, observers } = &mut *recorder;
         counts.apply(at, &event);
@@ -66,7 +61,7 @@ impl Events {
 
     /// Time since the run began.
     pub(crate) fn elapsed(&self) -> Duration {
-        self.0.started.elapsed()
+        self.started.elapsed()
     }
 
     /// Reads the counts.
@@ -76,8 +71,7 @@ impl Events {
 
     fn lock(&self) -> MutexGuard<'_, Recorder> {
         // A panic in another thread must not turn into one here: the counters are consistent after each event.
-        let recorder = self.0.recorder.lock();
-        recorder.unwrap_or_else(PoisonError::into_inner)
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
