@@ -142,101 +142,113 @@ mod tests {
     use super::*;
     use crate::row::RowNumber;
     use crate::telemetry::event::{Event, Origin};
-    use crate::verdict::{Decision, Reason, Resolution};
+    use crate::verdict::{Reason, Resolution};
 
     #[test]
-    fn a_budget_of_calls_is_exact() {
+    fn a_budget_of_calls_is_exact_over_all_starts() {
         let three = NonZeroU64::new(3).unwrap();
-        for (limit, why, words) in [
+        for (limit, spent, left, stop, words) in [
             (
                 CallLimit::Calls(three),
+                0,
+                3,
+                CancelReason::MaxCalls,
+                "`--max-calls 3` allows",
+            ),
+            (
+                CallLimit::Calls(three),
+                2,
+                1,
+                CancelReason::MaxCalls,
+                "`--max-calls 3` allows",
+            ),
+            (
+                CallLimit::Calls(three),
+                7,
+                0,
                 CancelReason::MaxCalls,
                 "`--max-calls 3` allows",
             ),
             (
                 CallLimit::Cost(three),
+                0,
+                3,
                 CancelReason::MaxCost,
                 "`--max-cost` pays for: 3",
             ),
         ] {
-            let budget = CallBudget::new(Some(limit), 0);
+            let budget = CallBudget::new(Some(limit), spent);
             let made = (0..10).filter(|_| budget.reserve().is_ok()).count();
-            assert_eq!(made, 3);
+            assert_eq!(made, left, "{limit:?} {spent}");
             let (reason, error) = budget.reserve().unwrap_err();
-            assert_eq!(reason, why);
-            assert_eq!(error.exit().code(), 5);
+            assert_eq!((reason, error.exit().code()), (stop, 5));
             assert!(error.report().contains(words), "{}", error.report());
         }
-        let spent = CallBudget::new(Some(CallLimit::Calls(three)), 7);
-        assert!(spent.reserve().is_err(), "by earlier starts");
         assert!(CallBudget::new(None, 0).reserve().is_ok());
     }
 
-    fn after(good: u64, reasons: &[(Reason, u64)]) -> Counts {
+    /// The report of the stop, after rows with this resolution.
+    fn stops(most: Tolerance, rows: &[(u64, Resolution, Origin)]) -> Option<String> {
         let mut counts = Counts::default();
-        let mut tell = |resolution, times| {
-            for _ in 0..times {
+        for (times, resolution, origin) in rows {
+            for _ in 0..*times {
                 let event = Event::RowResolved {
                     row: RowNumber::FIRST,
-                    resolution,
-                    origin: Origin::Called,
+                    resolution: *resolution,
+                    origin: *origin,
                 };
                 counts.apply(Duration::ZERO, &event);
             }
-        };
-        tell(Resolution::Scored(Some(Decision::Approve)), good);
-        for (reason, times) in reasons {
-            tell(Resolution::Failed(*reason), *times);
         }
-        counts
+        let error = FailureBudget(Some(most)).used_up(&counts);
+        error.map(|error| error.report())
     }
 
     #[test]
-    fn failures_from_before_this_start_do_not_count() {
-        let budget = FailureBudget(Some(Tolerance::Rows(2)));
-        let mut counts = Counts::default();
-        let mut fail = |reason, origin| {
-            let event = Event::RowResolved {
-                row: RowNumber::FIRST,
-                resolution: Resolution::Failed(reason),
-                origin,
-            };
-            counts.apply(Duration::ZERO, &event);
-            budget.used_up(&counts)
-        };
-        for _ in 0..5 {
-            assert!(fail(Reason::Forbidden, Origin::Ledger).is_none());
-        }
-        assert!(fail(Reason::Refused, Origin::Called).is_none());
-        let report = fail(Reason::Refused, Origin::Duplicate).unwrap().report();
-        for words in [
-            "2 of 7 rows failed: `--max-failures 2` is reached",
-            "5 that failed before this start do not count",
-            "most frequent: refused 2\n",
+    fn failures_of_this_start_stop_at_their_limit_and_the_most_frequent_reasons_are_named() {
+        let good = Resolution::Scored(None);
+        let [ip, name, refused] =
+            [Reason::InvalidIp, Reason::MissingName, Reason::Refused].map(Resolution::Failed);
+        let (now, before) = (Origin::Called, Origin::Ledger);
+        let percent = Tolerance::Percent(10.0);
+        for (most, rows, words) in [
+            (
+                Tolerance::Rows(5),
+                &[(9, good, now), (1, ip, now), (3, name, now)][..],
+                &[][..],
+            ),
+            (
+                Tolerance::Rows(5),
+                &[(9, good, now), (2, ip, now), (3, name, now)],
+                &["missing_name 3, invalid_ip 2", "hint: fix the rows"],
+            ),
+            (
+                Tolerance::Rows(2),
+                &[(5, refused, before), (1, refused, now)],
+                &[],
+            ),
+            (
+                Tolerance::Rows(2),
+                &[(5, refused, before), (2, refused, now)],
+                &[
+                    "2 of 7 rows failed: `--max-failures 2` is reached",
+                    "5 that failed before this start do not count",
+                    "most frequent: refused 2\n",
+                ],
+            ),
+            // A share is not judged by the first rows.
+            (percent, &[(99, ip, now)], &[]),
+            (percent, &[(91, good, now), (9, ip, now)], &[]),
+            (
+                percent,
+                &[(90, good, now), (10, ip, now)],
+                &["10 of 100 rows failed"],
+            ),
         ] {
-            assert!(report.contains(words), "{report}");
-        }
-    }
-
-    #[test]
-    fn failures_stop_at_their_limit_and_the_most_frequent_reasons_are_named() {
-        let budget = FailureBudget(Some(Tolerance::Rows(5)));
-        let reasons = [(Reason::InvalidIp, 1), (Reason::MissingName, 3)];
-        assert!(budget.used_up(&after(9, &reasons)).is_none());
-        let reasons = [(Reason::InvalidIp, 2), (Reason::MissingName, 3)];
-        let error = budget.used_up(&after(9, &reasons)).unwrap();
-        let report = error.report();
-        assert!(report.contains("missing_name 3, invalid_ip 2"), "{report}");
-        assert!(report.contains("hint: fix the rows"), "{report}");
-        assert!(FailureBudget(None).used_up(&after(0, &reasons)).is_none());
-    }
-
-    #[test]
-    fn a_share_of_failures_is_not_judged_by_the_first_rows() {
-        let budget = FailureBudget(Some(Tolerance::Percent(10.0)));
-        for (good, failed, stops) in [(0, 99, false), (91, 9, false), (90, 10, true)] {
-            let counts = after(good, &[(Reason::InvalidIp, failed)]);
-            assert_eq!(budget.used_up(&counts).is_some(), stops, "{good} {failed}");
+            let report = stops(most, rows);
+            assert_eq!(report.is_some(), !words.is_empty(), "{rows:?}: {report:?}");
+            let report = report.unwrap_or_default();
+            assert!(words.iter().all(|words| report.contains(words)), "{report}");
         }
     }
 }

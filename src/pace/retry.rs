@@ -231,10 +231,10 @@ mod tests {
     #[test]
     fn back_offs_double_up_to_the_longest_and_retries_end() {
         let (policy, mut attempts) = (RetryPolicy::new(8, 1), Attempts::default());
-        let waits: Vec<_> =
-            std::iter::from_fn(|| policy.next(FailedAttempt::Refused, &mut attempts, 1.0))
-                .map(|wait| wait.as_millis())
-                .collect();
+        let next = || policy.next(FailedAttempt::Refused, &mut attempts, 1.0);
+        let waits: Vec<_> = std::iter::from_fn(next)
+            .map(|wait| wait.as_millis())
+            .collect();
         assert_eq!(
             waits,
             [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
@@ -243,33 +243,26 @@ mod tests {
 
     #[test]
     fn a_request_that_may_have_been_billed_is_sent_again_once() {
-        let (policy, mut attempts) = (RetryPolicy::new(4, 1), Attempts::default());
-        assert!(
-            policy
-                .next(FailedAttempt::PerhapsBilled, &mut attempts, 0.0)
-                .is_some()
-        );
-        assert!(
-            policy
-                .next(FailedAttempt::PerhapsBilled, &mut attempts, 0.0)
-                .is_none()
-        );
-        assert!(
-            policy
-                .next(FailedAttempt::Refused, &mut attempts, 0.0)
-                .is_some(),
-            "other retries are left"
-        );
-        assert!(
-            RetryPolicy::new(4, 0)
-                .next(FailedAttempt::PerhapsBilled, &mut Attempts::default(), 0.0)
-                .is_none()
-        );
-        assert!(
-            policy
-                .next(FailedAttempt::ForGood, &mut Attempts::default(), 0.0)
-                .is_none()
-        );
+        use FailedAttempt::{ForGood, PerhapsBilled, Refused};
+        for (resends, attempts) in [
+            // Other retries are left.
+            (
+                1,
+                &[
+                    (PerhapsBilled, true),
+                    (PerhapsBilled, false),
+                    (Refused, true),
+                ][..],
+            ),
+            (0, &[(PerhapsBilled, false), (Refused, true)]),
+            (1, &[(ForGood, false)]),
+        ] {
+            let (policy, mut before) = (RetryPolicy::new(4, resends), Attempts::default());
+            for (failed, is_sent) in attempts {
+                let next = policy.next(*failed, &mut before, 0.0);
+                assert_eq!(next.is_some(), *is_sent, "{attempts:?}");
+            }
+        }
     }
 
     const fn calls(accepted: u64, refused: u64) -> CallCounts {
@@ -277,33 +270,33 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_refused_while_others_are_accepted_fails() {
-        let mut row = RowRefusals::default();
-        assert_eq!(row.tried(), Try::First);
-        assert_eq!(
-            row.note(calls(100, 0)),
-            Try::First,
-            "it may be about any row"
-        );
-        assert_eq!(row.note(calls(120, 0)), Try::FoundAlone);
-        for time in 2..=5 {
-            assert!(!row.are_not_chance(), "{time}");
-            assert_eq!(row.note(calls(100 + time * 20, 0)), Try::AgainAlone);
+    fn a_row_that_is_refused_while_others_are_accepted_fails_also_as_the_last_of_a_file() {
+        for more in [20, 0] {
+            let mut row = RowRefusals::default();
+            assert_eq!(row.tried(), Try::First);
+            assert_eq!(
+                row.note(calls(100, 0)),
+                Try::First,
+                "it may be about any row"
+            );
+            assert_eq!(row.note(calls(1_000, 0)), Try::FoundAlone);
+            for time in 2..=5 {
+                assert!(!row.are_not_chance(), "{time}");
+                assert_eq!(row.note(calls(1_000 + time * more, 0)), Try::AgainAlone);
+            }
+            assert!(row.are_not_chance());
+            assert_eq!(row.times(), 6);
         }
-        assert!(row.are_not_chance());
-        assert_eq!(row.times(), 6);
     }
 
     #[test]
     fn the_last_cut_is_another_rows_if_that_was_refused_meanwhile() {
-        let after = |others: u64| {
+        for (others, expected) in [(0, Try::FoundAlone), (1, Try::AgainAlone)] {
             let mut row = RowRefusals::default();
             row.note(calls(100, 0));
             // Its own refusal is counted with those of others.
-            row.note(calls(120, 1 + others))
-        };
-        assert_eq!(after(0), Try::FoundAlone);
-        assert_eq!(after(1), Try::AgainAlone);
+            assert_eq!(row.note(calls(120, 1 + others)), expected);
+        }
     }
 
     #[test]
@@ -321,23 +314,12 @@ mod tests {
         let mut row = RowRefusals::default();
         row.note(calls(0, 0));
         for time in 1..100 {
-            let hardly_any_pass = calls(time * 2, time);
-            assert_eq!(row.note(hardly_any_pass), Try::Again);
-            let none_pass = hardly_any_pass;
-            assert_eq!(row.note(none_pass), Try::Again);
+            // Hardly any call passes, and then none.
+            for _ in 0..2 {
+                assert_eq!(row.note(calls(time * 2, time)), Try::Again);
+            }
         }
         assert!(!row.are_not_chance());
-    }
-
-    #[test]
-    fn the_last_row_of_a_file_fails_as_well() {
-        let mut row = RowRefusals::default();
-        row.note(calls(0, 0));
-        assert_eq!(row.note(calls(1_000, 0)), Try::FoundAlone);
-        for _ in 2..=5 {
-            assert_eq!(row.note(calls(1_000, 0)), Try::AgainAlone);
-        }
-        assert!(row.are_not_chance());
     }
 
     #[test]
@@ -380,32 +362,17 @@ mod tests {
     #[test]
     fn a_row_that_is_refused_again_backs_off_even_if_all_pause() {
         let mut row = RowRefusals::default();
-        row.note(calls(9, 0));
-        assert_eq!(row.wait(None, 1.0), Duration::ZERO);
-        row.note(calls(9, 1));
-        assert_eq!(
-            row.wait(None, 1.0),
-            Duration::ZERO,
-            "no other row was accepted"
-        );
-        row.note(calls(10, 2));
-        assert_eq!(row.wait(None, 1.0).as_millis(), 1_000);
+        // The second time no other row was accepted.
+        for (counts, wait) in [(calls(9, 0), 0), (calls(9, 1), 0), (calls(10, 2), 1_000)] {
+            row.note(counts);
+            assert_eq!(row.wait(None, 1.0).as_millis(), wait);
+        }
         let named = Duration::from_secs(1);
         assert_eq!(row.wait(Some(named), 1.0), named);
-    }
-
-    #[test]
-    fn back_off_doubles_up_to_its_ceiling() {
         let mut row = RowRefusals::default();
-        let waits: Vec<_> = (0..8)
-            .map(|_| {
-                row.note(calls(0, 0));
-                row.wait(Some(Duration::ZERO), 1.0).as_millis()
-            })
-            .collect();
-        assert_eq!(
-            waits,
-            [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000]
-        );
+        for wait in [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000] {
+            row.note(calls(0, 0));
+            assert_eq!(row.wait(Some(Duration::ZERO), 1.0).as_millis(), wait);
+        }
     }
 }

@@ -98,10 +98,11 @@ impl Case {
         self
     }
 
-    /// A run for the everyday tests, if the service is slow enough for one.
+    /// A run for the everyday tests, if the service is slow enough for one. Outages end after 13 minutes.
     pub(super) fn shortened(self) -> Option<Self> {
         let is_slow = (self.model)().allows(0.5) < 100.0;
-        let minutes = self.minutes.min(20);
+        let has_outage = self.aim.worst == 0.0;
+        let minutes = self.minutes.min(if has_outage { 20 } else { 15 });
         let (search, ceiling) = (self.search, self.ceiling);
         is_slow.then(|| self.within(minutes, search, ceiling))
     }

@@ -174,7 +174,8 @@ fn workers_that_share_a_pace_keep_to_one_limit() {
 fn a_run_that_knows_an_earlier_limit_is_refused_less() {
     let (mut found, mut worse, mut first_refused, mut then_refused) = (0, 0, 0, 0);
     let without_hint = |case: &Case| case.name.contains("no hint");
-    for case in contract().into_iter().filter(without_hint) {
+    let slow = contract().into_iter().filter_map(Case::shortened);
+    for case in slow.filter(without_hint) {
         for seed in 1..=3 {
             let night = |known| {
                 let mut program = [controller(case.ceiling, Rate::Auto, known)];

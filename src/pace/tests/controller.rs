@@ -168,7 +168,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_call_is_ever_made_in_a_pause_or_above_a_ceiling(
@@ -218,93 +218,109 @@ proptest! {
     }
 }
 
-/// Makes a call as soon as it may start. It takes 50 ms and ends with this outcome.
-fn call(
-    controller: &mut Controller,
-    now: &mut Duration,
-    outcome: CallOutcome,
-) -> Option<PaceEvent> {
-    call_of(controller, now, outcome, Try::First)
+/// A controller among calls that are made one after the other.
+struct Calls {
+    controller: Controller,
+    now: Duration,
 }
 
-/// The same for a row that may have been refused before.
-fn call_of(
-    controller: &mut Controller,
-    now: &mut Duration,
-    outcome: CallOutcome,
-    tried: Try,
-) -> Option<PaceEvent> {
-    loop {
-        match controller.admit(*now) {
-            Admission::Admitted(call) => {
-                *now += MILLISECOND * 50;
-                return controller.call_ended(*now, call, outcome, tried, 0.0);
-            }
-            Admission::NotBefore(at) => *now = at,
-            Admission::AfterAnother => unreachable!("no call is out"),
+impl Calls {
+    fn new(limits: &PaceLimits) -> Self {
+        Self {
+            controller: Controller::new(limits),
+            now: Duration::ZERO,
         }
     }
-}
 
-#[test]
-fn a_run_starts_slowly_unless_a_rate_is_named() {
-    let mut auto = Controller::new(&limits(Rate::Auto, 64));
-    assert_eq!(
-        (auto.rate(Duration::ZERO), auto.most_in_flight()),
-        (Some(10.0), 4)
-    );
-    let mut now = Duration::ZERO;
-    for _ in 0..40 {
-        call(&mut auto, &mut now, CallOutcome::Answered);
+    /// Makes a call as soon as it may start. It takes 50 ms and ends with this outcome.
+    fn call(&mut self, outcome: CallOutcome) -> Option<PaceEvent> {
+        self.call_of(outcome, Try::First)
     }
-    assert!(auto.rate(now).unwrap() > 10.0, "{:?}", auto.rate(now));
-    let named = Controller::new(&limits(Rate::PerSecond(30.0), 64));
-    assert_eq!((named.rate(now), named.most_in_flight()), (Some(30.0), 64));
-    let free = Controller::new(&limits(Rate::Unlimited, 64));
-    assert_eq!((free.rate(now), free.most_in_flight()), (None, 64));
-}
 
-#[test]
-fn a_run_starts_near_a_known_limit() {
-    let near = PaceLimits {
-        known: Limit {
-            rate: Some(100.0),
-            in_flight: Some(20),
-        },
-        ..limits(Rate::Auto, 64)
-    };
-    let mut controller = Controller::new(&near);
-    let mut now = Duration::ZERO;
-    assert_eq!(controller.rate(now), Some(80.0));
-    assert_eq!(controller.most_in_flight(), 16);
-    // Until the service refuses, the known limit stays.
-    assert_eq!(controller.limit(), near.known);
-    while now < Duration::from_secs(60) {
-        call(&mut controller, &mut now, CallOutcome::Answered);
+    /// The same for a row that may have been refused before.
+    fn call_of(&mut self, outcome: CallOutcome, tried: Try) -> Option<PaceEvent> {
+        loop {
+            match self.controller.admit(self.now) {
+                Admission::Admitted(call) => {
+                    self.now += MILLISECOND * 50;
+                    let now = self.now;
+                    return self.controller.call_ended(now, call, outcome, tried, 0.0);
+                }
+                Admission::NotBefore(at) => self.now = at,
+                Admission::AfterAnother => unreachable!("no call is out"),
+            }
+        }
     }
-    // One call after the other does not need more.
-    assert!(controller.rate(now).unwrap() <= 100.0);
-    assert!(controller.most_in_flight() <= 20);
-    assert_eq!(controller.limit(), near.known);
+
+    fn answer(&mut self, times: usize) {
+        for _ in 0..times {
+            self.call(CallOutcome::Answered);
+        }
+    }
+
+    /// The rate and the most calls in flight at present.
+    fn pace(&self) -> (Option<f64>, usize) {
+        let controller = &self.controller;
+        (controller.rate(self.now), controller.most_in_flight())
+    }
 }
 
 #[test]
-fn a_known_limit_is_ignored_where_the_user_allows_less_or_everything() {
+fn a_run_starts_slowly_unless_a_rate_is_named_or_a_limit_is_known() {
     let known = Limit {
         rate: Some(100.0),
         in_flight: Some(20),
     };
-    let limit = |rate, in_flight| {
-        let near = PaceLimits {
-            known,
-            ..limits(rate, in_flight)
-        };
-        Controller::new(&near).limit()
+    let near = |rate, in_flight| PaceLimits {
+        known,
+        ..limits(rate, in_flight)
     };
-    assert_eq!(limit(Rate::PerSecond(200.0), 64), known);
-    assert_eq!(limit(Rate::Auto, 20).in_flight, None);
-    assert_eq!(limit(Rate::PerSecond(100.0), 64).rate, None);
-    assert_eq!(limit(Rate::Unlimited, 64), Limit::NONE);
+    for (limits, rate, in_flight, limit) in [
+        (limits(Rate::Auto, 64), Some(10.0), 4, Limit::NONE),
+        (
+            limits(Rate::PerSecond(30.0), 64),
+            Some(30.0),
+            64,
+            Limit::NONE,
+        ),
+        (limits(Rate::Unlimited, 64), None, 64, Limit::NONE),
+        // Until the service refuses, the known limit stays, except where the user allows less or everything.
+        (near(Rate::Auto, 64), Some(80.0), 16, known),
+        (
+            near(Rate::Auto, 20),
+            Some(80.0),
+            4,
+            Limit {
+                in_flight: None,
+                ..known
+            },
+        ),
+        (
+            near(Rate::PerSecond(100.0), 64),
+            Some(100.0),
+            16,
+            Limit {
+                rate: None,
+                ..known
+            },
+        ),
+        (near(Rate::Unlimited, 64), None, 64, Limit::NONE),
+    ] {
+        let calls = Calls::new(&limits);
+        assert_eq!(calls.controller.limit(), limit, "{limits:?}");
+        assert_eq!(calls.pace(), (rate, in_flight), "{limits:?}");
+    }
+    let mut calls = Calls::new(&limits(Rate::Auto, 64));
+    calls.answer(40);
+    assert!(calls.pace().0 > Some(10.0), "{:?}", calls.pace());
+    let mut calls = Calls::new(&near(Rate::Auto, 64));
+    calls.answer(1_000);
+    let (rate, in_flight) = calls.pace();
+    assert!(
+        rate.unwrap() <= 100.0 && in_flight <= 20,
+        "one call after the other needs no more"
+    );
+    assert_eq!(calls.controller.limit(), known);
 }
 
 #[test]
@@ -327,17 +343,15 @@ fn headers_slow_down_and_never_speed_up() {
 #[test]
 fn half_of_the_calls_failing_is_no_outage_and_nine_in_ten_are() {
     for (failing, is_outage) in [(2, false), (10, true)] {
-        let mut controller = Controller::new(&limits(Rate::PerSecond(500.0), 64));
-        let mut now = Duration::ZERO;
+        let mut calls = Calls::new(&limits(Rate::PerSecond(500.0), 64));
         let is_down = (0..2_000).any(|nth| {
             let is_good = nth % failing == 0;
-            let outcome = if is_good {
+            calls.call(if is_good {
                 CallOutcome::Answered
             } else {
                 CallOutcome::Failed
-            };
-            call(&mut controller, &mut now, outcome);
-            controller.is_down()
+            });
+            calls.controller.is_down()
         });
         assert_eq!(is_down, is_outage, "one in {failing} is good");
     }
@@ -345,73 +359,62 @@ fn half_of_the_calls_failing_is_no_outage_and_nine_in_ten_are() {
 
 #[test]
 fn a_service_that_is_down_is_tried_ever_more_rarely_until_patience_ends() {
-    let patience = PaceLimits {
+    let mut calls = Calls::new(&PaceLimits {
         max_wait: Duration::from_secs(200),
         ..limits(Rate::PerSecond(40.0), 20)
-    };
-    let mut controller = Controller::new(&patience);
-    let mut now = Duration::ZERO;
-    call(&mut controller, &mut now, CallOutcome::Answered);
+    });
+    calls.answer(1);
     for _ in 0..9 {
-        assert_eq!(
-            call(&mut controller, &mut now, CallOutcome::Unavailable),
-            None
-        );
+        assert_eq!(calls.call(CallOutcome::Unavailable), None);
     }
-    let waits: Vec<_> = [
-        CallOutcome::Unavailable,
-        CallOutcome::Unavailable,
-        CallOutcome::BusyOrAway,
+    for (outcome, wait) in [
+        (CallOutcome::Unavailable, 5),
+        (CallOutcome::Unavailable, 10),
+        (CallOutcome::BusyOrAway, 20),
         // It answers, so it is tried more often.
-        CallOutcome::Failed,
-        CallOutcome::Unavailable,
-        CallOutcome::Unavailable,
-        CallOutcome::Unavailable,
-    ]
-    .into_iter()
-    .map(|outcome| match call(&mut controller, &mut now, outcome) {
-        Some(PaceEvent::Down { next, .. }) => next.as_secs_f64().round(),
-        event => panic!("{event:?}"),
-    })
-    .collect();
-    // Patience counts from the first failed call.
-    assert_eq!(waits, [5.0, 10.0, 20.0, 10.0, 60.0, 60.0, 34.0]);
+        (CallOutcome::Failed, 10),
+        (CallOutcome::Unavailable, 60),
+        (CallOutcome::Unavailable, 60),
+        // Patience counts from the first failed call.
+        (CallOutcome::Unavailable, 34),
+    ] {
+        let Some(PaceEvent::Down { next, .. }) = calls.call(outcome) else {
+            panic!("it is down");
+        };
+        assert_eq!((next + MILLISECOND * 500).as_secs(), wait);
+    }
 }
 
 #[test]
 fn refusals_and_an_outage_count_together_until_patience_ends() {
-    let patience = PaceLimits {
+    let mut calls = Calls::new(&PaceLimits {
         max_wait: Duration::from_secs(60),
         ..limits(Rate::PerSecond(40.0), 20)
-    };
-    let mut controller = Controller::new(&patience);
-    let mut now = Duration::ZERO;
-    call(&mut controller, &mut now, CallOutcome::Answered);
-    let asked = CallOutcome::Throttled(Some(Duration::from_secs(40)));
-    call(&mut controller, &mut now, asked);
-    let first = now;
-    while !controller.is_down() {
-        call(&mut controller, &mut now, CallOutcome::Unavailable);
+    });
+    calls.answer(1);
+    calls.call(CallOutcome::Throttled(Some(Duration::from_secs(40))));
+    let first = calls.now;
+    while !calls.controller.is_down() {
+        calls.call(CallOutcome::Unavailable);
     }
-    call(&mut controller, &mut now, CallOutcome::Unavailable);
-    call(&mut controller, &mut now, CallOutcome::Unavailable);
-    // The wait after that would end later.
-    call(&mut controller, &mut now, CallOutcome::Unavailable);
-    let waited = controller.in_vain_for(now);
-    assert_eq!(waited, now - first);
+    // The wait after the third would end later.
+    for _ in 0..3 {
+        calls.call(CallOutcome::Unavailable);
+    }
+    let waited = calls.controller.in_vain_for(calls.now);
+    assert_eq!(waited, calls.now - first);
     assert!((60.0..60.2).contains(&waited.as_secs_f64()), "{waited:?}");
-    call(&mut controller, &mut now, CallOutcome::Answered);
-    assert_eq!(controller.in_vain_for(now), Duration::ZERO);
+    calls.answer(1);
+    assert_eq!(calls.controller.in_vain_for(calls.now), Duration::ZERO);
 }
 
 #[test]
 fn single_calls_that_get_a_bare_503_show_an_outage_in_the_end() {
-    let mut controller = Controller::new(&limits(Rate::Auto, 20));
-    let mut now = Duration::ZERO;
-    call(&mut controller, &mut now, CallOutcome::Answered);
+    let mut calls = Calls::new(&limits(Rate::Auto, 20));
+    calls.answer(1);
     let mut pauses = Vec::new();
-    while !controller.is_down() {
-        match call(&mut controller, &mut now, CallOutcome::BusyOrAway) {
+    while !calls.controller.is_down() {
+        match calls.call(CallOutcome::BusyOrAway) {
             Some(PaceEvent::Paused(pause)) => pauses.push(pause.length.as_secs_f64()),
             event => assert!(matches!(event, Some(PaceEvent::Down { .. })), "{event:?}"),
         }
@@ -422,81 +425,62 @@ fn single_calls_that_get_a_bare_503_show_an_outage_in_the_end() {
 
 #[test]
 fn with_an_unlimited_rate_refusals_do_not_lower_the_calls_in_flight() {
-    let mut controller = Controller::new(&limits(Rate::Unlimited, 20));
-    let mut now = Duration::ZERO;
+    let mut calls = Calls::new(&limits(Rate::Unlimited, 20));
     for _ in 0..6 {
-        let calls: Vec<Call> = std::iter::from_fn(|| match controller.admit(now) {
-            Admission::Admitted(call) => Some(call),
-            _ => None,
-        })
-        .collect();
-        now += MILLISECOND * 50;
-        let asked = Some(Duration::from_secs(1));
-        for (nth, call) in calls.iter().enumerate() {
+        let mut out = Vec::new();
+        while let Admission::Admitted(call) = calls.controller.admit(calls.now) {
+            out.push(call);
+        }
+        calls.now += MILLISECOND * 50;
+        for (nth, call) in out.into_iter().enumerate() {
             let how = if nth < 10 {
                 CallOutcome::Answered
             } else {
-                CallOutcome::Throttled(asked)
+                CallOutcome::Throttled(Some(Duration::from_secs(1)))
             };
-            controller.call_ended(now, *call, how, Try::First, 0.0);
+            calls
+                .controller
+                .call_ended(calls.now, call, how, Try::First, 0.0);
         }
-        now += Duration::from_secs(2);
-        call(&mut controller, &mut now, CallOutcome::Answered);
+        calls.now += Duration::from_secs(2);
+        calls.answer(1);
     }
-    assert_eq!(
-        (controller.rate(now), controller.most_in_flight()),
-        (None, 20)
-    );
+    assert_eq!(calls.pace(), (None, 20));
 }
 
 #[test]
 fn only_the_cut_that_a_row_led_to_is_undone_once_it_is_known_to_be_about_the_row() {
-    let mut controller = Controller::new(&limits(Rate::Auto, 64));
-    let mut now = Duration::ZERO;
     let refused = CallOutcome::Throttled(None);
-    let answers = |controller: &mut Controller, now: &mut Duration| {
-        for _ in 0..20 {
-            call(controller, now, CallOutcome::Answered);
-        }
-    };
-    answers(&mut controller, &mut now);
-    let before = controller.rate(now).unwrap();
-    call(&mut controller, &mut now, refused);
-    assert!(controller.rate(now).unwrap() < before);
-    call_of(&mut controller, &mut now, refused, Try::FoundAlone);
-    assert_eq!(controller.rate(now), Some(before));
-
-    answers(&mut controller, &mut now);
-    call(&mut controller, &mut now, refused);
-    let cut = controller.rate(now);
-    call_of(&mut controller, &mut now, refused, Try::AgainAlone);
-    assert_eq!(controller.rate(now), cut, "another row led to it");
+    for (tried, is_undone) in [(Try::FoundAlone, true), (Try::AgainAlone, false)] {
+        let mut calls = Calls::new(&limits(Rate::Auto, 64));
+        calls.answer(20);
+        let before = calls.pace().0;
+        calls.call(refused);
+        let cut = calls.pace().0;
+        assert!(cut < before);
+        calls.call_of(refused, tried);
+        assert_eq!(calls.pace().0, if is_undone { before } else { cut });
+    }
 }
 
 #[test]
 fn a_service_that_is_back_is_called_at_half_the_pace() {
-    let mut controller = Controller::new(&limits(Rate::PerSecond(40.0), 20));
-    let mut now = Duration::ZERO;
-    while now < Duration::from_secs(20) {
-        call(&mut controller, &mut now, CallOutcome::Answered);
+    let mut calls = Calls::new(&limits(Rate::PerSecond(40.0), 20));
+    while calls.now < Duration::from_secs(20) {
+        calls.answer(1);
     }
-    let before = now;
-    let down =
-        std::iter::from_fn(|| Some(call(&mut controller, &mut now, CallOutcome::Unavailable)))
-            .take(10)
-            .last();
-    assert!(
-        matches!(down, Some(Some(PaceEvent::Down { .. }))),
-        "{down:?}"
-    );
-    call(&mut controller, &mut now, CallOutcome::Unavailable);
-    for _ in 0..2 {
-        assert_eq!(call(&mut controller, &mut now, CallOutcome::Answered), None);
+    let before = calls.now;
+    while !calls.controller.is_down() {
+        calls.call(CallOutcome::Unavailable);
     }
-    let up = call(&mut controller, &mut now, CallOutcome::Answered);
+    calls.call(CallOutcome::Unavailable);
+    calls.answer(2);
+    let up = calls.call(CallOutcome::Answered);
     assert!(matches!(up, Some(PaceEvent::Up { .. })), "{up:?}");
-    assert!(now - before >= Duration::from_secs(15), "5 s and 10 s");
-    let rate = controller.rate(now).unwrap();
+    let waited = calls.now - before;
+    assert!(waited >= Duration::from_secs(15), "5 s and 10 s");
+    let (rate, in_flight) = calls.pace();
+    let rate = rate.unwrap();
     assert!((rate - 20.0).abs() < 1e-9, "half of 40/s: {rate}");
-    assert_eq!(controller.most_in_flight(), 10);
+    assert_eq!(in_flight, 10);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::pace::gate::Gate;
+use crate::pace::gate::{Gate, Permit, Undurable};
 use crate::pace::retry::RowRefusals;
 use crate::pace::types::{CallOutcome, PaceEvent, PaceLimits};
 use crate::telemetry::pace::Limit;
@@ -25,35 +25,25 @@ async fn immediately<T>(future: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(Duration::ZERO, future).await.ok()
 }
 
-#[tokio::test(start_paused = true)]
-async fn permits_are_as_many_as_calls_may_be_in_flight() {
-    let gate = gate(2, "unlimited");
-    let first = immediately(gate.permit()).await.unwrap();
-    let _second = immediately(gate.permit()).await.unwrap();
-    assert!(immediately(gate.permit()).await.is_none());
-    drop(first);
-    assert!(immediately(gate.permit()).await.is_some());
+/// Ends a call now. What is left of its permit, until its answer is durable, and what followed.
+fn end(permit: Permit<'_>, outcome: CallOutcome) -> (Undurable<'_>, Option<PaceEvent>) {
+    permit.finish(Instant::now(), outcome, &mut RowRefusals::default())
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_and_answers_that_are_not_durable_are_at_most_twice_the_concurrency() {
+async fn permits_are_as_many_as_calls_may_be_in_flight_and_twice_with_answers_that_are_not_durable()
+{
     let gate = gate(2, "unlimited");
-    let answered = || async {
-        let permit = immediately(gate.permit()).await.unwrap().unwrap();
-        permit
-            .finish(
-                Instant::now(),
-                CallOutcome::Answered,
-                &mut RowRefusals::default(),
-            )
-            .0
-    };
-    let first = answered().await;
-    let _second = answered().await;
-    let _third = immediately(gate.permit()).await.unwrap();
-    let _fourth = answered().await;
+    let first = gate.permit().await.unwrap();
+    let second = gate.permit().await.unwrap();
     assert!(immediately(gate.permit()).await.is_none());
-    drop(first);
+    let first = end(first, CallOutcome::Answered).0;
+    let second = end(second, CallOutcome::Answered).0;
+    let _third = immediately(gate.permit()).await.unwrap().unwrap();
+    let fourth = immediately(gate.permit()).await.unwrap().unwrap();
+    let _fourth = end(fourth, CallOutcome::Answered).0;
+    assert!(immediately(gate.permit()).await.is_none());
+    drop((first, second));
     assert!(immediately(gate.permit()).await.is_some());
 }
 
@@ -61,13 +51,8 @@ async fn calls_and_answers_that_are_not_durable_are_at_most_twice_the_concurrenc
 async fn a_pause_holds_all_calls_and_then_one_goes_first() {
     let gate = gate(4, "unlimited");
     let asked = Some(Duration::from_secs(30));
-    let permit = gate.permit().await.unwrap();
-    let began = Instant::now();
-    let (_, event) = permit.finish(
-        Instant::now(),
-        CallOutcome::Throttled(asked),
-        &mut RowRefusals::default(),
-    );
+    let (permit, began) = (gate.permit().await.unwrap(), Instant::now());
+    let (_, event) = end(permit, CallOutcome::Throttled(asked));
     let Some(PaceEvent::Paused(pause)) = event else {
         panic!("{event:?}");
     };
@@ -75,11 +60,7 @@ async fn a_pause_holds_all_calls_and_then_one_goes_first() {
     let single = gate.permit().await.unwrap();
     assert!(single.began() - began >= pause.length);
     assert!(immediately(gate.permit()).await.is_none());
-    drop(single.finish(
-        Instant::now(),
-        CallOutcome::Answered,
-        &mut RowRefusals::default(),
-    ));
+    drop(end(single, CallOutcome::Answered));
     let _second = gate.permit().await.unwrap();
     let _third = gate.permit().await.unwrap();
 }
@@ -88,15 +69,11 @@ async fn a_pause_holds_all_calls_and_then_one_goes_first() {
 async fn pauses_in_a_row_end_with_an_accepted_call() {
     for refused in [CallOutcome::Throttled(None), CallOutcome::BusyOrAway] {
         let gate = gate(1, "auto");
-        for outcome in [
-            CallOutcome::Answered,
-            refused,
-            CallOutcome::Answered,
-            refused,
-        ] {
+        let good = CallOutcome::Answered;
+        for outcome in [good, refused, good, refused] {
             let permit = gate.permit().await.unwrap();
             sleep(Duration::from_millis(20)).await;
-            let _ = permit.finish(Instant::now(), outcome, &mut RowRefusals::default());
+            drop(end(permit, outcome));
         }
         assert!(!gate.refuses_all(1), "{refused:?}");
     }
@@ -108,11 +85,7 @@ async fn a_permit_that_waits_for_a_call_to_end_is_woken_by_it() {
     let first = gate.permit().await.unwrap();
     let (second, ()) = tokio::join!(gate.permit(), async {
         sleep(Duration::from_secs(1)).await;
-        drop(first.finish(
-            Instant::now(),
-            CallOutcome::Answered,
-            &mut RowRefusals::default(),
-        ));
+        drop(end(first, CallOutcome::Answered));
     });
     assert!(second.is_ok());
     assert_eq!(began.elapsed(), Duration::from_secs(1));
@@ -120,15 +93,11 @@ async fn a_permit_that_waits_for_a_call_to_end_is_woken_by_it() {
 
 #[tokio::test(start_paused = true)]
 async fn closing_wakes_all_who_wait() {
-    let gate = gate(1, "0.01/s");
-    let began = Instant::now();
+    let (gate, began) = (gate(1, "0.01/s"), Instant::now());
     drop(gate.permit().await.unwrap());
     let waiting = async {
-        tokio::join!(
-            gate.permit(),
-            gate.permit(),
-            gate.back_off(Duration::from_secs(99))
-        )
+        let back_off = gate.back_off(Duration::from_secs(99));
+        tokio::join!(gate.permit(), gate.permit(), back_off)
     };
     let ((first, second, third), ()) = tokio::join!(waiting, async { gate.close() });
     assert!(first.is_err() && second.is_err() && third.is_err());
