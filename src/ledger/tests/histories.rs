@@ -1,6 +1,7 @@
 //! Random histories of several runs on one ledger, and what a model says must be found.
 
 use std::collections::HashMap;
+use std::fs;
 
 use proptest::prelude::*;
 
@@ -74,7 +75,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_stored_is_found_and_nobody_else_may_call_for_what_is_claimed(
+    fn what_was_stored_is_found_and_what_is_claimed_is_called_for_by_one_run(
         steps in prop::collection::vec(step(), 1..60)
     ) {
         for place in places() {
@@ -156,15 +157,6 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Answers in the order in which calls end, which is nearly that of the rows.
-fn in_order_of_ends(answers: u64) -> Vec<u64> {
-    let mut order: Vec<_> = (0..answers).collect();
-    for chunk in order.chunks_mut(40) {
-        chunk.reverse();
-    }
-    order
-}
-
 #[test]
 fn many_answers_are_found_in_any_order_through_merges_and_the_latest_of_each() {
     for place in places() {
@@ -175,14 +167,13 @@ fn many_answers_are_found_in_any_order_through_merges_and_the_latest_of_each() {
 fn check_many_answers(path: &Path) {
     const ANSWERS: u64 = 3_000;
     let mut run = Run::start(path, "a.csv", Reuse::All).unwrap();
-    for chunk in in_order_of_ends(ANSWERS).chunks(48) {
-        let outcomes: Vec<_> = chunk
-            .iter()
-            .map(|request| (*request, answer(*request)))
-            .collect();
-        run.keep(&outcomes);
-    }
     let all: Vec<_> = (0..ANSWERS).collect();
+    // Calls end in nearly the order of the rows.
+    let mut ended = all.clone();
+    ended.chunks_mut(40).for_each(<[_]>::reverse);
+    for chunk in ended.chunks(48) {
+        run.keep_answers(chunk);
+    }
     let mut random = all.clone();
     fastrand::Rng::with_seed(7).shuffle(&mut random);
     for order in [&all, &random] {
@@ -228,17 +219,13 @@ fn check_many_answers(path: &Path) {
         (ANSWERS + ANSWERS.div_ceil(7), 0)
     );
     for (request, found) in all.iter().zip(run.look_up(&all)) {
-        let latest = if *request % 7 == 0 {
-            request + ANSWERS
-        } else {
-            *request
-        };
-        assert_eq!(score(&found), Some(latest));
+        let more = if *request % 7 == 0 { ANSWERS } else { 0 };
+        assert_eq!(score(&found), Some(request + more));
     }
 }
 
 #[test]
-fn failures_are_kept_until_somebody_retries_them() {
+fn failures_are_kept_until_a_run_retries_them() {
     for place in places() {
         check_failures(&place.path);
     }
@@ -329,5 +316,59 @@ fn a_stopped_run_keeps_what_it_uses_and_counts_calls_on() {
             }
             before = next;
         }
+    }
+}
+
+/// How many answers a ledger has whose file may be damaged, each for its own request; `None` if it is refused.
+fn answers_in(path: &Path, answers: u64) -> Option<usize> {
+    let run = Run::start(path, "b.csv", Reuse::All)
+        .inspect_err(|e| assert_eq!(e.exit().code(), 2))
+        .ok()?;
+    let all: Vec<_> = (0..answers).collect();
+    let keys: Vec<_> = all.iter().map(|request| run.key(*request)).collect();
+    let found = run.ledger.lookup().ok()?.look_up(&keys).ok()?;
+    let scores = found.iter().map(score);
+    let found = all.iter().zip(scores).filter_map(|(request, score)| {
+        assert!(score.is_none_or(|score| score == *request), "{request}");
+        score
+    });
+    Some(found.count())
+}
+
+#[test]
+fn a_file_that_is_damaged_or_cut_is_refused_or_gives_each_request_its_own_answer() {
+    const ANSWERS: u64 = 300;
+    let place = tempfile::tempdir().unwrap();
+    let (path, copy) = (place.path().join("a.ledger"), place.path().join("b.ledger"));
+    let mut run = Run::start(&path, "a.csv", Reuse::All).unwrap();
+    for request in 0..ANSWERS {
+        run.keep_answers(&[request]);
+    }
+    run.leave(ANSWERS);
+    drop(run);
+    let whole = fs::read(&path).unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    let answers_of = |bytes: &[u8]| {
+        fs::write(&copy, bytes).unwrap();
+        let answers = answers_in(&copy, ANSWERS);
+        let is_left = fs::read(&copy).unwrap() == bytes;
+        assert!(answers.is_some() || is_left, "left as it is");
+        fs::remove_file(&copy).unwrap();
+        answers
+    };
+    assert_eq!(answers_of(&whole), Some(300));
+    let flipped: Vec<_> = (0..60)
+        .map(|_| {
+            let mut bytes = whole.clone();
+            bytes[random.usize(..whole.len())] ^= 1 << random.u32(..8);
+            answers_of(&bytes)
+        })
+        .collect();
+    let kept: Vec<_> = flipped.iter().flatten().collect();
+    assert!(kept.iter().all(|it| **it >= 299), "one bit, one answer");
+    assert!(!kept.is_empty() && kept.len() < 60 && kept.contains(&&299));
+    let lengths = (0..30).map(|_| random.usize(1..whole.len()));
+    for length in lengths.chain([100, 4_096, 8_192]) {
+        assert_eq!(answers_of(&whole[..length]), None, "{length}");
     }
 }

@@ -9,7 +9,6 @@
     clippy::too_many_lines
 )]
 
-mod damage;
 pub(crate) mod faults;
 mod histories;
 pub(crate) mod postgres;

@@ -26,7 +26,7 @@ use crate::ledger::open::connect;
 use crate::ledger::outputs::OutputState;
 use crate::ledger::postgres::init;
 use crate::ledger::server_url::ServerUrl;
-use crate::ledger::{KnownLimit, LedgerAdmin, ServerWait, preview, settings};
+use crate::ledger::{KnownLimit, LedgerAdmin, ServerWait, preview};
 use crate::telemetry::pace::Limit;
 
 /// A new schema with a ledger.
@@ -123,34 +123,28 @@ fn four_runs_claim_each_request_once() {
         fastrand::Rng::with_seed(number).shuffle(&mut requests);
         let mut ours = Vec::new();
         for requests in requests.chunks(24) {
-            let claimed = run.claim(requests);
-            let mut got = Vec::new();
-            for (request, result) in requests.iter().zip(claimed) {
+            let first = ours.len();
+            for (request, result) in requests.iter().zip(run.claim(requests)) {
                 match result {
                     ClaimResult::Ours { taken_over } => {
                         assert!(!taken_over);
-                        got.push((*request, answer(*request)));
+                        ours.push(*request);
                     }
                     ClaimResult::Known(found) => assert_eq!(score(&found), Some(*request)),
                     ClaimResult::Taken => {}
                 }
             }
             // Half of them stay claimed.
-            run.keep(&got[..got.len() / 2]);
-            ours.extend(got.into_iter().map(|(request, _)| request));
+            let kept: Vec<_> = ours[first..].iter().step_by(2).copied().collect();
+            run.keep_answers(&kept);
         }
         (run, ours)
     };
-    let claimed = thread::scope(|scope| {
-        let threads: Vec<_> = (0..4)
-            .map(|number| scope.spawn(move || claim_all(number)))
-            .collect();
-        threads
-            .into_iter()
-            .map(|it| it.join().unwrap())
-            .collect::<Vec<_>>()
+    let claimed: Vec<_> = thread::scope(|scope| {
+        let threads = [0, 1, 2, 3].map(|number| scope.spawn(move || claim_all(number)));
+        threads.into_iter().map(|it| it.join().unwrap()).collect()
     });
-    let mut all: Vec<_> = claimed.iter().flat_map(|(_, ours)| ours).copied().collect();
+    let mut all: Vec<_> = claimed.into_iter().flat_map(|(_, ours)| ours).collect();
     all.sort_unstable();
     assert_eq!(all, (0..REQUESTS).collect::<Vec<_>>());
 }
@@ -172,12 +166,7 @@ fn what_was_acknowledged_is_there_after_the_server_has_crashed() {
             while !stop.load(Ordering::Relaxed) {
                 let group: Vec<_> = (number..number + 8).collect();
                 run.claim(&group);
-                run.keep(
-                    &group
-                        .iter()
-                        .map(|it| (*it, answer(*it)))
-                        .collect::<Vec<_>>(),
-                );
+                run.keep_answers(&group);
                 kept.extend(group);
                 let found = lookup.look_up(&[run.key(number)]).unwrap();
                 assert_eq!(score(&found[0]), Some(number));
@@ -191,10 +180,8 @@ fn what_was_acknowledged_is_there_after_the_server_has_crashed() {
             cluster.control(&["stop", "-m", "immediate"]);
             let stopped = std::time::Instant::now();
             while settings.wait.why().is_none() {
-                assert!(
-                    stopped.elapsed() < Duration::from_secs(20),
-                    "it says why it waits"
-                );
+                let is_soon = stopped.elapsed() < Duration::from_secs(20);
+                assert!(is_soon, "it says why it waits");
                 thread::sleep(Duration::from_millis(10));
             }
             waited.extend(settings.wait.why());
@@ -221,29 +208,16 @@ fn a_server_that_stays_away_is_waited_for_and_then_the_run_says_what_is_lost() {
     let lookup = &mut run.ledger.lookup().unwrap();
     run.claim(&[1]);
     cluster.control(&["stop", "-m", "fast"]);
-    let records = [1, 2].map(|request| Record {
-        key: run.key(request),
-        outcome: answer(request),
-        at: settings::now(),
-    });
-    let work = Group {
-        records: records.into(),
-        ..Group::default()
-    };
+    let work = run.answers(&[(1, answer(1)), (2, answer(2))]);
     let started = std::time::Instant::now();
-    let error = run.write(&work).unwrap_err();
-    let error = error.words;
+    let error = run.write(&work).unwrap_err().words;
     assert!(started.elapsed() > Duration::from_secs(2));
     assert!(error.contains("has not answered for"), "{error}");
-    assert!(
-        error.ends_with("; paid answers that could not be stored: 2"),
-        "{error}"
-    );
+    let lost = "; paid answers that could not be stored: 2";
+    assert!(error.ends_with(lost), "{error}");
     assert_eq!(lookup.look_up(&[run.key(1)]).unwrap_err().exit().code(), 3);
-    let report = Run::start(&path(&url), "b.csv", Reuse::All)
-        .map(drop)
-        .unwrap_err();
-    assert_eq!(report.exit().code(), 3, "{}", report.report());
+    let error = Run::start(&path(&url), "b.csv", Reuse::All).err().unwrap();
+    assert_eq!(error.exit().code(), 3, "{}", error.report());
     cluster.control(&["start"]);
     assert!(run.write(&work).is_ok());
 }
@@ -399,34 +373,7 @@ fn a_server_that_accepts_connections_and_says_nothing_is_given_up() {
 }
 
 #[test]
-fn a_database_without_a_ledger_or_with_another_version_is_refused() {
-    let Some(cluster) = Cluster::start() else {
-        return;
-    };
-    let empty = cluster.url(None, "");
-    let open = |url: &ServerUrl| {
-        Run::start(&path(url), "a.csv", Reuse::All)
-            .map(drop)
-            .unwrap_err()
-    };
-    let error = open(&empty);
-    assert_eq!(error.exit().code(), 2);
-    assert!(
-        error
-            .report()
-            .contains("rescore ledger init 'postgresql://ledger@"),
-        "{}",
-        error.report()
-    );
-    init(&empty).unwrap();
-    cluster.sql("UPDATE meta SET version = 9");
-    let error = open(&empty);
-    assert_eq!(error.exit().code(), 2);
-    assert!(error.report().contains("version 9"), "{}", error.report());
-}
-
-#[test]
-fn who_may_write_the_tables_can_run_but_only_their_owner_rewrites_them() {
+fn a_user_who_may_write_the_tables_can_run_but_only_their_owner_rewrites_them() {
     let Some(cluster) = Cluster::start() else {
         return;
     };
@@ -436,7 +383,7 @@ fn who_may_write_the_tables_can_run_but_only_their_owner_rewrites_them() {
     let scorer = owner.to_string().replace("ledger@", "scorer@");
     let mut run = Run::start(Path::new(&scorer), "a.csv", Reuse::All).unwrap();
     assert_eq!(run.claim(&[1]), [ClaimResult::Ours { taken_over: false }]);
-    run.keep(&[(1, answer(1))]);
+    run.keep_answers(&[1]);
     run.leave(1);
     let rewrite = |url: &ServerUrl| admin(url).unwrap().rewrite();
     let error = rewrite(&ServerUrl::parse(&scorer).unwrap()).unwrap_err();
@@ -447,6 +394,11 @@ fn who_may_write_the_tables_can_run_but_only_their_owner_rewrites_them() {
         "{report}"
     );
     rewrite(&owner).unwrap();
+    cluster.sql("UPDATE meta SET version = 9");
+    let error = Run::start(Path::new(&scorer), "a.csv", Reuse::All).err();
+    let error = error.unwrap();
+    assert_eq!(error.exit().code(), 2);
+    assert!(error.report().contains("version 9"), "{}", error.report());
 }
 
 /// For 127.0.0.1, with its key; and the authority that signed it.

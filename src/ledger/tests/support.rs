@@ -142,16 +142,26 @@ impl Run {
 
     /// Stores outcomes as of now, in one group.
     pub(super) fn keep(&mut self, outcomes: &[(u64, Outcome)]) {
+        let group = self.answers(outcomes);
+        self.write(&group).unwrap();
+    }
+
+    pub(super) fn answers(&self, outcomes: &[(u64, Outcome)]) -> Group {
         let record = |(request, outcome): &(u64, Outcome)| Record {
             key: self.key(*request),
             outcome: outcome.clone(),
             at: settings::now(),
         };
-        let group = Group {
+        Group {
             records: outcomes.iter().map(record).collect(),
             ..Group::default()
-        };
-        self.write(&group).unwrap();
+        }
+    }
+
+    /// Stores an answer to each of these requests, whose score is its number.
+    pub(super) fn keep_answers(&mut self, requests: &[u64]) {
+        let answers: Vec<_> = requests.iter().map(|it| (*it, answer(*it))).collect();
+        self.keep(&answers);
     }
 
     pub(super) fn claim(&mut self, requests: &[u64]) -> Vec<ClaimResult> {
