@@ -103,14 +103,7 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// Ends the log, if there is one, with this line, and waits until all is written, or for a second. Returns what the log lacks, if
 /// anything.
 pub(crate) fn end_log(last: LogLine) -> Option<String> {
-    let LogQueue {
-        to,
-        last: place,
-        lost,
-        ended,
-    } = log().take()?;
-    let _ = place.try_send(QueuedLine::new(last, lost));
-    drop((to, place));
+    let ended = log().take()?.close(last);
     match ended.recv_timeout(LAST_LINES) {
         Ok(Missing { lines: 0, .. }) => None,
         Ok(Missing { lines, why }) => {
@@ -132,22 +125,17 @@ impl Observer for EventLog {
     }
 }
 
+/// A line that waits to be written, and when it happened.
+type Waiting = (SystemTime, LogLine);
+
 /// Lines on their way to the file.
 struct LogQueue {
-    to: SyncSender<QueuedLine>,
-    /// For the last line, which has a place of its own.
-    last: SyncSender<QueuedLine>,
+    to: SyncSender<Waiting>,
+    /// For the last line, and for the number of those before it that found no room.
+    last: SyncSender<Waiting>,
     /// Lines that have found no room since the last one that did.
     lost: u64,
     ended: Receiver<Missing>,
-}
-
-/// A line that waits to be written.
-struct QueuedLine {
-    time: SystemTime,
-    line: LogLine,
-    /// Lines before it that found no room.
-    lost: u64,
 }
 
 /// What a log lacks.
@@ -160,7 +148,7 @@ struct Missing {
 
 impl LogQueue {
     fn start(file: LogFile) -> io::Result<Self> {
-        let ((to, lines), (last, last_line)) = (sync_channel(MOST_WAITING), sync_channel(1));
+        let ((to, lines), (last, last_line)) = (sync_channel(MOST_WAITING), sync_channel(2));
         let (done, ended) = channel();
         let thread = std::thread::Builder::new().name("log".to_owned());
         // If it took too long, nothing waits for it any more.
@@ -175,32 +163,35 @@ impl LogQueue {
     }
 
     fn push(&mut self, line: LogLine) {
-        match self.to.try_send(QueuedLine::new(line, self.lost)) {
-            Ok(()) => self.lost = 0,
-            Err(_) => self.lost += 1,
+        let send = |line| self.to.try_send((SystemTime::now(), line)).is_ok();
+        if self.lost > 0 && send(LogLine::LinesLost(self.lost)) {
+            self.lost = 0;
+        }
+        if self.lost > 0 || !send(line) {
+            self.lost += 1;
         }
     }
-}
 
-impl QueuedLine {
-    /// A line of this moment.
-    fn new(line: LogLine, lost: u64) -> Self {
-        let time = SystemTime::now();
-        Self { time, line, lost }
+    /// Sends the last line; none comes after it.
+    fn close(self, last: LogLine) -> Receiver<Missing> {
+        let before = (self.lost > 0).then_some(LogLine::LinesLost(self.lost));
+        for line in before.into_iter().chain([last]) {
+            let _ = self.last.try_send((SystemTime::now(), line));
+        }
+        self.ended
     }
 }
 
 /// Writes until no more lines come.
-fn write(mut file: LogFile, entries: impl Iterator<Item = QueuedLine>) -> Missing {
+fn write(mut file: LogFile, lines: impl Iterator<Item = Waiting>) -> Missing {
     let mut missing = Missing::default();
-    for QueuedLine { time, line, lost } in entries {
-        let before = (lost > 0).then_some(LogLine::LinesLost(lost));
-        missing.lines += lost;
-        for line in before.iter().chain([&line]) {
-            if let Err(error) = file.write(&text_of(time, line)) {
-                missing.lines += 1;
-                missing.why.get_or_insert_with(|| system_words(&error));
-            }
+    for (time, line) in lines {
+        if let LogLine::LinesLost(lost) = line {
+            missing.lines += lost;
+        }
+        if let Err(error) = file.write(&text_of(time, &line)) {
+            missing.lines += 1;
+            missing.why.get_or_insert_with(|| system_words(&error));
         }
     }
     missing
@@ -291,7 +282,7 @@ mod tests {
 
     #[test]
     fn lines_without_room_are_counted_and_delay_nothing() {
-        let ((to, lines), (last, last_line)) = (sync_channel(2), sync_channel(1));
+        let ((to, lines), (last, last_line)) = (sync_channel(2), sync_channel(2));
         let (done, ended) = channel();
         let mut queue = LogQueue {
             to,
@@ -307,11 +298,10 @@ mod tests {
         let path = place.path().join("n.log");
         let file = LogFile::open(&path).unwrap();
         let last = LogLine::Warning("the last".to_owned());
-        queue.last.send(QueuedLine::new(last, queue.lost)).unwrap();
-        drop((queue.to, queue.last));
+        let ended = queue.close(last);
         let missing = write(file, lines.iter().chain(last_line.iter()));
         assert_eq!(missing.lines, 7);
-        drop((done, queue.ended));
+        drop((done, ended));
         let text = std::fs::read_to_string(path).unwrap();
         let events: Vec<_> = { text.lines() }
             .map(|line| line.split_once(r#""event":"#).unwrap().1)

@@ -19,7 +19,7 @@ use super::snapshot::{Now, Recent, Snapshot, down, paused};
 use super::summary::RunIdentity;
 use crate::base::stderr::{columns, draw, say, say_progress};
 use crate::row::RowNumber;
-use crate::telemetry::counts::{Counts, OngoingOutage};
+use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event, PassedOver};
 use crate::telemetry::hub::{Events, Observer};
 
@@ -263,9 +263,9 @@ pub(crate) fn notices(files: Vec<Arc<str>>) -> (Notices, Inbox) {
 }
 
 impl Observer for Notices {
-    fn observe(&mut self, _: Duration, event: &Event, counts: &Counts) {
+    fn observe(&mut self, at: Duration, event: &Event, counts: &Counts) {
         let warning = || self.warning(event, counts).map(Notice::Warning);
-        if let Some(notice) = said(event, counts).or_else(warning) {
+        if let Some(notice) = said(at, event, counts).or_else(warning) {
             // Without a receiver, the run is over.
             let _ = self.to.send(notice);
         }
@@ -277,19 +277,15 @@ const NOT_UP: &str = "the service cannot be reached: it is tried again, at first
     `--max-wait` says; Ctrl-C stops";
 
 /// What happens now and then.
-fn said(event: &Event, counts: &Counts) -> Option<Notice> {
+fn said(at: Duration, event: &Event, counts: &Counts) -> Option<Notice> {
     let in_flight = counts.calls.in_flight;
     Some(Notice::Said(match event {
         Event::CallsPaused(pause) => return Some(Notice::Wait(paused(pause.length, *pause))),
         // Only once for each outage; later tries appear in the next line.
-        Event::ServiceDown { lasted, next, .. } if lasted.is_zero() => {
-            let since = Duration::ZERO;
-            let outage = OngoingOutage { since, next: *next };
-            match counts.calls.answered {
-                0 => NOT_UP.to_owned(),
-                _ => return Some(Notice::Wait(down(outage, since))),
-            }
-        }
+        Event::ServiceDown { lasted, .. } if lasted.is_zero() => match counts.calls.answered {
+            0 => NOT_UP.to_owned(),
+            _ => return Some(Notice::Wait(down(counts.outage?, at))),
+        },
         Event::ServiceUp { lasted } => {
             let lasted = time(*lasted);
             format!("the service is back after {lasted}; continuing at half the pace")
@@ -332,10 +328,7 @@ impl Notices {
             } if counts.calls.repeated_transaction_ids == 1 => {
                 let mut rows = [(*first_file, *first), (counts.file, *row)];
                 rows.sort_unstable();
-                let rows = match (rows, self.files.is_empty()) {
-                    ([(_, one), (_, other)], true) => format!("rows {one} and {other}"),
-                    (rows, false) => rows.map(|(file, row)| self.named(file, row)).join(" and "),
-                };
+                let rows = rows.map(|(file, row)| self.named(file, row)).join(" and ");
                 format!("two different users got the same transaction id, in {rows}: {MIXED_UP}")
             }
             Event::ManyRefused { rows } => format!(

@@ -262,7 +262,7 @@ fn progress_off_leaves_the_first_lines_and_the_summary() {
 
 #[test]
 fn one_answer_for_different_users_is_reported_once_and_counted() {
-    const WARNING: &str = "warning: two different users got the same transaction id, in rows 2 and 5: a cache or proxy may be answering for the service";
+    const WARNING: &str = "warning: two different users got the same transaction id, in row 2 and row 5: a cache or proxy may be answering for the service";
     // A cache that takes each user from the fifth on for the second.
     let server = Server::start(|request| match request.name().as_str() {
         "User 5" | "User 6" | "User 7" | "User 8" => ok(&good_body("User 2")),
