@@ -1,7 +1,6 @@
 //! What the tests share: the program, a scripted server, and users with their expected verdicts.
 
 pub(crate) mod command_line;
-mod gathered;
 pub(crate) mod ledger_file;
 pub(crate) mod postgres;
 pub(crate) mod process;

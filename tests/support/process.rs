@@ -3,25 +3,20 @@
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{Read, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::gathered::Gathered;
 use super::server::Server;
 
 /// The key that runs use. It must never appear anywhere else.
 pub(crate) const KEY: &str = "test-key";
-
-/// Runs a command with the host names in the file `hosts`: the script `with-hosts.sh`, and how to run it.
-pub(crate) const HOSTS: &str = "mount --bind hosts /etc/hosts && exec \"$@\"\n";
-
-pub(crate) const WITH_HOSTS: &[&str] = &["unshare", "-rm", "sh", "with-hosts.sh"];
 
 /// A run that takes longer counts as hanging.
 const HANGS: Duration = Duration::from_secs(60);
@@ -52,7 +47,6 @@ impl<L: IntoIterator<Item: Into<OsString>>> Arguments<List> for L {
 pub(crate) struct Place(TempDir);
 
 impl Place {
-    /// An empty directory.
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -200,12 +194,10 @@ impl<'a> Program<'a> {
         self
     }
 
-    /// Starts it and waits for its end.
     pub(crate) fn done(self) -> Done {
         self.start().done()
     }
 
-    /// Starts it.
     pub(crate) fn start(self) -> Running<'a> {
         const RESCORE: &str = env!("CARGO_BIN_EXE_rescore");
         let whole = [self.under, &[RESCORE]].concat();
@@ -264,20 +256,12 @@ pub(crate) struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Sends a signal, such as `INT`.
     pub(crate) fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.child.0.id());
-        assert!(
-            Command::new("sh")
-                .args(["-c", &kill])
-                .status()
-                .unwrap()
-                .success(),
-            "{kill}"
-        );
+        let kill = format!("kill -{name} {}", self.id());
+        let status = Command::new("sh").args(["-c", &kill]).status();
+        assert!(status.unwrap().success(), "{kill}");
     }
 
-    /// Waits until a file looks as it should.
     pub(crate) fn wait_for_file(&self, name: &str, ready: impl Fn(&[u8]) -> bool) {
         let path = self.place.path(name);
         self.wait_until(name, || {
@@ -285,12 +269,10 @@ impl Running<'_> {
         });
     }
 
-    /// Waits until standard error has these words.
     pub(crate) fn wait_for_words(&self, words: &str) {
         self.wait_until(words, || self.said().contains(words));
     }
 
-    /// What standard error has so far.
     pub(crate) fn said(&self) -> String {
         let said = self.stderr.as_ref().map(Gathered::so_far);
         String::from_utf8_lossy(&said.unwrap_or_default()).into_owned()
@@ -303,17 +285,17 @@ impl Running<'_> {
         });
     }
 
-    /// Waits until something is so.
     pub(crate) fn wait_until(&self, what: &str, ready: impl Fn() -> bool) {
         while !ready() {
-            assert!(
-                self.began.elapsed() < HANGS,
-                "`{what}` never came\n{}\n{}",
-                self.told,
-                self.said()
-            );
+            self.fail_if_it_hangs(what);
             thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    fn fail_if_it_hangs(&self, what: &str) {
+        let (told, said) = (&self.told, self.said());
+        let hangs = self.began.elapsed() > HANGS;
+        assert!(!hangs, "`{what}` never came\n{told}\n{said}");
     }
 
     /// Its process id, as other runs name it.
@@ -335,25 +317,18 @@ impl Running<'_> {
 
     /// Kills it with SIGKILL as soon as `ready` holds; it may have ended before.
     pub(crate) fn kill_when(mut self, ready: impl Fn() -> bool) -> Done {
-        while self.child.0.try_wait().unwrap().is_none() && !ready() {
-            assert!(
-                self.began.elapsed() < HANGS,
-                "{}\n{}",
-                self.told,
-                self.said()
-            );
+        while !self.has_ended() && !ready() {
+            self.fail_if_it_hangs("the moment of the kill");
             thread::sleep(Duration::from_micros(200));
         }
         self.child.0.kill().unwrap();
         self.done()
     }
 
-    /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.0.try_wait().unwrap().is_some()
     }
 
-    /// Waits for its end.
     pub(crate) fn done(mut self) -> Done {
         let status = loop {
             if let Some(status) = self.child.0.try_wait().unwrap() {
@@ -423,7 +398,6 @@ impl Done {
         self.silent_about("panicked")
     }
 
-    /// The exit code is one of these.
     #[track_caller]
     pub(crate) fn exits_with_one_of(&self, codes: &[i32]) -> &Self {
         let is_one = self.code().is_some_and(|code| codes.contains(&code));
@@ -431,7 +405,6 @@ impl Done {
         self
     }
 
-    /// Standard output as text.
     pub(crate) fn printed(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
@@ -441,7 +414,6 @@ impl Done {
         serde_json::from_slice(&self.stdout).unwrap()
     }
 
-    /// Standard output has these words.
     #[track_caller]
     pub(crate) fn prints(&self, words: &str) -> &Self {
         let printed = self.printed().contains(words);
@@ -475,6 +447,36 @@ impl fmt::Display for Done {
             None => writeln!(f, "killed after {:?}", self.took)?,
         }
         write!(f, "--- stdout\n{stdout}\n--- stderr\n{}\n---", self.stderr)
+    }
+}
+
+/// What came down a stream so far, gathered by a thread.
+struct Gathered {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Gathered {
+    fn start(mut stream: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&bytes);
+        let thread = thread::spawn(move || {
+            let mut block = [0; 16 * 1024];
+            while let Ok(read @ 1..) = stream.read(&mut block) {
+                shared.lock().unwrap().extend_from_slice(&block[..read]);
+            }
+        });
+        Self { bytes, thread }
+    }
+
+    fn so_far(&self) -> Vec<u8> {
+        self.bytes.lock().unwrap().clone()
+    }
+
+    fn all(self) -> Vec<u8> {
+        let Self { bytes, thread } = self;
+        thread.join().unwrap();
+        std::mem::take(&mut bytes.lock().unwrap())
     }
 }
 

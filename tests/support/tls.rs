@@ -15,7 +15,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use super::process::{Done, Place, Program};
+use super::process::{Place, Program};
 use super::server::{good_body, read_request};
 
 fn file(name: &str) -> PathBuf {
@@ -73,21 +73,8 @@ fn serve(stream: TcpStream, config: Arc<ServerConfig>, count: &AtomicUsize) -> s
     Ok(())
 }
 
-pub(crate) fn score(place: &Place, address: SocketAddr, authority: Option<&str>) -> Done {
-    program(place, address, authority).done()
-}
-
-/// The same, but not started yet.
-pub(crate) fn program<'a>(
-    place: &'a Place,
-    address: SocketAddr,
-    authority: Option<&str>,
-) -> Program<'a> {
-    program_at(place, &format!("https://{address}"), authority)
-}
-
-/// The same for any base address.
-pub(crate) fn program_at<'a>(place: &'a Place, base: &str, authority: Option<&str>) -> Program<'a> {
+/// `users.csv` to `scored.csv` at this base address, with the certificate of this authority.
+pub(crate) fn program<'a>(place: &'a Place, base: &str, authority: Option<&str>) -> Program<'a> {
     let program = place.run_at(base);
     match authority {
         Some(name) => program.arg("--ca-file").arg(file(name)),

@@ -4,106 +4,136 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::ledger_file;
 use crate::support::process::{Done, Place, Program};
 use crate::support::server::{Server, ok, silence, status};
-use crate::support::users::{self, COLUMNS, Verdict};
+use crate::support::users::{self, Verdict};
 
 const FRONT: &str = "change_row,old_decision,old_score,new_decision,new_score,";
 
 const DECISIONS: [&str; 3] = ["approve", "review", "block"];
-
-/// A matrix with only zeros.
-fn unchanged(compared: usize, changed: usize) -> Value {
-    let zeros = json!({"approve": 0, "review": 0, "block": 0});
-    let mut drift = json!({"compared": compared, "changed": changed});
-    for before in DECISIONS {
-        drift[before] = zeros.clone();
-    }
-    drift
-}
-
-/// Last night's output for `User 1` to `User n`, in which every third user had another decision than tonight, and the rows
-/// that `--changes` must write.
-struct Night {
-    input: String,
-    changes: String,
-    drift: Value,
-}
-
-impl Night {
-    fn of(n: usize) -> Self {
-        let tonight = users::csv(n);
-        let header = tonight.lines().next().unwrap();
-        let mut input = format!("{header}{COLUMNS}\n");
-        let mut changes = format!("{FRONT}{input}");
-        let mut drift = unchanged(n, n / 3);
-        for (row, line) in (1..).zip(tonight.lines().skip(1)) {
-            let now = Verdict::of(&format!("User {row}"));
-            let (before, score) = if row % 3 == 0 {
-                let place = DECISIONS.iter().position(|word| *word == now.decision);
-                (DECISIONS[(place.unwrap() + 1) % 3], "4.20")
-            } else {
-                (now.decision, now.score.as_str())
-            };
-            let old = format!("{line},t-old,{score},{before}\n");
-            if before != now.decision {
-                changes += &format!(
-                    "{row},{before},{score},{},{},{old}",
-                    now.decision, now.score
-                );
-            }
-            input += &old;
-            let cell = &mut drift[before][now.decision];
-            *cell = (cell.as_u64().unwrap() + 1).into();
-        }
-        Self {
-            input,
-            changes,
-            drift,
-        }
-    }
-}
+const SCORES: [&str; 3] = ["0.5", "3.5", "9.5"];
+/// The users of the rows.
+const USERS: [usize; 9] = [1, 2, 3, 2, 4, 5, 6, 2, 6];
+/// The number of different users.
+const UNIQUE: usize = 6;
 
 /// `users.csv` to `scored.csv` with a summary and changes.
 fn compared<'a>(place: &'a Place, server: &'a Server) -> Program<'a> {
-    place.run(
-        server,
-        "users.csv -o scored.csv --changes changes.csv --summary summary.json",
-    )
+    let program = place.scoring(server).args("--changes changes.csv");
+    program.args("--summary summary.json")
+}
+
+/// The verdict on a user in a night: all but the first user get another one each night.
+fn judged(user: usize, night: usize) -> usize {
+    if user == 1 { 0 } else { (user + night) % 3 }
+}
+
+/// Last night's files and tonight's service.
+struct Nights {
+    place: Place,
+    server: Server,
+    night: Arc<AtomicUsize>,
+    /// Requests after this many get no answer.
+    held: Arc<AtomicUsize>,
+}
+
+impl Nights {
+    /// The first night is over, and its answers are a day old.
+    fn second() -> Self {
+        let (night, held) = (
+            Arc::new(AtomicUsize::new(1)),
+            Arc::new(AtomicUsize::new(usize::MAX)),
+        );
+        let (now, last) = (Arc::clone(&night), Arc::clone(&held));
+        let server = Server::start(move |request| {
+            if request.nth > last.load(Ordering::SeqCst) {
+                return silence().then_stall();
+            }
+            let user = request.name().strip_prefix("User ").unwrap().parse();
+            let (night, nth) = (now.load(Ordering::SeqCst), request.nth);
+            let score = SCORES[judged(user.unwrap(), night)];
+            ok(&format!(
+                r#"{{"transaction_id":"t-{nth}","summary":{{"risk_score":{score}}}}}"#
+            ))
+        });
+        let row = |(id, user): (usize, usize)| {
+            format!("{id},User {user},user{user}@example.com,192.0.2.{user},curl/8\n")
+        };
+        let rows: String = (1..).zip(USERS).map(row).collect();
+        let input = format!("id,name,email,ip,user_agent\n{rows}");
+        let place = Place::with("users.csv", input);
+        let nights = Self {
+            place,
+            server,
+            night,
+            held,
+        };
+        nights.run(&[]).exits(0).silent_about("before ↓");
+        nights.day_passes();
+        nights
+    }
+
+    fn day_passes(&self) {
+        self.night.fetch_add(1, Ordering::SeqCst);
+        let aged = ledger_file::age(&self.place.path("rescore.ledger"), &self.server, 86_400_000);
+        assert_eq!(aged % UNIQUE, 0);
+    }
+
+    fn program(&self, more: &[&str]) -> Program<'_> {
+        let program = compared(&self.place, &self.server);
+        program.args("--overwrite -c1").args(more)
+    }
+
+    fn run(&self, more: &[&str]) -> Done {
+        self.program(more).done()
+    }
+
+    /// The changes and the matrix are those from one night to another, for every row, which is written as it came.
+    #[track_caller]
+    fn changed(&self, from: usize, to: usize) {
+        let input = self.place.text("users.csv");
+        let (header, rows) = input.split_once('\n').unwrap();
+        let mut changes = format!("{FRONT}{header}\n");
+        let mut drift = json!({"compared": USERS.len(), "changed": 0});
+        for before in DECISIONS {
+            drift[before] = json!({"approve": 0, "review": 0, "block": 0});
+        }
+        for ((row, user), line) in (1..).zip(USERS).zip(rows.lines()) {
+            let (old, new) = (judged(user, from), judged(user, to));
+            let cell = &mut drift[DECISIONS[old]][DECISIONS[new]];
+            *cell = (cell.as_u64().unwrap() + 1).into();
+            if old != new {
+                drift["changed"] = (drift["changed"].as_u64().unwrap() + 1).into();
+                let [old, new] = [old, new].map(|n| format!("{},{}", DECISIONS[n], SCORES[n]));
+                changes += &format!("{row},{old},{new},{line}\n");
+            }
+        }
+        assert_eq!(self.place.text("changes.csv"), changes);
+        assert_eq!(self.place.json("summary.json")["drift"], drift);
+    }
 }
 
 #[test]
 fn a_decision_that_changed_since_last_night_is_counted_and_its_row_written_as_it_came() {
-    let (server, night) = (Server::good(), Night::of(30));
-    let place = Place::with("users.csv", &night.input);
-    let done = compared(&place, &server).done();
+    let nights = Nights::second();
+    // Last night's output is tonight's input.
+    let scored = nights.place.text("scored.csv");
+    nights.place.write("users.csv", &scored);
+    let done = nights.run(&["--no-ledger"]);
+    nights.changed(1, 2);
+    let summary = nights.place.json("summary.json");
+    assert_eq!(summary["changes"]["path"], "changes.csv");
     done.exits(0)
-        .says("10 of 30 decisions changed; see changes.csv");
-    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(30)));
-    assert_eq!(place.text("changes.csv"), night.changes);
-    assert_eq!(place.json("summary.json")["drift"], night.drift);
-    assert_eq!(place.json("summary.json")["changes"]["path"], "changes.csv");
-    // Without the five columns in front, these are lines of the input.
-    for line in place.text("changes.csv").lines() {
-        let own = line.splitn(6, ',').nth(5).unwrap();
-        assert!(night.input.lines().any(|line| line == own), "{own}");
-    }
-    // Each kind of change is named with its number.
-    for (before, now) in DECISIONS
-        .iter()
-        .flat_map(|it| DECISIONS.map(|now| (*it, now)))
-    {
-        let rows = night.drift[before][now].as_u64().unwrap();
-        let change = format!("{before} → {now} ");
-        if before != now && rows > 0 {
-            done.says(&format!("{change}{rows}"));
-        } else {
-            done.silent_about(&change);
-        }
-    }
+        .says("8 of 9 decisions changed; see changes.csv")
+        .says("approve → review 4, review → block 3, block → approve 1")
+        .silent_about("approve → block");
+    assert_eq!(
+        nights.place.text("scored.csv").lines().count(),
+        1 + USERS.len()
+    );
 }
 
 #[test]
@@ -184,110 +214,6 @@ fn objects_are_compared_and_have_five_more_members() {
     assert_eq!(place.text("changes.jsonl"), expected);
 }
 
-const SCORES: [&str; 3] = ["0.5", "3.5", "9.5"];
-/// The users of the rows.
-const USERS: [usize; 9] = [1, 2, 3, 2, 4, 5, 6, 2, 6];
-/// The number of different users.
-const UNIQUE: usize = 6;
-
-/// The verdict on a user in a night: all but the first user get another one each night.
-fn judged(user: usize, night: usize) -> usize {
-    if user == 1 { 0 } else { (user + night) % 3 }
-}
-
-/// Last night's ledger and tonight's service.
-struct Nights {
-    place: Place,
-    server: Server,
-    night: Arc<AtomicUsize>,
-    /// Requests after this many get no answer.
-    held: Arc<AtomicUsize>,
-}
-
-impl Nights {
-    /// The first night is over, and its answers are a day old.
-    fn second() -> Self {
-        let (night, held) = (
-            Arc::new(AtomicUsize::new(1)),
-            Arc::new(AtomicUsize::new(usize::MAX)),
-        );
-        let (now, last) = (Arc::clone(&night), Arc::clone(&held));
-        let server = Server::start(move |request| {
-            if request.nth > last.load(Ordering::SeqCst) {
-                return silence().then_stall();
-            }
-            let user = request.name().strip_prefix("User ").unwrap().parse();
-            let (night, nth) = (now.load(Ordering::SeqCst), request.nth);
-            let score = SCORES[judged(user.unwrap(), night)];
-            ok(&format!(
-                r#"{{"transaction_id":"t-{nth}","summary":{{"risk_score":{score}}}}}"#
-            ))
-        });
-        let nights = Self {
-            place: Place::with("users.csv", input()),
-            server,
-            night,
-            held,
-        };
-        nights.run(&[]).exits(0).silent_about("decisions changed");
-        nights.day_passes();
-        nights
-    }
-
-    fn day_passes(&self) {
-        self.night.fetch_add(1, Ordering::SeqCst);
-        let aged = ledger_file::age(&self.place.path("rescore.ledger"), &self.server, 86_400_000);
-        assert_eq!(aged % UNIQUE, 0);
-    }
-
-    fn program(&self, more: &[&str]) -> Program<'_> {
-        let program = self.place.run(
-            &self.server,
-            "users.csv -o scored.csv --overwrite --changes changes.csv \
-             --summary summary.json -c1",
-        );
-        program.args(more)
-    }
-
-    fn run(&self, more: &[&str]) -> Done {
-        self.program(more).done()
-    }
-
-    fn drift(&self) -> Value {
-        let summary = self.place.json("summary.json");
-        summary["drift"].clone()
-    }
-
-    /// The changes and the matrix are those from one night to another, for every row.
-    #[track_caller]
-    fn changed(&self, from: usize, to: usize) {
-        let input = input();
-        let (header, rows) = input.split_once('\n').unwrap();
-        let mut changes = format!("{FRONT}{header}\n");
-        let mut drift = unchanged(USERS.len(), 0);
-        for ((row, user), line) in (1..).zip(USERS).zip(rows.lines()) {
-            let (old, new) = (judged(user, from), judged(user, to));
-            let cell = &mut drift[DECISIONS[old]][DECISIONS[new]];
-            *cell = (cell.as_u64().unwrap() + 1).into();
-            if old != new {
-                drift["changed"] = (drift["changed"].as_u64().unwrap() + 1).into();
-                let [old, new] = [old, new].map(|n| format!("{},{}", DECISIONS[n], SCORES[n]));
-                changes += &format!("{row},{old},{new},{line}\n");
-            }
-        }
-        assert_eq!(self.place.text("changes.csv"), changes);
-        assert_eq!(self.drift(), drift);
-    }
-}
-
-fn input() -> String {
-    let row = |(id, user): (usize, usize)| {
-        format!("{id},User {user},user{user}@example.com,192.0.2.{user},curl/8\n")
-    };
-    let rows: String = (1..).zip(USERS).map(row).collect();
-    format!("id,name,email,ip,user_agent\n{rows}")
-}
-
 #[test]
 fn a_run_that_was_stopped_tells_all_changes_and_the_next_night_only_its_own() {
     // Each time the same command continues.
@@ -308,10 +234,9 @@ fn a_run_that_was_stopped_tells_all_changes_and_the_next_night_only_its_own() {
         assert_eq!(calls, 2 * UNIQUE, "{stops:?}");
         // The changes were reported: a run that uses these answers now has nothing to compare.
         nights.run(&["--max-age", "1h"]).exits(0);
-        assert_eq!(
-            (nights.drift(), nights.server.calls()),
-            (Value::Null, calls)
-        );
+        let summary = nights.place.json("summary.json");
+        assert!(summary["drift"].is_null(), "{summary}");
+        assert_eq!(nights.server.calls(), calls);
         nights.day_passes();
         nights.run(&["--max-age", "1h"]).exits(0);
         nights.changed(2, 3);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-use crate::support::process::{HOSTS, Place, WITH_HOSTS};
+use crate::support::process::Place;
 use crate::support::server::{Server, good};
 use crate::support::{tls, users};
 
@@ -44,6 +44,11 @@ fn an_address_that_is_not_https_or_has_a_secret_is_refused_and_not_shown() {
     }
     assert_eq!(server.connections(), 0);
 }
+
+/// Runs a command with the host names in the file `hosts`: the script `with-hosts.sh`, and how to run it.
+const HOSTS: &str = "mount --bind hosts /etc/hosts && exec \"$@\"\n";
+
+const WITH_HOSTS: &[&str] = &["unshare", "-rm", "sh", "with-hosts.sh"];
 
 /// Whether a command can be given these names of hosts, of which this one is at that address first.
 fn hosts(place: &Place, hosts: &str, name: &str, first: &str) -> bool {
@@ -219,7 +224,8 @@ fn a_certificate_is_trusted_only_if_it_or_its_authority_is_given_and_it_is_the_h
     ] {
         let place = Place::with("users.csv", &csv);
         let (address, served) = tls::start(certificate);
-        let done = tls::score(&place, address, authority);
+        let base = format!("https://{address}");
+        let done = tls::program(&place, &base, authority).done();
         let Some(why) = trusted else {
             done.exits(0);
             assert_eq!(place.text("scored.csv"), users::scored(&csv));
@@ -246,7 +252,7 @@ fn plain_http_where_tls_was_meant_is_named() {
         }
     });
     let place = Place::with("users.csv", users::csv(5));
-    let done = tls::score(&place, address, None);
+    let done = place.run_at(format!("https://{address}")).done();
     done.exits(4)
         .says("error: the service does not speak TLS at this address\n")
         .says("         1 call");

@@ -177,7 +177,8 @@ impl Server {
 fn score(fault: Fault, rows: usize, args: &str) -> (Done, Place, Arc<Server>) {
     let (address, server) = Server::start(fault);
     let place = Place::with("users.csv", users::csv(rows));
-    let program = tls::program(&place, address, Some("authority.pem"));
+    let base = format!("https://{address}");
+    let program = tls::program(&place, &base, Some("authority.pem"));
     let done = program.args(args).done();
     (done, place, server)
 }

@@ -8,7 +8,7 @@ use std::thread;
 
 use crate::support::process::{Done, Place};
 use crate::support::server::{Action, Request, Server, answer, silence, status};
-use crate::support::tls::{program_at, start};
+use crate::support::tls::{program, start};
 use crate::support::users;
 
 #[test]
@@ -166,7 +166,7 @@ fn a_tunnel_hides_key_and_data_and_the_certificate_is_checked_through_it() {
         let place = Place::with("users.csv", &csv);
         let (service, served) = start(certificate);
         let (proxy, heads) = proxy_to(service);
-        let program = program_at(&place, "https://example.com", Some("authority.pem"));
+        let program = program(&place, "https://example.com", Some("authority.pem"));
         let program = program.env("HTTPS_PROXY", format!("http://me:pass-word@{proxy}"));
         let done = program.done();
         done.exits(code).silent_about("pass-word");
