@@ -16,7 +16,7 @@ use crate::ledger::{self, ClaimResult, Urgency};
 use crate::pace::{Closed, Permit};
 use crate::row::RowNumber;
 use crate::service::{Exchange, Service};
-use crate::telemetry::event::{Again, Event};
+use crate::telemetry::event::{Event, RetryCause};
 use crate::telemetry::hub::Events;
 use crate::verdict::Verdict;
 
@@ -36,7 +36,7 @@ impl<S: Service> Engine<S> {
     ) -> impl Future<Output = RowOutcome> + 'a {
         async move {
             let mut history = RowHistory {
-                again: call.taken_over.then_some(Again::TakenOver),
+                again: call.taken_over.then_some(RetryCause::TakenOver),
                 ..RowHistory::default()
             };
             let (verdict, stop) = self.attempts(&mut call, &mut history, permit).await;
@@ -189,7 +189,7 @@ impl<S> Engine<S> {
                     Some(ClaimResult::Ours { taken_over }) => {
                         if taken_over && !call.taken_over {
                             // Between two calls of this row another run may have called for it.
-                            history.again = Some(Again::TakenOver);
+                            history.again = Some(RetryCause::TakenOver);
                         }
                         // It stays so, also where the claim is made again.
                         call.taken_over |= taken_over;

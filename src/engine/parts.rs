@@ -20,7 +20,7 @@ use crate::pace::{
 };
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
-use crate::telemetry::event::{Again, CancelReason, Event, FailureClass};
+use crate::telemetry::event::{CancelReason, Event, FailureClass, RetryCause};
 use crate::telemetry::hub::Events;
 use crate::verdict::{Answer, DecisionPolicy, Verdict};
 
@@ -135,7 +135,7 @@ pub(super) struct RowHistory {
     /// Its calls that were refused because they were too many.
     pub(super) refusals: RowRefusals,
     /// What its next call repeats.
-    pub(super) again: Option<Again>,
+    pub(super) again: Option<RetryCause>,
     /// One of its calls may have been billed without an answer.
     pub(super) is_doubtful: bool,
 }
@@ -145,9 +145,9 @@ impl RowHistory {
     pub(super) fn repeats(&mut self, class: FailureClass) {
         let is_unknown = class == FailureClass::OutcomeUnknown;
         self.again = Some(if is_unknown && !self.is_doubtful {
-            Again::OutcomeUnknown
+            RetryCause::OutcomeUnknown
         } else {
-            Again::Failed
+            RetryCause::Failed
         });
         self.is_doubtful |= is_unknown;
     }

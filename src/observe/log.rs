@@ -105,8 +105,8 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 pub(crate) fn end_log(last: LogLine) -> Option<String> {
     let ended = log().take()?.close(last);
     match ended.recv_timeout(LAST_LINES) {
-        Ok(Missing { lines: 0, .. }) => None,
-        Ok(Missing { lines, why }) => {
+        Ok(MissingLines { lines: 0, .. }) => None,
+        Ok(MissingLines { lines, why }) => {
             let why = why.unwrap_or_else(|| "its disk is too slow".to_owned());
             Some(format!("the log lacks {}: {why}", counted(lines, "line")))
         }
@@ -126,21 +126,21 @@ impl Observer for EventLog {
 }
 
 /// A line that waits to be written, and when it happened.
-type Waiting = (SystemTime, LogLine);
+type QueuedLine = (SystemTime, LogLine);
 
 /// Lines on their way to the file.
 struct LogQueue {
-    to: SyncSender<Waiting>,
+    to: SyncSender<QueuedLine>,
     /// For the last line, and for the number of those before it that found no room.
-    last: SyncSender<Waiting>,
+    last: SyncSender<QueuedLine>,
     /// Lines that have found no room since the last one that did.
     lost: u64,
-    ended: Receiver<Missing>,
+    ended: Receiver<MissingLines>,
 }
 
 /// What a log lacks.
 #[derive(Default)]
-struct Missing {
+struct MissingLines {
     lines: u64,
     /// Why it could not be written, if that is why.
     why: Option<String>,
@@ -173,7 +173,7 @@ impl LogQueue {
     }
 
     /// Sends the last line; none comes after it.
-    fn close(self, last: LogLine) -> Receiver<Missing> {
+    fn close(self, last: LogLine) -> Receiver<MissingLines> {
         let before = (self.lost > 0).then_some(LogLine::LinesLost(self.lost));
         for line in before.into_iter().chain([last]) {
             let _ = self.last.try_send((SystemTime::now(), line));
@@ -183,8 +183,8 @@ impl LogQueue {
 }
 
 /// Writes until no more lines come.
-fn write(mut file: LogFile, lines: impl Iterator<Item = Waiting>) -> Missing {
-    let mut missing = Missing::default();
+fn write(mut file: LogFile, lines: impl Iterator<Item = QueuedLine>) -> MissingLines {
+    let mut missing = MissingLines::default();
     for (time, line) in lines {
         if let LogLine::LinesLost(lost) = line {
             missing.lines += lost;

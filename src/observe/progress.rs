@@ -15,7 +15,7 @@ use super::numbers::{
     count, counted, now_in_local_time, one_line, parts, rate, time, verdicts, whole_seconds,
 };
 pub(crate) use super::snapshot::ProgressSettings;
-use super::snapshot::{Now, Recent, Snapshot, down, paused};
+use super::snapshot::{Now, RecentProgress, Snapshot, down, paused};
 use super::summary::RunIdentity;
 use crate::base::stderr::{columns, draw, say, say_progress};
 use crate::row::RowNumber;
@@ -108,7 +108,7 @@ impl View {
             Style::Bar => (FRAME, FRAME),
             _ => (FIRST_LINE, LINES),
         };
-        let mut recent = Recent::default();
+        let mut recent = RecentProgress::default();
         let mut next = events.elapsed() + first;
         loop {
             let heard = notices.recv_timeout(next.saturating_sub(events.elapsed()));
@@ -265,7 +265,7 @@ pub(crate) fn notices(files: Vec<Arc<str>>) -> (Notices, Inbox) {
 impl Observer for Notices {
     fn observe(&mut self, at: Duration, event: &Event, counts: &Counts) {
         let warning = || self.warning(event, counts).map(Notice::Warning);
-        if let Some(notice) = said(at, event, counts).or_else(warning) {
+        if let Some(notice) = happened(at, event, counts).or_else(warning) {
             // Without a receiver, the run is over.
             let _ = self.to.send(notice);
         }
@@ -277,7 +277,7 @@ const NOT_UP: &str = "the service cannot be reached: it is tried again, at first
     `--max-wait` says; Ctrl-C stops";
 
 /// What happens now and then.
-fn said(at: Duration, event: &Event, counts: &Counts) -> Option<Notice> {
+fn happened(at: Duration, event: &Event, counts: &Counts) -> Option<Notice> {
     let in_flight = counts.calls.in_flight;
     Some(Notice::Said(match event {
         Event::CallsPaused(pause) => return Some(Notice::Wait(paused(pause.length, *pause))),

@@ -56,7 +56,11 @@ pub(super) struct Now {
 }
 
 impl Snapshot {
-    pub(super) fn take(events: &Events, settings: &ProgressSettings, recent: &mut Recent) -> Self {
+    pub(super) fn take(
+        events: &Events,
+        settings: &ProgressSettings,
+        recent: &mut RecentProgress,
+    ) -> Self {
         let (at, ledger_wait) = (events.elapsed(), (settings.ledger_wait)());
         events.with_counts(|counts| {
             let share = share(counts, settings.size, settings.limit);
@@ -66,7 +70,7 @@ impl Snapshot {
                 calls: counts.calls.sent,
                 share: share.unwrap_or_default(),
             };
-            let done = recent.done(counts.speed_from, point);
+            let done = recent.since_then(counts.speed_from, point);
             let each_second = |number: fn(&ProgressPoint) -> u64| {
                 done.and_then(|done| done.each_second(number(&done)))
                     .map(rounded)
@@ -153,7 +157,7 @@ impl ProgressPoint {
 
 /// Two points of the last seconds: the speed is that since the older one.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+pub(super) struct RecentProgress {
     older: ProgressPoint,
     newer: ProgressPoint,
 }
@@ -163,9 +167,9 @@ const RECENT: Duration = Duration::from_secs(15);
 /// With fewer rows than these in that time, the whole run is the better guide.
 const FEW: u64 = 10;
 
-impl Recent {
+impl RecentProgress {
     /// What was done recently; `first` is where the rows start that count.
-    fn done(
+    fn since_then(
         &mut self,
         first: Option<(Duration, u64, u64)>,
         now: ProgressPoint,
@@ -303,7 +307,7 @@ mod tests {
 
     /// Looks at a run of 100,000 rows every second, of which `known` are from the ledger, and returns the last speed.
     fn run(known: u64, seconds: u64, resolved: impl Fn(u64) -> u64) -> (f64, Option<Duration>) {
-        let mut recent = Recent::default();
+        let mut recent = RecentProgress::default();
         let mut last = (0.0, None);
         let first = (Duration::ZERO, known, 0);
         for second in 0..=seconds {
@@ -315,7 +319,7 @@ mod tests {
                 calls: 0,
                 share,
             };
-            let done = recent.done(Some(first), now).unwrap();
+            let done = recent.since_then(Some(first), now).unwrap();
             let rate = done.each_second(done.rows).unwrap_or(0.0);
             last = (rate, done.to_the_end(share));
         }

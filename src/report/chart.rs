@@ -184,7 +184,7 @@ pub(super) fn histogram(label: &str, bars: &Bars, lines: &[(f64, String)]) -> Ma
             @for (tick, y) in steps(most) { text.tick x="100%" y=(percent(y)) dy="-4" text-anchor="end" { (rows(tick)) } }
             @for (place, (value, words)) in lines.iter().enumerate() {
                 @let x = percent(across(*value));
-                @let y = NAME * (1.0 + small(place) * 1.2);
+                @let y = NAME * (1.0 + place_of(place) * 1.2);
                 @let is_right = across(*value) > 0.55;
                 line.threshold x1=(x) x2=(x) y1=(percent(y - NAME)) y2=(bottom) {}
                 text.mark x=(x) y=(percent(y)) dx=(if is_right { "-5" } else { "5" }) text-anchor=(if is_right { "end" } else { "start" }) { (words) }
@@ -210,20 +210,20 @@ fn stacks(bars: &Bars, most: u64) -> Markup {
                 @if number > 0 {
                     @let height = (part(number, most) * TALLEST).max(LEAST);
                     @let () = top -= height;
-                    rect class=(class) x=(percent(width * small(place))) width=(percent(width)) y=(percent(top)) height=(percent(height)) {}
+                    rect class=(class) x=(percent(width * place_of(place))) width=(percent(width)) y=(percent(top)) height=(percent(height)) {}
                 }
             }
         }
         // Bars are set apart by lines as wide as a hair, whatever the width of the page.
         @for place in 1..bars.counts.len() {
-            @let x = percent(width * small(place));
+            @let x = percent(width * place_of(place));
             line.gap x1=(x) x2=(x) y1=(percent(ABOVE)) y2=(percent(ABOVE + TALLEST)) {}
         }
     }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "there are few bars and lines")]
-const fn small(number: usize) -> f64 {
+const fn place_of(number: usize) -> f64 {
     number as f64
 }
 

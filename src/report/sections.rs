@@ -93,7 +93,7 @@ pub(super) fn sections(report: &PageContent) -> Markup {
             (section(report.sandbox, &format!("by-{number}"), &title, &decisions_by(name, values, tally)))
         }
         @if let Some(run) = run {
-            (section(report.sandbox, "run", "The run", &course(run)))
+            (section(report.sandbox, "run", "The run", &about_run(run)))
         }
     }
 }
@@ -439,7 +439,7 @@ fn other(values: Option<usize>) -> Markup {
 }
 
 /// How the run went that wrote the file.
-fn course(run: &ReportedRun) -> Markup {
+fn about_run(run: &ReportedRun) -> Markup {
     html! {
         p.lead { (headline(&run.counts)) "." }
         dl.facts {

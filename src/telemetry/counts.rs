@@ -44,7 +44,7 @@ pub(crate) struct Counts {
     /// Earlier decisions compared with those of this run; `None` if there were none.
     pub(crate) drift: Option<Drift>,
     /// Rows without a verdict.
-    pub(crate) failed: Failed,
+    pub(crate) failed: FailedRows,
     /// Calls by what became of them.
     pub(crate) calls: Calls,
     /// What was spent and saved, if the user gave a price.
@@ -164,7 +164,7 @@ impl RowCounts {
 /// Rows without a verdict.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Failed {
+pub(crate) struct FailedRows {
     /// How many.
     pub(crate) rows: u64,
     /// Why.

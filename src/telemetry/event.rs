@@ -63,7 +63,7 @@ pub(crate) enum Event {
         /// The row.
         row: RowNumber,
         /// What it retries, if anything. A call after a throttle or with a new key is not a retry.
-        again: Option<Again>,
+        again: Option<RetryCause>,
     },
     /// A call brought a verdict.
     AttemptAnswered(CallEnd),
@@ -249,7 +249,7 @@ pub(crate) enum InputEnd {
 /// What a retry follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Again {
+pub(crate) enum RetryCause {
     /// A call that failed.
     Failed,
     /// The row's first call with an unknown outcome: the row may be billed twice now.

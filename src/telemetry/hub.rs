@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::counts::{Calls, Counts, OngoingOutage};
-use super::event::{Again, CancelReason, Event, FailureClass, Origin, PassedOver};
+use super::event::{CancelReason, Event, FailureClass, Origin, PassedOver, RetryCause};
 use crate::row::RowNumber;
 use crate::verdict::Resolution;
 
@@ -210,17 +210,17 @@ impl Counts {
 }
 
 impl Calls {
-    fn began(&mut self, again: Option<Again>) {
+    fn began(&mut self, again: Option<RetryCause>) {
         self.sent += 1;
         self.in_flight += 1;
         match again {
             None => {}
-            Some(Again::Failed) => self.retries += 1,
-            Some(Again::OutcomeUnknown) => {
+            Some(RetryCause::Failed) => self.retries += 1,
+            Some(RetryCause::OutcomeUnknown) => {
                 self.retries += 1;
                 self.resent += 1;
             }
-            Some(Again::TakenOver) => self.taken_over += 1,
+            Some(RetryCause::TakenOver) => self.taken_over += 1,
         }
         self.maybe_billed_twice = self.resent + self.taken_over + self.repeats_of_killed_starts();
     }
