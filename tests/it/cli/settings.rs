@@ -1,85 +1,132 @@
-//! What a run needs: an address for each plan, a service id, and a key from one of its sources.
+//! What a run needs, from arguments and variables: an address for each plan, a service id, and a key from one of its
+//! sources; and values that cannot be meant. All of it is refused before anything is sent or written.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-
-use serde_json::json;
 
 use crate::support::command_line::CommandLine;
 use crate::support::process::{KEY, Place, Program};
 use crate::support::server::Server;
-
-#[test]
-fn what_is_missing_is_named_with_the_flag_that_gives_it() {
-    let line = CommandLine::new();
-    let without = |name| line.typed("").without_env(name);
-    line.refuses(
-        without("RESCORE_BASE_URL"),
-        &["no service address", "`--base-url ", "`--sandbox`"],
-    )
-    .silent_about("--free-base-url");
-    // The paid plan's address is given, but this run must not use it.
-    line.refuses(
-        line.typed("--plan free"),
-        &["no service address", "`--free-base-url ", "`--sandbox`"],
-    )
-    .silent_about("`--base-url");
-    line.refuses(
-        without("RESCORE_SERVICE_ID"),
-        &["no service id", "--service-id", "RESCORE_SERVICE_ID"],
-    );
-    line.refuses_typed(["--service-id", ""], &["no service id"]);
-    let url = line.server.url().replace("http:", "https:");
-    line.refuses_typed(
-        ["--base-url", &url, "--ca-file", "nowhere.pem"],
-        &["nowhere.pem"],
-    );
-}
+use crate::support::users;
 
 #[test]
 fn everything_that_is_missing_is_named_in_one_message() {
     let line = CommandLine::new();
     let bare = line.place.rescore("run users.csv -o scored.csv");
-    line.refuses(
-        bare,
-        &["error: no service address, no service id, no API key\n  \
-            service address: give `--base-url URL` or set the variable `RESCORE_BASE_URL`\n  \
-            service id: give `--service-id ID` or set the variable `RESCORE_SERVICE_ID`\n  \
-            API key: give `--api-key-file FILE` or set the variable `RESCORE_API_KEY`\n\n\
-            hint: `--sandbox` uses a built-in stand-in, which needs no address, id or key\n"],
-    );
-    let without_key = || line.typed("").without_env("RESCORE_API_KEY");
-    for program in [without_key(), without_key().env("RESCORE_API_KEY", "")] {
-        line.refuses(
-            program,
-            &["error: no API key\n", "RESCORE_API_KEY", "--api-key-file"],
-        );
+    let words = [
+        "error: no service address, no service id, no API key\n",
+        "`--base-url URL` or set the variable `RESCORE_BASE_URL`",
+        "`--service-id ID` or set the variable `RESCORE_SERVICE_ID`",
+        "`--api-key-file FILE` or set the variable `RESCORE_API_KEY`",
+        "hint: `--sandbox` uses a built-in stand-in",
+    ];
+    line.refuses(bare, &words);
+    // The paid plan's address is given, but this run must not use it.
+    let done = line.refuses(line.typed("--plan free"), &["`--free-base-url "]);
+    done.silent_about("`--base-url");
+    let empty = line.typed("").env("RESCORE_API_KEY", "");
+    line.refuses(empty, &["error: no API key\n"]);
+    line.refuses_typed(["--service-id", ""], &["no service id"]);
+}
+
+#[test]
+fn values_that_cannot_be_meant_are_refused_with_the_range() {
+    let line = CommandLine::new();
+    for (option, values, words) in [
+        (
+            "--concurrency",
+            &["0", "-1", "10001", "many", ""][..],
+            "from 1 to 10000",
+        ),
+        ("--retries", &["-1", "101"], "0..=100"),
+        (
+            "--rate",
+            &["-1", "NaN", "0", "1e9", "1/h"],
+            "from 0.001/s to 100000/s",
+        ),
+        (
+            "--rate",
+            &["50/d", "fast", ""],
+            "`50/s`, `600/m` or `1000/h`",
+        ),
+        ("--timeout", &["30", "0s", "2h", "soon"], "from 1ms to 1h"),
+        (
+            "--delimiter",
+            &[";;", "§", ""],
+            "one ASCII character, or `tab`",
+        ),
+        ("--delimiter", &["\""], "quote"),
+        (
+            "--base-url",
+            &["http://example.com", "http://127.0.0.1.example.com"],
+            "--allow-http",
+        ),
+        ("--base-url", &["https://example.com?tenant=1"], "query"),
+        ("--base-url", &["https://example.com#top"], "fragment"),
+        (
+            "--base-url",
+            &["file:///etc/passwd", "ftp://example.com"],
+            "`https://`",
+        ),
+        ("--base-url", &["example.com", ""], "address"),
+        ("--ledger", &["/dev/null"], "it is not a regular file"),
+        ("--column", &["decision=/a", "Decision=/a"], "decision`"),
+        ("--rejects", &["x.xlsx"], "its extension does not match"),
+        ("--ca-file", &["nowhere.pem"], "nowhere.pem"),
+    ] {
+        for value in values {
+            line.refuses_typed([option, value], &[words]);
+        }
+    }
+    for (arguments, words) in [
+        // A flag for plain HTTP does not make other schemes right.
+        ("--allow-http --base-url file:///x", "`https://`"),
+        (
+            "--plan free --free-base-url http://example.com",
+            "--allow-http",
+        ),
+        ("--column level=/a --column Level=/b", "`Level`"),
+        ("--format jsonl --delimiter ;", "`--format jsonl`"),
+        (
+            "--ledger x --no-ledger",
+            "`--ledger` and `--no-ledger` cannot be used together",
+        ),
+        (
+            "--sandbox --base-url https://a.org",
+            "`--sandbox` and `--base-url` cannot be used together",
+        ),
+        // A rehearsal must not accept what the service would refuse.
+        ("--plan free --sandbox --advanced", "`--advanced`"),
+        ("--plan free --sandbox --vpn-check", "`--plan paid`"),
+    ] {
+        line.refuses_typed(arguments, &[words]);
+    }
+    for name in ["x.xlsx", "x.parquet", "x.ndjson.gz"] {
+        let run = line
+            .place
+            .rescore(["run", "users.csv", "--sandbox", "-o", name]);
+        line.refuses(run, &["its extension does not match"]);
     }
 }
 
 #[test]
 fn each_plan_has_its_address_and_its_flags() {
     let (line, free) = (CommandLine::new(), Server::good());
-    let run = |arguments: &[&str]| {
-        let program = line
-            .typed("--overwrite")
-            .env("RESCORE_FREE_BASE_URL", free.url());
-        let program = program.args(arguments);
+    let run = |arguments: &str| {
+        let program = line.typed("--overwrite").args(arguments);
+        let program = program.env("RESCORE_FREE_BASE_URL", free.url());
         program.done().exits(0);
     };
-    run(&["--plan", "free"]);
+    run("--plan free");
     assert_eq!((free.calls(), line.server.calls()), (3, 0));
     for request in free.requests() {
         let sent = request.json();
-        let keys: Vec<_> = sent.as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["name", "email", "ip", "user_agent"], "{request:?}");
+        assert!(sent.get("vpn_check").is_none() && sent.get("advanced").is_none());
     }
     for (arguments, vpn_check, advanced) in [
-        (&[] as &[&str], false, false),
-        (&["--vpn-check"], true, false),
-        (&["--plan", "paid", "--advanced"], false, true),
-        (&["--vpn-check", "--advanced"], true, true),
+        ("", false, false),
+        ("--vpn-check", true, false),
+        ("--plan paid --advanced", false, true),
     ] {
         let before = line.server.calls();
         run(arguments);
@@ -88,9 +135,8 @@ fn each_plan_has_its_address_and_its_flags() {
         for request in &requests[before..] {
             let sent = request.json();
             assert_eq!(
-                (&sent["vpn_check"], &sent["advanced"]),
-                (&json!(vpn_check), &json!(advanced)),
-                "{arguments:?}: {request:?}"
+                [&sent["vpn_check"], &sent["advanced"]],
+                [vpn_check, advanced]
             );
         }
     }
@@ -98,7 +144,7 @@ fn each_plan_has_its_address_and_its_flags() {
 }
 
 /// A file with a key that only its owner can read.
-pub(super) fn write_key(place: &Place, name: &str, key: &str) {
+fn write_key(place: &Place, name: &str, key: &str) {
     place.write(name, format!("{key}\n"));
     fs::set_permissions(place.path(name), fs::Permissions::from_mode(0o600)).unwrap();
 }
@@ -108,11 +154,11 @@ fn the_key_comes_from_a_file_then_the_variable_then_systemd() {
     let (line, credentials) = (CommandLine::new(), Place::new());
     write_key(&credentials, "rescore-api-key", "key-of-systemd");
     write_key(&credentials, "key.txt", "key-of-the-file");
-    let directory = credentials.path("").into_os_string();
-    let file = credentials.path("key.txt").into_os_string();
+    write_key(&credentials, "empty", "");
+    let path = |name: &str| credentials.path(name).into_os_string();
     let typed = || {
-        line.typed("--overwrite --no-ledger")
-            .env("CREDENTIALS_DIRECTORY", directory.clone())
+        let program = line.typed("--overwrite --no-ledger");
+        program.env("CREDENTIALS_DIRECTORY", path(""))
     };
     let used = |program: Program<'_>, key: &str| {
         let before = line.server.calls();
@@ -123,62 +169,117 @@ fn the_key_comes_from_a_file_then_the_variable_then_systemd() {
             .silent_about("key-of");
         let requests = line.server.requests();
         assert_eq!(requests.len(), before + 3);
-        for request in &requests[before..] {
-            let sent = request.header("authorization");
-            assert_eq!(sent, Some(&*format!("Bearer {key}")));
-        }
+        let sent = requests[before].header("authorization");
+        assert_eq!(sent, Some(&*format!("Bearer {key}")));
     };
     used(typed().without_env("RESCORE_API_KEY"), "key-of-systemd");
     used(typed().env("RESCORE_API_KEY", ""), "key-of-systemd");
     used(typed(), KEY);
     used(
-        typed().arg("--api-key-file").arg(file.clone()),
+        typed().arg("--api-key-file").arg(path("key.txt")),
         "key-of-the-file",
     );
-    used(typed().env("RESCORE_API_KEY_FILE", file), "key-of-the-file");
+    used(
+        typed().env("RESCORE_API_KEY_FILE", path("key.txt")),
+        "key-of-the-file",
+    );
+
+    // One that was named is never passed over.
+    for (program, words) in [
+        (typed().args("--api-key-file nowhere.txt"), "nowhere.txt"),
+        (typed().arg("--api-key-file").arg(path("empty")), "is empty"),
+        (
+            typed()
+                .without_env("RESCORE_API_KEY")
+                .env("CREDENTIALS_DIRECTORY", "."),
+            "cannot read the API key from `./rescore-api-key`",
+        ),
+    ] {
+        program.done().exits(2).says(words);
+    }
 }
 
 #[test]
-fn a_key_file_that_was_named_is_never_passed_over() {
-    let (line, credentials) = (CommandLine::new(), Place::new());
-    write_key(&credentials, "empty", "");
-    let empty = credentials.path("empty");
-    let empty = empty.to_str().unwrap();
-    line.refuses_typed("--api-key-file nowhere.txt", &["nowhere.txt"]);
-    line.refuses_typed(["--api-key-file", empty], &["API key", "is empty"]);
-    // Nor is systemd's directory that lacks our credential.
+fn what_differs_between_machines_has_a_variable_and_an_argument_wins_over_it() {
+    let line = CommandLine::new();
+    let profile = "[profile.slow]\nconcurrency = 3\nset = ['user_agent=of the profile']\n";
+    line.place.write("settings.toml", profile);
+    let run = |arguments: &str| {
+        let program = line
+            .typed(arguments)
+            .env("RESCORE_LEDGER", "answers.ledger");
+        let program = program.env("RESCORE_CONFIG", "settings.toml");
+        program.env("RESCORE_PROFILE", "slow").done()
+    };
+    run("").exits(0).says("up to 3 calls at a time");
+    assert!(line.place.path("answers.ledger").exists());
+    let request = line.server.requests().pop().unwrap();
+    assert_eq!(request.json()["user_agent"], "of the profile");
+    assert_eq!(request.header("x-service-id"), Some("test"));
+    let typed = "--overwrite -c 2 --ledger others.ledger --service-id typed --set user_agent=typed";
+    run(typed).exits(0).says("up to 2 calls at a time");
+    assert!(line.place.path("others.ledger").exists());
+    let request = line.server.requests().pop().unwrap();
+    assert_eq!(request.json()["user_agent"], "typed");
+    assert_eq!(request.header("x-service-id"), Some("typed"));
+    run("--overwrite --no-ledger").exits(0);
+    assert_eq!(line.server.calls(), 9);
+}
+
+#[test]
+fn an_error_names_the_variable_that_a_value_came_from_and_unknown_ones_are_refused() {
+    let line = CommandLine::new();
+    for (name, option, value) in [
+        ("RESCORE_BASE_URL", "--base-url", "example.com"),
+        ("RESCORE_SERVICE_ID", "--service-id", "a\u{7f}b"),
+        ("RESCORE_API_KEY_FILE", "--api-key-file", "nowhere.txt"),
+    ] {
+        let words = format!("  `{option}` comes from the variable `{name}`\n");
+        line.refuses(line.typed("").env(name, value), &[&words]);
+    }
+    // An error in an argument does not name the variable that it overrides.
     let program = line
-        .typed("")
-        .without_env("RESCORE_API_KEY")
-        .env("CREDENTIALS_DIRECTORY", Path::new(".").as_os_str());
-    line.refuses(
-        program,
-        &["cannot read the API key from `./rescore-api-key`"],
-    );
+        .typed("--ledger /dev/null")
+        .env("RESCORE_LEDGER", "/dev/zero");
+    line.refuses(program, &["/dev/null"])
+        .silent_about("variable");
+    for (name, words) in [
+        ("RESCORE_MAX_COST", "in the settings file"),
+        ("RESCORE_LEDGR", "did you mean `RESCORE_LEDGER`?"),
+    ] {
+        line.refuses(line.typed("").env(name, "5"), &[words]);
+        let help = line.place.rescore("run --help").env(name, "5");
+        help.done().exits(0).silent_about("unknown");
+    }
+    // An empty one counts as unset.
+    let program = line.typed("").env("RESCORE_API_KEY_FILE", "");
+    let program = program.env("RESCORE_LEDGER", "").env("RESCORE_CONFIG", "");
+    program.env("RESCORE_PROFILE", "").done().exits(0);
+    assert_eq!(line.place.text("scored.csv"), users::scored(&users::csv(3)));
 }
 
 #[test]
 fn a_sandbox_run_has_no_use_for_real_keys_and_addresses() {
-    for plan in ["paid", "free"] {
-        let line = CommandLine::new();
-        let url = line.server.url();
-        let done = line
-            .typed(["--sandbox", "--plan", plan])
-            .env("RESCORE_API_KEY", "sk-live-secret")
-            .env("RESCORE_API_KEY_FILE", "not-even-there.txt")
-            .env("RESCORE_SERVICE_ID", "live-service")
-            .env("RESCORE_FREE_BASE_URL", &url)
-            .env("HTTP_PROXY", &url)
-            .env("http_proxy", &url)
-            .env("ALL_PROXY", &url)
-            .done();
-        done.exits(0)
-            .says("sandbox")
-            .silent_about("sk-live-secret")
-            .silent_about("live-service")
-            .silent_about(&url);
-        done.check(line.server.connections() == 0, "nothing reaches a server");
-        let scored = line.place.text("scored.csv");
-        assert_eq!(scored.matches(",sandbox-").count(), 3, "{scored}");
+    let line = CommandLine::new();
+    let url = line.server.url();
+    let mut program = line.typed("--sandbox");
+    for (name, value) in [
+        ("RESCORE_API_KEY", "sk-live-secret"),
+        ("RESCORE_API_KEY_FILE", "not-even-there.txt"),
+        ("RESCORE_SERVICE_ID", "live-service"),
+        ("HTTP_PROXY", &url),
+        ("http_proxy", &url),
+        ("ALL_PROXY", &url),
+    ] {
+        program = program.env(name, value);
     }
+    let done = program.done();
+    done.exits(0).says("sandbox").silent_about(&url);
+    done.silent_about("sk-live-secret")
+        .silent_about("live-service");
+    done.check(line.server.connections() == 0, "nothing reaches a server");
+    assert_eq!(
+        line.place.text("scored.csv").matches(",sandbox-").count(),
+        3
+    );
 }

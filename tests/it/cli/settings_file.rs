@@ -3,11 +3,11 @@
 use std::fs;
 
 use crate::support::command_line::CommandLine;
-use crate::support::process::{Done, Place, Program};
+use crate::support::process::{Done, Place};
 
 /// A usual file.
 const FILE: &str = "service-id = 'from-the-file'\n\
-                    base-url = 'https://api.example.com'\n\
+                    base-url = 'https://me:hunter2@api.example.com/x'\n\
                     approve-max = 2.50\n\
                     retries = 6\n\
                     max-age = '7d'\n\
@@ -16,14 +16,6 @@ const FILE: &str = "service-id = 'from-the-file'\n\
                     [profile.nightly]\n\
                     retries = 9\n\
                     rate = '20/s'\n";
-
-/// `rescore config` with this file.
-fn config<'a>(place: &'a Place, arguments: &[&str]) -> Program<'a> {
-    place.write("settings.toml", FILE);
-    place
-        .rescore("config --config settings.toml")
-        .args(arguments)
-}
 
 /// Every setting in force with its origin.
 fn shown(done: &Done) -> Vec<(String, String)> {
@@ -36,90 +28,80 @@ fn shown(done: &Done) -> Vec<(String, String)> {
     lines.map(parts).collect()
 }
 
-#[track_caller]
-fn is_in_force(done: &Done, setting: &str, origin: &str) {
-    let all = shown(done);
-    let expected = (setting.to_owned(), origin.to_owned());
-    assert!(all.contains(&expected), "{expected:?} in {all:?}");
-}
-
 #[test]
 fn a_variable_comes_before_a_profile_and_a_profile_before_the_rest_of_the_file() {
-    let place = Place::new();
-    let done = config(&place, &[]).done();
-    done.exits(0);
-    is_in_force(&done, "retries = \"6\"", "`settings.toml`, line 4");
-    is_in_force(&done, "approve-max = \"2.50\"", "`settings.toml`, line 3");
-    is_in_force(&done, "vpn-check = true", "`settings.toml`, line 7");
-    is_in_force(
-        &done,
-        "map = [\"ip=last_ip\", \"name={first} {last}\"]",
-        "`settings.toml`, line 6",
-    );
-    is_in_force(&done, "timeout = \"30s\"", "default");
-    let done = config(&place, &["--profile", "nightly"]).done();
-    is_in_force(&done, "retries = \"9\"", "`settings.toml`, line 10");
-    is_in_force(&done, "rate = \"20/s\"", "`settings.toml`, line 11");
-    is_in_force(&done, "max-age = \"7d\"", "`settings.toml`, line 5");
-    let done = config(&place, &[])
-        .env("RESCORE_PROFILE", "nightly")
-        .env("RESCORE_SERVICE_ID", "of-the-variable")
-        .done();
-    is_in_force(&done, "rate = \"20/s\"", "`settings.toml`, line 11");
-    let service_id = "service-id = \"of-the-variable\"";
-    is_in_force(&done, service_id, "the variable `RESCORE_SERVICE_ID`");
-}
-
-#[test]
-fn what_is_shown_is_a_settings_file_that_makes_the_same_settings() {
-    let place = Place::new();
-    let first = config(&place, &["--profile", "nightly"]).done();
-    place.write("again.toml", &first.stdout);
-    let again = place.rescore("config --config again.toml").done();
-    again.exits(0);
-    let settings = |done: &Done| {
-        shown(done)
-            .into_iter()
-            .map(|(setting, _)| setting)
-            .collect::<Vec<_>>()
+    let place = Place::with("settings.toml", FILE);
+    let config = || place.rescore("config --config settings.toml");
+    let are_in_force = |done: &Done, expected: &[(&str, &str)]| {
+        done.exits(0);
+        let all = shown(done);
+        for (setting, origin) in expected {
+            let expected = ((*setting).to_owned(), (*origin).to_owned());
+            assert!(all.contains(&expected), "{expected:?} in {all:?}");
+        }
     };
-    assert_eq!(settings(&first), settings(&again));
+    let map = "map = [\"ip=last_ip\", \"name={first} {last}\"]";
+    let done = config().env("RESCORE_API_KEY", "very-secret").done();
+    are_in_force(
+        &done,
+        &[
+            ("retries = \"6\"", "`settings.toml`, line 4"),
+            ("approve-max = \"2.50\"", "`settings.toml`, line 3"),
+            ("vpn-check = true", "`settings.toml`, line 7"),
+            (map, "`settings.toml`, line 6"),
+            ("timeout = \"30s\"", "default"),
+            // No key and no password is shown.
+            ("base-url = \"https://…\"", "`settings.toml`, line 2"),
+        ],
+    );
+    done.prints("# API key: in the variable `RESCORE_API_KEY`");
+    done.silent_about("hunter2").silent_about("very-secret");
+    let nightly = config().env("RESCORE_PROFILE", "nightly");
+    let nightly = nightly.env("RESCORE_SERVICE_ID", "of-the-variable").done();
+    are_in_force(
+        &nightly,
+        &[
+            ("retries = \"9\"", "`settings.toml`, line 10"),
+            ("max-age = \"7d\"", "`settings.toml`, line 5"),
+            (
+                "service-id = \"of-the-variable\"",
+                "the variable `RESCORE_SERVICE_ID`",
+            ),
+        ],
+    );
+    // What is shown is a settings file that makes the same settings.
+    let printed = nightly.printed().replace("https://…", "https://a.org");
+    place.write("again.toml", printed);
+    let again = place.rescore("config --config again.toml").done();
+    are_in_force(&again, &[]);
+    let settings = |done: &Done| -> Vec<_> {
+        let all = shown(done).into_iter().map(|(setting, _)| setting);
+        all.filter(|setting| !setting.starts_with("base-url"))
+            .collect()
+    };
+    assert_eq!(settings(&nightly), settings(&again));
 }
 
 #[test]
 fn a_run_follows_the_file_unless_something_is_typed() {
     let line = CommandLine::new();
-    line.place.write(
-        "settings.toml",
-        "service-id = 'from-the-file'\nset = ['user_agent=of the file']\nmax-age = '7d'\n",
-    );
-    let typed = |arguments: &str| {
-        line.typed(arguments)
-            .without_env("RESCORE_SERVICE_ID")
-            .env("RESCORE_CONFIG", "settings.toml")
+    let file = "service-id = 'from-the-file'\nset = ['user_agent=of the file']\nmax-age = '7d'\n";
+    line.place.write("settings.toml", file);
+    let sent = |arguments: &str| {
+        let program = line.typed(arguments).without_env("RESCORE_SERVICE_ID");
+        let program = program.env("RESCORE_CONFIG", "settings.toml");
+        program.done().exits(0);
+        let request = line.server.requests().pop().unwrap();
+        let id = request.header("x-service-id").unwrap().to_owned();
+        [
+            id,
+            request.json()["user_agent"].as_str().unwrap().to_owned(),
+        ]
     };
-    typed("").done().exits(0);
-    typed("--overwrite --fresh --service-id typed --set user_agent=typed")
-        .done()
-        .exits(0);
-    let requests = line.server.requests();
-    let seen: Vec<_> = requests
-        .iter()
-        .map(|request| {
-            let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
-            (
-                request
-                    .header("x-service-id")
-                    .unwrap_or_default()
-                    .to_owned(),
-                body["user_agent"].as_str().unwrap().to_owned(),
-            )
-        })
-        .collect();
-    let of = |id: &str, agent: &str| (id.to_owned(), agent.to_owned());
-    let first = vec![of("from-the-file", "of the file"); 3];
-    let second = vec![of("typed", "typed"); 3];
-    assert_eq!(seen, [first, second].concat());
+    assert_eq!(sent(""), ["from-the-file", "of the file"]);
+    let typed = "--overwrite --fresh --service-id typed --set user_agent=typed";
+    assert_eq!(sent(typed), ["typed", "typed"]);
+    assert_eq!(line.server.calls(), 6);
 }
 
 #[test]
@@ -127,27 +109,21 @@ fn files_that_a_run_writes_are_not_those_of_other_commands() {
     let place = Place::new();
     let scored = "id,transaction_id,risk_score,decision\n1,t,3,review\n";
     place.write("march.csv", scored);
-    place.write(
-        "nightly.toml",
-        "output = 'scored.csv'\noverwrite = true\nsummary = 'summary.json'\nchanges = 'c.csv'\napprove-max = 4\n",
-    );
-    let paid = ["scored.csv", "summary.json", "c.csv", "page.html"];
+    let file = "output = 'scored.csv'\noverwrite = true\nsummary = 's.json'\nchanges = 'c.csv'\napprove-max = 4\n";
+    place.write("nightly.toml", file);
+    let paid = ["scored.csv", "s.json", "c.csv", "page.html"];
     for name in paid {
         place.write(name, "paid for");
     }
     let typed = |line: &str| {
-        place
-            .rescore(line)
-            .env("RESCORE_CONFIG", "nightly.toml")
-            .done()
+        let program = place.rescore(line);
+        program.env("RESCORE_CONFIG", "nightly.toml").done()
     };
     typed("report march.csv")
         .exits(0)
         .prints("<h1>Risk verdicts");
     // What is not a file counts for all commands.
     typed("decide march.csv").exits(0).prints("1,t,3,approve");
-    typed("decide march.csv --what-if").exits(0);
-    typed("decide march.csv -o d.csv --overwrite").exits(0);
     for line in [
         "report march.csv -o page.html",
         "decide march.csv -o scored.csv",
@@ -162,101 +138,69 @@ fn files_that_a_run_writes_are_not_those_of_other_commands() {
 #[test]
 fn the_usual_place_is_in_the_home_directory_and_never_the_working_directory() {
     let place = Place::new();
-    let text = "retries = 8\n";
     for name in ["config.toml", "rescore.toml", ".rescore.toml"] {
-        place.write(name, text);
+        place.write(name, "retries = 8\n");
     }
-    let show = |variable, directory: &str| {
-        let program = place.rescore("config").env(variable, place.path(directory));
-        shown(&program.done())
-    };
-    let says =
-        |all: &[(String, String)], setting: &str| all.iter().any(|(shown, _)| shown == setting);
-    assert!(says(&show("XDG_CONFIG_HOME", "nowhere"), "retries = \"4\""));
-    for (variable, base, directory) in [
-        ("XDG_CONFIG_HOME", "xdg", "xdg/rescore"),
-        ("HOME", "home", "home/.config/rescore"),
-    ] {
+    for directory in ["xdg/rescore", "home/.config/rescore", "broken/rescore"] {
         fs::create_dir_all(place.path(directory)).unwrap();
-        place.write(&format!("{directory}/config.toml"), text);
-        assert!(says(&show(variable, base), "retries = \"8\""), "{variable}");
+        place.write(&format!("{directory}/config.toml"), "retries = 8\n");
     }
-    // A relative path would be in the working directory.
-    fs::create_dir_all(place.path("relative/rescore")).unwrap();
-    place.write("relative/rescore/config.toml", text);
-    let done = place
-        .rescore("config")
-        .env("XDG_CONFIG_HOME", "relative")
-        .done();
-    assert!(says(&shown(&done), "retries = \"4\""));
-}
-
-#[test]
-fn only_commands_that_take_a_settings_file_look_for_one() {
-    let place = Place::new();
-    fs::create_dir_all(place.path("xdg/rescore")).unwrap();
-    place.write("xdg/rescore/config.toml", "rat = 1\n");
-    let run = |args: &[&str], base: &str| {
-        let program = place.rescore("").args(args);
-        program.env("XDG_CONFIG_HOME", place.path(base)).done()
+    let with = |command: &str, variable, directory: &str| {
+        let program = place.rescore(command);
+        program.env(variable, directory).done()
     };
-    run(&["completions", "bash"], "xdg").exits(0);
-    let stats = run(&["ledger", "stats", "none.ledger"], "xdg");
-    stats.exits(2).says("there is no ledger `none.ledger`");
-    run(&["config"], "xdg")
-        .exits(2)
-        .says("unknown setting `rat`");
+    let path = |name: &str| place.path(name).to_str().unwrap().to_owned();
+    for (variable, directory, retries) in [
+        ("XDG_CONFIG_HOME", path("nowhere"), "\"4\""),
+        ("XDG_CONFIG_HOME", path("xdg"), "\"8\""),
+        ("HOME", path("home"), "\"8\""),
+        // A relative path would be in the working directory.
+        ("XDG_CONFIG_HOME", "xdg".to_owned(), "\"4\""),
+    ] {
+        let done = with("config", variable, &directory);
+        done.exits(0).prints(&format!("retries = {retries}"));
+    }
+    // Only commands that take a settings file look for one.
+    place.write("broken/rescore/config.toml", "rat = 1\n");
+    let broken = path("broken");
+    with("completions bash", "XDG_CONFIG_HOME", &broken).exits(0);
+    let config = with("config", "XDG_CONFIG_HOME", &broken);
+    config.exits(2).says("unknown setting `rat`");
     // One that may be there, but cannot be read.
-    run(&["config"], "xdg/rescore/config.toml")
+    let config = with(
+        "config",
+        "XDG_CONFIG_HOME",
+        &path("broken/rescore/config.toml"),
+    );
+    config
         .exits(2)
-        .says("cannot read the settings in")
         .says("hint: `--config FILE` names another file");
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_line_column_and_what_was_meant() {
+fn what_is_wrong_with_a_file_is_said_with_its_line_and_what_was_meant() {
     let line = CommandLine::new();
     for (text, words) in [
         (
             "\nrat = 1\n",
-            &[
-                "line 2: unknown setting `rat`",
-                "similar option exists: '--rate'",
-            ][..],
+            &["line 2: unknown setting `rat`", "'--rate'"][..],
         ),
         (
             "base_url = 'x'\n",
-            &[
-                "unknown setting `base_url`",
-                "similar option exists: '--base-url'",
-            ],
-        ),
-        (
-            "xyz = 1\n",
-            &[
-                "unknown setting `xyz`",
-                "`rescore run --help-all` lists all",
-            ],
+            &["unknown setting `base_url`", "'--base-url'"],
         ),
         ("config = 'x'\n", &["unknown setting `config`"]),
         (
             "rate = '1/s'\n[profile.unused]\nratte = 1\n",
-            &[
-                "line 3: unknown setting `ratte`",
-                "similar option exists: '--rate'",
-            ],
-        ),
-        (
-            "[profile.unused]\nAPI_KEY = 'very-secret'\n",
-            &["line 2: unknown setting `API_KEY`", "`--api-key-file FILE`"],
-        ),
-        (
-            "[run]\nrate = '1/s'\n",
-            &["line 1: expected a text", "[profile.nightly]"],
+            &["line 3: unknown setting `ratte`"],
         ),
         (
             "api-key = 'very-secret'\n",
             &["unknown setting `api-key`", "`--api-key-file FILE`"],
+        ),
+        (
+            "[run]\nrate = '1/s'\n",
+            &["line 1: expected a text", "[profile.nightly]"],
         ),
         (
             "timeout = 'soon'\n",
@@ -267,16 +211,13 @@ fn what_is_wrong_with_a_file_is_said_with_line_column_and_what_was_meant() {
         ),
         (
             "timeout = ['1s', '2s']\n",
-            &[
-                "'--timeout <TIME>' cannot be used multiple times",
-                "`--timeout` comes from `settings.toml`, line 1",
-            ],
+            &["cannot be used multiple times"],
         ),
         ("rate = \n", &["`settings.toml`, line 1: "]),
         (
             "fresh = true\nmax-age = '7d'\n",
             &[
-                "'--fresh' cannot be used with '--max-age <TIME>'",
+                "'--fresh' cannot be used with",
                 "`--max-age` comes from `settings.toml`, line 2",
             ],
         ),
@@ -284,65 +225,23 @@ fn what_is_wrong_with_a_file_is_said_with_line_column_and_what_was_meant() {
             "rejects = 'rejects.xlsx'\n",
             &["`--rejects` comes from `settings.toml`, line 1"],
         ),
-        (
-            "service-id = \"a\\u007fb\"\n",
-            &["`--service-id` comes from `settings.toml`, line 1"],
-        ),
     ] {
         line.place.write("settings.toml", text);
-        let mut program = line.typed("--config settings.toml");
-        if text.starts_with("service-id") {
-            program = program.without_env("RESCORE_SERVICE_ID");
-        }
-        let done = program.done();
+        let done = line.typed("--config settings.toml").done();
         done.exits(2).silent_about("very-secret");
         for words in words {
             done.says(words);
         }
-        assert_eq!(line.server.connections(), 0);
     }
+    line.place.write("settings.toml", "\nretries = -1\n");
+    let config = line.place.rescore("config --config settings.toml").done();
+    config
+        .exits(2)
+        .says("`--retries` comes from `settings.toml`, line 2");
     fs::remove_file(line.place.path("settings.toml")).unwrap();
     line.refuses_typed(
         "--config settings.toml",
         &["no settings file `settings.toml`"],
     );
-    line.refuses_typed(
-        "--profile nightly",
-        &["no profile `nightly`: there is no settings file"],
-    );
-}
-
-#[test]
-fn no_key_and_no_password_is_shown() {
-    let place = Place::new();
-    place.write(
-        "settings.toml",
-        "base-url = 'https://me:hunter2@api.example.com/x'\n",
-    );
-    let done = place
-        .rescore("config --config settings.toml")
-        .env("RESCORE_API_KEY", "very-secret")
-        .done();
-    done.exits(0);
-    let text = done.printed();
-    assert!(
-        !text.contains("hunter2") && !text.contains("very-secret"),
-        "{text}"
-    );
-    assert!(text.contains("base-url = \"https://…\""), "{text}");
-    assert!(
-        text.contains("# API key: in the variable `RESCORE_API_KEY`"),
-        "{text}"
-    );
-}
-
-#[test]
-fn what_is_wrong_with_a_value_is_said_with_its_origin_when_settings_are_shown() {
-    let place = Place::new();
-    place.write("settings.toml", "\nretries = -1\n");
-    place
-        .rescore("config --config settings.toml")
-        .done()
-        .exits(2)
-        .says("`--retries` comes from `settings.toml`, line 2");
+    line.refuses_typed("--profile nightly", &["there is no settings file"]);
 }

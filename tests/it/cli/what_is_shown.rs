@@ -1,4 +1,5 @@
-//! What people see of a run: a bar that fits its terminal, and a summary without lines for what did not occur.
+//! What people see of a run: its progress, a bar that fits its terminal, and a summary without lines for what did not
+//! occur.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -7,13 +8,159 @@ use std::thread::{self, JoinHandle};
 use insta::assert_snapshot;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
-
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::process::Place;
-use crate::support::server::{Server, answer, good, ok, status};
-use crate::support::shown::{shown, without_times};
-use crate::support::users::{self, Verdict};
+use crate::support::server::{Server, answer, good, good_body, ok, silence, status};
+use crate::support::shown::{is_stamp, shown};
+use crate::support::users;
+
+#[test]
+fn the_summary_counts_what_the_server_saw() {
+    // Every kind of trouble that a run survives: one row refused, one answered at the third call, one throttled, and one
+    // cut off once.
+    let server = Server::start(|request| match (request.name().as_str(), request.attempt) {
+        ("User 3", _) => status(422),
+        ("User 4", 1 | 2) => status(500),
+        ("User 5", 1) => answer(429, &[("retry-after", "1")], ""),
+        ("User 6", 1) => silence().then_reset(),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", users::csv(20));
+    let run = place.scoring(&server).env("TZ", "Asia/Kathmandu");
+    let done = run.args("-c 1 --summary summary.json").done();
+    done.exits(1);
+    let summary = place.json("summary.json");
+    let calls = server.calls();
+    assert_eq!(calls, 20 + 2 + 1 + 1, "{done}");
+    assert_eq!(
+        [&summary["exit_code"], &summary["stopped"]],
+        [&json!(1), &Value::Null]
+    );
+    let endpoint = format!("{}/v1/validate/user", server.url());
+    assert_eq!(summary["endpoint"], endpoint);
+    let rows = json!({"read": 20, "resolved": 20, "written": 20, "left": 0});
+    assert_eq!(summary["rows"], rows);
+    let failed = json!({"rows": 1, "reasons": {"refused": 1}});
+    assert_eq!(summary["failed"], failed);
+    for (name, expected) in [
+        ("sent", calls),
+        ("in_flight", 0),
+        ("answered", 19),
+        ("retries", 3),
+        ("throttled", 1),
+        ("unknown_outcome", 1),
+        ("unclear", 2),
+        ("resent", 1),
+        ("maybe_billed_twice", 1),
+        ("billed_without_verdict", 0),
+        ("repeated_transaction_ids", 0),
+    ] {
+        assert_eq!(summary["calls"][name], expected, "{name}");
+    }
+    assert!(summary["paused_seconds"].as_f64().unwrap() >= 0.9);
+
+    // People read the same numbers, and their own time.
+    done.says("+05:45 rescore: paused: ");
+    assert_snapshot!(shown(&done, &server), @r"
+    rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: a new ledger, `rescore.ledger`: nothing is paid for yet
+    MOMENT rescore: paused: the service asked for 1 s, 1 s left
+    rescore: 20 rows in TIME, SPEED rows/s
+             approve 4, review 7, block 8
+             failed 1: refused 1; see scored.rejects.csv
+             24 calls, 3 of them retries
+             1 row may have been billed twice: sent again because no answer came
+             the service throttled 1 call (4.2 % of all); paused for TIME in total
+             wrote scored.csv
+             the paid answers are kept in rescore.ledger; `--retry-failed` sends only the rows without a verdict
+    ");
+}
+
+#[test]
+fn a_stopped_run_has_a_summary_too() {
+    let server = Server::start(|request| match request.nth {
+        1..=3 => good(request),
+        _ => status(401),
+    });
+    let place = Place::with("users.csv", users::csv(9));
+    let done = place.score(&server, "-c 1 --summary summary.json");
+    done.exits(4);
+    assert_snapshot!(shown(&done, &server), @r"
+    rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: a new ledger, `rescore.ledger`: nothing is paid for yet
+    MOMENT rescore: the service refuses the run: stopping
+    rescore: stopped early (the service refuses the run): 3 rows in TIME, SPEED rows/s
+             approve 2, block 1
+             4 calls
+             scored.csv.partial has the 3 finished rows; unfinished rows are not in it
+             the paid answers are kept in rescore.ledger; the same command continues from there
+    error: the service does not accept the API key
+      the service said: 401 Unauthorized: `the server's own words`
+
+    hint: check the key in `RESCORE_API_KEY` or `--api-key-file`, and whether it belongs to this plan
+    ");
+    let summary = place.json("summary.json");
+    assert_eq!(
+        [&summary["exit_code"], &summary["stopped"]],
+        [&json!(4), &json!("refused")]
+    );
+    let rows = json!({"read": 9, "resolved": 3, "written": 3, "left": 6});
+    assert_eq!(summary["rows"], rows);
+    assert_eq!(summary["output"]["path"], "scored.csv.partial");
+}
+
+#[test]
+fn quiet_is_quiet_except_for_errors_and_rows_that_failed() {
+    let place = Place::with("users.csv", users::csv(9));
+    let done = place.score(&Server::good(), "-q");
+    done.exits(0);
+    done.check(done.stderr.is_empty(), "nothing on standard error");
+    let again = "-q --overwrite --no-ledger";
+    let done = place.score(&Server::start(|_| status(401)), again);
+    done.exits(4);
+    done.check(done.stderr.starts_with("error: "), "nothing but the error");
+    let server = Server::start(|request| match request.name().as_str() {
+        "User 3" | "User 5" => status(422),
+        _ => good(request),
+    });
+    let done = place.score(&server, again);
+    done.exits(1);
+    let words = "warning: 2 of 9 rows failed: refused 2; see scored.rejects.csv (finished with exit code 1)\n";
+    assert_eq!(done.stderr, words);
+    let off = place.score(&Server::good(), "--progress off --overwrite --no-ledger");
+    off.exits(0).says("9 rows in").silent_about("in flight");
+    off.silent_about("failed").silent_about("throttled");
+}
+
+#[test]
+fn without_a_terminal_a_line_is_printed_at_intervals_and_pauses_are_reported_once_between_two() {
+    let (server, release) = Server::start_holding_if(
+        |request| request.nth > 5,
+        |request| match request.nth {
+            2 | 4 => answer(429, &[("retry-after", "1")], "slow down"),
+            _ => good(request),
+        },
+    );
+    let place = Place::with("users.csv", users::csv(6));
+    let running = place.scoring(&server).args("-c 1").start();
+    running.wait_for_words("rescore: 50.0 %, 3 rows");
+    drop(release);
+    let done = running.done();
+    done.exits(0).says("the service throttled 2 calls");
+    done.silent_about("\u{1b}").silent_about("\r");
+    let told = done.stderr.matches(" rescore: paused: the service asked");
+    done.check(told.count() == 1, "a single line about pauses");
+    // Only what is said while the run lasts has a time: what comes before and after it is said once.
+    for line in done.stderr.lines() {
+        let (first, rest) = line.split_once(' ').unwrap_or_default();
+        let is_progress = line.contains("; approve ") || line.contains(" paused: ");
+        assert_eq!(is_stamp(first), is_progress, "{line}");
+        assert!(!is_progress || rest.starts_with("rescore: "), "{line}");
+    }
+}
 
 /// A terminal with this many columns: the program's side, and what the program wrote once it has ended.
 pub(super) fn terminal(columns: u16) -> (File, JoinHandle<String>) {
@@ -40,27 +187,32 @@ pub(super) fn terminal(columns: u16) -> (File, JoinHandle<String>) {
     (program_side, written)
 }
 
+/// What a run of 40 users, with a pause of a second among them, writes on a terminal.
+fn on_a_terminal(columns: u16, kind: &str) -> String {
+    let server = Server::start(|request| match request.nth {
+        20 => answer(429, &[("retry-after", "1")], ""),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", users::csv(40));
+    let (side, written) = terminal(columns);
+    let run = place.scoring(&server).args("-c 1").env("TERM", kind);
+    run.stderr(side).done().exits(0);
+    written.join().unwrap()
+}
+
 #[test]
 fn a_bar_fits_its_terminal_and_is_cleared_before_anything_else_is_printed() {
-    for columns in [80, 60, 40] {
-        let server = Server::start(|request| match request.nth {
-            20 => answer(429, &[("retry-after", "1")], ""),
-            _ => good(request),
-        });
-        let place = Place::with("users.csv", users::csv(40));
-        let (side, written) = terminal(columns);
-        let args = "users.csv -o scored.csv -c 1";
-        let done = place.run(&server, args).stderr(side).done();
-        done.exits(0);
-        let written = written.join().unwrap();
+    for columns in [80, 40] {
+        let written = on_a_terminal(columns, "xterm");
         let told = format!("{columns} columns: {written:?}");
-
         // A bar starts and ends at the start of a line, so that the next one is drawn over all of it, wherever a resized
         // terminal puts its lines.
         let frames: Vec<_> = written.split("\u{1b}[J\r\u{1b}[1A").collect();
         let (last, frames) = frames.split_last().unwrap();
-        let pauses = frames.iter().filter(|frame| frame.contains("paused: "));
-        assert!(pauses.count() >= 5, "{told}");
+        assert!(
+            frames.iter().any(|frame| frame.contains("paused: ")),
+            "{told}"
+        );
         for frame in &frames[1..] {
             let lines = frame.strip_prefix("\r\u{1b}[K").expect(&told);
             let lines: Vec<_> = lines.split("\r\n\u{1b}[K").collect();
@@ -75,186 +227,118 @@ fn a_bar_fits_its_terminal_and_is_cleared_before_anything_else_is_printed() {
         }
         assert!(last.starts_with("\r\u{1b}[Jrescore: 40 rows in "), "{told}");
     }
-}
-
-#[test]
-fn a_dumb_terminal_gets_lines_and_nothing_that_would_move_its_cursor() {
-    let server = Server::start(|request| match request.nth {
-        1 => answer(429, &[("retry-after", "1")], ""),
-        _ => good(request),
-    });
-    let place = Place::with("users.csv", users::csv(9));
-    let (side, written) = terminal(80);
-    let run = place.scoring(&server);
-    let done = run.env("TERM", "dumb").stderr(side).done();
-    done.exits(0);
-    let written = written.join().unwrap();
+    // A dumb terminal gets lines, and nothing that would move its cursor.
+    let written = on_a_terminal(80, "dumb");
     assert!(
         written.contains("paused: the service asked for 1"),
         "{written:?}"
     );
-    assert!(written.contains("rescore: 9 rows in "), "{written:?}");
     assert!(!written.contains('\u{1b}'), "{written:?}");
 }
 
 #[test]
-fn a_quiet_run_still_says_in_one_line_that_rows_failed() {
+fn one_answer_for_different_users_is_reported_once_and_counted() {
+    // A cache that takes each user from the fifth on for the second.
     let server = Server::start(|request| match request.name().as_str() {
-        "User 3" | "User 5" => status(422),
+        "User 5" | "User 6" | "User 7" | "User 8" => ok(&good_body("User 2")),
         _ => good(request),
     });
-    for progress in ["plain", "json", "off"] {
-        let place = Place::with("users.csv", users::csv(9));
-        let done = place.score(&server, ["-q", "--progress", progress]);
-        done.exits(1);
-        let words =
-            "2 of 9 rows failed: refused 2; see scored.rejects.csv (finished with exit code 1)";
-        if progress == "json" {
-            let warning: serde_json::Value = serde_json::from_str(&done.stderr).unwrap();
-            assert_eq!(
-                (&warning["type"], &warning["message"]),
-                (&"warning".into(), &words.into())
-            );
-        } else {
-            assert_eq!(done.stderr, format!("warning: {words}\n"));
-        }
-    }
+    let place = Place::with("users.csv", users::csv(9));
+    let done = place.score(&server, "-c 1 --summary summary.json");
+    // The rows have what the service answered: it cannot be known whose verdict it was.
+    done.exits(0).says(
+        "warning: two different users got the same transaction id, in row 2 and row 5: a cache or proxy may be answering for the service\n",
+    );
+    done.check(done.stderr.matches("warning").count() == 1, "once");
+    done.says("4 answers had the transaction id of a different user");
+    let calls = &place.json("summary.json")["calls"];
+    assert_eq!(calls["repeated_transaction_ids"], 4);
+
+    // Equal users may have one id: a service may recognise a user.
+    let csv = users::csv(3)
+        .replace("2,User 2,user2", "2,User 1,user1")
+        .replace("192.0.2.2", "192.0.2.1");
+    let place = Place::with("users.csv", &csv);
+    let done = place.score(&Server::good(), "-c 1");
+    done.exits(0)
+        .silent_about("warning")
+        .silent_about("transaction id");
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
 
 #[test]
-fn a_summary_leaves_out_what_did_not_occur() {
-    let place = Place::with("users.csv", users::csv(9));
-    let refusing = Server::start(|_| status(422));
-    let done = place.score(&refusing, "");
-    done.exits(3)
-        .silent_about("approve")
-        .silent_about("in flight");
-    let stopped = done.stderr.find("rescore: stopped early").unwrap();
-    let summary = without_times(&done.stderr[stopped..]);
-    let summary = summary.replace(refusing.url().trim_start_matches("http://"), "SERVER");
-    assert_snapshot!(summary, @r"
-    rescore: stopped early (the service gives no verdicts): 3 rows in TIME, SPEED rows/s
-             failed 3: refused 3; see scored.rejects.csv.partial
-             3 calls
-             scored.csv.partial has the 3 finished rows; unfinished rows are not in it
-             the same command continues from there
-    error: `SERVER` gave no verdict for 3 consecutive rows
-      the last answer: 422 Unprocessable Entity: `the server's own words`
-
-    hint: check the base address, the plan and which columns are sent; `--keep-going` continues anyway
-    ");
-    let approving = Server::start(|request| {
-        let id = Verdict::of(&request.name()).id;
-        ok(&format!(
-            r#"{{"summary":{{"risk_score":0.5}},"transaction_id":"{id}"}}"#
-        ))
+fn rate_limit_headers_that_were_disbelieved_are_reported() {
+    let place = Place::with("users.csv", users::csv(30));
+    let server = Server::start(|request| {
+        let headers = [("ratelimit-remaining", "0"), ("ratelimit-reset", "3")];
+        answer(200, &headers, &good_body(&request.name()))
     });
-    let done = place.score(&approving, "-c 4 --overwrite --fresh --ledger kept.ledger");
-    done.exits(0);
-    assert_snapshot!(shown(&done, &approving), @r"
-    rescore: sending users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
-             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-    rescore: a new ledger, `kept.ledger`: nothing is paid for yet
-    rescore: 9 rows in TIME, SPEED rows/s
-             approve 9
-             9 calls
-             wrote scored.csv
-             the paid answers are kept in kept.ledger
-    ");
-    // Everything is known.
-    let done = place
-        .run(
-            &approving,
-            "users.csv -o again.csv -c 4 --ledger kept.ledger",
-        )
-        .done();
-    done.exits(0);
-    assert_snapshot!(shown(&done, &approving), @r"
-    rescore: sending users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
-             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-    rescore: the ledger `kept.ledger` has 9 answers for this run
-    rescore: 9 rows in TIME, SPEED rows/s
-             approve 9
-             9 rows already paid for, taken from the ledger
-             wrote again.csv
-             the paid answers are kept in kept.ledger
-    ");
+    // A few calls in each window, until more were accepted in one than were left.
+    let done = place.score(&server, "--summary summary.json");
+    done.exits(0)
+        .says("the service's RateLimit headers were ignored");
+    let headers = &place.json("summary.json")["pace"]["headers"];
+    assert_eq!(*headers, "disbelieved");
 }
 
 #[test]
 fn answers_of_the_stand_in_are_never_called_paid() {
     let place = Place::with("users.csv", users::csv(30));
-    let run = |flags: &[&str]| {
-        let arguments = "run users.csv -o scored.csv --sandbox";
-        let program = place.rescore(arguments).args(flags);
-        let done = program.done();
+    let run = |flags: &str| {
+        let run = place.rescore("run users.csv -o scored.csv --sandbox");
+        let done = run.args(flags).done();
         for paid in ["paid answer", "already paid", "are paid"] {
             done.silent_about(paid);
         }
         done
     };
-    run(&["--max-calls", "10"])
+    let kept = "the answers are kept in rescore-sandbox.ledger";
+    run("--max-calls 10").exits(5).says(kept);
+    run("--max-calls 15")
         .exits(5)
-        .says("the answers are kept in rescore-sandbox.ledger; once the limit is raised, the same command continues");
-    run(&["--max-calls", "15"])
-        .exits(5)
-        .says("`rescore-sandbox.ledger` has 10 answers for this run");
-    run(&["--fresh", "--max-calls", "5"])
-        .exits(5)
-        .says("5 calls");
-    let done = run(&["--price", "0.004"]);
-    done.exits(0).says("rows taken from the ledger");
-    run(&[]).exits(2).says("and its rows are scored");
-    let stream = "run users.csv --sandbox --max-calls 5";
-    let done = place.rescore(stream).done();
-    done.exits(0)
-        .says("the answers are kept in rescore-sandbox.ledger");
+        .says("has 10 answers for this run");
+    run("--price 0.004")
+        .exits(0)
+        .says("rows taken from the ledger");
+    run("").exits(2).says("and its rows are scored");
 }
 
 #[test]
-fn files_removed_during_a_run_are_not_named_in_its_summary() {
-    let (server, release) = Server::holding(4);
-    let place = Place::with("users.csv", users::csv(9));
-    fs::create_dir(place.path("out")).unwrap();
-    let arguments = "users.csv -o out/scored.csv -c 2";
-    let program = place.run(&server, arguments);
-    let running = program.args("--summary summary.json").start();
-    server.wait_for_calls(6);
-    fs::remove_dir_all(place.path("out")).unwrap();
-    drop(release);
-    let done = running.done();
-    done.exits(3)
-        .says("the output was removed or moved during the run\n")
-        .says("another run makes the same calls again")
-        .silent_about("may be lost")
-        .silent_about("out/scored.csv.partial");
-    let summary = place.json("summary.json");
-    for file in ["output", "rejects", "changes", "ledger"] {
-        assert_eq!(summary[file], Value::Null, "{file}");
+fn a_directory_that_was_moved_or_removed_during_a_run_is_not_named_as_if_it_were_there() {
+    for is_removed in [true, false] {
+        let (server, release) = Server::holding(4);
+        let place = Place::with("users.csv", users::csv(9));
+        let (out, moved) = (place.path("out"), place.path("moved"));
+        fs::create_dir(&out).unwrap();
+        let run = || {
+            let run = place.run(&server, "users.csv -o out/scored.csv -c 2");
+            run.args("--summary summary.json")
+        };
+        let running = run().start();
+        server.wait_for_calls(6);
+        if is_removed {
+            fs::remove_dir_all(&out).unwrap();
+        } else {
+            fs::rename(&out, &moved).unwrap();
+        }
+        drop(release);
+        let done = running.done();
+        done.exits(3)
+            .says("the output was removed or moved during the run\n");
+        done.silent_about("out/scored.csv.partial");
+        let summary = place.json("summary.json");
+        for file in ["output", "rejects", "changes", "ledger"] {
+            assert_eq!(summary[file], Value::Null, "{file}");
+        }
+        if is_removed {
+            done.says("another run makes the same calls again");
+            continue;
+        }
+        done.says("if it is moved back, the same command continues");
+        fs::rename(&moved, &out).unwrap();
+        run().done().exits(0);
+        assert_eq!(place.text("out/scored.csv"), users::scored(&users::csv(9)));
+        // Only those are asked for again whose answers had no place.
+        assert!(server.calls() < 6 + 9, "{}", server.calls());
     }
-}
-
-#[test]
-fn a_directory_that_was_moved_during_a_run_can_be_moved_back_and_the_run_continues() {
-    let (server, release) = Server::holding(4);
-    let place = Place::with("users.csv", users::csv(9));
-    let (out, moved) = (place.path("out"), place.path("moved"));
-    fs::create_dir(&out).unwrap();
-    let run = || place.run(&server, "users.csv -o out/scored.csv -c 2");
-    let running = run().start();
-    server.wait_for_calls(6);
-    fs::rename(&out, &moved).unwrap();
-    drop(release);
-    running
-        .done()
-        .exits(3)
-        .says("the output was removed or moved during the run\n")
-        .says("the ledger with up to ")
-        .says(" paid answers of this run was removed or moved: if it is moved back, the same command continues")
-        .silent_about("no ledger keeps");
-    fs::rename(&moved, &out).unwrap();
-    run().done().exits(0);
-    assert_eq!(place.text("out/scored.csv"), users::scored(&users::csv(9)));
-    // Only those are asked for again whose answers had no place.
-    assert!(server.calls() < 6 + 9, "{}", server.calls());
 }
