@@ -5,6 +5,8 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use tempfile::TempDir;
+
 use super::parts::{AnswerRules, Engine, Limits};
 use crate::ledger::{LedgerWriter, RequestKey};
 use crate::pace::{
@@ -14,6 +16,11 @@ use crate::service::scripted::Scripted;
 use crate::telemetry::hub::Events;
 use crate::telemetry::pace::Limit;
 use crate::verdict::DecisionPolicy;
+
+/// A directory for a ledger, in memory where the system has a place there: each answer is synced, and no disk is tested here.
+pub(crate) fn directory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}
 
 /// How long the service may keep a run waiting, as by default.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);

@@ -452,14 +452,12 @@ mod tests {
                 Some("--map 'name={Vorname} {Name}'"),
             ),
             (&["nom", "prénom"], Some("--map 'name={prénom} {nom}'")),
-            (&["Nome", "Cognome"], Some("--map 'name={Nome} {Cognome}'")),
             (
                 &["apellidos", "nombre"],
                 Some("--map 'name={nombre} {apellidos}'"),
             ),
             // Both halves exist: the third column is the full name.
             (&["Vorname", "Nachname", "Name"], None),
-            (&["name", "email"], None),
             (&["voornaam", "achternaam"], None),
         ] {
             let map = half(&columns(names)).map(|(.., map)| map);

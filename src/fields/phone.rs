@@ -296,34 +296,6 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_own_region_comes_first() {
-        let austrian = Ok("+436641234567");
-        let unknown = Err("phone is not international, and the row names no region that is known");
-        for (region, named, expected) in [
-            (None, Some(" at "), austrian),
-            (Some("DE"), Some("AT"), austrian),
-            (Some("AT"), Some(""), austrian),
-            (Some("AT"), None, austrian),
-            (
-                Some("AT"),
-                Some("FR"),
-                Err("phone is neither international nor a valid number in FR"),
-            ),
-            (Some("DE"), Some("Austria"), unknown),
-            (None, Some("Austria"), unknown),
-            (
-                None,
-                None,
-                Err("phone `0664 1234567` is not + and 7 to 15 digits"),
-            ),
-        ] {
-            let found = sent("0664 1234567", region, named);
-            let found = found.as_deref().map_err(|why| &**why);
-            assert_eq!(found, expected, "{region:?} {named:?}");
-        }
-    }
-
-    #[test]
     fn regions_are_known_by_their_codes() {
         for (code, expected) in [
             (" de\t", Some("DE")),

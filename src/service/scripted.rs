@@ -3,7 +3,7 @@
 //! A request's body is the row's number in digits; the answer's transaction id is `t-` and that
 //! number, so that a test notices a row with another row's verdict.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used)]
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -89,8 +89,6 @@ pub(crate) struct Scripted {
     renewals: RefCell<std::vec::IntoIter<KeyRenewal>>,
     looks: Cell<usize>,
     key: Cell<usize>,
-    in_flight: Cell<usize>,
-    most_in_flight: Cell<usize>,
     created: Instant,
 }
 
@@ -108,8 +106,6 @@ impl Scripted {
             renewals: RefCell::default(),
             looks: Cell::new(0),
             key: Cell::new(0),
-            in_flight: Cell::new(0),
-            most_in_flight: Cell::new(0),
             created: Instant::now(),
         }
     }
@@ -154,20 +150,6 @@ impl Scripted {
     pub(crate) fn looks(&self) -> usize {
         self.looks.get()
     }
-
-    /// The largest number of concurrent calls.
-    pub(crate) fn most_in_flight(&self) -> usize {
-        self.most_in_flight.get()
-    }
-}
-
-/// Counts a call as in flight while it lives.
-struct InFlightGuard<'a>(&'a Cell<usize>);
-
-impl Drop for InFlightGuard<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
-    }
 }
 
 impl Service for Scripted {
@@ -180,16 +162,8 @@ impl Service for Scripted {
             ended: None,
             key: self.key.get(),
         });
-        self.in_flight.set(self.in_flight.get() + 1);
-        let _out = InFlightGuard(&self.in_flight);
-        self.most_in_flight
-            .set(self.most_in_flight.get().max(self.in_flight.get()));
-
-        let scripted = self
-            .scripts
-            .borrow_mut()
-            .get_mut(&row)
-            .and_then(Iterator::next);
+        let script = |row| self.scripts.borrow_mut().get_mut(row)?.next();
+        let scripted = script(&row);
         let Step { brings, latency } = scripted.unwrap_or(self.otherwise);
         // A sleep of zero would still wait for the timer's next tick.
         if !latency.is_zero() {
@@ -214,11 +188,7 @@ impl Service for Scripted {
             ScriptedResult::Stall => pending().await,
         };
         let ended = self.created.elapsed();
-        self.made
-            .borrow_mut()
-            .get_mut(call)
-            .expect("calls are never forgotten")
-            .ended = Some(ended);
+        self.made.borrow_mut().get_mut(call).unwrap().ended = Some(ended);
         exchange.map(|mut reply| {
             reply.headers.extend(self.headers.clone());
             reply
@@ -229,8 +199,8 @@ impl Service for Scripted {
         self.looks.set(self.looks.get() + 1);
         let renewal = self.renewals.borrow_mut().next();
         let renewal = renewal.unwrap_or(KeyRenewal::Fixed);
-        self.key
-            .set(self.key.get() + usize::from(renewal == KeyRenewal::Renewed));
+        let is_new = renewal == KeyRenewal::Renewed;
+        self.key.set(self.key.get() + usize::from(is_new));
         renewal
     }
 

@@ -46,47 +46,42 @@ fn step() -> impl Strategy<Value = Step> {
     (brings, 0..300_u64).prop_map(|(brings, latency)| brings.after(latency))
 }
 
-fn case() -> impl Strategy<Value = Case> {
+/// A user's script, and how far back the row with the same request is; 0 for none.
+fn row() -> impl Strategy<Value = (Script, usize)> {
     let script = prop::collection::vec(step(), 0..5);
-    // How far back the row with the same request is; 0 for none.
     let back = prop_oneof![3 => Just(0), 1 => 1..8_usize, 1 => 1..80_usize];
-    let rows = prop::collection::vec((prop::option::weighted(0.9, script), back), 0..120);
-    let service = (rows, prop::bool::weighted(0.8), 0..300_u64);
-    let rate = prop_oneof![3 => Just(Rate::Unlimited), 1 => Just(Rate::PerSecond(50.0))];
-    let window = (
-        1..=64_usize,
-        prop_oneof![1..500_usize, Just(usize::MAX / 2)],
-    );
-    let batch_sizes = prop::collection::vec(1..40_usize, 1..4);
-    let delays = (
-        prop_oneof![Just(0), 1..50_u64],
-        prop_oneof![Just(0), 1..50_u64],
-    );
-    let cancel = prop::option::of(0..4_000_u64);
-    (
-        service,
-        (1..=16_usize, rate),
-        window,
-        batch_sizes,
-        delays,
-        cancel,
-    )
-        .prop_map(
-            |(service, (concurrency, rate), window, batch_sizes, delays, cancel)| Case {
-                users: users(service.0.iter().map(|(_, back)| *back)),
-                scripts: service.0.into_iter().map(|(script, _)| script).collect(),
-                first_is_good: service.1,
-                latency: service.2,
-                concurrency,
-                rate,
-                window_rows: window.0,
-                window_bytes: window.1,
-                batch_sizes,
-                read_delay: delays.0,
-                write_delay: delays.1,
-                cancel,
-            },
-        )
+    (prop::option::weighted(0.9, script), back)
+}
+
+prop_compose! {
+    fn case()(
+        rows in prop::collection::vec(row(), 0..120),
+        first_is_good in prop::bool::weighted(0.8),
+        latency in 0..300_u64,
+        concurrency in 1..=16_usize,
+        rate in prop_oneof![3 => Just(Rate::Unlimited), 1 => Just(Rate::PerSecond(50.0))],
+        window_rows in 1..=64_usize,
+        window_bytes in prop_oneof![1..500_usize, Just(usize::MAX / 2)],
+        batch_sizes in prop::collection::vec(1..40_usize, 1..4),
+        read_delay in prop_oneof![Just(0), 1..50_u64],
+        write_delay in prop_oneof![Just(0), 1..50_u64],
+        cancel in prop::option::of(0..4_000_u64),
+    ) -> Case {
+        Case {
+            users: users(rows.iter().map(|(_, back)| *back)),
+            scripts: rows.into_iter().map(|(script, _)| script).collect(),
+            first_is_good,
+            latency,
+            concurrency,
+            rate,
+            window_rows,
+            window_bytes,
+            batch_sizes,
+            read_delay,
+            write_delay,
+            cancel,
+        }
+    }
 }
 
 fn users(back: impl Iterator<Item = usize>) -> Vec<u64> {
@@ -236,13 +231,13 @@ fn check_calls(
     engine: &Engine<Scripted>,
     events: &[(Duration, Event)],
 ) -> TestCaseResult {
-    prop_assert!(engine.service().most_in_flight() <= case.concurrency);
     let (mut in_flight, mut verdict_came) = (0, false);
     let mut allowed = vec![1 + u64::from(RETRIES); case.scripts.len() + 1];
     for (_, event) in events {
         match event {
             Event::AttemptBegan { row, .. } => {
                 in_flight += 1;
+                prop_assert!(in_flight <= case.concurrency);
                 let allowed = &mut allowed[usize::try_from(row.get()).unwrap()];
                 prop_assert!(*allowed > 0, "row {} is called too often", row);
                 *allowed -= 1;

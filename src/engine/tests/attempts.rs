@@ -61,6 +61,20 @@ async fn a_row_has_its_retries_and_what_may_have_been_billed_is_sent_again_once_
 }
 
 #[tokio::test(start_paused = true)]
+async fn every_row_gets_its_verdict_where_half_of_the_first_tries_fail() {
+    let service = with_rows(Scripted::new(GOOD), (2..=400).step_by(2), &[SICK]);
+    let engine = Fixture {
+        retries: 1,
+        ..Fixture::new(service)
+    }
+    .build();
+    for row in 1..=400 {
+        assert_eq!(engine.outcome(row).await.outline(), format!("t-{row}"));
+    }
+    assert_eq!(engine.service().made().len(), 600);
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_permit_is_held_in_a_back_off() {
     let engine = engine(1, Scripted::new(GOOD).row(2, [SICK]));
     engine.outcome(1).await;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::harness::*;
+use crate::engine::directory;
 use crate::engine::dispatcher::Dispatcher;
 use crate::ledger::tests::faults::StoreFaults;
 use crate::ledger::{
@@ -18,7 +19,7 @@ pub(super) struct Shared(TempDir);
 
 impl Shared {
     pub(super) fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(directory())
     }
 
     fn path(&self) -> PathBuf {

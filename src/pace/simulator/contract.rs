@@ -61,13 +61,13 @@ pub(super) struct Reached {
 }
 
 impl Case {
-    pub(super) fn new(
+    pub(super) fn new<M: Model + 'static>(
         name: impl Into<String>,
-        model: impl Fn() -> Box<dyn Model> + Send + Sync + 'static,
+        model: impl Fn() -> M + Send + Sync + 'static,
     ) -> Self {
         Self {
             name: name.into(),
-            model: Arc::new(model),
+            model: Arc::new(move || Box::new(model())),
             programs: 1,
             ceiling: 512,
             minutes: 30,
@@ -185,21 +185,27 @@ pub(super) fn contract() -> Vec<Case> {
 }
 
 fn buckets() -> Vec<Case> {
-    let plain = |name: &str, rate: f64, burst: f64, hint| {
-        Case::new(name, move || Box::new(bucket(rate, burst, hint)))
-    };
     vec![
-        plain(
-            "bucket of 50, 40/s, Retry-After",
-            40.0,
-            50.0,
-            Hint::RetryAfter,
-        )
+        Case::new("bucket of 50, 40/s, Retry-After", || {
+            bucket(40.0, 50.0, Hint::RetryAfter)
+        })
         .aim(99.0, 20.0, 0.0),
-        plain("bucket of 5, 40/s, no hint", 40.0, 5.0, Hint::None).aim(98.0, 10.0, 88.0),
-        plain("bucket of 400, 400/s, no hint", 400.0, 400.0, Hint::None).aim(99.0, 132.0, 0.0),
-        plain("bucket of 10, 3/s, no hint", 3.0, 10.0, Hint::None).aim(99.0, 19.0, 0.0),
-        plain("bucket of 1, 0.7/s, no hint", 0.7, 1.0, Hint::None).aim(97.0, 14.0, 55.0),
+        Case::new("bucket of 5, 40/s, no hint", || {
+            bucket(40.0, 5.0, Hint::None)
+        })
+        .aim(98.0, 10.0, 88.0),
+        Case::new("bucket of 400, 400/s, no hint", || {
+            bucket(400.0, 400.0, Hint::None)
+        })
+        .aim(99.0, 132.0, 0.0),
+        Case::new("bucket of 10, 3/s, no hint", || {
+            bucket(3.0, 10.0, Hint::None)
+        })
+        .aim(99.0, 19.0, 0.0),
+        Case::new("bucket of 1, 0.7/s, no hint", || {
+            bucket(0.7, 1.0, Hint::None)
+        })
+        .aim(97.0, 14.0, 55.0),
         Case::new("headers lie: bucket of 50, 40/s", || {
             usual_bucket_by(Wrapper::Lying, Hint::None)
         })
@@ -211,18 +217,14 @@ fn buckets() -> Vec<Case> {
         })
         .aim(98.0, 6.0, 0.0),
         Case::new("no two closer than 1/200 s, jitter of a spacing", || {
-            let nginx = LimitReq::new(200.0, Burst::None, Work::of(0.02));
-            Box::new(nginx.jittered(1.0, 0.57))
+            LimitReq::new(200.0, Burst::None, Work::of(0.02)).jittered(1.0, 0.57)
         })
         .aim(81.0, 12.0, 4.0),
         Case::new("nginx, 200/s, 20 wait", || {
-            Box::new(LimitReq::new(200.0, Burst::Waits(20.0), Work::of(0.02)))
+            LimitReq::new(200.0, Burst::Waits(20.0), Work::of(0.02))
         })
         .aim(100.0, 0.0, 0.0),
-        Case::new("four servers, 15/s each, any of them", || {
-            Box::new(Replicas::default())
-        })
-        .aim(75.0, 56.0, 0.0),
+        Case::new("four servers, 15/s each, any of them", Replicas::default).aim(75.0, 56.0, 0.0),
     ]
 }
 
@@ -230,33 +232,31 @@ fn windows() -> Vec<Case> {
     let fixed = |calls, seconds, hint| FixedWindow::new(calls, seconds, hint, USUAL);
     vec![
         Case::new("fixed window, 40 in 1 s, no hint", move || {
-            Box::new(fixed(40, 1.0, Hint::None))
+            fixed(40, 1.0, Hint::None)
         })
         .within(20, 240, 512)
         .aim(95.0, 15.0, 33.0),
         Case::new("1,200 in 60 s, Retry-After", move || {
-            Box::new(fixed(1_200, 60.0, Hint::RetryAfter))
+            fixed(1_200, 60.0, Hint::RetryAfter)
         })
         .aim(99.0, 304.0, 0.0),
         Case {
             learnt: 240,
             ..Case::new("fixed window, 600 in 60 s, no hint", move || {
-                Box::new(fixed(600, 60.0, Hint::None))
+                fixed(600, 60.0, Hint::None)
             })
         }
         .within(20, 240, 512)
         .aim(95.0, 155.0, 0.0),
         Case::new("sliding counter, 600 in 60 s, no hint", || {
-            Box::new(SlidingCounter::new(600.0, 60.0))
+            SlidingCounter::new(600.0, 60.0)
         })
         .within(20, 240, 512)
         .aim(96.0, 130.0, 0.0),
-        Case::new("600 in any 20 s, then shut out for 15 s", || {
-            Box::new(ShutOut::default())
-        })
-        .aim(95.0, 102.0, 0.0),
+        Case::new("600 in any 20 s, then shut out for 15 s", ShutOut::default)
+            .aim(95.0, 102.0, 0.0),
         Case::new("headers true: 600 in 60 s, Retry-After", move || {
-            Box::new(fixed(600, 60.0, Hint::RetryAfter).with_headers())
+            fixed(600, 60.0, Hint::RetryAfter).with_headers()
         })
         .within(20, 240, 512)
         .aim(99.0, 0.0, 0.0),
@@ -265,38 +265,32 @@ fn windows() -> Vec<Case> {
 
 /// Limits of calls in flight, and services without a limit.
 fn others() -> Vec<Case> {
+    let work = |typical, spread| Work { typical, spread };
     vec![
-        Case::new("20 in flight, 80 ms", || {
-            Box::new(Concurrency::new(20, USUAL, 0.0))
-        })
-        .aim(100.0, 16.0, 9.0),
+        Case::new("20 in flight, 80 ms", || Concurrency::new(20, USUAL, 0.0)).aim(100.0, 16.0, 9.0),
         Case::new("20 in flight, 80 ms, 30 ms away", || {
-            Box::new(Concurrency::new(20, USUAL, 0.03))
+            Concurrency::new(20, USUAL, 0.03)
         })
         .aim(90.0, 21.0, 4.0),
-        Case::new("no limit, 100 ms", || {
-            let (ceiling, work) = (512, Work::of(0.1));
-            Box::new(NoLimit { ceiling, work })
+        Case::new("no limit, 100 ms", || NoLimit {
+            ceiling: 512,
+            work: Work::of(0.1),
         })
         .within(10, 15, 512)
         .aim(100.0, 0.0, 1.0),
-        Case::new("queues what is above 40/s", || {
-            let (typical, spread) = (0.1, 0.2);
-            Box::new(Queue::new(4, Work { typical, spread }))
+        Case::new("queues what is above 40/s", move || {
+            Queue::new(4, work(0.1, 0.2))
         })
         .aim(100.0, 0.0, 0.0),
-        Case::new("slow: 64 in flight, 8 s", || {
-            let (typical, spread) = (8.0, 0.2);
-            Box::new(Concurrency::new(64, Work { typical, spread }, 0.0))
+        Case::new("slow: 64 in flight, 8 s", move || {
+            Concurrency::new(64, work(8.0, 0.2), 0.0)
         })
         .within(30, 240, 64)
         .aim(100.0, 0.0, 40.0),
-        Case::new("half of the answers in 20 ms, half in 200 ms", || {
-            Box::new(Cache {
-                calls: 64,
-                hit: Work::of(0.02),
-                miss: Work::of(0.2),
-            })
+        Case::new("half of the answers in 20 ms, half in 200 ms", || Cache {
+            calls: 64,
+            hit: Work::of(0.02),
+            miss: Work::of(0.2),
         })
         .within(10, 240, 64)
         .aim(100.0, 0.0, 0.0),
@@ -309,14 +303,11 @@ fn changing() -> Vec<Case> {
         Case::new("503 for 3 min, bucket of 50, 40/s", move || {
             usual_bucket_by(away(Away::Failing, 780.0), Hint::RetryAfter)
         })
-        .without_worst()
         .aim(97.0, 21.0, 0.0)
         .without_worst(),
         Case::new("bare 503: away for 3 min, bucket of 50, 40/s", move || {
-            by(
-                Wrapper::Bare503,
-                usual_bucket_by(away(Away::Refusing, 780.0), Hint::None),
-            )
+            let bucket = usual_bucket_by(away(Away::Refusing, 780.0), Hint::None);
+            by(Wrapper::Bare503, bucket)
         })
         .aim(95.0, 38.0, 0.0)
         .without_worst(),
@@ -328,14 +319,14 @@ fn changing() -> Vec<Case> {
         .without_worst(),
         Case::new("40/s falls to 20/s for 10 min", || {
             let bucket = bucket(40.0, 20.0, Hint::RetryAfter);
-            Box::new(bucket.then(600.0, 20.0).then(1_200.0, 40.0))
+            bucket.then(600.0, 20.0).then(1_200.0, 40.0)
         })
         .within(60, 240, 512)
         .aim(89.0, 25.0, 2.0),
         Case {
             programs: 2,
             ..Case::new("two programs, bucket of 50, 40/s", || {
-                Box::new(bucket(40.0, 50.0, Hint::RetryAfter))
+                bucket(40.0, 50.0, Hint::RetryAfter)
             })
         }
         .aim(99.0, 230.0, 0.0),

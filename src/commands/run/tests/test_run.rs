@@ -15,7 +15,7 @@ use super::super::ledger::run_end;
 use super::super::threads::LookupStage;
 use super::super::threads::{RowStages, RowsEnd, run_rows};
 use crate::base::error::Exit;
-use crate::engine::Fixture;
+use crate::engine::{Fixture, directory};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Input, Reader, ReaderSettings};
 use crate::ledger::tests::faults::StoreFaults;
@@ -33,21 +33,21 @@ pub(super) const CONCURRENCY: usize = 3;
 
 /// What fails in a run, or ends it.
 #[derive(Clone, Copy)]
-pub(super) struct InjectedFaults<'a> {
+pub(super) struct InjectedFaults {
     pub(super) keeping: StoreFaults,
     /// Look-ups of rows as they are read.
     pub(super) reading: StoreFaults,
-    /// An output in place of the file.
-    pub(super) output: Option<&'a FailingOutput>,
+    /// Writes of the output, which goes to a stream then.
+    pub(super) writing: StoreFaults,
     /// The most calls.
     pub(super) calls: Option<NonZeroU64>,
 }
 
-impl InjectedFaults<'_> {
+impl InjectedFaults {
     pub(super) const NONE: Self = Self {
         keeping: StoreFaults::NEVER,
         reading: StoreFaults::NEVER,
-        output: None,
+        writing: StoreFaults::NEVER,
         calls: None,
     };
 }
@@ -88,12 +88,12 @@ pub(super) fn users(longer: usize) -> (String, String) {
 
 /// An output that takes a few bytes per write, and fails.
 #[derive(Clone)]
-pub(super) struct FailingOutput(pub(super) Arc<Mutex<Taken>>);
+struct FailingOutput(Arc<Mutex<Taken>>);
 
-pub(super) struct Taken {
-    pub(super) bytes: Vec<u8>,
-    pub(super) writes: usize,
-    pub(super) fails: StoreFaults,
+struct Taken {
+    bytes: Vec<u8>,
+    writes: usize,
+    fails: StoreFaults,
 }
 
 impl Write for FailingOutput {
@@ -138,7 +138,7 @@ pub(super) struct TestRunEnd {
 
 impl TestRun {
     pub(super) fn new(longer: usize) -> Self {
-        let place = tempfile::tempdir().unwrap();
+        let place = directory();
         fs::write(place.path().join("users.csv"), users(longer).0).unwrap();
         Self { place, longer }
     }
@@ -181,11 +181,11 @@ impl TestRun {
 
     /// A run as the command makes it, with these failures.
     #[allow(clippy::too_many_lines, reason = "it is the whole run, in its order")]
-    pub(super) fn run(&self, faults: InjectedFaults<'_>) -> TestRunEnd {
+    pub(super) fn run(&self, faults: InjectedFaults) -> TestRunEnd {
         let InjectedFaults {
             keeping,
             reading,
-            output: failing_output,
+            writing,
             calls,
         } = faults;
         let input = Input::File(self.place.path().join("users.csv"));
@@ -196,9 +196,14 @@ impl TestRun {
         let (reader, opened) = Reader::open(settings, compose).unwrap();
         let ledger = self.ledger().failing(Some(keeping), reading);
         let target = Target::new(&self.output(), |_| Replace::Whole).unwrap();
-        let output = match failing_output {
-            Some(failing_output) => OutputFile::stream(failing_output.clone()),
-            None => target.open(0o666).unwrap(),
+        let stream = FailingOutput(Arc::new(Mutex::new(Taken {
+            bytes: Vec::new(),
+            writes: 0,
+            fails: writing,
+        })));
+        let output = match writing.nth {
+            0 => target.open(0o666).unwrap(),
+            _ => OutputFile::stream(stream.clone()),
         };
         let lookup = ledger.lookup().unwrap();
         let lookup = LookupStage::new(ledger.facts.hasher.clone(), lookup);
@@ -237,11 +242,9 @@ impl TestRun {
         let stats = events.with_counts(Clone::clone);
         assert!(ledger.settle(Duration::from_secs(30)));
         ledger.finish(Duration::from_secs(30));
-        let output = match (failing_output, written.output) {
-            (Some(failing_output), _) => failing_output.0.lock().unwrap().bytes.clone(),
-            (None, Some(path)) => fs::read(path).unwrap(),
-            (None, None) => Vec::new(),
-        };
+        let streamed = stream.0.lock().unwrap().bytes.clone();
+        let output = written.output.map(|path| fs::read(path).unwrap());
+        let output = output.unwrap_or(streamed);
         TestRunEnd {
             exit: stats.exit(),
             error: error.map(|error| error.report()),
