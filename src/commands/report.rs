@@ -43,35 +43,13 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
     let replace = |_: &Path| Replace::by(config.overwrite);
     let target = { config.output.as_deref() }.map(|path| Target::new(path, replace));
     let target = target.transpose()?;
-    let run = config.summary.as_deref().map(read_summary).transpose()?;
-    // Opened first, as it fails at its first line if it is not a scored file, and the earlier one only after being read.
-    let key = config.against.iter().map(|against| against.key.clone());
-    let asked = config.by.iter().cloned().chain(key).collect();
-    let (reader, opened) = open_scored(&config.scored, &config.prefix, asked)?;
-    let past = { config.against.as_ref() }
-        .map(|against| PastVerdicts::read(against, &config.prefix, &config.thresholds))
-        .transpose()?;
-    let mut counter = RowCounter {
-        layout: &opened.layout,
-        tally: RowTally::new(Some(&config.thresholds)),
-        groups: vec![GroupTally::default(); config.by.len()],
-        past,
-        sandbox: run.as_ref().is_some_and(|run| run.sandbox),
-    };
-    for batch in read_ahead(reader)? {
-        batch?.rows.iter().for_each(|row| counter.row(row));
-    }
-    let rows = counter.tally.rows();
-    { no_rows(&opened.name, rows) }
-        .iter()
-        .for_each(|warning| warn(warning));
-    let page = page(&counter.content(config, &opened, run)?);
+    let (content, mode) = count_rows(config)?;
     let output = match &target {
-        Some(target) => interrupts.opening(target.partial(), || target.open(opened.mode))?,
+        Some(target) => interrupts.opening(target.partial(), || target.open(mode))?,
         None => OutputFile::stdout(),
     };
-    if let Some(path) = Document::new(output).complete(&page)? {
-        let (path, rows) = (shown(&path), counted(rows, "row"));
+    if let Some(path) = Document::new(output).complete(&page(&content))? {
+        let (path, rows) = (shown(&path), counted(content.tally.rows(), "row"));
         tell(&format!("rescore: wrote {path}: a report on {rows}"));
     }
     Ok(Exit::Complete)
@@ -87,68 +65,66 @@ fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
     sources.try_for_each(|source| refuse_clashes(source, &[("report", config.output.as_deref())]))
 }
 
-/// What was counted of a scored file.
-struct RowCounter<'a> {
-    layout: &'a Layout,
-    /// Of all rows.
-    tally: RowTally,
-    /// By the values of each column. These columns are asked for first, then the key.
-    groups: Vec<GroupTally>,
-    past: Option<PastVerdicts>,
-    /// A stand-in answered.
-    sandbox: bool,
-}
-
-impl RowCounter<'_> {
-    /// Counts a row, with its verdict in the earlier file.
-    fn row(&mut self, row: &Row) {
-        let layout = self.layout;
-        let key = self.groups.len();
-        let before = { self.past.as_mut() }.and_then(|past| past.find(&asked(row, layout, key)));
-        let (score, decision) = verdict_of(row, layout);
-        self.tally.count((score.as_ref(), decision), before);
-        for (place, groups) in self.groups.iter_mut().enumerate() {
-            groups.count(asked(row, layout, place).as_bytes(), decision);
-        }
-        if !self.sandbox && matches!(row.state, RowState::Scored(_)) {
-            let id = layout.value(row.raw.slice(row.raw.value_of(0)));
-            self.sandbox = id.starts_with(ID_PREFIX);
+/// Reads the scored file and what it is compared with. Returns what the page shows, and who may read it.
+///
+/// # Errors
+/// Exit code 2: a file cannot be read, the earlier file has no rows or none of this one's, or the summary is about another
+/// file.
+fn count_rows(config: &ReportConfig) -> Result<(PageContent, u32)> {
+    let run = config.summary.as_deref().map(read_summary).transpose()?;
+    // These columns are asked for first, then the key.
+    let key = config.against.iter().map(|against| against.key.clone());
+    let columns = config.by.iter().cloned().chain(key).collect();
+    // Opened first, as it fails at its first line if it is not a scored file, and the earlier one only after being read.
+    let (reader, opened) = open_scored(&config.scored, &config.prefix, columns)?;
+    let (layout, name) = (&opened.layout, &opened.name);
+    let mut past = { config.against.as_ref() }
+        .map(|against| PastVerdicts::read(against, &config.prefix, &config.thresholds))
+        .transpose()?;
+    let mut tally = RowTally::new(Some(&config.thresholds));
+    let mut groups = vec![GroupTally::default(); config.by.len()];
+    let mut sandbox = run.as_ref().is_some_and(|run| run.sandbox);
+    for batch in read_ahead(reader)? {
+        for row in &batch?.rows {
+            let before =
+                { past.as_mut() }.and_then(|past| past.find(&asked(row, layout, groups.len())));
+            let (score, decision) = verdict_of(row, layout);
+            tally.count((score.as_ref(), decision), before);
+            for (place, group) in groups.iter_mut().enumerate() {
+                group.count(asked(row, layout, place).as_bytes(), decision);
+            }
+            if !sandbox && matches!(row.state, RowState::Scored(_)) {
+                let id = layout.value(row.raw.slice(row.raw.value_of(0)));
+                sandbox = id.starts_with(ID_PREFIX);
+            }
         }
     }
-
-    /// What the page shows.
-    ///
-    /// # Errors
-    /// Exit code 2: the earlier file has no rows or none of this one's, or the summary is about another file.
-    fn content(
-        mut self,
-        config: &ReportConfig,
-        opened: &Opened,
-        run: Option<ReportedRun>,
-    ) -> Result<PageContent> {
-        let comparison = { config.against.as_ref().zip(self.past) }
-            .map(|(against, past)| past.comparison(against, &opened.name))
-            .transpose()?;
-        let redecided = { run.as_ref().zip(config.summary.as_deref()) }
-            .map(|(run, path)| is_redecided(run, path, &self.tally, &opened.name))
-            .transpose()?
-            .unwrap_or_default();
-        if !redecided && run.as_ref().is_some_and(|run| run.levels.is_some()) {
-            self.tally.decided_by_level();
-        }
-        let groups = config.by.iter().zip(self.groups);
-        let groups = groups.map(|(column, groups)| (column.clone(), groups.top(TOP)));
-        Ok(PageContent {
-            file: name_of(&config.scored.input),
-            made: stamp(),
-            sandbox: self.sandbox,
-            tally: self.tally,
-            comparison,
-            groups: groups.collect(),
-            run,
-            redecided,
-        })
+    { no_rows(name, tally.rows()) }
+        .iter()
+        .for_each(|warning| warn(warning));
+    let comparison = { config.against.as_ref().zip(past) }
+        .map(|(against, past)| past.comparison(against, name))
+        .transpose()?;
+    let redecided = { run.as_ref().zip(config.summary.as_deref()) }
+        .map(|(run, path)| is_redecided(run, path, &tally, name))
+        .transpose()?
+        .unwrap_or_default();
+    if !redecided && run.as_ref().is_some_and(|run| run.levels.is_some()) {
+        tally.decided_by_level();
     }
+    let groups = config.by.iter().zip(groups);
+    let groups = groups.map(|(column, groups)| (column.clone(), groups.top(TOP)));
+    let content = PageContent {
+        file: name_of(&config.scored.input),
+        made: stamp(),
+        sandbox,
+        tally,
+        comparison,
+        groups: groups.collect(),
+        run,
+        redecided,
+    };
+    Ok((content, opened.mode))
 }
 
 /// The value of one of the columns that are asked for; empty in a row that cannot be read.

@@ -96,18 +96,10 @@ fn is_today(time: &Zoned) -> bool {
 
 /// A rate with three significant digits.
 pub(super) fn rate(rate: f64) -> String {
-    if rate >= 100.0 {
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a rate is finite and positive"
-        )]
-        let whole = rate.round() as u64;
-        count(whole)
-    } else if rate >= 10.0 {
-        format!("{rate:.1}")
-    } else {
-        format!("{rate:.2}")
+    match rate {
+        100.0.. => count(format!("{rate:.0}").parse().unwrap_or_default()),
+        10.0.. => format!("{rate:.1}"),
+        _ => format!("{rate:.2}"),
     }
 }
 
