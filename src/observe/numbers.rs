@@ -97,7 +97,7 @@ fn is_today(time: &Zoned) -> bool {
 /// A rate with three significant digits.
 pub(super) fn rate(rate: f64) -> String {
     match rate {
-        100.0.. => count(format!("{rate:.0}").parse().unwrap_or_default()),
+        100.0.. => count(format!("{:.0}", rate.round()).parse().unwrap_or_default()),
         10.0.. => format!("{rate:.1}"),
         _ => format!("{rate:.2}"),
     }
