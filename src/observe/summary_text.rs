@@ -119,9 +119,9 @@ impl RunSummary<'_> {
         let mut lines = vec![headline(counts)];
         if sandbox {
             let billed = self.sandbox_billed.filter(|billed| *billed > 0);
-            let billed = billed.map(|calls| format!("; it billed {}", counted(calls, "call")));
+            let billed = billed.map(|calls| format!(", which billed {}", counted(calls, "call")));
             lines.push(format!(
-                "sandbox: the scores come from a stand-in, not from the service{}",
+                "sandbox: the scores come from a stand-in{}, not from the service",
                 billed.unwrap_or_default()
             ));
         }

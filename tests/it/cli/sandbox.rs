@@ -176,7 +176,9 @@ fn the_samples_get_all_decisions_and_come_back_unchanged_but_for_them() {
     ] {
         let place = Place::new();
         let done = score(&place, name, name);
-        done.exits(0).says("200 rows").says("; it billed 194 calls");
+        done.exits(0)
+            .says("200 rows")
+            .says("which billed 194 calls");
         done.says("6 rows reused the answer of an identical row");
         assert_eq!(place.names(), ["rescore-sandbox.ledger", name]);
         score(&place, name, "again").exits(0);
