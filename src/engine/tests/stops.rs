@@ -183,11 +183,17 @@ async fn a_loss_after_a_stop_is_reported_beside_the_first_reason() {
         writer_ends: Some((1, true)),
         ..Surroundings::rows(9)
     };
-    let ran = run_with(&engine, around, sleep(Duration::from_secs(1))).await;
-    assert_eq!(
-        (ran.rows(), ran.reason()),
-        (vec![1], Some(CancelReason::Interrupted))
-    );
+    let signals = async |stops: mpsc::UnboundedSender<Stop>| {
+        sleep(Duration::from_secs(1)).await;
+        signal(&stops, CancelReason::Interrupted);
+        let lost = Stop::new(CancelReason::Ledger, Error::stopped("disk full"));
+        stops.send(lost).unwrap();
+    };
+    let ran = run_signalled(&engine, around, signals).await;
+    assert_eq!(ran.rows(), [1]);
+    let stop = ran.stop.unwrap();
+    assert_eq!(stop.reason, CancelReason::Interrupted);
+    assert_eq!(stop.error.unwrap().to_string(), "disk full");
 }
 
 #[tokio::test(start_paused = true)]
