@@ -260,7 +260,6 @@ mod tests {
     #[test]
     fn the_delimiter_is_found() {
         for (sample, expected) in [
-            ("name,email\na,b\n", b','),
             ("name;email;note\n\"a,b\";c;\"d,e,f\"\n", b';'),
             ("name\temail\n1,5\tb\n", b'\t'),
             ("name|email|ip\na|b|c\n", b'|'),
@@ -270,7 +269,6 @@ mod tests {
                 "a@e.com\t8.8.8.1\tBrowser/5.0 (X11; Linux; rv:1, like Gecko)\n",
                 b'\t',
             ),
-            ("a; b; c\n1; 2; 3\n", b';'),
             ("", b','),
         ] {
             let found = likeliest(sample.as_bytes(), true, TextEncoding::UTF_8).map(char::from);

@@ -365,58 +365,36 @@ mod tests {
     }
 
     #[test]
-    fn a_body_without_a_message_is_named_with_its_length() {
-        let (long, secret) = (
-            "x".repeat(LONGEST + 1),
-            format!("no key {}", KEY.to_uppercase()),
-        );
-        for (body, kind) in [
-            (&b"<html>nginx</html>"[..], "HTML, 18 bytes"),
-            (b" \n<!DOCTYPE html>", "HTML, 17 bytes"),
-            (b"\xef\xbb\xbf<html>", "HTML, 9 bytes"),
-            (b"\xff\xfeb\0a\0d\0", "binary, 8 bytes"),
-            (b"bad\0", "binary, 4 bytes"),
-            (br#"{"error":"ba"#, "broken JSON, 12 bytes"),
-            (b"7", "JSON, 1 byte"),
-            (br#"{"code":7}"#, "JSON, 10 bytes"),
-            (long.as_bytes(), "text, 501 bytes"),
-            (secret.as_bytes(), "text, 27 bytes"),
+    fn a_body_without_a_message_is_named_by_what_it_is_with_its_length() {
+        let long = "x".repeat(LONGEST + 1);
+        let secret = format!("no key {}", KEY.to_uppercase());
+        // Whether it looks like the page of another program.
+        for (body, kind, page) in [
+            (&b"<html>nginx</html>"[..], "HTML, 18 bytes", true),
+            (b" \n<!DOCTYPE html>", "HTML, 17 bytes", true),
+            (b"\xef\xbb\xbf<html>", "HTML, 9 bytes", true),
+            (b"\xff\xfeb\0a\0d\0", "binary, 8 bytes", true),
+            (br#"{"error":"ba"#, "broken JSON, 12 bytes", false),
+            (b"7", "JSON, 1 byte", false),
+            (br#"{"code":7}"#, "JSON, 10 bytes", false),
+            (long.as_bytes(), "text, 501 bytes", true),
+            (secret.as_bytes(), "text, 27 bytes", true),
         ] {
-            let shown = String::from_utf8_lossy(body);
             let expected = format!("422 Unprocessable Entity ({kind})");
-            assert_eq!(said(&reply(422, body)), expected, "{shown}");
+            assert_eq!(said(&reply(422, body)), expected);
+            assert_eq!(described(&reply(422, body)), expected);
+            assert_eq!(is_page(body), page, "{kind}");
         }
         assert_eq!(said(&reply(502, b" \r\n")), "502 Bad Gateway");
-        assert_eq!(
-            described(&reply(502, b"oops")),
-            "502 Bad Gateway (text, 4 bytes)"
-        );
-    }
-
-    #[test]
-    fn a_success_that_is_not_json_says_what_it_is() {
-        for (body, said, page) in [
-            (&b""[..], "the answer is empty", false),
-            (b"\xef\xbb\xbf ", "the answer is empty", false),
+        for (body, why) in [
+            (&b"\xef\xbb\xbf "[..], "the answer is empty"),
+            (b"<html>", "the answer is not JSON but HTML (6 bytes)"),
             (
-                b"<html><body>Log in",
-                "the answer is not JSON but HTML (18 bytes)",
-                true,
-            ),
-            (
-                b"maintenance\n",
-                "the answer is not JSON but text (12 bytes)",
-                true,
-            ),
-            (
-                br#"{"transaction_id":"a","summ"#,
-                "the answer is cut off or broken JSON (27 bytes)",
-                false,
+                br#"{"summ"#,
+                "the answer is cut off or broken JSON (6 bytes)",
             ),
         ] {
-            assert_eq!(not_json(&reply(200, body)), said);
-            assert_eq!(is_page(body), page, "{said}");
+            assert_eq!(not_json(&reply(200, body)), why);
         }
-        assert!(!is_page(b"\xef\xbb\xbf{\"a\":1}") && !is_page(b"null"));
     }
 }

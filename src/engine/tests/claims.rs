@@ -6,7 +6,6 @@ use tempfile::TempDir;
 
 use super::harness::*;
 use crate::engine::directory;
-use crate::engine::dispatcher::Dispatcher;
 use crate::ledger::tests::faults::StoreFaults;
 use crate::ledger::{
     ClaimResult, LedgerAccount, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger, Outcome,
@@ -190,24 +189,6 @@ async fn rows_that_need_no_call_pass_those_that_wait_to_be_claimed() {
     let ran = Box::pin(run_with(engine, around, meanwhile)).await;
     assert_eq!(ran.rows(), (1..=20).collect::<Vec<_>>());
     assert_eq!(engine.service().rows(), [1, 2, 3]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn claims_wait_for_more_rows_only_where_more_may_be_claimed() {
-    let shared = Shared::new();
-    let [new, this] = [(); 2].map(|()| shared.start(Scripted::new(GOOD)));
-    let claimed = |this: &ThisRun, rows: u64| {
-        let mut dispatcher = Dispatcher::new(&this.engine, WINDOW);
-        let mut around = this.asking(asked(1 + rows, &[]), 128);
-        dispatcher.read(Some(around.read.remove(1)));
-        let (requests, urgency) = dispatcher.claim_now().unwrap();
-        (requests.len(), urgency)
-    };
-    assert_eq!(claimed(&new, 3), (1, Urgency::Now), "the canary");
-    run_to_end(&this.engine, this.asking(asked(1, &[]), 1)).await;
-    // There is room for twice as many as may be in flight.
-    assert_eq!(claimed(&this, 15), (15, Urgency::Soon));
-    assert_eq!(claimed(&this, 16), (16, Urgency::Now));
 }
 
 #[tokio::test(start_paused = true)]

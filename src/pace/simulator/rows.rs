@@ -20,8 +20,6 @@ pub(super) struct Rows {
     refused: HashMap<Row, RowRefusals>,
     /// All calls.
     counts: CallCounts,
-    /// Rows that were refused too often.
-    pub(super) without_verdict: u32,
 }
 
 impl Rows {
@@ -32,7 +30,6 @@ impl Rows {
             line: VecDeque::from([None]),
             refused: HashMap::new(),
             counts: CallCounts::default(),
-            without_verdict: 0,
         }
     }
 
@@ -89,7 +86,6 @@ impl Rows {
         };
         if least.is_some() && refused.are_not_chance() {
             self.refused.remove(&row);
-            self.without_verdict += 1;
             return;
         }
         let wait = refused.wait(least, fraction);

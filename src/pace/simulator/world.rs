@@ -19,8 +19,6 @@ pub(super) struct Seen {
     /// What the service allowed in each second.
     pub(super) allowed: Vec<f64>,
     pub(super) refused: u32,
-    /// The time of all accepted calls.
-    pub(super) latency: f64,
     /// What was told and asked of a shared pace, when, and what it replied, as JSON: the first of it.
     pub(super) exchanged: Vec<(f64, String, String)>,
 }
@@ -321,7 +319,6 @@ impl World<'_> {
             self.seen.refused += 1;
         } else if outcome == CallOutcome::Answered && second < self.seen.accepted.len() {
             self.seen.accepted[second] += 1;
-            self.seen.latency += now.saturating_sub(out.call.began).as_secs_f64() + time;
         }
         let at = now + Duration::from_secs_f64(time);
         self.calls.is_due(at, slot, false);
