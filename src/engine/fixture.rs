@@ -53,7 +53,7 @@ impl Fixture {
             failures: FailureBudget::default(),
             keep_going: false,
             ledger: LedgerWriter::pretending(),
-            events: Events::new(Vec::new()),
+            events: Events::new(),
         }
     }
 

@@ -19,7 +19,7 @@ pub(crate) use log::{EventLog, LogLine, end_log, log_line, start_log};
 pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, usage_error, warn, warn_of};
 pub(crate) use metrics::{MetricsFile, MetricsThread};
 pub(crate) use numbers::{count, counted, day, moment, most, stamp, write_json};
-pub(crate) use progress::{ProgressSettings, ProgressThread, Style, notices};
+pub(crate) use progress::{ProgressSettings, ProgressThread, Style};
 pub(crate) use summary::{
     DecisionRule, FileState, FileSummary, LedgerLeft, ReportedRun, RunIdentity, RunSummary,
     SizedFile, ended_by, only_of_others, refuse_other_content,

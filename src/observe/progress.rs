@@ -2,7 +2,6 @@
 //! next one, such as warnings and pauses, as it happens.
 
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -68,12 +67,12 @@ pub(crate) struct ProgressThread {
 
 impl ProgressThread {
     /// Starts to show progress. A run whose thread cannot be started continues without it.
-    pub(crate) fn start(
-        style: Style,
-        settings: ProgressSettings,
-        events: Events,
-        (ender, notices): Inbox,
-    ) -> Self {
+    pub(crate) fn start(style: Style, settings: ProgressSettings, events: Events) -> Self {
+        let (ender, notices) = channel();
+        events.add_observer(Notices {
+            to: ender.clone(),
+            files: settings.files.clone(),
+        });
         let mut view = View {
             style,
             settings,
@@ -234,7 +233,7 @@ fn with_time(words: &str) -> String {
 
 /// Something to show now, not with the next line.
 #[derive(Debug)]
-pub(crate) enum Notice {
+enum Notice {
     /// Shown in every style.
     Warning(String),
     /// All calls wait from now on.
@@ -246,20 +245,10 @@ pub(crate) enum Notice {
 }
 
 /// The observer that sends notices.
-pub(crate) struct Notices {
+struct Notices {
     to: Sender<Notice>,
     /// The names of the files in their order, where there are several.
-    files: Vec<Arc<str>>,
-}
-
-/// Where notices arrive, and what ends them.
-pub(crate) type Inbox = (Sender<Notice>, Receiver<Notice>);
-
-/// An observer, and the inbox for its notices. `files` are the names of the files in their order, where there are several.
-pub(crate) fn notices(files: Vec<Arc<str>>) -> (Notices, Inbox) {
-    let (to, notices) = channel();
-    let ender = to.clone();
-    (Notices { to, files }, (ender, notices))
+    files: Vec<String>,
 }
 
 impl Observer for Notices {

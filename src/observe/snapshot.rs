@@ -19,8 +19,8 @@ pub(crate) struct ProgressSettings {
     pub(crate) identity: RunIdentity,
     /// The source's size in bytes, if it has one.
     pub(crate) size: Option<u64>,
-    /// How many files there are; `None` for a run of one file.
-    pub(crate) files: Option<u64>,
+    /// The names of the files in their order, if there are several.
+    pub(crate) files: Vec<String>,
     /// With `--limit`: the run takes no more rows than this.
     pub(crate) limit: Option<NonZeroU64>,
     /// The highest number of calls in flight that the run allows.
@@ -62,6 +62,7 @@ impl Snapshot {
         recent: &mut RecentProgress,
     ) -> Self {
         let (at, ledger_wait) = (events.elapsed(), (settings.ledger_wait)());
+        let files = Some(settings.files.len() as u64).filter(|files| *files > 0);
         events.with_counts(|counts| {
             let share = share(counts, settings.size, settings.limit);
             let point = ProgressPoint {
@@ -81,8 +82,8 @@ impl Snapshot {
             Self {
                 counts: counts.as_of(at, settings.identity.tariff.as_ref()),
                 now: Now {
-                    file: settings.files.map(|_| counts.file),
-                    files: settings.files,
+                    file: files.map(|_| counts.file),
+                    files,
                     percent: share.map(percent),
                     remaining: remaining.filter(|_| ends),
                     rows_per_second: each_second(|done| done.rows),

@@ -26,6 +26,7 @@ pub(crate) struct Events {
 }
 
 /// What every event goes through.
+#[derive(Default)]
 struct Recorder {
     counts: Counts,
     observers: Vec<Box<dyn Observer>>,
@@ -33,12 +34,16 @@ struct Recorder {
 
 impl Events {
     /// The events of a run that starts now.
-    pub(crate) fn new(observers: Vec<Box<dyn Observer>>) -> Self {
-        let counts = Counts::default();
+    pub(crate) fn new() -> Self {
         Self {
             started: Instant::now(),
-            recorder: Arc::new(Mutex::new(Recorder { counts, observers })),
+            recorder: Arc::default(),
         }
+    }
+
+    /// From now on, this observer sees all events as well.
+    pub(crate) fn add_observer(&self, observer: impl Observer + 'static) {
+        self.lock().observers.push(Box::new(observer));
     }
 
     /// Records that `event` happened now.

@@ -16,7 +16,7 @@ use crate::base::error::{Error, Exit, Result};
 use crate::engine::{AnswerRules, Engine, Limits, Stop, input_reason};
 use crate::ledger::{RunningLedger, ServerWait};
 use crate::observe::{
-    self, EventLog, MetricsThread, ProgressSettings, ProgressThread, Style, tell_error,
+    EventLog, MetricsThread, ProgressSettings, ProgressThread, Style, tell_error,
 };
 use crate::output::Writer;
 use crate::pace::{
@@ -25,7 +25,7 @@ use crate::pace::{
 use crate::service::Client;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event};
-use crate::telemetry::hub::{Events, Observer};
+use crate::telemetry::hub::Events;
 
 /// Starts the run, lets its rows run, and says how it went.
 ///
@@ -205,24 +205,21 @@ fn start_progress(
     server_wait: ServerWait,
 ) -> (Events, ProgressThread) {
     let (files, watch) = (&run.files, &run.config.watch);
-    let names = files.names();
-    let number = { files.directory.as_ref() }.map(|_| names.len() as u64);
-    let (notices, inbox) = observe::notices(names);
     let style = if watch.quiet { Style::Off } else { watch.style };
     let settings = ProgressSettings {
         identity: run.identity.clone(),
         size: files.size(),
-        files: number,
+        files: files.names(),
         limit: files.selection().limit,
         concurrency: run.concurrency.get(),
         ledger_wait: Box::new(move || server_wait.why()),
     };
     // The runtime's clock is the run's clock.
-    let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(notices)];
-    let log = watch.log.as_ref();
-    observers.extend(log.map(|_| Box::new(EventLog) as _));
-    let events = runtime.block_on(async { Events::new(observers) });
-    let progress = ProgressThread::start(style, settings, events.clone(), inbox);
+    let events = runtime.block_on(async { Events::new() });
+    if watch.log.is_some() {
+        events.add_observer(EventLog);
+    }
+    let progress = ProgressThread::start(style, settings, events.clone());
     (events, progress)
 }
 

@@ -8,7 +8,6 @@ use std::fs;
 use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::files::LockWait;
@@ -442,9 +441,9 @@ impl Files {
     }
 
     /// The names of several inputs, in their order; none where there is only one output.
-    pub(super) fn names(&self) -> Vec<Arc<str>> {
+    pub(super) fn names(&self) -> Vec<String> {
         let several = self.parts.iter().filter(|_| self.directory.is_some());
-        { several.map(|part| shown(path_of(&part.input)).into()) }.collect()
+        { several.map(|part| shown(path_of(&part.input))) }.collect()
     }
 }
 

@@ -55,7 +55,9 @@ impl Log {
 
     /// As what an engine tells of itself.
     pub(super) fn stream(&self) -> Events {
-        Events::new(vec![Box::new(self.clone())])
+        let events = Events::new();
+        events.add_observer(self.clone());
+        events
     }
 }
 

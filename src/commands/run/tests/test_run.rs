@@ -211,7 +211,7 @@ impl TestRun {
         let runtime = runtime().unwrap();
         let (service, events) = runtime.block_on(async {
             let service = Scripted::new(ScriptedResult::Verdict.immediately());
-            (service, Events::new(Vec::new()))
+            (service, Events::new())
         });
         let engine = Fixture {
             concurrency: CONCURRENCY,
