@@ -3,16 +3,22 @@
 #![allow(clippy::unwrap_used)]
 
 use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::parts::{AnswerRules, Engine, Limits};
-use crate::ledger::{LedgerWriter, RequestKey};
+use crate::ledger::{
+    LedgerAccount, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger, RequestKey, Reuse,
+    ServerWait,
+};
 use crate::pace::{
     CallBudget, CallLimit, FailureBudget, Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy,
 };
 use crate::service::scripted::Scripted;
+use crate::service::{ApiKeys, read_kept};
 use crate::telemetry::hub::Events;
 use crate::telemetry::pace::Limit;
 use crate::verdict::DecisionPolicy;
@@ -22,10 +28,29 @@ pub(crate) fn directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
 
+/// A ledger in this file, for a run with this output and this maximum of calls in flight.
+pub(crate) fn ledger(path: &Path, output: Option<PathBuf>, in_flight: usize) -> OpenLedger {
+    let settings = LedgerSettings {
+        location: LedgerLocation::File(path.to_owned()),
+        reuse: Reuse::All,
+        output,
+        input: None,
+        account: Some(LedgerAccount {
+            endpoint: "https://scripted.test".to_owned(),
+            service_id: "test".to_owned(),
+        }),
+        read: Arc::new(|body| read_kept(body, &[], &ApiKeys::default())),
+        in_flight: in_flight.try_into().unwrap(),
+        longest_call: Scripted::LONGEST_CALL,
+        wait: ServerWait::default(),
+    };
+    OpenLedger::open(&settings).unwrap()
+}
+
 /// How long the service may keep a run waiting, as by default.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
-/// An engine to be built. A test names what it varies: `Fixture { retries: 0, ..Fixture::new(service) }.build()`.
+/// An engine to be built. A test names what it varies: `Fixture::new(service).build_with(|it| it.retries = 0)`.
 pub(crate) struct Fixture {
     pub(crate) service: Scripted,
     pub(crate) concurrency: usize,
@@ -57,8 +82,9 @@ impl Fixture {
         }
     }
 
-    /// The engine.
-    pub(crate) fn build(self) -> Engine<Scripted> {
+    /// The engine, with what a test varies.
+    pub(crate) fn build_with(mut self, vary: impl FnOnce(&mut Self)) -> Engine<Scripted> {
+        vary(&mut self);
         let bounds = PaceLimits {
             rate: self.rate,
             in_flight: self.concurrency.try_into().unwrap(),

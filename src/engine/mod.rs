@@ -20,7 +20,7 @@ mod window;
 
 pub(crate) use dispatcher::{Read, Write, run};
 #[cfg(test)]
-pub(crate) use fixture::{Fixture, directory};
+pub(crate) use fixture::{Fixture, directory, ledger};
 pub(crate) use parts::{AnswerRules, Engine, Limits};
 pub(crate) use stop::{Stop, input_reason};
 pub(crate) use window::WindowSize;

@@ -131,15 +131,13 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     let ledger = shared.open();
     let keys = ledger.facts.hasher.clone();
     let (_running, writer) = keeps.then(|| ledger.start().unwrap()).unzip();
-    let engine = Fixture {
-        concurrency: case.concurrency,
-        rate: case.rate,
-        retries: RETRIES,
-        ledger: writer.unwrap_or_else(LedgerWriter::pretending),
-        events: log.stream(),
-        ..Fixture::new(service)
-    }
-    .build();
+    let engine = Fixture::new(service).build_with(|it| {
+        it.concurrency = case.concurrency;
+        it.rate = case.rate;
+        it.retries = RETRIES;
+        it.ledger = writer.unwrap_or_else(LedgerWriter::pretending);
+        it.events = log.stream();
+    });
     let mut rows = asked(case.users.len() as u64, &invalid);
     for (asked, user) in rows.iter_mut().zip(&case.users) {
         if let RowState::Waiting { body, key, .. } = asked {

@@ -6,68 +6,28 @@ use crate::telemetry::pace::Hint;
 #[tokio::test(start_paused = true)]
 async fn a_row_has_its_retries_and_what_may_have_been_billed_is_sent_again_once_at_most() {
     let silence = ScriptedResult::TimedOut.after(30_000);
-    let silent: &[(u64, &[Step])] = &[(2, &[silence, silence]), (3, &[silence, SICK])];
-    // The outcomes and calls of rows 1, 2, 3; retries, calls that may have been billed twice, and calls without an answer.
-    for (script, resends, outcomes, called, counted) in [
-        (
-            &[(1, &[SICK, SICK][..])][..],
-            1,
-            &["t-1"][..],
-            &[1, 1, 1][..],
-            (2, 0, 0),
-        ),
-        (
-            &[(2, &[SICK; 9])],
-            1,
-            &["t-1", "server_error"],
-            &[1, 2, 2, 2, 2, 2],
-            (4, 0, 0),
-        ),
-        (
-            silent,
-            1,
-            &["t-1", "no_answer", "t-3"],
-            &[1, 2, 2, 3, 3, 3],
-            (3, 2, 3),
-        ),
-        (
-            silent,
-            0,
-            &["t-1", "no_answer", "no_answer"],
-            &[1, 2, 3],
-            (0, 0, 2),
-        ),
+    // How often it is called; retries, calls that may have been billed twice, and calls without an answer.
+    for (script, resends, outcome, calls, counted) in [
+        (&[SICK, SICK][..], 1, "t-2", 3, (2, 0, 0)),
+        (&[SICK; 9], 1, "server_error", 5, (4, 0, 0)),
+        (&[silence, silence], 1, "no_answer", 2, (1, 1, 2)),
+        (&[silence, SICK], 1, "t-2", 3, (2, 1, 1)),
+        (&[silence], 0, "no_answer", 1, (0, 0, 1)),
     ] {
-        let service = script
-            .iter()
-            .fold(Scripted::new(GOOD), |service, (row, script)| {
-                service.row(*row, script.to_vec())
-            });
-        let engine = Fixture {
-            resends,
-            ..Fixture::new(service)
-        }
-        .build();
-        assert_outcomes(&engine, outcomes).await;
-        assert_eq!(engine.service().rows(), called);
-        let calls = engine.counts().calls;
-        let counts = (
-            calls.retries,
-            calls.maybe_billed_twice,
-            calls.unknown_outcome,
-        );
-        assert_eq!(counts, counted, "{outcomes:?}");
+        let service = Scripted::new(GOOD).row(2, script.to_vec());
+        let engine = Fixture::new(service).build_with(|it| it.resends = resends);
+        assert_outcomes(&engine, &["t-1", outcome]).await;
+        assert_eq!(engine.calls(2).len(), calls);
+        let it = engine.counts().calls;
+        let counts = (it.retries, it.maybe_billed_twice, it.unknown_outcome);
+        assert_eq!(counts, counted, "{outcome}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_row_gets_its_verdict_where_half_of_the_first_tries_fail() {
     let service = with_rows(Scripted::new(GOOD), (2..=400).step_by(2), &[SICK]);
-    let engine = Fixture {
-        retries: 1,
-        ..Fixture::new(service)
-    }
-    .build();
+    let engine = Fixture::new(service).build_with(|it| it.retries = 1);
     for row in 1..=400 {
         assert_eq!(engine.outcome(row).await.outline(), format!("t-{row}"));
     }
@@ -87,11 +47,7 @@ async fn no_permit_is_held_in_a_back_off() {
 async fn throttles_use_up_no_attempt_and_each_waits_as_long_as_was_asked_for() {
     let throttles = [ScriptedResult::RetryAfter(503, "5").immediately(); 10];
     let service = Scripted::new(GOOD).row(1, throttles);
-    let engine = Fixture {
-        retries: 0,
-        ..Fixture::new(service)
-    }
-    .build();
+    let engine = Fixture::new(service).build_with(|it| it.retries = 0);
     assert_outcomes(&engine, &["t-1"]).await;
     let calls = engine.calls(1);
     assert_eq!((calls.len(), engine.counts().calls.throttled), (11, 10));
@@ -157,12 +113,10 @@ async fn rows_that_are_always_refused_fail_wherever_they_are_and_hold_up_no_othe
     ] {
         let always = [refusal.immediately(); 60];
         let service = with_rows(Scripted::new(GOOD), refused.clone(), &always);
-        let engine = Fixture {
-            rate,
-            concurrency: 8,
-            ..Fixture::new(service)
-        }
-        .build();
+        let engine = Fixture::new(service).build_with(|it| {
+            it.rate = rate;
+            it.concurrency = 8;
+        });
         let ran = run_to_end(&engine, Surroundings::rows(of)).await;
         let case = format!("{rate:?}, rows {refused:?}: {:?}", ran.elapsed);
         assert!(ran.stop.is_none(), "{case}");

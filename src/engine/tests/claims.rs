@@ -5,13 +5,11 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::harness::*;
-use crate::engine::directory;
+use crate::engine::{directory, ledger};
 use crate::ledger::tests::faults::StoreFaults;
 use crate::ledger::{
-    ClaimResult, LedgerAccount, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger, Outcome,
-    RequestHasher, Reuse, RunningLedger, ServerWait, Urgency,
+    ClaimResult, LedgerWriter, OpenLedger, Outcome, RequestHasher, RunningLedger, Urgency,
 };
-use crate::service::{ApiKeys, read_kept};
 
 /// Where a ledger is that several runs share.
 pub(super) struct Shared(TempDir);
@@ -27,21 +25,7 @@ impl Shared {
 
     /// A run to standard output.
     pub(super) fn open(&self) -> OpenLedger {
-        let settings = LedgerSettings {
-            location: LedgerLocation::File(self.path()),
-            reuse: Reuse::All,
-            output: None,
-            input: None,
-            account: Some(LedgerAccount {
-                endpoint: "https://scripted.test".to_owned(),
-                service_id: "test".to_owned(),
-            }),
-            read: Arc::new(|body| read_kept(body, &[], &ApiKeys::default())),
-            in_flight: 1.try_into().unwrap(),
-            longest_call: Scripted::LONGEST_CALL,
-            wait: ServerWait::default(),
-        };
-        OpenLedger::open(&settings).unwrap()
+        ledger(&self.path(), None, 1)
     }
 
     /// A run of this one.
@@ -67,12 +51,10 @@ impl ThisRun {
         running: RunningLedger,
         ledger: LedgerWriter,
     ) -> Self {
-        let engine = Fixture {
-            concurrency: 8,
-            ledger,
-            ..Fixture::new(service)
-        }
-        .build();
+        let engine = Fixture::new(service).build_with(|it| {
+            it.concurrency = 8;
+            it.ledger = ledger;
+        });
         Self {
             engine,
             keys,

@@ -63,12 +63,7 @@ impl Log {
 
 /// An engine with no limit except for calls in flight.
 pub(super) fn engine(concurrency: usize, service: Scripted) -> Engine<Scripted> {
-    let usual = Fixture::new(service);
-    Fixture {
-        concurrency,
-        ..usual
-    }
-    .build()
+    Fixture::new(service).build_with(|it| it.concurrency = concurrency)
 }
 
 /// This service, whose first calls for each of these rows bring this.

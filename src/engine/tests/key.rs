@@ -26,11 +26,7 @@ async fn a_refused_key_stops_the_run_and_is_looked_for_only_after_verdicts() {
 async fn each_rotated_key_is_renewed_and_uses_up_no_attempt() {
     let service = with_rows(Scripted::new(GOOD), [2, 4], &[KEY_REFUSED]);
     let service = service.renewals([const { KeyRenewal::Renewed }; 2]);
-    let engine = Fixture {
-        retries: 0,
-        ..Fixture::new(service)
-    }
-    .build();
+    let engine = Fixture::new(service).build_with(|it| it.retries = 0);
     assert_outcomes(&engine, &["t-1", "t-2", "t-3", "t-4"]).await;
     let made = engine.service().made();
     let calls: Vec<_> = made.iter().map(|made| (made.row, made.key)).collect();

@@ -86,12 +86,10 @@ async fn a_signal_cuts_a_drain_short_that_something_else_had_started() {
     ] {
         let log = Log::default();
         let service = slow(20).row(3, [ScriptedResult::Status(401).after(1_000)]);
-        let engine = Fixture {
-            concurrency: 3,
-            events: log.stream(),
-            ..Fixture::new(service)
-        }
-        .build();
+        let engine = Fixture::new(service).build_with(|it| {
+            it.concurrency = 3;
+            it.events = log.stream();
+        });
         let ran = signalled(&engine, &[(second, signal)]).await;
         assert_eq!(
             ran.reason(),
@@ -109,36 +107,26 @@ async fn a_signal_cuts_a_drain_short_that_something_else_had_started() {
 async fn what_is_in_flight_at_a_stop_is_finished_and_no_row_starts_after_it() {
     let late = || Scripted::new(ScriptedResult::Verdict.after(29_000)).row(1, [GOOD]);
     let refused = late().row(3, [ScriptedResult::Status(401).after(10)]);
-    for (service, max_calls, reason, rows, calls) in [
-        (
-            late(),
-            NonZeroU64::new(5),
-            CancelReason::MaxCalls,
-            &[1, 2, 3, 4, 5][..],
-            5,
-        ),
-        (refused, None, CancelReason::Refused, &[1, 2, 4, 5], 5),
+    let five = NonZeroU64::new(5);
+    for (service, max_calls, reason, rows) in [
+        (late(), five, CancelReason::MaxCalls, &[1, 2, 3, 4, 5][..]),
+        (refused, None, CancelReason::Refused, &[1, 2, 4, 5]),
     ] {
-        let engine = Fixture {
-            concurrency: 4,
-            max_calls,
-            ..Fixture::new(service)
-        }
-        .build();
+        let engine = Fixture::new(service).build_with(|it| {
+            it.concurrency = 4;
+            it.max_calls = max_calls;
+        });
         let ran = run_to_end(&engine, Surroundings::rows(90)).await;
         assert_eq!((ran.reason(), &*ran.rows()), (Some(reason), rows));
-        assert_eq!(engine.service().made().len(), calls);
+        assert_eq!(engine.service().made().len(), 5);
         assert_eq!(ran.elapsed.as_secs(), 29);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_stops_exactly_at_its_limit_of_failures() {
-    let engine = Fixture {
-        failures: FailureBudget(Some(Tolerance::Rows(3))),
-        ..Fixture::new(Scripted::new(GOOD))
-    }
-    .build();
+    let engine = Fixture::new(Scripted::new(GOOD))
+        .build_with(|it| it.failures = FailureBudget(Some(Tolerance::Rows(3))));
     let read = batches(asked(9, &[1, 2, 3, 4, 5]), &[]);
     let ran = run_to_end(&engine, Surroundings::of(read)).await;
     assert_eq!(ran.reason(), Some(CancelReason::MaxFailures));
@@ -198,20 +186,15 @@ async fn a_loss_after_a_stop_is_reported_beside_the_first_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn an_input_that_breaks_stops_the_run_and_keeps_the_rows_before() {
+    use CancelReason::{Input, InputChanged, Internal};
     let broken = |error| Some(Read::Failed(Stop::of_input(error)));
+    let unclosed = broken(Error::usage("a quote is never closed"));
+    let changed = broken(Error::stopped("it changed"));
+    // A reader that died must not look like a short file.
     for (end, reason, rows) in [
-        (
-            broken(Error::usage("a quote is never closed")),
-            CancelReason::Input,
-            9,
-        ),
-        (
-            broken(Error::stopped("it changed")),
-            CancelReason::InputChanged,
-            9,
-        ),
-        // A reader that died must not look like a short file.
-        (None, CancelReason::Internal, 0),
+        (unclosed, Input, 9),
+        (changed, InputChanged, 9),
+        (None, Internal, 0),
     ] {
         let engine = engine(4, Scripted::new(ScriptedResult::Verdict.after(10)));
         let mut around = Surroundings::rows(9);

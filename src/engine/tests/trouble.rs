@@ -1,11 +1,12 @@
 //! Answers without a verdict, refusals, a service that is down, and rows over which it always fails: how they are told apart,
 //! when they stop the run, and what each costs.
 
+use ScriptedResult::{HostNotFound, NotConnected, Page, Status, Useless, VerdictOf};
+
 use super::harness::*;
 
 #[tokio::test(start_paused = true)]
 async fn trouble_without_a_verdict_stops_the_run_sooner_at_the_start_and_sends_nothing_again() {
-    use ScriptedResult::{HostNotFound, Page, Status, Useless, VerdictOf};
     const BAD: &str = "bad_answer ! no_verdicts 3";
     // Whether the first row had a verdict; how many rows were tried, and with how many calls.
     for (brings, works, rows, calls, last) in [
@@ -38,17 +39,14 @@ async fn trouble_without_a_verdict_stops_the_run_sooner_at_the_start_and_sends_n
 #[tokio::test(start_paused = true)]
 async fn rows_at_fault_never_stop_a_run_that_works_nor_one_that_keeps_going() {
     for (brings, works, outcome) in [
-        (ScriptedResult::Status(422), true, "refused"),
-        (ScriptedResult::Status(422), false, "refused"),
-        (ScriptedResult::VerdictOf(1), false, "t-1"),
+        (Status(422), true, "refused"),
+        (Status(422), false, "refused"),
+        (VerdictOf(1), false, "t-1"),
     ] {
         let service = Scripted::new(brings.immediately());
         let good = works.then_some(100);
-        let engine = Fixture {
-            keep_going: !works,
-            ..Fixture::new(with_rows(service, good, &[GOOD]))
-        }
-        .build();
+        let engine =
+            Fixture::new(with_rows(service, good, &[GOOD])).build_with(|it| it.keep_going = !works);
         if works {
             engine.outcome(100).await;
         }
@@ -59,13 +57,9 @@ async fn rows_at_fault_never_stop_a_run_that_works_nor_one_that_keeps_going() {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_is_not_up_yet_is_waited_for() {
-    let away = ScriptedResult::NotConnected.immediately();
+    let away = NotConnected.immediately();
     let service = Scripted::new(GOOD).row(1, [away; 14]);
-    let engine = Fixture {
-        retries: 1,
-        ..Fixture::new(service)
-    }
-    .build();
+    let engine = Fixture::new(service).build_with(|it| it.retries = 1);
     let began = Instant::now();
     assert_outcomes(&engine, &["t-1", "t-2"]).await;
     // Ten calls show that it is down; then it is tried after 5, 10, 20, 40 and 60 seconds.
@@ -77,34 +71,15 @@ async fn a_service_that_is_not_up_yet_is_waited_for() {
 async fn a_service_that_stays_away_is_probed_ever_more_rarely_and_stops_the_run() {
     // Ten calls show it. After that it is tried at 5, 10, 20, 40 and every 60 seconds.
     for (trouble, works, rate, calls) in [
-        (
-            ScriptedResult::Status(503),
-            true,
-            Rate::Unlimited,
-            1 + 10 + 18,
-        ),
-        (
-            ScriptedResult::HostNotFound,
-            true,
-            Rate::Unlimited,
-            1 + 10 + 18,
-        ),
-        (
-            ScriptedResult::NotConnected,
-            false,
-            Rate::Unlimited,
-            10 + 18,
-        ),
-        (ScriptedResult::Status(503), true, Rate::Auto, 50),
+        (Status(503), true, Rate::Unlimited, 1 + 10 + 18),
+        (HostNotFound, true, Rate::Unlimited, 1 + 10 + 18),
+        (NotConnected, false, Rate::Unlimited, 10 + 18),
+        (Status(503), true, Rate::Auto, 50),
     ] {
         let began = Instant::now();
         let service = Scripted::new(trouble.immediately());
         let service = with_rows(service, works.then_some(1), &[GOOD]);
-        let engine = Fixture {
-            rate,
-            ..Fixture::new(service)
-        }
-        .build();
+        let engine = Fixture::new(service).build_with(|it| it.rate = rate);
         let outlines = until_stopped(&engine).await;
         assert_eq!(outlines.last().unwrap(), "- ! unavailable 3", "{trouble:?}");
         let waited = began.elapsed().as_secs();
@@ -119,7 +94,7 @@ async fn a_service_that_only_refuses_stops_the_run_after_a_quarter_of_an_hour() 
     for (refusal, most) in [
         (ScriptedResult::RetryAfter(429, "60"), 17),
         // Without a rate limit of our own each row backs off by itself, for 15 s on average.
-        (ScriptedResult::Status(429), 90),
+        (Status(429), 90),
     ] {
         let began = Instant::now();
         let engine = engine(1, Scripted::new(refusal.immediately()).row(1, [GOOD]));
@@ -140,7 +115,7 @@ fn after_a_hundred(then: Step) -> Scripted {
     with_rows(Scripted::new(then), 1..=100, &[GOOD])
 }
 
-const FAILS: Step = ScriptedResult::Status(500).after(10);
+const FAILS: Step = Status(500).after(10);
 
 #[tokio::test(start_paused = true)]
 async fn rows_that_always_fail_are_passed_over_amid_good_ones_and_are_no_outage_at_the_end() {
@@ -177,11 +152,7 @@ async fn the_only_row_left_to_probe_an_outage_is_tried_ever_more_rarely() {
     // The last row of a file, and the last row of a pipe that stays silent for an hour.
     for (read_delay, expected) in [(0, 9), (3_600, 18)] {
         // Rows 101 to 110 show an outage, and are given up.
-        let engine = Fixture {
-            retries: 0,
-            ..Fixture::new(after_a_hundred(FAILS))
-        }
-        .build();
+        let engine = Fixture::new(after_a_hundred(FAILS)).build_with(|it| it.retries = 0);
         let around = Surroundings {
             read_delay: Duration::from_secs(read_delay),
             ..Surroundings::rows(111)
@@ -209,7 +180,7 @@ async fn calls_that_stood_still_with_the_run_are_no_outage() {
 async fn a_service_that_fails_for_minutes_costs_no_row() {
     // One that answers is tried more often.
     for (status, last, down) in [(500, 140, 180), (503, 120, 60)] {
-        let fails = [ScriptedResult::Status(status).after(10)];
+        let fails = [Status(status).after(10)];
         let service = with_rows(Scripted::new(GOOD), 101..=last, &fails);
         let ran = run_to_end(&engine(8, service), Surroundings::rows(1_000)).await;
         assert!(ran.stop.is_none());

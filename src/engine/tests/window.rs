@@ -24,12 +24,10 @@ async fn a_window_beyond_the_concurrency_hides_back_offs() {
 #[tokio::test(start_paused = true)]
 async fn while_the_writer_stalls_the_window_keeps_to_its_bytes() {
     let log = Log::default();
-    let engine = Fixture {
-        concurrency: 8,
-        events: log.stream(),
-        ..Fixture::new(Scripted::new(GOOD))
-    }
-    .build();
+    let engine = Fixture::new(Scripted::new(GOOD)).build_with(|it| {
+        it.concurrency = 8;
+        it.events = log.stream();
+    });
     let around = Surroundings {
         write_delay: Duration::from_secs(3_600),
         window: WindowSize {
@@ -50,11 +48,7 @@ async fn while_the_writer_stalls_the_window_keeps_to_its_bytes() {
 #[tokio::test(start_paused = true)]
 async fn a_finished_row_is_written_while_the_reader_waits() {
     let log = Log::default();
-    let engine = Fixture {
-        events: log.stream(),
-        ..Fixture::new(Scripted::new(GOOD))
-    }
-    .build();
+    let engine = Fixture::new(Scripted::new(GOOD)).build_with(|it| it.events = log.stream());
     let mut around = Surroundings::of(batches(asked(2, &[]), &[1]));
     around.read_delay = Duration::from_secs(60);
     let ran = run_to_end(&engine, around).await;

@@ -15,14 +15,13 @@ use super::super::ledger::run_end;
 use super::super::threads::LookupStage;
 use super::super::threads::{RowStages, RowsEnd, run_rows};
 use crate::base::error::Exit;
-use crate::engine::{Fixture, directory};
+use crate::engine::{Fixture, directory, ledger};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Input, Reader, ReaderSettings};
+use crate::ledger::OpenLedger;
 use crate::ledger::tests::faults::StoreFaults;
-use crate::ledger::{LedgerAccount, LedgerLocation, LedgerSettings, OpenLedger, Reuse, ServerWait};
 use crate::output::{OutputFile, Replace, RowFiles, Target, Writer};
 use crate::service::scripted::{Scripted, ScriptedResult};
-use crate::service::{ApiKeys, read_kept};
 use crate::telemetry::hub::Events;
 use crate::verdict::DecisionPolicy;
 
@@ -148,21 +147,8 @@ impl TestRun {
     }
 
     fn ledger(&self) -> OpenLedger {
-        let settings = LedgerSettings {
-            location: LedgerLocation::File(self.place.path().join("rescore.ledger")),
-            reuse: Reuse::All,
-            output: Some(self.output()),
-            input: None,
-            account: Some(LedgerAccount {
-                endpoint: "https://api.example.com/v1/validate/user".to_owned(),
-                service_id: "test".to_owned(),
-            }),
-            read: Arc::new(|body| read_kept(body, &[], &ApiKeys::default())),
-            in_flight: CONCURRENCY.try_into().unwrap(),
-            longest_call: Duration::from_secs(30),
-            wait: ServerWait::default(),
-        };
-        OpenLedger::open(&settings).unwrap()
+        let path = self.place.path().join("rescore.ledger");
+        ledger(&path, Some(self.output()), CONCURRENCY)
     }
 
     /// Users whose answers are durable now.
@@ -213,14 +199,12 @@ impl TestRun {
             let service = Scripted::new(ScriptedResult::Verdict.immediately());
             (service, Events::new())
         });
-        let engine = Fixture {
-            concurrency: CONCURRENCY,
-            max_calls: calls,
-            ledger: ledger_writer,
-            events: events.clone(),
-            ..Fixture::new(service)
-        }
-        .build();
+        let engine = Fixture::new(service).build_with(|it| {
+            it.concurrency = CONCURRENCY;
+            it.max_calls = calls;
+            it.ledger = ledger_writer;
+            it.events = events.clone();
+        });
         let decisions = DecisionPolicy::default();
         let rows = RowStages {
             reader,
