@@ -187,68 +187,43 @@ mod tests {
         assert!(CallBudget::new(None, 0).reserve().is_ok());
     }
 
-    /// The report of the stop, after rows with this resolution.
-    fn stops(most: Tolerance, rows: &[(u64, Resolution, Origin)]) -> Option<String> {
-        let mut counts = Counts::default();
-        for (times, resolution, origin) in rows {
-            for _ in 0..*times {
-                let event = Event::RowResolved {
-                    row: RowNumber::FIRST,
-                    resolution: *resolution,
-                    origin: *origin,
-                };
-                counts.apply(Duration::ZERO, &event);
-            }
-        }
-        let error = FailureBudget(Some(most)).used_up(&counts);
-        error.map(|error| error.report())
-    }
-
     #[test]
     fn failures_of_this_start_stop_at_their_limit_and_the_most_frequent_reasons_are_named() {
-        let good = Resolution::Scored(None);
-        let [ip, name, refused] =
-            [Reason::InvalidIp, Reason::MissingName, Reason::Refused].map(Resolution::Failed);
-        let (now, before) = (Origin::Called, Origin::Ledger);
+        let good = (Resolution::Scored(None), Origin::Called);
+        let failed = |reason, origin| (Resolution::Failed(reason), origin);
+        let before = failed(Reason::Refused, Origin::Ledger);
+        let ip = failed(Reason::InvalidIp, Origin::Called);
+        let name = failed(Reason::MissingName, Origin::Duplicate);
+        let [five, two] = [5, 2].map(Tolerance::Rows);
         let percent = Tolerance::Percent(10.0);
-        for (most, rows, words) in [
-            (
-                Tolerance::Rows(5),
-                &[(9, good, now), (1, ip, now), (3, name, now)][..],
-                &[][..],
-            ),
-            (
-                Tolerance::Rows(5),
-                &[(9, good, now), (2, ip, now), (3, name, now)],
-                &["missing_name 3, invalid_ip 2", "hint: fix the rows"],
-            ),
-            (
-                Tolerance::Rows(2),
-                &[(5, refused, before), (1, refused, now)],
-                &[],
-            ),
-            (
-                Tolerance::Rows(2),
-                &[(5, refused, before), (2, refused, now)],
-                &[
-                    "2 of 7 rows failed: `--max-failures 2` is reached",
-                    "5 that failed before this start do not count",
-                    "most frequent: refused 2\n",
-                ],
-            ),
+        // How many rows had failed before, are good, lack an IP address and lack a name.
+        for (most, times, words) in [
+            (five, [0, 9, 1, 3], ""),
+            (five, [0, 9, 2, 3], "missing_name 3, invalid_ip 2"),
+            (two, [5, 0, 1, 0], ""),
+            (two, [5, 0, 2, 0], "2 of 7 rows failed: `--max-failures 2`"),
+            (two, [5, 0, 2, 0], "5 that failed before this start do not"),
             // A share is not judged by the first rows.
-            (percent, &[(99, ip, now)], &[]),
-            (percent, &[(91, good, now), (9, ip, now)], &[]),
-            (
-                percent,
-                &[(90, good, now), (10, ip, now)],
-                &["10 of 100 rows failed"],
-            ),
+            (percent, [0, 0, 99, 0], ""),
+            (percent, [0, 91, 9, 0], ""),
+            (percent, [0, 90, 10, 0], "10 of 100 rows failed"),
         ] {
-            let report = stops(most, rows);
-            assert_eq!(report.is_some(), !words.is_empty(), "{rows:?}: {report:?}");
-            let report = report.unwrap_or_default();
-            assert!(words.iter().all(|words| report.contains(words)), "{report}");
+            let mut counts = Counts::default();
+            for ((resolution, origin), times) in [before, good, ip, name].into_iter().zip(times) {
+                for _ in 0..times {
+                    let row = RowNumber::FIRST;
+                    let event = Event::RowResolved {
+                        row,
+                        resolution,
+                        origin,
+                    };
+                    counts.apply(Duration::ZERO, &event);
+                }
+            }
+            let error = FailureBudget(Some(most)).used_up(&counts);
+            let report = error.map(|error| error.report()).unwrap_or_default();
+            assert_eq!(report.is_empty(), words.is_empty(), "{times:?}: {report}");
+            assert!(report.contains(words), "{report}");
         }
     }
 }

@@ -129,108 +129,77 @@ mod tests {
     use crate::base::secret::Secret;
 
     /// The id and the digits of the score, or why there is no verdict.
-    fn answer(body: impl Into<bytes::Bytes>) -> Result<(String, String), String> {
-        let body = body.into();
-        let answer = read(
-            &Reply {
-                body,
-                ..Reply::ok("")
-            },
-            &[],
-        )?;
+    fn answer(body: &[u8]) -> Result<(String, String), String> {
+        let mut reply = Reply::ok("");
+        reply.body = bytes::Bytes::copy_from_slice(body);
+        let answer = read(&reply, &[])?;
         let id = answer.transaction_id.as_str().to_owned();
         Ok((id, answer.score.digits().to_owned()))
     }
 
+    fn body(id: &str, summary: &str) -> String {
+        format!(r#"{{"transaction_id":{id},"summary":{summary}}}"#)
+    }
+
     #[test]
     fn the_digits_of_the_score_and_a_numeric_id_stay_as_sent() {
-        for (body, id, digits) in [
-            (
-                r#"{"transaction_id":"a-1","summary":{"risk_score":2.0}}"#,
-                "a-1",
-                "2.0",
-            ),
-            (
-                r#"{"summary":{"x":[1],"risk_score":1e-3},"transaction_id":9007199254740993}"#,
-                "9007199254740993",
-                "1e-3",
-            ),
-            (
-                "\u{feff}{\"transaction_id\":\"\\u0061\",\"summary\":{\"risk_score\":1.2345678901234567}}",
-                "a",
-                "1.2345678901234567",
-            ),
-            (
-                r#"{"transaction_id":" a\u200b","summary":{"risk_score":1}}"#,
-                " a\u{200b}",
-                "1",
-            ),
+        for (sent, digits, id) in [
+            ("\"a-1\"", "2.0", "a-1"),
+            ("9007199254740993", "1e-3", "9007199254740993"),
+            ("\"\\u0061\"", "1.2345678901234567", "a"),
+            ("\" a\\u200b\"", "1", " a\u{200b}"),
         ] {
-            assert_eq!(answer(body).unwrap(), (id.to_owned(), digits.to_owned()));
+            let body = body(sent, &format!(r#"{{"x":[1],"risk_score":{digits}}}"#));
+            let expected = (id.to_owned(), digits.to_owned());
+            assert_eq!(answer(body.as_bytes()).unwrap(), expected);
+            let marked = format!("\u{feff}{body}");
+            assert_eq!(answer(marked.as_bytes()).unwrap(), expected);
         }
         // Bytes that are not UTF-8 spoil only what is read.
         let echo = b"{\"echo\":\"J\xe9\",\"transaction_id\":\"a\",\"summary\":{\"risk_score\":1}}";
-        assert_eq!(answer(echo.to_vec()).unwrap().0, "a");
+        assert_eq!(answer(echo).unwrap().0, "a");
         let id = b"{\"transaction_id\":\"\xe9\",\"summary\":{\"risk_score\":1}}";
-        let why = answer(id.to_vec()).unwrap_err();
+        let why = answer(id).unwrap_err();
         assert_eq!(why, "the answer's `transaction_id` is not UTF-8");
     }
 
     #[test]
     fn an_answer_without_a_verdict_says_why() {
-        const SHAPE: &str = "is JSON of an unknown shape";
-        const SCORE: &str = "has no `summary.risk_score`, or has it twice";
+        const GOOD: &str = r#"{"risk_score":1}"#;
+        const SHAPE: &str = " is JSON of an unknown shape";
+        const NONE: &str = " has no `summary.risk_score`, or has it twice";
+        const NO_NUMBER: &str = "'s `summary.risk_score` is not a number";
+        let twice = body(r#""a","transaction_id":"b""#, GOOD);
+        let failed = body(r#""a","status":false"#, GOOD);
         for (body, why) in [
-            ("\u{feff}", "is empty"),
-            ("[1]", SHAPE),
-            (r#"[true,"a",{"risk_score":1}]"#, SHAPE),
+            ("\u{feff}".to_owned(), " is empty"),
+            ("[1]".to_owned(), SHAPE),
+            (format!(r#"[true,"a",{GOOD}]"#), SHAPE),
+            (twice, SHAPE),
+            (failed, " says `\"status\": false`"),
             (
-                r#"{"transaction_id":"a","transaction_id":"b","summary":{"risk_score":1}}"#,
-                SHAPE,
+                format!(r#"{{"summary":{GOOD}}}"#),
+                " has no `transaction_id`",
             ),
-            (
-                r#"{"status":false,"transaction_id":"a","summary":{"risk_score":1}}"#,
-                "says `\"status\": false`",
-            ),
-            (r#"{"summary":{"risk_score":1}}"#, "has no `transaction_id`"),
-            (r#"{"transaction_id":"a"}"#, SCORE),
+            (r#"{"transaction_id":"a"}"#.to_owned(), NONE),
+            (body("1", r#"{"risk_score":1,"risk_score":2}"#), NONE),
+            (body("1", "7"), NONE),
+            (body("1", "[7]"), NONE),
+            (body("1", r#"{"risk_score":null}"#), NONE),
+            (body("1", r#"{"risk_score":"1"}"#), NO_NUMBER),
+            (body("1", r#"{"risk_score":1e400}"#), NO_NUMBER),
         ] {
-            assert_eq!(
-                answer(body).unwrap_err(),
-                format!("the answer {why}"),
-                "{body}"
-            );
-        }
-        for (summary, why) in [
-            (r#"{"risk_score":1,"risk_score":2}"#, format!(" {SCORE}")),
-            ("7", format!(" {SCORE}")),
-            ("[7]", format!(" {SCORE}")),
-            (r#"{"risk_score":null}"#, format!(" {SCORE}")),
-            (
-                r#"{"risk_score":"1"}"#,
-                "'s `summary.risk_score` is not a number".to_owned(),
-            ),
-            (
-                r#"{"risk_score":1e400}"#,
-                "'s `summary.risk_score` is not a number".to_owned(),
-            ),
-        ] {
-            let body = format!(r#"{{"transaction_id":"a","summary":{summary}}}"#);
-            assert_eq!(
-                answer(body).unwrap_err(),
-                format!("the answer{why}"),
-                "{summary}"
-            );
+            let found = answer(body.as_bytes()).unwrap_err();
+            assert_eq!(found, format!("the answer{why}"), "{body}");
         }
         for (id, why) in [
             ("{}", "is neither a string nor a positive number"),
-            (r#""=1""#, "starts like a spreadsheet formula"),
-            (r#""""#, "is empty"),
-            (r#""\u2003\u00a0""#, "is only white space"),
+            ("\"=1\"", "starts like a spreadsheet formula"),
+            ("\"\"", "is empty"),
+            ("\"\\u2003\\u00a0\"", "is only white space"),
         ] {
-            let body = format!(r#"{{"transaction_id":{id},"summary":{{"risk_score":1}}}}"#);
-            let why = format!("the answer's `transaction_id` {why}");
-            assert_eq!(answer(body).unwrap_err(), why);
+            let found = answer(body(id, GOOD).as_bytes()).unwrap_err();
+            assert_eq!(found, format!("the answer's `transaction_id` {why}"));
         }
     }
 
