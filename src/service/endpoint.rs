@@ -314,32 +314,17 @@ mod tests {
 
     #[test]
     fn addresses_that_would_leak_or_make_no_sense_are_refused() {
-        for bad in [
-            "http://api.example.com",
-            "file:///etc/passwd",
-            "https://user:pw@example.com",
-            "https://example.com?key=1",
-            "https://example.com#x",
-            "ftp://user:pw@example.com",
-            "pw:x",
-            "http://example.com?key=pw",
-            "http://example.localhost",
-            "http://localhost.",
-            "http://[::ffff:127.0.0.1]",
-            "http://127.0.0.1.example.com",
-            "example.com",
-            "",
-        ] {
+        let bad = "http://api.example.com file:///etc/passwd https://user:pw@example.com \
+            https://example.com?key=1 https://example.com#x ftp://user:pw@example.com pw:x \
+            http://example.com?key=pw http://example.localhost http://localhost. \
+            http://[::ffff:127.0.0.1] http://127.0.0.1.example.com example.com";
+        for bad in bad.split(' ').chain([""]) {
             let error = Endpoint::new(bad, false).unwrap_err();
             assert_eq!(error.exit().code(), 2, "{bad}");
             assert!(!error.report().contains("pw"), "{}", error.report());
         }
-        for good in [
-            "http://127.0.0.1:8787",
-            "http://[::1]:1",
-            "http://localhost",
-            "http://LOCALHOST:1",
-        ] {
+        let good = "http://127.0.0.1:8787 http://[::1]:1 http://localhost http://LOCALHOST:1";
+        for good in good.split(' ') {
             assert!(Endpoint::new(good, false).is_ok(), "{good}");
         }
         assert!(Endpoint::new("http://api.example.com", true).is_ok());

@@ -194,27 +194,15 @@ proptest! {
 
     #[test]
     fn after_an_idle_time_there_is_no_burst(rest in 1_u64..100_000, calls in 10_usize..500) {
-        let mut controller = Controller::new(&limits(Rate::Auto, 1_000));
-        let mut now = Duration::ZERO;
-        for _ in 0..calls {
-            let call = loop {
-                match controller.admit(now) {
-                    Admission::Admitted(call) => break call,
-                    Admission::NotBefore(at) => now = at,
-                    Admission::AfterAnother => unreachable!("no call is out"),
-                }
-            };
-            now += Duration::from_millis(20);
-            controller.call_ended(now, call, CallOutcome::Answered, Try::First, 0.0);
+        let mut one = Calls::new(&limits(Rate::Auto, 1_000));
+        one.answer(calls);
+        one.now += Duration::from_secs(rest);
+        let mut at_once = 0;
+        while matches!(one.controller.admit(one.now), Admission::Admitted(_)) {
+            at_once += 1;
         }
-        now += Duration::from_secs(rest);
-        let at_once = std::iter::from_fn(|| match controller.admit(now) {
-            Admission::Admitted(call) => Some(call),
-            _ => None,
-        })
-        .count();
-        let burst = controller.rate(now).unwrap() * 0.010;
-        prop_assert!(at_once as f64 <= burst.max(1.0) + 1.0, "{at_once}");
+        let burst = one.pace().0.unwrap() * 0.010;
+        prop_assert!(f64::from(at_once) <= burst.max(1.0) + 1.0, "{at_once}");
     }
 }
 
@@ -271,49 +259,31 @@ fn a_run_starts_slowly_unless_a_rate_is_named_or_a_limit_is_known() {
         rate: Some(100.0),
         in_flight: Some(20),
     };
-    let near = |rate, in_flight| PaceLimits {
+    let near = |known, rate, in_flight| PaceLimits {
         known,
         ..limits(rate, in_flight)
     };
-    for (limits, rate, in_flight, limit) in [
-        (limits(Rate::Auto, 64), Some(10.0), 4, Limit::NONE),
-        (
-            limits(Rate::PerSecond(30.0), 64),
-            Some(30.0),
-            64,
-            Limit::NONE,
-        ),
-        (limits(Rate::Unlimited, 64), None, 64, Limit::NONE),
+    let (auto, free, named) = (Rate::Auto, Rate::Unlimited, Rate::PerSecond(100.0));
+    let [rate_alone, in_flight_alone] = [(known.rate, None), (None, known.in_flight)]
+        .map(|(rate, in_flight)| Limit { rate, in_flight });
+    for (limit, rate, most, pace, kept) in [
+        (Limit::NONE, auto, 64, (Some(10.0), 4), Limit::NONE),
+        (Limit::NONE, named, 64, (Some(100.0), 64), Limit::NONE),
+        (Limit::NONE, free, 64, (None, 64), Limit::NONE),
         // Until the service refuses, the known limit stays, except where the user allows less or everything.
-        (near(Rate::Auto, 64), Some(80.0), 16, known),
-        (
-            near(Rate::Auto, 20),
-            Some(80.0),
-            4,
-            Limit {
-                in_flight: None,
-                ..known
-            },
-        ),
-        (
-            near(Rate::PerSecond(100.0), 64),
-            Some(100.0),
-            16,
-            Limit {
-                rate: None,
-                ..known
-            },
-        ),
-        (near(Rate::Unlimited, 64), None, 64, Limit::NONE),
+        (known, auto, 64, (Some(80.0), 16), known),
+        (known, auto, 20, (Some(80.0), 4), rate_alone),
+        (known, named, 64, (Some(100.0), 16), in_flight_alone),
+        (known, free, 64, (None, 64), Limit::NONE),
     ] {
-        let calls = Calls::new(&limits);
-        assert_eq!(calls.controller.limit(), limit, "{limits:?}");
-        assert_eq!(calls.pace(), (rate, in_flight), "{limits:?}");
+        let calls = Calls::new(&near(limit, rate, most));
+        assert_eq!(calls.controller.limit(), kept, "{limit:?} {rate:?}");
+        assert_eq!(calls.pace(), pace, "{limit:?} {rate:?} {most}");
     }
     let mut calls = Calls::new(&limits(Rate::Auto, 64));
     calls.answer(40);
     assert!(calls.pace().0 > Some(10.0), "{:?}", calls.pace());
-    let mut calls = Calls::new(&near(Rate::Auto, 64));
+    let mut calls = Calls::new(&near(known, auto, 64));
     calls.answer(1_000);
     let (rate, in_flight) = calls.pace();
     assert!(
