@@ -98,7 +98,7 @@ fn rewrite(
     (summary.exit_code, summary.elapsed) = (exit.code(), started.elapsed());
     (summary.output, summary.changes) = (written.output, written.changes);
     if places.quiet {
-        summary.warnings().for_each(|warning| warn(&warning));
+        summary.problems().for_each(|problem| warn(&problem));
     } else {
         tell(&summary.text());
     }

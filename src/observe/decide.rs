@@ -129,43 +129,31 @@ impl DecideSummary {
         ))
     }
 
-    fn why_undecided(&self) -> Option<String> {
-        undecided(&self.undecided, self.level.as_deref())
+    /// Why rows have no decision, or are left as they are. A quiet command shows nothing else.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = String> {
+        let [rows, left] = [self.undecided.rows, self.scored.unreadable()].map(count);
+        let undecided = undecided(&self.undecided, self.level.as_deref());
+        let undecided = undecided.map(|why| format!("undecided {rows}: {why}"));
+        let unreadable = self.scored.why_unreadable();
+        let unreadable =
+            unreadable.map(|why| format!("unreadable {left}, left as they are: {why}"));
+        undecided.into_iter().chain(unreadable)
     }
 
     /// The lines for people.
     pub(crate) fn text(&self) -> String {
-        let rows = &self.scored;
-        let (without, all) = (rows.without_verdict, counted(rows.rows, "row"));
-        let mut lines = vec![format!("{all} decided in {}", time(self.elapsed))];
+        let [without, all] = [self.scored.without_verdict, self.scored.rows];
+        let head = format!("{} decided in {}", counted(all, "row"), time(self.elapsed));
+        let mut lines = vec![head];
         lines.extend(verdicts(&self.decisions, 0, 0));
-        let number = count(self.undecided.rows);
-        lines.extend({ self.why_undecided() }.map(|why| format!("undecided {number}: {why}")));
-        let number = counted(without, "row");
-        lines.extend((without > 0).then(|| format!("no score and so no decision: {number}")));
+        if without > 0 {
+            let without = counted(without, "row");
+            lines.push(format!("no score and so no decision: {without}"));
+        }
+        lines.extend(self.problems());
         lines.extend(drift_lines(&self.drift, self.changes.as_deref()));
-        let (why, number) = (rows.why_unreadable(), count(rows.unreadable()));
-        lines.extend(why.map(|why| format!("unreadable {number}, left as they are: {why}")));
         lines.extend({ self.output.as_deref() }.map(|path| format!("wrote {}", shown(path))));
         format!("rescore: {}", lines.join("\n         "))
-    }
-
-    /// The warnings of a quiet command, which shows nothing else: none if every row with a verdict has a decision.
-    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
-        let all = counted(self.scored.rows, "row");
-        let (undecided, unreadable) = (self.undecided.rows, self.scored.unreadable());
-        [
-            (self.why_undecided(), undecided, "have no decision"),
-            (
-                self.scored.why_unreadable(),
-                unreadable,
-                "are left as they are",
-            ),
-        ]
-        .into_iter()
-        .filter_map(move |(why, rows, are)| {
-            Some(format!("{} of {all} {are}: {}", count(rows), why?))
-        })
     }
 }
 

@@ -162,7 +162,7 @@ fn rows_that_cannot_be_read_stay_as_they_are_and_are_counted() {
     assert_eq!(summary["exit_code"], 1);
     let done = place.rescore("decide scored.csv -q").done();
     done.exits(1)
-        .says("warning: 3 of 9 rows are left as they are: ragged 1, ");
+        .says("warning: unreadable 3, left as they are: ragged 1, ");
 }
 
 const LISTS: &str = "--approve-levels 0,Low --review-levels 1 --block-levels 2,high";
