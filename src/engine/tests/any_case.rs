@@ -229,7 +229,7 @@ fn check_calls(
     engine: &Engine<Scripted>,
     events: &[(Duration, Event)],
 ) -> TestCaseResult {
-    let (mut in_flight, mut verdict_came) = (0, false);
+    let (mut in_flight, mut refused, mut verdict_came) = (0, 0, false);
     let mut allowed = vec![1 + u64::from(RETRIES); case.scripts.len() + 1];
     for (_, event) in events {
         match event {
@@ -239,12 +239,17 @@ fn check_calls(
                 let allowed = &mut allowed[usize::try_from(row.get()).unwrap()];
                 prop_assert!(*allowed > 0, "row {} is called too often", row);
                 *allowed -= 1;
-                prop_assert!(verdict_came || in_flight == 1, "the canary is not alone");
+                // A service that refuses the canary twice may refuse just this row, so another one is tried beside it.
+                let canaries = 1 + refused / 2;
+                prop_assert!(
+                    verdict_came || in_flight <= canaries,
+                    "the canary is not alone"
+                );
             }
             Event::AttemptAnswered(_) => (in_flight, verdict_came) = (in_flight - 1, true),
             Event::AttemptFailed { .. } | Event::AttemptAbandoned { .. } => in_flight -= 1,
             Event::Throttled { call, .. } => {
-                in_flight -= 1;
+                (in_flight, refused) = (in_flight - 1, refused + 1);
                 allowed[usize::try_from(call.row.get()).unwrap()] += 1;
             }
             _ => {}

@@ -27,14 +27,6 @@ impl Shared {
     pub(super) fn open(&self) -> OpenLedger {
         ledger(&self.path(), None, 1)
     }
-
-    /// A run of this one.
-    fn start(&self, service: Scripted) -> ThisRun {
-        let ledger = self.open();
-        let keys = ledger.facts.hasher.clone();
-        let (running, writer) = ledger.start().unwrap();
-        ThisRun::new(service, keys, running, writer)
-    }
 }
 
 /// The run that is tried, whose ledger's thread lives as long as it.
@@ -45,15 +37,12 @@ struct ThisRun {
 }
 
 impl ThisRun {
-    fn new(
-        service: Scripted,
-        keys: RequestHasher,
-        running: RunningLedger,
-        ledger: LedgerWriter,
-    ) -> Self {
+    fn on(ledger: OpenLedger, service: Scripted) -> Self {
+        let keys = ledger.facts.hasher.clone();
+        let (running, writer) = ledger.start().unwrap();
         let engine = Fixture::new(service).build_with(|it| {
             it.concurrency = 8;
-            it.ledger = ledger;
+            it.ledger = writer;
         });
         Self {
             engine,
@@ -127,7 +116,7 @@ impl OtherRun {
 async fn a_row_that_another_run_asks_about_gets_its_answer_and_holds_up_no_other() {
     let shared = Shared::new();
     let other = OtherRun::claiming(shared.open(), &[2]);
-    let this = shared.start(Scripted::new(GOOD));
+    let this = ThisRun::on(shared.open(), Scripted::new(GOOD));
     let meanwhile = async {
         until(&this.engine, |counts| counts.calls.answered == 4).await;
         assert_eq!(this.engine.counts().taken, 1);
@@ -149,7 +138,7 @@ async fn a_row_that_another_run_asks_about_gets_its_answer_and_holds_up_no_other
 #[tokio::test(start_paused = true)]
 async fn rows_that_need_no_call_pass_those_that_wait_to_be_claimed() {
     let shared = Shared::new();
-    let this = shared.start(Scripted::new(GOOD));
+    let this = ThisRun::on(shared.open(), Scripted::new(GOOD));
     let engine = &this.engine;
     let meanwhile = async {
         until(engine, |counts| counts.rows.read == 1).await;
@@ -177,7 +166,7 @@ async fn rows_that_need_no_call_pass_those_that_wait_to_be_claimed() {
 async fn a_row_that_another_run_gives_up_is_asked_here() {
     let shared = Shared::new();
     let other = OtherRun::claiming(shared.open(), &[1, 2, 3]);
-    let this = shared.start(Scripted::new(GOOD));
+    let this = ThisRun::on(shared.open(), Scripted::new(GOOD));
     let meanwhile = async {
         until(&this.engine, |counts| counts.taken == 3).await;
         other.gives_up(3);
@@ -199,7 +188,7 @@ async fn a_row_that_others_took_over_in_its_back_off_is_claimed_again_and_counte
     /// The run's worker is taken for gone, and so is another one that had taken its claims over.
     const TAKEN_OVER: &str = "UPDATE claims SET run = 7, start = 7; UPDATE runs SET until = 0";
     let shared = Shared::new();
-    let this = shared.start(Scripted::new(GOOD).row(2, [SICK]));
+    let this = ThisRun::on(shared.open(), Scripted::new(GOOD).row(2, [SICK]));
     let meanwhile = async {
         // The claim of the first row has ended, and the back-off of the second has just begun.
         let backs_off = |counts: &Counts| {
@@ -230,10 +219,8 @@ async fn a_row_that_others_took_over_in_its_back_off_is_claimed_again_and_counte
 #[tokio::test(start_paused = true)]
 async fn answers_that_are_given_up_with_the_run_are_counted_as_lost() {
     let shared = Shared::new();
-    let ledger = shared.open();
-    let keys = ledger.facts.hasher.clone();
-    let (running, writer) = ledger.failing(None, StoreFaults::NEVER).start().unwrap();
-    let this = ThisRun::new(Scripted::new(GOOD), keys, running, writer);
+    let hanging = shared.open().failing(None, StoreFaults::NEVER);
+    let this = ThisRun::on(hanging, Scripted::new(GOOD));
     let mut around = this.asking(asked(5, &[]), 128);
     around.read_delay = Duration::from_millis(10);
     // How many rows are claimed together, and so called for, depends on the thread of the ledger.

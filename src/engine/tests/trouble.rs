@@ -69,12 +69,12 @@ async fn a_service_that_is_not_up_yet_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_stays_away_is_probed_ever_more_rarely_and_stops_the_run() {
-    // Ten calls show it. After that it is tried at 5, 10, 20, 40 and every 60 seconds.
+    // Ten calls show it. After that it is tried 18 times: at 5, 10, 20, 40 and every 60 seconds.
     for (trouble, works, rate, calls) in [
-        (Status(503), true, Rate::Unlimited, 1 + 10 + 18),
-        (HostNotFound, true, Rate::Unlimited, 1 + 10 + 18),
-        (NotConnected, false, Rate::Unlimited, 10 + 18),
-        (Status(503), true, Rate::Auto, 50),
+        (Status(503), true, Rate::Unlimited, 29..=29),
+        (HostNotFound, true, Rate::Unlimited, 29..=29),
+        (NotConnected, false, Rate::Unlimited, 28..=28),
+        (Status(503), true, Rate::Auto, 20..=50),
     ] {
         let began = Instant::now();
         let service = Scripted::new(trouble.immediately());
@@ -85,7 +85,7 @@ async fn a_service_that_stays_away_is_probed_ever_more_rarely_and_stops_the_run(
         let waited = began.elapsed().as_secs();
         assert!((900..1_000).contains(&waited), "{trouble:?}: {waited} s");
         let made = engine.service().made().len();
-        assert!(made <= calls, "{trouble:?}: {made} calls");
+        assert!(calls.contains(&made), "{trouble:?}: {made} calls");
     }
 }
 
