@@ -273,7 +273,7 @@ fn happened(at: Duration, event: &Event, counts: &Counts) -> Option<Notice> {
         // Only once for each outage; later tries appear in the next line.
         Event::ServiceDown { lasted, .. } if lasted.is_zero() => match counts.calls.answered {
             0 => NOT_UP.to_owned(),
-            _ => return Some(Notice::Wait(down(counts.outage?, at))),
+            _ => return Some(Notice::Wait(down(counts.state.outage?, at))),
         },
         Event::ServiceUp { lasted } => {
             let lasted = time(*lasted);
@@ -315,7 +315,7 @@ impl Notices {
                 first,
                 first_file,
             } if counts.calls.repeated_transaction_ids == 1 => {
-                let mut rows = [(*first_file, *first), (counts.file, *row)];
+                let mut rows = [(*first_file, *first), (counts.state.file, *row)];
                 rows.sort_unstable();
                 let rows = rows.map(|(file, row)| self.named(file, row)).join(" and ");
                 format!("two different users got the same transaction id, in {rows}: {MIXED_UP}")
@@ -325,7 +325,7 @@ impl Notices {
             ),
             Event::ScoreBelowZero { row } => format!(
                 "{} got a score below 0, which is decided like any low score: check that the service does not mean \"no score\" by it",
-                self.named(counts.file, *row)
+                self.named(counts.state.file, *row)
             ),
             Event::FieldsAbsent { answers, fields } => {
                 let none_of = match answers {

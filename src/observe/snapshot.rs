@@ -71,7 +71,7 @@ impl Snapshot {
                 calls: counts.calls.sent,
                 share: share.unwrap_or_default(),
             };
-            let done = recent.since_then(counts.speed_from, point);
+            let done = recent.since_then(counts.state.speed_from, point);
             let each_second = |number: fn(&ProgressPoint) -> u64| {
                 done.and_then(|done| done.each_second(number(&done)))
                     .map(rounded)
@@ -82,15 +82,16 @@ impl Snapshot {
             Self {
                 counts: counts.as_of(at, settings.identity.tariff.as_ref()),
                 now: Now {
-                    file: files.map(|_| counts.file),
+                    file: files.map(|_| counts.state.file),
                     files,
                     percent: share.map(percent),
                     remaining: remaining.filter(|_| ends),
                     rows_per_second: each_second(|done| done.rows),
                     calls_per_second: calls,
                     pause_left_seconds: counts.pause_left(at).map(|(left, _)| left),
-                    outage_seconds: { counts.outage }.map(|outage| at.saturating_sub(outage.since)),
-                    rows_of_other_runs: counts.taken,
+                    outage_seconds: { counts.state.outage }
+                        .map(|outage| at.saturating_sub(outage.since)),
+                    rows_of_other_runs: counts.state.taken,
                 },
                 reasons: wait_reasons(counts, at, calls, settings.concurrency, ledger_wait),
             }
@@ -106,8 +107,8 @@ fn percent(share: f64) -> f64 {
 
 /// Whether the end cannot be estimated: the service is down, or the only rows left are those that other runs are asking about.
 const fn waits_for_others(counts: &Counts) -> bool {
-    let only_taken = counts.taken > 0 && counts.calls.in_flight == 0;
-    counts.outage.is_some() || only_taken
+    let only_taken = counts.state.taken > 0 && counts.calls.in_flight == 0;
+    counts.state.outage.is_some() || only_taken
 }
 
 /// The share of the run that is done. A run with a limit of rows ends with the last of them, or before with the source.
@@ -120,7 +121,7 @@ fn share(counts: &Counts, size: Option<u64>, limit: Option<NonZeroU64>) -> Optio
     // By bytes, times the share of those rows that are done: a row that waits at the front of the window must not make the
     // whole run look stuck. A file is read only up to its size at the start, and a compressed one ends with its checksum.
     let of_source = size.filter(|size| *size > 0).map(|size| {
-        let read = counts.position as f64 / size as f64;
+        let read = counts.state.position as f64 / size as f64;
         (read * rows.resolved as f64 / rows.read as f64).min(1.0)
     });
     let of_limit = limit.map(|limit| rows.resolved as f64 / limit.get() as f64);
@@ -217,10 +218,10 @@ fn wait_reasons(
         Some(format!("waiting for the ledger's server: {why}"))
     } else if let Some((left, pause)) = counts.pause_left(now) {
         Some(paused(left, pause))
-    } else if let Some(outage) = counts.outage {
+    } else if let Some(outage) = counts.state.outage {
         Some(down(outage, now))
     } else if waits_for_others(counts) {
-        let rows = counted(counts.taken, "row");
+        let rows = counted(counts.state.taken, "row");
         Some(format!(
             "waiting for {rows} that another run is asking about"
         ))
@@ -409,7 +410,7 @@ mod tests {
     fn the_end_is_not_estimated_while_a_run_waits_for_others() {
         let counts = |in_flight| {
             let mut counts = Counts::default();
-            (counts.pace, counts.taken) = (Some(PACE), 12);
+            (counts.pace, counts.state.taken) = (Some(PACE), 12);
             counts.calls.in_flight = in_flight;
             counts
         };

@@ -153,8 +153,8 @@ impl RunSummary<'_> {
         let (counts, code) = (&self.counts, self.exit_code);
         let rows = counted(counts.rows.resolved, "row");
         let (failed, undecided) = (count(counts.failed.rows), count(counts.undecided.rows));
-        let skipped = counted(counts.skipped_with_rejects, "file");
-        let skipped = (counts.skipped_with_rejects > 0)
+        let skipped = counted(counts.state.skipped_with_rejects, "file");
+        let skipped = (counts.state.skipped_with_rejects > 0)
             .then(|| format!("{skipped} with rows without a verdict, finished before this start"));
         let words = [
             { self.reasons() }.map(|why| format!("{failed} of {rows} failed: {why}")),
@@ -249,7 +249,7 @@ impl RunSummary<'_> {
         let reasons = &counts.failed.reasons;
         let next = if stopped.is_none() && is_part {
             "the same command without `--limit` or `--sample` pays for none of these rows again"
-        } else if stopped.or(counts.file_failed).is_some() {
+        } else if stopped.or(counts.state.file_failed).is_some() {
             // A file that could not be used may be fixed.
             match stopped {
                 // To standard output each start has the whole budget.
@@ -262,7 +262,7 @@ impl RunSummary<'_> {
             || reasons.contains_key(&Reason::BadAnswer)
         {
             "`--retry-failed` sends only the rows without a verdict, some of which may be billed a second time"
-        } else if counts.failed.rows + counts.skipped_with_rejects > 0 {
+        } else if counts.failed.rows + counts.state.skipped_with_rejects > 0 {
             "`--retry-failed` sends only the rows without a verdict"
         } else if counts.undecided.rows > 0 {
             "`--retry-failed` with all levels listed, or another pointer, decides without a call"
@@ -319,7 +319,7 @@ fn of_ledger_and_service(counts: &Counts) -> Vec<String> {
             "{answers} had the transaction id of a different user: {MIXED_UP}"
         ));
     }
-    if let Some(oldest) = counts.oldest_answer {
+    if let Some(oldest) = counts.state.oldest_answer {
         let oldest = Duration::from_millis(u64::try_from(oldest).unwrap_or_default());
         let used = counted(counts.ledger_answers_aged, "answer");
         let oldest = day(UNIX_EPOCH + oldest);

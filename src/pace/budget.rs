@@ -101,7 +101,7 @@ impl FailureBudget {
     pub(crate) fn used_up(&self, counts: &Counts) -> Option<Error> {
         // Otherwise a run that has stopped would stop again immediately, over failures that it does not even ask about again.
         let (failed, resolved) = (
-            counts.newly_failed.values().sum::<u64>(),
+            counts.state.newly_failed.values().sum::<u64>(),
             counts.rows.resolved,
         );
         let limit = self.0?;
@@ -128,7 +128,7 @@ impl FailureBudget {
             ));
         }
         let error = error
-            .detail(format!("most frequent: {}", most_frequent(&counts.newly_failed)))
+            .detail(format!("most frequent: {}", most_frequent(&counts.state.newly_failed)))
             .hint("fix the rows that fail, start again once the service is well, or raise `--max-failures`");
         Some(error)
     }

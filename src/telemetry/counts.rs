@@ -2,7 +2,7 @@
 //! accounted for.
 //!
 //! Progress lines, the summary, metrics, the exit code and the report of a run all read this one type, and its names are the
-//! keys that programs read. What is behind `serde(skip)` is the state of a run that lasts. How events are counted is in `hub`.
+//! keys that programs read. How events are counted is in `hub`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -70,48 +70,42 @@ pub(crate) struct Counts {
     pub(crate) down: Duration,
     /// How fast calls may go, and the limits of the service that were found.
     pub(crate) pace: Option<Pace>,
-    /// Of the failed rows, those that failed since this start of the run.
+    /// What only the run itself needs to know.
     #[serde(skip)]
+    pub(crate) state: RunState,
+}
+
+/// What is known of a run and not shown to programs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RunState {
+    /// Of the failed rows, those that failed since this start of the run.
     pub(crate) newly_failed: BTreeMap<Reason, u64>,
     /// When the oldest of the aged answers arrived, in milliseconds since 1970.
-    #[serde(skip)]
     pub(crate) oldest_answer: Option<i64>,
     /// What was read, once no more rows come.
-    #[serde(skip)]
     pub(crate) input_end: Option<InputEnd>,
     /// Bytes of the source that were read for these rows; of several files, those of all files before are included.
-    #[serde(skip)]
     pub(crate) position: u64,
     /// The number of the file whose rows come, of several; 0 for a run of one file.
-    #[serde(skip)]
     pub(crate) file: u64,
     /// Bytes of the files before it.
-    #[serde(skip)]
     pub(super) before: u64,
     /// Files that an earlier run had finished, and in which some rows have no verdict.
-    #[serde(skip)]
     pub(crate) skipped_with_rejects: u64,
     /// Why a file could not be used, or not to its end, while the run continued: the reason with the highest exit code.
-    #[serde(skip)]
     pub(crate) file_failed: Option<CancelReason>,
     /// Whether the writer failed.
-    #[serde(skip)]
     pub(crate) output_failed: bool,
     /// The current or latest pause, and when it started.
-    #[serde(skip)]
     pub(super) pause: Option<(Duration, Pause)>,
     /// The outage that lasts, if the service is down.
-    #[serde(skip)]
     pub(crate) outage: Option<OngoingOutage>,
     /// Rows that wait because another run on the same ledger asks about the same users.
-    #[serde(skip)]
     pub(crate) taken: u64,
     /// SIGTERM or SIGHUP came: the sender does not wait for long.
-    #[serde(skip)]
     pub(crate) terminated: bool,
     /// Where the rows start that say something about the speed, and how many rows and calls were before: at the first one,
     /// and later at the first one after a call had started, as rows from the ledger fly by.
-    #[serde(skip)]
     pub(crate) speed_from: Option<(Duration, u64, u64)>,
 }
 
@@ -253,15 +247,13 @@ impl Counts {
         let (seconds, resolved) = (now.as_secs_f64(), self.rows.resolved);
         #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
         let speed = (seconds > 0.0 && resolved > 0).then(|| resolved as f64 / seconds);
-        let of_outage = { self.outage }.map(|outage| now.saturating_sub(outage.since));
+        let of_outage = { self.state.outage }.map(|outage| now.saturating_sub(outage.since));
         Self {
             elapsed: now,
             rows_per_second: speed.map(rounded),
             cost: tariff.map(|tariff| Cost::of(self, tariff)),
             paused: self.time_paused(now),
-            pause: None,
             down: self.down + of_outage.unwrap_or_default(),
-            outage: None,
             ..self.clone()
         }
     }
@@ -283,7 +275,7 @@ impl Counts {
 
     /// Time spent in pauses up to `now`.
     pub(super) fn time_paused(&self, now: Duration) -> Duration {
-        let current = self.pause.map_or(Duration::ZERO, |(started, pause)| {
+        let current = self.state.pause.map_or(Duration::ZERO, |(started, pause)| {
             now.saturating_sub(started).min(pause.length)
         });
         self.paused + current
@@ -291,26 +283,26 @@ impl Counts {
 
     /// How much of the current pause is left at `now`, and the pause itself.
     pub(crate) fn pause_left(&self, now: Duration) -> Option<(Duration, Pause)> {
-        let (started, pause) = self.pause?;
+        let (started, pause) = self.state.pause?;
         let left = (started + pause.length).saturating_sub(now);
         (!left.is_zero()).then_some((left, pause))
     }
 
     /// Whether the output has all rows that it is to have: neither was the run stopped, nor did its input break.
     pub(crate) const fn has_all_rows(&self) -> bool {
-        self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Broken))
+        self.cancelled.is_none() && !matches!(self.state.input_end, Some(InputEnd::Broken))
     }
 
     /// Whether the output has every row that the run was to take, also if the run was stopped after the last one.
     pub(crate) const fn all_rows_are_written(&self) -> bool {
-        matches!(self.input_end, Some(InputEnd::Whole | InputEnd::Part))
+        matches!(self.state.input_end, Some(InputEnd::Whole | InputEnd::Part))
             && self.rows.unfinished == 0
             && self.rows.written == self.rows.resolved
     }
 
     /// How the run ended, for the exit code, unless failures are accepted.
     pub(crate) fn exit(&self) -> Exit {
-        match self.cancelled.or(self.file_failed) {
+        match self.cancelled.or(self.state.file_failed) {
             Some(reason) => reason.exit(),
             None if self.failed.rows + self.never_accepted() == 0 => Exit::Complete,
             None => Exit::SomeFailed,
@@ -327,7 +319,7 @@ impl Counts {
     /// Rows without a decision, as it is a list of levels that lacks one, and not the rows; and files that an earlier run has
     /// finished with failures, as their number is not known.
     const fn never_accepted(&self) -> u64 {
-        self.undecided.rows + self.skipped_with_rejects
+        self.undecided.rows + self.state.skipped_with_rejects
     }
 
     /// Checks that every row that was read is accounted for.
@@ -338,11 +330,11 @@ impl Counts {
         let rows = &self.rows;
         let resolved = self.scored() + self.failed.rows;
         let is_whole =
-            rows.read == rows.admitted && rows.unfinished == 0 && self.input_end.is_some();
+            rows.read == rows.admitted && rows.unfinished == 0 && self.state.input_end.is_some();
         let adds_up = resolved == rows.resolved
             && rows.admitted == resolved + rows.unfinished
             && rows.written <= resolved
-            && (rows.written == resolved || self.output_failed)
+            && (rows.written == resolved || self.state.output_failed)
             && rows.read >= rows.admitted
             && (is_whole || self.cancelled.is_some())
             && self.calls.in_flight == 0;

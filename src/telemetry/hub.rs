@@ -93,26 +93,27 @@ impl Counts {
                 self.rows.read += rows;
                 self.rows.left += rows;
                 self.dropped += dropped;
-                self.position = self.before + *position;
+                self.state.position = self.state.before + *position;
             }
             Event::FileStarted { file, before } => {
-                (self.file, self.before, self.position) = (*file, *before, *before);
-                self.input_end = None;
+                (self.state.file, self.state.before, self.state.position) =
+                    (*file, *before, *before);
+                self.state.input_end = None;
             }
             Event::FileSkipped { has_rejects } => {
-                self.skipped_with_rejects += u64::from(*has_rejects);
+                self.state.skipped_with_rejects += u64::from(*has_rejects);
             }
             Event::EarlierStarts { calls, lost } => {
                 self.calls.sent_before = *calls;
                 self.calls.lost_in_kills = *lost;
             }
             Event::FileFailed(reason) => {
-                let reasons = self.file_failed.into_iter().chain([*reason]);
-                self.file_failed = reasons.max_by_key(|reason| reason.exit().code());
+                let reasons = self.state.file_failed.into_iter().chain([*reason]);
+                self.state.file_failed = reasons.max_by_key(|reason| reason.exit().code());
             }
-            Event::InputEnded(end) => self.input_end = Some(*end),
+            Event::InputEnded(end) => self.state.input_end = Some(*end),
             Event::RowAdmitted(_) => self.rows.admitted += 1,
-            Event::RowsTaken { rows } => self.taken = *rows,
+            Event::RowsTaken { rows } => self.state.taken = *rows,
             Event::AttemptBegan { again, .. } => self.calls.began(*again),
             Event::AttemptAnswered(_) => {
                 self.calls.in_flight = self.calls.in_flight.saturating_sub(1);
@@ -126,21 +127,21 @@ impl Counts {
             }
             Event::CallsPaused(pause) => {
                 self.paused = self.time_paused(at);
-                self.pause = Some((at, *pause));
+                self.state.pause = Some((at, *pause));
             }
             Event::AnswerLost(_) => self.calls.lost += 1,
             Event::TransactionRepeated { .. } => self.calls.repeated_transaction_ids += 1,
             Event::ServiceDown { lasted, next, .. } => {
-                self.outages += u64::from(self.outage.is_none());
+                self.outages += u64::from(self.state.outage.is_none());
                 let (since, next) = (at.saturating_sub(*lasted), at + *next);
-                self.outage = Some(OngoingOutage { since, next });
+                self.state.outage = Some(OngoingOutage { since, next });
             }
             Event::ServiceUp { lasted } => {
-                self.outage = None;
+                self.state.outage = None;
                 self.down += *lasted;
             }
             Event::OutageDismissed { lasted } => {
-                self.outage = None;
+                self.state.outage = None;
                 self.outages = self.outages.saturating_sub(1);
                 self.paused += *lasted;
             }
@@ -149,7 +150,11 @@ impl Counts {
             Event::DecisionsCompared(drift) => self.drift.get_or_insert_default().add(drift),
             Event::AgedAnswerUsed { at } => {
                 self.ledger_answers_aged += 1;
-                self.oldest_answer = Some(self.oldest_answer.map_or(*at, |oldest| oldest.min(*at)));
+                self.state.oldest_answer = Some(
+                    self.state
+                        .oldest_answer
+                        .map_or(*at, |oldest| oldest.min(*at)),
+                );
             }
             Event::AnswerPassedOver { why, .. } => match why {
                 PassedOver::Damaged => self.ledger_answers_damaged += 1,
@@ -163,10 +168,10 @@ impl Counts {
             } => self.row_resolved(at, *row, *resolution, *origin),
             Event::RowLeft(_) => self.rows.unfinished += 1,
             Event::RowsWritten { rows } => self.rows.written += rows,
-            Event::OutputFailed => self.output_failed = true,
-            Event::DrainBegan { reason, .. } => self.terminated |= reason.hurries(),
+            Event::OutputFailed => self.state.output_failed = true,
+            Event::DrainBegan { reason, .. } => self.state.terminated |= reason.hurries(),
             Event::CancelBegan(reason) => {
-                self.terminated |= reason.hurries();
+                self.state.terminated |= reason.hurries();
                 // A bug in rescore outranks any earlier reason: nothing may hide it.
                 if self.cancelled.is_none() || *reason == CancelReason::Internal {
                     self.cancelled = Some(*reason);
@@ -186,8 +191,8 @@ impl Counts {
         origin: Origin,
     ) {
         let (resolved, sent) = (self.rows.resolved, self.calls.sent);
-        if !matches!(self.speed_from, Some((_, _, before)) if before > 0 || sent == 0) {
-            self.speed_from = Some((at, resolved, sent));
+        if !matches!(self.state.speed_from, Some((_, _, before)) if before > 0 || sent == 0) {
+            self.state.speed_from = Some((at, resolved, sent));
         }
         self.rows.resolved += 1;
         self.rows.left = self.rows.left.saturating_sub(1);
@@ -207,7 +212,7 @@ impl Counts {
                 self.failed.rows += 1;
                 *self.failed.reasons.entry(reason).or_default() += 1;
                 if origin != Origin::Ledger {
-                    *self.newly_failed.entry(reason).or_default() += 1;
+                    *self.state.newly_failed.entry(reason).or_default() += 1;
                 }
             }
         }
@@ -301,14 +306,14 @@ mod tests {
         let counts = replay(events.as_flattened());
         assert_eq!((counts.known, counts.duplicates), (1, 1));
         assert_eq!((counts.scored(), counts.failed.rows), (3, 3));
-        assert_eq!(counts.newly_failed, [(Reason::Refused, 2)].into());
+        assert_eq!(counts.state.newly_failed, [(Reason::Refused, 2)].into());
     }
 
     #[test]
     fn rows_from_the_ledger_before_the_first_call_are_told_apart() {
         let of = |origin| resolved(Resolution::Scored(None), origin);
         let mut events = vec![of(Origin::Ledger), of(Origin::Ledger)];
-        let from = |events: &[Event]| replay(events).speed_from;
+        let from = |events: &[Event]| replay(events).state.speed_from;
         assert_eq!(from(&events), Some((Duration::ZERO, 0, 0)));
         let call = Event::AttemptBegan {
             row: ROW,

@@ -46,7 +46,7 @@ pub(super) fn finish(
     });
     let left = { ledger.as_ref() }.map_or(LedgerLeft::Nothing, |ledger| settle(ledger, &counts));
     let input = std::mem::take(&mut ended.input);
-    let is_all = ended.selection.is_everything() || counts.input_end == Some(InputEnd::Whole);
+    let is_all = ended.selection.is_everything() || counts.state.input_end == Some(InputEnd::Whole);
     let tally = ended.tally.take();
     let output = ended.output().and_then(SizedFile::at);
     let summary = RunSummary {
@@ -223,7 +223,7 @@ impl EndedFiles {
             (false, None, None) => FileState::Left,
         };
         if self.directory.is_none() {
-            self.input.bytes = opened.size.or(Some(counts.position));
+            self.input.bytes = opened.size.or(Some(counts.state.position));
         }
         // Of an input without rows, the first ones are all.
         let selection = Selection {

@@ -206,18 +206,18 @@ pub(super) fn settle(ledger: &RunningLedger, counts: &Counts) -> LedgerLeft {
 
 /// What to record of how a run has ended.
 pub(super) fn run_end(counts: &Counts) -> RunEnd {
-    let is_part = counts.input_end == Some(InputEnd::Part);
-    if is_part || counts.cancelled.or(counts.file_failed).is_some() {
+    let is_part = counts.state.input_end == Some(InputEnd::Part);
+    if is_part || counts.cancelled.or(counts.state.file_failed).is_some() {
         return RunEnd::Stopped;
     }
     RunEnd::Finished {
-        failed: counts.failed.rows + counts.skipped_with_rejects,
+        failed: counts.failed.rows + counts.state.skipped_with_rejects,
     }
 }
 
 /// How long closing the ledger may take.
 pub(super) const fn patience(counts: &Counts) -> Duration {
-    if counts.terminated {
+    if counts.state.terminated {
         LAST_COMMIT
     } else {
         CLOSING

@@ -119,7 +119,7 @@ async fn a_row_that_another_run_asks_about_gets_its_answer_and_holds_up_no_other
     let this = ThisRun::on(shared.open(), Scripted::new(GOOD));
     let meanwhile = async {
         until(&this.engine, |counts| counts.calls.answered == 4).await;
-        assert_eq!(this.engine.counts().taken, 1);
+        assert_eq!(this.engine.counts().state.taken, 1);
         let _other = other.answers(2);
         std::future::pending::<()>().await;
     };
@@ -132,7 +132,7 @@ async fn a_row_that_another_run_asks_about_gets_its_answer_and_holds_up_no_other
     let mut called = this.engine.service().rows();
     called.sort_unstable();
     assert_eq!(called, [1, 3, 4, 5]);
-    assert_eq!((ran.counts.known, ran.counts.taken), (2, 0));
+    assert_eq!((ran.counts.known, ran.counts.state.taken), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +168,7 @@ async fn a_row_that_another_run_gives_up_is_asked_here() {
     let other = OtherRun::claiming(shared.open(), &[1, 2, 3]);
     let this = ThisRun::on(shared.open(), Scripted::new(GOOD));
     let meanwhile = async {
-        until(&this.engine, |counts| counts.taken == 3).await;
+        until(&this.engine, |counts| counts.state.taken == 3).await;
         other.gives_up(3);
         until(&this.engine, |counts| counts.calls.answered == 1).await;
         let _other = other.answers(1);

@@ -57,7 +57,7 @@ async fn a_call_gets_as_long_as_it_may_take_unless_a_service_manager_waits() {
         assert_eq!(ran.rows(), [1, 3], "row 3 was in flight and got its time");
         assert_eq!(ran.elapsed.as_secs(), ends, "{reason:?}");
         let counts = ran.counts;
-        assert_eq!(counts.terminated, reason == CancelReason::Terminated);
+        assert_eq!(counts.state.terminated, reason == CancelReason::Terminated);
         let calls = (counts.calls.unknown_outcome, counts.calls.in_flight);
         // Four were claimed; what was not admitted is not left, it was never there.
         assert_eq!((calls, counts.rows.unfinished), ((1, 0), 1 + 4));
@@ -99,7 +99,7 @@ async fn a_signal_cuts_a_drain_short_that_something_else_had_started() {
         assert_eq!(ran.elapsed.as_secs(), ends, "{signal:?} at {second}");
         let reported = [(1, Refused, 30), (second, signal, left)];
         assert_eq!(drains(&log), reported);
-        assert_eq!(ran.counts.terminated, signal == Terminated);
+        assert_eq!(ran.counts.state.terminated, signal == Terminated);
     }
 }
 

@@ -138,7 +138,7 @@ async fn rows_that_always_fail_are_passed_over_amid_good_ones_and_are_no_outage_
         let ended = (counts.scored(), counts.failed.rows);
         assert_eq!(ended, (100 + further, failing), "{case}");
         if further == 0 {
-            assert_eq!((counts.outages, counts.outage), (0, None), "{case}");
+            assert_eq!((counts.outages, counts.state.outage), (0, None), "{case}");
             let longest = if waits { 360 } else { 60 };
             assert!(ran.elapsed.as_secs() < longest, "{case}");
             let is_waited = counts.paused >= Duration::from_secs(300);
@@ -185,7 +185,7 @@ async fn a_service_that_fails_for_minutes_costs_no_row() {
         let ran = run_to_end(&engine(8, service), Surroundings::rows(1_000)).await;
         assert!(ran.stop.is_none());
         let counts = ran.counts;
-        let ended = (counts.scored(), counts.outages, counts.outage);
+        let ended = (counts.scored(), counts.outages, counts.state.outage);
         assert_eq!(ended, (1_000, 1, None), "{status}");
         assert!(counts.down.as_secs() > down, "{status}: {:?}", counts.down);
     }
