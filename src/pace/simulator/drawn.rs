@@ -48,13 +48,8 @@ pub(super) fn slow_and_noisy(seed: u64) -> Vec<Case> {
     (0..40)
         .map(|number| {
             let (typical, random) = (draw.within(0.2, 0.6), draw.within(0.01, 0.03));
-            let work = Work::of(typical);
-            let drawn = drawn(&mut draw);
-            let drawn = Drawn {
-                work,
-                random,
-                ..drawn
-            };
+            let mut drawn = drawn(&mut draw);
+            (drawn.work, drawn.random) = (Work::of(typical), random);
             // A family of buckets.
             case(number * 5, drawn)
         })
@@ -90,12 +85,9 @@ fn case(number: usize, drawn: Drawn) -> Case {
         burst,
         work,
         wire,
-        hint,
-        window,
-        random,
-        in_flight,
-        is_bare_503,
+        ..
     } = drawn;
+    let (hint, window, random) = (drawn.hint, drawn.window, drawn.random);
     let calls = (rate * window).max(3.0) as u32;
     let said = match hint {
         Hint::None => "no hint",
@@ -106,10 +98,10 @@ fn case(number: usize, drawn: Drawn) -> Case {
     let name = match number % 5 {
         0 | 1 => format!(
             "bucket of {burst}, {rate:.1}/s, {said}, {takes}, {percent:.2} % at random{}",
-            if is_bare_503 { ", bare 503" } else { "" }
+            if drawn.is_bare_503 { ", bare 503" } else { "" }
         ),
         2 => format!("window, {calls} in {window} s, {said}, {takes}"),
-        3 => format!("{in_flight} in flight, {takes}"),
+        3 => format!("{} in flight, {takes}", drawn.in_flight),
         _ => format!("no limit, {takes}, {percent:.2} % at random, {said}"),
     };
     let model = move || -> Box<dyn Model> {
@@ -119,14 +111,14 @@ fn case(number: usize, drawn: Drawn) -> Case {
             0 | 1 => {
                 let bucket = TokenBucket::new(rate, burst, hint, work);
                 let far = far(Box::new(wrapped(Box::new(bucket), at_random)));
-                if is_bare_503 {
+                if drawn.is_bare_503 {
                     Box::new(wrapped(far, Wrapper::Bare503))
                 } else {
                     far
                 }
             }
             2 => far(Box::new(FixedWindow::new(calls, window, hint, work))),
-            3 => Box::new(Concurrency::new(in_flight, work, 0.0)),
+            3 => Box::new(Concurrency::new(drawn.in_flight, work, 0.0)),
             _ => {
                 let ceiling = 200;
                 Box::new(wrapped(Box::new(NoLimit { ceiling, work }), at_random))
