@@ -18,8 +18,7 @@ use rescore::internals::{
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::drip::Kept;
-use super::{headers, line};
+use super::{Kept, headers, line};
 
 const KEY: &str = "sk_live/51H?x~Qz+0aB";
 

@@ -24,32 +24,30 @@ fn id(number: RowNumber) -> String {
     format!("T~{number} \"a,b\"")
 }
 
-/// The value of one of our columns, as a reader of CSV sees it.
-pub(super) fn value(layout: &Layout, row: &Row, verdict: &Verdict, column: usize) -> String {
+/// The value of one of our columns, as a reader of CSV sees it and as it stands in JSON; nothing where there is none.
+fn ours(layout: &Layout, row: &Row, verdict: &Verdict, column: usize) -> Option<[String; 2]> {
     match (verdict, column) {
-        (Verdict::Failed(failure), _) if is_reason(layout, column) => failure.reason.to_string(),
-        (_, _) if is_reason(layout, column) => String::new(),
-        (Verdict::Failed(_), _) => String::new(),
-        (_, 0) => id(row.number),
-        (_, 1) => "1.50".to_owned(),
-        (_, 2) => "approve".to_owned(),
-        _ => LEVEL.to_owned(),
+        (Verdict::Failed(failure), _) if is_reason(layout, column) => Some([
+            failure.reason.to_string(),
+            format!("\"{}\"", failure.reason),
+        ]),
+        _ if is_reason(layout, column) => None,
+        (Verdict::Failed(_), _) => None,
+        (_, 0) => Some([id(row.number), format!("\"T~{} \\\"a,b\\\"\"", row.number)]),
+        (_, 1) => Some(["1.50", "1.50"].map(str::to_owned)),
+        (_, 2) => Some(["approve", "\"approve\""].map(str::to_owned)),
+        _ => Some([LEVEL, LEVEL].map(str::to_owned)),
     }
 }
 
-/// The value of one of our members, as written in the file.
+pub(super) fn value(layout: &Layout, row: &Row, verdict: &Verdict, column: usize) -> String {
+    let [value, _] = ours(layout, row, verdict, column).unwrap_or_default();
+    value
+}
+
 pub(super) fn json(layout: &Layout, row: &Row, verdict: &Verdict, column: usize) -> String {
-    match (verdict, column) {
-        (Verdict::Failed(failure), _) if is_reason(layout, column) => {
-            format!("\"{}\"", failure.reason)
-        }
-        (_, _) if is_reason(layout, column) => "null".to_owned(),
-        (Verdict::Failed(_), _) => "null".to_owned(),
-        (_, 0) => format!("\"T~{} \\\"a,b\\\"\"", row.number),
-        (_, 1) => "1.50".to_owned(),
-        (_, 2) => "\"approve\"".to_owned(),
-        _ => LEVEL.to_owned(),
-    }
+    let ours = ours(layout, row, verdict, column);
+    ours.map_or_else(|| "null".to_owned(), |[_, json]| json)
 }
 
 /// Whether this is the column for reasons, the last one.

@@ -13,8 +13,8 @@ use rescore::internals::{
 use serde::de::IgnoredAny;
 
 use super::cells::{self, Ours, is_appended};
-use super::drip::{Drip, Kept};
 use super::sides;
+use super::{Drip, Kept};
 
 /// How many bytes choose options.
 const CHOICES: usize = 4;

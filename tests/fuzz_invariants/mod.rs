@@ -12,10 +12,12 @@
 
 pub(crate) mod answer;
 mod cells;
-mod drip;
 pub(crate) mod files;
 pub(crate) mod headers;
 mod sides;
+
+use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex};
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
@@ -45,4 +47,52 @@ fn headers(rest: &mut &[u8]) -> HeaderMap {
         }
     }
     headers
+}
+
+/// Gives at most `step` bytes with each read.
+struct Drip {
+    bytes: io::Cursor<Vec<u8>>,
+    step: usize,
+}
+
+impl Drip {
+    fn new(bytes: &[u8], step: usize) -> Self {
+        Self {
+            bytes: io::Cursor::new(bytes.to_vec()),
+            step,
+        }
+    }
+}
+
+impl Read for Drip {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let most = self.step.min(into.len());
+        self.bytes.read(&mut into[..most])
+    }
+}
+
+/// Keeps what is written.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Kept {
+    fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// What was written since the last call.
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

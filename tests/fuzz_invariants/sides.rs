@@ -6,8 +6,8 @@ use rescore::internals::{
     DecisionPolicy, Failure, Layout, OutputFile, Replace, Row, RowFiles, Target, Verdict, Writer,
 };
 
+use super::Kept;
 use super::cells;
-use super::drip::Kept;
 use super::files::{by_the_csv_crate, is_broken, is_json, verdict};
 
 /// Writes the rows with both files beside the output, and looks at those.

@@ -82,7 +82,8 @@ fn a_refusal_shows_neither_key_nor_person_however_the_server_escapes_them() {
                 let words = format!(r#"{{"error":"{words}"}}"#);
                 answer(code, &[], &(if is_escaped { words } else { echo(request) }))
             });
-            let run = place.scoring(&server).args("--log n.log");
+            let once = "--retries 0 --resend-unknown 0 --log n.log";
+            let run = place.scoring(&server).args(once);
             let done = run.env("RESCORE_API_KEY", key).done();
             nowhere(
                 &place,

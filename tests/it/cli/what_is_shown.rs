@@ -202,8 +202,10 @@ fn on_a_terminal(columns: u16, kind: &str) -> String {
 
 #[test]
 fn a_bar_fits_its_terminal_and_is_cleared_before_anything_else_is_printed() {
-    for columns in [80, 40] {
-        let written = on_a_terminal(columns, "xterm");
+    let runs = [(80, "xterm"), (40, "xterm"), (80, "dumb")];
+    let runs = runs.map(|(columns, kind)| thread::spawn(move || on_a_terminal(columns, kind)));
+    let [wide, narrow, dumb] = runs.map(|run| run.join().unwrap());
+    for (columns, written) in [(80, wide), (40, narrow)] {
         let told = format!("{columns} columns: {written:?}");
         // A bar starts and ends at the start of a line, so that the next one is drawn over all of it, wherever a resized
         // terminal puts its lines.
@@ -222,18 +224,14 @@ fn a_bar_fits_its_terminal_and_is_cleared_before_anything_else_is_printed() {
                 "{told}"
             );
             for line in lines {
-                assert!(line.chars().count() < columns.into(), "{told}");
+                assert!(line.chars().count() < columns, "{told}");
             }
         }
         assert!(last.starts_with("\r\u{1b}[Jrescore: 40 rows in "), "{told}");
     }
     // A dumb terminal gets lines, and nothing that would move its cursor.
-    let written = on_a_terminal(80, "dumb");
-    assert!(
-        written.contains("paused: the service asked for 1"),
-        "{written:?}"
-    );
-    assert!(!written.contains('\u{1b}'), "{written:?}");
+    assert!(dumb.contains("paused: the service asked for 1"), "{dumb:?}");
+    assert!(!dumb.contains('\u{1b}'), "{dumb:?}");
 }
 
 #[test]

@@ -56,11 +56,11 @@ fn dropping_our_columns_gives_back_the_input_byte_for_byte() {
 
 #[test]
 fn many_rows_stay_in_order_through_many_blocks() {
-    let (csv, server) = (users::csv(5_000), Server::good());
+    let (csv, server) = (users::csv(2_000), Server::good());
     let (place, done) = score(&csv, &server, "");
     done.exits(0);
     assert!(place.text("scored.csv") == users::scored(&csv));
-    assert_eq!(server.calls(), 5_000);
+    assert_eq!(server.calls(), 2_000);
 }
 
 #[test]

@@ -196,7 +196,7 @@ fn records_and_blank_lines_are_held_up_to_a_limit() {
 #[test]
 fn a_file_that_shrinks_while_it_is_read_stops_the_run() {
     // Rows too large for the window: the reader cannot get far ahead of the one waiting call.
-    let note = "x".repeat(4 << 20);
+    let note = "x".repeat(2 << 20);
     let row = |i| format!("User {i},u@example.com,192.0.2.1,curl,{note}\n");
     let csv = format!("{HEADER},note\n{}", (0..40).map(row).collect::<String>());
     let place = Place::with("users.csv", &csv);
@@ -205,7 +205,7 @@ fn a_file_that_shrinks_while_it_is_read_stops_the_run() {
     server.wait_for_calls(1);
     let mut file = fs::File::options();
     let file = file.write(true).open(place.path("users.csv"));
-    file.unwrap().set_len(150 << 20).unwrap();
+    file.unwrap().set_len(75 << 20).unwrap();
     drop(release);
     running.done().exits(3).says("`users.csv`").says("shorter");
     assert!(
