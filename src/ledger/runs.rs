@@ -13,7 +13,7 @@ use super::database::{Database, TableRow, first, hex, listed};
 use super::fault::{DbFault, DbFaultKind};
 use super::key::{PathHash, RequestKey, SealNonce, random_number, random_secret};
 use super::outputs::hash;
-use super::settings::{self, LedgerSettings, Reuse, time};
+use super::settings::{self, LedgerSettings, Reuse, in_millis};
 
 /// How much longer a lease lasts than the longest call. Calls wait if it was not renewed for so long, on a disk that hangs.
 pub(super) const SPARE: i64 = 10_000;
@@ -131,15 +131,14 @@ impl RunRecord {
         let clock = database.dialect().now;
         let times = format!("SELECT {clock}, (SELECT at FROM answers ORDER BY seq DESC LIMIT 1)");
         let times = database.query(&times)?;
-        let (now, last) = (
-            first(&times)?.get::<i64>(0)?,
-            first(&times)?.optional::<i64>(1)?,
-        );
+        let times = first(&times)?;
+        let (now, last) = (times.get::<i64>(0)?, times.optional::<i64>(1)?);
         let start = match (reuse, last) {
             // Also answers are asked for again that a clock which was ahead has dated later.
             (Reuse::Nothing | Reuse::Retry, Some(last)) => now.max(last.saturating_add(1)),
             _ => now,
         };
+        let (not_before, failures_from) = reuse.used_from(start);
         let mut run = Self {
             name: output.map(|output| hash(secret, Some(output))),
             is_temporary: !is_kept,
@@ -147,8 +146,8 @@ impl RunRecord {
             place,
             reuse: reuse.word(),
             scope: Scope {
-                not_before: reuse.not_before(time(start)),
-                failures_from: reuse.failures_from(time(start)),
+                not_before,
+                failures_from,
                 started: start,
                 aged_before: match reuse {
                     Reuse::Recent(_) => i64::MIN,
@@ -252,15 +251,16 @@ impl RunRecord {
             self.scope.start,
             self.until(now),
         ))?;
-        if let Some(row) = started.first() {
-            self.id = row.get(0)?;
-        }
-        Ok(!started.is_empty())
+        let Some(row) = started.first() else {
+            return Ok(false);
+        };
+        self.id = row.get(0)?;
+        Ok(true)
     }
 
     /// When a lease ends that is renewed now, as SQL.
     fn until(&self, now: &str) -> String {
-        let longest = i64::try_from(self.longest_call.as_millis()).unwrap_or(i64::MAX);
+        let longest = in_millis(self.longest_call);
         format!("{now} + {}", longest.saturating_add(SPARE))
     }
 
@@ -313,13 +313,8 @@ impl RunRecord {
         count.copy_from_slice(&self.sealed.to_le_bytes());
         self.sealed = self.sealed.checked_add(1)?;
         // Answers that arrive from now on are dated no earlier.
-        let Scope {
-            started,
-            not_before,
-            failures_from,
-            ..
-        } = self.scope;
-        let earliest = started.max(not_before).max(failures_from);
+        let scope = &self.scope;
+        let earliest = { scope.started.max(scope.not_before) }.max(scope.failures_from);
         let at = at.saturating_add(self.ahead).max(earliest);
         Some((key.fingerprint(), outcome.seal(key, nonce, at)?))
     }

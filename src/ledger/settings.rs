@@ -35,28 +35,25 @@ impl Reuse {
         }
     }
 
-    /// From when on answers are used by a run that first starts now, in milliseconds since 1970.
-    pub(super) fn not_before(self, now: SystemTime) -> i64 {
-        match self {
-            Self::All | Self::Retry => i64::MIN,
-            Self::Recent(age) => millis(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
-            Self::Nothing => millis(now),
-        }
-    }
-
-    /// From when on failures are used, in milliseconds since 1970.
-    pub(super) fn failures_from(self, now: SystemTime) -> i64 {
-        match self {
-            Self::Retry => millis(now),
-            reuse => reuse.not_before(now),
-        }
+    /// From when on answers and failures are used by a run that first starts now, in milliseconds since 1970.
+    pub(super) fn used_from(self, now: i64) -> (i64, i64) {
+        let recent = match self {
+            Self::All => i64::MIN,
+            Self::Recent(age) => now.saturating_sub(in_millis(age)).max(0),
+            Self::Nothing => now,
+            Self::Retry => return (i64::MIN, now),
+        };
+        (recent, recent)
     }
 }
 
 /// A time as the database stores it: in seconds, runs that follow each other closely could not be told apart.
 pub(super) fn millis(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    in_millis(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+pub(super) fn in_millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// A time that the database stores.

@@ -86,8 +86,8 @@ struct Shared {
 /// What waits for the thread, and notes from each side to the other.
 #[derive(Default)]
 struct Waiting {
-    items: Vec<Item>,
-    /// That of its most urgent item.
+    batch: Batch,
+    /// That of the most urgent item in it.
     urgency: Urgency,
     /// One of the ends is gone.
     closed: bool,
@@ -98,16 +98,22 @@ struct Waiting {
     given_up: Option<Error>,
 }
 
-/// What waits for the ledger's thread.
-enum Item {
-    /// A record that is to be durable, and the call that waits for it.
-    Record(Record, oneshot::Sender<Result<()>>),
-    /// Requests to be claimed.
-    Claims(Vec<RequestKey>, oneshot::Sender<Result<Claimed>>),
-    /// A claim that ends without a record.
-    Release(RequestKey),
-    /// One that ends although its call may have been billed.
-    Abandon(RequestKey),
+/// What is written together, and the calls that wait for it.
+#[derive(Default)]
+struct Batch {
+    group: Group,
+    /// One for each record of the group, in their order.
+    recorded: Vec<oneshot::Sender<Result<()>>>,
+    /// The claims of the group, in their order: how many belong together, and who waits for them.
+    claimed: Vec<(usize, oneshot::Sender<Result<Claimed>>)>,
+}
+
+impl Batch {
+    /// How many items were sent.
+    const fn len(&self) -> usize {
+        let ended = self.group.releases.len() + self.group.abandoned.len();
+        self.recorded.len() + self.claimed.len() + ended
+    }
 }
 
 impl Waiting {
@@ -118,7 +124,7 @@ impl Waiting {
             Urgency::Soon => GATHER_SOON,
             Urgency::Now => return None,
         };
-        (self.items.len() < enough && !self.closed).then_some(longest)
+        (self.batch.len() < enough && !self.closed).then_some(longest)
     }
 }
 
@@ -141,20 +147,20 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends an item to the thread.
-    fn send(&self, item: Item, urgency: Urgency) -> Result<()> {
+    /// Sends the thread what `add` adds to a batch.
+    fn send(&self, urgency: Urgency, add: impl FnOnce(&mut Batch)) -> Result<()> {
         #[cfg(test)]
         if self.pretends {
-            tests::pretend(self, item);
+            tests::pretend(self, add);
             return Ok(());
         }
         let mut waiting = self.lock();
         if waiting.closed {
             return Err(thread_is_gone());
         }
-        waiting.items.push(item);
+        add(&mut waiting.batch);
         waiting.urgency = waiting.urgency.max(urgency);
-        let length = waiting.items.len();
+        let length = waiting.batch.len();
         drop(waiting);
         // Waking the thread for each item would cost more than it brings.
         if urgency > Urgency::WithAnswers || length == 1 || length == self.enough {
@@ -163,13 +169,13 @@ impl Shared {
         Ok(())
     }
 
-    /// The next group; empty if there is none within `patience`, and `None` when there will be no more.
-    fn next(&self, patience: Duration) -> Option<Vec<Item>> {
-        let is_empty = |waiting: &mut Waiting| waiting.items.is_empty() && !waiting.closed;
+    /// The next batch; empty if there is none within `patience`, and `None` when there will be no more.
+    fn next(&self, patience: Duration) -> Option<Batch> {
+        let is_empty = |waiting: &mut Waiting| waiting.batch.len() == 0 && !waiting.closed;
         let waited = { &self.changed }.wait_timeout_while(self.lock(), patience, is_empty);
         let mut waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
-        if waiting.items.is_empty() {
-            return (!waiting.closed).then(Vec::new);
+        if waiting.batch.len() == 0 {
+            return (!waiting.closed).then(Batch::default);
         }
         while let Some(longest) = waiting.gathers_for(self.enough) {
             let as_before = |it: &mut Waiting| it.gathers_for(self.enough) == Some(longest);
@@ -181,9 +187,7 @@ impl Shared {
             }
         }
         waiting.urgency = Urgency::default();
-        // The next group is about as large.
-        let room = Vec::with_capacity(waiting.items.len());
-        Some(std::mem::replace(&mut waiting.items, room))
+        Some(std::mem::take(&mut waiting.batch))
     }
 
     fn worker(&self) -> WorkerNumber {
@@ -247,8 +251,10 @@ impl LedgerWriter {
     pub(crate) async fn keep(&self, key: RequestKey, outcome: Outcome) -> Result<()> {
         let at = settings::now();
         let (done, durable) = oneshot::channel();
-        let record = Item::Record(Record { key, outcome, at }, done);
-        self.shared.send(record, Urgency::WithAnswers)?;
+        self.shared.send(Urgency::WithAnswers, |batch| {
+            batch.group.records.push(Record { key, outcome, at });
+            batch.recorded.push(done);
+        })?;
         if !self.is_kept {
             return Ok(());
         }
@@ -271,19 +277,24 @@ impl LedgerWriter {
         urgency: Urgency,
     ) -> Result<Claimed> {
         let (done, claimed) = oneshot::channel();
-        self.shared.send(Item::Claims(requests, done), urgency)?;
+        self.shared.send(urgency, |batch| {
+            batch.claimed.push((requests.len(), done));
+            batch.group.claims.extend(requests);
+        })?;
         claimed.await.map_err(|_| thread_is_gone())?
     }
 
     /// Ends the claim of a request that was not called for, or that got no answer: another run may ask.
     pub(crate) fn release(&self, key: RequestKey) {
         // If the thread is gone, the claim ends with the lease.
-        let _ = self.shared.send(Item::Release(key), Urgency::WithAnswers);
+        let release = |batch: &mut Batch| batch.group.releases.push(key);
+        let _ = self.shared.send(Urgency::WithAnswers, release);
     }
 
     /// Ends the claim of a request that may have been billed without an answer: the run that calls for it next counts that.
     pub(crate) fn abandon(&self, key: RequestKey) {
-        let _ = self.shared.send(Item::Abandon(key), Urgency::WithAnswers);
+        let abandon = |batch: &mut Batch| batch.group.abandoned.push(key);
+        let _ = self.shared.send(Urgency::WithAnswers, abandon);
     }
 
     /// A call is made. The number is stored with the next group, so that the calls of all starts of a run can be limited.
@@ -334,7 +345,7 @@ impl Drop for WriteThread {
     fn drop(&mut self) {
         let mut waiting = self.shared.lock();
         waiting.closed = true;
-        waiting.items.clear();
+        waiting.batch = Batch::default();
     }
 }
 
@@ -345,13 +356,13 @@ impl WriteThread {
         let (mut renew_at, mut broken) = (0, None);
         loop {
             let until_renewal = u64::try_from(renew_at - settings::now()).unwrap_or_default();
-            let Some(items) = self.shared.next(Duration::from_millis(until_renewal)) else {
+            let Some(batch) = self.shared.next(Duration::from_millis(until_renewal)) else {
                 break;
             };
             // Read before the database is asked: the lease counts from then.
             let asked = settings::now();
-            if !items.is_empty() || asked >= renew_at {
-                broken = self.handle(items, broken, asked);
+            if batch.len() > 0 || asked >= renew_at {
+                broken = self.handle(batch, broken, asked);
                 renew_at = asked.saturating_add(RENEWED_EVERY);
             }
         }
@@ -373,35 +384,22 @@ impl WriteThread {
         }
     }
 
-    /// Writes a group and renews the lease, unless an earlier write has failed, and tells all who wait what has become of their
-    /// records and claims; returns why a write has failed. A call that was given up meanwhile does not hear of it; its record is
-    /// stored all the same.
-    fn handle(&mut self, items: Vec<Item>, broken: Option<DbFault>, asked: i64) -> Option<DbFault> {
-        let (mut recorded, mut claimed) = (Vec::with_capacity(items.len()), Vec::new());
-        let mut group = Group {
-            records: Vec::with_capacity(items.len()),
-            calls: self.shared.calls.load(Ordering::Relaxed),
-            ..Group::default()
+    /// Writes a batch and renews the lease, unless an earlier write has failed, and answers all calls that wait for their records
+    /// and claims; returns why a write has failed. A call that was given up meanwhile gets no answer; its record is stored all the
+    /// same.
+    fn handle(&mut self, batch: Batch, broken: Option<DbFault>, asked: i64) -> Option<DbFault> {
+        let Batch {
+            mut group,
+            recorded,
+            claimed,
+        } = batch;
+        group.calls = self.shared.calls.load(Ordering::Relaxed);
+        let store = || {
+            group.limit = self.shared.lock().limit.take();
+            self.run.store(&mut *self.database, &group)
         };
-        for item in items {
-            match item {
-                Item::Record(record, done) => {
-                    group.records.push(record);
-                    recorded.push(done);
-                }
-                Item::Claims(requests, done) => {
-                    claimed.push((requests.len(), done));
-                    group.claims.extend(requests);
-                }
-                Item::Release(key) => group.releases.push(key),
-                Item::Abandon(key) => group.abandoned.push(key),
-            }
-        }
-        let stored = broken.map_or_else(|| self.store(&mut group), Err);
-        let (fault, results) = match stored {
-            Ok(results) => (None, results),
-            Err(fault) => (Some(fault), Vec::new()),
-        };
+        let stored = broken.map_or_else(store, Err);
+        let fault = stored.as_ref().err().cloned();
         let is_full = fault.is_none() && self.database.is_full();
         let no_calls = if is_full {
             Some(DbFault::no_space())
@@ -422,17 +420,13 @@ impl WriteThread {
         for done in recorded {
             let _ = done.send(outcome(&fault));
         }
-        let (worker, mut results) = (self.shared.worker(), results.into_iter());
+        let mut results = stored.unwrap_or_default().into_iter();
+        let worker = self.shared.worker();
         for (requests, done) in claimed {
             let results = results.by_ref().take(requests).collect();
             let _ = done.send(outcome(&no_calls).map(|()| Claimed { worker, results }));
         }
         fault
-    }
-
-    fn store(&mut self, group: &mut Group) -> std::result::Result<Vec<ClaimResult>, DbFault> {
-        group.limit = self.shared.lock().limit.take();
-        self.run.store(&mut *self.database, group)
     }
 }
 
@@ -468,24 +462,22 @@ mod tests {
     }
 
     /// All that is sent is stored, and all that is claimed is ours.
-    pub(super) fn pretend(shared: &Shared, item: Item) {
-        match item {
-            Item::Record(_, done) => drop(done.send(Ok(()))),
-            Item::Claims(requests, done) => {
-                let ours = ClaimResult::Ours { taken_over: false };
-                let (worker, results) = (shared.worker(), vec![ours; requests.len()]);
-                drop(done.send(Ok(Claimed { worker, results })));
-            }
-            Item::Release(_) | Item::Abandon(_) => {}
+    pub(super) fn pretend(shared: &Shared, add: impl FnOnce(&mut Batch)) {
+        let mut batch = Batch::default();
+        add(&mut batch);
+        for done in batch.recorded {
+            drop(done.send(Ok(())));
+        }
+        for (requests, done) in batch.claimed {
+            let ours = ClaimResult::Ours { taken_over: false };
+            let (worker, results) = (shared.worker(), vec![ours; requests]);
+            drop(done.send(Ok(Claimed { worker, results })));
         }
     }
 
     fn send(shared: &Shared, urgency: Urgency) -> Option<Duration> {
-        assert!(
-            shared
-                .send(Item::Release(RequestKey::some(1)), urgency)
-                .is_ok()
-        );
+        let release = |batch: &mut Batch| batch.group.releases.push(RequestKey::some(1));
+        assert!(shared.send(urgency, release).is_ok());
         shared.lock().gathers_for(shared.enough)
     }
 
@@ -496,7 +488,7 @@ mod tests {
         assert_eq!(send(&shared, Urgency::Soon), Some(GATHER_SOON));
         assert_eq!(send(&shared, Urgency::WithAnswers), Some(GATHER_SOON));
         assert_eq!(send(&shared, Urgency::Soon), None, "enough");
-        let length = |group: Option<Vec<Item>>| group.map(|group| group.len());
+        let length = |batch: Option<Batch>| batch.map(|batch| batch.len());
         assert_eq!(length(shared.next(Duration::ZERO)), Some(4));
         assert_eq!(length(shared.next(Duration::ZERO)), Some(0));
         assert_eq!(send(&shared, Urgency::Now), None);
