@@ -145,10 +145,10 @@ pub(crate) struct PaceRow {
 }
 
 impl PaceRow {
-    /// Tells and asks at once, as JSON. A server that is away is waited for.
+    /// Sends what was seen and asks what is allowed, both as JSON. A server that does not answer is waited for.
     ///
     /// # Errors
-    /// Exit code 3: the server stays away. Exit code 2: it refuses.
+    /// Exit code 3: the server does not answer for too long. Exit code 2: it refuses.
     pub(crate) fn ask(&mut self, ask: &str) -> RunResult<String> {
         let statement = format!("SELECT ask_pace({}, {})", self.account, quoted(ask));
         let reply = { self.database.query(&statement) }.and_then(|rows| first(&rows)?.get(0));

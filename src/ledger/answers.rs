@@ -17,7 +17,7 @@ pub(crate) type ReadAnswer = Arc<dyn Fn(&[u8]) -> Option<Answer> + Send + Sync>;
 /// What became of a request that was or may have been billed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The service's body, whole: fields that nobody asked for yet cost nothing later.
+    /// The service's body, whole: fields that no run has asked for yet cost nothing later.
     Answer(Bytes),
     /// No verdict, and no reason to ask again.
     Failure(Failure),

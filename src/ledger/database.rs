@@ -29,9 +29,9 @@ pub(super) enum Purpose<'p> {
     Run(&'p LedgerSettings),
     /// Another connection of a run under way, which waits for a server like this.
     Beside(&'p ServerWait),
-    /// A look, beside runs, which changes nothing: the log of a file stays as it is, also when nobody else has it open.
+    /// A look, beside runs, which changes nothing: the log of a file stays as it is, also when no other program has it open.
     Look,
-    /// Removing answers, while nobody else uses it. In a file, what is removed is overwritten.
+    /// Removing answers, while no other program uses it. In a file, what is removed is overwritten.
     Admin,
 }
 

@@ -29,13 +29,13 @@ pub(super) enum DbFaultKind {
     TooLarge,
     /// What is stored cannot come from this program.
     Damaged,
-    /// A run or another program uses it and does not let go of it.
+    /// A run or another program uses it and does not release it.
     Held,
     /// It is not a ledger of this version.
     Foreign,
     /// There is none.
     Missing,
-    /// The server is away, or cannot serve anybody now. It may be back soon.
+    /// The server does not answer, or can serve no client now. It may be back soon.
     Away,
     /// The server is there, and another attempt has the same result.
     Refused,

@@ -1,8 +1,8 @@
 //! Names for requests, and the seals on what is known of them.
 //!
 //! A key comes from the service's address, the service ID and the request's body, with a secret that each ledger draws for
-//! itself. It has two parts: a fingerprint, by which an answer is found, and a sealing key, with which it is encrypted. So only
-//! who has the request can read its answer, and a seal that opens proves that the answer belongs to the request and that no bit
+//! itself. It has two parts: a fingerprint, by which an answer is found, and a sealing key, with which it is encrypted. So an answer
+//! can be read only with its request, and a seal that opens proves that the answer belongs to the request and that no bit
 //! of it has changed. This file must not know how answers are stored.
 
 use std::collections::HashMap;
@@ -155,7 +155,7 @@ impl RequestHasher {
     }
 }
 
-/// A hash of a path that nobody without the secret can recognise.
+/// A hash of a path, which cannot be recognised without the secret.
 pub(super) fn hash_of_path(secret: &[u8; 32], path: &Path) -> PathHash {
     // A file of this name in another directory is a different one.
     let path = absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -166,7 +166,7 @@ pub(super) fn hash_of_path(secret: &[u8; 32], path: &Path) -> PathHash {
     *hasher.finalize().as_bytes()
 }
 
-/// A number that nobody else draws.
+/// A number that no other process draws.
 pub(super) fn random_number() -> i64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(random_secret().split_at(8).0);

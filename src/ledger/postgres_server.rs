@@ -87,7 +87,7 @@ pub(super) fn connect(url: &ServerUrl) -> Result<Client, DbFault> {
             client.batch_execute(SETUP)?;
             Ok(client)
         });
-        // Nobody may be waiting any more.
+        // The caller may have stopped waiting.
         let _ = sender.send(connected);
     };
     let thread = thread::Builder::new().name("ledger-connect".to_owned());
@@ -99,7 +99,7 @@ pub(super) fn connect(url: &ServerUrl) -> Result<Client, DbFault> {
     }
 }
 
-/// Does something, again as long as the server is away and there is still time. Others are told why it waits.
+/// Does something, and again while the server does not answer and there is still time. `wait` says why.
 pub(super) fn insist<T>(
     longest: Duration,
     wait: &ServerWait,

@@ -1,7 +1,7 @@
 //! A run in a ledger: its record, by which the same command continues it, what it stores, and how it claims requests.
 //!
 //! A run is recognised by its output. It keeps the moment from which on answers are recent enough: so a run that is continued
-//! gives what it would have given without the stop, and a run that asks everybody again does not start over.
+//! gives what it would have given without the stop, and a run that asks for every row again does not start over.
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroUsize;
@@ -15,7 +15,7 @@ use super::key::{PathHash, RequestKey, SealNonce, random_number, random_secret};
 use super::outputs::hash;
 use super::settings::{self, LedgerSettings, Reuse, in_millis};
 
-/// How much longer a lease lasts than the longest call. Calls wait if it was not renewed for so long, on a disk that hangs.
+/// How much longer a lease lasts than the longest call. Calls wait if it was not renewed for this time, on a disk that hangs.
 pub(super) const SPARE: i64 = 10_000;
 
 /// In place of the number of a start: the claim was given up without an answer, and its call may have been billed.
@@ -53,7 +53,7 @@ pub(super) struct Group {
     pub(super) records: Vec<Record>,
     /// Claims of requests that were not called for, or got no answer, end as well.
     pub(super) releases: Vec<RequestKey>,
-    /// These stay claimed by nobody: the run that claims them next knows that they may have been billed.
+    /// These stay claimed by no start of a run: the run that claims them next knows that they may have been billed.
     pub(super) abandoned: Vec<RequestKey>,
     /// After all that, these are looked up again, and claimed if nothing is known. In a ledger that is kept, none of them is
     /// among the records.
@@ -224,7 +224,7 @@ impl RunRecord {
         settings::now().saturating_add(self.ahead)
     }
 
-    /// Records that the run is under way. What earlier starts of it had claimed is in the count of lost calls, and nobody's now.
+    /// Records that the run is under way. What earlier starts of it had claimed is in the count of lost calls, and free now.
     /// `false` if its lease lasts in another place.
     pub(super) fn start(&mut self, database: &mut dyn Database) -> Result<bool, DbFault> {
         let (now, place) = (database.dialect().now, &self.place);
@@ -417,7 +417,7 @@ impl RunRecord {
     pub(super) fn end(&self, database: &mut dyn Database, end: RunEnd) {
         let run = self.id;
         let statements = match end {
-            // Nobody can continue it.
+            // No run can continue it.
             _ if self.name.is_none() => format!("DELETE FROM runs WHERE id = {run}"),
             RunEnd::Stopped => return,
             RunEnd::Finished { failed } => format!(

@@ -1,4 +1,4 @@
-//! The address of a ledger's server, which nobody sees the password of, and the password, from where PostgreSQL's own programs
+//! The address of a ledger's server, which is shown without its password, and the password, from where PostgreSQL's own programs
 //! take it.
 //!
 //! Where a connection is encrypted, the server's certificate and its name are checked, whatever `sslmode` says: `disable` does
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sees_a_password() {
+    fn a_password_is_never_shown() {
         for (text, shown) in [
             (
                 "postgres://ann:s3cret@db1:5433/x",

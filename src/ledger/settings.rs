@@ -78,7 +78,7 @@ pub(crate) enum LedgerLocation {
 }
 
 impl LedgerLocation {
-    /// The ledger that somebody has named: a file, or the address of a server.
+    /// The ledger that the user has named: a file, or the address of a server.
     ///
     /// # Errors
     /// Exit code 2: the address is not one. Nothing of it is repeated, as it may have a password.
@@ -118,7 +118,7 @@ pub(crate) struct LedgerAccount {
     pub(crate) service_id: String,
 }
 
-/// How a run waits for a ledger's server that is away. Clones share why it waits.
+/// How a run waits for a ledger's server that does not answer. Clones share why it waits.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServerWait {
     /// How long at most.
@@ -127,7 +127,7 @@ pub(crate) struct ServerWait {
 }
 
 impl ServerWait {
-    /// Waits for so long at most.
+    /// Waits for this time at most.
     pub(crate) fn new(longest: Duration) -> Self {
         Self {
             longest,

@@ -56,7 +56,7 @@ pub(super) fn make(path: &Path) -> Result<(PathBuf, bool)> {
     let is_new = real.symlink_metadata().is_err();
     own_file::append(&real, PRIVATE, false)
         .and_then(|file| match file.metadata()?.len() {
-            // Somebody may have made it, for all to read.
+            // Another program may have made it, for all to read.
             0 => own_file::set_mode(&file, PRIVATE),
             _ => Ok(()),
         })
@@ -191,7 +191,7 @@ impl SpaceReserve {
     }
 }
 
-/// How much space the answers to so many calls take at most, in bytes.
+/// How much space the answers to this number of calls take at most, in bytes.
 fn space_for_answers(in_flight: NonZeroUsize) -> u64 {
     let pages = { in_flight.get() }
         .saturating_mul(EACH)

@@ -18,10 +18,10 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::answers::{KnownOutcome, LookupResult, Scope, Stored};
 use super::key::RequestKey;
 
-/// So many answers are found in memory at most, beside those that arrive while they are merged. With twice as many, merges
+/// The number of answers that are found in memory at most, beside those that arrive while they are merged. With twice as many, merges
 /// write a third less, for 5 MiB more.
 const MOST: usize = if cfg!(test) { 1_000 } else { 200_000 };
-/// So many are merged with each commit: with 48 answers a commit, all are merged long before as many have arrived.
+/// How many are merged with each commit: with 48 answers a commit, all are merged long before the same number has arrived.
 const SLICE: usize = if cfg!(test) { 50 } else { 500 };
 
 /// An answer's fingerprint and its place.
@@ -121,7 +121,7 @@ impl Index {
     }
 }
 
-/// So many answers are read together. Calls end in another order than they start, by about as many as are in flight.
+/// How many answers are read together. Calls end in another order than they start, shifted by about the number in flight.
 const AHEAD: i64 = 512;
 
 /// Finds answers over one connection.

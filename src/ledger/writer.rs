@@ -27,7 +27,7 @@ use super::settings;
 use crate::base::error::{Error, Result};
 use crate::telemetry::pace::Limit;
 
-/// The longest that an answer waits for others. Far below what anybody notices, and long enough for most of a burst.
+/// The longest that an answer waits for others. Far below what a person notices, and long enough for most of a burst.
 const GATHER: Duration = Duration::from_millis(5);
 /// The longest that claims wait while more rows are read, so that the next claims gather. A nightly run over known rows
 /// finds some ten new ones meanwhile, and a sync for a few of them writes as much as one for all.
@@ -53,7 +53,7 @@ pub(crate) struct WorkerNumber(u32);
 
 /// Makes a run's answers durable, and claims requests for it.
 pub(crate) struct LedgerWriter {
-    /// Whether answers outlive the run. Nobody waits for those that do not.
+    /// Whether answers outlive the run. No call waits for those that do not.
     is_kept: bool,
     shared: Arc<Shared>,
 }
@@ -341,7 +341,7 @@ struct WriteThread {
 }
 
 impl Drop for WriteThread {
-    /// Also after a panic. What was sent is dropped, so that nobody waits for it.
+    /// Also after a panic. What was sent is dropped, so that no call waits for it.
     fn drop(&mut self) {
         let mut waiting = self.shared.lock();
         waiting.closed = true;
@@ -376,7 +376,7 @@ impl WriteThread {
             let calls = self.shared.calls.load(Ordering::Relaxed);
             self.run.leave(&mut *self.database, calls, limit);
         }
-        // Nobody waits any more when the run was given up.
+        // The run no longer waits when it was given up.
         let _ = settled.send(());
         // Nothing comes from a run that panics.
         if files_are_written.recv().is_ok() && works {

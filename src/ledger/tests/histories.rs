@@ -148,7 +148,7 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
                     .count();
                 runs[run] = start(run);
                 model.starts[run] += 1;
-                // They are counted now, and nobody's.
+                // They are counted now, and free.
                 model.claims.retain(|_, (holder, _)| *holder != run);
                 prop_assert_eq!(runs[run].facts.run.lost_calls, left.min(16) as u64);
             }
@@ -250,7 +250,7 @@ fn check_failures(path: &Path) {
     assert_eq!(score(&retry.look_up(&[2])[0]), Some(2));
     retry.keep(&[(1, failure())]);
     drop(retry);
-    // It has failed again, and the retry goes on where it was stopped.
+    // It has failed again, and the retry continues where it was stopped.
     let retry = Run::start(path, "b.csv", Reuse::Retry).unwrap();
     assert!(matches!(
         retry.look_up(&[1])[0].known,

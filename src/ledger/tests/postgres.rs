@@ -92,7 +92,7 @@ fn admin(url: &ServerUrl) -> crate::base::error::Result<LedgerAdmin> {
     LedgerAdmin::open(&LedgerLocation::Server(url.clone()))
 }
 
-/// Settings of a run that waits for the server for so long.
+/// Settings of a run that waits for the server for this time.
 fn patient(url: &ServerUrl, output: &str, longest: Duration) -> LedgerSettings {
     LedgerSettings {
         wait: ServerWait::new(longest),
@@ -223,7 +223,7 @@ fn a_server_that_stays_away_is_waited_for_and_then_the_run_says_what_is_lost() {
 }
 
 #[test]
-fn after_a_lease_has_ended_a_run_has_what_nobody_has_taken_over() {
+fn after_a_lease_has_ended_a_run_has_what_no_other_run_has_taken_over() {
     let Some(Schema { url }) = Schema::shared() else {
         return;
     };
