@@ -1,8 +1,8 @@
 //! What a person types, turned once into a valid config.
 //!
 //! What is wrong with arguments, variables and the settings file by themselves is refused here; `commands` refuses what only
-//! a look at other files can show. This is the only module that names clap, and nothing below it knows of arguments or
-//! variables.
+//! a look at other files can show. Besides this module only `config` names clap, as the options of a stage are
+//! declared there, and nothing below knows of arguments or variables.
 
 mod fields;
 mod files;

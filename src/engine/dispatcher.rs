@@ -1,6 +1,6 @@
 //! The loop of the engine, which waits for what happens next, and its state, whose handlers never wait.
 //!
-//! There is one way to stop: any reason is handed to [`Dispatcher::stop`], which acts on it without delay.
+//! While rows run, there is one way to stop: any reason is handed to [`Dispatcher::stop`], which acts on it without delay.
 
 use std::pin::{Pin, pin};
 use std::time::Duration;

@@ -225,7 +225,7 @@ impl<S> Engine<S> {
         gate.is_proven() || gate.is_down() || gate.refuses_all(rows)
     }
 
-    /// The verdict of an answer that is durable.
+    /// The verdict that an answer makes. A row has it once the answer is durable.
     pub(super) fn scored(&self, answer: Answer) -> Verdict {
         let decision = self.answers.decisions.decide(&answer);
         Verdict::Scored(answer, decision)

@@ -107,7 +107,7 @@ pub(super) fn open(shown: &Path, purpose: Purpose<'_>) -> RunResult<Option<Box<d
 impl SqliteLedger {
     /// Does something in a transaction that takes the write lock when it starts: one that reads first could find the ledger
     /// changed when it writes.
-    fn attempt(&mut self, durable: bool, work: &mut Work<'_>) -> Result<(), DbFault> {
+    fn try_transaction(&mut self, durable: bool, work: &mut Work<'_>) -> Result<(), DbFault> {
         if let Some((path, id)) = &self.file {
             // A file without a name accepts everything, and loses it when it is closed.
             if FileId::at(path) != *id {
@@ -185,7 +185,7 @@ impl Database for SqliteLedger {
     /// If the disk is full, what was kept is given to it, once.
     fn transaction(&mut self, durable: bool, work: &mut Work<'_>) -> Result<(), DbFault> {
         loop {
-            match self.attempt(durable, work) {
+            match self.try_transaction(durable, work) {
                 Err(fault) if fault.kind == DbFaultKind::NoSpace => {
                     if let Some(reserve) = self.reserve.take() {
                         reserve.release();

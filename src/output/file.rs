@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::base::own_file::{self, FileId, directory_of};
 
 /// A file that is complete except for its name: its final path and its metadata.
-pub(crate) type Sealed = (PathBuf, Metadata);
+pub(crate) type DurableFile = (PathBuf, Metadata);
 
 /// Writing to this output failed.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ struct PartialFile {
     /// The permissions under its final name.
     mode: u32,
     /// It is complete.
-    is_sealed: bool,
+    is_durable: bool,
 }
 
 impl OutputFile {
@@ -94,7 +94,7 @@ impl OutputFile {
             target: target.to_owned(),
             old,
             mode,
-            is_sealed: false,
+            is_durable: false,
         };
         Ok(Self::new(Destination::Partial(Box::new(partial)), name))
     }
@@ -152,7 +152,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// It cannot be written, or another program has changed it.
-    pub(super) fn seal(&mut self) -> Result<Option<Sealed>, WriteError> {
+    pub(super) fn make_durable(&mut self) -> Result<Option<DurableFile>, WriteError> {
         if self.needs_rows && self.rows + self.pending == 0 {
             return Ok(None);
         }
@@ -160,13 +160,13 @@ impl OutputFile {
         let Destination::Partial(partial) = &mut self.to else {
             return Ok(None);
         };
-        match partial.seal() {
+        match partial.make_durable() {
             Ok(state) => Ok(Some((partial.target.clone(), state))),
             Err(e) => Err(self.failed(e)),
         }
     }
 
-    /// Gives a sealed file its final name. Making the name durable is up to [`sync_names`].
+    /// Gives a durable file its final name. Making the name durable is up to [`sync_names`].
     ///
     /// # Errors
     /// It cannot have it. Then the complete file is left under its partial name.
@@ -174,7 +174,7 @@ impl OutputFile {
         let Destination::Partial(partial) = &self.to else {
             return Ok(());
         };
-        let named = if partial.is_sealed {
+        let named = if partial.is_durable {
             partial.check().map_err(|e| self.failed(e))?;
             partial.rename().map(|()| Some(partial.target.clone()))
         } else {
@@ -191,7 +191,7 @@ impl OutputFile {
     /// It cannot be written, or another program has changed it.
     pub(super) fn keep_partial(&mut self) -> Result<(), WriteError> {
         if self.rows > 0 {
-            self.seal()?;
+            self.make_durable()?;
         }
         self.give_up();
         Ok(())
@@ -200,7 +200,7 @@ impl OutputFile {
     /// Leaves the file under its partial name, without its last, incomplete row. A file without rows is removed, and one
     /// that another program has changed is left as it is.
     pub(super) fn give_up(&mut self) {
-        if self.rows == 0 && !self.is_sealed() {
+        if self.rows == 0 && !self.is_durable() {
             self.discard();
         }
         let Destination::Partial(partial) = &mut self.to else {
@@ -224,8 +224,8 @@ impl OutputFile {
     }
 
     /// It has all that it will have.
-    fn is_sealed(&self) -> bool {
-        matches!(&self.to, Destination::Partial(partial) if partial.is_sealed)
+    fn is_durable(&self) -> bool {
+        matches!(&self.to, Destination::Partial(partial) if partial.is_durable)
     }
 
     /// The file that is left, once it has ended.
@@ -241,18 +241,18 @@ impl Drop for OutputFile {
     /// A file that was opened and stayed empty, for instance because another one could not be opened, must not be in the
     /// way of the next run.
     fn drop(&mut self) {
-        if self.whole == 0 || self.is_worthless && !self.is_sealed() {
+        if self.whole == 0 || self.is_worthless && !self.is_durable() {
             self.discard();
         }
     }
 }
 
 impl PartialFile {
-    fn seal(&mut self) -> io::Result<Metadata> {
+    fn make_durable(&mut self) -> io::Result<Metadata> {
         self.encoder.end()?;
         self.encoder.counted().file.sync_all()?;
         let state = self.check()?;
-        self.is_sealed = true;
+        self.is_durable = true;
         Ok(state)
     }
 
@@ -391,14 +391,19 @@ impl RowFiles {
 
     /// Completes a run that reached the end of its input: everything is on disk, and every file gets its final name. Before
     /// the renaming, when all files are complete, `note` gets their state.
-    pub fn commit(mut self, note: impl FnOnce(&[Sealed])) -> Written {
+    pub fn commit(mut self, note: impl FnOnce(&[DurableFile])) -> Written {
         let ended = self.complete(note);
         self.ended(ended)
     }
 
-    fn complete(&mut self, note: impl FnOnce(&[Sealed])) -> Result<Option<PathBuf>, WriteError> {
-        let sealed = self.all().filter_map(|file| file.seal().transpose());
-        note(&sealed.collect::<Result<Vec<_>, _>>()?);
+    fn complete(
+        &mut self,
+        note: impl FnOnce(&[DurableFile]),
+    ) -> Result<Option<PathBuf>, WriteError> {
+        let durable = self
+            .all()
+            .filter_map(|file| file.make_durable().transpose());
+        note(&durable.collect::<Result<Vec<_>, _>>()?);
         // The output first: if only the rejects had their final name, the run would look complete.
         self.all().try_for_each(OutputFile::commit)?;
         sync_names(self.all().filter_map(|file| file.left().cloned()))
@@ -449,7 +454,7 @@ pub(crate) struct Document {
     note: Option<Note>,
 }
 
-type Note = Box<dyn FnOnce(&[Sealed])>;
+type Note = Box<dyn FnOnce(&[DurableFile])>;
 
 impl Document {
     /// In this file.
@@ -459,7 +464,7 @@ impl Document {
     }
 
     /// The same. When it is complete, and before it has its name, `note` gets its state.
-    pub(crate) fn noting(self, note: impl FnOnce(&[Sealed]) + 'static) -> Self {
+    pub(crate) fn noting(self, note: impl FnOnce(&[DurableFile]) + 'static) -> Self {
         Self {
             note: Some(Box::new(note)),
             ..self
@@ -474,9 +479,9 @@ impl Document {
     pub(crate) fn complete(self, text: &str) -> Result<Option<PathBuf>> {
         let Self { mut file, note } = self;
         file.buffer.extend_from_slice(text.as_bytes());
-        let sealed = file.seal().map_err(error_of)?;
-        if let (Some(sealed), Some(note)) = (sealed, note) {
-            note(&[sealed]);
+        let durable = file.make_durable().map_err(error_of)?;
+        if let (Some(durable), Some(note)) = (durable, note) {
+            note(&[durable]);
         }
         file.commit().map_err(error_of)?;
         // If it fails, the file is there, and only a power cut may undo that.

@@ -13,7 +13,7 @@ mod target;
 mod tests;
 mod writer;
 
-pub(crate) use file::{Document, Sealed, WriteError, Written};
+pub(crate) use file::{Document, DurableFile, WriteError, Written};
 pub use file::{OutputFile, RowFiles};
 pub(crate) use target::{PARTIAL, is_same_file, partial_of};
 pub use target::{Replace, Target};

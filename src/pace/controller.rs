@@ -147,12 +147,12 @@ impl Controller {
         }
         let is_alone = self.value.pauses.is_alone || self.breaker.is_down();
         if is_alone && self.single.is_some() {
-            return Admission::AfterAnother;
+            return Admission::OnChange;
         }
         if self.out as usize >= self.value.most_in_flight() {
             // The user's own ceiling says nothing about a limit that all share.
             self.tally.in_flight_used |= self.most_in_flight() < self.limits.in_flight.get();
-            return Admission::AfterAnother;
+            return Admission::OnChange;
         }
         let is_last = is_alone && self.patience_ends().is_some_and(|ends| ends <= now);
         let taken = match &mut self.shared {
@@ -163,7 +163,7 @@ impl Controller {
         if let Err(at) = taken {
             // A shared pace says itself whether the rate is what was missing.
             self.tally.rate_used |= self.shared.is_none() && self.value.is_search_used(seconds);
-            return at.map_or(Admission::AfterAnother, Admission::NotBefore);
+            return at.map_or(Admission::OnChange, Admission::NotBefore);
         }
         self.out += 1;
         self.calls += 1;

@@ -285,7 +285,7 @@ impl Gate {
                     let changed = std::pin::pin!(self.changed.notified());
                     self.unless_closed(select(time, changed)).await?;
                 }
-                Admission::AfterAnother => self.unless_closed(self.changed.notified()).await?,
+                Admission::OnChange => self.unless_closed(self.changed.notified()).await?,
             }
         };
         drop(first);
@@ -299,7 +299,7 @@ impl Gate {
         let _first = self.queue.try_lock().ok()?;
         match self.admit() {
             Admission::Admitted(call) => Some(self.permit_for(call, undurable)),
-            Admission::NotBefore(_) | Admission::AfterAnother => None,
+            Admission::NotBefore(_) | Admission::OnChange => None,
         }
     }
 

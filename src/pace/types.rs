@@ -90,8 +90,8 @@ pub(super) enum Admission {
     Admitted(Call),
     /// It may ask again then.
     NotBefore(Duration),
-    /// It may ask again when another call has ended.
-    AfterAnother,
+    /// It may ask again when something has changed: another call has ended, or a shared pace has granted more.
+    OnChange,
 }
 
 /// What the end of a call changed for all calls.

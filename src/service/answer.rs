@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::api_key::ApiKeys;
 use super::exchange::Reply;
-use super::key::ApiKeys;
 use super::words;
 use crate::raw_json::{self, Pointer};
 use crate::verdict::{Answer, Score, TransactionId};

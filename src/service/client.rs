@@ -14,10 +14,10 @@ use reqwest::header::{
 use reqwest::{Method, Request};
 use tokio::time::Instant;
 
+use super::api_key::{ApiKeys, KeyFile};
 use super::connections::{self, ClientOptions, Connections};
 use super::endpoint::{Endpoint, ServiceId, proxy_for};
 use super::exchange::{Exchange, KeyRenewal, Reply, SentRequest, Service, TransportFault};
-use super::key::{ApiKeys, KeyFile};
 use super::network_fault;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use reqwest::header::HeaderMap;
 
+use super::api_key::ApiKeys;
 use super::endpoint::Plan;
-use super::key::ApiKeys;
 use crate::fields::UserRequest;
 use crate::raw_json;
 

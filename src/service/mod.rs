@@ -5,12 +5,12 @@
 //! rows, files or pacing.
 
 mod answer;
+mod api_key;
 mod classify;
 mod client;
 mod connections;
 mod endpoint;
 mod exchange;
-mod key;
 mod network_fault;
 mod quota;
 #[cfg(test)]
@@ -20,6 +20,8 @@ mod tests;
 mod words;
 
 pub(crate) use answer::read_kept;
+pub use api_key::ApiKeys;
+pub(crate) use api_key::{KeyFile, check_key, unusable_key};
 pub use classify::{Classified, classify};
 pub(crate) use classify::{Fault, Health};
 pub(crate) use client::{Client, ClientSettings};
@@ -27,6 +29,4 @@ pub use endpoint::Plan;
 pub(crate) use endpoint::{Account, Endpoint, SANDBOX_ID, ServiceId, check_proxies, proxy_for};
 pub(crate) use exchange::{Exchange, KeyRenewal, Service};
 pub use exchange::{Reply, SentRequest, write_body};
-pub use key::ApiKeys;
-pub(crate) use key::{KeyFile, check_key, unusable_key};
 pub use quota::Quota;

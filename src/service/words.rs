@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde_json::Value;
 
+use super::api_key::ApiKeys;
 use super::exchange::{Reply, SentRequest};
-use super::key::ApiKeys;
 use crate::base::secret::Secret;
 use crate::base::text::printable;
 

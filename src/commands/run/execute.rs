@@ -1,4 +1,4 @@
-//! The phases of a run, in order, and what a run that cannot start leaves for those who watch it: tonight's failure in the
+//! The phases of a run, in order (the last one, `finish`, is called by `drive`), and what a run that cannot start leaves for those who watch it: tonight's failure in the
 //! place of yesterday's success.
 //!
 //! Only a file of the same kind is replaced: a mistyped `--summary users.csv` must not cost anybody their users. Nothing is

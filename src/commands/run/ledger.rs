@@ -16,7 +16,7 @@ use crate::ledger::{
     OutputState, ReadAnswer, Reuse, RunEnd, RunningLedger,
 };
 use crate::observe::LedgerLeft;
-use crate::output::{Replace, Sealed, partial_of};
+use crate::output::{DurableFile, Replace, partial_of};
 use crate::raw_json::Pointer;
 use crate::service::{Account, ApiKeys, read_kept};
 use crate::telemetry::counts::Counts;
@@ -164,7 +164,7 @@ const CLOSING: Duration = Duration::from_secs(60);
 pub(super) fn recorder(
     ledger: &RunningLedger,
     input: Option<PathBuf>,
-) -> impl Fn(&[Sealed]) + use<> {
+) -> impl Fn(&[DurableFile]) + use<> {
     let record = ledger.recorder();
     move |files| {
         // They keep these names if another program has put a file at their path.

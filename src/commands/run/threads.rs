@@ -17,7 +17,7 @@ use crate::base::error::{Error, Result};
 use crate::engine::{self, Engine, Read, Stop, WindowSize, Write};
 use crate::input::Reader;
 use crate::ledger::{Lookup, RequestHasher, RequestKey};
-use crate::output::{Sealed, WriteError, Writer, Written};
+use crate::output::{DurableFile, WriteError, Writer, Written};
 use crate::row_state::{Row, RowState};
 use crate::service::Service;
 use crate::telemetry::counts::Counts;
@@ -73,7 +73,7 @@ pub(super) fn run_rows<S: Service>(
     engine: &Engine<S>,
     rows: RowStages,
     stops: &mut StopChannel,
-    record: impl FnOnce(&[Sealed]),
+    record: impl FnOnce(&[DurableFile]),
 ) -> Result<RowsEnd> {
     let events = engine.events();
     let (write_sender, write) = mpsc::channel(BATCHES);
@@ -154,7 +154,7 @@ fn end_files(
     events: &Events,
     writer: WriterEnd,
     end: &mut RowsEnd,
-    record: impl FnOnce(&[Sealed]),
+    record: impl FnOnce(&[DurableFile]),
 ) {
     let mut writer = match (writer, events.with_counts(Counts::check_invariants)) {
         (Ok(writer), Ok(())) => writer,

@@ -300,7 +300,7 @@ impl World<'_> {
                     program.wake = Some(at.max(now + Duration::from_millis(1)));
                     return;
                 }
-                Admission::AfterAnother => {
+                Admission::OnChange => {
                     program.wake = None;
                     return;
                 }

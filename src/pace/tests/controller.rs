@@ -99,7 +99,7 @@ impl World {
                     assert!(at > self.now, "the time to ask again must be later");
                     return;
                 }
-                Admission::AfterAnother => {
+                Admission::OnChange => {
                     assert!(!self.out.is_empty(), "it would wait for ever");
                     return;
                 }
@@ -145,7 +145,7 @@ impl World {
             match self.controller.admit(self.now) {
                 Admission::Admitted(_) => return,
                 Admission::NotBefore(at) => self.now = at,
-                Admission::AfterAnother => unreachable!("no call is out"),
+                Admission::OnChange => unreachable!("no call is out"),
             }
         }
         panic!("it would stall for ever");
@@ -235,7 +235,7 @@ impl Calls {
                     return self.controller.call_ended(now, call, outcome, tried, 0.0);
                 }
                 Admission::NotBefore(at) => self.now = at,
-                Admission::AfterAnother => unreachable!("no call is out"),
+                Admission::OnChange => unreachable!("no call is out"),
             }
         }
     }
