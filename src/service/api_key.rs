@@ -101,6 +101,12 @@ impl KeyFile {
 /// # Errors
 /// Exit code 2: it is empty, or has characters that API keys never have.
 pub(crate) fn check_key(key: &str, place: &str) -> Result<Secret> {
+    // A file of variables or a curl command that was copied leaves them around a key.
+    let key = unquoted(key);
+    let key = match key.split_at_checked(BEARER.len()) {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(BEARER) => rest.trim(),
+        _ => key,
+    };
     if key.is_empty() {
         return Err(Error::usage(format!("the API key {place} is empty")));
     }
@@ -110,6 +116,16 @@ pub(crate) fn check_key(key: &str, place: &str) -> Result<Secret> {
         return Err(unusable_key(place));
     }
     Ok(Secret::new(key))
+}
+
+/// What an `Authorization` header has before a key.
+const BEARER: &str = "bearer ";
+
+/// A setting without the quotes that stand around it where a program does not take them for marks, such as in a file of
+/// variables.
+pub(super) fn unquoted(setting: &str) -> &str {
+    let inner = |quote| setting.strip_prefix(quote)?.strip_suffix(quote);
+    inner('"').or_else(|| inner('\'')).unwrap_or(setting)
 }
 
 /// The error for a key at `place` with characters that API keys never have.

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
 
+use super::api_key::unquoted;
 use crate::base::error::{Error, Result};
 use crate::base::text::quoted;
 
@@ -61,7 +62,7 @@ impl Endpoint {
     pub(crate) fn new(base: &str, allow_http: bool) -> Result<Self> {
         // People paste keys and passwords into addresses, so at most scheme, host and path are ever
         // shown.
-        let url: Url = base.trim().parse().map_err(|e| {
+        let url: Url = unquoted(base.trim()).trim().parse().map_err(|e| {
             Error::usage("the base address is not a URL")
                 .because(e)
                 .hint("give it in full, such as `https://api.example.com`")
@@ -98,15 +99,9 @@ impl Endpoint {
             }
         }
         let mut url = url;
-        let base = url.path().trim_end_matches('/').to_owned();
-        if let Some(above) = base.strip_suffix(PATH) {
-            url.set_path(above);
-            let base = url.as_str().trim_end_matches('/');
-            return wrong(
-                &format!("ends in the path `{PATH}`, which is added to it"),
-                &format!("give {} alone", quoted(base)),
-            );
-        }
+        // The full address is understood as well.
+        let base = url.path().trim_end_matches('/');
+        let base = base.strip_suffix(PATH).unwrap_or(base).to_owned();
         url.set_path(&format!("{base}{PATH}"));
         Ok(Self(url))
     }
@@ -168,7 +163,7 @@ impl ServiceId {
     /// # Errors
     /// Exit code 2: it is empty or has other characters.
     pub(crate) fn new(text: &str) -> Result<Self> {
-        let text = text.trim_matches(' ');
+        let text = unquoted(text.trim_matches(' ')).trim_matches(' ');
         if text.is_empty() {
             return Err(Error::usage("no service id")
                 .hint("give it with `--service-id` or the variable `RESCORE_SERVICE_ID`"));
@@ -247,6 +242,7 @@ pub(crate) fn check_proxies(
     } else {
         ["HTTPS_PROXY", "https_proxy"]
     };
+    let mut is_proxied = false;
     for name in of_scheme.into_iter().chain(["ALL_PROXY", "all_proxy"]) {
         let value = variable(name).unwrap_or_default();
         if !value.is_empty() && !is_http_proxy(&value) {
@@ -255,8 +251,27 @@ pub(crate) fn check_proxies(
                 "give an address such as `http://proxy.example.com:3128`, or unset `{name}`"
             )));
         }
+        is_proxied |= !value.is_empty();
+    }
+    for name in ["NO_PROXY", "no_proxy"].into_iter().filter(|_| is_proxied) {
+        let list = variable(name).unwrap_or_default();
+        let list = list.to_string_lossy();
+        if let Some(entry) = list.split(',').find(|entry| !is_exception(entry.trim())) {
+            let entry = quoted(entry.trim());
+            return Err(Error::usage(format!("`{name}` has {entry}, which is not understood"))
+                .hint("it is a list, with commas, of names, addresses and networks such as `10.0.0.0/8`; `.example.com` is all names below it, and `*` alone is everything"));
+        }
     }
     Ok(())
+}
+
+/// Whether an entry of `NO_PROXY` is understood as it is meant. The HTTP library would take any other one for a name that no host
+/// has, and send calls through the proxy.
+fn is_exception(entry: &str) -> bool {
+    let (address, bits) = entry.split_once('/').unwrap_or((entry, "0"));
+    let is_name = |c: char| c.is_alphanumeric() || "-._".contains(c);
+    let is_address = address.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    entry == "*" || entry.chars().all(is_name) || is_address && bits.parse::<u8>().is_ok()
 }
 
 /// Whether a value is the address of an HTTP proxy; without a scheme it is one. A password with `/`, `?` or `#` that is
@@ -391,6 +406,36 @@ mod tests {
         for good in ["", "proxy", "proxy:3128", "https://me:p%40ss@proxy/"] {
             let checked = check_proxy("https://a.example", "HTTPS_PROXY", good);
             assert!(checked.is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn an_exception_that_is_not_understood_is_refused_where_there_is_a_proxy() {
+        let check = |exceptions: &str, proxy: &str| {
+            let endpoint = Endpoint::new("https://a.example", false).unwrap();
+            check_proxies(&endpoint, |name| match name {
+                "HTTPS_PROXY" => Some(proxy.into()),
+                "no_proxy" => Some(exceptions.into()),
+                _ => None,
+            })
+        };
+        for bad in [
+            "*.example",
+            "a.example:443",
+            "http://a.example",
+            "<local>",
+            "b c",
+            "::1, 10.0.0.0/x",
+        ] {
+            assert!(check(bad, "proxy:3128").is_err(), "{bad}");
+            assert!(check(bad, "").is_ok(), "{bad}");
+        }
+        for good in [
+            "",
+            "*",
+            "localhost, .example,10.0.0.0/8,::1,[::1],a_b.example",
+        ] {
+            assert!(check(good, "proxy:3128").is_ok(), "{good}");
         }
     }
 }

@@ -86,9 +86,6 @@ fn commands_that_are_nearly_right_are_answered_with_the_right_one() {
     ] {
         line.refuses(line.place.rescore(command), &[meant]);
     }
-    let address = "https://api.example.com/tenant/v1/validate/user";
-    let base = "give `https://api.example.com/tenant` alone";
-    line.refuses_typed(["--base-url", address], &[base]);
     // The input first: whoever mistypes it has not come to the output yet.
     line.place.write("scored.csv", "");
     let run = line.place.rescore("run usres.csv -o scored.csv --sandbox");
