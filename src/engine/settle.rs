@@ -445,7 +445,7 @@ const fn consequences(fault: &Fault) -> (FailedAttempt, Trouble) {
         FailureClass::RowRefused | FailureClass::RunRefused => {
             let is_forbidden = matches!(fault.failure.reason, Reason::Forbidden);
             let trouble = if is_forbidden {
-                Trouble::Forbidden
+                Trouble::Forbidden(by)
             } else {
                 Trouble::Refused(by)
             };

@@ -130,12 +130,16 @@ pub(super) fn for_trouble(
                 rows => format!("{host} gave no verdict for {rows} consecutive rows"),
             },
             format!("the last answer: {last}"),
-            "check the base address, the plan and which columns are sent; `--keep-going` continues anyway",
+            "a quota may be used up, or the base address, the plan or the columns that are sent may be wrong; `--keep-going` continues anyway",
         ),
-        Trouble::Forbidden => {
+        Trouble::Forbidden(by) => {
             let error = Error::refused(format!("{host} refuses access"))
                 .detail(format!("the service said: {last}"))
-                .hint("check the API key, the service id and the plan");
+                .hint(if by == AnsweredBy::OtherProgram {
+                    "a page is the answer of a firewall or a proxy: ask whether this machine's address or country is blocked; the API key was perhaps not looked at"
+                } else {
+                    "check the API key, the service id and the plan, and whether this machine's address is allowed"
+                });
             return Stop::new(CancelReason::Refused, error);
         }
         Trouble::HostNotFound => {

@@ -10,7 +10,7 @@ pub(crate) enum Trouble {
     /// The service refuses the row.
     Refused(AnsweredBy),
     /// A bare 403.
-    Forbidden,
+    Forbidden(AnsweredBy),
     /// The host's name has no address.
     HostNotFound,
     /// A row used up its attempts because the service cannot be reached or answers with errors.
@@ -127,7 +127,7 @@ impl GiveUpPolicy {
                 }
                 return self.without_verdict(by);
             }
-            Trouble::Forbidden => {
+            Trouble::Forbidden(_) => {
                 self.forbidden += 1;
                 (!self.verdicts && !self.known) || self.forbidden >= AT_START
             }
@@ -185,7 +185,12 @@ mod tests {
             (REFUSED, Some(3), None, None),
             (USELESS_PAGE, Some(1), Some(1), Some(20)),
             (REFUSED_PAGE, Some(1), Some(1), None),
-            (Trouble::Forbidden, Some(1), Some(3), Some(3)),
+            (
+                Trouble::Forbidden(AnsweredBy::Service),
+                Some(1),
+                Some(3),
+                Some(3),
+            ),
             (Trouble::HostNotFound, Some(1), Some(1), None),
             (Trouble::GaveUp, Some(1), None, None),
         ] {
@@ -200,7 +205,7 @@ mod tests {
         let expected = [Reaction::Continue, Reaction::Continue, Reaction::Stop(3)];
         assert_eq!(reactions, expected);
         // A verdict in between ends the row of them.
-        for trouble in [Trouble::Forbidden, USELESS] {
+        for trouble in [Trouble::Forbidden(AnsweredBy::Service), USELESS] {
             let mut policy = GiveUpPolicy::default();
             for _ in 0..100 {
                 policy.verdict();

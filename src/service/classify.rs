@@ -7,12 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use reqwest::header::HeaderMap;
-use reqwest::header::RETRY_AFTER;
 
 use super::answer::{self, Columns};
 use super::exchange::{Exchange, Reply, TransportFault};
-use super::quota::{Quota, wait};
-use super::words::{described, is_page, said};
+use super::quota::{Quota, names_wait, wait};
+use super::words::{described, is_page, said, spoken};
 use crate::base::error::Error;
 use crate::telemetry::event::FailureClass;
 use crate::verdict::{Answer, Failure, Reason};
@@ -125,7 +124,7 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
     let refused_row = |reason| {
         let class = FailureClass::RowRefused;
         Classified::Failed(Fault {
-            from_other_program: reason == Reason::Refused && is_page(&reply.body),
+            from_other_program: is_page(&reply.body),
             ..Fault::new(class, Health::AtWork, reason, said(reply))
         })
     };
@@ -140,13 +139,16 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
             Ok(answer) => Classified::Answered(answer, reply.body.clone()),
             Err(wrong) => Classified::Failed(Fault {
                 from_other_program: is_page(&reply.body),
-                ..without_verdict(wrong)
+                ..without_verdict(match spoken(reply) {
+                    Some(words) => format!("{wrong}; the service said: {words}"),
+                    None => wrong,
+                })
             }),
         },
         300..=399 | 401 | 402 | 404 | 405 | 407 | 410 | 511 => of_refusal(reply),
         429 if says_out_of_credit(&reply.body) => out_of_credit(reply),
         425 | 429 => throttled(reply),
-        503 if reply.headers.contains_key(RETRY_AFTER) => throttled(reply),
+        503 if names_wait(&reply.headers) => throttled(reply),
         403 if carries_rate_limit(&reply.headers) => throttled(reply),
         403 => refused_row(Reason::Forbidden),
         503 => unclear(Health::BusyOrAway),
@@ -271,7 +273,7 @@ fn says_out_of_credit(body: &[u8]) -> bool {
 /// quota. Mentioning a limit is not enough: some services do so in every answer, even to a wrong
 /// key.
 fn carries_rate_limit(headers: &HeaderMap) -> bool {
-    headers.contains_key(RETRY_AFTER) || Quota::of(headers, SystemTime::now).is_used_up()
+    names_wait(headers) || Quota::of(headers, SystemTime::now).is_used_up()
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ pub(crate) struct Client {
     endpoint: Endpoint,
     timeout: Duration,
     proxy: Option<String>,
+    has_ca_file: bool,
     key: RefCell<KeyInUse>,
     key_file: Option<KeyFile>,
 }
@@ -80,6 +81,7 @@ impl Client {
             })?,
             timeout: settings.timeout,
             proxy: proxy_for(&settings.endpoint),
+            has_ca_file: ca_file.is_some(),
             key: RefCell::new(KeyInUse {
                 headers: headers(&settings)?,
                 used: ApiKeys::new(settings.api_key),
@@ -148,7 +150,12 @@ impl Client {
     }
 
     fn fault(&self, error: reqwest::Error) -> TransportFault {
-        network_fault::fault(&error.without_url(), &self.endpoint, self.proxy.as_deref())
+        network_fault::fault(
+            &error.without_url(),
+            &self.endpoint,
+            self.proxy.as_deref(),
+            self.has_ca_file,
+        )
     }
 }
 

@@ -209,7 +209,10 @@ pub(super) fn client_config(ca_file: Option<&Path>) -> Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let cannot = || Error::usage("cannot set up TLS");
     let verifier = Verifier::new_with_extra_roots(further, Arc::clone(&provider))
-        .map_err(|e| cannot().because(e))?;
+        .map_err(|e| {
+            let hint = "install the usual authorities, as with `apt install ca-certificates`, or name a file with `--ca-file`";
+            cannot().because(e).hint(hint)
+        })?;
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|e| cannot().because(e))?

@@ -6,6 +6,8 @@
 use std::error::Error as StdError;
 use std::io;
 
+use rustls::{AlertDescription, CertificateError};
+
 use super::endpoint::Endpoint;
 use super::exchange::TransportFault;
 use crate::base::error::system_words;
@@ -20,7 +22,15 @@ pub(super) fn fault(
     error: &reqwest::Error,
     endpoint: &Endpoint,
     proxy: Option<&str>,
+    has_ca_file: bool,
 ) -> TransportFault {
+    // With TLS 1.3 it comes when the request is on its way, and nothing was read of that.
+    if let Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) = find(error) {
+        return TransportFault::Refused(
+            "the service wants a certificate of the client".to_owned(),
+            "this is not supported: ask for access with the API key alone, or through a proxy that has the certificate",
+        );
+    }
     if error.is_dns() {
         let words = innermost(error);
         // The resolver itself does not answer, such as on a machine whose network is not up yet.
@@ -34,7 +44,7 @@ pub(super) fn fault(
         });
     }
     if error.is_connect() {
-        return not_connected(error, endpoint, proxy);
+        return not_connected(error, endpoint, proxy, has_ca_file);
     }
     if error.is_timeout() {
         return TransportFault::TimedOut;
@@ -71,6 +81,7 @@ fn not_connected(
     error: &reqwest::Error,
     endpoint: &Endpoint,
     proxy: Option<&str>,
+    has_ca_file: bool,
 ) -> TransportFault {
     let tunnel = tunnel_error(error);
     // With plain HTTP, every connection is to the proxy; and it is unknown which part of the way
@@ -79,14 +90,16 @@ fn not_connected(
     let proxy = proxy.filter(|_| is_of_proxy).map(quoted);
     let tls = find::<rustls::Error>(error);
     match (tls, tunnel.as_deref()) {
-        (Some(rustls::Error::InvalidCertificate(_)), _) if proxy.is_none() => {
+        (Some(rustls::Error::InvalidCertificate(wrong)), _) if proxy.is_none() => {
             return TransportFault::Refused(
-                format!(
-                    "the service's certificate is not trusted: {}",
-                    innermost(error)
-                ),
-                "`--ca-file FILE` accepts the certificate of the authority that signed it; for a wrong name or date, \
-                 check the base address and this machine's clock",
+                match wrong {
+                    CertificateError::UnknownIssuer => {
+                        "the service's certificate is not trusted: the authority that signed it is not known here"
+                            .to_owned()
+                    }
+                    wrong => format!("the service's certificate is not trusted: {wrong}"),
+                },
+                certificate_hint(wrong, has_ca_file),
             );
         }
         (Some(rustls::Error::InvalidMessage(_)), _) if proxy.is_none() => {
@@ -106,6 +119,11 @@ fn not_connected(
     }
     let cause = find::<io::Error>(error).map(unwrapped);
     let words = match (tls, cause) {
+        (Some(rustls::Error::AlertReceived(AlertDescription::HandshakeFailure)), _) => {
+            format!(
+                "{HANDSHAKE}: the service refuses it, perhaps as it wants a certificate of the client, which is not supported"
+            )
+        }
         (Some(tls), _) => format!("{HANDSHAKE}: {tls}"),
         // The system's own timeout has words of its own; ours is worded by a library.
         (None, Some(cause)) if cause.raw_os_error().is_some() => system_words(cause),
@@ -127,6 +145,26 @@ fn not_connected(
             TransportFault::Unreachable(format!("cannot connect: {words}"))
         }
         None => TransportFault::NotConnected(format!("cannot connect: {words}")),
+    }
+}
+
+/// What helps against a certificate that is not accepted for this reason.
+const fn certificate_hint(wrong: &CertificateError, has_ca_file: bool) -> &'static str {
+    use CertificateError as Wrong;
+    match wrong {
+        Wrong::Expired
+        | Wrong::ExpiredContext { .. }
+        | Wrong::NotValidYet
+        | Wrong::NotValidYetContext { .. } => {
+            "check this machine's clock with `date`; if it is right, the service has to renew the certificate"
+        }
+        Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => "check the base address",
+        _ if has_ca_file => {
+            "the file of `--ca-file` lacks the authority that signed it, or the service leaves out an intermediate certificate: add it to the file"
+        }
+        _ => {
+            "`--ca-file FILE` accepts the certificate of the authority that signed it, such as a company's own; a service may also leave out an intermediate certificate"
+        }
     }
 }
 

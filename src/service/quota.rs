@@ -5,8 +5,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use reqwest::header::HeaderMap;
-use reqwest::header::{DATE, HeaderName, HeaderValue, RETRY_AFTER};
+use jiff::{SignedDuration, Timestamp};
+use reqwest::header::{DATE, HeaderMap, HeaderName, HeaderValue};
 
 /// What an answer's headers say about the quota. They are only hints: they may slow us down, but never speed us up.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -40,8 +40,28 @@ const FAMILIES: [[&str; 3]; 3] = [
     ],
 ];
 
+/// The headers that name a wait, in the order in which they are believed; those that end in `ms` count milliseconds.
+const WAITS: [&str; 7] = [
+    "retry-after",
+    "retry-after-ms",
+    "x-ms-retry-after-ms",
+    "x-retry-after",
+    "x-ratelimit-retry-after",
+    "x-rate-limit-retry-after",
+    "ratelimit-retry-after",
+];
+
+/// A longer wait is not believed: it is a number in another unit, or a mistake. Quotas of a month are not waited for.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The wait where an answer names one that is not understood or not believed: quotas are mostly those of a minute.
+const UNCLEAR: Duration = Duration::from_secs(60);
+
 /// Longer windows and resets make no sense. A larger plain number of seconds is a date.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// A date from this number on is in milliseconds: in seconds it would be in the year 5138.
+const MILLISECONDS: Duration = Duration::from_secs(100_000_000_000);
 
 /// Real lines have one or two hundred bytes. A longer one is ignored.
 const LONGEST_LINE: usize = 4096;
@@ -115,25 +135,45 @@ impl Quota {
     }
 }
 
-/// How long to wait: as `Retry-After` says, or else until a used-up quota resets; `None` if the answer says neither in a way
-/// that makes sense.
-pub(super) fn wait(headers: &HeaderMap) -> Option<Duration> {
-    retry_after(headers).or_else(|| {
-        let quota = Quota::of(headers, SystemTime::now);
-        quota.reset.filter(|_| quota.is_used_up())
-    })
+/// Whether a header names a wait.
+pub(super) fn names_wait(headers: &HeaderMap) -> bool {
+    WAITS.iter().any(|name| headers.contains_key(*name))
 }
 
-/// How long `Retry-After` asks to wait; `None` if it is absent or makes no sense.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More digits than fit mean the same as the largest number: forever.
-        return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
+/// How long to wait: as a header such as `Retry-After` says, or else until a used-up quota resets; `None` if the answer says
+/// neither. Of several values of a header the longest counts.
+pub(super) fn wait(headers: &HeaderMap) -> Option<Duration> {
+    let now = || date(headers).unwrap_or_else(SystemTime::now);
+    let of_header = |name: &&str| {
+        // A date has a comma itself.
+        let values = lines(headers, name)
+            .flat_map(|line| [line].into_iter().chain(line.split(',')))
+            .filter_map(|value| span(value.trim(), name.ends_with("ms"), now()));
+        values.filter(|wait| *wait <= LONGEST_WAIT).max()
+    };
+    if let Some(wait) = WAITS.iter().find_map(of_header) {
+        return Some(wait);
     }
-    let until = httpdate::parse_http_date(value).ok()?;
-    let now = date(headers).unwrap_or_else(SystemTime::now);
-    Some(until.duration_since(now).unwrap_or_default())
+    let quota = Quota::of(headers, now);
+    let reset = quota.reset.filter(|_| quota.is_used_up());
+    let is_unclear = names_wait(headers) || reset.is_some();
+    { reset.filter(|wait| *wait <= LONGEST_WAIT) }.or_else(|| is_unclear.then_some(UNCLEAR))
+}
+
+/// The wait that a value names: seconds or milliseconds, a span with units such as `1m30s` or `PT90S`, or a point in time.
+fn span(value: &str, is_milliseconds: bool, now: SystemTime) -> Option<Duration> {
+    if is_milliseconds {
+        return Duration::try_from_secs_f64(value.parse::<f64>().ok()? / 1e3).ok();
+    }
+    if let Some(span) = until(value, now) {
+        return Some(span);
+    }
+    if let Ok(span) = value.to_ascii_lowercase().parse::<SignedDuration>() {
+        return span.try_into().ok();
+    }
+    let of_timestamp = || value.parse::<Timestamp>().ok().map(SystemTime::from);
+    let at = { httpdate::parse_http_date(value).ok() }.or_else(of_timestamp)?;
+    Some(at.duration_since(now).unwrap_or_default())
 }
 
 /// When the answer was sent, by the server's clock.
@@ -158,7 +198,13 @@ fn until(value: &str, now: SystemTime) -> Option<Duration> {
     if span <= LONGEST {
         return Some(span);
     }
-    let left = UNIX_EPOCH.checked_add(span)?.duration_since(now).ok()?;
+    // A date in milliseconds is one in the far future, taken for seconds.
+    let at = if span > MILLISECONDS {
+        span / 1000
+    } else {
+        span
+    };
+    let left = UNIX_EPOCH.checked_add(at)?.duration_since(now).ok()?;
     (left <= LONGEST).then_some(left)
 }
 
@@ -323,38 +369,57 @@ X-RateLimit-Reset: 1831536001
     }
 
     #[test]
-    fn a_wait_is_what_retry_after_says_or_until_a_quota_that_is_used_up_resets() {
-        const YEAR: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
-        let date = |retry_after: &str| format!("retry-after: {retry_after}\ndate: {YEAR}");
+    fn a_wait_is_understood_in_every_notation_and_never_taken_for_none() {
+        const SENT: &str = "date: Sun, 06 Nov 1994 08:49:37 GMT\n";
+        for (value, seconds) in [
+            ("30", 30),
+            ("0", 0),
+            ("2.5", 2),
+            ("30s", 30),
+            ("90 seconds", 90),
+            ("2m", 120),
+            ("1m30s", 90),
+            ("1 hour", 3_600),
+            ("PT90S", 90),
+            ("1500ms", 1),
+            ("30, 60", 60),
+            ("3\nretry-after: 9", 9),
+            ("Sun, 06 Nov 1994 08:50:07 GMT", 30),
+            ("Sun, 06 Nov 1994 08:40:00 GMT", 0),
+            ("1994-11-06T08:50:07Z", 30),
+            ("784111807", 30),
+            ("784111807000", 30),
+            // Not understood, or not believed.
+            ("soon", 60),
+            ("-5", 60),
+            ("86401", 60),
+            ("99999999999999999999999", 60),
+            ("", 60),
+        ] {
+            let answer = format!("{SENT}retry-after: {value}");
+            let found = wait(&headers(&answer)).map(|wait| wait.as_secs());
+            assert_eq!(found, Some(seconds), "{value}");
+        }
         let used_up = "x-ratelimit-remaining: 0\nx-ratelimit-reset: 90\n";
         for (answer, seconds) in [
-            ("retry-after: 30".to_owned(), Some(30)),
-            ("retry-after: 0".to_owned(), Some(0)),
-            ("retry-after: -5".to_owned(), None),
-            ("retry-after: soon".to_owned(), None),
+            ("retry-after-ms: 1500", Some(1)),
+            ("x-ms-retry-after-ms: 20000", Some(20)),
+            ("x-retry-after: 7", Some(7)),
+            ("x-ratelimit-retry-after: 8s", Some(8)),
+            (used_up, Some(90)),
+            (&format!("{used_up}retry-after: 7"), Some(7)),
+            (&format!("{used_up}retry-after: soon"), Some(90)),
+            ("ratelimit: \"a\";r=9, \"day\";r=0;t=3600", Some(3_600)),
+            // A month is not waited for.
             (
-                "retry-after: 99999999999999999999999".to_owned(),
-                Some(u64::MAX),
+                "x-ratelimit-remaining: 0\nx-ratelimit-reset: 2592000",
+                Some(60),
             ),
-            (date("Sun, 06 Nov 1994 08:50:07 GMT"), Some(30)),
-            (date("Sun, 06 Nov 1994 08:40:00 GMT"), Some(0)),
-            (used_up.to_owned(), Some(90)),
-            (format!("{used_up}retry-after: 7"), Some(7)),
-            (format!("{used_up}retry-after: soon"), Some(90)),
-            (
-                "ratelimit: \"a\";r=9, \"day\";r=0;t=3600".to_owned(),
-                Some(3_600),
-            ),
-            (
-                "x-ratelimit-remaining: 5\nx-ratelimit-reset: 90".to_owned(),
-                None,
-            ),
-            (
-                "x-ratelimit-limit: 0\nx-ratelimit-reset: 0".to_owned(),
-                None,
-            ),
+            ("x-ratelimit-remaining: 0", None),
+            ("x-ratelimit-remaining: 5\nx-ratelimit-reset: 90", None),
+            ("x-ratelimit-limit: 0\nx-ratelimit-reset: 0", None),
         ] {
-            let found = wait(&headers(&answer)).map(|wait| wait.as_secs());
+            let found = wait(&headers(answer)).map(|wait| wait.as_secs());
             assert_eq!(found, seconds, "{answer}");
         }
     }

@@ -95,16 +95,36 @@ impl SentRequest {
 
 /// The status, and the service's own words about a refusal.
 pub(super) fn said(reply: &Reply) -> String {
-    let body = without_mark(&reply.body);
-    let words = match serde_json::from_slice(body) {
-        Ok(json) => message(&json).map(str::to_owned),
-        Err(_) if kind(body) == TEXT => std::str::from_utf8(body).ok().map(str::to_owned),
-        Err(_) => None,
-    };
-    match words.and_then(|words| reply.sent.redact(&words)) {
-        Some(words) => format!("{}: `{}`", status(reply), printable(&words)),
+    match spoken(reply) {
+        Some(words) => format!("{}: {words}", status(reply)),
         None => described(reply),
     }
+}
+
+/// The service's own words, in backticks: the message of JSON, a text, or the title of a page; `None` if it has none that may be
+/// shown.
+pub(super) fn spoken(reply: &Reply) -> Option<String> {
+    let body = without_mark(&reply.body);
+    let text = || std::str::from_utf8(body).ok();
+    let words = match serde_json::from_slice(body) {
+        Ok(json) => message(&json).map(str::to_owned),
+        Err(_) => match kind(body) {
+            TEXT => text().map(str::to_owned),
+            HTML => text().and_then(title),
+            _ => None,
+        },
+    };
+    let words = reply.sent.redact(&words?)?;
+    Some(format!("`{}`", printable(&words)))
+}
+
+/// The title of a page, on one line.
+fn title(page: &str) -> Option<String> {
+    let start = page.to_ascii_lowercase().find("<title")?;
+    let (_, rest) = page.get(start..)?.split_once('>')?;
+    let (title, _) = rest.split_once('<')?;
+    let words: Vec<_> = title.split_whitespace().collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// The status, and what the body is, for an answer that is not about the row.

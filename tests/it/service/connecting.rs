@@ -207,8 +207,21 @@ fn a_certificate_is_trusted_only_if_it_or_its_authority_is_given_and_it_is_the_h
     for (certificate, authority, trusted) in [
         ("good.pem", Some("authority.pem"), None),
         ("self-signed.pem", Some("self-signed.pem"), None),
-        ("good.pem", None, Some("UnknownIssuer")),
-        ("self-signed.pem", None, Some("UnknownIssuer")),
+        (
+            "good.pem",
+            Some("self-signed.pem"),
+            Some("leaves out an intermediate certificate: add it"),
+        ),
+        (
+            "good.pem",
+            None,
+            Some("the authority that signed it is not known here"),
+        ),
+        (
+            "self-signed.pem",
+            None,
+            Some("the authority that signed it is not known here"),
+        ),
         // It says that it is an authority's and not a server's.
         (
             "own-authority.pem",
@@ -220,7 +233,11 @@ fn a_certificate_is_trusted_only_if_it_or_its_authority_is_given_and_it_is_the_h
             Some("authority.pem"),
             Some("not valid for name \"127.0.0.1\""),
         ),
-        ("expired.pem", Some("authority.pem"), Some("expired")),
+        (
+            "expired.pem",
+            Some("authority.pem"),
+            Some("check this machine's clock"),
+        ),
     ] {
         let place = Place::with("users.csv", &csv);
         let (address, served) = tls::start(certificate);

@@ -112,7 +112,7 @@ fn nothing_that_a_service_says_of_a_run_steers_a_terminal() {
                 let headers = [
                     ("location", EVIL_HEADER),
                     ("www-authenticate", EVIL_HEADER),
-                    ("retry-after", "99999"),
+                    ("retry-after", "9999"),
                     ("date", EVIL_HEADER),
                 ];
                 answer(code, &headers, &body)
