@@ -20,6 +20,8 @@ pub enum Format {
     Delimited {
         /// The byte between cells.
         delimiter: u8,
+        /// A cell may be in quotes, and then contain delimiters and line ends.
+        quotes: bool,
     },
     /// One JSON object per line.
     Jsonl,
@@ -32,7 +34,9 @@ impl Format {
     /// The usual file name extension.
     pub(crate) const fn extension(self) -> &'static str {
         match self {
-            Self::Delimited { delimiter: b'\t' } => "tsv",
+            Self::Delimited {
+                delimiter: b'\t', ..
+            } => "tsv",
             Self::Delimited { .. } => "csv",
             Self::Jsonl => "jsonl",
         }
@@ -151,7 +155,7 @@ impl Layout {
     /// as it is, and nothing for null. Bytes that are not text are replaced: this is for comparing and for showing.
     pub(crate) fn value<'a>(&self, written: &'a [u8]) -> Cow<'a, str> {
         match self.format {
-            Format::Delimited { .. } => match unquote(written) {
+            Format::Delimited { quotes, .. } => match unquote_if(quotes, written) {
                 Cow::Borrowed(bytes) => self.encoding.decode_lossy(bytes),
                 Cow::Owned(bytes) => Cow::Owned(self.encoding.decode_lossy(&bytes).into_owned()),
             },
@@ -160,6 +164,15 @@ impl Layout {
                 Cow::Owned(json) => Cow::Owned(raw_json::text(&json).into_owned()),
             },
         }
+    }
+}
+
+/// The value of a cell: without its quotes, in a format that has quotes.
+pub(crate) fn unquote_if(quotes: bool, cell: &[u8]) -> Cow<'_, [u8]> {
+    if quotes {
+        unquote(cell)
+    } else {
+        Cow::Borrowed(cell)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 
+use crate::fields::Noticed;
 use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
 use crate::ledger::{LookupResult, RequestKey};
 use crate::row::{RawRow, RowNumber, Span};
@@ -67,8 +68,8 @@ pub struct RowBatch {
     pub(crate) position: u64,
     /// Blank lines after the last row; empty except in the last batch.
     pub trailer: Bytes,
-    /// How many of the rows are asked for without a phone number or an email address that is invalid.
-    pub(crate) dropped: u64,
+    /// What a person should know of their values.
+    pub(crate) noticed: Noticed,
 }
 
 impl RowState {

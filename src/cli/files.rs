@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::num::NonZeroU64;
 use std::path::Path;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
@@ -15,6 +15,8 @@ use crate::selection::{Sample, Selection};
 /// Their heading in the help.
 pub(super) const FILES: &str = "Files";
 
+/// The words of `--quotes`.
+const QUOTES: &[(&str, bool)] = &[("on", true), ("off", false)];
 /// The words of `--format`.
 const FORMATS: &[(&str, FormatChoice)] = &[
     ("csv", FormatChoice::Csv),
@@ -31,6 +33,9 @@ pub(super) struct FormatArgs {
     /// The character between cells, or `tab` [default: found automatically among , ; tab |]
     #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES)]
     delimiter: Option<u8>,
+    /// `off` if quotes are ordinary characters, as in what databases write
+    #[arg(long, action = ArgAction::Set, value_parser = one_of(QUOTES), default_value = "on", help_heading = FILES)]
+    quotes: bool,
     /// Encoding of a CSV or TSV file, as in `windows-1252`, `shift_jis` or `gb18030`; an output of rows has the same
     #[arg(long, default_value = "utf-8", value_parser = TextEncoding::of_label, help_heading = FILES)]
     encoding: TextEncoding,
@@ -56,6 +61,7 @@ impl FormatArgs {
             encoding: self.encoding,
             delimiter: self.delimiter,
             no_header: self.no_header,
+            quotes: self.quotes,
         })
     }
 }

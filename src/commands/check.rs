@@ -18,6 +18,7 @@ use crate::base::error::{Error, Exit, Result};
 use crate::base::money::{Money, Tariff};
 use crate::base::text::{printable, shown};
 use crate::config::CheckConfig;
+use crate::fields::Noticed;
 use crate::input::ReaderSettings;
 use crate::ledger::{KnownOutcome, LedgerFacts, LedgerSettings, Lookup, RequestHasher, preview};
 use crate::observe::{count, counted, only_of_others, tell_error, warn};
@@ -122,7 +123,7 @@ impl Pass {
     fn count(&mut self, file: &mut CheckedFile, mut batch: RowBatch) -> Result<()> {
         self.lookup.look_up(&mut batch.rows)?;
         let counts = &mut file.counts;
-        counts.rows.dropped += batch.dropped;
+        counts.rows.noticed += batch.noticed;
         for row in &batch.rows {
             counts.rows.read += 1;
             if let Some(failure) = row.state.failure() {
@@ -221,8 +222,8 @@ struct CheckedRows {
     read: u64,
     sendable: u64,
     unsendable: u64,
-    /// Of those that can be sent, the rows without a phone number or an email address that is invalid.
-    dropped: u64,
+    #[serde(flatten)]
+    noticed: Noticed,
 }
 
 /// An input, and what was counted in it.
@@ -279,11 +280,11 @@ fn named(counted: &CountedRows) -> String {
 
 impl CheckCounts {
     /// Adds the rows of an input.
-    const fn add(&mut self, file: &Self) {
+    fn add(&mut self, file: &Self) {
         self.rows.read += file.rows.read;
         self.rows.sendable += file.rows.sendable;
         self.rows.unsendable += file.rows.unsendable;
-        self.rows.dropped += file.rows.dropped;
+        self.rows.noticed += file.rows.noticed;
         self.known += file.known;
         self.failed_before += file.failed_before;
     }
@@ -397,12 +398,22 @@ impl CheckResult {
             None => ("", String::new()),
         };
         let dropped = "of these are sent without an invalid phone number or email address";
+        let shortened =
+            "of these are sent with the first of several addresses, or without its port";
+        let nulls = "cells have a word such as `NULL`, which is taken for a value: `--null NULL` reads it as empty";
         let failed = "were or may have been billed; `--retry-failed` asks again";
         let too_old = "have an answer that is older than the run asks for";
         // Some are shown in any case, and the others if there are any.
         let lines = [
             (true, "can be sent", rows.sendable, ""),
-            (false, "values dropped", rows.dropped, dropped),
+            (false, "values dropped", rows.noticed.dropped, dropped),
+            (
+                false,
+                "addresses shortened",
+                rows.noticed.addresses_shortened,
+                shortened,
+            ),
+            (false, "null words", rows.noticed.null_words, nulls),
             (true, "cannot be sent", rows.unsendable, ""),
             (self.ledger.is_some(), known, total.known, &*remark),
             (false, "failed already", total.failed_before, failed),
@@ -469,6 +480,7 @@ const fn help(reason: Reason) -> Option<&'static str> {
     match reason {
         Reason::InvalidPhone => Some("`--phone-region`, `--invalid`"),
         Reason::InvalidEmail => Some("`--invalid`"),
+        Reason::StrayQuotes => Some("`--quotes`"),
         Reason::NotUtf8 | Reason::Undecodable => Some("`--encoding`"),
         Reason::MissingUserAgent => Some("`--map`, `--default`"),
         Reason::MissingName | Reason::MissingIp | Reason::MissingContact | Reason::WrongType => {

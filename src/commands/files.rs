@@ -34,7 +34,13 @@ pub(in crate::commands) fn check_name(flag: &str, path: &Path, format: Format) -
         ("jsonl" | "ndjson" | "json", format) => format == Format::Jsonl,
         ("csv", format) => format != Format::Jsonl,
         // A program that reads a file of this name does not look for another delimiter.
-        ("tsv", format) => format == Format::Delimited { delimiter: b'\t' },
+        ("tsv", format) => matches!(
+            format,
+            Format::Delimited {
+                delimiter: b'\t',
+                ..
+            }
+        ),
         (end, _) => !NO_LINES.contains(&end),
     };
     if fits {
@@ -279,7 +285,10 @@ mod tests {
 
     #[test]
     fn a_name_that_says_another_format_is_refused() {
-        let [csv, tsv] = [b',', b'\t'].map(|delimiter| Format::Delimited { delimiter });
+        let [csv, tsv] = [b',', b'\t'].map(|delimiter| Format::Delimited {
+            delimiter,
+            quotes: true,
+        });
         for (name, format, is_right) in [
             ("scored.xlsx", csv, false),
             ("out/Scored.XLSX", tsv, false),

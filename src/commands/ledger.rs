@@ -181,7 +181,6 @@ mod tests {
             phone: Some(Cow::Borrowed("+15550100199")),
             ip: Cow::Borrowed("::1"),
             user_agent: Cow::Borrowed("curl/8"),
-            dropped: None,
         };
         let mut bodies = BytesMut::new();
         write_bodies(&user, &mut bodies);

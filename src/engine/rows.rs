@@ -78,7 +78,7 @@ impl<'a, S> Rows<'a, S> {
         self.emit(Event::RowsRead {
             rows: batch.rows.len() as u64,
             position: batch.position,
-            dropped: batch.dropped,
+            dropped: batch.noticed.dropped,
         });
         self.window.receive(batch.rows);
         self.trailer = batch.trailer;

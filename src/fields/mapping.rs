@@ -326,7 +326,7 @@ mod tests {
             (
                 &[(Field::Email, "emial")][..],
                 "no column for `name`, for `ip` and for `user_agent` in `x.csv`",
-                "did you mean `--map name=full_nam --map ip=last_login_ip`?",
+                "`--map name=full_nam --map ip=last_login_ip --map user_agent=…` with the names of columns for `…`; `--set FIELD=VALUE` gives a constant",
             ),
             (
                 &[
@@ -337,7 +337,7 @@ mod tests {
                 ],
                 "no column `frist` for `--map name=…`, `IP-Adr` for `--map ip=…` and `agent` for \
                  `--map user_agent=…` in `x.csv`",
-                "did you mean `--map 'name={first} {last}' --map ip=last_login_ip`?",
+                "`--map 'name={first} {last}' --map ip=last_login_ip --map user_agent=…` with the names of columns for `…`; `--set FIELD=VALUE` gives a constant",
             ),
             // Nothing is near it, and the case of a name is ignored.
             (

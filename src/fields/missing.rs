@@ -25,6 +25,8 @@ pub(crate) enum MemberSample {
 struct MissingColumn {
     words: String,
     meant: Option<String>,
+    /// The option with `…` for what is not known.
+    option: String,
     fix: String,
 }
 
@@ -61,6 +63,7 @@ pub(super) fn refuse(
             field => format!("{none}for `{field}`"),
         },
         meant: names::suggestion(field, columns),
+        option: format!("--map {field}=…"),
         fix: fix(field, word),
     }));
     let words: Vec<_> = missing
@@ -73,12 +76,18 @@ pub(super) fn refuse(
     };
     let error = Error::usage(format!("no {word} {words} in {file}"));
     let error = error.columns(columns_line(word, columns));
-    let meant: Vec<_> = { missing.iter() }
-        .filter_map(|missing| missing.meant.as_deref())
+    let meant = |missing: &MissingColumn| missing.meant.clone();
+    let options: Vec<_> = { missing.iter() }
+        .map(|missing| meant(missing).unwrap_or_else(|| missing.option.clone()))
         .collect();
-    Err(match missing.first() {
-        Some(first) if meant.is_empty() => error.hint(first.fix.clone()),
-        _ => error.hint(format!("did you mean `{}`?", meant.join(" "))),
+    let known = missing.iter().filter_map(meant).count();
+    Err(match &*missing {
+        [only] if known == 0 => error.hint(only.fix.clone()),
+        all if known == all.len() => error.hint(format!("did you mean `{}`?", options.join(" "))),
+        _ => error.hint(format!(
+            "`{}` with the names of {word}s for `…`; `--set FIELD=VALUE` gives a constant",
+            options.join(" ")
+        )),
     })
 }
 
@@ -96,6 +105,7 @@ fn named(
             missing.push(MissingColumn {
                 words: format!("{} for `--map {field}=…`", quoted(name)),
                 meant: meant(field, template, columns, &is_there),
+                option: format!("--map {field}=…"),
                 fix: fix(field, word),
             });
         }
@@ -105,6 +115,7 @@ fn named(
         missing.push(MissingColumn {
             words: format!("{} for `--phone-region-column`", quoted(name)),
             meant: nearest(name, columns).map(option),
+            option: "--phone-region-column …".to_owned(),
             fix: format!(
                 "name the {word} with the codes of countries, or give the same for all rows, as in `--phone-region DE`"
             ),

@@ -199,16 +199,15 @@ pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
     {
         return Some(joined(first, last));
     }
-    let words = |column: &str| -> Vec<String> {
-        column
-            .split(|c: char| !c.is_alphanumeric())
-            .filter(|word| !word.is_empty())
-            .map(str::to_lowercase)
-            .collect()
+    let hints = if field == Field::UserAgent {
+        BROWSERS
+    } else {
+        &[]
     };
     let by_word = columns.iter().find(|column| {
         let words = words(column);
-        aliases(field).any(|alias| words.iter().any(|word| word == alias))
+        let mut known = aliases(field).chain(each(hints));
+        known.any(|alias| words.iter().any(|word| word == alias))
     });
     let by_spelling = || {
         let likeness = |column: &str| {
@@ -222,6 +221,27 @@ pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
     };
     let column = by_word.or_else(by_spelling)?;
     Some(option(field, column))
+}
+
+/// The words of a name in lower case, as in `last_login_ip` and `LastLoginIP__c`.
+fn words(name: &str) -> Vec<String> {
+    let (mut words, mut word) = (Vec::new(), String::new());
+    let mut characters = name.chars().peekable();
+    let mut before = ' ';
+    while let Some(c) = characters.next() {
+        let is_next_small = characters.peek().is_some_and(|next| next.is_lowercase());
+        let starts =
+            c.is_uppercase() && (before.is_lowercase() || before.is_uppercase() && is_next_small);
+        if starts || !c.is_alphanumeric() {
+            words.push(std::mem::take(&mut word));
+        }
+        if c.is_alphanumeric() {
+            word.extend(c.to_lowercase());
+        }
+        before = c;
+    }
+    words.push(word);
+    words
 }
 
 /// The `--map` option as the user would type it.
@@ -316,7 +336,7 @@ const NAMES: &[&str] = &[
 
 const EMAILS: &[&str] = &[
     // English
-    "email emailaddress mail mailaddress emailaddr useremail customeremail",
+    "email emailaddress mail mailaddress emailaddr useremail customeremail contactemail",
     // German
     "emailadresse mailadresse",
     // French
@@ -334,7 +354,7 @@ const EMAILS: &[&str] = &[
 const PHONES: &[&str] = &[
     // English
     "phone phonenumber telephone telephonenumber phoneno tel mobile mobilephone mobilenumber \
-     cellphone cell msisdn userphone",
+     cellphone cell msisdn userphone customerphone contactphone mobilephonenumber",
     // German
     "telefon telefonnummer telefonnr telnr rufnummer handy handynummer handynr mobil mobilnummer \
      mobiltelefon mobilfunknummer",
@@ -351,10 +371,13 @@ const PHONES: &[&str] = &[
 
 const IPS: &[&str] = &[
     // English
-    "ip ipaddress ipaddr clientip userip remoteip remoteaddr remoteaddress",
+    "ip ipaddress ipaddr clientip userip remoteip remoteaddr remoteaddress browserip customerip useripaddress",
     // German, French, Spanish, Portuguese, Italian, Dutch
     "ipadresse adresseip direccionip enderecoip indirizzoip ipadres",
 ];
+
+/// Words in the name of a column that may have user agents, or only the names of browsers.
+const BROWSERS: &[&str] = &["browser agent"];
 
 const USER_AGENTS: &[&str] =
     &["useragent ua useragentstring browseruseragent httpuseragent uastring"];

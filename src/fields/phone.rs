@@ -75,6 +75,8 @@ impl NotInternational<'_> {
     fn failure(&self) -> Failure {
         let wrong = if self.bare.starts_with("+0") {
             "has a country code that starts with 0"
+        } else if is_international(&self.bare) {
+            "has a 0 after its country code that no number there has"
         } else {
             "is not + and 7 to 15 digits"
         };
@@ -88,21 +90,40 @@ impl NotInternational<'_> {
 /// # Errors
 /// It is not international.
 pub(super) fn international(value: Cow<'_, str>) -> Result<Cow<'_, str>, NotInternational<'_>> {
-    if is_international(&value) {
+    if is_international(&value) && !has_trunk_zero(&value) {
         return Ok(value);
     }
-    let bare = match value.split_once("(0)") {
+    let whole = match decimals(&value) {
+        Some((digits, "0")) => digits,
+        // More zeros may be the end of a number with a dot in it.
+        Some(_) => {
+            let bare = value.clone().into_owned();
+            return Err(NotInternational {
+                written: value,
+                bare,
+            });
+        }
+        None => &value,
+    };
+    let plain: String = whole.chars().map(ascii).collect();
+    let bare = match plain.split_once("(0)") {
         Some((before, after)) if is_country_code(before) => {
             [before, after].concat().replace(is_ornament, "")
         }
-        _ => value.replace(is_ornament, ""),
+        _ => plain.replace(is_ornament, ""),
     };
     let bare = match bare.strip_prefix("00") {
         Some(rest) => format!("+{rest}"),
         None => bare,
     };
     if is_international(&bare) {
-        return Ok(Cow::Owned(bare));
+        if !has_trunk_zero(&bare) {
+            return Ok(Cow::Owned(bare));
+        }
+        // The library knows where the zero is dialled from abroad as well, as in Italy.
+        if let Some((_, number)) = existing(&bare, None) {
+            return Ok(Cow::Owned(number));
+        }
     }
     Err(NotInternational {
         written: value,
@@ -115,8 +136,61 @@ pub(super) fn is_ornament(c: char) -> bool {
     c.is_whitespace()
         || matches!(
             c,
-            '.' | '-' | '\u{2010}'..='\u{2015}' | '(' | ')' | '[' | ']'
+            '.' | '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '(' | ')' | '[' | ']'
         )
+}
+
+/// What stands before and after the only dot of a number, if that is all zeros behind it: decimals, which a program adds that takes
+/// a column of whole numbers for decimals because one is missing.
+fn decimals(value: &str) -> Option<(&str, &str)> {
+    let is_number = |text: &str| {
+        text.bytes()
+            .all(|byte| byte == b'+' || byte.is_ascii_digit())
+    };
+    let (digits, decimals) = value.split_once('.')?;
+    let is_decimal =
+        is_number(digits) && !decimals.is_empty() && decimals.bytes().all(|byte| byte == b'0');
+    is_decimal.then_some((digits, decimals))
+}
+
+/// Full-width and Arabic digits and full-width punctuation as keyboards elsewhere have them.
+fn ascii(c: char) -> char {
+    let plain = match c {
+        '\u{ff08}'..='\u{ff0e}' | '\u{ff10}'..='\u{ff19}' => u32::from(c) - 0xfee0,
+        '\u{660}'..='\u{669}' => u32::from(c) - 0x630,
+        '\u{6f0}'..='\u{6f9}' => u32::from(c) - 0x6c0,
+        c => u32::from(c),
+    };
+    char::from_u32(plain).unwrap_or(c)
+}
+
+/// Whether the number in the international form has one zero after its country code. In most countries that zero is dialled
+/// only within the country, and no number has it from abroad.
+fn has_trunk_zero(phone: &str) -> bool {
+    let digits = phone.as_bytes().get(1..).unwrap_or_default();
+    // The codes of ITU-T E.164 with one and two digits; all others have three.
+    let code = match digits {
+        [b'1' | b'7', ..] => 1,
+        [b'2', b'0' | b'7', ..]
+        | [b'3', b'0'..=b'4' | b'6' | b'9', ..]
+        | [b'4', b'0' | b'1' | b'3'..=b'9', ..]
+        | [b'5', b'1'..=b'8', ..]
+        | [b'6', b'0'..=b'6', ..]
+        | [b'8', b'1' | b'2' | b'4' | b'6', ..]
+        | [b'9', b'0'..=b'5' | b'8', ..] => 2,
+        _ => 3,
+    };
+    matches!(digits.get(code..), Some([b'0', b'1'..=b'9', ..]))
+}
+
+/// The country code and the international form of a number that is dialled in this region, or is international; `None` if there
+/// can be no such number.
+fn existing(dialled: &str, region: Option<Region>) -> Option<(i32, String)> {
+    let number = PHONE_NUMBER_UTIL.parse(dialled, region).ok()?;
+    let is_valid = PHONE_NUMBER_UTIL.is_valid_number(&number);
+    let international = PHONE_NUMBER_UTIL.format(&number, PhoneNumberFormat::E164);
+    (is_valid && is_international(&international))
+        .then(|| (number.country_code, international.into_owned()))
 }
 
 /// Whether this is a country code and nothing else, such as the `+44 ` of `+44 (0)20 …`. A zero in
@@ -166,27 +240,20 @@ impl PhoneRegion {
     /// # Errors
     /// What is wrong: it is not valid, or has two meanings.
     fn international(self, dialled: &str) -> Result<String, String> {
-        let parse = |number: &str, region| {
-            let number = PHONE_NUMBER_UTIL.parse(number, region).ok()?;
-            PHONE_NUMBER_UTIL.is_valid_number(&number).then_some(number)
-        };
-        let invalid = || format!("phone is neither international nor a valid number in {self}");
-        let number = parse(dialled, Some(self.0)).ok_or_else(invalid)?;
-        let international = PHONE_NUMBER_UTIL.format(&number, PhoneNumberFormat::E164);
-        if !is_international(&international) {
-            return Err(invalid());
-        }
+        let (code, number) = existing(dialled, Some(self.0)).ok_or_else(|| {
+            format!("phone is neither international nor a valid number in {self}")
+        })?;
         // `4915123456789` in Germany: an area code without its 0, or the country code without its `+`?
-        let code = number.country_code.to_string();
-        let national = international.get(1 + code.len()..).unwrap_or_default();
+        let code = code.to_string();
+        let national = number.get(1 + code.len()..).unwrap_or_default();
         let is_whole = national.len() == dialled.chars().count();
-        if is_whole && national.starts_with(&code) && parse(&format!("+{national}"), None).is_some()
-        {
+        let may_be_code = is_whole && national.starts_with(&code);
+        if may_be_code && existing(&format!("+{national}"), None).is_some() {
             return Err(format!(
                 "phone may start with the country code of {self} or not: write it with `+`"
             ));
         }
-        Ok(international.into_owned())
+        Ok(number)
     }
 }
 

@@ -1,6 +1,9 @@
 //! A user's request: sanitised and checked.
 
 use std::borrow::Cow;
+use std::ops::AddAssign;
+
+use serde::Serialize;
 
 use super::names::{Field, PerField};
 use super::phone::{self, PhoneRegion};
@@ -62,13 +65,41 @@ impl FieldRules {
     }
 
     /// A cell as it counts: one with a text that stands for an empty cell is empty.
+    ///
+    /// # Errors
+    /// That of the cell, or quotes around its value.
     #[inline]
     pub(crate) fn cell<'a>(
         &self,
         cell: Result<Option<Cow<'a, str>>, Failure>,
     ) -> Result<Option<Cow<'a, str>>, Failure> {
         let is_value = |text: &Cow<'_, str>| !self.nulls.iter().any(|null| null == text.trim());
-        cell.map(|cell| cell.filter(is_value))
+        match cell?.filter(is_value) {
+            Some(text) if sanitise::is_quoted(&text) => Err(Failure::new(
+                Reason::StrayQuotes,
+                "a value has quotes at both ends that do not belong to it",
+            )),
+            cell => Ok(cell),
+        }
+    }
+}
+
+/// What a person should know of the values of rows, in numbers of rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Noticed {
+    /// Rows that are sent without a phone number or an email address that is invalid.
+    pub(crate) dropped: u64,
+    /// Rows that are sent with one address of a text that has more in it: the first of a list, or without its port.
+    pub(crate) addresses_shortened: u64,
+    /// Cells with a word such as `NULL`, which is taken for a value.
+    pub(crate) null_words: u64,
+}
+
+impl AddAssign for Noticed {
+    fn add_assign(&mut self, other: Self) {
+        self.dropped += other.dropped;
+        self.addresses_shortened += other.addresses_shortened;
+        self.null_words += other.null_words;
     }
 }
 
@@ -85,13 +116,12 @@ pub struct UserRequest<'a> {
     pub ip: Cow<'a, str>,
     /// The browser's user agent.
     pub user_agent: Cow<'a, str>,
-    /// The phone number or email address of the row that is invalid and was dropped.
-    pub dropped: Option<Field>,
 }
 
 impl<'a> UserRequest<'a> {
     /// Sanitises and checks the values that `find` returns for each field; `None` is absent. `region` returns what the
-    /// row's column of regions says, if the file has one; it is asked only for a number that is not international.
+    /// row's column of regions says, if the file has one; it is asked only for a number that is not international. What is
+    /// noticed is added to `noticed`.
     ///
     /// # Errors
     /// The first rule that the row breaks.
@@ -99,12 +129,15 @@ impl<'a> UserRequest<'a> {
         mut find: impl FnMut(Field) -> Result<Option<Cow<'a, str>>, Failure>,
         rules: &'a FieldRules,
         region: impl FnOnce() -> Option<Cow<'r, str>>,
+        noticed: &mut Noticed,
     ) -> Result<Self, Failure> {
         let mut clean = |field| {
             let value = match rules.cell(find(field))? {
                 Some(text) => sanitise::clean(text, field)?,
                 None => None,
             };
+            let is_null = value.as_deref().is_some_and(sanitise::is_null_word);
+            noticed.null_words += u64::from(is_null);
             let default = || rules.defaults.get(field).as_deref().map(Cow::Borrowed);
             Ok::<_, Failure>(value.or_else(default))
         };
@@ -116,17 +149,13 @@ impl<'a> UserRequest<'a> {
         let email = clean(Field::Email)?;
         let phone = clean(Field::Phone)?;
 
-        let ip = sanitise::ip(ip)?;
+        let (ip, is_shortened) = sanitise::ip(ip)?;
         let email = email.map(sanitise::email).transpose();
         let phone = phone.map(|value| phone::phone(value, rules.region, region));
         let (email, phone, dropped) = match (email, phone.transpose()) {
-            (Err(_), Ok(Some(phone))) if rules.invalid == Invalid::Drop => {
-                (None, Some(phone), Some(Field::Email))
-            }
-            (Ok(Some(email)), Err(_)) if rules.invalid == Invalid::Drop => {
-                (Some(email), None, Some(Field::Phone))
-            }
-            (email, phone) => (email?, phone?, None),
+            (Err(_), Ok(Some(phone))) if rules.invalid == Invalid::Drop => (None, Some(phone), 1),
+            (Ok(Some(email)), Err(_)) if rules.invalid == Invalid::Drop => (Some(email), None, 1),
+            (email, phone) => (email?, phone?, 0),
         };
         if email.is_none() && phone.is_none() {
             return Err(Failure::new(
@@ -134,13 +163,14 @@ impl<'a> UserRequest<'a> {
                 "neither email nor phone",
             ));
         }
+        noticed.dropped += dropped;
+        noticed.addresses_shortened += u64::from(is_shortened);
         Ok(Self {
             name,
             email,
             phone,
             ip,
             user_agent,
-            dropped,
         })
     }
 }
@@ -159,6 +189,15 @@ mod tests {
         set: &[(Field, &'a [u8])],
         rules: &'a FieldRules,
     ) -> Result<UserRequest<'a>, Failure> {
+        noticing(set, rules, &mut Noticed::default())
+    }
+
+    /// The same, with what is noticed of it.
+    fn noticing<'a>(
+        set: &[(Field, &'a [u8])],
+        rules: &'a FieldRules,
+        noticed: &mut Noticed,
+    ) -> Result<UserRequest<'a>, Failure> {
         let find = |field| {
             let value = match field {
                 Name => Some(&b"Jane Doe"[..]),
@@ -172,7 +211,7 @@ mod tests {
             let value = value.map(|value| text(Cow::Borrowed(value), TextEncoding::UTF_8, field));
             value.transpose()
         };
-        UserRequest::new(find, rules, || None)
+        UserRequest::new(find, rules, || None, noticed)
     }
 
     fn rules(invalid: Invalid) -> FieldRules {
@@ -214,12 +253,24 @@ mod tests {
             (Phone, b"+123456", Reason::InvalidPhone),
             (Phone, b"+1234567890123456", Reason::InvalidPhone),
             (Phone, b"+49 151 CALLME", Reason::InvalidPhone),
+            // Decimals, of which more than one may be the end of a number; and a zero that is dialled within the country.
+            (Phone, b"+491512345678.00", Reason::InvalidPhone),
+            (Phone, b"1701234567.0", Reason::InvalidPhone),
+            (Phone, b"+49 0151 234", Reason::InvalidPhone),
             // A country code never starts with 0.
             (Phone, b"+0151 2345678", Reason::InvalidPhone),
             (Phone, b"000151 2345678", Reason::InvalidPhone),
             (Phone, b"+ (0)151 2345678", Reason::InvalidPhone),
             (Name, b"Jane\0", Reason::NulByte),
             (Name, b"Jane\xff", Reason::NotUtf8),
+            // Quotes that are not those of the file's format.
+            (Email, b" \"a@x.org\"", Reason::StrayQuotes),
+            (Name, b"'Jane Doe'", Reason::StrayQuotes),
+            (
+                UserAgent,
+                "\u{201c}curl\u{201d}".as_bytes(),
+                Reason::StrayQuotes,
+            ),
         ] {
             let rules = rules(Invalid::Reject);
             let failure = request(&[(field, value)], &rules).unwrap_err();
@@ -239,6 +290,18 @@ mod tests {
             // A zero that is not directly after the country code is an ordinary digit.
             ("+44 20 (0)7946 0958", "+4420079460958"),
             ("+4420 (0)7946 0958", "+4420079460958"),
+            // A program took it for a decimal number.
+            ("+491512345678.0", "+491512345678"),
+            // The zero is dialled within the country, except in Italy.
+            ("+44 (020) 7946 0958", "+442079460958"),
+            ("+49 0170 1234567", "+491701234567"),
+            ("0033 06 12 34 56 78", "+33612345678"),
+            ("+39 06 698 12345", "+390669812345"),
+            (
+                "\u{ff0b}\u{ff14}\u{ff14} \u{ff12}\u{ff10} 7946 0958",
+                "+442079460958",
+            ),
+            ("+\u{664}\u{664} 20 7946 0958", "+442079460958"),
         ] {
             let rules = rules(Invalid::Reject);
             let request = request(&[(Phone, written.as_bytes())], &rules).unwrap();
@@ -247,12 +310,57 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_seen_is_not_sent() {
+        let rules = rules(Invalid::Reject);
+        for unseen in [
+            "\u{200b}", "\u{200e}", "\u{202c}", "\u{2066}", "\u{feff}", "\u{ad}", "\u{fe0f}",
+            "\u{61c}",
+        ] {
+            let email = format!("ja{unseen}ne@example.com{unseen}");
+            let phone = format!("{unseen}+1 555{unseen} 0100199");
+            let set = [(Email, email.as_bytes()), (Phone, phone.as_bytes())];
+            let request = request(&set, &rules).unwrap();
+            let found = (request.email.as_deref(), request.phone.as_deref());
+            assert_eq!(
+                found,
+                (Some("jane@example.com"), Some("+15550100199")),
+                "{}",
+                unseen.escape_unicode()
+            );
+        }
+    }
+
+    #[test]
+    fn one_address_is_taken_out_of_a_list_and_without_its_port_and_words_for_nothing_are_noticed() {
+        let rules = rules(Invalid::Reject);
+        let mut noticed = Noticed::default();
+        for (written, sent) in [
+            ("203.0.113.5, 10.0.0.1", "203.0.113.5"),
+            ("2001:db8::1;10.0.0.1", "2001:db8::1"),
+            ("203.0.113.5:443", "203.0.113.5"),
+            ("[2001:db8::1]:443", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+        ] {
+            let request = noticing(&[(Ip, written.as_bytes())], &rules, &mut noticed).unwrap();
+            assert_eq!(request.ip, sent);
+        }
+        assert_eq!((noticed.addresses_shortened, noticed.null_words), (5, 0));
+        for bad in ["unknown, 10.0.0.1", "10.0.0.1:x", ",10.0.0.1", "10.0.0.1/8"] {
+            assert!(request(&[(Ip, bad.as_bytes())], &rules).is_err(), "{bad}");
+        }
+        let nulls: [(Field, &[u8]); 2] = [(Name, b"NULL"), (UserAgent, b"\\N")];
+        assert!(noticing(&nulls, &rules, &mut noticed).is_ok());
+        assert!(noticing(&[(Email, b"n/a")], &rules, &mut noticed).is_err());
+        assert_eq!(noticed.null_words, 3);
+    }
+
+    #[test]
     fn an_invalid_phone_or_email_is_dropped_only_on_request_and_only_if_there_is_the_other() {
         let (number, bad_number) = ((Phone, &b"+15550100199"[..]), (Phone, &b"12"[..]));
         let (no_email, bad_email) = ((Email, &b""[..]), (Email, &b"jane"[..]));
         for (invalid, set, expected) in [
-            (Invalid::Drop, &[bad_number][..], Ok(Some(Phone))),
-            (Invalid::Drop, &[bad_email, number], Ok(Some(Email))),
+            (Invalid::Drop, &[bad_number][..], Ok(1)),
+            (Invalid::Drop, &[bad_email, number], Ok(1)),
             (
                 Invalid::Reject,
                 &[bad_email, number],
@@ -271,12 +379,13 @@ mod tests {
             ),
         ] {
             let rules = rules(invalid);
-            let found = request(set, &rules);
+            let mut noticed = Noticed::default();
+            let found = noticing(set, &rules, &mut noticed);
             if let Ok(request) = &found {
                 let is_sent = [request.email.is_some(), request.phone.is_some()];
                 assert_eq!(is_sent, [set.len() == 1, set.len() == 2]);
             }
-            let found = found.map(|request| request.dropped);
+            let found = found.map(|_| noticed.dropped);
             assert_eq!(found.map_err(|failure| failure.reason), expected, "{set:?}");
         }
     }

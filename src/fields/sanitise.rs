@@ -4,7 +4,7 @@
 //! stay borrowed from the row's bytes unless something has to be removed.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use memchr::{memchr, memchr_iter};
 
@@ -45,14 +45,13 @@ pub(crate) fn text(
     })
 }
 
-/// The text without surrounding white space and without control characters; `None` if nothing is
-/// left.
+/// The text without surrounding white space and without characters that are not seen; `None` if nothing is left.
 ///
 /// # Errors
 /// A NUL byte.
 pub(super) fn clean(text: Cow<'_, str>, field: Field) -> Result<Option<Cow<'_, str>>, Failure> {
     match text {
-        Cow::Borrowed(text) if !may_have_control(text) => {
+        Cow::Borrowed(text) if !has_unseen(text) => {
             let text = text.trim();
             Ok((!text.is_empty()).then_some(Cow::Borrowed(text)))
         }
@@ -61,28 +60,86 @@ pub(super) fn clean(text: Cow<'_, str>, field: Field) -> Result<Option<Cow<'_, s
             format!("{field} contains a NUL byte"),
         )),
         text => {
-            let text: String = text.chars().filter(|c| !c.is_control()).collect();
+            let text: String = text.chars().filter(|c| !is_unseen(*c)).collect();
             let text = text.trim();
             Ok((!text.is_empty()).then(|| Cow::Owned(text.to_owned())))
         }
     }
 }
 
-/// Whether there is a byte that may belong to a control character.
-#[allow(
-    clippy::needless_bitwise_bool,
-    reason = "without branches the compiler checks many bytes per instruction"
-)]
-fn may_have_control(text: &str) -> bool {
-    // C1 controls are U+0080 to U+009F, in UTF-8 C2 80 to C2 9F.
-    any_byte(text.as_bytes(), |byte| {
-        (byte < 0x20) | (byte == 0x7f) | (byte == 0xc2)
-    })
+/// Whether it is a control character, or one that only says how others are shown, such as the marks that phones and web pages
+/// leave in what is copied from them: soft hyphens, joiners, marks of direction, byte order marks and variation selectors.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{202a}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
 }
 
-pub(super) fn ip(value: Cow<'_, str>) -> Result<Cow<'_, str>, Failure> {
-    match value.parse::<IpAddr>() {
-        Ok(_) => Ok(value),
+/// Whether a character is not seen. Nearly all values are ASCII, and known to have none after a look at many bytes at a time.
+fn has_unseen(text: &str) -> bool {
+    any_byte(text.as_bytes(), |byte| !(0x20..0x7f).contains(&byte)) && text.chars().any(is_unseen)
+}
+
+/// Quotes that stand at both ends of a text.
+const QUOTES: [(char, char); 7] = [
+    ('"', '"'),
+    ('\'', '\''),
+    ('`', '`'),
+    ('\u{201c}', '\u{201d}'),
+    ('\u{201e}', '\u{201c}'),
+    ('\u{2018}', '\u{2019}'),
+    ('\u{ab}', '\u{bb}'),
+];
+
+/// Whether a value has quotes at both ends: then the file is quoted in another way than its format has it, such as with a space
+/// before each quote, and the quotes do not belong to the value.
+#[inline]
+pub(super) fn is_quoted(text: &str) -> bool {
+    let text = text.trim();
+    // Nearly every value starts with a letter or a digit.
+    if text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '+') {
+        return false;
+    }
+    let mut characters = text.chars();
+    let ends = characters.next().zip(characters.next_back());
+    ends.is_some_and(|ends| QUOTES.contains(&ends))
+}
+
+/// Words that databases and programs write for a value that is not there.
+const NULL_WORDS: [&str; 9] = [
+    "null", "\\n", "none", "nan", "nil", "n/a", "#n/a", "(null)", "<null>",
+];
+
+/// Whether a value looks like one that is not there.
+#[inline]
+pub(super) fn is_null_word(text: &str) -> bool {
+    let text = text.trim();
+    text.len() <= 6 && { NULL_WORDS.iter() }.any(|word| word.eq_ignore_ascii_case(text))
+}
+
+/// The address, and whether it was taken out of a text with more in it: the first one of a list, as proxies write it, or without
+/// its port.
+pub(super) fn ip(value: Cow<'_, str>) -> Result<(Cow<'_, str>, bool), Failure> {
+    if value.parse::<IpAddr>().is_ok() {
+        return Ok((value, false));
+    }
+    let first = value
+        .split([',', ';', ' ', '\t'])
+        .next()
+        .unwrap_or_default();
+    let of_socket = |text: &str| text.parse().map(|socket: SocketAddr| socket.ip());
+    let bare = first.trim_start_matches('[').trim_end_matches(']');
+    match bare.parse().or_else(|_| of_socket(first)) {
+        Ok(address) => Ok((Cow::Owned(address.to_string()), true)),
         Err(_) => Err(Failure::new(
             Reason::InvalidIp,
             format!("ip {} is neither IPv4 nor IPv6", quoted(&value)),
@@ -124,7 +181,7 @@ pub(super) fn wrong_constant(value: &str, field: Field) -> Option<&'static str> 
     };
     let (checked, wrong) = match field {
         Field::Name | Field::UserAgent => return None,
-        Field::Ip => (ip(value), "is neither IPv4 nor IPv6"),
+        Field::Ip => (ip(value).map(|(ip, _)| ip), "is neither IPv4 nor IPv6"),
         Field::Email => (email(value), "is not an email address"),
         Field::Phone => {
             let wrong = phone::international(value).is_err();

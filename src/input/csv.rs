@@ -2,22 +2,25 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr_iter;
+
 use super::buffer::{Buffer, Extent};
-use super::cells::{RecordScan, find_record, scan};
+use super::cells::{CellFormat, RecordScan, find_record, scan};
 use super::ours::{self, Conflict};
 use super::settings::{Compose, ReaderSettings};
+use super::sniff;
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::base::text::quoted;
 use crate::fields::{self, ColumnSource, Field, FieldRules, Mapping, NoColumn, UserRequest};
-use crate::layout::{AddedColumns, VERDICT_COLUMNS, unquote};
+use crate::layout::{AddedColumns, VERDICT_COLUMNS, unquote_if};
 use crate::row::{RawRow, Span};
 use crate::row_state::RowState;
 use crate::verdict::{Failure, Reason};
 
 /// Finds records and makes requests of them.
 pub(super) struct CsvParser {
-    delimiter: u8,
+    format: CellFormat,
     encoding: TextEncoding,
     /// The cells of the last record that was scanned, relative to its first byte.
     cells: Vec<Span>,
@@ -44,8 +47,9 @@ impl CsvParser {
         settings: &ReaderSettings,
         buffer: &mut Buffer,
     ) -> Result<(Self, Option<RawRow>)> {
+        let quotes = settings.file.quotes;
         let mut parser = Self {
-            delimiter,
+            format: CellFormat { delimiter, quotes },
             encoding: settings.file.encoding,
             cells: Vec::new(),
             width: 0,
@@ -81,7 +85,14 @@ impl CsvParser {
                     None => error,
                 })?;
         } else {
-            let mapping = mapped(&names, header.is_some(), settings, file)?;
+            let with_name = names.iter().filter(|name| !name.trim().is_empty()).count();
+            let mapping = mapped(&names, header.is_some(), settings, file).map_err(|error| {
+                let below = sniff::header_in(&buffer.bytes, parser.encoding);
+                match below.filter(|_| header.is_some() && with_name < CLEAR_HEADER) {
+                    Some(below) => no_header_yet(buffer.line + below as u64, file),
+                    None => error,
+                }
+            })?;
             parser.ours = places_of_ours(&names, &mapping, settings, file)?;
             parser.mapping = Some(mapping);
         }
@@ -110,7 +121,7 @@ impl CsvParser {
         }
         let header = buffer.take(extent);
         let name = |cell: &Span| {
-            let name = unquote(header.slice(*cell));
+            let name = self.value(header.slice(*cell));
             self.encoding.decode_lossy(&name).into_owned()
         };
         Ok((self.cells.iter().map(name).collect(), Some(header)))
@@ -164,7 +175,7 @@ impl CsvParser {
             if self.ours.is_empty() {
                 break;
             }
-            let found = find_record(rest, self.delimiter, buffer.at_end, &mut self.cells);
+            let found = find_record(rest, self.format, buffer.at_end, &mut self.cells);
             let RecordScan::Record(extent) = found else {
                 break;
             };
@@ -189,7 +200,7 @@ impl CsvParser {
         }
         let fits = |column: usize, place: usize| {
             let cell = self.cells.get(place).copied().and_then(&bytes);
-            let text = unquote(cell.unwrap_or_default());
+            let text = self.value(cell.unwrap_or_default());
             ours::fits(
                 self.columns.content(column),
                 self.encoding.decode(text).as_deref(),
@@ -202,7 +213,25 @@ impl CsvParser {
     /// Finds the record at the front of the buffer; `None` if it is not complete yet.
     #[inline]
     pub(super) fn scan(&mut self, buffer: &Buffer) -> Result<Option<Extent>> {
-        scan(buffer, self.delimiter, &mut self.cells)
+        scan(buffer, self.format, &mut self.cells)
+    }
+
+    /// The value of a cell with these bytes.
+    #[inline]
+    fn value<'r>(&self, cell: &'r [u8]) -> Cow<'r, [u8]> {
+        unquote_if(self.format.quotes, cell)
+    }
+
+    /// Whether a quoted cell that extends over several lines has swallowed rows: each of its lines has the delimiters of a whole
+    /// row. With two columns this may be a text with a comma in each line.
+    fn swallows_rows(&self, record: &[u8]) -> bool {
+        let CellFormat { delimiter, quotes } = self.format;
+        let is_line = |line: &&[u8]| !line.is_empty();
+        let mut lines = record
+            .split(|byte| *byte == b'\n' || *byte == b'\r')
+            .filter(is_line);
+        let is_row = |line: &[u8]| memchr_iter(delimiter, line).count() + 1 == self.width;
+        quotes && (self.width > 2 || delimiter == b'\t' && self.width > 1) && lines.all(is_row)
     }
 
     /// The cell at this place of the header in the record that was scanned last; empty if there is none.
@@ -219,7 +248,7 @@ impl CsvParser {
         field: Field,
     ) -> Result<Option<Cow<'r, str>>, Failure> {
         let cell = self.cells.get(index).map(|cell| row.slice(*cell));
-        cell.map(|cell| fields::text(unquote(cell), self.encoding, field))
+        cell.map(|cell| fields::text(self.value(cell), self.encoding, field))
             .transpose()
     }
 
@@ -234,6 +263,14 @@ impl CsvParser {
         compose: &mut Compose,
     ) -> Result<RowState, Failure> {
         let is_whole = self.cells.len() == self.width;
+        let breaks = |byte: &u8| *byte == b'\n' || *byte == b'\r';
+        if extent.lines > 1 && row.content().iter().any(breaks) && self.swallows_rows(row.content())
+        {
+            return Err(Failure::new(
+                Reason::StrayQuotes,
+                "a quote opens a cell that has whole rows in it; `--quotes off` reads quotes as ordinary characters",
+            ));
+        }
         if !self.ours.is_empty() && is_whole {
             if let Some(column) = self.foreign(|cell| Some(row.slice(cell))) {
                 return Err(Conflict::Foreign(column).fails(&self.columns));
@@ -243,9 +280,14 @@ impl CsvParser {
             row.ours = spans(&self.ours, &self.cells);
         }
         if extent.malformed {
+            let by_backslash = row.content().windows(2).any(|two| two == b"\\\"");
             return Err(Failure::new(
                 Reason::TextAfterQuote,
-                "text after a closing quote",
+                if by_backslash {
+                    "text after a closing quote with a backslash before it: in CSV, a quote within a value is doubled"
+                } else {
+                    "text after a closing quote"
+                },
             ));
         }
         if !is_whole {
@@ -273,11 +315,11 @@ impl CsvParser {
             },
         };
         let region = || {
-            let code = unquote(row.slice(self.cell(mapping.region?)));
+            let code = self.value(row.slice(self.cell(mapping.region?)));
             // What is not text names no region.
             Some(self.encoding.decode(code).unwrap_or_default())
         };
-        let request = UserRequest::new(find, rules, region)?;
+        let request = UserRequest::new(find, rules, region, &mut compose.noticed)?;
         Ok(RowState::Asked(compose.body(&request)))
     }
 }
@@ -310,6 +352,20 @@ fn mapped(
         let otherwise = "name the columns with `--map FIELD=COLUMN`: `head -1` shows them";
         fields::without_user(error, names, file, by_number, otherwise)
     })
+}
+
+/// A line with this number of names is hardly a title.
+const CLEAR_HEADER: usize = 3;
+
+/// The error for a file with something above its header, which is in this line.
+fn no_header_yet(line: u64, file: &str) -> Error {
+    let name = file.trim_matches('`');
+    Error::usage(format!(
+        "the header of {file} is not at its start: line {line} looks like it"
+    ))
+    .hint(format!(
+        "leave out what is above: `tail -n +{line} {name} | rescore run - -o scored.csv`"
+    ))
 }
 
 /// The place of the column with this name; `None` if there is none.

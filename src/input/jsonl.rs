@@ -312,7 +312,7 @@ impl JsonlParser {
             let found = find(Field::Phone, &self.region?);
             Some(found.ok().flatten().unwrap_or_default())
         };
-        let request = UserRequest::new(take, rules, region)?;
+        let request = UserRequest::new(take, rules, region, &mut compose.noticed)?;
         Ok(RowState::Asked(compose.body(&request)))
     }
 }
@@ -402,7 +402,8 @@ pub(super) fn scan(buffer: &Buffer) -> Result<Option<Extent>> {
             }
         };
         let line = bytes.get(start..end).unwrap_or_default();
-        if line.trim_ascii().is_empty() {
+        // The mark that DOS puts behind a text is blank as well.
+        if line.trim_ascii().is_empty() || (after == 0 && line == [0x1a]) {
             if after == 0 {
                 return Ok(None);
             }

@@ -13,6 +13,7 @@ use super::settings::{Compose, ReaderSettings};
 use super::sniff;
 use super::source::Source;
 use crate::base::error::{Error, Result};
+use crate::fields::Noticed;
 use crate::layout::{Format, Layout};
 use crate::row::RowNumber;
 use crate::row_state::{Row, RowBatch, RowState};
@@ -68,6 +69,8 @@ pub struct Opened {
     pub(crate) mapping: String,
     /// Our columns from an earlier run that are replaced.
     pub(crate) replaced: Vec<String>,
+    /// Cells of the first rows with a word such as `NULL`, which is taken for a value.
+    pub(crate) null_words: u64,
     /// The source's size in bytes, if it has one.
     pub(crate) size: Option<u64>,
     /// The source's permission bits. A pipe does not restrict them.
@@ -109,7 +112,7 @@ impl Reader {
         buffer.fill_head(settings.file.encoding)?;
         let (format, preamble) = sniff::detect(&settings.file, &mut buffer)?;
         let (parser, header, replaced) = match format {
-            Format::Delimited { delimiter } => {
+            Format::Delimited { delimiter, .. } => {
                 let (parser, header) = CsvParser::open(delimiter, &settings, &mut buffer)?;
                 let replaced = parser.replaced();
                 (FormatParser::Csv(parser), header, replaced)
@@ -126,7 +129,7 @@ impl Reader {
                 (FormatParser::Jsonl(parser), None, replaced)
             }
         };
-        let opened = Opened {
+        let mut opened = Opened {
             layout: Layout {
                 format,
                 encoding: settings.file.encoding,
@@ -137,6 +140,7 @@ impl Reader {
             name,
             mapping: parser.mapping().to_owned(),
             replaced,
+            null_words: 0,
             size,
             mode,
         };
@@ -153,6 +157,9 @@ impl Reader {
         };
         // What is wrong with all of them is found before any file is touched.
         reader.early = reader.gather(false)?.into_iter().collect();
+        opened.null_words = { reader.early.iter() }
+            .map(|batch| batch.noticed.null_words)
+            .sum();
         Ok((reader, opened))
     }
 
@@ -180,7 +187,7 @@ impl Reader {
 
     /// Some rows; `None` at the end, and if there are none yet and `waits` is false.
     fn gather(&mut self, waits: bool) -> Result<Option<RowBatch>> {
-        let (mut rows, mut bytes, mut dropped) = (Vec::new(), 0, 0);
+        let (mut rows, mut bytes, mut noticed) = (Vec::new(), 0, Noticed::default());
         let end = loop {
             if rows.len() >= BATCH_ROWS || bytes >= BATCH_BYTES || self.left == 0 {
                 break false;
@@ -196,8 +203,7 @@ impl Reader {
                         rows.reserve_exact(room.min(BATCH_ROWS));
                     }
                     bytes += length;
-                    let is_asked = matches!(row.state, RowState::Asked(_));
-                    dropped += u64::from(is_asked && self.compose.dropped);
+                    noticed += self.compose.noticed;
                     rows.push(row);
                 }
                 None if self.buffer.at_end => break true,
@@ -220,7 +226,7 @@ impl Reader {
             rows,
             position,
             trailer,
-            dropped,
+            noticed,
         }))
     }
 
@@ -256,6 +262,7 @@ impl Reader {
         self.number = number.next();
         let mut raw = self.buffer.take(&extent);
         let (rules, compose) = (&self.settings.rules, &mut self.compose);
+        compose.noticed = Noticed::default();
         let state = match &mut self.parser {
             FormatParser::Csv(parser) => parser.state(&mut raw, &extent, rules, compose),
             FormatParser::Jsonl(parser) => parser.state(&mut raw, rules, compose),
@@ -323,6 +330,9 @@ pub(crate) fn fix(reason: Reason) -> String {
             "put each object on one line, with `jq -c '.[]'` for an array and with `jq -c .` otherwise"
         }
         Reason::Ragged | Reason::TextAfterQuote => "check the header, the quotes and `--delimiter`",
+        Reason::StrayQuotes => {
+            "in CSV, a quote follows the delimiter without a space; `--quotes off` reads quotes as ordinary characters"
+        }
         Reason::NotUtf8 | Reason::Undecodable => "check `--encoding`",
         Reason::ExistingColumns => "`--prefix` writes the new columns under other names",
         Reason::InvalidPhone => {

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::base::encoding::TextEncoding;
 use crate::base::text::shown;
-use crate::fields::{Assignments, FieldRules, UserRequest};
+use crate::fields::{Assignments, FieldRules, Noticed, UserRequest};
 use crate::layout::AddedColumns;
 use crate::selection::Selection;
 
@@ -64,6 +64,8 @@ pub struct FileSettings {
     pub delimiter: Option<u8>,
     /// There is no header: columns are named by number.
     pub no_header: bool,
+    /// A quote at the start of a cell is a mark, and not a character of the cell.
+    pub quotes: bool,
 }
 
 /// The settings of a reader.
@@ -110,6 +112,7 @@ impl ReaderSettings {
                 encoding: TextEncoding::UTF_8,
                 delimiter: None,
                 no_header: false,
+                quotes: true,
             },
             assignments: Assignments::default(),
             rules: FieldRules::default(),
@@ -132,8 +135,8 @@ const BODIES: usize = 64 * 1024;
 pub struct Compose {
     write: Box<WriteBody>,
     block: BytesMut,
-    /// The request that was written last lacks a value that is invalid.
-    pub(super) dropped: bool,
+    /// What was noticed of the row that was read last.
+    pub(super) noticed: Noticed,
 }
 
 impl Compose {
@@ -142,7 +145,7 @@ impl Compose {
         Self {
             write: Box::new(write),
             block: BytesMut::with_capacity(BODIES),
-            dropped: false,
+            noticed: Noticed::default(),
         }
     }
 
@@ -150,7 +153,6 @@ impl Compose {
     #[inline]
     pub(crate) fn body(&mut self, request: &UserRequest<'_>) -> Bytes {
         (self.write)(request, &mut self.block);
-        self.dropped = request.dropped.is_some();
         self.block.split().freeze()
     }
 }

@@ -4,9 +4,10 @@
 
 use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
+use serde_json::value::RawValue;
 
 use super::buffer::{Buffer, line_end};
-use super::cells::{RecordScan, find_record};
+use super::cells::{CellFormat, RecordScan, find_record};
 use super::settings::{FileSettings, FormatChoice, Input};
 use super::text::{BYTE_ORDER_MARK, HEAD, convert};
 use crate::base::encoding::TextEncoding;
@@ -18,6 +19,8 @@ use crate::raw_json;
 
 /// Delimiters that are tried, the likeliest first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
+/// How many lines may be above a header.
+const HEADER_WITHIN: usize = 20;
 /// How many rows a delimiter is judged by.
 const SAMPLE_ROWS: usize = 20;
 
@@ -58,7 +61,7 @@ pub(super) fn detect(settings: &FileSettings, buffer: &mut Buffer) -> Result<(Fo
     let by_format = (format == FormatChoice::Tsv).then_some(b'\t');
     let delimiter = match settings.delimiter.or(line).or(by_format) {
         Some(delimiter) => delimiter,
-        None => delimiter(buffer, settings.encoding)?,
+        None => delimiter(buffer, settings)?,
     };
     // Characters would be cut apart.
     if encoding.has_within_characters(delimiter) {
@@ -69,7 +72,8 @@ pub(super) fn detect(settings: &FileSettings, buffer: &mut Buffer) -> Result<(Fo
         ))
         .hint(convert(encoding)));
     }
-    Ok((Format::Delimited { delimiter }, preamble.freeze()))
+    let quotes = settings.quotes;
+    Ok((Format::Delimited { delimiter, quotes }, preamble.freeze()))
 }
 
 fn by_name(input: &Input) -> Option<FormatChoice> {
@@ -116,6 +120,13 @@ pub(super) fn refuse_other_text(first: Option<&[u8]>, file: &str) -> Result<()> 
         return Ok(());
     };
     let first = String::from_utf8_lossy(first);
+    let mut objects = serde_json::Deserializer::from_str(&first).into_iter::<&RawValue>();
+    if let (Some(Ok(_)), Some(Ok(_))) = (objects.next(), objects.next()) {
+        return Err(Error::usage(format!(
+            "cannot read {file}: its objects follow each other on one line, and JSONL has one object per line"
+        ))
+        .hint("`jq -c .` puts each object on one line"));
+    }
     if raw_json::members(&first, |_, _| ()).is_err_and(|error| error.is_eof()) {
         return Err(Error::usage(format!(
             "cannot read {file}: its objects extend over several lines, and JSONL has one object per line"
@@ -126,6 +137,20 @@ pub(super) fn refuse_other_text(first: Option<&[u8]>, file: &str) -> Result<()> 
         "cannot read {file} as JSONL: none of its first lines is an object"
     ))
     .hint("`--format csv` reads CSV, whatever the file's name"))
+}
+
+/// The place of the first line that looks like a header, as names of fields are in it. Titles and comments are above the header
+/// of some exports.
+pub(super) fn header_in(text: &[u8], encoding: TextEncoding) -> Option<usize> {
+    let is_known = |cell: &&[u8]| {
+        let name = encoding.decode_lossy(cell);
+        fields::rank(name.trim_matches(['"', ' ', '\r'])).is_some()
+    };
+    let mut lines = text.split(|byte| *byte == b'\n').take(HEADER_WITHIN);
+    lines.position(|line| {
+        let cells = line.split(|byte| DELIMITERS.contains(byte));
+        cells.filter(is_known).count() >= 2
+    })
 }
 
 /// Takes Excel's first line that names the delimiter, such as `sep=;`, off the buffer.
@@ -159,11 +184,11 @@ fn separator_line(buffer: &mut Buffer, preamble: &mut BytesMut) -> Result<Option
 
 /// The delimiter that makes the most sense of the first rows. It does not depend on how the bytes
 /// arrive: a fixed number of complete rows is used, or all rows.
-fn delimiter(buffer: &mut Buffer, encoding: TextEncoding) -> Result<u8> {
+fn delimiter(buffer: &mut Buffer, settings: &FileSettings) -> Result<u8> {
     loop {
         let head = buffer.bytes.get(..HEAD).unwrap_or(&buffer.bytes);
         let over = buffer.at_end || head.len() == HEAD;
-        if let Some(delimiter) = likeliest(head, over, encoding) {
+        if let Some(delimiter) = likeliest(head, over, settings.encoding, settings.quotes) {
             return Ok(delimiter);
         }
         buffer.fill()?;
@@ -172,9 +197,19 @@ fn delimiter(buffer: &mut Buffer, encoding: TextEncoding) -> Result<u8> {
 
 /// The delimiter with the most columns whose names we know, then the most rows of equal length, then the most cells without a
 /// space in front, as text has one after a comma or semicolon, and then the most columns; `None` if more bytes are needed.
-fn likeliest(head: &[u8], over: bool, encoding: TextEncoding) -> Option<u8> {
+fn likeliest(head: &[u8], over: bool, encoding: TextEncoding, quotes: bool) -> Option<u8> {
     let trials: Option<Vec<Trial>> = { DELIMITERS.iter() }
-        .map(|delimiter| Trial::of(*delimiter, head, over, encoding))
+        .map(|delimiter| {
+            Trial::of(
+                CellFormat {
+                    delimiter: *delimiter,
+                    quotes,
+                },
+                head,
+                over,
+                encoding,
+            )
+        })
         .collect();
     let trials = trials?;
     let most = trials.iter().map(|trial| trial.known).max()?;
@@ -211,13 +246,14 @@ struct Trial {
 
 impl Trial {
     /// `None` if the header is not complete yet.
-    fn of(delimiter: u8, head: &[u8], over: bool, encoding: TextEncoding) -> Option<Self> {
-        let (text, rows) = whole_rows(delimiter, head, over);
+    fn of(format: CellFormat, head: &[u8], over: bool, encoding: TextEncoding) -> Option<Self> {
+        let (text, rows) = whole_rows(format, head, over);
         if rows == 0 && !over {
             return None;
         }
         let mut reader = ::csv::ReaderBuilder::new()
-            .delimiter(delimiter)
+            .delimiter(format.delimiter)
+            .quoting(format.quotes)
             .flexible(true)
             .has_headers(false)
             .from_reader(text);
@@ -229,7 +265,7 @@ impl Trial {
         let tight = header.iter().filter(|cell| !cell.starts_with(b" ")).count();
         let equal = records.filter(|row| width > 1 && row.len() == width);
         Some(Self {
-            delimiter,
+            delimiter: format.delimiter,
             known: known.min(width.saturating_sub(1)),
             equal: equal.count(),
             tight,
@@ -240,11 +276,11 @@ impl Trial {
 }
 
 /// The header and the rows that are used, as far as they are complete, and their number.
-fn whole_rows(delimiter: u8, head: &[u8], over: bool) -> (&[u8], usize) {
+fn whole_rows(format: CellFormat, head: &[u8], over: bool) -> (&[u8], usize) {
     let (mut end, mut rows, mut cells) = (0, 0, Vec::new());
     while rows <= SAMPLE_ROWS
         && let Some(rest) = head.get(end..)
-        && let RecordScan::Record(extent) = find_record(rest, delimiter, over, &mut cells)
+        && let RecordScan::Record(extent) = find_record(rest, format, over, &mut cells)
     {
         end += extent.end;
         rows += 1;
@@ -271,7 +307,8 @@ mod tests {
             ),
             ("", b','),
         ] {
-            let found = likeliest(sample.as_bytes(), true, TextEncoding::UTF_8).map(char::from);
+            let found =
+                likeliest(sample.as_bytes(), true, TextEncoding::UTF_8, true).map(char::from);
             assert_eq!(found, Some(char::from(expected)), "{sample:?}");
         }
     }
@@ -285,8 +322,9 @@ mod tests {
             ("id;Name;E-Mail;ip\n", b';', 18),
             (&unclear, b';', 6 + 4 + 19 * 4),
         ] {
-            let found =
-                |length: usize| likeliest(&text.as_bytes()[..length], false, TextEncoding::UTF_8);
+            let found = |length: usize| {
+                likeliest(&text.as_bytes()[..length], false, TextEncoding::UTF_8, true)
+            };
             for length in 0..text.len() {
                 let expected = (length >= least).then_some(expected);
                 assert_eq!(found(length), expected, "{length} of {text:?}");

@@ -205,13 +205,32 @@ fn unreadable(name: &str, compressed: bool, error: io::Error) -> Error {
     // The system's errors have a number, a decoder's have none.
     let damaged = compressed && error.raw_os_error().is_none();
     if !damaged {
-        return Error::usage(format!("cannot read {name}")).because(error);
+        let cannot = Error::usage(format!("cannot read {name}")).because(error);
+        return match fetch(name) {
+            Some(command) => cannot.hint(format!(
+                "rescore reads files and standard input: `{command} | rescore run - -o scored.csv`"
+            )),
+            None => cannot,
+        };
     }
     if error.kind() == io::ErrorKind::UnexpectedEof {
         return Error::usage(format!("cannot decompress {name}: it ends too early"))
             .hint("it is incomplete: make or copy it again");
     }
     Error::usage(format!("cannot decompress {name}: it is damaged")).because(error)
+}
+
+/// The command that writes what an address names to standard output, if a name in backticks is an address.
+fn fetch(name: &str) -> Option<String> {
+    let address = name.trim_matches('`');
+    let command = match address.split_once("://")?.0 {
+        "s3" => format!("aws s3 cp '{address}' -"),
+        "gs" => format!("gcloud storage cat '{address}'"),
+        "hdfs" => format!("hdfs dfs -cat '{address}'"),
+        "http" | "https" | "ftp" | "sftp" => format!("curl -sSf '{address}'"),
+        _ => "a program that reads it".to_owned(),
+    };
+    Some(command)
 }
 
 /// A compressed file is read once to its end before the run starts, unless it is this large, so

@@ -150,6 +150,30 @@ const SIGNATURES: &[(&[u8], &str, &str)] = &[
     (ZIP, "a zip archive", "unpack it first with `unzip`"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", WORKBOOK, SAVE_AS),
     (b"PAR1\x15", "a Parquet file", PARQUET_TO_CSV),
+    (b"ARROW1", "an Arrow file", ARROW_TO_CSV),
+    (b"Obj\x01", "an Avro file", AVRO_TO_JSONL),
+    (b"SQLite format 3\0", "an SQLite database", SQLITE_TO_CSV),
+    (
+        GZIP,
+        "gzip data within compressed data",
+        "unpack it once more with `gunzip`",
+    ),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "zstd data within compressed data",
+        "unpack it once more with `unzstd`",
+    ),
+    (
+        b"BZh91AY&SY",
+        "bzip2 data",
+        "unpack it first with `bunzip2`",
+    ),
+    (b"\xfd7zXZ\0", "xz data", "unpack it first with `unxz`"),
+    (
+        b"7z\xbc\xaf\x27\x1c",
+        "a 7-Zip archive",
+        "unpack it first with `7z x`",
+    ),
     (
         b"\xff\xfe",
         UTF_16,
@@ -165,7 +189,20 @@ const SIGNATURES: &[(&[u8], &str, &str)] = &[
 const SAVE_AS: &str = "save it as \"CSV UTF-8\"";
 const PARQUET_TO_CSV: &str = "convert it to CSV first, for instance with \
     `duckdb -c \"COPY (FROM 'users.parquet') TO 'users.csv'\"`";
+const ARROW_TO_CSV: &str = "convert it to CSV first, for instance with \
+    `python3 -c \"import pandas; pandas.read_feather('users.arrow').to_csv('users.csv', index=False)\"`";
+const ORC_TO_CSV: &str = "convert it to CSV first, for instance with \
+    `python3 -c \"import pandas; pandas.read_orc('users.orc').to_csv('users.csv', index=False)\"`";
+const AVRO_TO_JSONL: &str =
+    "convert it to JSONL first, for instance with `fastavro users.avro > users.jsonl`";
+const SQLITE_TO_CSV: &str =
+    "write a table as CSV first: `sqlite3 -header -csv users.db 'SELECT * FROM users' > users.csv`";
+const DUCKDB_TO_CSV: &str =
+    "write a table as CSV first: `duckdb users.duckdb -c \"COPY users TO 'users.csv'\"`";
 const UTF_16: &str = "UTF-16 text";
+const GZIP: &[u8] = b"\x1f\x8b";
+/// Where the mark of a `DuckDB` database is.
+const DUCKDB_MARK: usize = 8;
 
 const ZIP: &[u8] = b"PK\x03\x04";
 /// The offset of the first file's name in a zip archive.
@@ -189,6 +226,19 @@ fn foreign(start: &[u8]) -> Option<ForeignFormat> {
     let sheet = SHEETS.iter().find(|(name, _)| has(ZIP_NAME, name));
     if let Some((_, what)) = sheet.filter(|_| has(0, ZIP)) {
         return Some(ForeignFormat { what, fix: SAVE_AS });
+    }
+    if has(DUCKDB_MARK, b"DUCK") && memchr(0, start).is_some() {
+        return Some(ForeignFormat {
+            what: "a DuckDB database",
+            fix: DUCKDB_TO_CSV,
+        });
+    }
+    // A header may start with these letters as well.
+    if has(0, b"ORC") && memchr(0, start).is_some() {
+        return Some(ForeignFormat {
+            what: "an ORC file",
+            fix: ORC_TO_CSV,
+        });
     }
     if let Some(fix) = without_mark(start) {
         return Some(ForeignFormat { what: UTF_16, fix });

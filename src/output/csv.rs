@@ -13,6 +13,7 @@ use crate::verdict::{Decision, Failure, Score, Verdict, is_formula};
 /// many split at the delimiter of the machine's locale or the user's choice, and the text after it could be a formula.
 pub(super) struct CsvEncoder {
     delimiter: u8,
+    quotes: bool,
     encoding: TextEncoding,
 }
 
@@ -42,12 +43,13 @@ const SPLITS: [u8; 2] = *b";\t";
 impl CsvEncoder {
     /// For a file in this format.
     pub(super) fn new(format: Format, encoding: TextEncoding) -> Self {
-        let delimiter = match format {
-            Format::Delimited { delimiter } => delimiter,
-            Format::Jsonl => b',',
+        let (delimiter, quotes) = match format {
+            Format::Delimited { delimiter, quotes } => (delimiter, quotes),
+            Format::Jsonl => (b',', true),
         };
         Self {
             delimiter,
+            quotes,
             encoding,
         }
     }
@@ -56,6 +58,14 @@ impl CsvEncoder {
         let cell = &*self.encoding.encode(text);
         if !self.may_need_quotes(cell) {
             out.extend_from_slice(cell);
+            return;
+        }
+        if !self.quotes {
+            let ends = |byte: &u8| *byte == self.delimiter || *byte == b'\r' || *byte == b'\n';
+            out.extend(
+                cell.iter()
+                    .map(|byte| if ends(byte) { b' ' } else { *byte }),
+            );
             return;
         }
         out.push(b'"');
@@ -265,12 +275,18 @@ mod tests {
             ("a\"b;", "\"a\"\"b;\""),
         ] {
             let mut out = Vec::new();
-            let format = Format::Delimited { delimiter: b',' };
+            let format = Format::Delimited {
+                delimiter: b',',
+                quotes: true,
+            };
             CsvEncoder::new(format, TextEncoding::UTF_8).put_foreign(&mut out, text);
             assert_eq!(String::from_utf8_lossy(&out), cell);
         }
         let mut out = Vec::new();
-        let format = Format::Delimited { delimiter: b'|' };
+        let format = Format::Delimited {
+            delimiter: b'|',
+            quotes: true,
+        };
         let cells = CsvEncoder::new(format, TextEncoding::UTF_8);
         // A transaction id, and JSON as sent.
         for cell in ["a;b", "[1,\t2]", "a|b", "a,b"] {
@@ -285,7 +301,7 @@ mod tests {
         fn a_cell_is_written_as_the_csv_crate_writes_it(text in "[a-c,;|\"'\t\r\n é#-]{0,6}", delimiter in "[,;|\t]") {
             let [delimiter] = <[u8; 1]>::try_from(delimiter.as_bytes()).unwrap();
             let mut out = Vec::new();
-            let format = Format::Delimited { delimiter };
+            let format = Format::Delimited { delimiter, quotes: true };
             CsvEncoder::new(format, TextEncoding::UTF_8).put(&mut out, &text);
             let splits = text.bytes().any(|byte| SPLITS.contains(&byte));
             let quotes = if splits { ::csv::QuoteStyle::Always } else { ::csv::QuoteStyle::Necessary };

@@ -102,7 +102,10 @@ fn rows(parts: &[(&str, &str, &str)]) -> Vec<Row> {
 fn writer(files: RowFiles) -> Writer {
     let header = rows(&[("", "a,b", "\r\n")]).remove(0).raw;
     let layout = Layout {
-        format: Format::Delimited { delimiter: b',' },
+        format: Format::Delimited {
+            delimiter: b',',
+            quotes: true,
+        },
         encoding: TextEncoding::UTF_8,
         preamble: "\u{feff}".into(),
         header: Some(header),

@@ -155,6 +155,8 @@ reasons! {
     Ragged = "ragged",
     /// Text between a closing quote and the next delimiter.
     TextAfterQuote = "text_after_quote",
+    /// Quotes that are not those of the file's format: around a value that would be sent, or around whole lines.
+    StrayQuotes = "stray_quotes",
     /// A line of JSONL that is not JSON.
     NotJson = "not_json",
     /// A line of JSONL that is JSON, but not an object.

@@ -159,7 +159,7 @@ impl Ours {
 /// The delimiter of a layout, or nothing.
 pub(super) fn delimiter(layout: &Layout) -> Option<u8> {
     match layout.format {
-        Format::Delimited { delimiter } => Some(delimiter),
+        Format::Delimited { delimiter, .. } => Some(delimiter),
         Format::Jsonl => None,
     }
 }

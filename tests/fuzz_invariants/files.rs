@@ -95,6 +95,7 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
                 .copied()
                 .filter(|byte| *byte != b'"'),
             no_header: false,
+            quotes: true,
         },
         assignments,
         rules: FieldRules::new(
@@ -349,8 +350,12 @@ pub(super) fn by_the_csv_crate(text: &[u8], delimiter: u8) -> Vec<Vec<Vec<u8>>> 
         .flexible(true)
         .delimiter(delimiter);
     let records = reader.from_reader(text).into_byte_records();
+    // A line of empty cells is a blank line.
+    let is_row =
+        |cells: &Vec<Vec<u8>>| cells.len() == 1 || cells.iter().any(|cell| !cell.is_empty());
     records
         .map(|record| record.unwrap().iter().map(<[u8]>::to_vec).collect())
+        .filter(is_row)
         .collect()
 }
 

@@ -25,6 +25,17 @@ pub(super) fn announce(run: &PreparedRun, start: &Start) {
     for warning in start.warnings.iter().cloned().chain(of_ledger) {
         observe::warn(&printable(&warning));
     }
+    for (name, cells) in files
+        .to_run()
+        .map(|open| (&open.opened.name, open.opened.null_words))
+    {
+        if cells > 0 {
+            observe::warn(&printable(&format!(
+                "{} in the first rows of {name} have a word such as `NULL`, which is taken for a value: `--null NULL` reads it as empty",
+                counted(cells, "cell")
+            )));
+        }
+    }
     for part in &files.parts {
         if let Turn::Unusable(error) = &part.turn {
             observe::tell_error(error);

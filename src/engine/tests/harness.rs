@@ -202,7 +202,7 @@ pub(super) fn batches(asked: Vec<RowState>, sizes: &[usize]) -> Vec<Read> {
     while rows.peek().is_some() {
         let size = sizes.next().copied().unwrap_or(128);
         messages.push(Read::Rows(RowBatch {
-            dropped: 0,
+            noticed: crate::fields::Noticed::default(),
             rows: rows.by_ref().take(size).collect(),
             position: 0,
             trailer: Bytes::new(),

@@ -91,7 +91,8 @@ fn an_invalid_row_gets_empty_cells_and_is_in_the_rejects_as_it_was() {
         "\u{feff}reject_row,reject_reason,reject_message,{HEADER}\r\n\
         2,ragged,line 4: 1 cell where the header has 4,B\r\n\
         3,ragged,line 5: 5 cells where the header has 4,C,c@x.org,::1,u,extra\r\n\
-        4,text_after_quote,lines 6 to 8: text after a closing quote,\
+        4,stray_quotes,\"lines 6 to 8: a quote opens a cell that has whole rows in it; \
+        `--quotes off` reads quotes as ordinary characters\",\
         \"D,d@x.org,::1,u\r\nE,e@x.org,::1,u\r\n\"F\",f@x.org,::1,u\r\n"
     );
     assert_eq!(place.text("scored.rejects.csv"), expected);
@@ -172,10 +173,10 @@ const NAUGHTY: [(&str, &str); 20] = [
     ("'; DROP TABLE users--", "'; DROP TABLE users--"),
     ("\"\"\"q\"\" \\\"", "\"q\" \\"),
     ("田中さんにあげて下さい", "田中さんにあげて下さい"),
-    ("👨‍👩‍👧‍👦", "👨‍👩‍👧‍👦"),
+    ("👨‍👩‍👧‍👦", "👨👩👧👦"),
     ("Ṱ̺̺̕o͞ ̷i̲̬͇̪͙n̝̗͕v̟̜̘̦͟o̶̙̰̠kè͚̮̺̪̹̱̤", "Ṱ̺̺̕o͞ ̷i̲̬͇̪͙n̝̗͕v̟̜̘̦͟o̶̙̰̠kè͚̮̺̪̹̱̤"),
     ("الكل في المجمو عة", "الكل في المجمو عة"),
-    ("\u{200b}\u{2060}zero", "\u{200b}\u{2060}zero"),
+    ("\u{200b}\u{2060}zero", "zero"),
     ("\u{a0}\u{2003}trimmed\u{3000}", "trimmed"),
     ("be\u{7}ll\u{1b}[31m", "bell[31m"),
     ("\"two\nlines\"", "twolines"),

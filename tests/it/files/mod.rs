@@ -8,6 +8,7 @@ mod full_disk;
 mod input;
 mod jsonl_rows;
 mod names;
+mod odd_data;
 mod output;
 mod overwrite;
 mod own_files;

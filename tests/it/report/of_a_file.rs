@@ -133,7 +133,7 @@ fn only_the_values_of_named_columns_get_into_the_page() {
 
 #[test]
 fn decisions_are_shown_by_the_values_of_a_column_with_their_numbers() {
-    let mut csv = "country,transaction_id,risk_score,decision\n".to_owned();
+    let mut csv = "id,country,transaction_id,risk_score,decision\n".to_owned();
     for (country, times, verdict) in [
         ("DE", 30, "t,1.0,approve"),
         ("DE", 10, "t,3.0,review"),
@@ -141,7 +141,7 @@ fn decisions_are_shown_by_the_values_of_a_column_with_their_numbers() {
         ("", 2, ",,"),
     ] {
         for _ in 0..times {
-            csv += &format!("{country},{verdict}\n");
+            csv += &format!("7,{country},{verdict}\n");
         }
     }
     let place = Place::with("scored.csv", &csv);

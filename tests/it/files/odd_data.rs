@@ -1,0 +1,236 @@
+//! Data as table programs, databases and proxies leave it: what is sent is right or the row fails, and the file keeps its bytes.
+
+use super::{HEADER, score};
+use crate::support::process::Place;
+use crate::support::server::{Action, Request, Server, answer, good};
+use crate::support::users::{COLUMNS, Verdict};
+
+/// The fields of the requests that a server got, by their names.
+fn sent(server: &Server, field: &str) -> Vec<String> {
+    let values = server.requests().into_iter().map(|request| {
+        let body = request.json();
+        body[field].as_str().unwrap_or("-").to_owned()
+    });
+    values.collect()
+}
+
+#[test]
+fn odd_values_are_sent_as_they_are_meant_or_fail_and_check_counts_them() {
+    let csv = "name,email,phone,ip,user_agent\n\
+        A,,+491701234567.0,\"203.0.113.5, 10.0.0.1\",u\n\
+        ,,,,\n\
+        B,,+44 (020) 7946 0958,203.0.113.6:443,u\n\
+        \"\",\"\",\"\",\"\",\"\"\n\
+        C,c\u{200b}@x.org,,[2001:db8::1]:443,u\n\
+        D, \"d@x.org\",,::1,u\n\
+        E,,+491701234567.00,::1,u\n\
+        NULL,f@x.org,,::1,\\N\n\
+        \u{1a}";
+    let server = Server::good();
+    let (place, done) = score(csv, &server, "-c 1");
+    done.exits(1)
+        .says("2 cells in the first rows of `users.csv`");
+    assert_eq!(
+        sent(&server, "phone"),
+        ["+491701234567", "+442079460958", "-", "-"]
+    );
+    assert_eq!(
+        sent(&server, "ip"),
+        ["203.0.113.5", "203.0.113.6", "2001:db8::1", "::1"]
+    );
+    assert_eq!(sent(&server, "email"), ["-", "-", "c@x.org", "f@x.org"]);
+    let rejects = place.text("scored.rejects.csv");
+    let reasons: Vec<_> = { rejects.lines().skip(1) }
+        .filter_map(|line| line.split(',').nth(1))
+        .collect();
+    assert_eq!(reasons, ["stray_quotes", "invalid_phone"]);
+    // Without our cells it is the input, with its blank rows and its last byte.
+    let mut back = place.text("scored.csv").replacen(COLUMNS, "", 1);
+    for name in ["A", "B", "C", "NULL"] {
+        back = back.replacen(&Verdict::of(name).cells(','), "", 1);
+    }
+    assert_eq!(back.replace("::1,u,,,\n", "::1,u\n"), csv);
+    let checked = place.rescore("check users.csv --json --no-ledger").done();
+    let rows = checked.json()["rows"].clone();
+    let expected = serde_json::json!({
+        "read": 6, "sendable": 4, "unsendable": 2, "dropped": 0, "addresses_shortened": 3, "null_words": 2
+    });
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn quotes_that_open_nothing_are_found_and_can_be_read_as_they_are() {
+    // What a database writes: the cell of the first user swallows the second one.
+    let tsv = "name\temail\tip\tuser_agent\n\
+        \"A\ta@x.org\t::1\tu\n\
+        B\"\tb@x.org\t::1\tu\n\
+        C\tc@x.org\t::1\t\"u\" x\n";
+    let server = Server::good();
+    let place = Place::with("users.tsv", tsv);
+    place
+        .run(&server, "users.tsv -o scored.tsv")
+        .done()
+        .exits(1);
+    assert_eq!(server.calls(), 0, "the last row has text after a quote");
+    let rejects = place.text("scored.rejects.tsv");
+    assert!(
+        rejects.contains("1\tstray_quotes\t\"lines 2 to 3: "),
+        "{rejects}"
+    );
+    place
+        .run(
+            &server,
+            "users.tsv -o as-is.tsv --quotes off --reason-column why",
+        )
+        .done()
+        .exits(0);
+    assert_eq!(sent(&server, "name"), ["\"A", "B\"", "C"]);
+    assert_eq!(sent(&server, "user_agent"), ["u", "u", "\"u\" x"]);
+    let names = ["\"A", "B\"", "C"];
+    let mut back =
+        place
+            .text("as-is.tsv")
+            .replacen("\ttransaction_id\trisk_score\tdecision\twhy", "", 1);
+    for name in names {
+        back = back.replacen(&format!("{}\t", Verdict::of(name).cells('\t')), "", 1);
+    }
+    assert_eq!(back, tsv);
+}
+
+#[test]
+fn a_text_of_several_lines_is_not_taken_for_rows() {
+    let csv = format!("{HEADER},note\nA,a@x.org,::1,u,\"one, two\nthree, four, five\n\nsix\"\n");
+    let server = Server::good();
+    score(&csv, &server, "").1.exits(0);
+    assert_eq!(server.calls(), 1);
+}
+
+#[test]
+fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
+    let header = HEADER.as_bytes();
+    let row = b"\nA,a@x.org,::1,u\n";
+    for (name, content, what, help) in [
+        (
+            "a.csv",
+            &[b"Export of users\n# today\n\n", header, row].concat()[..],
+            "line 4 looks like it",
+            "`tail -n +4 a.csv |",
+        ),
+        (
+            "b.csv",
+            &[
+                b"Export;;;\n",
+                HEADER.replace(',', ";").as_bytes(),
+                b"\nA;a@x.org;::1;u\n",
+            ]
+            .concat(),
+            "line 2 looks like it",
+            "`tail -n +2 b.csv |",
+        ),
+        (
+            "c.jsonl",
+            br#"{"name":"A"}{"name":"B"}"#,
+            "follow each other on one line",
+            "`jq -c .`",
+        ),
+        ("d.arrow", b"ARROW1\0\0", "an Arrow file", "read_feather"),
+        ("e.avro", b"Obj\x01\x04", "an Avro file", "`fastavro"),
+        ("f.orc", b"ORC\0\x01", "an ORC file", "read_orc"),
+        (
+            "g.db",
+            b"SQLite format 3\0",
+            "an SQLite database",
+            "`sqlite3 -header -csv",
+        ),
+        (
+            "h.duckdb",
+            b"12345678DUCK\0\0",
+            "a DuckDB database",
+            "`duckdb ",
+        ),
+        (
+            "i.csv.gz",
+            &gzip(&gzip(header)),
+            "gzip data within compressed data",
+            "`gunzip`",
+        ),
+    ] {
+        let place = Place::with(name, content);
+        let done = place.rescore(["check", name, "--no-ledger"]).done();
+        done.exits(2).says(what).says(help);
+    }
+    for (address, help) in [
+        (
+            "s3://bucket/users.csv",
+            "`aws s3 cp 's3://bucket/users.csv' - |",
+        ),
+        ("https://x.example/users.csv", "`curl -sSf"),
+    ] {
+        let done = Place::new()
+            .rescore(["check", address, "--no-ledger"])
+            .done();
+        done.exits(2).says(help);
+    }
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_service_is_quoted_where_it_gives_no_verdict() {
+    let quota: fn(&Request) -> Action = |_| {
+        answer(
+            200,
+            &[],
+            r#"{"success":false,"message":"monthly quota exceeded"}"#,
+        )
+    };
+    let firewall: fn(&Request) -> Action = |_| {
+        answer(
+            403,
+            &[],
+            "<html><head><title>Access denied |\n x.example</title></head></html>",
+        )
+    };
+    for (service, words, hint) in [
+        (
+            quota,
+            "the service said: `monthly quota exceeded`",
+            "a quota may be used up",
+        ),
+        (
+            firewall,
+            "`Access denied | x.example`",
+            "a firewall or a proxy",
+        ),
+    ] {
+        let server = Server::start(service);
+        let csv = format!("{HEADER}\nA,a@x.org,::1,u\nB,b@x.org,::1,u\nC,c@x.org,::1,u\n");
+        let place = Place::with("users.csv", csv);
+        place.score(&server, "-c 1").says(words).says(hint);
+    }
+}
+
+#[test]
+fn quotes_and_bearer_around_settings_are_not_sent_and_the_whole_address_is_understood() {
+    let server = Server::start(good);
+    let place = Place::with("users.csv", format!("{HEADER}\nA,a@x.org,::1,u\n"));
+    let address = format!("\"{}/v1/validate/user\"", server.url());
+    let done = place
+        .rescore("run users.csv -o scored.csv --no-ledger")
+        .env("RESCORE_BASE_URL", address)
+        .env("RESCORE_SERVICE_ID", "'my-app'")
+        .env("RESCORE_API_KEY", "\"Bearer key-1234567890abcdef\"")
+        .done();
+    done.exits(0);
+    let request = &server.requests()[0];
+    assert_eq!(
+        request.header("authorization"),
+        Some("Bearer key-1234567890abcdef")
+    );
+    assert_eq!(request.header("x-service-id"), Some("my-app"));
+}
