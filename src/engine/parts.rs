@@ -144,7 +144,7 @@ impl RowHistory {
     /// The next call repeats one that failed in this way.
     pub(super) fn repeats(&mut self, class: FailureClass) {
         let is_unknown = class == FailureClass::OutcomeUnknown;
-        self.again = Some(if is_unknown && !self.is_doubtful {
+        self.again = Some(if is_unknown {
             RetryCause::OutcomeUnknown
         } else {
             RetryCause::Failed

@@ -21,11 +21,14 @@ use crate::ledger::{
 use crate::row::RowNumber;
 use crate::row_state::{Row, RowBatch, RowState};
 use crate::telemetry::event::{Event, Origin};
-use crate::verdict::Verdict;
+use crate::verdict::{Resolution, Verdict};
 
 /// The maximum of new requests that are claimed together; the same number of requests that are claimed again may come with
 /// them.
 const MOST: usize = 256;
+/// Requests that have failed and are remembered, until all are forgotten: more of them are an outage, and hardly any has an equal
+/// row soon after it.
+const MOST_FAILED: usize = 4_096;
 /// How long after another run's claim was seen it is asked again what has become of it.
 const ASKED_AGAIN: Duration = Duration::from_millis(500);
 
@@ -35,6 +38,8 @@ pub(super) struct Rows<'a, S> {
     pub(super) window: RowWindow,
     /// Requests that are out, each with the rows that wait for the same answer.
     out: ByRequest<Vec<RowNumber>>,
+    /// Rows whose calls have failed: if an equal row's call brings a verdict before they are written, it is theirs as well.
+    failed: ByRequest<Vec<RowNumber>>,
     /// Rows whose requests are claimed; the first is called for next.
     ready: VecDeque<RowCall>,
     /// Rows whose requests are being claimed.
@@ -58,6 +63,7 @@ impl<'a, S> Rows<'a, S> {
             engine,
             window: RowWindow::new(size, time),
             out: ByRequest::default(),
+            failed: ByRequest::default(),
             ready: VecDeque::new(),
             claiming: Vec::new(),
             gathered: Vec::new(),
@@ -269,7 +275,7 @@ impl<'a, S> Rows<'a, S> {
                 *old = found.old;
             }
             if let Some(known) = found.known {
-                let same = self.take_same(row);
+                let (_, same) = self.take_same(row);
                 self.settle_known(row, same, (known, origin))?;
             }
         }
@@ -283,7 +289,19 @@ impl<'a, S> Rows<'a, S> {
     pub(super) fn resolve(&mut self, outcome: RowOutcome) -> Result<(), Stop> {
         let RowOutcome { row, verdict, stop } = outcome;
         let has_failed = matches!(verdict, Some(Verdict::Failed(_)));
-        for same in self.take_same(row) {
+        let (key, same) = self.take_same(row);
+        match (key, &verdict) {
+            (Some(key), Some(Verdict::Failed(_))) => {
+                if self.failed.len() >= MOST_FAILED {
+                    self.failed.clear();
+                }
+                let rows = self.failed.entry(key).or_default();
+                rows.extend(same.iter().copied().chain([row]));
+            }
+            (Some(key), Some(verdict)) => self.replace_failures(key, verdict),
+            _ => {}
+        }
+        for same in same {
             self.settle(same, verdict.clone(), Origin::Duplicate);
         }
         self.settle(row, verdict, Origin::Called);
@@ -291,6 +309,31 @@ impl<'a, S> Rows<'a, S> {
             Some(stop) => Err(stop),
             None if has_failed => self.engine.check_failures(),
             None => Ok(()),
+        }
+    }
+
+    /// Rows that have failed with this request, and are not written yet, get the verdict that an equal row has now.
+    fn replace_failures(&mut self, key: RequestKey, verdict: &Verdict) {
+        let Some(rows) = self.failed.remove(&key) else {
+            return;
+        };
+        for row in rows {
+            let reason = match self.window.state(row) {
+                Some(RowState::Done {
+                    verdict: Verdict::Failed(failure),
+                    ..
+                }) => failure.reason,
+                _ => continue,
+            };
+            if let Resolution::Scored(decision) = verdict.outline()
+                && self.window.settle(row, Some(verdict.clone()))
+            {
+                self.emit(Event::FailureReplaced {
+                    row,
+                    reason,
+                    decision,
+                });
+            }
         }
     }
 
@@ -313,14 +356,14 @@ impl<'a, S> Rows<'a, S> {
         Ok(())
     }
 
-    /// Takes the rows that wait for the same answer as a row whose request is out.
-    fn take_same(&mut self, row: RowNumber) -> Vec<RowNumber> {
+    /// Takes the request of a row that is out, and the rows that wait for the same answer.
+    fn take_same(&mut self, row: RowNumber) -> (Option<RequestKey>, Vec<RowNumber>) {
         let key = match self.window.state(row) {
             Some(RowState::Out { key, .. }) => key.take(),
             _ => None,
         };
-        key.and_then(|key| self.out.remove(&key))
-            .unwrap_or_default()
+        let same = key.and_then(|key| self.out.remove(&key));
+        (key, same.unwrap_or_default())
     }
 
     /// A row gets its verdict, or is left for a later run.

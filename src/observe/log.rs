@@ -63,6 +63,7 @@ fn is_logged(event: &Event) -> bool {
         | Event::RowsTaken { .. }
         | Event::AttemptBegan { .. }
         | Event::RowResolved { .. }
+        | Event::FailureReplaced { .. }
         | Event::RowLeft(_)
         | Event::RowsWritten { .. }
         | Event::DecisionsCompared(_)

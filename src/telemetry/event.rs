@@ -13,7 +13,7 @@ use crate::analysis::Drift;
 use crate::base::error::{Exit, Signal};
 use crate::base::numbers::seconds;
 use crate::row::RowNumber;
-use crate::verdict::{Reason, Resolution};
+use crate::verdict::{Decision, Reason, Resolution};
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -171,6 +171,15 @@ pub(crate) enum Event {
         resolution: Resolution,
         /// Where the verdict comes from.
         origin: Origin,
+    },
+    /// A row whose call had failed, and that is not written yet, gets the verdict that an equal row's call brought.
+    FailureReplaced {
+        /// The row.
+        row: RowNumber,
+        /// Why it had failed.
+        reason: Reason,
+        /// What was decided.
+        decision: Option<Decision>,
     },
     /// A row was admitted but is left for a later run.
     RowLeft(RowNumber),

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::counts::{Calls, Counts, OngoingOutage};
 use super::event::{CancelReason, Event, FailureClass, Origin, PassedOver, RetryCause};
 use crate::row::RowNumber;
-use crate::verdict::Resolution;
+use crate::verdict::{Decision, Resolution};
 
 /// Watches a run. It is called under a lock from every thread of the run, so it must be quick and must not block.
 pub(crate) trait Observer: Send {
@@ -166,6 +166,20 @@ impl Counts {
                 resolution,
                 origin,
             } => self.row_resolved(at, *row, *resolution, *origin),
+            Event::FailureReplaced {
+                row,
+                reason,
+                decision,
+            } => {
+                self.failed.rows = self.failed.rows.saturating_sub(1);
+                for reasons in [&mut self.failed.reasons, &mut self.state.newly_failed] {
+                    if let Some(rows) = reasons.get_mut(reason) {
+                        *rows = rows.saturating_sub(1);
+                    }
+                    reasons.retain(|_, rows| *rows > 0);
+                }
+                self.row_scored(*row, *decision, Origin::Duplicate);
+            }
             Event::RowLeft(_) => self.rows.unfinished += 1,
             Event::RowsWritten { rows } => self.rows.written += rows,
             Event::OutputFailed => self.state.output_failed = true,
@@ -197,17 +211,7 @@ impl Counts {
         self.rows.resolved += 1;
         self.rows.left = self.rows.left.saturating_sub(1);
         match resolution {
-            Resolution::Scored(decision) => {
-                match origin {
-                    Origin::Called => {}
-                    Origin::Ledger => self.known += 1,
-                    Origin::Duplicate => self.duplicates += 1,
-                }
-                self.decisions.count(decision);
-                if decision.is_none() {
-                    self.undecided.count(row);
-                }
-            }
+            Resolution::Scored(decision) => self.row_scored(row, decision, origin),
             Resolution::Failed(reason) => {
                 self.failed.rows += 1;
                 *self.failed.reasons.entry(reason).or_default() += 1;
@@ -215,6 +219,18 @@ impl Counts {
                     *self.state.newly_failed.entry(reason).or_default() += 1;
                 }
             }
+        }
+    }
+
+    fn row_scored(&mut self, row: RowNumber, decision: Option<Decision>, origin: Origin) {
+        match origin {
+            Origin::Called => {}
+            Origin::Ledger => self.known += 1,
+            Origin::Duplicate => self.duplicates += 1,
+        }
+        self.decisions.count(decision);
+        if decision.is_none() {
+            self.undecided.count(row);
         }
     }
 }
@@ -251,7 +267,7 @@ mod tests {
     use super::super::event::InputEnd;
     use super::super::pace::Pause;
     use super::*;
-    use crate::verdict::{Decision, Reason};
+    use crate::verdict::Reason;
 
     const ROW: RowNumber = RowNumber::FIRST;
 
