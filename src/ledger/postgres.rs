@@ -10,8 +10,9 @@
 //!   answer.
 //!
 //! A server that is away (it restarts, has no connection left, became a read-only copy, or its machine or network is dead, which
-//! keepalives notice within 15 seconds, or another program holds the tables) is waited for, as long as [`ServerWait`](super::settings::ServerWait) says. A server
-//! process that is suspended on a machine that lives is noticed while connecting, but not later: then the run waits for it.
+//! keepalives notice within 15 seconds, or another program holds the tables) is waited for, as long as [`ServerWait`] says. A
+//! server process that is suspended on a machine that lives is noticed while connecting, but not later: then the run waits
+//! for it.
 //!
 //! The client blocks, and must not be used on a thread that drives an asynchronous runtime.
 //!
