@@ -212,6 +212,10 @@ pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
     let by_spelling = || {
         let likeness = |column: &str| {
             let plain = plain(column);
+            // Without these letters at an end it is another address, such as that of a shipment.
+            if field == Field::Ip && !plain.starts_with("ip") && !plain.ends_with("ip") {
+                return None;
+            }
             let alike = aliases(field).filter_map(|alias| likeness(alias, &plain));
             alike.max_by(f64::total_cmp)
         };
@@ -429,6 +433,23 @@ mod tests {
                 Some("--map 'name={First Name} {Last Name}'"),
             ),
             (Field::Email, ["id", "emial"], Some("--map email=emial")),
+            (
+                Field::Ip,
+                ["Id", "LastLoginIP__c"],
+                Some("--map ip=LastLoginIP__c"),
+            ),
+            (
+                Field::Ip,
+                ["Email Address", "OPTIN_IP"],
+                Some("--map ip=OPTIN_IP"),
+            ),
+            (
+                Field::UserAgent,
+                ["Browser", "Os"],
+                Some("--map user_agent=Browser"),
+            ),
+            (Field::Ip, ["id", "adresse"], None),
+            (Field::Ip, ["zip", "ship_address"], None),
             (Field::Name, ["id", "note"], None),
             (Field::Email, ["id", "customer"], None),
             (Field::Ip, ["id", "users"], None),

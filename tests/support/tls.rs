@@ -13,7 +13,8 @@ use std::thread;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 use super::process::{Place, Program};
 use super::server::{good_body, read_request};
@@ -26,8 +27,29 @@ fn file(name: &str) -> PathBuf {
 
 /// A server that gives every user the right verdict over TLS, and a count of its requests.
 pub(crate) fn start(certificate: &str) -> (SocketAddr, Arc<AtomicUsize>) {
+    start_with(config(certificate))
+}
+
+/// The same for a server that wants a certificate of the client, which the authority of its own has signed.
+pub(crate) fn start_for_clients_with(certificate: &str) -> (SocketAddr, Arc<AtomicUsize>) {
+    let mut authorities = RootCertStore::empty();
+    let own = CertificateDer::from_pem_file(file("authority.pem")).unwrap();
+    authorities.add(own).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let clients =
+        WebPkiClientVerifier::builder_with_provider(authorities.into(), Arc::clone(&provider));
+    let clients = clients.build().unwrap();
+    let (chain, key) = chain(certificate);
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(clients)
+        .with_single_cert(chain, key);
+    start_with(config.unwrap())
+}
+
+fn start_with(config: ServerConfig) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let config = config(certificate);
     let (address, config) = (listener.local_addr().unwrap(), Arc::new(config));
     let served = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&served);
@@ -41,14 +63,16 @@ pub(crate) fn start(certificate: &str) -> (SocketAddr, Arc<AtomicUsize>) {
     (address, served)
 }
 
+fn chain(certificate: &str) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    let path = file(certificate);
+    let chain = CertificateDer::pem_file_iter(&path).unwrap();
+    let chain = chain.map(Result::unwrap).collect();
+    (chain, PrivateKeyDer::from_pem_file(&path).unwrap())
+}
+
 /// The configuration of a server with this certificate.
 pub(crate) fn config(certificate: &str) -> ServerConfig {
-    let path = file(certificate);
-    let chain = CertificateDer::pem_file_iter(&path)
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
-    let key = PrivateKeyDer::from_pem_file(&path).unwrap();
+    let (chain, key) = chain(certificate);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -3,7 +3,7 @@
 use super::{HEADER, score};
 use crate::support::process::Place;
 use crate::support::server::{Action, Request, Server, answer, good};
-use crate::support::users::{COLUMNS, Verdict};
+use crate::support::users::{self, COLUMNS, Verdict};
 
 /// The fields of the requests that a server got, by their names.
 fn sent(server: &Server, field: &str) -> Vec<String> {
@@ -133,6 +133,8 @@ fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
             "follow each other on one line",
             "`jq -c .`",
         ),
+        ("d.bz2", b"BZh91AY&SYx", "bzip2 data", "`bunzip2`"),
+        ("d.xz", b"\xfd7zXZ\0\0", "xz data", "`unxz`"),
         ("d.arrow", b"ARROW1\0\0", "an Arrow file", "read_feather"),
         ("e.avro", b"Obj\x01\x04", "an Avro file", "`fastavro"),
         ("f.orc", b"ORC\0\x01", "an ORC file", "read_orc"),
@@ -233,4 +235,18 @@ fn quotes_and_bearer_around_settings_are_not_sent_and_the_whole_address_is_under
         Some("Bearer key-1234567890abcdef")
     );
     assert_eq!(request.header("x-service-id"), Some("my-app"));
+}
+
+#[test]
+fn a_mark_at_the_end_of_objects_and_backslashes_before_quotes_are_understood() {
+    let place = Place::with("users.jsonl", users::object("A") + "\n\u{1a}");
+    place
+        .rescore("check users.jsonl --no-ledger")
+        .done()
+        .exits(0);
+    let csv = format!("{HEADER}\n\"A \\\"x\\\" B\",a@x.org,::1,u\n");
+    let (place, done) = score(csv, &Server::good(), "");
+    done.exits(1);
+    let rejects = place.text("scored.rejects.csv");
+    assert!(rejects.contains("with a backslash before it"), "{rejects}");
 }

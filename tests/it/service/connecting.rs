@@ -259,6 +259,27 @@ fn a_certificate_is_trusted_only_if_it_or_its_authority_is_given_and_it_is_the_h
 }
 
 #[test]
+fn a_service_that_wants_a_certificate_and_a_machine_without_any_are_named_and_cost_no_row() {
+    let place = Place::with("users.csv", users::csv(5));
+    let (address, served) = tls::start_for_clients_with("good.pem");
+    let base = format!("https://{address}");
+    let done = tls::program(&place, &base, Some("authority.pem")).done();
+    done.exits(4)
+        .says("the service wants a certificate of the client")
+        .says("this is not supported")
+        .silent_about("billed");
+    assert_eq!(served.load(Ordering::SeqCst), 0);
+    nothing_is_left(&place);
+    let none = tls::program(&place, &base, None)
+        .env("SSL_CERT_FILE", "/nonexistent")
+        .env("SSL_CERT_DIR", "/nonexistent");
+    none.done()
+        .exits(2)
+        .says("cannot set up TLS")
+        .says("`apt install ca-certificates`");
+}
+
+#[test]
 fn plain_http_where_tls_was_meant_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
