@@ -18,7 +18,7 @@ use crate::verdict::{Answer, TransactionId};
 
 /// How many ids are remembered, in about 400 KiB, until all are forgotten. A broken cache repeats itself sooner.
 const REMEMBERED: usize = 8_192;
-/// This number of different requests with one id is no accident of a service that seldom repeats one: the answers are mixed up.
+/// A service may repeat an id by accident, but not for this number of different requests: then the answers are mixed up.
 const MIXED_UP: u32 = 20;
 /// Answers that are checked for fields. One that none of these users has is hardly one of the service's: a misspelt pointer
 /// would leave its column empty to the end of a paid file.

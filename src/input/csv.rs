@@ -13,7 +13,7 @@ use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::base::text::quoted;
 use crate::fields::{self, ColumnSource, Field, FieldRules, Mapping, NoColumn, UserRequest};
-use crate::layout::{AddedColumns, VERDICT_COLUMNS, unquote_if};
+use crate::layout::{AddedColumns, Compression, VERDICT_COLUMNS, unquote_if};
 use crate::row::{RawRow, Span};
 use crate::row_state::RowState;
 use crate::verdict::{Failure, Reason};
@@ -263,9 +263,7 @@ impl CsvParser {
         compose: &mut Compose,
     ) -> Result<RowState, Failure> {
         let is_whole = self.cells.len() == self.width;
-        let breaks = |byte: &u8| *byte == b'\n' || *byte == b'\r';
-        if extent.lines > 1 && row.content().iter().any(breaks) && self.swallows_rows(row.content())
-        {
+        if extent.lines > 1 && self.swallows_rows(row.content()) {
             return Err(Failure::new(
                 Reason::StrayQuotes,
                 "a quote opens a cell that has whole rows in it; `--quotes off` reads quotes as ordinary characters",
@@ -359,12 +357,20 @@ const CLEAR_HEADER: usize = 3;
 
 /// The error for a file with something above its header, which is in this line.
 fn no_header_yet(line: u64, file: &str) -> Error {
-    let name = file.trim_matches('`');
-    Error::usage(format!(
+    let error = Error::usage(format!(
         "the header of {file} is not at its start: line {line} looks like it"
-    ))
-    .hint(format!(
-        "leave out what is above: `tail -n +{line} {name} | rescore run - -o scored.csv`"
+    ));
+    let tail = format!("tail -n +{line}");
+    // Only a path is in backticks.
+    let path = { file.strip_prefix('`') }.and_then(|path| path.strip_suffix('`'));
+    let read = match path.map(|path| (path, Compression::split_name(path).1)) {
+        Some((path, Some(Compression::Gzip))) => format!("zcat '{path}' | {tail}"),
+        Some((path, Some(Compression::Zstd))) => format!("zstdcat '{path}' | {tail}"),
+        Some((path, None)) => format!("{tail} '{path}'"),
+        None => tail,
+    };
+    error.hint(format!(
+        "leave out what is above: `{read} | rescore run - -o scored.csv`"
     ))
 }
 

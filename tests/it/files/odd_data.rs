@@ -114,7 +114,7 @@ fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
             "a.csv",
             &[b"Export of users\n# today\n\n", header, row].concat()[..],
             "line 4 looks like it",
-            "`tail -n +4 a.csv |",
+            "`tail -n +4 'a.csv' |",
         ),
         (
             "b.csv",
@@ -125,7 +125,7 @@ fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
             ]
             .concat(),
             "line 2 looks like it",
-            "`tail -n +2 b.csv |",
+            "`tail -n +2 'b.csv' |",
         ),
         (
             "c.jsonl",
@@ -161,6 +161,12 @@ fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
         let done = place.rescore(["check", name, "--no-ledger"]).done();
         done.exits(2).says(what).says(help);
     }
+    let titled = format!("# today\n{HEADER}\nA,a@x.org,::1,u\n");
+    let place = Place::with("t.csv.gz", gzip(titled.as_bytes()));
+    let packed = place.rescore("check t.csv.gz --no-ledger").done();
+    packed.exits(2).says("`zcat 't.csv.gz' | tail -n +2 |");
+    let piped = place.rescore("check --no-ledger").stdin(titled).done();
+    piped.exits(2).says("`tail -n +2 | rescore run -");
     for (address, help) in [
         (
             "s3://bucket/users.csv",
