@@ -3,7 +3,7 @@
 //! kept. The other threads are not asked, as they may be waiting for a pipe that never delivers.
 //!
 //! A run ends in the same way before its first call. Once its rows run, the first signal stops it in order, and the second one
-//! ends it immediately, even while a disk or a pipe blocks everything else.
+//! ends it immediately, even while a disk or a pipe blocks everything else. SIGUSR1 asks a run how far it is, and stops nothing.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -197,6 +197,8 @@ pub(in crate::commands) struct SignalReach {
     pub(in crate::commands) stops: UnboundedSender<Stop>,
     /// What the second signal says of the answers that stay.
     pub(in crate::commands) last_words: Option<String>,
+    /// Asks for a line of progress; returns whether progress has not ended.
+    pub(in crate::commands) ask_progress: Box<dyn Fn() -> bool + Send>,
 }
 
 impl StopSignals {
@@ -206,8 +208,17 @@ impl StopSignals {
     /// The system refuses the signal handlers, or a thread cannot be started.
     pub(in crate::commands) fn start() -> Result<Self> {
         let phase = Arc::<Mutex<RunPhase>>::default();
-        let heard = Arc::clone(&phase);
-        listen_on_a_thread(move |runtime, mut signals| listen(runtime, &mut signals, &heard))?;
+        let [heard, asked] = [&phase, &phase].map(Arc::clone);
+        listen_on_a_thread(move |runtime, mut signals| {
+            runtime.spawn(async move {
+                let mut asks = signal(SignalKind::user_defined1())?;
+                while asks.recv().await.is_some() {
+                    show_progress(&lock(&asked));
+                }
+                io::Result::Ok(())
+            });
+            listen(runtime, &mut signals, &heard);
+        })?;
         Ok(Self(phase))
     }
 
@@ -266,6 +277,15 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
         // It is too late to report that lines are missing.
         let _ = end_log(LogLine::StoppedImmediately(last.into()));
         end_process(Exit::Interrupted(last));
+    }
+}
+
+/// Says how far the run is.
+fn show_progress(phase: &RunPhase) {
+    match &phase.reach {
+        None => tell("rescore: still preparing: no call was made yet"),
+        Some(reach) if (reach.ask_progress)() => {}
+        Some(_) => tell("rescore: finishing"),
     }
 }
 

@@ -21,7 +21,8 @@ pub(crate) fn speak_json() {
     FOR_PROGRAMS.store(true, Ordering::Relaxed);
 }
 
-fn speaks_json() -> bool {
+/// Whether it is so.
+pub(super) fn speaks_json() -> bool {
     FOR_PROGRAMS.load(Ordering::Relaxed)
 }
 

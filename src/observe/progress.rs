@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::bar::picture;
-use super::messages::warn;
+use super::messages::{speaks_json, warn};
 use super::numbers::{
     count, counted, now_in_local_time, one_line, parts, rate, time, verdicts, whole_seconds,
 };
@@ -83,6 +83,12 @@ impl ProgressThread {
         Self { thread, ender }
     }
 
+    /// What asks for a line now, in any style, also where progress is off. It returns whether progress has not ended.
+    pub(crate) fn asker(&self) -> impl Fn() -> bool + Send + use<> {
+        let to = self.ender.clone();
+        move || to.send(Notice::Asked).is_ok()
+    }
+
     /// Ends the progress and leaves the terminal clean.
     pub(crate) fn finish(self) {
         // Without a receiver, the progress has ended already.
@@ -139,20 +145,26 @@ impl View {
                 let share = now.now.percent.map(|percent| percent / 100.0);
                 draw(&picture(share, self.words(now), columns()));
             }
-            Style::Plain => {
-                let [head, below] = self.words(now);
-                let parts: Vec<_> = [head.join(", ")].into_iter().chain(below).collect();
-                say_progress(&with_time(&parts.join("; ")));
-            }
-            Style::Json => say_progress(&self.json(now)),
+            Style::Plain | Style::Json => say_progress(&self.line(now)),
             Style::Auto | Style::Off => {}
         }
+    }
+
+    /// The numbers of this moment as a line, in the form of all messages.
+    fn line(&self, now: &Snapshot) -> String {
+        if speaks_json() {
+            return self.json(now);
+        }
+        let [head, below] = self.words(now);
+        let parts: Vec<_> = [head.join(", ")].into_iter().chain(below).collect();
+        with_time(&parts.join("; "))
     }
 
     /// Shows what should not wait for the next frame.
     fn notice(&mut self, notice: &Notice, now: &Snapshot) {
         match (self.style, notice) {
             (_, Notice::Warning(words)) => warn(words),
+            (_, Notice::Asked) => say_progress(&self.line(now)),
             (Style::Json, _) => say(&self.json(now)),
             (Style::Plain, Notice::Wait(_)) if self.wait_shown => {}
             (Style::Plain, Notice::Said(words) | Notice::Wait(words)) => {
@@ -236,6 +248,8 @@ fn with_time(words: &str) -> String {
 enum Notice {
     /// Shown in every style.
     Warning(String),
+    /// A line of progress.
+    Asked,
     /// All calls wait from now on.
     Wait(String),
     /// Something else that happened.

@@ -47,6 +47,7 @@ pub(super) fn drive(mut run: PreparedRun, start: Start) -> Result<Exit> {
         run.signals.run_starts(SignalReach {
             stops: start.stops.0.clone(),
             last_words: start.ledger.last_words(),
+            ask_progress: Box::new(progress.asker()),
         });
         let answering = (start.client, start.gate);
         let stops = start.stops.0.clone();

@@ -68,9 +68,9 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     let mut identity = identity_of(&config);
     // Before anything is opened.
     let (concurrency, fewer) = fit_fd_limit(&config);
-    let (client, stand_in) = answerer(&config)?;
-    // Before anything is waited for: another run may last for hours, and the header may never come.
+    // Before anything is waited for: another run may last for hours, and the header or the key may never come.
     let signals = StopSignals::start()?;
+    let (client, stand_in) = answerer(&config)?;
     let wait = LockWait::new(config.wait_lock, !config.watch.quiet);
     let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
     wait.until_free(|| files.check_output())?;
