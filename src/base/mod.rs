@@ -1,10 +1,11 @@
-//! What every other module may use: errors, standard error, secrets, numbers and exact amounts of money, encodings, and files
-//! that the program creates.
+//! What every other module may use: errors, standard error, secrets, numbers and exact amounts of money, encodings, hashes of
+//! files, and files that the program creates.
 //!
 //! Nothing here knows about rows, calls or the service.
 
 pub(crate) mod encoding;
 pub(crate) mod error;
+pub(crate) mod meter;
 pub(crate) mod money;
 pub(crate) mod numbers;
 pub(crate) mod own_file;

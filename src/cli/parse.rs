@@ -151,10 +151,12 @@ pub(crate) fn parse(
     }
     let (matches, origins) = settled(command, arguments, given)?;
     let cli = Cli::from_arg_matches(&matches)?;
-    match config(cli.command, &commands, given) {
-        Ok(command) => Ok((command, origins)),
-        Err(error) => Err(origins.explain(error).into()),
+    let mut config =
+        config(cli.command, &commands, given).map_err(|error| origins.explain(error))?;
+    if let (Command::Run(run), Some((_, matches))) = (&mut config, matches.subcommand()) {
+        run.options = settings::given(command, matches);
     }
+    Ok((config, origins))
 }
 
 /// The config that the arguments make.

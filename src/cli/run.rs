@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgMatches, Args};
+use serde_json::Value;
 
 use super::fields::{ColumnArgs, FieldArgs, PolicyArgs, capture};
 use super::files::{FILES, FormatArgs, SelectionArgs, refuse_terminal, source};
@@ -137,6 +138,7 @@ impl RunArgs {
             },
             budget: self.budget,
             profile: self.settings.profile,
+            options: Value::Null,
             files,
         })
     }

@@ -3,7 +3,7 @@
 //! The settings of the file become arguments in front of those that are typed, unless the option is typed or in a variable.
 //! Nothing is read here: `program` passes the text of the file.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
+use serde_json::Value;
 
 use super::guesses;
 use super::service::KEY_VARIABLE;
@@ -276,10 +277,8 @@ pub(super) fn text(
     const MOST_ALIGNED: usize = 48;
     let file = file.map_or("none".to_owned(), |file| shown(&file.path));
     let mut text = format!("# Settings file: {}\n", printable(&file));
-    for arg in run.get_arguments() {
-        if let Some(long) = arg.get_long().filter(|long| !NEVER.contains(long))
-            && let Some(value) = value(arg, matches)
-        {
+    for (arg, long) in options_of(run) {
+        if let Some(value) = value(arg, matches, without_secrets) {
             let line = format!("{long} = {value}");
             let _ = writeln!(text, "{line:MOST_ALIGNED$}  # {}", origins.place_of(long));
         }
@@ -295,22 +294,45 @@ pub(super) fn text(
     text
 }
 
-/// The value as TOML; `None` if the option has none.
-fn value(arg: &Arg, matches: &ArgMatches) -> Option<String> {
+/// The options that can be in the file, with their names.
+fn options_of(run: &Command) -> impl Iterator<Item = (&Arg, &str)> {
+    let named = run
+        .get_arguments()
+        .filter_map(|arg| Some((arg, arg.get_long()?)));
+    named.filter(|(_, long)| !NEVER.contains(long))
+}
+
+/// The options of `rescore run` that were given in any way, by their names: what a person may read who reads the run's summary.
+/// Beside secrets, constants that are sent for a field are left out, such as an email address.
+pub(super) fn given(run: &Command, matches: &ArgMatches) -> Value {
+    let is_given =
+        |arg: &Arg| matches.value_source(arg.get_id().as_str()) != Some(ValueSource::DefaultValue);
+    let all = options_of(run).filter(|(arg, _)| is_given(arg));
+    let all = all.filter_map(|(arg, long)| {
+        let names = arg.get_value_names().unwrap_or_default();
+        let is_constant = names.iter().any(|name| name.contains("=VALUE"));
+        let shown = |value: &str| match value.split_once('=') {
+            Some((field, _)) if is_constant => format!("{field}=…"),
+            _ => without_secrets(value),
+        };
+        Some((long.to_owned(), value(arg, matches, shown)?))
+    });
+    Value::Object(all.collect())
+}
+
+/// The value as JSON, which is TOML as well; `None` if the option has none. `shown` leaves out what must not be seen.
+fn value(arg: &Arg, matches: &ArgMatches, shown: impl Fn(&str) -> String) -> Option<Value> {
     let id = arg.get_id().as_str();
     if matches!(arg.get_action(), ArgAction::SetTrue) {
-        return matches.get_flag(id).then(|| "true".to_owned());
+        return matches.get_flag(id).then_some(Value::Bool(true));
     }
-    // JSON's strings are TOML's.
-    let quoted = |value: &OsStr| {
-        serde_json::Value::from(without_secrets(&value.to_string_lossy())).to_string()
-    };
-    let values: Vec<_> = matches.get_raw(id)?.map(quoted).collect();
-    match (arg.get_action(), values.as_slice()) {
-        (ArgAction::Append, all) if !all.is_empty() => Some(format!("[{}]", all.join(", "))),
+    let values = matches
+        .get_raw(id)?
+        .map(|value| shown(&value.to_string_lossy()));
+    match (arg.get_action(), values.collect::<Vec<_>>()) {
+        (ArgAction::Append, all) if !all.is_empty() => Some(all.into()),
         // What is off by default, such as a prefix.
-        (_, [one]) if one != "\"\"" => Some(one.clone()),
-        _ => None,
+        (_, mut one) => one.pop().filter(|one| !one.is_empty()).map(Value::String),
     }
 }
 

@@ -116,6 +116,7 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, u32)> {
     let groups = groups.map(|(column, groups)| (column.clone(), groups.top(TOP)));
     let content = PageContent {
         file: name_of(&config.scored.input),
+        hash: opened.meter.hash(),
         made: stamp(),
         sandbox,
         tally,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, value_parser};
+use serde_json::Value;
 
 use super::values;
 use crate::base::error::{Error, Result};
@@ -50,6 +51,8 @@ pub(crate) struct RunConfig {
     pub(crate) watch: WatchConfig,
     /// The profile of the settings file.
     pub(crate) profile: Option<String>,
+    /// The options that were given in any way, by their names, without secrets and without constants that are sent.
+    pub(crate) options: Value,
 }
 
 /// A run whose arguments, variables or settings file are wrong: what is known of it, so that its failure can be left in

@@ -13,6 +13,7 @@ use super::settings::{Compose, ReaderSettings};
 use super::sniff;
 use super::source::Source;
 use crate::base::error::{Error, Result};
+use crate::base::meter::Meter;
 use crate::fields::Noticed;
 use crate::layout::{Format, Layout};
 use crate::row::RowNumber;
@@ -75,6 +76,8 @@ pub struct Opened {
     pub(crate) size: Option<u64>,
     /// The source's permission bits. A pipe does not restrict them.
     pub(crate) mode: u32,
+    /// Of what is read of the source, which is whole once there are no more rows, unless a limit has left some out.
+    pub(crate) meter: Meter,
 }
 
 impl Reader {
@@ -107,6 +110,7 @@ impl Reader {
         compose: Compose,
     ) -> Result<(Self, Opened)> {
         let (name, size, mode) = (source.name.clone(), source.size, source.mode);
+        let meter = source.meter.clone();
         let mut buffer = Buffer::new(source);
         buffer.fill_first_line()?;
         buffer.fill_head(settings.file.encoding)?;
@@ -143,6 +147,7 @@ impl Reader {
             null_words: 0,
             size,
             mode,
+            meter,
         };
         let mut reader = Self {
             buffer,
@@ -214,6 +219,7 @@ impl Reader {
             }
         };
         let trailer = if end {
+            self.buffer.source.meter.end();
             self.buffer.bytes.split().freeze()
         } else {
             Bytes::new()

@@ -1,4 +1,4 @@
-//! Bytes from a file or standard input, decompressed and counted.
+//! Bytes from a file or standard input, decompressed and metered.
 //!
 //! The rest of `input` sees one stream of plain bytes. Compression is detected by a file's first
 //! bytes, never by its name. As with gzip itself, members follow each other.
@@ -7,8 +7,6 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use flate2::bufread::GzDecoder;
@@ -16,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::settings::Input;
 use crate::base::error::{Error, Result};
+use crate::base::meter::Meter;
 use crate::base::own_file;
 use crate::layout::Compression;
 
@@ -30,7 +29,8 @@ pub(super) struct Source {
     pub(super) mode: u32,
     /// What reading has to wait for.
     waits_for: WaitsFor,
-    consumed: Arc<AtomicU64>,
+    /// Of its bytes as stored.
+    pub(super) meter: Meter,
     compressed: bool,
 }
 
@@ -85,11 +85,8 @@ impl Source {
         (size, mode): (Option<u64>, u32),
         waits_for: WaitsFor,
     ) -> Result<Self> {
-        let consumed = Arc::new(AtomicU64::new(0));
-        let raw = CountedReader {
-            inner: raw,
-            consumed: Arc::clone(&consumed),
-        };
+        let meter = Meter::default();
+        let raw = meter.clone().over(raw);
         let (reader, compression) = decompress(raw).map_err(|e| unreadable(&name, true, e))?;
         Ok(Self {
             reader,
@@ -97,7 +94,7 @@ impl Source {
             size,
             mode,
             waits_for,
-            consumed,
+            meter,
             compressed: compression.is_some(),
         })
     }
@@ -135,7 +132,7 @@ impl Source {
     /// The position in the stored bytes while `held` plain bytes are not used yet. For compressed
     /// sources it is known only by the block, and the held bytes are not subtracted.
     pub(super) fn position(&self, held: usize) -> u64 {
-        let consumed = self.consumed.load(Ordering::Relaxed);
+        let consumed = self.meter.count();
         if self.compressed {
             consumed
         } else {
@@ -250,19 +247,6 @@ fn check(mut file: &File, size: u64) -> io::Result<()> {
         }
     }
     file.rewind()
-}
-
-struct CountedReader<R> {
-    inner: R,
-    consumed: Arc<AtomicU64>,
-}
-
-impl<R: Read> Read for CountedReader<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(into)?;
-        self.consumed.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
-    }
 }
 
 /// A file up to the size that it had when it was opened.

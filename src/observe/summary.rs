@@ -3,6 +3,7 @@
 //!
 //! The reference documents every key. What is not known is null, never absent.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::numbers::{one_line, path, some_path, utc_seconds};
 use crate::base::error::{Error, Exit};
+use crate::base::meter::FileHashes;
 use crate::base::money::Tariff;
 use crate::base::numbers::Tolerance;
 use crate::base::stderr::say;
@@ -54,6 +56,9 @@ pub(crate) struct RunIdentity {
     /// What calls cost, if the user says so.
     #[serde(skip)]
     pub(crate) tariff: Option<Tariff>,
+    /// The options that were given, without secrets; null if they are not known.
+    #[serde(skip)]
+    pub(crate) options: Value,
 }
 
 /// What decides, for programs: thresholds with all their digits, or levels and where in an answer they are; neither if it is
@@ -78,6 +83,7 @@ impl RunIdentity {
             mapping: None,
             rule: DecisionRule::default(),
             tariff: None,
+            options: Value::Null,
         }
     }
 }
@@ -143,6 +149,10 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) rejects: Option<SizedFile>,
     /// The rows whose decision changed, if the run was asked for them.
     pub(crate) changes: Option<SizedFile>,
+    /// The hashes of these files; of several files each has its own.
+    pub(crate) blake3: FileHashes,
+    /// The options that were given.
+    pub(crate) options: &'a Value,
     /// What is left of the ledger.
     pub(crate) ledger: LedgerLeft,
     /// What became of each of several files; `None` for a run of one file.
@@ -173,6 +183,8 @@ impl<'a> RunSummary<'a> {
             output: None,
             rejects: None,
             changes: None,
+            blake3: FileHashes::default(),
+            options: &identity.options,
             ledger: LedgerLeft::Nothing,
             files: None,
             accepted: None,
@@ -201,6 +213,12 @@ pub(crate) struct ReportedRun {
     pub(crate) levels: Option<IgnoredAny>,
     /// The rows that the run took, if not all.
     pub(crate) part: Option<Selection>,
+    /// The version of the program that ran.
+    pub(crate) rescore_version: Option<String>,
+    /// The hashes of its files.
+    pub(crate) blake3: Option<FileHashes>,
+    /// The options that were given to it.
+    pub(crate) options: Option<BTreeMap<String, Value>>,
     /// What was counted.
     #[serde(flatten)]
     pub(crate) counts: Counts,
@@ -307,6 +325,8 @@ pub(crate) struct FileSummary {
     pub(crate) rejects: Option<PathBuf>,
     /// How it ended.
     pub(crate) state: FileState,
+    /// The hashes of these files.
+    pub(crate) blake3: FileHashes,
     /// What became of its rows in this run.
     #[serde(flatten)]
     pub(crate) rows: RowCounts,

@@ -1,4 +1,4 @@
-//! The bytes of an output on their way to its file: compressed by its name, and counted.
+//! The bytes of an output on their way to its file: compressed by its name, and metered.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,31 +8,14 @@ use std::time::Duration;
 use flate2::write::GzEncoder;
 use tokio::time::Instant;
 
+use crate::base::meter::Metered;
 use crate::layout::Compression;
 
 /// A file that may be compressed.
 pub(super) enum Encoder {
-    Plain(MeasuredFile),
-    Gzip(GzEncoder<MeasuredFile>, Instant),
-    Zstd(zstd::Encoder<'static, MeasuredFile>, Instant),
-}
-
-/// A file, and how many bytes were written to it.
-pub(super) struct MeasuredFile {
-    pub(super) file: File,
-    pub(super) written: u64,
-}
-
-impl Write for MeasuredFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.written += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    Plain(Metered<File>),
+    Gzip(GzEncoder<Metered<File>>, Instant),
+    Zstd(zstd::Encoder<'static, Metered<File>>, Instant),
 }
 
 /// How long rows may stay in a compressor: a killed program loses them, but every flush makes the
@@ -42,9 +25,8 @@ const HELD_BACK: Duration = Duration::from_secs(1);
 impl Encoder {
     /// Chosen by the file extension. The levels are the libraries' defaults, as for `gzip` and
     /// `zstd`.
-    pub(super) fn new(file: File, path: &Path) -> io::Result<Self> {
+    pub(super) fn new(file: Metered<File>, path: &Path) -> io::Result<Self> {
         let now = Instant::now();
-        let file = MeasuredFile { file, written: 0 };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         Ok(match Compression::split_name(&name).1 {
             Some(Compression::Gzip) => {
@@ -85,12 +67,12 @@ impl Encoder {
     pub(super) fn cut(&mut self, length: u64) {
         if let Self::Plain(file) = self {
             // On a failing disk this may fail, too. Then the file ends within a row.
-            let _ = file.file.set_len(length);
+            let _ = file.inner.set_len(length);
         }
     }
 
-    /// The file, and how much was written to it.
-    pub(super) fn counted(&self) -> &MeasuredFile {
+    /// The file.
+    pub(super) fn file(&self) -> &Metered<File> {
         match self {
             Self::Plain(file) => file,
             Self::Gzip(encoder, _) => encoder.get_ref(),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::encoder::Encoder;
 use crate::base::error::{Error, Result};
+use crate::base::meter::{FileHashes, Meter, Metered};
 use crate::base::own_file::{self, FileId, directory_of};
 
 /// A file that is complete except for its name: its final path and its metadata.
@@ -27,6 +28,8 @@ pub enum WriteError {
 /// An open output.
 pub struct OutputFile {
     to: Destination,
+    /// Of what was written to it.
+    meter: Meter,
     name: String,
     /// What is not in the file yet. It never ends within a row. What comes before the first row waits here for it: until
     /// then the file is empty.
@@ -44,7 +47,7 @@ pub struct OutputFile {
 }
 
 enum Destination {
-    Stream(Box<dyn Write + Send>),
+    Stream(Metered<Box<dyn Write + Send>>),
     Partial(Box<PartialFile>),
     /// It has ended, and this file is left.
     Ended(Option<PathBuf>),
@@ -75,7 +78,9 @@ impl OutputFile {
 
     /// A writer with this name in messages.
     pub(super) fn direct(writer: impl Write + Send + 'static, name: String) -> Self {
-        Self::new(Destination::Stream(Box::new(writer)), name)
+        let meter = Meter::default();
+        let stream = meter.clone().over(Box::new(writer) as _);
+        Self::new(Destination::Stream(stream), meter, name)
     }
 
     /// A partial file, open for appending, that becomes the target and replaces `old`. It is compressed as the target's
@@ -88,20 +93,23 @@ impl OutputFile {
         mode: u32,
     ) -> io::Result<Self> {
         let name = format!("`{}`", path.display());
+        let meter = Meter::default();
         let partial = PartialFile {
-            encoder: Encoder::new(file, target)?,
+            encoder: Encoder::new(meter.clone().over(file), target)?,
             path,
             target: target.to_owned(),
             old,
             mode,
             is_durable: false,
         };
-        Ok(Self::new(Destination::Partial(Box::new(partial)), name))
+        let to = Destination::Partial(Box::new(partial));
+        Ok(Self::new(to, meter, name))
     }
 
-    const fn new(to: Destination, name: String) -> Self {
+    const fn new(to: Destination, meter: Meter, name: String) -> Self {
         Self {
             to,
+            meter,
             name,
             buffer: Vec::new(),
             pending: 0,
@@ -172,6 +180,7 @@ impl OutputFile {
     /// It cannot have it. Then the complete file is left under its partial name.
     pub(super) fn commit(&mut self) -> Result<(), WriteError> {
         let Destination::Partial(partial) = &self.to else {
+            self.meter.end();
             return Ok(());
         };
         let named = if partial.is_durable {
@@ -181,7 +190,11 @@ impl OutputFile {
             partial.remove();
             partial.remove_old().map(|()| None)
         };
-        self.to = Destination::Ended(named.map_err(WriteError::Failed)?);
+        let named = named.map_err(WriteError::Failed)?;
+        if named.is_some() {
+            self.meter.end();
+        }
+        self.to = Destination::Ended(named);
         Ok(())
     }
 
@@ -250,7 +263,7 @@ impl Drop for OutputFile {
 impl PartialFile {
     fn make_durable(&mut self) -> io::Result<Metadata> {
         self.encoder.end()?;
-        self.encoder.counted().file.sync_all()?;
+        self.encoder.file().inner.sync_all()?;
         let state = self.check()?;
         self.is_durable = true;
         Ok(state)
@@ -259,9 +272,9 @@ impl PartialFile {
     /// Fails if the path no longer leads to this file, because it was moved away and another one was put there, or if the
     /// file does not have exactly the bytes that were written.
     fn check(&self) -> io::Result<Metadata> {
-        let counted = self.encoder.counted();
-        still_ours(&counted.file, &self.path)?;
-        let (state, written) = (counted.file.metadata()?, counted.written);
+        let Metered { inner: file, meter } = self.encoder.file();
+        still_ours(file, &self.path)?;
+        let (state, written) = (file.metadata()?, meter.count());
         if state.len() != written {
             return Err(io::Error::other(Changed::Length(state.len(), written)));
         }
@@ -274,7 +287,7 @@ impl PartialFile {
         match give_name(&self.path, &self.target, self.old) {
             Ok(()) => {
                 // At most the owner's write permission is left to be removed, if the old file was read-only.
-                let _ = own_file::set_mode(&self.encoder.counted().file, self.mode);
+                let _ = own_file::set_mode(&self.encoder.file().inner, self.mode);
                 Ok(())
             }
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Error::stopped(format!(
@@ -353,6 +366,8 @@ pub struct Written {
     pub(crate) rejects: Option<PathBuf>,
     /// The rows whose decision changed, if they were asked for.
     pub(crate) changes: Option<PathBuf>,
+    /// The hashes of those that are complete, and of complete streams.
+    pub(crate) hashes: Box<FileHashes>,
     /// A directory that could not be synced: the files in it are complete, but a power cut may undo
     /// their renaming.
     pub(crate) unsynced: Option<PathBuf>,
@@ -427,6 +442,7 @@ impl RowFiles {
     fn ended(mut self, ended: Result<Option<PathBuf>, WriteError>) -> Written {
         self.all().for_each(OutputFile::give_up);
         let left = |file: &OutputFile| file.left().cloned();
+        let hash = |file: &Option<OutputFile>| file.as_ref()?.meter.hash();
         let (unsynced, error) = match ended {
             Ok(unsynced) => (unsynced, None),
             Err(error) => (None, Some(Box::new(error))),
@@ -435,6 +451,12 @@ impl RowFiles {
             output: left(&self.output),
             rejects: self.rejects.as_ref().and_then(left),
             changes: self.changes.as_ref().and_then(left),
+            hashes: Box::new(FileHashes {
+                input: None,
+                output: self.output.meter.hash(),
+                rejects: hash(&self.rejects),
+                changes: hash(&self.changes),
+            }),
             unsynced,
             error,
         }

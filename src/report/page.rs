@@ -1,6 +1,7 @@
 //! The whole page: its head, its sections, and what no section says.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::Value;
 
 use super::chart::patterns;
 use super::sections::{PageContent, sections};
@@ -40,6 +41,7 @@ pub(crate) fn page(report: &PageContent) -> String {
                     "Made by rescore " (env!("CARGO_PKG_VERSION")) " on " (report.made) ". "
                     "This file loads nothing and sends nothing."
                     @if !report.groups.is_empty() { " The only user data in it are the values of the columns by which decisions are shown." }
+                    ul { @for fact in provenance(report) { li { (printable(&fact)) } } }
                 }
             }
         }
@@ -71,6 +73,47 @@ fn header(report: &PageContent, file: &str) -> Markup {
             }
         }
     }
+}
+
+/// What exactly the page is about: hashes of files, and the program and the options of the run.
+fn provenance(report: &PageContent) -> Vec<String> {
+    let run = report.run.as_ref();
+    let hashes = run.and_then(|run| run.blake3.clone()).unwrap_or_default();
+    let hashes = [
+        (report.file.as_str(), &report.hash),
+        ("the run's input", &hashes.input),
+        ("its output", &hashes.output),
+        ("its rejects", &hashes.rejects),
+        ("its changes", &hashes.changes),
+    ];
+    let hashes = hashes
+        .into_iter()
+        .filter_map(|(of, hash)| Some(format!("BLAKE3 of {of}: {}", hash.as_ref()?)));
+    let options = run
+        .and_then(|run| run.options.as_ref())
+        .into_iter()
+        .flatten();
+    let options = options.flat_map(|(name, value)| {
+        let values = match value {
+            Value::Array(all) => all.iter().collect(),
+            one => vec![one],
+        };
+        values.into_iter().map(move |value| match value.as_str() {
+            // Without its directory, which has no place in a page that is passed on.
+            Some(path) if path.starts_with('/') => {
+                format!(
+                    " --{name} …/{}",
+                    path.rsplit('/').next().unwrap_or_default()
+                )
+            }
+            Some(text) => format!(" --{name} {text}"),
+            None => format!(" --{name}"),
+        })
+    });
+    let version = run.and_then(|run| run.rescore_version.as_ref());
+    let program =
+        version.map(|version| format!("Run by rescore {version}{}", options.collect::<String>()));
+    hashes.chain(program).collect()
 }
 
 #[cfg(test)]
@@ -127,6 +170,18 @@ mod tests {
         let page = page(&report);
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
         assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}'));
+    }
+
+    #[test]
+    fn the_foot_says_what_exactly_ran_and_names_no_directory() {
+        let page = page(&example::everything());
+        let foot = page.rsplit("<footer>").next().unwrap_or_default();
+        let hash = format!("<li>BLAKE3 of scored.csv: {}</li>", "ab".repeat(32));
+        let run =
+            "<li>Run by rescore 0.0.9 --map ip=&lt;b&gt; --output …/scored.csv --rate 5/s</li>";
+        for fact in [&hash, "<li>BLAKE3 of the run's input: cd</li>", run] {
+            assert!(foot.contains(fact), "{fact} {foot}");
+        }
     }
 
     #[test]

@@ -24,6 +24,8 @@ use crate::verdict::Decision;
 pub(crate) struct PageContent {
     /// The name of the file that it is about.
     pub(crate) file: String,
+    /// The hash of that file, if it was read.
+    pub(crate) hash: Option<String>,
     /// When the page was made, in local time.
     pub(crate) made: String,
     /// The stand-in made the scores up.

@@ -10,6 +10,7 @@ use super::ledger::{explain, patience, settle};
 use super::prepare::PreparedRun;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Exit, Result};
+use crate::base::meter::FileHashes;
 use crate::base::text::shown;
 use crate::config::WatchConfig;
 use crate::input::{Input, Opened, ReaderSettings};
@@ -59,6 +60,9 @@ pub(super) fn finish(
         output,
         rejects: ended.rejects().and_then(SizedFile::at),
         changes: ended.changes.as_deref().and_then(SizedFile::at),
+        blake3: ended
+            .only()
+            .map_or_else(FileHashes::default, |part| part.blake3.clone()),
         ledger: left,
         sandbox_billed: { run.stand_in }.map(|stand_in| stand_in.stop().billed),
         ..RunSummary::new(&identity, shown_counts(), exit)
@@ -131,6 +135,7 @@ fn write_report(document: Document, tally: RowTally, summary: &RunSummary<'_>) -
         .map_err(|why| Error::internal(format!("cannot read the summary back: {why}")))?;
     let content = PageContent {
         file: name.into_owned(),
+        hash: None,
         made: stamp(),
         sandbox: run.sandbox,
         comparison: (tally.drift.decisions.compared > 0).then_some(Comparison::Own),
@@ -245,6 +250,10 @@ impl EndedFiles {
         self.parts.push(FileSummary {
             output: written.output,
             rejects: written.rejects,
+            blake3: FileHashes {
+                input: { opened.meter.hash() }.filter(|_| is_whole),
+                ..*written.hashes
+            },
             rows,
             error: error.map(in_a_line),
             ..without_output(input, ended)
@@ -259,8 +268,12 @@ impl EndedFiles {
 
     /// The rows without a verdict of the only output.
     pub(super) fn rejects(&self) -> Option<&Path> {
-        let only = self.parts.first().filter(|_| self.directory.is_none())?;
-        only.rejects.as_deref()
+        self.only()?.rejects.as_deref()
+    }
+
+    /// The part of a run that has only one.
+    fn only(&self) -> Option<&FileSummary> {
+        self.parts.first().filter(|_| self.directory.is_none())
     }
 }
 
@@ -270,6 +283,7 @@ fn without_output(input: &ReaderSettings, state: FileState) -> FileSummary {
         output: None,
         rejects: None,
         state,
+        blake3: FileHashes::default(),
         rows: RowCounts::default(),
         error: None,
     }

@@ -192,6 +192,7 @@ pub(super) fn identity_of(config: &RunConfig) -> RunIdentity {
         endpoint,
         rule: DecisionRule::of(&config.policy, &config.captured),
         tariff: config.budget.price.clone(),
+        options: config.options.clone(),
         ..RunIdentity::new(job_name(config.files.name()))
     }
 }

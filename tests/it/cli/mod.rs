@@ -10,4 +10,5 @@ mod sandbox;
 mod secrets;
 mod settings;
 mod settings_file;
+mod what_exactly_ran;
 mod what_is_shown;

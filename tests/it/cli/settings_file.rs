@@ -40,7 +40,7 @@ fn a_variable_comes_before_a_profile_and_a_profile_before_the_rest_of_the_file()
             assert!(all.contains(&expected), "{expected:?} in {all:?}");
         }
     };
-    let map = "map = [\"ip=last_ip\", \"name={first} {last}\"]";
+    let map = "map = [\"ip=last_ip\",\"name={first} {last}\"]";
     let done = config().env("RESCORE_API_KEY", "very-secret").done();
     are_in_force(
         &done,

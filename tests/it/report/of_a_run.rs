@@ -33,6 +33,10 @@ fn the_page_of_a_run_is_that_of_its_output() {
         &words(&page, "drift"),
         &["Compared with their earlier verdicts: "],
     );
+    let output = blake3::hash(&place.read("scored.csv")).to_string();
+    let options = " --output scored.csv --rate unlimited ";
+    has(&page, &[&format!("its output: {output}"), options]);
+    has(&again, &[&format!("BLAKE3 of scored.csv: {output}")]);
     let names = place.names();
     assert!(
         !names.iter().any(|name| name.ends_with(".partial")),

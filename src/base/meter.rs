@@ -1,0 +1,94 @@
+//! Readers and writers whose bytes are counted and hashed as they pass. They are the bytes of the file or the pipe, compressed or
+//! not, so that `b3sum` gives the same hash. What they mean is not known here.
+
+use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+/// What has passed. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Meter(Arc<Mutex<PassedBytes>>);
+
+#[derive(Debug, Default)]
+struct PassedBytes {
+    count: u64,
+    hasher: blake3::Hasher,
+    /// Nothing is missing.
+    is_whole: bool,
+}
+
+impl Meter {
+    /// A reader or writer whose bytes this meter sees.
+    pub(crate) const fn over<T>(self, inner: T) -> Metered<T> {
+        Metered { inner, meter: self }
+    }
+
+    /// How many bytes have passed.
+    pub(crate) fn count(&self) -> u64 {
+        self.lock().count
+    }
+
+    /// What has passed is the whole file.
+    pub(crate) fn end(&self) {
+        self.lock().is_whole = true;
+    }
+
+    /// The BLAKE3 hash in hexadecimal, if the whole file has passed.
+    pub(crate) fn hash(&self) -> Option<String> {
+        let passed = self.lock();
+        { passed.is_whole }.then(|| passed.hasher.finalize().to_string())
+    }
+
+    fn add(&self, bytes: &[u8]) {
+        let mut passed = self.lock();
+        passed.count += bytes.len() as u64;
+        passed.hasher.update(bytes);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PassedBytes> {
+        // Nothing panics while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A reader or writer with a meter.
+pub(crate) struct Metered<T> {
+    /// What is read or written.
+    pub(crate) inner: T,
+    /// Of what has passed.
+    pub(crate) meter: Meter,
+}
+
+impl<T: Read> Read for Metered<T> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(into)?;
+        self.meter.add(into.get(..read).unwrap_or_default());
+        Ok(read)
+    }
+}
+
+impl<T: Write> Write for Metered<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.meter.add(bytes.get(..written).unwrap_or_default());
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// The hashes of what a run has read to its end and of what it has completed, for programs.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct FileHashes {
+    /// Of the input.
+    pub(crate) input: Option<String>,
+    /// Of the output.
+    pub(crate) output: Option<String>,
+    /// Of the rejects.
+    pub(crate) rejects: Option<String>,
+    /// Of the changes.
+    pub(crate) changes: Option<String>,
+}
