@@ -32,6 +32,8 @@ pub enum RowState {
     /// Nothing asks for it, as an earlier run wrote the file. Here are the columns that a command wants besides ours; an empty
     /// span is a member that the row lacks.
     Scored(Box<[Span]>),
+    /// It is not asked for, as `--only` does not choose it, and is written as it is.
+    Passed,
     /// It waits for its turn.
     Waiting {
         /// What asks for it.

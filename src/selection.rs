@@ -1,4 +1,4 @@
-//! Which rows of its input a run takes: all of them, the first ones, or a sample.
+//! Which rows of its input a run takes: all of them, the first ones, or a sample; and which of those it sends.
 //!
 //! A sample is drawn by a hash of what a row would send, and by nothing else: it is the same in each run, wherever the row
 //! stands in the file, whatever ledger is used, and a larger sample has all rows of a smaller one. Equal requests are all
@@ -11,6 +11,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::base::numbers::grouped;
+use crate::base::text::quoted;
 
 /// Which rows a run takes; by default all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -26,6 +27,66 @@ pub struct Selection {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sample(f64);
+
+/// Which rows are sent, by the value of one of their columns: `decision=review,block`, or `country!=DE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    /// The column's name; in JSONL, a member's name or JSON pointer.
+    pub(crate) column: String,
+    /// Whether the value must be one of these, or none of them.
+    is_one: bool,
+    values: Vec<String>,
+}
+
+impl Condition {
+    /// Whether a row with this value in the column is sent.
+    #[inline]
+    pub(crate) fn holds(&self, value: &str) -> bool {
+        self.values.iter().any(|one| one == value) == self.is_one
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.is_one { "is" } else { "is not" };
+        let values: Vec<_> = self.values.iter().map(|value| quoted(value)).collect();
+        write!(f, "{} {verb} {}", quoted(&self.column), values.join(" or "))
+    }
+}
+
+impl FromStr for Condition {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = "expected COLUMN=VALUE or COLUMN!=VALUE, such as `decision=review`";
+        let (column, values) = text.split_once('=').ok_or(wrong)?;
+        let (column, is_one) = match column.strip_suffix('!') {
+            Some(column) => (column, false),
+            None => (column, true),
+        };
+        if column.trim().is_empty() {
+            return Err(wrong);
+        }
+        // A value with a comma is in quotes, as in a file. No argument has a NUL byte, so all of it is one record.
+        let mut builder = csv::ReaderBuilder::new();
+        builder
+            .has_headers(false)
+            .terminator(csv::Terminator::Any(0));
+        let values = match builder.from_reader(values.as_bytes()).records().next() {
+            Some(record) => record
+                .map_err(|_| wrong)?
+                .iter()
+                .map(str::to_owned)
+                .collect(),
+            None => vec![String::new()],
+        };
+        Ok(Self {
+            column: column.to_owned(),
+            is_one,
+            values,
+        })
+    }
+}
 
 impl Selection {
     /// Whether it has all rows of any input.
@@ -109,6 +170,35 @@ mod tests {
         }
         for bad in ["0%", "0.0%", "101%", "-1%", "1", "0.01", "%", "NaN%", "1%%"] {
             assert!(bad.parse::<Sample>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_condition_names_values_that_may_be_quoted_or_empty() {
+        for (text, shown, yes, no) in [
+            (
+                "decision=review",
+                "`decision` is `review`",
+                "review",
+                "Review",
+            ),
+            ("a=b,c", "`a` is `b` or `c`", "c", "b,c"),
+            ("a!=b,c", "`a` is not `b` or `c`", "", "c"),
+            ("a=", "`a` is ``", "", " "),
+            (
+                "a=\"b, c\",\"d\"\"\"",
+                "`a` is `b, c` or `d\"`",
+                "b, c",
+                "b",
+            ),
+            ("/a/b==c\n", "`/a/b` is `=c\\n`", "=c\n", "=c"),
+        ] {
+            let condition: Condition = text.parse().unwrap();
+            assert_eq!(condition.to_string(), shown);
+            assert!(condition.holds(yes) && !condition.holds(no), "{text}");
+        }
+        for bad in ["decision", "=review", "!=review", " =x"] {
+            assert!(bad.parse::<Condition>().is_err(), "{bad}");
         }
     }
 

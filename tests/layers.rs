@@ -17,7 +17,7 @@ use std::path::Path;
 const OWNERS: [(&str, &str); 19] = [
     ("chardetng", "input/text.rs"),
     ("clap", "cli/ config/ commands/text.rs"),
-    ("csv", "input/sniff.rs"),
+    ("csv", "input/sniff.rs selection.rs"),
     ("encoding_rs", "base/encoding.rs"),
     ("futures", "engine/ pace/gate.rs"),
     ("governor", "pace/limiter.rs"),

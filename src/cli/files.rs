@@ -10,7 +10,7 @@ use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::config::values::{self, one_of};
 use crate::input::{FileSettings, FormatChoice, Input};
-use crate::selection::{Sample, Selection};
+use crate::selection::{Condition, Sample, Selection};
 
 /// Their heading in the help.
 pub(super) const FILES: &str = "Files";
@@ -104,6 +104,12 @@ pub(super) struct SelectionArgs {
     /// continues, and pays for none of these rows again.
     #[arg(long, value_name = "N%")]
     sample: Option<Sample>,
+    /// Send only rows with one of these values in this column, or with `!=` none of them, such as `decision=review` (repeatable)
+    ///
+    /// All other rows are written as they are, with empty cells in the new columns; columns of an earlier run keep their values.
+    /// `--limit` counts only the rows that are sent. In JSONL, a JSON pointer reaches nested members.
+    #[arg(long, value_name = "COLUMN=VALUE")]
+    pub(super) only: Vec<Condition>,
 }
 
 impl SelectionArgs {

@@ -124,6 +124,7 @@ fn users(arguments: &ForgetArgs) -> Result<ReaderSettings> {
         // A row that cannot have been sent does no harm here.
         judges_first_rows: false,
         selection: Selection::default(),
+        only: Vec::new(),
         scored: None,
     })
 }

@@ -218,6 +218,7 @@ impl RunArgs {
             columns,
             judges_first_rows: self.judges_first_rows(),
             selection: self.selection.selection(),
+            only: self.selection.only.clone(),
             scored: None,
         })
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde::Serialize;
 
 use super::files::refuse_outdated;
-use super::inputs::{no_rows, path_of, read_ahead};
+use super::inputs::{nothing_to_send, path_of, read_ahead};
 use super::run::{Files, LookupStage, RunPart, Turn, in_a_line, ledger_account};
 use super::signals::Interrupts;
 use super::text::print;
@@ -115,7 +115,7 @@ impl Pass {
         for batch in read_ahead(reader)? {
             self.count(file, batch?)?;
         }
-        let warning = no_rows(&file.name, file.counts.rows.read);
+        let warning = nothing_to_send(&file.name, file.counts.rows.read, file.counts.rows.passed);
         self.result.input_warnings.extend(warning);
         Ok(())
     }
@@ -131,6 +131,7 @@ impl Pass {
                 let named = file.unsendable.entry(failure.reason).or_default();
                 named.count(row.number);
             }
+            counts.rows.passed += u64::from(matches!(row.state, RowState::Passed));
             let RowState::Waiting { key, found, .. } = &row.state else {
                 continue;
             };
@@ -222,6 +223,8 @@ struct CheckedRows {
     read: u64,
     sendable: u64,
     unsendable: u64,
+    /// Rows that are not to be sent.
+    passed: u64,
     #[serde(flatten)]
     noticed: Noticed,
 }
@@ -284,6 +287,7 @@ impl CheckCounts {
         self.rows.read += file.rows.read;
         self.rows.sendable += file.rows.sendable;
         self.rows.unsendable += file.rows.unsendable;
+        self.rows.passed += file.rows.passed;
         self.rows.noticed += file.rows.noticed;
         self.known += file.known;
         self.failed_before += file.failed_before;
@@ -415,6 +419,12 @@ impl CheckResult {
             ),
             (false, "null words", rows.noticed.null_words, nulls),
             (true, "cannot be sent", rows.unsendable, ""),
+            (
+                false,
+                "passed on",
+                rows.passed,
+                "are not chosen by `--only`, and stay as they are",
+            ),
             (self.ledger.is_some(), known, total.known, &*remark),
             (false, "failed already", total.failed_before, failed),
             (false, "asked again", self.ledger_answers_too_old, too_old),

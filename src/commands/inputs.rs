@@ -132,6 +132,15 @@ pub(super) fn no_rows(name: &str, rows: u64) -> Option<String> {
     (rows == 0).then(|| format!("{name} has no rows"))
 }
 
+/// The warning of an input without rows, or without rows that are to be sent.
+pub(super) fn nothing_to_send(name: &str, rows: u64, passed: u64) -> Option<String> {
+    let none_chosen = || {
+        let rows = counted(rows, "row");
+        format!("`--only` chooses none of the {rows} of {name}")
+    };
+    no_rows(name, rows).or_else(|| (rows == passed).then(none_chosen))
+}
+
 /// Reads on a thread, for the commands that make no calls, until the file ends or the receiver is gone. The channel closes
 /// after the last rows, or after an error.
 ///

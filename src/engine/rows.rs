@@ -101,6 +101,7 @@ impl<'a, S> Rows<'a, S> {
                     self.settle(row, Some(Verdict::Failed(failure)), Origin::Called);
                     self.engine.check_failures()?;
                 }
+                Some((row, RowState::Passed)) => self.pass(row),
                 Some((row, RowState::Waiting { key, found, .. })) => {
                     let origin = found.origin();
                     match found.known {
@@ -161,7 +162,7 @@ impl<'a, S> Rows<'a, S> {
         })
     }
 
-    /// Whether there is a next row that breaks a rule, whose verdict is known, or whose request is out.
+    /// Whether there is a next row that is not asked for, breaks a rule, whose verdict is known, or whose request is out.
     fn next_needs_no_call(&self) -> bool {
         match self.window.next_state() {
             None => false,
@@ -364,6 +365,15 @@ impl<'a, S> Rows<'a, S> {
         };
         let same = key.and_then(|key| self.out.remove(&key));
         (key, same.unwrap_or_default())
+    }
+
+    /// A row that is not asked for is ready to be written as it is.
+    fn pass(&mut self, row: RowNumber) {
+        if let Some(state) = self.window.state(row) {
+            *state = RowState::Passed;
+            self.emit(Event::RowPassed(row));
+        }
+        self.window.advance(self.time);
     }
 
     /// A row gets its verdict, or is left for a later run.

@@ -170,7 +170,7 @@ impl RowWindow {
             };
             self.admitted -= 1;
             self.first = row.number.next();
-            if !matches!(row.state, RowState::Done { .. }) {
+            if matches!(row.state, RowState::Left) {
                 self.bytes -= bytes_of(&row);
                 continue;
             }

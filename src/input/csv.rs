@@ -16,6 +16,7 @@ use crate::fields::{self, ColumnSource, Field, FieldRules, Mapping, NoColumn, Us
 use crate::layout::{AddedColumns, Compression, VERDICT_COLUMNS, unquote_if};
 use crate::row::{RawRow, Span};
 use crate::row_state::RowState;
+use crate::selection::Condition;
 use crate::verdict::{Failure, Reason};
 
 /// Finds records and makes requests of them.
@@ -33,8 +34,10 @@ pub(super) struct CsvParser {
     columns: AddedColumns,
     /// The place of each of our columns in the header; empty if it has none.
     ours: Box<[Option<usize>]>,
-    /// The places of the columns that are asked for in a scored file.
+    /// The places of the columns that are looked at besides: those that are asked for in a scored file, or those of `only`.
     asked: Box<[usize]>,
+    /// Rows for which one of these does not hold are not sent.
+    only: Vec<Condition>,
 }
 
 impl CsvParser {
@@ -58,6 +61,7 @@ impl CsvParser {
             columns: settings.columns.clone(),
             ours: Box::default(),
             asked: Box::default(),
+            only: settings.only.clone(),
         };
         let extent = loop {
             match parser.scan(buffer)? {
@@ -71,19 +75,14 @@ impl CsvParser {
         parser.no_header = settings.file.no_header;
         let (names, mut header) = parser.header(&extent, buffer)?;
         let file = &*buffer.source.name;
-        if let Some(asked) = &settings.scored {
-            parser
-                .find_in_scored(asked, &names, file)
-                .map_err(|error| match header {
-                    Some(_) => fields::without_user(
-                        error,
-                        &names,
-                        file,
-                        |_, _| String::new(),
-                        ours::PREFIX,
-                    ),
-                    None => error,
-                })?;
+        let shown = |error| match header {
+            Some(_) => {
+                fields::without_user(error, &names, file, |_, _| String::new(), ours::PREFIX)
+            }
+            None => error,
+        };
+        if settings.scored.is_some() {
+            parser.find_ours_in_scored(&names, file).map_err(shown)?;
         } else {
             let with_name = names.iter().filter(|name| !name.trim().is_empty()).count();
             let mapping = mapped(&names, header.is_some(), settings, file).map_err(|error| {
@@ -96,6 +95,9 @@ impl CsvParser {
             parser.ours = places_of_ours(&names, &mapping, settings, file)?;
             parser.mapping = Some(mapping);
         }
+        let asked = settings.asked();
+        let places = asked.iter().map(|name| place_of_asked(name, &names, file));
+        parser.asked = places.collect::<Result<_>>().map_err(shown)?;
         if let Some(header) = &mut header {
             header.ours = spans(&parser.ours, &parser.cells);
         }
@@ -127,9 +129,8 @@ impl CsvParser {
         Ok((self.cells.iter().map(name).collect(), Some(header)))
     }
 
-    /// Finds our columns and those that are asked for in a scored file. Without a header, ours are the last three, as a run
-    /// writes them.
-    fn find_in_scored(&mut self, asked: &[String], names: &[String], file: &str) -> Result<()> {
+    /// Finds our columns in a scored file. Without a header, they are the last three, as a run writes them.
+    fn find_ours_in_scored(&mut self, names: &[String], file: &str) -> Result<()> {
         let columns = ("column", names);
         self.ours = if self.no_header {
             let first = { names.len() }
@@ -147,13 +148,16 @@ impl CsvParser {
             };
             self.columns.iter().map(place).collect::<Result<_>>()?
         };
-        let place = |name: &String| match fields::find_column(name, names) {
-            Ok(place) => Ok(place),
-            Err(NoColumn::Missing) => Err(ours::lacks(name, columns, file)),
-            Err(NoColumn::Ambiguous(first, second)) => Err(twice(name, first, second, file)),
-        };
-        self.asked = asked.iter().map(place).collect::<Result<_>>()?;
         Ok(())
+    }
+
+    /// Whether the record that was scanned last is one to send.
+    #[inline]
+    fn is_chosen(&self, row: &RawRow) -> bool {
+        { self.only.iter().zip(&self.asked) }.all(|(only, place)| {
+            let value = self.value(row.slice(self.cell(*place)));
+            only.holds(&self.encoding.decode_lossy(&value))
+        })
     }
 
     /// Which column is which field, as one line for people.
@@ -303,6 +307,9 @@ impl CsvParser {
             let asked = self.asked.iter().map(|place| self.cell(*place));
             return Ok(RowState::Scored(asked.collect()));
         };
+        if !self.is_chosen(row) {
+            return Ok(RowState::Passed);
+        }
         let find = |field| match mapping.sources.get(field) {
             ColumnSource::Absent => Ok(None),
             ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
@@ -372,6 +379,17 @@ fn no_header_yet(line: u64, file: &str) -> Error {
     error.hint(format!(
         "leave out what is above: `{read} | rescore run - -o scored.csv`"
     ))
+}
+
+/// The place of a column that is asked for.
+///
+/// # Errors
+/// There is none with this name, or two.
+fn place_of_asked(name: &str, names: &[String], file: &str) -> Result<usize> {
+    fields::find_column(name, names).map_err(|error| match error {
+        NoColumn::Missing => ours::lacks(name, ("column", names), file),
+        NoColumn::Ambiguous(first, second) => twice(name, first, second, file),
+    })
 }
 
 /// The place of the column with this name; `None` if there is none.

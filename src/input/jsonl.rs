@@ -21,6 +21,7 @@ use crate::fields::{
 use crate::raw_json::{self, Pointer};
 use crate::row::{RawRow, Span};
 use crate::row_state::RowState;
+use crate::selection::Condition;
 use crate::verdict::{Failure, Reason};
 
 /// Makes requests of records.
@@ -29,6 +30,10 @@ pub(super) struct JsonlParser {
     sources: PerField<ColumnSource<usize>>,
     /// Whether the file is one that an earlier run wrote, of whose rows no requests are made.
     is_scored: bool,
+    /// How many of the first lookups are columns that are asked for.
+    asked: usize,
+    /// Rows for which one of these does not hold are not sent.
+    only: Vec<Condition>,
     /// Where the region of national phone numbers is looked up, if the file has it.
     region: Option<usize>,
     /// Our columns that the first objects have.
@@ -71,7 +76,7 @@ impl JsonlParser {
         let sample = lines.get(..SAMPLE_ROWS).unwrap_or(&lines);
         let whole = at_end && sample.len() == lines.len();
         let mut first = FirstObjects::default();
-        first.asked.resize(parser.members.lookups.len(), false);
+        first.asked.resize(parser.asked, false);
         for (row, line) in (1..).zip(sample) {
             parser.look_at(&readable(line), row, settings, file, &mut first)?;
         }
@@ -82,8 +87,9 @@ impl JsonlParser {
             }
             return Ok(parser);
         }
-        if let Some(asked) = &settings.scored {
-            parser.refuse_unscored(asked, &first, file)?;
+        if settings.scored.is_some() {
+            parser.refuse_unscored(&first, file)?;
+            refuse_unasked(settings, &first, file)?;
             return Ok(parser);
         }
         let part = match (whole, first.number) {
@@ -92,6 +98,9 @@ impl JsonlParser {
             (false, _) => MemberSample::Few,
         };
         let mapping = Mapping::of_members(&first.names, part, &settings.assignments, file)?;
+        if part != MemberSample::Few {
+            refuse_unasked(settings, &first, file)?;
+        }
         parser.described = mapping.described;
         Ok(parser)
     }
@@ -140,21 +149,16 @@ impl JsonlParser {
         Ok(())
     }
 
-    /// Fails if none of the first objects of a scored file has one of our columns, or one that is asked for.
-    fn refuse_unscored(&self, asked: &[String], first: &FirstObjects, file: &str) -> Result<()> {
-        let there = ("member", &*first.names);
+    /// Fails if none of the first objects of a scored file has one of our columns.
+    fn refuse_unscored(&self, first: &FirstObjects, file: &str) -> Result<()> {
         let mut ours = self.members.columns.iter().enumerate();
-        if let Some((_, lacks)) = ours.find(|(column, _)| !self.seen.contains(column)) {
-            return Err(ours::lacks_ours(lacks, there, file));
-        }
-        let mut names = asked.iter().zip(&first.asked);
-        match names.find(|(_, is_there)| !**is_there) {
-            Some((lacks, _)) => Err(ours::lacks(lacks, there, file)),
+        match ours.find(|(column, _)| !self.seen.contains(column)) {
+            Some((_, lacks)) => Err(ours::lacks_ours(lacks, ("member", &first.names), file)),
             None => Ok(()),
         }
     }
 
-    /// The value that one of the columns that are asked for in a scored file has in an object.
+    /// The value that one of the columns that are asked for has in an object.
     fn asked<'a>(
         &self,
         found: &FoundMembers<'a>,
@@ -203,10 +207,9 @@ impl JsonlParser {
         let at = |name: &str| {
             MemberLookup::At(Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name)))
         };
-        if let Some(asked) = &settings.scored {
-            for name in asked {
-                add(at(name));
-            }
+        let asked = settings.asked();
+        for name in &asked {
+            add(at(name));
         }
         let is_scored = settings.scored.is_some();
         let sources = PerField::from_fn(|field| match settings.assignments.get(field) {
@@ -226,6 +229,8 @@ impl JsonlParser {
             members: MemberUses::new(lookups, &settings.columns),
             sources,
             is_scored,
+            asked: asked.len(),
+            only: settings.only.clone(),
             region,
             seen: Vec::new(),
             described: String::new(),
@@ -244,12 +249,21 @@ impl JsonlParser {
         }
         let span = |lookup| match self.asked(found, lookup) {
             Ok(value) => Ok(value.map_or_else(Span::default, |value| place.span(value))),
-            Err(raw_json::Ambiguous) => Err(Failure::new(
-                Reason::DuplicateKey,
-                "a member that is asked for appears twice",
-            )),
+            Err(raw_json::Ambiguous) => Err(asked_twice()),
         };
-        (0..self.members.lookups.len()).map(span).collect()
+        (0..self.asked).map(span).collect()
+    }
+
+    /// Whether the object is one to send. A member that it lacks is empty.
+    #[inline]
+    fn is_chosen(&self, found: &FoundMembers<'_>) -> Result<bool, Failure> {
+        for (place, only) in self.only.iter().enumerate() {
+            let value = self.asked(found, place).map_err(|_| asked_twice())?;
+            if !only.holds(&value.map(raw_json::text).unwrap_or_default()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// What asks for the record; in a scored file, where it has the columns that are asked for. It also notes where the row has
@@ -275,6 +289,7 @@ impl JsonlParser {
         let asked = { self.is_scored }
             .then(|| self.spans_of_asked(&found, place))
             .transpose()?;
+        let is_chosen = self.is_chosen(&found);
         // Also for a row that fails: its old values must not be mistaken for new ones.
         row.ours = found.ours.into();
         if let Some(failure) = found.failure {
@@ -282,6 +297,9 @@ impl JsonlParser {
         }
         if let Some(asked) = asked {
             return Ok(RowState::Scored(asked));
+        }
+        if !is_chosen? {
+            return Ok(RowState::Passed);
         }
         let is_as_written = |value: &str| {
             let start = value.as_ptr().addr() - line.as_ptr().addr();
@@ -315,6 +333,23 @@ impl JsonlParser {
         let request = UserRequest::new(take, rules, region, &mut compose.noticed)?;
         Ok(RowState::Asked(compose.body(&request)))
     }
+}
+
+/// Fails if none of the first objects has one of the members that are asked for.
+fn refuse_unasked(settings: &ReaderSettings, first: &FirstObjects, file: &str) -> Result<()> {
+    let asked = settings.asked();
+    match asked.iter().zip(&first.asked).find(|(_, there)| !**there) {
+        Some((lacks, _)) => Err(ours::lacks(lacks, ("member", &first.names), file)),
+        None => Ok(()),
+    }
+}
+
+/// The failure of an object of which it is not clear what a member is that is asked for.
+fn asked_twice() -> Failure {
+    Failure::new(
+        Reason::DuplicateKey,
+        "a member that is asked for appears twice",
+    )
 }
 
 /// The failure of a line that is not a JSON object.

@@ -245,7 +245,7 @@ impl Reader {
                 _ => row.raw.content(),
             })
         });
-        self.left -= u64::from(is_in);
+        self.left -= u64::from(is_in && !matches!(row.state, RowState::Passed));
         self.passed_over |= !is_in;
         is_in
     }
@@ -273,7 +273,9 @@ impl Reader {
             FormatParser::Csv(parser) => parser.state(&mut raw, &extent, rules, compose),
             FormatParser::Jsonl(parser) => parser.state(&mut raw, rules, compose),
         };
-        if let Some(reason) = self.first_rows.take(state.as_ref().err()) {
+        if !matches!(state, Ok(RowState::Passed))
+            && let Some(reason) = self.first_rows.take(state.as_ref().err())
+        {
             let name = &*self.buffer.source.name;
             return Err(hopeless(name, reason, self.parser.mapping()));
         }

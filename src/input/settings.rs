@@ -8,7 +8,7 @@ use crate::base::encoding::TextEncoding;
 use crate::base::text::shown;
 use crate::fields::{Assignments, FieldRules, Noticed, UserRequest};
 use crate::layout::AddedColumns;
-use crate::selection::Selection;
+use crate::selection::{Condition, Selection};
 
 /// Where rows come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +83,8 @@ pub struct ReaderSettings {
     pub judges_first_rows: bool,
     /// Which rows are read.
     pub selection: Selection,
+    /// Rows for which one of these does not hold are passed on and not sent.
+    pub only: Vec<Condition>,
     /// An earlier run wrote the file: it must have our columns and these, which are found in each row, and no requests are made
     /// of its rows. In JSONL, a name may be a JSON pointer.
     pub scored: Option<Vec<String>>,
@@ -98,8 +100,16 @@ impl ReaderSettings {
             columns: AddedColumns::new(prefix, [], None),
             judges_first_rows: false,
             selection: Selection::default(),
+            only: Vec::new(),
             scored: Some(asked),
         }
+    }
+
+    /// The names of the columns that are looked at besides the fields and ours: those of a scored file that a command wants, or
+    /// those of the conditions.
+    pub(super) fn asked(&self) -> Vec<String> {
+        let of_conditions = || self.only.iter().map(|only| only.column.clone()).collect();
+        self.scored.clone().unwrap_or_else(of_conditions)
     }
 
     /// The settings of a run without options over this input.
@@ -119,6 +129,7 @@ impl ReaderSettings {
             columns: AddedColumns::new("", [], None),
             judges_first_rows: true,
             selection: Selection::default(),
+            only: Vec::new(),
             scored: None,
         }
     }

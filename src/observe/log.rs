@@ -64,6 +64,7 @@ fn is_logged(event: &Event) -> bool {
         | Event::AttemptBegan { .. }
         | Event::RowResolved { .. }
         | Event::FailureReplaced { .. }
+        | Event::RowPassed(_)
         | Event::RowLeft(_)
         | Event::RowsWritten { .. }
         | Event::DecisionsCompared(_)

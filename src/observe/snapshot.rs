@@ -124,7 +124,7 @@ fn share(counts: &Counts, size: Option<u64>, limit: Option<NonZeroU64>) -> Optio
         let read = counts.state.position as f64 / size as f64;
         (read * rows.resolved as f64 / rows.read as f64).min(1.0)
     });
-    let of_limit = limit.map(|limit| rows.resolved as f64 / limit.get() as f64);
+    let of_limit = limit.map(|limit| counts.chosen() as f64 / limit.get() as f64);
     of_source.into_iter().chain(of_limit).reduce(f64::max)
 }
 

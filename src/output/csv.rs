@@ -120,12 +120,22 @@ impl CsvEncoder {
         out.extend_from_slice(header.line_end());
     }
 
-    pub(super) fn row(&self, out: &mut Vec<u8>, row: &RawRow, verdict: &Verdict, layout: &Layout) {
+    /// Writes a row with its verdict; without one, it keeps what an earlier run wrote.
+    pub(super) fn row(
+        &self,
+        out: &mut Vec<u8>,
+        row: &RawRow,
+        verdict: Option<&Verdict>,
+        layout: &Layout,
+    ) {
         out.extend_from_slice(row.before());
         let only_decisions = layout.columns.only_decisions;
-        splice(out, row, layout, row.content.end, |out, content| {
-            self.put_verdict(out, verdict, content);
-        });
+        match verdict {
+            None => out.extend_from_slice(row.content()),
+            Some(verdict) => splice(out, row, layout, row.content.end, |out, content| {
+                self.put_verdict(out, verdict, content);
+            }),
+        }
         if only_decisions {
             out.extend_from_slice(row.line_end());
             return;
@@ -135,7 +145,9 @@ impl CsvEncoder {
             // A column that the header does not have is appended, also to a row with too few cells.
             if !header.is_some_and(|header| header.has(column)) {
                 out.push(self.delimiter);
-                self.put_verdict(out, verdict, layout.columns.content(column));
+                if let Some(verdict) = verdict {
+                    self.put_verdict(out, verdict, layout.columns.content(column));
+                }
             }
         }
         out.extend_from_slice(row.line_end());

@@ -24,16 +24,17 @@ impl MemberHeads {
     }
 }
 
+/// Writes a row with its verdict; without one, it keeps what an earlier run wrote.
 pub(super) fn write_row(
     out: &mut Vec<u8>,
     row: &RawRow,
-    verdict: &Verdict,
+    verdict: Option<&Verdict>,
     layout: &Layout,
     heads: &MemberHeads,
 ) {
     out.extend_from_slice(row.before());
     match brace(row) {
-        Some(brace) if !stays(verdict) => {
+        Some(brace) if !verdict.is_some_and(stays) => {
             with_members(out, row, verdict, layout, heads, brace);
         }
         _ => out.extend_from_slice(row.content()),
@@ -64,16 +65,19 @@ fn brace(row: &RawRow) -> Option<u32> {
 fn with_members(
     out: &mut Vec<u8>,
     row: &RawRow,
-    verdict: &Verdict,
+    verdict: Option<&Verdict>,
     layout: &Layout,
     heads: &MemberHeads,
     brace: u32,
 ) {
-    splice(out, row, layout, brace, |out, content| {
-        put_value(out, verdict, content);
-    });
     let Span { start, end } = row.content;
     let inner = row.slice(Span { start, end: brace });
+    match verdict {
+        None => out.extend_from_slice(inner),
+        Some(_) => splice(out, row, layout, brace, |out, content| {
+            put_value(out, verdict, content);
+        }),
+    }
     let mut first = inner.trim_ascii() == b"{";
     for (column, head) in heads.0.iter().enumerate() {
         if !row.has(column) {
@@ -85,9 +89,9 @@ fn with_members(
     out.extend_from_slice(row.slice(Span { start: brace, end }));
 }
 
-fn put_value(out: &mut Vec<u8>, verdict: &Verdict, content: ColumnContent) {
+fn put_value(out: &mut Vec<u8>, verdict: Option<&Verdict>, content: ColumnContent) {
     let value = match verdict {
-        Verdict::Scored(answer, decision) => match (content, decision) {
+        Some(Verdict::Scored(answer, decision)) => match (content, decision) {
             (ColumnContent::TransactionId, _) => {
                 return put_string(answer.transaction_id.as_str(), out);
             }
@@ -98,10 +102,10 @@ fn put_value(out: &mut Vec<u8>, verdict: &Verdict, content: ColumnContent) {
                 answer.captured.get(index).and_then(Option::as_deref)
             }
         },
-        Verdict::Failed(failure) if content == ColumnContent::Reason => {
+        Some(Verdict::Failed(failure)) if content == ColumnContent::Reason => {
             return put_string(failure.reason.word(), out);
         }
-        Verdict::Failed(_) => None,
+        Some(Verdict::Failed(_)) | None => None,
     };
     // Null, never 0 or an empty string: an absent score must not look like a low one.
     out.extend_from_slice(value.unwrap_or("null").as_bytes());

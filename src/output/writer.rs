@@ -73,8 +73,13 @@ impl Writer {
         let only_decisions = self.layout.columns.only_decisions;
         for Row { number, raw, state } in rows {
             // A row without a verdict is left for a later run.
-            let RowState::Done { verdict, old } = state else {
-                continue;
+            let (verdict, old) = match state {
+                RowState::Done { verdict, old } => (verdict, old),
+                RowState::Passed => {
+                    self.pass(raw);
+                    continue;
+                }
+                _ => continue,
             };
             let mut past = match verdict {
                 Verdict::Failed(_) => None,
@@ -88,10 +93,10 @@ impl Writer {
                     out.extend_from_slice(&raw.bytes);
                 }
                 (_, Format::Delimited { .. }) => {
-                    self.csv.row(out, raw, verdict, &self.layout);
+                    self.csv.row(out, raw, Some(verdict), &self.layout);
                 }
                 (_, Format::Jsonl) => {
-                    jsonl::write_row(out, raw, verdict, &self.layout, &self.heads);
+                    jsonl::write_row(out, raw, Some(verdict), &self.layout, &self.heads);
                 }
             }
             match verdict {
@@ -127,6 +132,15 @@ impl Writer {
         self.files.output.write_out()?;
         self.drift.add(&drift);
         self.files.write_out_beside()
+    }
+
+    /// Writes a row that is not asked for, with what an earlier run wrote.
+    fn pass(&mut self, raw: &RawRow) {
+        let out = self.files.output.row();
+        match self.layout.format {
+            Format::Delimited { .. } => self.csv.row(out, raw, None, &self.layout),
+            Format::Jsonl => jsonl::write_row(out, raw, None, &self.layout, &self.heads),
+        }
     }
 
     fn reject(&mut self, row: (RowNumber, &RawRow), failure: &Failure) {

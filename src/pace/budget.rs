@@ -102,7 +102,7 @@ impl FailureBudget {
         // Otherwise a run that has stopped would stop again immediately, over failures that it does not even ask about again.
         let (failed, resolved) = (
             counts.state.newly_failed.values().sum::<u64>(),
-            counts.rows.resolved,
+            counts.chosen(),
         );
         let limit = self.0?;
         #[allow(

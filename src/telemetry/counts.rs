@@ -45,6 +45,8 @@ pub(crate) struct Counts {
     pub(crate) drift: Option<Drift>,
     /// Rows without a verdict.
     pub(crate) failed: FailedRows,
+    /// Rows that were not asked for, as `--only` does not choose them.
+    pub(crate) passed: u64,
     /// Calls by what became of them.
     pub(crate) calls: Calls,
     /// What was spent and saved, if the user gave a price.
@@ -115,7 +117,7 @@ pub(crate) struct RunState {
 pub(crate) struct RowTotals {
     /// Rows that the reader handed on.
     pub(crate) read: u64,
-    /// Rows that are done, with a verdict or without.
+    /// Rows that are done: with a verdict, without one, or passed.
     pub(crate) resolved: u64,
     /// Rows in the output.
     pub(crate) written: u64,
@@ -132,7 +134,7 @@ pub(crate) struct RowTotals {
 /// What became of some of a run's rows, such as those of one of its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub(crate) struct RowCounts {
-    /// Rows that are done, with a verdict or without.
+    /// Rows that are done: with a verdict, without one, or passed.
     pub(crate) resolved: u64,
     /// Rows by decision.
     #[serde(flatten)]
@@ -141,6 +143,8 @@ pub(crate) struct RowCounts {
     pub(crate) undecided: u64,
     /// Rows without a verdict.
     pub(crate) failed: u64,
+    /// Rows that were not asked for.
+    pub(crate) passed: u64,
 }
 
 impl RowCounts {
@@ -151,6 +155,7 @@ impl RowCounts {
             decisions: self.decisions.since(earlier.decisions),
             undecided: self.undecided - earlier.undecided,
             failed: self.failed - earlier.failed,
+            passed: self.passed - earlier.passed,
         }
     }
 }
@@ -263,6 +268,11 @@ impl Counts {
         self.decisions.rows()
     }
 
+    /// Rows that were asked for, or would have been if they were valid, and are done.
+    pub(crate) const fn chosen(&self) -> u64 {
+        self.scored() + self.failed.rows
+    }
+
     /// What became of all rows up to now.
     pub(crate) const fn of_rows(&self) -> RowCounts {
         RowCounts {
@@ -270,6 +280,7 @@ impl Counts {
             decisions: self.decisions,
             undecided: self.undecided.rows,
             failed: self.failed.rows,
+            passed: self.passed,
         }
     }
 
@@ -313,7 +324,7 @@ impl Counts {
     /// or more rows failed.
     pub(crate) fn accepted(&self, most: Option<Tolerance>) -> Option<Tolerance> {
         let has_failed = self.exit() == Exit::SomeFailed && self.never_accepted() == 0;
-        most.filter(|most| has_failed && most.covers(self.failed.rows, self.rows.resolved))
+        most.filter(|most| has_failed && most.covers(self.failed.rows, self.chosen()))
     }
 
     /// Rows without a decision, as it is a list of levels that lacks one, and not the rows; and files that an earlier run has
@@ -328,7 +339,7 @@ impl Counts {
     /// The numbers that do not add up, which is always a bug.
     pub(crate) fn check_invariants(&self) -> Result<(), String> {
         let rows = &self.rows;
-        let resolved = self.scored() + self.failed.rows;
+        let resolved = self.chosen() + self.passed;
         let is_whole =
             rows.read == rows.admitted && rows.unfinished == 0 && self.state.input_end.is_some();
         let adds_up = resolved == rows.resolved

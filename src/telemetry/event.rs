@@ -181,6 +181,8 @@ pub(crate) enum Event {
         /// What was decided.
         decision: Option<Decision>,
     },
+    /// A row is not asked for, and is written as it is.
+    RowPassed(RowNumber),
     /// A row was admitted but is left for a later run.
     RowLeft(RowNumber),
     /// The writer put this many rows into the output.

@@ -180,6 +180,11 @@ impl Counts {
                 }
                 self.row_scored(*row, *decision, Origin::Duplicate);
             }
+            Event::RowPassed(_) => {
+                self.rows.resolved += 1;
+                self.rows.left = self.rows.left.saturating_sub(1);
+                self.passed += 1;
+            }
             Event::RowLeft(_) => self.rows.unfinished += 1,
             Event::RowsWritten { rows } => self.rows.written += rows,
             Event::OutputFailed => self.state.output_failed = true,

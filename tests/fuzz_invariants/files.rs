@@ -109,6 +109,7 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
         columns,
         judges_first_rows: true,
         selection: Selection::default(),
+        only: Vec::new(),
         scored: None,
     }
 }

@@ -70,6 +70,12 @@ fn introduce(run: &PreparedRun) {
         counted(run.concurrency.get() as u64, "call"),
         pace(run.config.pace.rate)
     ));
+    for only in { files.parts.first() }
+        .iter()
+        .flat_map(|part| &part.input.only)
+    {
+        tell(&printable(&format!("         only rows where {only}")));
+    }
     tell_columns(files);
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::inputs::{no_rows, path_of};
+use super::super::inputs::{nothing_to_send, path_of};
 use super::super::text::SummaryFile;
 use super::files::{Files, RunPart, Turn};
 use super::ledger::{explain, patience, settle};
@@ -237,7 +237,8 @@ impl EndedFiles {
         };
         let name = selection.of(&input.file.input.shown());
         let resolved = if is_whole { rows.resolved } else { u64::MAX };
-        self.warnings.extend(no_rows(&name, resolved));
+        self.warnings
+            .extend(nothing_to_send(&name, resolved, rows.passed));
         // As in a directory where we may only add files.
         self.warnings.extend(written.unsynced.map(|directory| {
             format!(

@@ -9,6 +9,7 @@ mod input;
 mod jsonl_rows;
 mod names;
 mod odd_data;
+mod only;
 mod output;
 mod overwrite;
 mod own_files;

@@ -53,7 +53,7 @@ fn odd_values_are_sent_as_they_are_meant_or_fail_and_check_counts_them() {
     let checked = place.rescore("check users.csv --json --no-ledger").done();
     let rows = checked.json()["rows"].clone();
     let expected = serde_json::json!({
-        "read": 6, "sendable": 4, "unsendable": 2, "dropped": 0, "addresses_shortened": 3, "null_words": 2
+        "read": 6, "sendable": 4, "unsendable": 2, "passed": 0, "dropped": 0, "addresses_shortened": 3, "null_words": 2
     });
     assert_eq!(rows, expected);
 }

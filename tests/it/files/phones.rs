@@ -184,7 +184,7 @@ fn what_is_dropped_is_counted_and_what_is_empty_is_filled() {
     ];
     let (place, server) = (Place::with("users.csv", csv), Server::good());
     let checked = place.rescore("check users.csv --json").args(options).done();
-    let rows = json!({"read": 4, "sendable": 3, "unsendable": 1, "dropped": 2, "addresses_shortened": 0, "null_words": 0});
+    let rows = json!({"read": 4, "sendable": 3, "unsendable": 1, "passed": 0, "dropped": 2, "addresses_shortened": 0, "null_words": 0});
     assert_eq!(checked.json()["rows"], rows);
     let run = place.run(&server, "users.csv -o scored.csv -c 1 --summary s.json");
     run.args(options).done().exits(1);
