@@ -4,7 +4,6 @@
 //! down to whole calls. This file knows nothing of calls but their number.
 
 use std::fmt;
-use std::num::NonZeroU64;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -27,7 +26,8 @@ const SHOWN_DECIMALS: usize = 2;
 /// Shown as `1,234.50`: with at least two decimals and all that are needed. As JSON it is a number with all its digits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Money {
-    billionths: u128,
+    /// A whole number of them.
+    pub(crate) billionths: u128,
 }
 
 /// What a call costs, more than nothing, and in which currency.
@@ -68,10 +68,11 @@ impl Money {
         }
     }
 
-    /// How many whole calls a budget pays for at this price; `None` if it pays for none.
-    pub(crate) fn calls_for(self, budget: Self) -> Option<NonZeroU64> {
-        let calls = budget.billionths.checked_div(self.billionths)?;
-        NonZeroU64::new(calls.try_into().unwrap_or(u64::MAX))
+    /// How many whole calls a budget still pays for at this price, of which so much is spent.
+    pub(crate) fn calls_for(self, budget: Self, spent: Self) -> u64 {
+        let left = budget.billionths.saturating_sub(spent.billionths);
+        let calls = left.checked_div(self.billionths).unwrap_or(0);
+        calls.try_into().unwrap_or(u64::MAX)
     }
 
     /// The decimals without trailing zeros, but at least this many.
@@ -252,15 +253,16 @@ mod tests {
     #[test]
     fn a_budget_pays_for_whole_calls_rounded_down() {
         for (budget, at, calls) in [
-            ("500", "0.004", Some(125_000)),
-            ("0.3", "0.1", Some(3)),
-            ("0.299999999", "0.1", Some(2)),
-            ("0.003", "0.004", None),
-            ("0", "0.004", None),
-            ("9999999999", "0.000000001", Some(9_999_999_999_000_000_000)),
+            ("500", "0.004", 125_000),
+            ("0.3", "0.1", 3),
+            ("0.299999999", "0.1", 2),
+            ("0.003", "0.004", 0),
+            ("0", "0.004", 0),
+            ("9999999999", "0.000000001", 9_999_999_999_000_000_000),
         ] {
-            let paid = money(at).calls_for(money(budget));
-            assert_eq!(paid, calls.and_then(NonZeroU64::new), "{budget} {at}");
+            let paid = |spent| money(at).calls_for(money(budget), money(at).of(spent));
+            assert_eq!(paid(0), calls, "{budget} {at}");
+            assert_eq!(paid(2), calls.saturating_sub(2), "{budget} {at}");
         }
     }
 
@@ -269,7 +271,7 @@ mod tests {
         fn a_budget_is_used_up_to_less_than_a_call(budget in 0..10_u64.pow(18), at in 1..10_u64.pow(12)) {
             let budget = Money { billionths: budget.into() };
             let price = Money { billionths: at.into() };
-            let calls = price.calls_for(budget).map_or(0, NonZeroU64::get);
+            let calls = price.calls_for(budget, Money::default());
             prop_assert!(price.of(calls) <= budget);
             prop_assert!(price.of(calls + 1) > budget);
         }

@@ -120,6 +120,7 @@ impl RunArgs {
         } else {
             self.service.config()?
         };
+        let ledger = self.ledger(given)?;
         let rows_on_terminal = files.name().is_none() && std::io::stdout().is_terminal();
         Ok(RunConfig {
             limits: self.limits,
@@ -127,8 +128,8 @@ impl RunArgs {
             timeout: self.timeout,
             plan: self.service.plan()?,
             pace: self.pace,
-            call_limit: self.budget.call_limit()?,
-            ledger: self.ledger(given)?,
+            call_limits: self.budget.call_limits(&ledger)?,
+            ledger,
             policy,
             captured: captured.into(),
             wait_lock: self.wait_lock,
@@ -297,6 +298,7 @@ impl CheckArgs {
             },
             limits: run.limits,
             plan: run.service.plan()?,
+            call_limits: run.budget.call_limits(&ledger)?,
             ledger,
             account,
             captured: captured.into(),

@@ -20,7 +20,9 @@ use crate::base::text::{printable, shown};
 use crate::config::CheckConfig;
 use crate::fields::Noticed;
 use crate::input::ReaderSettings;
-use crate::ledger::{KnownOutcome, LedgerFacts, LedgerSettings, Lookup, RequestHasher, preview};
+use crate::ledger::{
+    KnownOutcome, LedgerFacts, LedgerSettings, Lookup, RequestHasher, Spending, preview,
+};
 use crate::observe::{count, counted, only_of_others, tell_error, warn};
 use crate::raw_json::escape_unsafe;
 use crate::row_state::{RowBatch, RowState};
@@ -38,6 +40,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let is_sandbox = { config.account.as_ref() }.is_some_and(|account| account.sandbox);
     let settings = LedgerSettings {
         account: config.account.as_ref().map(ledger_account),
+        limits: config.call_limits.clone(),
         ..files.ledger_settings(&config.ledger, is_sandbox, &config.captured)
     };
     // Its thread lives as long as the process; there are no files to remove.
@@ -66,6 +69,10 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     }
     let (mut result, calls) = (pass.result, pass.calls.len() as u64);
     result.calls = calls;
+    let spending = { result.ledger.as_ref().and_then(|it| it.facts.as_ref()) }
+        .map_or_else(Spending::default, |facts| facts.run.spending.clone());
+    let limits = config.call_limits.iter();
+    result.calls_left = limits.map(|limit| limit.left(&spending)).min();
     result.cost = { config.tariff.clone() }.map(|tariff| CallCost::new(tariff, calls));
     let exit = match result.total.rows.unsendable {
         _ if result.files.iter().any(|file| file.error.is_some()) => Exit::Usage,
@@ -195,6 +202,8 @@ struct CheckResult {
     total: CheckCounts,
     duplicates: u64,
     calls: u64,
+    /// How many calls the budgets leave; `None` if there are none.
+    calls_left: Option<u64>,
     cost: Option<CallCost>,
     ledger: Option<CheckedLedger>,
     ledger_answers_damaged: u64,
@@ -430,6 +439,12 @@ impl CheckResult {
             (false, "asked again", self.ledger_answers_too_old, too_old),
             (true, "duplicates", self.duplicates, "repeat an earlier row"),
             (true, "calls to make", self.calls, ""),
+            (
+                self.calls_left.is_some(),
+                "calls left",
+                self.calls_left.unwrap_or(0),
+                "in the budget",
+            ),
         ];
         { lines.into_iter() }
             .filter(|(always, _, number, _)| *always || *number > 0)

@@ -13,9 +13,9 @@ use crate::base::money::{Money, Tariff};
 use crate::base::numbers::Tolerance;
 use crate::base::secret::Secret;
 use crate::input;
-use crate::ledger::{LedgerLocation, Reuse, ledger_in};
+use crate::ledger::{CallLimit, LedgerLocation, Per, Reuse, ledger_in};
 use crate::observe::Style;
-use crate::pace::{CallLimit, Rate};
+use crate::pace::Rate;
 use crate::raw_json::Pointer;
 use crate::service::{Account, Endpoint, KeyFile, Plan, ServiceId};
 use crate::verdict::{DecisionPolicy, Thresholds};
@@ -37,8 +37,8 @@ pub(crate) struct RunConfig {
     pub(crate) pace: PaceConfig,
     /// What the run may spend.
     pub(crate) budget: BudgetConfig,
-    /// The maximum of calls that this pays.
-    pub(crate) call_limit: Option<CallLimit>,
+    /// How many calls it may make by that.
+    pub(crate) call_limits: Vec<CallLimit>,
     /// Which answers are stored and used.
     pub(crate) ledger: LedgerConfig,
     /// How decisions are made.
@@ -138,14 +138,14 @@ impl FilesConfig {
 /// What a run may spend.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BudgetConfig {
-    /// Maximum number of calls of the run, including retries
+    /// Maximum number of calls, including retries: of the run, or in a day or month, such as `10000/month`
     ///
-    /// The calls of all its starts count.
-    #[arg(long, value_name = "N", value_parser = values::count)]
-    max_calls: Option<NonZeroU64>,
-    /// Stop before the call that would bring the cost of the run's calls, in all its starts, including retries, above this amount (needs --price)
-    #[arg(long, value_name = "AMOUNT")]
-    max_cost: Option<Money>,
+    /// The calls of all starts of the run count. `/day` and `/month` count all runs with the same ledger, address and service id, by calendar in UTC.
+    #[arg(long, value_name = "N", value_parser = |text: &str| values::per(text, values::count))]
+    max_calls: Option<(NonZeroU64, Per)>,
+    /// Stop before the call that would bring the cost of these calls above this amount, such as `500` or `500/day` (needs --price)
+    #[arg(long, value_name = "AMOUNT", value_parser = |text: &str| values::per(text, str::parse::<Money>))]
+    max_cost: Option<(Money, Per)>,
     /// What a call costs, such as `0.004` or `'0.004 EUR'`
     ///
     /// Progress and summary show what is spent and saved.
@@ -167,28 +167,21 @@ pub(crate) struct BudgetConfig {
 }
 
 impl BudgetConfig {
-    /// The maximum of calls: the smaller of `--max-calls` and what `--max-cost` pays.
+    /// How many calls may be made, with this ledger.
     ///
     /// # Errors
-    /// There is no price, or the amount does not pay for a single call.
-    pub(crate) fn call_limit(&self) -> Result<Option<CallLimit>> {
-        let calls = self.max_calls.map(CallLimit::Calls);
-        let Some(amount) = self.max_cost else {
-            return Ok(calls);
-        };
-        let Some(tariff) = &self.price else {
-            return Err(Error::usage("`--max-cost` needs the price of a call")
-                .hint("add it, as in `--price 0.004`"));
-        };
-        let paid = tariff.price.calls_for(amount).ok_or_else(|| {
-            Error::usage(format!(
-                "`--max-cost` is {}, which is less than the price of a call: {}",
-                tariff.shown(amount),
-                tariff.shown_for(1)
-            ))
-        })?;
-        let both = calls.into_iter().chain([CallLimit::Cost(paid)]);
-        Ok(both.min_by_key(|limit| limit.calls()))
+    /// There is no price, the amount does not pay for a single call, or there is no ledger that counts the calls of other runs.
+    pub(crate) fn call_limits(&self, ledger: &LedgerConfig) -> Result<Vec<CallLimit>> {
+        let calls = self.max_calls.map(|most| Ok(CallLimit::calls(most)));
+        let cost = { self.max_cost }.map(|most| CallLimit::cost(most, self.price.as_ref()));
+        let limits: Vec<_> = { calls.into_iter().chain(cost) }.collect::<Result<_>>()?;
+        let is_kept = !matches!(ledger.named, Some(LedgerLocation::Temporary));
+        if !is_kept && limits.iter().any(CallLimit::is_of_account) {
+            let error = "a budget of a day or a month and `--no-ledger` cannot be used together";
+            return Err(Error::usage(error)
+                .hint("leave out `--no-ledger`: the ledger counts the calls of all runs"));
+        }
+        Ok(limits)
     }
 }
 
@@ -327,6 +320,8 @@ pub(crate) struct CheckConfig {
     pub(crate) captured: Box<[Pointer]>,
     /// What calls cost, if the user says so.
     pub(crate) tariff: Option<Tariff>,
+    /// How many calls the run may make.
+    pub(crate) call_limits: Vec<CallLimit>,
     /// The result is for programs.
     pub(crate) json: bool,
 }

@@ -9,6 +9,7 @@ use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 
 use crate::base::numbers::{Decimal, Tolerance};
 use crate::fields::{Field, PhoneRegion, Template};
+use crate::ledger::Per;
 use crate::raw_json::Pointer;
 
 /// One of a few words, which help, errors and completions list, each with its value.
@@ -180,6 +181,20 @@ pub(crate) fn concurrency(text: &str) -> Result<NonZeroUsize, &'static str> {
 pub(crate) fn count(text: &str) -> Result<NonZeroU64, &'static str> {
     text.parse()
         .map_err(|_| "expected a whole number, at least 1")
+}
+
+/// An amount, and whose calls it is for: `500`, `500/day`, `500/month`.
+pub(crate) fn per<T>(
+    text: &str,
+    parse: impl FnOnce(&str) -> Result<T, &'static str>,
+) -> Result<(T, Per), &'static str> {
+    let (amount, per) = match text.split_once('/') {
+        None => (text, Per::Run),
+        Some((amount, "day")) => (amount, Per::Day),
+        Some((amount, "month")) => (amount, Per::Month),
+        Some(_) => return Err("after the amount, only `/day` or `/month` can follow"),
+    };
+    Ok((parse(amount)?, per))
 }
 
 /// A share up to all, such as `0.5%`.

@@ -69,7 +69,7 @@ impl<S: Service> Engine<S> {
                     return (None, None);
                 }
                 if self.ledger.holds(call.worker) {
-                    if let Err((reason, error)) = self.limits.calls.reserve() {
+                    if let Err((reason, error)) = self.ledger.reserve_call() {
                         return (None, Some(Stop::new(reason, error)));
                     }
                     let (exchange, key) = self.attempt(call, history, permit.began()).await;
@@ -87,6 +87,9 @@ impl<S: Service> Engine<S> {
                         }
                         NextStep::Again(after) => {
                             drop(undurable);
+                            if let Err(stop) = self.check_budget() {
+                                return (None, Some(stop));
+                            }
                             if !after.is_zero() && self.gate.back_off(after).await == Err(Closed) {
                                 return (None, None);
                             }
@@ -126,7 +129,6 @@ impl<S: Service> Engine<S> {
         async move {
             let key = self.seen.borrow().key.number;
             history.calls = history.calls.saturating_add(1);
-            self.ledger.count_call();
             let (row, again) = (call.row, history.again);
             self.events
                 .emit_at(began, Event::AttemptBegan { row, again });

@@ -242,6 +242,11 @@ impl<'a, S: Service> Dispatcher<'a, S> {
             self.stop_if_err(admitted);
         }
         self.rows.look_at_lease();
+        // No row waits for a permit that it may not use.
+        if self.needs_permit() {
+            let has_calls = self.engine.check_budget();
+            self.stop_if_err(has_calls);
+        }
         while self.may_start() {
             let permit = self.engine.gate.try_permit()?;
             if let Some(call) = self.start() {

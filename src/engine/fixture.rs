@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +9,12 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::parts::{AnswerRules, Engine, Limits};
+use crate::base::money::Money;
 use crate::ledger::{
-    LedgerAccount, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger, RequestKey, Reuse,
-    ServerWait,
+    CallLimit, LedgerAccount, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger, RequestKey,
+    Reuse, ServerWait,
 };
-use crate::pace::{
-    CallBudget, CallLimit, FailureBudget, Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy,
-};
+use crate::pace::{FailureBudget, Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy};
 use crate::service::scripted::Scripted;
 use crate::service::{ApiKeys, read_kept};
 use crate::telemetry::hub::Events;
@@ -28,8 +26,13 @@ pub(crate) fn directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
 
-/// A ledger in this file, for a run with this output and this maximum of calls in flight.
-pub(crate) fn ledger(path: &Path, output: Option<PathBuf>, in_flight: usize) -> OpenLedger {
+/// A ledger in this file, for a run with this output, this maximum of calls in flight, and these limits.
+pub(crate) fn ledger(
+    path: &Path,
+    output: Option<PathBuf>,
+    in_flight: usize,
+    limits: Vec<CallLimit>,
+) -> OpenLedger {
     let settings = LedgerSettings {
         location: LedgerLocation::File(path.to_owned()),
         reuse: Reuse::All,
@@ -43,6 +46,8 @@ pub(crate) fn ledger(path: &Path, output: Option<PathBuf>, in_flight: usize) -> 
         in_flight: in_flight.try_into().unwrap(),
         longest_call: Scripted::LONGEST_CALL,
         wait: ServerWait::default(),
+        limits,
+        price: Money::default(),
     };
     OpenLedger::open(&settings).unwrap()
 }
@@ -58,7 +63,6 @@ pub(crate) struct Fixture {
     pub(crate) retries: u32,
     /// How often a row may be sent again that may have been billed.
     pub(crate) resends: u32,
-    pub(crate) max_calls: Option<NonZeroU64>,
     pub(crate) failures: FailureBudget,
     pub(crate) keep_going: bool,
     pub(crate) ledger: LedgerWriter,
@@ -74,10 +78,9 @@ impl Fixture {
             rate: Rate::Unlimited,
             retries: 4,
             resends: 1,
-            max_calls: None,
             failures: FailureBudget::default(),
             keep_going: false,
-            ledger: LedgerWriter::pretending(),
+            ledger: LedgerWriter::pretending(Vec::new()),
             events: Events::new(),
         }
     }
@@ -95,7 +98,6 @@ impl Fixture {
         let limits = Limits {
             retries: RetryPolicy::new(self.retries, self.resends),
             max_wait: PATIENCE,
-            calls: CallBudget::new(self.max_calls.map(CallLimit::Calls), 0),
             failures: self.failures,
             host: "scripted.test".to_owned(),
         };

@@ -15,9 +15,7 @@ use super::stop::Stop;
 use crate::ledger::{
     Claimed, KnownOutcome, LedgerWriter, RequestKey, RunEnd, Urgency, WorkerNumber,
 };
-use crate::pace::{
-    Attempts, CallBudget, FailureBudget, Gate, GiveUpPolicy, RetryPolicy, RowRefusals,
-};
+use crate::pace::{Attempts, FailureBudget, Gate, GiveUpPolicy, RetryPolicy, RowRefusals};
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
 use crate::telemetry::event::{CancelReason, Event, FailureClass, RetryCause};
@@ -54,8 +52,6 @@ pub(crate) struct Limits {
     /// How long nothing may be accepted, and the longest pause that the service may ask for: then a person should be told, and a
     /// nightly job should free its slot.
     pub(crate) max_wait: Duration,
-    /// How many calls may be made.
-    pub(crate) calls: CallBudget,
     /// How many rows may fail.
     pub(crate) failures: FailureBudget,
     /// The service's host, for messages.
@@ -240,6 +236,15 @@ impl<S> Engine<S> {
             }
             KnownOutcome::Failure(failure) => Verdict::Failed(failure),
         }
+    }
+
+    /// Fails when no call is left.
+    ///
+    /// # Errors
+    /// The run must stop.
+    pub(super) fn check_budget(&self) -> Result<(), Stop> {
+        let checked = self.ledger.check_budget();
+        checked.map_err(|(reason, error)| Stop::new(reason, error))
     }
 
     /// Fails when too many rows have failed.

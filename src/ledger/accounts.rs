@@ -1,14 +1,19 @@
-//! The accounts of a ledger, each an address and a service ID: which of them is asked about, what there is of each, the load that
-//! its service was found to accept, and the row in which its runs share their pace.
+//! The accounts of a ledger, each an address and a service ID: which of them is asked about, what there is of each, what was spent,
+//! the load that its service was found to accept, and the row in which its runs share their pace.
 
 use std::time::{Duration, SystemTime};
 
+use super::budget::{Per, Spending};
 use super::database::{Database, TableRow, first, hex, quoted};
 use super::fault::DbFault;
 use super::key::RequestHasher;
 use super::settings::{LedgerAccount, LedgerLocation, millis, time};
 use crate::base::error::{Error, Result as RunResult};
+use crate::base::money::Money;
 use crate::telemetry::pace::Limit;
+
+/// Milliseconds.
+const DAY: i64 = 24 * 60 * 60 * 1_000;
 
 /// How long a limit is used. After that the plan, the quota or the service itself may have changed, and searching for the
 /// limit again takes a minute. It is long enough for jobs that rest at weekends.
@@ -59,7 +64,9 @@ impl KnownLimit {
 impl StoredAccount {
     /// All accounts, with the answers as each group counts them.
     pub(super) fn all(database: &mut dyn Database) -> Result<Vec<Self>, DbFault> {
-        Self::read(database, "answers, NULL, NULL", "")
+        let answers =
+            "(SELECT coalesce(sum(answers), 0) FROM spending WHERE account = accounts.id)";
+        Self::read(database, &format!("{answers}, NULL, NULL"), "")
     }
 
     /// All accounts, with all that is stored about each counted: everything is read.
@@ -106,9 +113,51 @@ impl StoredAccount {
         }
         let address = quoted(&account.endpoint);
         database.write(&format!(
-            "INSERT INTO accounts (hash, address, answers) VALUES ('{hash}', {address}, 0) ON CONFLICT DO NOTHING"
+            "INSERT INTO accounts (hash, address) VALUES ('{hash}', {address}) ON CONFLICT DO NOTHING"
         ))?;
         Ok(true)
+    }
+}
+
+impl Spending {
+    /// What an account has spent until now, in milliseconds since 1970.
+    pub(super) fn read(
+        &mut self,
+        database: &mut dyn Database,
+        account: i64,
+        now: i64,
+    ) -> Result<(), DbFault> {
+        self.today = now.div_euclid(DAY);
+        let month = Per::Month.around(self.today).map_or(0, |(first, _)| first);
+        let query = format!(
+            "SELECT day, price, calls FROM spending WHERE account = {account} AND day >= {month}"
+        );
+        let rows = database.query(&query)?;
+        let day = |row: &TableRow| {
+            let billionths = row.get(1)?;
+            Ok((row.get(0)?, Money { billionths }, row.get(2)?))
+        };
+        self.days = rows.iter().map(day).collect::<Result<_, DbFault>>()?;
+        Ok(())
+    }
+
+    /// The statement that adds to the calls and the answers of this day, where there are any. `now` is the clock, as SQL.
+    pub(super) fn add(
+        account: i64,
+        price: Money,
+        (calls, answers): (u64, usize),
+        now: &str,
+    ) -> String {
+        if calls == 0 && answers == 0 {
+            return String::new();
+        }
+        format!(
+            "INSERT INTO spending AS before (account, day, price, calls, answers)
+            VALUES ({account}, {now} / {DAY}, '{}', {calls}, {answers})
+            ON CONFLICT (account, day, price) DO UPDATE SET calls = before.calls + excluded.calls,
+                answers = before.answers + excluded.answers;",
+            price.billionths
+        )
     }
 }
 

@@ -152,9 +152,16 @@ impl LedgerAdmin {
             }
             removed = remove(database)?;
             if removed > 0 {
-                let count = "(SELECT count(*) FROM answers WHERE account = accounts.id)";
+                // All that days have stored is less now by those that are gone, which were stored on no day.
                 database.query(&format!(
-                    "UPDATE accounts SET answers = {count} WHERE answers > {count}; {}",
+                    "INSERT INTO spending AS before (account, day, price, calls, answers)
+                    SELECT id, 0, '0', 0, kept - stored FROM (SELECT id,
+                        (SELECT count(*) FROM answers WHERE account = accounts.id) AS kept,
+                        (SELECT sum(answers) FROM spending WHERE account = accounts.id) AS stored
+                        FROM accounts) AS numbers
+                    WHERE kept < stored
+                    ON CONFLICT (account, day, price) DO UPDATE SET answers = before.answers + excluded.answers;
+                    {}",
                     dialect.after_removal
                 ))?;
             }

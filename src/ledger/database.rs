@@ -163,8 +163,9 @@ pub(super) fn insert_meta(dialect: &Dialect) -> String {
 /// `table` what is said of a table. That of the answers is its own in each database.
 ///
 /// - `meta`: the secret that keys are made with.
-/// - `accounts`: a keyed hash of the address and the service ID; how many answers brought a verdict, or at most so many after some
-///   were removed; the limits of the service as JSON, and when they were found.
+/// - `accounts`: a keyed hash of the address and the service ID; the limits of the service as JSON, and when they were found.
+/// - `spending`: by account, day since 1970 and price of a call (`0` where the run gave none), how many calls were made, and how many
+///   answers brought a verdict. After some were removed, a row of day 0 takes them away, so that there are at most so many.
 /// - `runs`: the name is a hash of the output's path, or random for rows to a stream; then a hash of the input's path; which answers
 ///   it uses, by the option and from when on; when it first started; the rows without a verdict, once it has ended; the calls of all
 ///   starts; a random number of its latest start, and until when its claims are its own; and where its files are, as on a server
@@ -175,7 +176,9 @@ pub(super) fn tables(id: &str, integer: &str, table: &str) -> String {
     format!(
         "CREATE TABLE meta (version INTEGER NOT NULL, secret TEXT NOT NULL, created {integer} NOT NULL) {table};
         CREATE TABLE accounts (id {id}, hash TEXT NOT NULL UNIQUE, address TEXT NOT NULL,
-            answers {integer} NOT NULL, limits TEXT, limits_at {integer}) {table};
+            limits TEXT, limits_at {integer}) {table};
+        CREATE TABLE spending (account {integer} NOT NULL, day {integer} NOT NULL, price TEXT NOT NULL,
+            calls {integer} NOT NULL, answers {integer} NOT NULL, PRIMARY KEY (account, day, price)) {table};
         CREATE TABLE runs (id {id}, name TEXT NOT NULL UNIQUE, input TEXT NOT NULL,
             reuse TEXT NOT NULL, not_before {integer} NOT NULL, failures_from {integer} NOT NULL,
             started {integer} NOT NULL, failed {integer}, calls {integer} NOT NULL,

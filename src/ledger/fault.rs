@@ -8,7 +8,7 @@ use crate::base::error::Error;
 use crate::base::own_file;
 
 /// The schema's version. A ledger of another version is refused and never guessed at.
-pub(crate) const VERSION: i32 = 5;
+pub(crate) const VERSION: i32 = 6;
 
 /// What to do with a damaged ledger.
 const DAMAGED: &str = "move it and the files whose names start with its name elsewhere; answers in it are paid for again";

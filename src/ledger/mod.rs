@@ -9,6 +9,7 @@
 mod accounts;
 mod admin;
 mod answers;
+mod budget;
 mod database;
 mod fault;
 mod key;
@@ -30,6 +31,7 @@ mod writer;
 pub(crate) use accounts::{KnownLimit, StoredAccount};
 pub(crate) use admin::LedgerAdmin;
 pub(crate) use answers::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
+pub(crate) use budget::{CallLimit, Per, Spending};
 pub(crate) use fault::VERSION as LEDGER_VERSION;
 pub(crate) use key::{ByRequest, RequestHasher, RequestKey};
 pub(crate) use open::{LedgerFacts, Lookup, OpenLedger, RunningLedger, init, preview};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::accounts::{self, KnownLimit, PaceRow, StoredAccount};
 use super::answers::{LookupResult, Scope};
+use super::budget::CallBudget;
 use super::database::{Database, Purpose, read_meta};
 use super::fault::DbFault;
 use super::key::{RequestHasher, RequestKey};
@@ -155,6 +156,8 @@ impl OpenLedger {
         let mut run = RunRecord::read(database, &secret, settings, place).map_err(error)?;
         let recent = recent(database, run.scope.not_before).map_err(error)?;
         run.account = own.as_ref().map_or(0, |account| account.id);
+        let now = run.now();
+        { run.spending.read(database, run.account, now) }.map_err(error)?;
         let limit = own.as_ref().and_then(|account| account.limit);
         let facts = LedgerFacts {
             existed,
@@ -163,7 +166,7 @@ impl OpenLedger {
             endpoint: own.filter(|_| answers > 0).map(|account| account.address),
             usable: answers.min(recent),
             too_old: answers.saturating_sub(recent),
-            known_limit: limit.filter(|limit| limit.is_recent(time(run.now()))),
+            known_limit: limit.filter(|limit| limit.is_recent(time(now))),
             other_accounts: others.map(|account| account.address).collect(),
             run,
         };
@@ -213,8 +216,9 @@ impl OpenLedger {
         // and with all of them calls would have to wait during each sync.
         let enough = self.settings.in_flight.get().saturating_mul(3) / 4;
         let account = run.account;
+        let budget = CallBudget::new(self.settings.limits.clone(), run.spending.clone());
         let (writer, settled, files_are_written) =
-            LedgerWriter::start(self.database, run, location.path(), enough)?;
+            LedgerWriter::start(self.database, run, location.path(), enough, budget)?;
         let running = RunningLedger {
             settled,
             files_are_written,

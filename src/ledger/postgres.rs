@@ -53,7 +53,7 @@ const SCHEMA: &str = "
 const DIALECT: Dialect = Dialect {
     now: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
     bytes: "SELECT sum(pg_total_relation_size(name::regclass))::bigint FROM unnest(
-        ARRAY['meta', 'accounts', 'answers', 'runs', 'claims', 'outputs', 'pace']) AS name",
+        ARRAY['meta', 'accounts', 'spending', 'answers', 'runs', 'claims', 'outputs', 'pace']) AS name",
     after_removal: "",
 };
 

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use super::accounts::KnownLimit;
 use super::answers::{LookupResult, Outcome, Scope, Stored};
+use super::budget::{CallLimit, Spending};
 use super::database::{Database, TableRow, first, hex, listed};
 use super::fault::{DbFault, DbFaultKind};
 use super::key::{PathHash, RequestKey, SealNonce, random_number, random_secret};
 use super::outputs::hash;
 use super::settings::{self, LedgerSettings, Reuse, in_millis};
+use crate::base::money::Money;
 
 /// How much longer a lease lasts than the longest call. Calls wait if it was not renewed for this time, on a disk that hangs.
 pub(super) const SPARE: i64 = 10_000;
@@ -102,10 +104,16 @@ pub(crate) struct RunRecord {
     pub(crate) continues: bool,
     /// Whether it still runs, in another place.
     pub(super) is_elsewhere: bool,
-    /// Calls of the run's earlier starts, with those that kills may have lost.
-    pub(crate) calls_before: u64,
+    /// What counts for its budgets: before it has started, the calls of its earlier starts, with those that kills may have lost.
+    pub(crate) spending: Spending,
     /// Calls that a kill may have lost: their rows may be billed twice.
     pub(crate) lost_calls: u64,
+    /// Those of them that nobody has counted.
+    uncounted_calls: u64,
+    /// What a call costs, or zero if that is unknown.
+    price: Money,
+    /// Whether a budget counts the calls of its account.
+    reads_spending: bool,
     in_flight: NonZeroUsize,
     longest_call: Duration,
     /// The row of its account.
@@ -160,8 +168,11 @@ impl RunRecord {
             same_input: false,
             continues: false,
             is_elsewhere: false,
-            calls_before: 0,
+            spending: Spending::default(),
             lost_calls: 0,
+            uncounted_calls: 0,
+            price: settings.price,
+            reads_spending: settings.limits.iter().any(CallLimit::is_of_account),
             in_flight: settings.in_flight,
             longest_call: settings.longest_call,
             account: 0,
@@ -193,12 +204,13 @@ impl RunRecord {
     fn follow(&mut self, found: &TableRow, reuse: Reuse) -> Result<(), DbFault> {
         let ended = found.optional(5)?;
         let (calls, in_flight) = (found.get::<u64>(6)?, found.get::<u64>(7)?);
-        let (left_claims, abandoned) = (found.get::<u64>(8)?, found.get(9)?);
+        let (left_claims, abandoned) = (found.get::<u64>(8)?, found.get::<u64>(9)?);
         // How many calls for what was claimed kills may have lost: a run has claims for more than it has called for, and never
         // more calls in flight than this, of which each can be lost once while it is called for and once while its answer is
         // stored.
         let lost = |claims: u64| claims.min(in_flight.saturating_mul(2));
         self.lost_calls = lost(left_claims);
+        self.uncounted_calls = lost(left_claims.saturating_sub(abandoned));
         self.same_input = found.hash(0)? == self.input;
         self.previous = Some(ended.map_or(RunEnd::Stopped, |failed| RunEnd::Finished { failed }));
         self.is_elsewhere = found.get::<u8>(10)? == 1;
@@ -214,7 +226,7 @@ impl RunRecord {
             self.scope.started = found.get(4)?;
         }
         if self.continues {
-            self.calls_before = calls.saturating_add(lost(left_claims.saturating_sub(abandoned)));
+            self.spending.of_run = calls.saturating_add(self.uncounted_calls);
         }
         Ok(())
     }
@@ -224,13 +236,14 @@ impl RunRecord {
         settings::now().saturating_add(self.ahead)
     }
 
-    /// Records that the run is under way. What earlier starts of it had claimed is in the count of lost calls, and free now.
+    /// Records that the run is under way. What earlier starts of it had claimed is in the count of lost calls, and free now; those
+    /// of them that nobody has counted were made today, as nobody knows better.
     /// `false` if its lease lasts in another place.
     pub(super) fn start(&mut self, database: &mut dyn Database) -> Result<bool, DbFault> {
         let (now, place) = (database.dialect().now, &self.place);
         let name = hex(&self.name.unwrap_or_else(random_secret));
         let is_free = format!("(runs.place = '{place}' OR runs.until < {now})");
-        let started = database.write(&format!(
+        let start = format!(
             "DELETE FROM claims WHERE run = (SELECT id FROM runs WHERE name = '{name}' AND {is_free});
             INSERT INTO runs (name, input, reuse, not_before, failures_from, started, calls, in_flight, start, until, place)
             VALUES ('{name}', '{}', '{}', {}, {}, {}, {}, {}, {}, {}, '{place}')
@@ -246,16 +259,20 @@ impl RunRecord {
             self.scope.not_before,
             self.scope.failures_from,
             self.scope.started,
-            self.calls_before,
+            self.spending.of_run,
             self.in_flight,
             self.scope.start,
             self.until(now),
-        ))?;
-        let Some(row) = started.first() else {
-            return Ok(false);
-        };
-        self.id = row.get(0)?;
-        Ok(true)
+        );
+        let lost = Spending::add(self.account, self.price, (self.uncounted_calls, 0), now);
+        let mut id = None;
+        database.transaction(true, &mut |database| {
+            let started = database.query(&start)?;
+            id = started.first().map(|row| row.get(0)).transpose()?;
+            id.map_or(Ok(()), |_| database.query(&lost).map(drop))
+        })?;
+        self.id = id.unwrap_or_default();
+        Ok(id.is_some())
     }
 
     /// When a lease ends that is renewed now, as SQL.
@@ -278,7 +295,9 @@ impl RunRecord {
             .collect::<Option<Vec<_>>>()
             .ok_or_else(|| DbFault::new(DbFaultKind::Other, "an answer cannot be sealed"))?;
         let statements = self.statements(group, database.dialect().now);
-        let (mut results, mut now) = (Vec::new(), 0_i64);
+        let (mut results, mut now, mut spending) = (Vec::new(), 0_i64, self.spending.clone());
+        spending.of_run += self.new_calls(group.calls);
+        spending.of_start = group.calls;
         let stored = database.transaction(!sealed.is_empty(), &mut |database| {
             let renewed = database.query(&statements)?;
             let Some(row) = renewed.first() else {
@@ -291,6 +310,9 @@ impl RunRecord {
             let claims = if database.is_full() { &[] } else { &group.claims[..] };
             let found = database.find(&self.scope, claims)?;
             results = self.claim(database, claims, found)?;
+            if self.reads_spending {
+                spending.read(database, self.account, now)?;
+            }
             Ok(())
         });
         stored.map_err(|mut fault| {
@@ -301,7 +323,13 @@ impl RunRecord {
             fault
         })?;
         self.ahead = now.saturating_sub(settings::now());
+        self.spending = spending;
         Ok(results)
+    }
+
+    /// How many of this start's calls are not stored yet.
+    const fn new_calls(&self, calls: u64) -> u64 {
+        calls.saturating_sub(self.spending.of_start)
     }
 
     /// Encrypts what became of a request, with a nonce that this start uses once: its number and a count.
@@ -319,13 +347,15 @@ impl RunRecord {
         Some((key.fingerprint(), outcome.seal(key, nonce, at)?))
     }
 
-    /// The statements that renew the lease, end claims, and change the numbers of the run and its account.
+    /// The statements that renew the lease, end claims, and change the numbers of the run and its account. A budget set later
+    /// counts what was spent without one.
     fn statements(&self, group: &Group, now: &str) -> String {
         let (run, start, account) = (self.id, self.scope.start, self.account);
+        let new_calls = self.new_calls(group.calls);
         let ended = { group.records.iter().map(|record| &record.key) }.chain(&group.releases);
         let mut statements = format!(
             "UPDATE runs SET calls = {}, until = {} WHERE id = {run} AND start = {start} RETURNING {now};",
-            self.calls_before.saturating_add(group.calls),
+            self.spending.of_run.saturating_add(new_calls),
             self.until(now),
         );
         if let Some(ended) = listed(ended).filter(|_| !self.is_temporary) {
@@ -340,10 +370,7 @@ impl RunRecord {
         }
         let is_answer = |record: &&Record| matches!(record.outcome, Outcome::Answer(_));
         let new = group.records.iter().filter(is_answer).count();
-        if new > 0 {
-            statements +=
-                &format!("UPDATE accounts SET answers = answers + {new} WHERE id = {account};");
-        }
+        statements += &Spending::add(account, self.price, (new_calls, new), now);
         if let Some(limit) = &group.limit {
             statements += &limit.update(account);
         }
@@ -402,12 +429,14 @@ impl RunRecord {
     /// counts calls that have ended.
     pub(super) fn leave(&self, database: &mut dyn Database, calls: u64, limit: Option<KnownLimit>) {
         let (run, start, now) = (self.id, self.scope.start, database.dialect().now);
-        let calls = self.calls_before.saturating_add(calls);
+        let new_calls = self.new_calls(calls);
+        let calls = self.spending.of_run.saturating_add(new_calls);
+        let spent = Spending::add(self.account, self.price, (new_calls, 0), now);
         let limit = limit.map(|limit| limit.update(self.account));
         let _ = database.write(&format!(
             "DELETE FROM claims WHERE run = {run} AND start = {start};
             UPDATE runs SET calls = {calls}, until = {now} - 1 WHERE id = {run} AND start = {start};
-            {}",
+            {spent}{}",
             limit.unwrap_or_default(),
         ));
     }

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::answers::ReadAnswer;
+use super::budget::CallLimit;
 use super::fault::DbFault;
 use super::server_url::ServerUrl;
 use crate::base::error::{Error, Result};
+use crate::base::money::Money;
 use crate::base::text::shown;
 
 /// Which answers are used.
@@ -169,4 +171,8 @@ pub(crate) struct LedgerSettings {
     pub(crate) longest_call: Duration,
     /// How it waits for a ledger's server.
     pub(crate) wait: ServerWait,
+    /// How many calls it may make.
+    pub(crate) limits: Vec<CallLimit>,
+    /// What each costs, or zero if that is unknown.
+    pub(crate) price: Money,
 }

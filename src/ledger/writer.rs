@@ -11,7 +11,7 @@
 //! the wall clock, which also runs while the machine sleeps.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, SystemTime};
 
@@ -19,12 +19,14 @@ use tokio::sync::oneshot;
 
 use super::accounts::KnownLimit;
 use super::answers::Outcome;
+use super::budget::CallBudget;
 use super::database::Database;
 use super::fault::DbFault;
 use super::key::RequestKey;
 use super::runs::{ClaimResult, Group, Record, RunEnd, RunRecord, SPARE};
 use super::settings;
 use crate::base::error::{Error, Result};
+use crate::telemetry::event::CancelReason;
 use crate::telemetry::pace::Limit;
 
 /// The longest that an answer waits for others. Far below what a person notices, and long enough for most of a burst.
@@ -73,8 +75,8 @@ struct Shared {
     changed: Condvar,
     /// A group of this size waits no longer.
     enough: usize,
-    /// How many calls the run has made since it was started.
-    calls: AtomicU64,
+    /// How many calls the run has made since it was started, and may still make.
+    budget: CallBudget,
     /// Calls may start until then, in milliseconds since 1970.
     calls_until: AtomicI64,
     worker: AtomicU32,
@@ -106,13 +108,15 @@ struct Batch {
     recorded: Vec<oneshot::Sender<Result<()>>>,
     /// The claims of the group, in their order: how many belong together, and who waits for them.
     claimed: Vec<(usize, oneshot::Sender<Result<Claimed>>)>,
+    /// Other runs should know soon how many calls this one has made.
+    tells_calls: bool,
 }
 
 impl Batch {
     /// How many items were sent.
     const fn len(&self) -> usize {
         let ended = self.group.releases.len() + self.group.abandoned.len();
-        self.recorded.len() + self.claimed.len() + ended
+        self.recorded.len() + self.claimed.len() + ended + self.tells_calls as usize
     }
 }
 
@@ -129,12 +133,12 @@ impl Waiting {
 }
 
 impl Shared {
-    fn new(enough: usize) -> Self {
+    fn new(enough: usize, budget: CallBudget) -> Self {
         Self {
             waiting: Mutex::default(),
             changed: Condvar::new(),
             enough: enough.max(1),
-            calls: AtomicU64::new(0),
+            budget,
             calls_until: AtomicI64::new(0),
             worker: AtomicU32::new(0),
             #[cfg(test)]
@@ -225,10 +229,11 @@ impl LedgerWriter {
         run: RunRecord,
         place: Option<&Path>,
         enough: usize,
+        budget: CallBudget,
     ) -> Result<(Self, mpsc::Receiver<()>, mpsc::Sender<()>)> {
         let (settle, settled) = mpsc::channel();
         let (files_are_written, written) = mpsc::channel();
-        let shared = Arc::new(Shared::new(enough));
+        let shared = Arc::new(Shared::new(enough, budget));
         let thread = WriteThread {
             database,
             run,
@@ -297,9 +302,26 @@ impl LedgerWriter {
         let _ = self.shared.send(Urgency::WithAnswers, abandon);
     }
 
-    /// A call is made. The number is stored with the next group, so that the calls of all starts of a run can be limited.
-    pub(crate) fn count_call(&self) {
-        self.shared.calls.fetch_add(1, Ordering::Relaxed);
+    /// A call is made now, if one is left. The number is stored with the next group, so that the calls of all starts of a run and
+    /// of all runs of an account can be limited. Where calls bring no answers to be stored, their number is stored all the same.
+    ///
+    /// # Errors
+    /// None is left: which limit stops the run, and exit code 5.
+    pub(crate) fn reserve_call(&self) -> Result<(), (CancelReason, Error)> {
+        let unknown = self.shared.budget.reserve()?;
+        if unknown.is_some_and(|calls| calls % self.shared.enough as u64 == 0) {
+            let tell = |batch: &mut Batch| batch.tells_calls = true;
+            let _ = self.shared.send(Urgency::WithAnswers, tell);
+        }
+        Ok(())
+    }
+
+    /// Whether a call is left.
+    ///
+    /// # Errors
+    /// As [`Self::reserve_call`].
+    pub(crate) fn check_budget(&self) -> Result<(), (CancelReason, Error)> {
+        self.shared.budget.check()
     }
 
     /// Whether what this worker has claimed may be called for; otherwise it must be claimed again.
@@ -373,7 +395,7 @@ impl WriteThread {
         // What a disk says after a failure cannot be trusted.
         let works = broken.is_none();
         if works {
-            let calls = self.shared.calls.load(Ordering::Relaxed);
+            let calls = self.shared.budget.calls();
             self.run.leave(&mut *self.database, calls, limit);
         }
         // The run no longer waits when it was given up.
@@ -392,8 +414,9 @@ impl WriteThread {
             mut group,
             recorded,
             claimed,
+            ..
         } = batch;
-        group.calls = self.shared.calls.load(Ordering::Relaxed);
+        group.calls = self.shared.budget.calls();
         let store = || {
             group.limit = self.shared.lock().limit.take();
             self.run.store(&mut *self.database, &group)
@@ -410,6 +433,9 @@ impl WriteThread {
             Some(fault) => Err(fault.of_answers(&self.place)),
             None => Ok(()),
         };
+        if fault.is_none() {
+            self.shared.budget.update(self.run.spending.clone());
+        }
         match &no_calls {
             Some(_) => self.shared.lose_claims(),
             None => self.shared.renewed(asked),
@@ -433,14 +459,15 @@ impl WriteThread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::budget::{CallLimit, Spending};
 
     impl LedgerWriter {
         /// One without a ledger, for tests on a paused clock: while another thread works, that clock would advance.
-        pub(crate) fn pretending() -> Self {
+        pub(crate) fn pretending(limits: Vec<CallLimit>) -> Self {
             let shared = Shared {
                 pretends: true,
                 calls_until: i64::MAX.into(),
-                ..Shared::new(1)
+                ..Shared::new(1, CallBudget::new(limits, Spending::default()))
             };
             Self {
                 is_kept: true,
@@ -475,6 +502,10 @@ mod tests {
         }
     }
 
+    fn shared(enough: usize) -> Shared {
+        Shared::new(enough, CallBudget::new(Vec::new(), Spending::default()))
+    }
+
     fn send(shared: &Shared, urgency: Urgency) -> Option<Duration> {
         let release = |batch: &mut Batch| batch.group.releases.push(RequestKey::some(1));
         assert!(shared.send(urgency, release).is_ok());
@@ -483,7 +514,7 @@ mod tests {
 
     #[test]
     fn a_group_waits_as_long_as_its_most_urgent_item_may() {
-        let shared = Shared::new(4);
+        let shared = shared(4);
         assert_eq!(send(&shared, Urgency::WithAnswers), Some(GATHER));
         assert_eq!(send(&shared, Urgency::Soon), Some(GATHER_SOON));
         assert_eq!(send(&shared, Urgency::WithAnswers), Some(GATHER_SOON));
@@ -499,7 +530,7 @@ mod tests {
 
     #[test]
     fn after_a_gap_between_renewals_everything_is_claimed_again() {
-        let shared = Shared::new(1);
+        let shared = shared(1);
         assert!(!shared.holds(shared.worker()), "it must be renewed first");
         shared.renewed(settings::now());
         let worker = shared.worker();

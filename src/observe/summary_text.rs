@@ -255,7 +255,7 @@ impl RunSummary<'_> {
             match stopped {
                 // To standard output each start has the whole budget.
                 Some(CancelReason::MaxCalls | CancelReason::MaxCost) if self.output.is_some() => {
-                    "once the limit is raised, the same command continues from there"
+                    "once there is room in the budget, the same command continues from there"
                 }
                 _ => "the same command continues from there",
             }

@@ -1,93 +1,9 @@
-//! The budgets of a run: calls that it may make, and rows that may fail.
-
-use std::cell::Cell;
-use std::num::NonZeroU64;
+//! The budget of a run's rows that may fail.
 
 use crate::base::error::Error;
 use crate::base::numbers::Tolerance;
 use crate::telemetry::counts::Counts;
-use crate::telemetry::event::CancelReason;
-
 use crate::verdict::most_frequent;
-
-/// The most calls of a run, and the option that says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CallLimit {
-    /// `--max-calls`.
-    Calls(NonZeroU64),
-    /// What `--max-cost` pays for.
-    Cost(NonZeroU64),
-}
-
-impl CallLimit {
-    /// The number of calls.
-    pub(crate) const fn calls(self) -> NonZeroU64 {
-        match self {
-            Self::Calls(calls) | Self::Cost(calls) => calls,
-        }
-    }
-
-    /// Why a run stops that has made all these calls.
-    const fn reason(self) -> CancelReason {
-        match self {
-            Self::Calls(_) => CancelReason::MaxCalls,
-            Self::Cost(_) => CancelReason::MaxCost,
-        }
-    }
-
-    fn used_up(self) -> Error {
-        let option = match self {
-            Self::Calls(_) => "--max-calls",
-            Self::Cost(_) => "--max-cost",
-        };
-        Error::limited(match self {
-            Self::Calls(most) => {
-                format!("this run has made as many calls as `{option} {most}` allows")
-            }
-            Self::Cost(most) => {
-                format!("this run has made as many calls as `{option}` pays for: {most}")
-            }
-        })
-        .hint(format!(
-            "the budget is for all starts of the run: the same command with a higher `{option}`, or without it, continues"
-        ))
-    }
-}
-
-/// Calls that a run may make. Each is reserved before it is sent, so that calls in flight cannot exceed the limit.
-#[derive(Debug)]
-pub(crate) struct CallBudget {
-    most: Option<CallLimit>,
-    left: Cell<u64>,
-}
-
-impl CallBudget {
-    /// A budget of this many calls, of which some were made `before`; `None` means without limit.
-    pub(crate) fn new(most: Option<CallLimit>, before: u64) -> Self {
-        let left = most.map_or(u64::MAX, |most| most.calls().get().saturating_sub(before));
-        Self {
-            most,
-            left: Cell::new(left),
-        }
-    }
-
-    /// Takes a call out of the budget.
-    ///
-    /// # Errors
-    /// No call is left: which limit stops the run, and exit code 5.
-    pub(crate) fn reserve(&self) -> Result<(), (CancelReason, Error)> {
-        let Some(most) = self.most else {
-            return Ok(());
-        };
-        match self.left.get().checked_sub(1) {
-            Some(left) => {
-                self.left.set(left);
-                Ok(())
-            }
-            None => Err((most.reason(), most.used_up())),
-        }
-    }
-}
 
 /// A share counts from this many rows: the first row of a file may be its worst.
 const ROWS_OF_A_SHARE: u64 = 100;
@@ -143,49 +59,6 @@ mod tests {
     use crate::row::RowNumber;
     use crate::telemetry::event::{Event, Origin};
     use crate::verdict::{Reason, Resolution};
-
-    #[test]
-    fn a_budget_of_calls_is_exact_over_all_starts() {
-        let three = NonZeroU64::new(3).unwrap();
-        for (limit, spent, left, stop, words) in [
-            (
-                CallLimit::Calls(three),
-                0,
-                3,
-                CancelReason::MaxCalls,
-                "`--max-calls 3` allows",
-            ),
-            (
-                CallLimit::Calls(three),
-                2,
-                1,
-                CancelReason::MaxCalls,
-                "`--max-calls 3` allows",
-            ),
-            (
-                CallLimit::Calls(three),
-                7,
-                0,
-                CancelReason::MaxCalls,
-                "`--max-calls 3` allows",
-            ),
-            (
-                CallLimit::Cost(three),
-                0,
-                3,
-                CancelReason::MaxCost,
-                "`--max-cost` pays for: 3",
-            ),
-        ] {
-            let budget = CallBudget::new(Some(limit), spent);
-            let made = (0..10).filter(|_| budget.reserve().is_ok()).count();
-            assert_eq!(made, left, "{limit:?} {spent}");
-            let (reason, error) = budget.reserve().unwrap_err();
-            assert_eq!((reason, error.exit().code()), (stop, 5));
-            assert!(error.report().contains(words), "{}", error.report());
-        }
-        assert!(CallBudget::new(None, 0).reserve().is_ok());
-    }
 
     #[test]
     fn failures_of_this_start_stop_at_their_limit_and_the_most_frequent_reasons_are_named() {

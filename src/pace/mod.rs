@@ -3,7 +3,7 @@
 //! - [`Gate`] gives a permit for each attempt: at the pace that the service can take, never during a pause, one at a time
 //!   while the service is down, and none once the run is stopping. `docs/pacing.md` describes how the pace is found.
 //! - [`RetryPolicy`] says whether and when a row is tried again.
-//! - [`GiveUpPolicy`], [`CallBudget`] and [`FailureBudget`] say when the run must stop.
+//! - [`GiveUpPolicy`] and [`FailureBudget`] say when the run must stop.
 //!
 //! Nothing here knows HTTP or the content of rows. It is arithmetic over time and outcomes on tokio's clock, which tests can
 //! pause.
@@ -26,7 +26,7 @@ mod tests;
 mod types;
 mod value;
 
-pub(crate) use budget::{CallBudget, CallLimit, FailureBudget};
+pub(crate) use budget::FailureBudget;
 pub use gate::Gate;
 pub(crate) use gate::{Closed, FreshRows, PacePlace, Permit, Undurable};
 pub(crate) use give_up::{AnsweredBy, GiveUpPolicy, Reaction, Trouble};

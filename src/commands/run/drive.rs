@@ -20,7 +20,7 @@ use crate::observe::{
 };
 use crate::output::Writer;
 use crate::pace::{
-    CallBudget, FailureBudget, Gate, GiveUpPolicy, PaceAsk, PacePlace, PaceReply, Rate, RetryPolicy,
+    FailureBudget, Gate, GiveUpPolicy, PaceAsk, PacePlace, PaceReply, Rate, RetryPolicy,
 };
 use crate::service::Client;
 use crate::telemetry::counts::Counts;
@@ -241,11 +241,10 @@ fn start_engine(
         give_up.worked_before();
     }
     let record = &ledger.facts.run;
-    let (calls, lost) = (record.calls_before, record.lost_calls);
+    let (calls, lost) = (record.spending.of_run, record.lost_calls);
     let limits = Limits {
         retries: RetryPolicy::new(pace.retries, pace.resends),
         max_wait: pace.max_wait,
-        calls: CallBudget::new(run.config.call_limit, calls),
         failures: FailureBudget(budget.max_failures),
         host: run.endpoint.host().to_owned(),
     };

@@ -19,6 +19,7 @@ use super::super::inputs::{find_inputs, name_of, open_users, path_of, refuse_bro
 use super::super::text::SummaryFile;
 use super::ledger::{PreparedLedger, full_disk, reading};
 use crate::base::error::{Error, Result};
+use crate::base::money::Money;
 use crate::base::own_file::directory_of;
 use crate::base::text::shown;
 use crate::config::{FilesConfig, InputLimits, LedgerConfig};
@@ -202,6 +203,8 @@ impl Files {
             in_flight: NonZeroUsize::MIN,
             longest_call: Duration::ZERO,
             wait: ServerWait::default(),
+            limits: Vec::new(),
+            price: Money::default(),
         }
     }
 

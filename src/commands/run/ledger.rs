@@ -185,8 +185,11 @@ pub(super) fn explain(
     let is_temporary = ledger.path().is_none();
     match counts.cancelled {
         Some(CancelReason::Ledger) if is_temporary => in_temporary(error),
-        Some(CancelReason::MaxCalls | CancelReason::MaxCost) if is_temporary || is_stream => error
-            .hint("without a ledger, and to standard output, each start writes all rows and has the whole budget"),
+        Some(CancelReason::MaxCalls | CancelReason::MaxCost) => error.or_hint(if is_temporary || is_stream {
+            "without a ledger, and to standard output, each start writes all rows and has the whole budget"
+        } else {
+            "the budget is for all starts of the run: the same command with a higher one, or without it, continues"
+        }),
         _ => full_disk(error),
     }
 }

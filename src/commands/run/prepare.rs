@@ -12,6 +12,7 @@ use super::files::{Files, RunPart};
 use super::ledger::{PreparedLedger, ledger_account, lock_output, reading};
 use super::threads::StopChannel;
 use crate::base::error::{Error, Result};
+use crate::base::money::Money;
 use crate::base::own_file;
 use crate::base::secret::Secret;
 use crate::base::text::shown;
@@ -102,6 +103,8 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     settings.in_flight = concurrency;
     settings.longest_call = client.longest_call();
     settings.wait = server_wait.clone();
+    settings.limits.clone_from(&config.call_limits);
+    settings.price = { config.budget.price.as_ref() }.map_or(Money::default(), |it| it.price);
     let mut ledger = PreparedLedger::open(&settings, sandbox, &wait)?;
     files.open(&mut ledger, config.watch.summary.as_deref(), &wait)?;
     let start = Start {

@@ -25,7 +25,7 @@ impl Shared {
 
     /// A run to standard output.
     pub(super) fn open(&self) -> OpenLedger {
-        ledger(&self.path(), None, 1)
+        ledger(&self.path(), None, 1, Vec::new())
     }
 }
 

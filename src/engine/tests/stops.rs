@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 
 use super::harness::*;
 use crate::base::numbers::Tolerance;
+use crate::ledger::{CallLimit, LedgerWriter, Per};
 use crate::pace::FailureBudget;
 
 #[tokio::test(start_paused = true)]
@@ -107,19 +108,42 @@ async fn a_signal_cuts_a_drain_short_that_something_else_had_started() {
 async fn what_is_in_flight_at_a_stop_is_finished_and_no_row_starts_after_it() {
     let late = || Scripted::new(ScriptedResult::Verdict.after(29_000)).row(1, [GOOD]);
     let refused = late().row(3, [ScriptedResult::Status(401).after(10)]);
-    let five = NonZeroU64::new(5);
-    for (service, max_calls, reason, rows) in [
-        (late(), five, CancelReason::MaxCalls, &[1, 2, 3, 4, 5][..]),
-        (refused, None, CancelReason::Refused, &[1, 2, 4, 5]),
+    let five = CallLimit::calls((NonZeroU64::new(5).unwrap(), Per::Run));
+    for (service, limits, reason, rows) in [
+        (
+            late(),
+            vec![five],
+            CancelReason::MaxCalls,
+            &[1, 2, 3, 4, 5][..],
+        ),
+        (refused, vec![], CancelReason::Refused, &[1, 2, 4, 5]),
     ] {
         let engine = Fixture::new(service).build_with(|it| {
             it.concurrency = 4;
-            it.max_calls = max_calls;
+            it.ledger = LedgerWriter::pretending(limits);
         });
         let ran = run_to_end(&engine, Surroundings::rows(90)).await;
         assert_eq!((ran.reason(), &*ran.rows()), (Some(reason), rows));
         assert_eq!(engine.service().made().len(), 5);
         assert_eq!(ran.elapsed.as_secs(), 29);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_without_a_call_left_waits_neither_for_a_permit_nor_for_a_back_off() {
+    let late = ScriptedResult::RetryAfter(429, "60").immediately();
+    for service in [Scripted::new(GOOD), Scripted::new(GOOD).row(1, [late])] {
+        let engine = Fixture::new(service).build_with(|it| {
+            it.rate = "4/h".parse().unwrap();
+            let one = CallLimit::calls((NonZeroU64::MIN, Per::Run));
+            it.ledger = LedgerWriter::pretending(vec![one]);
+        });
+        let ran = run_to_end(&engine, Surroundings::rows(3)).await;
+        assert_eq!(ran.reason(), Some(CancelReason::MaxCalls));
+        assert_eq!(
+            (engine.service().made().len(), ran.elapsed.as_secs()),
+            (1, 0)
+        );
     }
 }
 

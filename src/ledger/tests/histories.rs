@@ -1,11 +1,12 @@
 //! Random histories of several runs on one ledger, and what a model says must be found.
 
 use std::collections::HashMap;
-use std::fs;
+use std::{fs, slice};
 
 use proptest::prelude::*;
 
 use super::support::*;
+use crate::ledger::budget::{CallLimit, Per};
 use crate::telemetry::event::PassedOver;
 
 /// Something that a run does, or that happens to it.
@@ -298,7 +299,7 @@ fn a_stopped_run_keeps_what_it_uses_and_counts_calls_on() {
             let run = &next.facts.run;
             assert!(run.continues && !killed.facts.run.continues);
             assert_eq!(scope(&next), scope(&killed));
-            assert_eq!((run.calls_before, run.lost_calls), (10 + 3, lost));
+            assert_eq!((run.spending.of_run, run.lost_calls), (10 + 3, lost));
         }
         assert!(!start("other.csv", reuse).facts.run.continues);
         let mut before = start("in.csv", reuse);
@@ -309,13 +310,42 @@ fn a_stopped_run_keeps_what_it_uses_and_counts_calls_on() {
             let next = start("in.csv", reuse_now);
             let run = &next.facts.run;
             assert_eq!(run.previous, Some(RunEnd::Finished { failed: 4 }));
-            assert!(!run.continues && run.calls_before + run.lost_calls == 0);
+            assert!(!run.continues && run.spending.of_run + run.lost_calls == 0);
             if reuse_now == Reuse::Retry {
                 assert_eq!(scope(&next).0, scope(&before).0);
                 assert!(scope(&next).1 > scope(&before).1);
             }
             before = next;
         }
+    }
+}
+
+#[test]
+fn the_calls_of_an_account_are_counted_with_those_that_kills_may_have_lost() {
+    for place in places() {
+        let ten = CallLimit::calls((10.try_into().unwrap(), Per::Day));
+        let of_service = |id: &str, output: &str, limits: &[CallLimit]| {
+            let mut settings = settings(&place.path, output, Reuse::All);
+            settings.limits = limits.to_vec();
+            settings.account.as_mut().unwrap().service_id = id.to_owned();
+            Run::start_with(&settings).unwrap()
+        };
+        let left = |run: &Run| ten.left(&run.facts.run.spending);
+        let mut first = of_service("test", "a.csv", &[]);
+        first.renew(3).unwrap();
+        let limited = || of_service("test", "b.csv", slice::from_ref(&ten));
+        let mut second = limited();
+        assert_eq!(left(&second), 7, "also what was spent without a budget");
+        first.leave(4);
+        second.claim(&[1, 2]);
+        assert_eq!(ten.left(&second.ledger.facts.run.spending), 6);
+        // It is killed, twice, and its claims are counted once.
+        drop(limited());
+        let mut third = limited();
+        third.renew(0).unwrap();
+        assert_eq!(ten.left(&third.ledger.facts.run.spending), 4);
+        let other = of_service("other", "c.csv", slice::from_ref(&ten));
+        assert_eq!(left(&other), 10);
     }
 }
 

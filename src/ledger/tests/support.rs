@@ -15,6 +15,7 @@ pub(super) use crate::verdict::{Answer, Failure, Reason, Score, TransactionId};
 
 use super::postgres::Schema;
 use crate::base::error::Result;
+use crate::base::money::Money;
 use crate::ledger::fault::DbFault;
 use crate::ledger::server_url::ServerUrl;
 use crate::ledger::{ServerWait, outputs, settings};
@@ -84,6 +85,8 @@ pub(super) fn settings(path: &Path, output: &str, reuse: Reuse) -> LedgerSetting
         in_flight: 8.try_into().unwrap(),
         longest_call: Duration::from_secs(30),
         wait: ServerWait::new(Duration::from_secs(60)),
+        limits: Vec::new(),
+        price: Money::default(),
     }
 }
 

@@ -182,7 +182,7 @@ fn stats_prints_what_a_ledger_holds_and_changes_nothing() {
     let before = place.read(LEDGER);
     let done = ledger(&place, &["stats"]);
     done.exits(0)
-        .prints("rescore.ledger: ledger version 5, created ")
+        .prints("rescore.ledger: ledger version 6, created ")
         .prints("\n10 answers, ");
     let account = format!("\n{}/v1/validate/user\n  5 answers, from ", server.url());
     assert_eq!(done.printed().matches(&account).count(), 2, "{done}");

@@ -1,6 +1,7 @@
 //! Budgets: never a call too many, over all starts of a run until it has ended, and what was spent and saved is said.
 
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, SystemTime};
 
 use crate::support::process::Place;
 use crate::support::server::{Request, Server, good, ok, raw, silence, status};
@@ -78,6 +79,81 @@ fn a_call_without_an_answer_counts_once_although_it_may_have_been_billed() {
     assert_eq!(server.calls(), 9);
 }
 
+/// A test of a minute is over on the day on which it starts.
+fn avoid_midnight() {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let left = 86_400 - now % 86_400;
+    sleep(Duration::from_secs(if left < 60 { left } else { 0 }));
+}
+
+/// The header and these rows.
+fn rows(csv: &str, rows: std::ops::Range<usize>) -> String {
+    let lines = csv.lines().skip(1 + rows.start).take(rows.len());
+    let lines: String = lines.map(|line| format!("{line}\n")).collect();
+    csv.lines().next().unwrap().to_owned() + "\n" + &lines
+}
+
+#[test]
+fn a_budget_of_a_day_counts_all_runs_with_the_ledger_and_tells_when_there_is_room() {
+    avoid_midnight();
+    let (place, server, csv) = (Place::new(), Server::good(), users::csv(12));
+    let run = |input: &str, output: &str, more: &str| {
+        let args = format!("{input} -o {output} -c 2 --price 0.1 {more}");
+        place.run(&server, &*args).done()
+    };
+    for (number, code) in [(0, 0), (1, 0), (2, 5)] {
+        let name = format!("{number}.csv");
+        place.write(&name, rows(&csv, 4 * number..4 * number + 4));
+        let budget = "--max-cost 1/day --summary s.json";
+        let done = run(&name, &format!("scored-{name}"), budget);
+        done.exits(code);
+    }
+    assert_eq!(server.calls(), 10, "1 in all");
+    let message = place.json("s.json")["error"]["message"].to_string();
+    let used_up = "`--max-cost` is reached: 1.00 of 1.00 spent since ";
+    assert!(message.contains(used_up) && message.contains("there is room again from "));
+    // Now it is known from the start; what is paid for costs nothing; and the other budgets count the same calls.
+    let again = run("2.csv", "scored-2.csv", "--max-cost 1/day");
+    again.exits(5).says("there is room again from ");
+    run("0.csv", "again.csv", "--max-cost 1/day").exits(0);
+    run("2.csv", "scored-2.csv", "--max-calls 10/month").exits(5);
+    assert_eq!(server.calls(), 10);
+    let check = "check 2.csv --json --price 0.1 --max-cost 1.1/month --max-calls 20";
+    let check = place.rescore(check).done().exits(0).json();
+    assert_eq!(
+        (&check["calls"], &check["calls_left"]),
+        (&2.into(), &1.into())
+    );
+    run("2.csv", "scored-2.csv", "--max-calls 12/day").exits(0);
+    assert_eq!(server.calls(), 12);
+}
+
+#[test]
+fn two_runs_at_once_exceed_the_budget_of_a_day_by_their_calls_on_the_way_at_most() {
+    avoid_midnight();
+    let (place, csv) = (Place::new(), users::csv(400));
+    // Half of the calls bring nothing to be stored.
+    let server = Server::start(|request: &Request| {
+        let answer = if request.attempt == 1 {
+            status(429)
+        } else {
+            good(request)
+        };
+        answer.after(Duration::from_millis(2))
+    });
+    let start = |number: usize| {
+        let name = format!("{number}.csv");
+        place.write(&name, rows(&csv, 200 * number..200 * number + 200));
+        let args = format!("{name} -o scored-{name} -c 4 --max-calls 150/day");
+        place.run(&server, &*args).start()
+    };
+    for run in [0, 1].map(start) {
+        run.done().exits(5).says("`--max-calls` is reached: ");
+    }
+    let calls = server.calls();
+    assert!((150..=150 + 2 * 3 * 4).contains(&calls), "{calls}");
+}
+
 #[test]
 fn rows_that_are_known_or_can_ask_nothing_count_for_no_call() {
     let csv = users::csv(30) + "8,,nobody@example.com,192.0.2.1,u\n9,,nobody@example.com,no,u\n";
@@ -94,8 +170,12 @@ fn rows_that_are_known_or_can_ask_nothing_count_for_no_call() {
 fn of_two_budgets_the_smaller_one_stops_the_run_and_is_named() {
     let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
     for (calls, words, reason) in [
-        ("2", "`--max-calls 2` allows", "max_calls"),
-        ("4", "`--max-cost` pays for: 3", "max_cost"),
+        ("2", "`--max-calls` is reached: 2 of 2 calls", "max_calls"),
+        (
+            "4",
+            "`--max-cost` is reached: 0.012 of 0.012 spent",
+            "max_cost",
+        ),
     ] {
         let args = "--max-cost 0.012 --price 0.004 --summary s.json --max-calls";
         let done = place.scoring(&server).args(args).arg(calls).done();
@@ -112,6 +192,14 @@ fn a_budget_without_a_price_or_for_less_than_a_call_is_refused_before_the_first_
         (
             &["--max-cost", "5"][..],
             "hint: add it, as in `--price 0.004`",
+        ),
+        (
+            &["--max-cost", "5/week"],
+            "only `/day` or `/month` can follow",
+        ),
+        (
+            &["--max-calls", "5/day", "--no-ledger"],
+            "hint: leave out `--no-ledger`",
         ),
         (&["--price", "0"], "a price is more than 0"),
         (&["--price", "0,004"], "expected a price such as"),

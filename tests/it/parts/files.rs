@@ -69,7 +69,7 @@ fn a_budget_is_for_all_parts() {
             .done()
             .exits(5)
             .says(words)
-            .says("scored/rescore.ledger; once the limit is raised, the same command continues");
+            .says("scored/rescore.ledger; once there is room in the budget, the same command continues");
         assert_eq!(server.calls(), 4);
     }
     run(&place, &server, []).done().exits(0);

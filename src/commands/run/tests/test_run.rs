@@ -18,8 +18,8 @@ use crate::base::error::Exit;
 use crate::engine::{Fixture, directory, ledger};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Input, Reader, ReaderSettings};
-use crate::ledger::OpenLedger;
 use crate::ledger::tests::faults::StoreFaults;
+use crate::ledger::{CallLimit, OpenLedger, Per};
 use crate::output::{OutputFile, Replace, RowFiles, Target, Writer};
 use crate::service::scripted::{Scripted, ScriptedResult};
 use crate::telemetry::hub::Events;
@@ -146,14 +146,16 @@ impl TestRun {
         self.place.path().join("scored.csv")
     }
 
-    fn ledger(&self) -> OpenLedger {
+    fn ledger(&self, calls: Option<NonZeroU64>) -> OpenLedger {
         let path = self.place.path().join("rescore.ledger");
-        ledger(&path, Some(self.output()), CONCURRENCY)
+        let limits = calls.map(|most| CallLimit::calls((most, Per::Run)));
+        let limits = limits.into_iter().collect();
+        ledger(&path, Some(self.output()), CONCURRENCY, limits)
     }
 
     /// Users whose answers are durable now.
     pub(super) fn durable(&self) -> HashSet<u64> {
-        let ledger = self.ledger();
+        let ledger = self.ledger(None);
         let (keys, mut lookup) = (ledger.facts.hasher.clone(), ledger.lookup().unwrap());
         let users: Vec<_> = (1..=ROWS as u64).collect();
         let keys: Vec<_> = { users.iter() }
@@ -180,7 +182,7 @@ impl TestRun {
             to.extend_from_slice(request.name.as_bytes());
         });
         let (reader, opened) = Reader::open(settings, compose).unwrap();
-        let ledger = self.ledger().failing(Some(keeping), reading);
+        let ledger = self.ledger(calls).failing(Some(keeping), reading);
         let target = Target::new(&self.output(), |_| Replace::Whole).unwrap();
         let stream = FailingOutput(Arc::new(Mutex::new(Taken {
             bytes: Vec::new(),
@@ -201,7 +203,6 @@ impl TestRun {
         });
         let engine = Fixture::new(service).build_with(|it| {
             it.concurrency = CONCURRENCY;
-            it.max_calls = calls;
             it.ledger = ledger_writer;
             it.events = events.clone();
         });
