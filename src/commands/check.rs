@@ -40,7 +40,6 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let is_sandbox = { config.account.as_ref() }.is_some_and(|account| account.sandbox);
     let settings = LedgerSettings {
         account: config.account.as_ref().map(ledger_account),
-        limits: config.call_limits.clone(),
         ..files.ledger_settings(&config.ledger, is_sandbox, &config.captured)
     };
     // Its thread lives as long as the process; there are no files to remove.

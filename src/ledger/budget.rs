@@ -103,7 +103,7 @@ impl CallLimit {
             None => (&of_run[..], spending.today),
             Some((first, _)) => (&spending.days[..], first),
         };
-        let (mut number, mut cost) = (0_u64, Money::default());
+        let (mut number, mut cost) = (spending.since, own_price.of(spending.since));
         // After a clock was ahead, calls of days to come count as well.
         for (_, price, calls) in rows.iter().filter(|(day, ..)| *day >= first) {
             let is_unknown = *price == Money::default();
@@ -160,6 +160,8 @@ pub(crate) struct Spending {
     pub(crate) of_run: u64,
     /// Those of this start.
     pub(super) of_start: u64,
+    /// Those that it has made since, which are in no other number.
+    since: u64,
     /// The day, counted from 1970.
     pub(super) today: i64,
     /// Those of the account since the month began: the day, the price of a call, which is zero if it is unknown, and how many.
@@ -219,11 +221,8 @@ impl CallBudget {
         if self.limits.is_empty() {
             return Ok(());
         }
-        let mut spending = self.known().clone();
-        let since = self.calls().saturating_sub(spending.of_start);
-        spending.of_run += since;
-        let of_today = (spending.today, Money::default(), since);
-        spending.days.push(of_today);
+        let mut spending = self.known();
+        spending.since = self.calls().saturating_sub(spending.of_start);
         let mut limits = self.limits.iter();
         let used_up = limits.find_map(|limit| limit.used_up(&spending));
         used_up.map_or(Ok(()), Err)
@@ -243,6 +242,7 @@ mod tests {
         Spending {
             of_run: 2,
             of_start: 0,
+            since: 0,
             today: TODAY,
             days: days.iter().map(row).collect(),
         }

@@ -236,9 +236,8 @@ impl RunRecord {
         settings::now().saturating_add(self.ahead)
     }
 
-    /// Records that the run is under way. What earlier starts of it had claimed is in the count of lost calls, and free now; those
-    /// of them that nobody has counted were made today, as nobody knows better.
-    /// `false` if its lease lasts in another place.
+    /// Records that the run is under way. What earlier starts of it had claimed is in the count of lost calls, and free now; what
+    /// nobody has counted of that counts today. `false` if its lease lasts in another place.
     pub(super) fn start(&mut self, database: &mut dyn Database) -> Result<bool, DbFault> {
         let (now, place) = (database.dialect().now, &self.place);
         let name = hex(&self.name.unwrap_or_else(random_secret));

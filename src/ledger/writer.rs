@@ -457,9 +457,10 @@ impl WriteThread {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::ledger::budget::{CallLimit, Spending};
+    use crate::ledger::budget::{CallLimit, Per, Spending};
 
     impl LedgerWriter {
         /// One without a ledger, for tests on a paused clock: while another thread works, that clock would advance.
@@ -526,6 +527,22 @@ mod tests {
         shared.lock().closed = true;
         assert_eq!(length(shared.next(Duration::ZERO)), Some(1));
         assert_eq!(length(shared.next(GATHER)), None);
+    }
+
+    #[test]
+    fn calls_without_answers_are_stored_as_soon_as_answers_would_be_where_other_runs_must_know() {
+        let limit = CallLimit::calls((u64::MAX.try_into().unwrap(), Per::Day));
+        for (limits, waiting) in [(vec![limit], 1), (vec![], 0)] {
+            let budget = CallBudget::new(limits, Spending::default());
+            let shared = Shared::new(4, budget).into();
+            let is_kept = true;
+            let writer = LedgerWriter { is_kept, shared };
+            let waits = || writer.shared.lock().batch.len();
+            for expected in [0, 0, 0, waiting, waiting] {
+                assert!(writer.reserve_call().is_ok());
+                assert_eq!(waits(), expected);
+            }
+        }
     }
 
     #[test]
