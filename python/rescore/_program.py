@@ -1,0 +1,25 @@
+"""The program itself: where it is. It is not started here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+
+
+def find() -> str:
+    """The path of the program: the one that was installed with this module, or else the one on PATH."""
+    directories = [
+        sysconfig.get_path("scripts"),
+        sysconfig.get_path("scripts", vars={"base": sys.base_prefix}),
+        sysconfig.get_path("scripts", scheme=sysconfig.get_preferred_scheme("user")),
+        os.path.dirname(sys.executable),
+        # `pip install --target` puts it beside the module.
+        os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin"),
+    ]
+    programs = [os.path.join(directory, "rescore") for directory in directories]
+    found = next(filter(os.path.isfile, programs), None) or shutil.which("rescore")
+    if found is None:
+        raise FileNotFoundError(f"no program `rescore` in {', '.join(dict.fromkeys(directories))}, nor on PATH")
+    return found
