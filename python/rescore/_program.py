@@ -1,4 +1,4 @@
-"""The program itself: where it is. It is not started here."""
+"""The program itself: where it is, and how its options are written. It is not started here."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import shutil
 import sys
 import sysconfig
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 
 def find() -> str:
@@ -23,3 +25,17 @@ def find() -> str:
     if found is None:
         raise FileNotFoundError(f"no program `rescore` in {', '.join(dict.fromkeys(directories))}, nor on PATH")
     return found
+
+
+def arguments(options: Mapping[str, Any]) -> Iterator[str]:
+    """Options of Python as options of the program, which knows which of them exist."""
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            yield flag
+        elif isinstance(value, Mapping):
+            yield from (f"{flag}={key}={one}" for key, one in value.items())
+        elif isinstance(value, (list, tuple)):
+            yield from (f"{flag}={one}" for one in value)
+        elif value is not None and value is not False:
+            yield f"{flag}={value}"

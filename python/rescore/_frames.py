@@ -1,0 +1,165 @@
+"""Frames of pandas, Polars and Arrow: what of them is sent as CSV, and how the verdicts come back beside their rows.
+
+Only a library that the frame is from is imported. A frame is never rebuilt from text, so its own columns stay as they are.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from ._child import Child, Show
+from ._program import arguments, find
+
+# The first column that is sent: where a row belongs, also if only a part of the rows comes back.
+ROW = "rescore_row"
+
+# Rows that are made text at once: many enough for the libraries, and few enough for the first calls to start soon.
+CHUNK = 4096
+
+Column = list[Any]
+
+
+class Source(Protocol):
+    """A frame as the program's input."""
+
+    # What is sent: columns whose values can be text.
+    names: list[str]
+    rows: int
+
+    def text(self, start: int) -> bytes:
+        """The rows of a chunk as CSV, each after its number."""
+
+    def with_columns(self, columns: Mapping[str, Column], scores: str) -> Any:
+        """The frame with these in addition, or in place of those with the same names. All but `scores` are text."""
+
+
+class Pandas:
+    def __init__(self, frame: Any):
+        self.pandas = importlib.import_module("pandas")
+        self.frame, self.rows = frame, len(frame)
+        places = [at for at, name in enumerate(frame.columns) if name != ROW and self.is_text(frame.iloc[:, at])]
+        self.sent = frame.iloc[:, places]
+        self.names = [str(name) for name in self.sent.columns]
+
+    def is_text(self, column: Any) -> bool:
+        present = column.dropna()
+        first = present.iloc[0] if len(present) else ""
+        return self.pandas.api.types.is_scalar(first) and not isinstance(first, bytes)
+
+    def text(self, start: int) -> bytes:
+        part = self.sent.iloc[start : start + CHUNK]
+        part = part.set_axis(range(start, start + len(part)), axis=0)
+        # With CR in the line ends, a CR in a cell is quoted by all versions. Missing values of all kinds become empty.
+        return part.to_csv(header=False, lineterminator="\r\n").encode("utf-8", "replace")  # type: ignore[no-any-return]
+
+    def with_columns(self, columns: Mapping[str, Column], scores: str) -> Any:
+        text = "str" if int(self.pandas.__version__.split(".")[0]) >= 3 else object
+        of = {scores: float}
+        return self.frame.assign(**{name: self.pandas.array(values, of.get(name, text)) for name, values in columns.items()})
+
+
+class Polars:
+    def __init__(self, frame: Any):
+        self.polars = importlib.import_module("polars")
+        self.frame, self.rows = frame, len(frame)
+        not_text = (self.polars.Binary, self.polars.Object)
+        schema = frame.schema.items()
+        self.names = [name for name, of in schema if name != ROW and not of.is_nested() and of not in not_text]
+        self.sent = frame.select(self.names)
+
+    def text(self, start: int) -> bytes:
+        part = self.sent.slice(start, CHUNK).with_row_index(ROW, offset=start)
+        return part.write_csv(include_header=False, quote_style="non_numeric").encode()  # type: ignore[no-any-return]
+
+    def with_columns(self, columns: Mapping[str, Column], scores: str) -> Any:
+        of, text = {scores: self.polars.Float64}, self.polars.String
+        return self.frame.with_columns([self.polars.Series(name, values, of.get(name, text)) for name, values in columns.items()])
+
+
+class Arrow:
+    def __init__(self, table: Any):
+        self.arrow, self.csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
+        self.table, self.rows = table, table.num_rows
+        self.sent = table.select([at for at, field in enumerate(table.schema) if field.name != ROW and self.is_text(field.type)])
+        self.names = self.sent.column_names
+
+    def is_text(self, of: Any) -> bool:
+        types = self.arrow.types
+        try:
+            self.arrow.array([], of).cast(self.arrow.string())
+        except self.arrow.ArrowException:
+            return False
+        return not (types.is_binary(of) or types.is_large_binary(of) or types.is_fixed_size_binary(of) or types.is_nested(of))
+
+    def text(self, start: int) -> bytes:
+        part = self.sent.slice(start, CHUNK)
+        return arrow_text([column.cast(self.arrow.string()) for column in part.columns], start, part.num_rows)
+
+    def with_columns(self, columns: Mapping[str, Column], scores: str) -> Any:
+        table, of, text = self.table, {scores: self.arrow.float64()}, self.arrow.string()
+        for name, values in columns.items():
+            made = self.arrow.array(values, of.get(name, text))
+            there = table.schema.get_field_index(name)
+            table = table.append_column(name, made) if there < 0 else table.set_column(there, name, made)
+        return table
+
+
+def arrow_text(columns: list[Any], start: int, rows: int) -> bytes:
+    """Columns of text as CSV, each row after its number."""
+    arrow, to_csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
+    numbered = [arrow.array(range(start, start + rows)), *columns]
+    table, made = arrow.table(numbered, [str(at) for at in range(len(numbered))]), io.BytesIO()
+    to_csv.write_csv(table, made, to_csv.WriteOptions(include_header=False))
+    return made.getvalue()
+
+
+SOURCES: dict[tuple[str, str], Callable[[Any], Source]] = {("pandas", "DataFrame"): Pandas, ("polars", "DataFrame"): Polars, ("pyarrow", "Table"): Arrow}
+
+
+def source(frame: Any) -> Source:
+    """The frame as input, by the library that its type, or one above it, is from."""
+    for kind in type(frame).__mro__:
+        of = SOURCES.get((kind.__module__.partition(".")[0], kind.__name__))
+        if of is not None:
+            return of(frame)
+    raise TypeError(f"a path, or a DataFrame of pandas or Polars, or a Table of Arrow is needed, not {type(frame)}")
+
+
+def header(names: Sequence[str]) -> bytes:
+    line = io.StringIO()
+    csv.writer(line).writerow([ROW, *names])
+    return line.getvalue().encode()
+
+
+def chunks(of: Source) -> Iterator[bytes]:
+    yield header(of.names)
+    for start in range(0, of.rows, CHUNK):
+        yield of.text(start)
+
+
+def score_frame(frame: Any, options: Mapping[str, Any], environment: Mapping[str, str], show: Show) -> Any:
+    """The frame with the columns that the program adds. Rows that a part (`limit`, `sample`) leaves out have none."""
+    sent = source(frame)
+    options = {"prefix": "", "reason_column": "reason", **options, "format": "csv", "delimiter": ","}
+    further = list(options.get("column") or ()) if not isinstance(options.get("column"), str) else [options["column"]]
+    ours = ["transaction_id", "risk_score", "decision", options["reason_column"], *(name.partition("=")[0] for name in further)]
+    ours = [options["prefix"] + name for name in ours]
+    with Child(find(), arguments(options), environment, show) as child:
+        child.feed(chunks(sent))
+        rows = child.rows()
+        there = next(rows, [])
+        # Those of an earlier run are replaced in their places, all others come last.
+        places = [at for at, name in enumerate(there) if at > len(sent.names) or name in ours]
+        columns: list[Column] = [[None] * sent.rows for _ in places]
+        for row in rows:
+            number = int(row[0])
+            for column, at in zip(columns, places):
+                column[number] = row[at] or None
+    scored = {there[at]: column for at, column in zip(places, columns)}
+    scores = ours[1]
+    scored[scores] = [score and float(score) for score in scored[scores]]
+    return sent.with_columns(scored, scores)

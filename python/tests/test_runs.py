@@ -1,0 +1,101 @@
+"""How runs end: errors, Ctrl-C, progress; and where the program is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import polars
+import pytest
+from conftest import Start
+
+import rescore
+from rescore._program import arguments
+
+USERS = polars.DataFrame({
+    "name": [f"User {row}" for row in range(400)],
+    "email": [f"u{row}@example.com" for row in range(400)],
+    "ip": "192.0.2.1",
+    "user_agent": "curl",
+})
+
+
+def test_options_are_those_of_the_program() -> None:
+    options = {"max_cost": 50, "sandbox": True, "fresh": False, "limit": None, "null": ["NULL", "-"], "map": {"ip": "last_ip"}}
+    words = ["--max-cost=50", "--sandbox", "--null=NULL", "--null=-", "--map=ip=last_ip"]
+    assert list(arguments(options)) == words
+
+
+def test_the_program_is_the_one_that_was_installed_with_the_module() -> None:
+    assert os.path.dirname(rescore.find()) == os.path.dirname(sys.executable)
+
+
+def test_errors_have_the_exit_code_and_the_words_of_the_program(service: Start) -> None:
+    one = service()
+    for options, code, words in [
+        ({"sandbox": True, "wrong_option": 1}, 2, "--wrong-option"),
+        ({**one.options, "max_calls": 3}, 5, "--max-calls"),
+        ({**one.options, "api_key": "wrong"}, 4, "401"),
+    ]:
+        with pytest.raises(rescore.Error, match=words) as error:
+            rescore.score(USERS, **options)
+        assert error.value.exit_code == code
+    assert one.billed() == 3
+    with pytest.raises(rescore.Error, match="nowhere.csv"):
+        rescore.score("nowhere.csv", output="scored.csv", sandbox=True)
+    with pytest.raises(TypeError, match="output"):
+        rescore.score("users.csv", sandbox=True)  # type: ignore[call-overload]
+
+
+def interrupt(log: Path, event: str, times: int = 1) -> None:
+    """What Ctrl-C does, once the log has so many of these events."""
+    while not log.exists() or log.read_text().count(f'"{event}"') < times:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_lets_calls_in_flight_finish_and_the_next_run_pays_for_none_of_them(service: Start, tmp_path: Path) -> None:
+    one = service("--latency", "200ms")
+    options = {**one.options, "concurrency": 8, "log": "run.log"}
+    threading.Thread(target=interrupt, args=(tmp_path / "run.log", "attempt_answered")).start()
+    with pytest.raises(KeyboardInterrupt):
+        rescore.score(USERS, **options)
+    ended = json.loads((tmp_path / "run.log").read_text().splitlines()[-1])
+    assert (ended["event"], ended["data"]["exit_code"]) == ("run_ended", 130)
+    assert 0 < one.billed() < 100
+    rescore.score(USERS, **one.options)
+    assert one.billed() == 400
+
+
+def test_a_second_ctrl_c_does_not_wait(service: Start, tmp_path: Path) -> None:
+    # A fifth of the calls get no answer, so some of them are out after 30 answers.
+    one = service("--fault", "stall=0.2")
+    log = tmp_path / "run.log"
+
+    def twice() -> None:
+        interrupt(log, "attempt_answered", 30)
+        interrupt(log, "drain_began")
+
+    threading.Thread(target=twice).start()
+    with pytest.raises(KeyboardInterrupt):
+        rescore.score(USERS, log="run.log", timeout="600s", rate="unlimited", **one.options)
+    assert '"stopped_immediately"' in log.read_text()
+
+
+def test_progress_is_shown_if_it_is_asked_for(service: Start, capfd: pytest.CaptureFixture[str]) -> None:
+    rescore.score(USERS, sandbox=True)
+    assert capfd.readouterr() == ("", "")
+    rescore.score(USERS, sandbox=True, progress=True)
+    assert "400" in capfd.readouterr().err
+
+
+def test_without_a_program_the_places_are_named() -> None:
+    code = "import os, rescore; os.path.isfile = lambda _: False; rescore.find()"
+    found = subprocess.run([sys.executable, "-c", code], env={"PATH": "/nowhere"}, capture_output=True, text=True)
+    assert "no program `rescore` in" in found.stderr
