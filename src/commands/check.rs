@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde::Serialize;
 
 use super::files::refuse_outdated;
-use super::inputs::{nothing_to_send, path_of, read_ahead};
+use super::inputs::{no_rows, none_chosen, path_of, read_ahead};
 use super::run::{Files, LookupStage, RunPart, Turn, in_a_line, ledger_account};
 use super::signals::Interrupts;
 use super::text::print;
@@ -121,7 +121,7 @@ impl Pass {
         for batch in read_ahead(reader)? {
             self.count(file, batch?)?;
         }
-        let warning = nothing_to_send(&file.name, file.counts.rows.read, file.counts.rows.passed);
+        let warning = no_rows(&file.name, file.counts.rows.read);
         self.result.input_warnings.extend(warning);
         Ok(())
     }
@@ -454,6 +454,7 @@ impl CheckResult {
     /// What a person should know besides the numbers.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.input_warnings.clone();
+        warnings.extend(none_chosen(self.total.rows.read, self.total.rows.passed));
         if let Some(error) = &self.sends_nothing {
             warnings.push(format!("`rescore run` sends nothing: {error}"));
         }

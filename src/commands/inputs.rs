@@ -11,13 +11,14 @@ use glob::{MatchOptions, glob_with};
 
 use super::signals::spawn;
 use crate::base::error::{Error, Result};
+use crate::base::numbers::Tolerance;
 use crate::base::text::shown;
 use crate::config::InputLimits;
 use crate::fields::UserRequest;
 use crate::input::{Compose, FileSettings, Input, Opened, Reader, ReaderSettings};
 use crate::observe::{count, counted};
 use crate::output::is_same_file;
-use crate::row_state::RowBatch;
+use crate::row_state::{RowBatch, RowState};
 use crate::selection::Selection;
 use crate::service::{self, Plan};
 use crate::verdict::{Reason, most_frequent};
@@ -132,13 +133,10 @@ pub(super) fn no_rows(name: &str, rows: u64) -> Option<String> {
     (rows == 0).then(|| format!("{name} has no rows"))
 }
 
-/// The warning of an input without rows, or without rows that are to be sent.
-pub(super) fn nothing_to_send(name: &str, rows: u64, passed: u64) -> Option<String> {
-    let none_chosen = || {
-        let rows = counted(rows, "row");
-        format!("`--only` chooses none of the {rows} of {name}")
-    };
-    no_rows(name, rows).or_else(|| (rows == passed).then(none_chosen))
+/// The warning of a run that passes all its rows on: of many files, some may well have no row to send, but not all of them.
+pub(super) fn none_chosen(rows: u64, passed: u64) -> Option<String> {
+    let warning = || format!("`--only` chooses none of the {}", counted(rows, "row"));
+    (rows > 0 && rows == passed).then(warning)
 }
 
 /// Reads on a thread, for the commands that make no calls, until the file ends or the receiver is gone. The channel closes
@@ -169,14 +167,14 @@ pub(super) fn refuse_broken(limits: InputLimits, inputs: &[&ReaderSettings]) -> 
     if limits == InputLimits::default() {
         return Ok(());
     }
-    let (mut rows, mut unsendable) = (0, BTreeMap::new());
+    let (mut rows, mut passed, mut unsendable) = (0, 0, BTreeMap::new());
     for input in inputs {
         let there = path_of(input).metadata();
         let is_stream = there.is_ok_and(|there| !there.is_file() && !there.is_dir());
         let read = if is_stream || input.file.input == Input::Stdin {
             Err(needs_a_file(limits))
         } else {
-            count_rows(input, limits, &mut rows, &mut unsendable)
+            count_rows(input, limits, (&mut rows, &mut passed), &mut unsendable)
         };
         match read {
             // Of several, the run reports one that cannot be read, and continues with the others.
@@ -188,15 +186,18 @@ pub(super) fn refuse_broken(limits: InputLimits, inputs: &[&ReaderSettings]) -> 
         [only] => (format!("`{}`", only.file.input.shown()), "has"),
         _ => (format!("the {} inputs", inputs.len()), "have"),
     };
-    let (invalid, counted) = (unsendable.values().sum(), counted(rows, "row"));
-    let error = if let Some(most) = { limits.max_invalid }.filter(|it| !it.covers(invalid, rows)) {
-        let invalid = count(invalid);
-        Error::usage(format!("{invalid} of the {counted} of {name} cannot be sent, more than `--max-invalid {most}` allows"))
+    // A share is of the rows that would be sent.
+    let (invalid, chosen) = (unsendable.values().sum(), rows - passed);
+    let too_many = |most: &Tolerance| !most.covers(invalid, chosen);
+    let error = if let Some(most) = limits.max_invalid.filter(too_many) {
+        let (invalid, chosen) = (count(invalid), counted(chosen, "row"));
+        Error::usage(format!("{invalid} of the {chosen} of {name} cannot be sent, more than `--max-invalid {most}` allows"))
             .detail(format!("most frequent: {}", most_frequent(&unsendable)))
             .hint("`rescore check` names these rows; `--max-invalid` sets how many are allowed")
     } else if let Some(least) = { limits.min_rows }.filter(|least| rows < least.get()) {
+        let rows = counted(rows, "row");
         Error::usage(format!(
-            "{name} {have} {counted}, fewer than `--min-rows {least}`"
+            "{name} {have} {rows}, fewer than `--min-rows {least}`"
         ))
         .hint("check that the export is complete, or lower `--min-rows`")
     } else {
@@ -209,7 +210,7 @@ pub(super) fn refuse_broken(limits: InputLimits, inputs: &[&ReaderSettings]) -> 
 fn count_rows(
     input: &ReaderSettings,
     limits: InputLimits,
-    rows: &mut u64,
+    (rows, passed): (&mut u64, &mut u64),
     unsendable: &mut BTreeMap<Reason, u64>,
 ) -> Result<()> {
     let all = ReaderSettings {
@@ -219,8 +220,11 @@ fn count_rows(
     let (mut reader, _) = Reader::open(all, Compose::new(|_, _| {}))?;
     while let Some(batch) = reader.next_batch()? {
         *rows += batch.rows.len() as u64;
-        for failure in { batch.rows.iter() }.filter_map(|row| row.state.failure()) {
-            *unsendable.entry(failure.reason).or_default() += 1;
+        for row in &batch.rows {
+            *passed += u64::from(matches!(row.state, RowState::Passed));
+            if let Some(failure) = row.state.failure() {
+                *unsendable.entry(failure.reason).or_default() += 1;
+            }
         }
         let has_enough = limits.min_rows.is_none_or(|least| *rows >= least.get());
         if has_enough && limits.max_invalid.is_none() {
@@ -248,7 +252,6 @@ mod tests {
     use std::num::NonZeroU64;
 
     use super::*;
-    use crate::base::numbers::Tolerance;
 
     /// What is wrong with these three files: 4 rows, 6 rows of which one has no name, and none that could be read.
     fn judged(min_rows: u64, max_invalid: Option<Tolerance>) -> Option<String> {

@@ -49,7 +49,7 @@ pub(crate) fn facts(counts: &Counts, sandbox: bool) -> Vec<(String, String)> {
     );
     let (equal, calls) = (counts.duplicates, &counts.calls);
     add(equal, "row", " reused the answer of an identical row");
-    add(counts.passed, "row", " passed on as they are");
+    add(counts.passed, "row", " passed on without a call");
     let without = " sent without an invalid phone number or email address";
     add(counts.dropped, "row", without);
     let retries = match calls.retries {

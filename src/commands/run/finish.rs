@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::inputs::{nothing_to_send, path_of};
+use super::super::inputs::{no_rows, none_chosen, path_of};
 use super::super::text::SummaryFile;
 use super::files::{Files, RunPart, Turn};
 use super::ledger::{explain, patience, settle};
@@ -73,7 +73,10 @@ pub(super) fn finish(
         finish_report(report, tally, &summary, &watch);
     }
     error.iter().for_each(tell_error);
-    ended.warnings.iter().for_each(|warning| warn(warning));
+    let is_whole = counts.has_all_rows();
+    let none_chosen = is_whole.then(|| none_chosen(counts.rows.resolved, counts.passed));
+    let warnings = ended.warnings.iter().chain(none_chosen.iter().flatten());
+    warnings.for_each(|warning| warn(warning));
     if let Some(metrics) = metrics {
         metrics.finish(exit);
     }
@@ -237,8 +240,7 @@ impl EndedFiles {
         };
         let name = selection.of(&input.file.input.shown());
         let resolved = if is_whole { rows.resolved } else { u64::MAX };
-        self.warnings
-            .extend(nothing_to_send(&name, resolved, rows.passed));
+        self.warnings.extend(no_rows(&name, resolved));
         // As in a directory where we may only add files.
         self.warnings.extend(written.unsynced.map(|directory| {
             format!(

@@ -83,11 +83,14 @@ fn rows_that_are_not_chosen_may_be_anything_and_get_empty_cells() {
         "land!=FR,IT",
         "--min-rows",
         "3",
+        "--max-invalid",
     ];
-    place
-        .score(&server, only)
+    let score = |most| place.score(&server, only.into_iter().chain([most]));
+    // The torn row is one of the three that are sent.
+    score("33%").exits(2).says("1 of the 3 rows of");
+    score("34%")
         .exits(1)
-        .says("2 rows passed on as they are");
+        .says("2 rows passed on without a call");
     assert_eq!(server.calls(), 2);
     let [a, d] = ["A", "D"].map(|name| Verdict::of(name).cells(','));
     let expected = csv
@@ -157,8 +160,21 @@ fn a_limit_counts_rows_that_are_sent_and_a_choice_of_none_or_of_no_column_is_sai
     assert_eq!(server.calls(), 2);
     assert_eq!(place.text("scored.csv").lines().count(), 1 + 5);
     let none = place.score(&server, "--only name=nobody --overwrite");
-    none.exits(0)
-        .says("`--only` chooses none of the 10 rows of users.csv");
+    none.exits(0).says("`--only` chooses none of the 10 rows");
+    // Of several files, one may well have no such row.
+    place.write("a.csv", users::named(["Ann"]));
+    let none = "`--only` chooses none of the 11 rows";
+    for name in ["Ann", "nobody"] {
+        let files = format!("users.csv a.csv --only name={name}");
+        let checked = place.rescore(&*format!("check {files}")).done();
+        let done = place.run(&server, &*format!("{files} --output-dir {name}"));
+        for done in [checked, done.done()] {
+            match name {
+                "Ann" => done.exits(0).silent_about("chooses none"),
+                _ => done.exits(0).says(none),
+            };
+        }
+    }
     let users = users::csv(10);
     let expected: String = { users.lines().zip(1..) }
         .map(|(row, line)| format!("{row}{}\n", if line == 1 { COLUMNS } else { EMPTY }))
@@ -167,7 +183,7 @@ fn a_limit_counts_rows_that_are_sent_and_a_choice_of_none_or_of_no_column_is_sai
     let unknown = place.score(&server, "--only emial=nobody --overwrite");
     unknown.exits(2).says("did you mean `email`?");
     place.score(&server, "--only name --overwrite").exits(2);
-    assert_eq!(server.calls(), 2);
+    assert_eq!(server.calls(), 3);
 }
 
 #[test]
