@@ -8,8 +8,8 @@
 //! Nothing here knows HTTP or the content of rows. It is arithmetic over time and outcomes on tokio's clock, which tests can
 //! pause.
 
-mod budget;
 mod controller;
+mod failure_budget;
 mod gate;
 mod give_up;
 mod limiter;
@@ -26,7 +26,7 @@ mod tests;
 mod types;
 mod value;
 
-pub(crate) use budget::FailureBudget;
+pub(crate) use failure_budget::FailureBudget;
 pub use gate::Gate;
 pub(crate) use gate::{Closed, FreshRows, PacePlace, Permit, Undurable};
 pub(crate) use give_up::{AnsweredBy, GiveUpPolicy, Reaction, Trouble};
