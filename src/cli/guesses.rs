@@ -39,7 +39,7 @@ const MEANT: &[(&[&str], &str)] = &[
     ),
     (
         &["where", "filter"],
-        "rescore takes every row of its input: write the rows that you mean to a file of their own, or pipe them in as in `grep … | rescore run - -o scored.csv`; `--limit N` and `--sample N%` take a part",
+        "`--only COLUMN=VALUE` sends only these rows, and passes all others on as they are; `--limit N` and `--sample N%` take a part",
     ),
 ];
 

@@ -106,7 +106,10 @@ fn of_lines(text: &str, prefix: &str) -> Error {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
     let error = Error::usage(first.strip_prefix(prefix).unwrap_or(first));
-    lines.fold(error, Error::detail)
+    lines.fold(error, |error, line| match line.strip_prefix("tip: ") {
+        Some(tip) => error.hint(tip),
+        None => error.detail(line),
+    })
 }
 
 #[cfg(test)]
@@ -131,6 +134,6 @@ mod tests {
         let error = usage_error(
             "error: unexpected argument '--progres' found\n\n  tip: a similar argument exists\n",
         );
-        assert_snapshot!(line("error", &error), @r#"{"type":"error","exit_code":2,"message":"unexpected argument '--progres' found","causes":[],"details":["tip: a similar argument exists"],"hint":null}"#);
+        assert_snapshot!(line("error", &error), @r#"{"type":"error","exit_code":2,"message":"unexpected argument '--progres' found","causes":[],"details":[],"hint":"a similar argument exists"}"#);
     }
 }

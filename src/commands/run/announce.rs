@@ -138,9 +138,11 @@ fn tell_ledger(ledger: &PreparedLedger) {
     };
     tell(&match (facts.existed, facts.usable) {
         (false, _) => format!("rescore: a new ledger, `{place}`: nothing is paid for yet"),
-        (true, 0) => format!("rescore: the ledger `{place}` has no answers for this run{not_used}"),
+        (true, 0) => {
+            format!("rescore: the ledger `{place}` has no answers that this run may use{not_used}")
+        }
         (true, usable) => format!(
-            "rescore: the ledger `{place}` has {} for this run{not_used}",
+            "rescore: the ledger `{place}` has {} that this run may use{not_used}",
             counted(usable, "answer")
         ),
     });

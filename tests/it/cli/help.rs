@@ -60,7 +60,7 @@ fn options_of_other_programs_are_answered_with_what_does_it_here() {
             "--key=secret --token=secret --api-key=secret",
             "`--api-key-file FILE`",
         ),
-        ("--where --filter", "pipe them in"),
+        ("--where --filter", "`--only COLUMN=VALUE`"),
     ] {
         for option in options.split(' ') {
             // Nothing that costs money is named beside it.

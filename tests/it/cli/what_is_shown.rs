@@ -294,7 +294,7 @@ fn answers_of_the_stand_in_are_never_called_paid() {
     run("--max-calls 10").exits(5).says(kept);
     run("--max-calls 15")
         .exits(5)
-        .says("has 10 answers for this run");
+        .says("has 10 answers that this run may use");
     run("--price 0.004")
         .exits(0)
         .says("rows taken from the ledger");
