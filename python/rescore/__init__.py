@@ -49,17 +49,17 @@ def score(users: Any, *, output: Any = None, progress: bool | None = None, **opt
     notebooks unless it is `False`. A run that does not finish raises `Error`. Ctrl-C lets calls in flight finish and keeps
     their answers; a second one does not wait for them.
     """
+    options = {name: value for name, value in options.items() if value is not None}
     environment = dict(os.environ)
     if "api_key" in options:
         environment["RESCORE_API_KEY"] = options.pop("api_key")
-    show = Progress(progress)
     if not isinstance(users, (str, os.PathLike)):
         if output is not None:
             raise TypeError("`output` is for files; the result of a data frame is returned")
-        return score_frame(users, options, environment, show)
+        return score_frame(users, options, environment, progress)
     if output is None:
         raise TypeError("a file needs `output`, the path to write to")
     words = [*arguments({**options, "output": os.fspath(output)}), "--", os.fspath(users)]
-    with Child(find(), words, environment, show) as child:
+    with Child(find(), words, environment, Progress(progress)) as child:
         child.discard()
     return Path(output)

@@ -11,14 +11,18 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from ._child import Child, Show
+from ._child import Child
 from ._program import arguments, find
+from ._progress import Progress
 
 # The first column that is sent: where a row belongs, also if only a part of the rows comes back.
 ROW = "rescore_row"
 
 # Rows that are made text at once: many enough for the libraries, and few enough for the first calls to start soon.
 CHUNK = 4096
+
+# What is sent is always the same CSV, and comes back through a pipe, whatever a settings file says.
+FORM = {"format": "csv", "delimiter": ",", "quotes": "on", "encoding": "utf-8", "no_header": False, "output": "-"}
 
 Column = list[Any]
 
@@ -82,7 +86,7 @@ class Polars:
 
 class Arrow:
     def __init__(self, table: Any):
-        self.arrow, self.csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
+        self.arrow = importlib.import_module("pyarrow")
         self.table, self.rows = table, table.num_rows
         self.sent = table.select([at for at, field in enumerate(table.schema) if field.name != ROW and self.is_text(field.type)])
         self.names = self.sent.column_names
@@ -141,14 +145,14 @@ def chunks(of: Source) -> Iterator[bytes]:
         yield of.text(start)
 
 
-def score_frame(frame: Any, options: Mapping[str, Any], environment: Mapping[str, str], show: Show) -> Any:
+def score_frame(frame: Any, options: Mapping[str, Any], environment: Mapping[str, str], progress: bool | None) -> Any:
     """The frame with the columns that the program adds. Rows that a part (`limit`, `sample`) leaves out have none."""
     sent = source(frame)
-    options = {"prefix": "", "reason_column": "reason", **options, "format": "csv", "delimiter": ","}
+    options = {"prefix": "", "reason_column": "reason", **options, **FORM}
     further = list(options.get("column") or ()) if not isinstance(options.get("column"), str) else [options["column"]]
     ours = ["transaction_id", "risk_score", "decision", options["reason_column"], *(name.partition("=")[0] for name in further)]
-    ours = [options["prefix"] + name for name in ours]
-    with Child(find(), arguments(options), environment, show) as child:
+    ours = [f"{options['prefix']}{name}" for name in ours]
+    with Child(find(), arguments(options), environment, Progress(progress, sent.rows)) as child:
         child.feed(chunks(sent))
         rows = child.rows()
         there = next(rows, [])

@@ -30,7 +30,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, StringType, StructType
 
 from ._child import Child
-from ._frames import arrow_text, header
+from ._frames import FORM, arrow_text, header
 from ._program import arguments, find
 from ._progress import Progress
 
@@ -76,7 +76,7 @@ def score(
     # Spark itself finds nested fields, evaluates expressions and makes text of them.
     sent = [(F.col(at) if isinstance(at, str) else at).cast("string").alias(SENT + name) for name, at in fields.items()]
     # A row that fails is data, with its reason; it must not fail the task.
-    options = {"accept_failures": "100%", **options, "prefix": "", "reason_column": "reason", "format": "csv", "delimiter": ","}
+    options = {"accept_failures": "100%", **options, "prefix": "", "reason_column": "reason", **FORM}
     words = list(arguments(options))
     task = functools.partial(scored_batches, list(fields), words, dict(environment or {}), program, prefix)
     return frame.select("*", *sent).mapInArrow(task, schema)

@@ -120,6 +120,13 @@ def test_rows_that_a_part_leaves_out_have_no_verdict(service: Start) -> None:
     assert cells(scored, "r_all")[0].startswith("{")
 
 
+def test_what_settings_say_about_files_does_not_count_and_no_value_is_no_option(service: Start, tmp_path: Path) -> None:
+    (tmp_path / "rescore").mkdir()
+    (tmp_path / "rescore" / "config.toml").write_text('output = "x.csv"\nquotes = "off"\nencoding = "windows-1252"\n')
+    scored = rescore.score(of_pandas(), sandbox=True, phone_region="US", prefix=None, api_key=None)
+    assert cells(scored, "reason") == REASONS
+
+
 def test_a_frame_of_no_known_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="pandas"):
         rescore.score({"name": ["Ann"]})  # type: ignore[type-var]

@@ -92,7 +92,11 @@ def test_progress_is_shown_if_it_is_asked_for(service: Start, capfd: pytest.Capt
     rescore.score(USERS, sandbox=True)
     assert capfd.readouterr() == ("", "")
     rescore.score(USERS, sandbox=True, progress=True)
-    assert "400" in capfd.readouterr().err
+    assert "400/400" in capfd.readouterr().err
+    with pytest.raises(rescore.Error):
+        rescore.score(USERS, max_calls=100, progress=True, **service().options)
+    shown = capfd.readouterr().err
+    assert "/400" in shown and "stopping" in shown and "100%" not in shown, "it did not get to the end"
 
 
 def test_without_a_program_the_places_are_named() -> None:
