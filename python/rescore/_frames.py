@@ -149,10 +149,10 @@ def score_frame(frame: Any, options: Mapping[str, Any], environment: Mapping[str
     """The frame with the columns that the program adds. Rows that a part (`limit`, `sample`) leaves out have none."""
     sent = source(frame)
     options = {"prefix": "", "reason_column": "reason", **options, **FORM}
-    further = list(options.get("column") or ()) if not isinstance(options.get("column"), str) else [options["column"]]
-    ours = ["transaction_id", "risk_score", "decision", options["reason_column"], *(name.partition("=")[0] for name in further)]
-    ours = [f"{options['prefix']}{name}" for name in ours]
-    with Child(find(), arguments(options), environment, Progress(progress, sent.rows)) as child:
+    words = list(arguments(options))
+    further = [word.split("=")[1] for word in words if word.startswith("--column=")]
+    ours = [f"{options['prefix']}{name}" for name in ["transaction_id", "risk_score", "decision", options["reason_column"], *further]]
+    with Child(find(), words, environment, Progress(progress, sent.rows)) as child:
         child.feed(chunks(sent))
         rows = child.rows()
         there = next(rows, [])

@@ -136,7 +136,7 @@ impl CallLimit {
             ),
             Most::Cost(most, tariff) => {
                 let most = tariff.shown(*most);
-                (CancelReason::MaxCost, format!("{cost} of {most} spent"))
+                (CancelReason::MaxCost, format!("{cost} of {most} used"))
             }
         };
         let reached = format!("{}: {made}", reason.words());
@@ -310,12 +310,12 @@ mod tests {
             (
                 cost("0.299", Per::Run),
                 CancelReason::MaxCost,
-                "`--max-cost` is reached: 0.20 of 0.299 EUR spent by this run",
+                "`--max-cost` is reached: 0.20 of 0.299 EUR used by this run",
             ),
             (
                 cost("0.90", Per::Day),
                 CancelReason::MaxCost,
-                "`--max-cost` is reached: 0.90 of 0.90 EUR spent since 2026-11-27 00:00 UTC; there is room again from 2026-11-28 00:00 UTC",
+                "`--max-cost` is reached: 0.90 of 0.90 EUR used since 2026-11-27 00:00 UTC; there is room again from 2026-11-28 00:00 UTC",
             ),
             (
                 calls(12, Per::Month),

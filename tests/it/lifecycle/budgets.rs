@@ -113,7 +113,7 @@ fn a_budget_of_a_day_counts_all_runs_with_the_ledger_and_tells_when_there_is_roo
     }
     assert_eq!(server.calls(), 10, "1 in all");
     let message = place.json("s.json")["error"]["message"].to_string();
-    let used_up = "`--max-cost` is reached: 1.00 of 1.00 spent since ";
+    let used_up = "`--max-cost` is reached: 1.00 of 1.00 used since ";
     assert!(message.contains(used_up) && message.contains("there is room again from "));
     // Now it is known from the start; what is paid for costs nothing; and the other budgets count the same calls.
     let again = run("2.csv", "scored-2.csv", "--max-cost 1/day");
@@ -176,7 +176,7 @@ fn of_two_budgets_the_smaller_one_stops_the_run_and_is_named() {
         ("2", "`--max-calls` is reached: 2 of 2 calls", "max_calls"),
         (
             "4",
-            "`--max-cost` is reached: 0.012 of 0.012 spent",
+            "`--max-cost` is reached: 0.012 of 0.012 used",
             "max_cost",
         ),
     ] {
