@@ -8,8 +8,8 @@ from __future__ import annotations
 import csv
 import importlib
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ._child import Child
 from ._program import arguments, find
@@ -27,18 +27,9 @@ FORM = {"format": "csv", "delimiter": ",", "quotes": "on", "encoding": "utf-8", 
 Column = list[Any]
 
 
-class Source(Protocol):
-    """A frame as the program's input."""
-
-    # What is sent: columns whose values can be text.
-    names: list[str]
-    rows: int
-
-    def text(self, start: int) -> bytes:
-        """The rows of a chunk as CSV, each after its number."""
-
-    def with_columns(self, columns: Mapping[str, Column], scores: str) -> Any:
-        """The frame with these in addition, or in place of those with the same names. All but `scores` are text."""
+# Frames of all kinds are the program's input in the same way. `names` are the columns that are sent, whose values can be text.
+# `text` is the rows of a chunk as CSV, each after its number. `with_columns` is the frame with these in addition, or in place
+# of those with the same names; all but `scores` are text.
 
 
 class Pandas:
@@ -121,7 +112,8 @@ def arrow_text(columns: list[Any], start: int, rows: int) -> bytes:
     return made.getvalue()
 
 
-SOURCES: dict[tuple[str, str], Callable[[Any], Source]] = {("pandas", "DataFrame"): Pandas, ("polars", "DataFrame"): Polars, ("pyarrow", "Table"): Arrow}
+Source = Pandas | Polars | Arrow
+SOURCES: dict[tuple[str, str], type[Source]] = {("pandas", "DataFrame"): Pandas, ("polars", "DataFrame"): Polars, ("pyarrow", "Table"): Arrow}
 
 
 def source(frame: Any) -> Source:

@@ -140,7 +140,6 @@ def with_answers(batch: pyarrow.RecordBatch, sent: int, answers: list[list[str]]
     columns, schema = batch.columns[:kept], list(batch.schema)[:kept]
     for name, cells in zip(ADDED, zip(*answers)):
         of = pyarrow.float64() if name == "risk_score" else text
-        values = [cell or None for cell in cells]
-        columns.append(pyarrow.array([value and float(value) for value in values] if name == "risk_score" else values, of))
+        columns.append(pyarrow.array([cell or None for cell in cells], pyarrow.string()).cast(of))
         schema.append(pyarrow.field(prefix + name, of))
     return pyarrow.RecordBatch.from_arrays(columns, schema=pyarrow.schema(schema, batch.schema.metadata))
