@@ -19,6 +19,7 @@ use super::settings_file::{self, Setting, SettingsFile};
 use crate::base::error::{Error, Result};
 use crate::base::text::{printable, quoted, shown};
 use crate::config::values;
+use crate::verdict::Decision;
 
 /// Options that cannot be in the file: they say which file it is, or ask for help.
 const NEVER: [&str; 4] = ["config", "profile", "help", "help-all"];
@@ -303,16 +304,18 @@ fn options_of(run: &Command) -> impl Iterator<Item = (&Arg, &str)> {
 }
 
 /// The options of `rescore run` that were given in any way, by their names: what a person may read who reads the run's summary.
-/// Beside secrets, constants that are sent for a field are left out, such as an email address.
+/// Beside secrets, values of a field or column are left out, such as an email address. A decision says nothing of a person.
 pub(super) fn given(run: &Command, matches: &ArgMatches) -> Value {
     let is_given =
         |arg: &Arg| matches.value_source(arg.get_id().as_str()) != Some(ValueSource::DefaultValue);
     let all = options_of(run).filter(|(arg, _)| is_given(arg));
     let all = all.filter_map(|(arg, long)| {
         let names = arg.get_value_names().unwrap_or_default();
-        let is_constant = names.iter().any(|name| name.contains("=VALUE"));
+        let is_value = names.iter().any(|name| name.contains("=VALUE"));
         let shown = |value: &str| match value.split_once('=') {
-            Some((field, _)) if is_constant => format!("{field}=…"),
+            Some((field, value)) if is_value && Decision::of_word(value).is_none() => {
+                format!("{field}=…")
+            }
             _ => without_secrets(value),
         };
         Some((long.to_owned(), value(arg, matches, shown)?))

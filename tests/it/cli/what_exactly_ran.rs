@@ -126,7 +126,8 @@ fn the_summary_has_the_options_in_force_and_no_secret() {
     let settings = "retries = 3\nvpn-check = true\nrate = '5/s'\nmap = ['ip=ip', 'name=name']\n\
                     [profile.nightly]\nset = ['user_agent=Hidden/1']\n";
     place.write("settings.toml", settings);
-    let typed = "--config settings.toml --profile nightly --summary s.json --default email=hidden@example.com";
+    let typed = "--config settings.toml --profile nightly --summary s.json --default email=hidden@example.com \
+                 --only name!=review --only email!=hidden@example.com";
     let run = place.scoring(&server).args(typed);
     run.env("RESCORE_LEDGER", "answers").done().exits(0);
     let expected = json!({
@@ -134,6 +135,7 @@ fn the_summary_has_the_options_in_force_and_no_secret() {
         "default": ["email=…"],
         "ledger": "answers",
         "map": ["ip=ip", "name=name"],
+        "only": ["name!=review", "email!=…"],
         "output": "scored.csv",
         "rate": "unlimited",
         "retries": "3",
