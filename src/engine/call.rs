@@ -87,6 +87,7 @@ impl<S: Service> Engine<S> {
                         }
                         NextStep::Again(after) => {
                             drop(undurable);
+                            self.ledger.count_call();
                             if let Err(stop) = self.check_budget() {
                                 return (None, Some(stop));
                             }

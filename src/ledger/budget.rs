@@ -202,15 +202,14 @@ impl CallBudget {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Takes a call out of the budget. If there is a limit: how many calls are not among those that count yet.
+    /// Takes a call out of the budget.
     ///
     /// # Errors
     /// As [`Self::check`].
-    pub(super) fn reserve(&self) -> Result<Option<u64>, (CancelReason, Error)> {
+    pub(super) fn reserve(&self) -> Result<(), (CancelReason, Error)> {
         self.check()?;
-        let calls = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let is_limited = !self.limits.is_empty();
-        Ok(is_limited.then(|| calls.saturating_sub(self.known().of_start)))
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether a call is left.

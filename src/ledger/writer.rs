@@ -108,7 +108,7 @@ struct Batch {
     recorded: Vec<oneshot::Sender<Result<()>>>,
     /// The claims of the group, in their order: how many belong together, and who waits for them.
     claimed: Vec<(usize, oneshot::Sender<Result<Claimed>>)>,
-    /// Other runs should know soon how many calls this one has made.
+    /// How many calls were made is stored, if nothing else is.
     tells_calls: bool,
 }
 
@@ -303,17 +303,18 @@ impl LedgerWriter {
     }
 
     /// A call is made now, if one is left. The number is stored with the next group, so that the calls of all starts of a run and
-    /// of all runs of an account can be limited. Where calls bring no answers to be stored, their number is stored all the same.
+    /// of all runs of an account can be limited.
     ///
     /// # Errors
     /// None is left: which limit stops the run, and exit code 5.
     pub(crate) fn reserve_call(&self) -> Result<(), (CancelReason, Error)> {
-        let unknown = self.shared.budget.reserve()?;
-        if unknown.is_some_and(|calls| calls % self.shared.enough as u64 == 0) {
-            let tell = |batch: &mut Batch| batch.tells_calls = true;
-            let _ = self.shared.send(Urgency::WithAnswers, tell);
-        }
-        Ok(())
+        self.shared.budget.reserve()
+    }
+
+    /// A call has brought nothing to be stored: it is counted soon all the same, for the next start after a kill and for other runs.
+    pub(crate) fn count_call(&self) {
+        let tell = |batch: &mut Batch| batch.tells_calls = true;
+        let _ = self.shared.send(Urgency::WithAnswers, tell);
     }
 
     /// Whether a call is left.
@@ -460,7 +461,7 @@ impl WriteThread {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::ledger::budget::{CallLimit, Per, Spending};
+    use crate::ledger::budget::{CallLimit, Spending};
 
     impl LedgerWriter {
         /// One without a ledger, for tests on a paused clock: while another thread works, that clock would advance.
@@ -527,22 +528,6 @@ mod tests {
         shared.lock().closed = true;
         assert_eq!(length(shared.next(Duration::ZERO)), Some(1));
         assert_eq!(length(shared.next(GATHER)), None);
-    }
-
-    #[test]
-    fn calls_without_answers_are_stored_as_soon_as_answers_would_be_where_other_runs_must_know() {
-        let limit = CallLimit::calls((u64::MAX.try_into().unwrap(), Per::Day));
-        for (limits, waiting) in [(vec![limit], 1), (vec![], 0)] {
-            let budget = CallBudget::new(limits, Spending::default());
-            let shared = Shared::new(4, budget).into();
-            let is_kept = true;
-            let writer = LedgerWriter { is_kept, shared };
-            let waits = || writer.shared.lock().batch.len();
-            for expected in [0, 0, 0, waiting, waiting] {
-                assert!(writer.reserve_call().is_ok());
-                assert_eq!(waits(), expected);
-            }
-        }
     }
 
     #[test]

@@ -70,6 +70,19 @@ fn starts_that_are_killed_spend_no_more_than_the_budget() {
 }
 
 #[test]
+fn the_retries_of_one_row_count_although_each_start_is_killed() {
+    let place = Place::with("users.csv", users::csv(1));
+    let server = Server::start(|_: &Request| status(500));
+    let args = "-c 32 --max-calls 8";
+    for kill in 1..=2 {
+        let running = place.scoring(&server).args(args).start();
+        running.kill_when(|| server.calls() >= 3 * kill);
+    }
+    place.score(&server, args).exits(5);
+    assert_eq!(server.calls(), 8);
+}
+
+#[test]
 fn a_call_without_an_answer_counts_once_although_it_may_have_been_billed() {
     let place = Place::with("users.csv", users::csv(20));
     let server = Server::start(|request: &Request| match request.nth {
