@@ -144,7 +144,9 @@ impl JsonlParser {
         self.seen
             .extend(found.ours.iter().map(|(_, column)| *column));
         for (place, there) in first.asked.iter_mut().enumerate() {
-            *there |= self.asked(&found, place).is_ok_and(|value| value.is_some());
+            *there |= self
+                .asked(&found.values, place)
+                .is_ok_and(|value| value.is_some());
         }
         Ok(())
     }
@@ -161,10 +163,10 @@ impl JsonlParser {
     /// The value that one of the columns that are asked for has in an object.
     fn asked<'a>(
         &self,
-        found: &FoundMembers<'a>,
+        values: &[Option<(usize, &'a str)>],
         place: usize,
     ) -> Result<Option<&'a str>, raw_json::Ambiguous> {
-        let value = found.values.get(place).copied().flatten();
+        let value = values.get(place).copied().flatten();
         match (value, self.members.lookups.get(place)) {
             (Some((_, value)), Some(MemberLookup::At(pointer))) => {
                 raw_json::follow(value, pointer.split_first().1)
@@ -247,7 +249,7 @@ impl JsonlParser {
             let message = format!("the row has no {}", quoted(name));
             return Err(Failure::new(Reason::ExistingColumns, message));
         }
-        let span = |lookup| match self.asked(found, lookup) {
+        let span = |lookup| match self.asked(&found.values, lookup) {
             Ok(value) => Ok(value.map_or_else(Span::default, |value| place.span(value))),
             Err(raw_json::Ambiguous) => Err(asked_twice()),
         };
@@ -255,10 +257,9 @@ impl JsonlParser {
     }
 
     /// Whether the object is one to send. A member that it lacks is empty.
-    #[inline]
-    fn is_chosen(&self, found: &FoundMembers<'_>) -> Result<bool, Failure> {
+    fn is_chosen(&self, values: &[Option<(usize, &str)>]) -> Result<bool, Failure> {
         for (place, only) in self.only.iter().enumerate() {
-            let value = self.asked(found, place).map_err(|_| asked_twice())?;
+            let value = self.asked(values, place).map_err(|_| asked_twice())?;
             if !only.holds(&value.map(raw_json::text).unwrap_or_default()) {
                 return Ok(false);
             }
@@ -289,7 +290,6 @@ impl JsonlParser {
         let asked = { self.is_scored }
             .then(|| self.spans_of_asked(&found, place))
             .transpose()?;
-        let is_chosen = self.is_chosen(&found);
         // Also for a row that fails: its old values must not be mistaken for new ones.
         row.ours = found.ours.into();
         if let Some(failure) = found.failure {
@@ -298,15 +298,15 @@ impl JsonlParser {
         if let Some(asked) = asked {
             return Ok(RowState::Scored(asked));
         }
-        if !is_chosen? {
-            return Ok(RowState::Passed);
-        }
         let is_as_written = |value: &str| {
             let start = value.as_ptr().addr() - line.as_ptr().addr();
             bytes.get(start..start + value.len()) == Some(value.as_bytes())
         };
         let is_sendable = |value: &str| matches!(line, Cow::Borrowed(_)) || is_as_written(value);
         let values = found.values;
+        if !self.only.is_empty() && !self.is_chosen(&values)? {
+            return Ok(RowState::Passed);
+        }
         let find = |field, lookup: &usize| match values.get(*lookup) {
             Some(Some((_, value))) => {
                 let pointer = match self.members.lookups.get(*lookup) {
