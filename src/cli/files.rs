@@ -104,10 +104,11 @@ pub(super) struct SelectionArgs {
     /// continues, and pays for none of these rows again.
     #[arg(long, value_name = "N%")]
     sample: Option<Sample>,
-    /// Send only rows with one of these values in this column, or with `!=` none of them, such as `decision=review` (repeatable)
+    /// Send only rows with this value, such as `decision=review` (repeatable)
     ///
-    /// All other rows are written as they are, with empty cells in the new columns; columns of an earlier run keep their values.
-    /// `--limit` counts only the rows that are sent. In JSONL, a JSON pointer reaches nested members.
+    /// `decision=review,block` is one of these values, and `country!=DE` any other one. All other rows are written as they are,
+    /// with empty cells in the new columns; columns of an earlier run keep their values. `--limit` counts only the rows that are
+    /// sent. In JSONL, a JSON pointer reaches nested members.
     #[arg(long, value_name = "COLUMN=VALUE")]
     pub(super) only: Vec<Condition>,
 }

@@ -21,11 +21,11 @@ Exit codes:
   143  interrupted by SIGTERM";
 
 /// What `-h` and `--help` show of `rescore run`: what most people need, on one page. `--help-all` shows everything.
-const COMMON_IN_RUN: &str = "input output sandbox limit base_url service_id api_key_file map set approve_max review_max \
+const COMMON_IN_RUN: &str = "input output sandbox limit only base_url service_id api_key_file map set approve_max review_max \
     concurrency rate max_calls max_cost price max_failures ledger max_age retry_failed overwrite quiet summary";
 
 /// What they show of `rescore check`.
-const COMMON_IN_CHECK: &str = "input json output limit base_url service_id map set default null phone_region invalid \
+const COMMON_IN_CHECK: &str = "input json output limit only base_url service_id map set default null phone_region invalid \
     price ledger max_age format encoding";
 
 /// What has a variable: that which differs between machines.

@@ -306,6 +306,7 @@ fn options_of(run: &Command) -> impl Iterator<Item = (&Arg, &str)> {
 /// The options of `rescore run` that were given in any way, by their names: what a person may read who reads the run's summary.
 /// Beside secrets, values of a field or column are left out, such as an email address. A decision says nothing of a person.
 pub(super) fn given(run: &Command, matches: &ArgMatches) -> Value {
+    let is_decision = |word: &str| Decision::of_word(word).is_some();
     let is_given =
         |arg: &Arg| matches.value_source(arg.get_id().as_str()) != Some(ValueSource::DefaultValue);
     let all = options_of(run).filter(|(arg, _)| is_given(arg));
@@ -313,7 +314,7 @@ pub(super) fn given(run: &Command, matches: &ArgMatches) -> Value {
         let names = arg.get_value_names().unwrap_or_default();
         let is_value = names.iter().any(|name| name.contains("=VALUE"));
         let shown = |value: &str| match value.split_once('=') {
-            Some((field, value)) if is_value && Decision::of_word(value).is_none() => {
+            Some((field, values)) if is_value && !values.split(',').all(is_decision) => {
                 format!("{field}=…")
             }
             _ => without_secrets(value),

@@ -127,7 +127,7 @@ fn the_summary_has_the_options_in_force_and_no_secret() {
                     [profile.nightly]\nset = ['user_agent=Hidden/1']\n";
     place.write("settings.toml", settings);
     let typed = "--config settings.toml --profile nightly --summary s.json --default email=hidden@example.com \
-                 --only name!=review --only email!=hidden@example.com";
+                 --only name!=review,block --only email!=hidden@example.com";
     let run = place.scoring(&server).args(typed);
     run.env("RESCORE_LEDGER", "answers").done().exits(0);
     let expected = json!({
@@ -135,7 +135,7 @@ fn the_summary_has_the_options_in_force_and_no_secret() {
         "default": ["email=…"],
         "ledger": "answers",
         "map": ["ip=ip", "name=name"],
-        "only": ["name!=review", "email!=…"],
+        "only": ["name!=review,block", "email!=…"],
         "output": "scored.csv",
         "rate": "unlimited",
         "retries": "3",

@@ -9,7 +9,7 @@ use crate::support::process::{KEY, Place};
 use crate::support::server::Server;
 
 /// The front door stays short: what does not fit belongs to docs/.
-const LONGEST_README: usize = 138;
+const LONGEST_README: usize = 130;
 
 #[test]
 fn readme_is_short_and_leads_to_every_document() {
