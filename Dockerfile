@@ -18,9 +18,11 @@ RUN apt-get update \
 COPY --from=build /build/target/release/rescore /usr/local/bin/rescore
 COPY LICENSE-APACHE LICENSE-MIT /usr/share/doc/rescore/
 USER 10001:10001
-# Inputs and outputs. Nothing else is written, except temporary files to /tmp.
+# Inputs, outputs and the ledger of paid answers, which must outlive the container. Nothing else is written, except temporary
+# files to /tmp.
 WORKDIR /data
 VOLUME /data
+ENV RESCORE_LEDGER=/data/rescore.ledger
 # `docker stop` sends SIGTERM, and calls in flight have 20 s to finish: give the container `--stop-timeout 60`.
 ENTRYPOINT ["rescore"]
 CMD ["--help"]

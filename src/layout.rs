@@ -66,6 +66,8 @@ impl Compression {
 
 /// The three columns that every output has.
 pub const VERDICT_COLUMNS: [&str; 3] = ["transaction_id", "risk_score", "decision"];
+/// The index of the id among our columns.
+pub(crate) const ID_COLUMN: usize = 0;
 /// The index of the score among our columns.
 pub(crate) const SCORE_COLUMN: usize = 1;
 /// The index of the decision among our columns.
@@ -103,7 +105,7 @@ impl AddedColumns {
             return ColumnContent::Reason;
         }
         match column {
-            0 => ColumnContent::TransactionId,
+            ID_COLUMN => ColumnContent::TransactionId,
             SCORE_COLUMN => ColumnContent::Score,
             DECISION_COLUMN => ColumnContent::Decision,
             _ => ColumnContent::Captured(column - VERDICT_COLUMNS.len()),

@@ -6,8 +6,7 @@
     rescore.score("users.csv", output="scored.csv", sandbox=True)                              # a file
 
 Options are those of `rescore run`: `max_cost=50` is `--max-cost 50`, `sandbox=True` is `--sandbox`, and a list repeats the
-option. Paid answers are kept in a ledger, `rescore.ledger` in the current directory (of a file: beside the output), so a
-call with the same users again costs nothing. For DataFrames of Spark there is `rescore.spark`.
+option. Paid answers are kept in your ledger, the one of all your runs, so a call with the same users again costs nothing. For DataFrames of Spark there is `rescore.spark`.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Starts services. The ledgers of the test are in its own folder, and no settings of this machine count."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("RESCORE_LEDGER", str(tmp_path / "rescore.ledger"))
     started: list[Service] = []
 
     def start(*options: str) -> Service:

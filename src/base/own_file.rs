@@ -126,11 +126,47 @@ pub(crate) fn not_writable(path: &Path) -> Option<String> {
     [path, directory_of(path)].into_iter().find_map(|place| {
         let shown = shown(place);
         match access(place, Access::WRITE_OK) {
-            Err(Errno::ACCESS) => Some(format!("this user may not write to `{shown}`")),
+            Err(Errno::ACCESS) => {
+                let owner = fs::metadata(place).map(|there| user_name(there.uid()));
+                let owner = owner.map(|owner| format!(", which belongs to {owner}"));
+                let owner = owner.unwrap_or_default();
+                Some(format!("this user may not write to `{shown}`{owner}"))
+            }
             Err(Errno::ROFS) => Some(format!("the file system of `{shown}` is read-only")),
             _ => None,
         }
     })
+}
+
+/// The name of a user of this machine, or the number of one that only a directory service knows.
+fn user_name(user: u32) -> String {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut names = users.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(user)).then(|| name.to_owned())
+    });
+    names.next().unwrap_or_else(|| format!("user {user}"))
+}
+
+/// Why what is in a file cannot be believed: anybody, or somebody who shares no group with this user, may have written it.
+pub(crate) fn not_trusted(file: &Metadata) -> Option<String> {
+    use rustix::process::{getegid, geteuid, getgroups};
+    let (user, owner, group) = (geteuid(), file.uid(), file.gid());
+    let in_group = || {
+        let groups = getgroups().unwrap_or_default();
+        { groups.into_iter().chain([getegid()]) }.any(|own| own.as_raw() == group)
+    };
+    if mode_of(file) & 0o002 != 0 {
+        Some("everybody may write to it".to_owned())
+    } else if user.is_root() || [user.as_raw(), 0].contains(&owner) || in_group() {
+        None
+    } else {
+        let owner = user_name(owner);
+        Some(format!(
+            "it belongs to {owner}, and you are not in its group"
+        ))
+    }
 }
 
 /// Who may read and write a file: its permission bits.

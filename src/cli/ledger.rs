@@ -9,13 +9,14 @@ use clap::{Args, Subcommand};
 
 use super::fields::FieldArgs;
 use super::files::FormatArgs;
+use super::settings::SettingsArgs;
 use crate::base::error::{Error, Result};
 use crate::config::values;
 use crate::config::{AdminConfig, AdminTask};
 use crate::fields::{FieldRules, Invalid};
 use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
-use crate::ledger::{self, LedgerLocation};
+use crate::ledger::LedgerLocation;
 use crate::selection::Selection;
 
 #[derive(Debug, Subcommand)]
@@ -28,15 +29,17 @@ pub(super) enum LedgerCommand {
     },
     /// Show what is in a ledger
     Stats {
-        /// The ledger
-        #[arg(env = "RESCORE_LEDGER", default_value = ledger::NAME)]
-        ledger: PathBuf,
+        /// The ledger; yours if not given
+        #[arg(env = "RESCORE_LEDGER")]
+        ledger: Option<PathBuf>,
+        #[command(flatten)]
+        settings: SettingsArgs,
     },
     /// Remove old answers
     Prune {
-        /// The ledger
-        #[arg(env = "RESCORE_LEDGER", default_value = ledger::NAME)]
-        ledger: PathBuf,
+        /// The ledger; yours if not given
+        #[arg(env = "RESCORE_LEDGER")]
+        ledger: Option<PathBuf>,
         /// Remove answers that are older than this, such as `400d`
         #[arg(long, value_name = "TIME", value_parser = values::age)]
         older_than: Duration,
@@ -46,6 +49,8 @@ pub(super) enum LedgerCommand {
         /// Wait up to this long for a run that is using the ledger, such as `10m`
         #[arg(long, value_name = "TIME", value_parser = values::patience)]
         wait_lock: Option<Duration>,
+        #[command(flatten)]
+        settings: SettingsArgs,
     },
     /// Remove all answers about the users of a file, leaving no trace in the ledger
     Forget(Box<ForgetArgs>),
@@ -56,11 +61,9 @@ pub(super) struct ForgetArgs {
     /// Forget the users of this file, read like the input of `run`; `-` is standard input, so that no personal data
     /// need be an argument
     users: PathBuf,
-    /// The ledger
-    #[arg(
-        long, value_name = "FILE", env = "RESCORE_LEDGER", value_parser = values::file(), default_value = ledger::NAME
-    )]
-    ledger: PathBuf,
+    /// The ledger; yours if not given
+    #[arg(long, value_name = "FILE", env = "RESCORE_LEDGER", value_parser = values::file())]
+    ledger: Option<PathBuf>,
     #[command(flatten)]
     fields: FieldArgs,
     #[command(flatten)]
@@ -68,6 +71,8 @@ pub(super) struct ForgetArgs {
     /// Wait up to this long for a run that is using the ledger, such as `10m`
     #[arg(long, value_name = "TIME", value_parser = values::patience)]
     wait_lock: Option<Duration>,
+    #[command(flatten)]
+    settings: SettingsArgs,
 }
 
 /// What is younger is hardly meant to be removed.
@@ -76,13 +81,14 @@ const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 impl LedgerCommand {
     pub(super) fn into_config(self) -> Result<AdminConfig> {
         let (ledger, wait_lock, task) = match self {
-            Self::Init { url } => (url, None, AdminTask::Init),
-            Self::Stats { ledger } => (ledger, None, AdminTask::Stats),
+            Self::Init { url } => (Some(url), None, AdminTask::Init),
+            Self::Stats { ledger, .. } => (ledger, None, AdminTask::Stats),
             Self::Prune {
                 ledger,
                 older_than,
                 yes,
                 wait_lock,
+                ..
             } => {
                 if older_than < A_DAY && !yes {
                     return Err(Error::usage(
@@ -98,7 +104,9 @@ impl LedgerCommand {
             }
         };
         Ok(AdminConfig {
-            ledger: LedgerLocation::named(&ledger)?,
+            ledger: { ledger.as_deref() }
+                .map(LedgerLocation::named)
+                .transpose()?,
             wait_lock,
             task,
         })

@@ -122,18 +122,26 @@ pub(crate) fn parse(
         .try_get_matches_from(arguments)
         .map_err(|error| guesses::with_meaning(error, &commands, arguments))?;
     let (name, given) = matches.subcommand().unwrap_or(("", &matches));
+    let found = commands.find_subcommand(name);
+    // The commands of a ledger have a name of two words.
+    let (found, given, words) = match given.subcommand() {
+        Some((second, given)) => (found.and_then(|it| it.find_subcommand(second)), given, 3),
+        None => (found, given, 2),
+    };
     let takes_settings = |command: &&clap::Command| settings::takes_settings(command);
-    let Some(command) = { commands.find_subcommand(name) }.filter(takes_settings) else {
+    let Some(command) = found.filter(takes_settings) else {
         let cli = Cli::from_arg_matches(&matches)?;
         let command = config(cli.command, &commands, given)?;
         return Ok((command, Origins::default()));
     };
     settings::refuse_unknown_variables(&commands)?;
     let file = settings::find(&commands, given, read)?;
-    // All arguments with the settings of the file, behind the names of the program and of the command.
+    // All arguments with the settings of the file, behind the words that name the program and the command.
     let settled = |command, arguments: &[OsString], given| {
         let (set, origins) = settings::elsewhere(command, given, file.as_ref());
-        let (names, typed) = arguments.split_at_checked(2).unwrap_or((arguments, &[]));
+        let (names, typed) = arguments
+            .split_at_checked(words)
+            .unwrap_or((arguments, &[]));
         let all = names.iter().chain(&set).chain(typed);
         match commands.clone().try_get_matches_from(all) {
             Ok(matches) => Ok((matches, origins)),

@@ -21,7 +21,7 @@ use crate::config::{
 };
 use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
-use crate::ledger::{LedgerLocation, Reuse};
+use crate::ledger::{LedgerLocation, Reuse, sandbox_beside};
 use crate::service::Account;
 
 const PACE: &str = "Pace and limits";
@@ -63,7 +63,7 @@ pub(super) struct RunArgs {
 
     /// Keep paid answers in this file or postgresql:// database, and use those in it
     ///
-    /// If not given, it is rescore.ledger in the folder of the output. What is paid for is not paid for again, by any run with the same ledger.
+    /// If not given, it is yours: ~/.local/state/rescore/rescore.ledger, or as $STATE_DIRECTORY or $XDG_STATE_HOME say. No run with the same ledger pays again for what is in it.
     #[arg(long, value_name = "FILE", env = "RESCORE_LEDGER", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
     /// Ask again about rows whose answer is older than this, such as `30d`
@@ -236,9 +236,12 @@ impl RunArgs {
                     .hint("leave one of them out"),
             );
         }
+        let is_of_service = self.ledger.is_some() && !is_typed(given, "--ledger");
         Ok(LedgerConfig {
             named: match &self.ledger {
                 _ if self.no_ledger => Some(LedgerLocation::Temporary),
+                // Made-up answers stay out of it.
+                Some(ledger) if self.sandbox && is_of_service => sandbox_beside(ledger),
                 Some(ledger) => Some(LedgerLocation::named(ledger)?),
                 None => None,
             },

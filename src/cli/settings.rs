@@ -193,7 +193,11 @@ pub(super) fn elsewhere(
             let Setting {
                 key, values, line, ..
             } = setting;
-            let arg = { command.get_arguments() }.find(|arg| arg.get_long() == Some(key));
+            // The commands of a ledger have it as an argument.
+            let is_meant = |arg: &&Arg| {
+                arg.get_long() == Some(key) || arg.is_positional() && arg.get_id() == key.as_str()
+            };
+            let arg = command.get_arguments().find(is_meant);
             let gives_way = |arg: &&Arg| {
                 reads_only && WRITTEN.contains(&&**key)
                     || stronger.iter().any(|other| excludes(command, arg, other))
@@ -206,6 +210,7 @@ pub(super) fn elsewhere(
             arguments.extend(values.iter().filter_map(|value| match value.as_str() {
                 "true" if is_switch => Some(format!("--{key}").into()),
                 "false" if is_switch => None,
+                value if arg.is_positional() => Some(value.into()),
                 value => Some(format!("--{key}={value}").into()),
             }));
             let path = file.map_or_else(String::new, |file| shown(&file.path));

@@ -16,6 +16,7 @@ use super::text::print;
 use crate::analysis::CountedRows;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::money::{Money, Tariff};
+use crate::base::own_file::directory_of;
 use crate::base::text::{printable, shown};
 use crate::config::CheckConfig;
 use crate::fields::Noticed;
@@ -40,7 +41,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let is_sandbox = { config.account.as_ref() }.is_some_and(|account| account.sandbox);
     let settings = LedgerSettings {
         account: config.account.as_ref().map(ledger_account),
-        ..files.ledger_settings(&config.ledger, is_sandbox, &config.captured)
+        ..files.ledger_settings(&config.ledger, is_sandbox, &config.captured)?
     };
     // Its thread lives as long as the process; there are no files to remove.
     drop(Interrupts::listen()?);
@@ -166,9 +167,9 @@ fn look_at(
     settings: &LedgerSettings,
     config: &CheckConfig,
 ) -> Result<(LookupStage, Option<CheckedLedger>)> {
-    // The run makes the directory of its outputs, with the ledger.
-    let directory = { config.files.directory.as_ref() }.filter(|directory| !directory.exists());
-    let is_made = config.ledger.named.is_none() && directory.is_some();
+    // The user's first run makes the directory of the ledger.
+    let directory = settings.location.path().map(directory_of);
+    let is_made = config.ledger.named.is_none() && directory.is_some_and(|it| !it.exists());
     let found = if is_made { None } else { preview(settings)? };
     let (lookup, endpoint, facts) = if let Some((lookup, found)) = found {
         let stage = LookupStage::new(found.hasher.clone(), lookup);

@@ -26,7 +26,8 @@ use crate::service::{Plan, write_body};
 /// cannot be written, or what is in it cannot be printed. Exit code 75: another process is using it.
 pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
     let wait = LockWait::new(config.wait_lock, true);
-    let ledger = &config.ledger;
+    let of_user = || ledger::default_file(false).map(LedgerLocation::File);
+    let ledger = &config.ledger.map_or_else(of_user, Ok)?;
     match config.task {
         AdminTask::Init => {
             let made = if ledger::init(ledger)? {

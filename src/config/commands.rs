@@ -13,7 +13,7 @@ use crate::base::money::{Money, Tariff};
 use crate::base::numbers::Tolerance;
 use crate::base::secret::Secret;
 use crate::input;
-use crate::ledger::{CallLimit, LedgerLocation, Per, Reuse, ledger_in};
+use crate::ledger::{CallLimit, LedgerLocation, Per, Reuse, default_file};
 use crate::observe::Style;
 use crate::pace::Rate;
 use crate::raw_json::Pointer;
@@ -100,7 +100,7 @@ pub(crate) struct FilesConfig {
     pub(crate) output: Option<PathBuf>,
     /// Write each input to a file of its name in this directory; files that are finished are skipped
     ///
-    /// All inputs share one ledger, rescore.ledger in that directory, and one pace. An input that cannot be used does not stop the others.
+    /// All inputs share one pace and one budget. An input that cannot be used does not stop the others.
     #[arg(
         id = "output_dir", long = "output-dir", value_name = "DIR", value_parser = values::file(), help_heading = FILES,
         conflicts_with_all = ["output", "rejects", "changes", "report", "limit", "sample"]
@@ -188,17 +188,20 @@ impl BudgetConfig {
 /// Which answers are stored and used.
 #[derive(Debug, Clone)]
 pub(crate) struct LedgerConfig {
-    /// Where they are kept; `None` is the ledger of the output's folder.
+    /// Where they are kept; `None` is the user's ledger.
     pub(crate) named: Option<LedgerLocation>,
     /// Which answers of earlier runs are used.
     pub(crate) reuse: Reuse,
 }
 
 impl LedgerConfig {
-    /// Where the ledger of a run is that writes to this folder.
-    pub(crate) fn location(&self, folder: &Path, sandbox: bool) -> LedgerLocation {
-        let usual = || LedgerLocation::File(ledger_in(folder, sandbox));
-        self.named.clone().unwrap_or_else(usual)
+    /// Where the ledger of a run is.
+    ///
+    /// # Errors
+    /// Exit code 2: none is named, and the user's cannot be used.
+    pub(crate) fn location(&self, sandbox: bool) -> Result<LedgerLocation> {
+        let of_user = || default_file(sandbox).map(LedgerLocation::File);
+        self.named.clone().map_or_else(of_user, Ok)
     }
 }
 
@@ -411,8 +414,8 @@ pub(crate) struct EarlierFile {
 /// `rescore ledger`.
 #[derive(Debug)]
 pub(crate) struct AdminConfig {
-    /// The ledger.
-    pub(crate) ledger: LedgerLocation,
+    /// The ledger; `None` is the user's.
+    pub(crate) ledger: Option<LedgerLocation>,
     /// How long to wait for a run that uses it; `None` is not at all.
     pub(crate) wait_lock: Option<Duration>,
     /// What is to be done.

@@ -10,6 +10,9 @@ use crate::base::own_file;
 /// The schema's version. A ledger of another version is refused and never guessed at.
 pub(crate) const VERSION: i32 = 6;
 
+/// What to do about a ledger that only its owner can write.
+pub(super) const HINT_SHARE: &str =
+    "its owner can share it with a group by `chmod g+rw` on it and the files beside it";
 /// What to do with a damaged ledger.
 const DAMAGED: &str = "move it and the files whose names start with its name elsewhere; answers in it are paid for again";
 
@@ -122,7 +125,7 @@ impl DbFault {
             ),
             // SQLite makes files beside a ledger also to read it.
             DbFaultKind::Other if is_opened => match own_file::not_writable(ledger) {
-                Some(why) if ledger.exists() => (Error::usage(cannot).detail(why), ""),
+                Some(why) if ledger.exists() => (Error::usage(cannot).detail(why), HINT_SHARE),
                 _ => (Error::usage(cannot), ""),
             },
             _ => (Error::stopped(cannot), ""),

@@ -1,7 +1,7 @@
 //! Every paid answer, durable: what was asked once is never paid for again.
 //!
-//! A ledger is a database of answers by request: a SQLite file in the folder of a run's output, or tables on a PostgreSQL
-//! server. A run opens it ([`OpenLedger`]), looks up what is stored ([`Lookup`]), starts with it ([`RunningLedger`]), claims
+//! A ledger is a database of answers by request: a SQLite file, one for each user unless another one is named, or tables on a
+//! PostgreSQL server. A run opens it ([`OpenLedger`]), looks up what is stored ([`Lookup`]), starts with it ([`RunningLedger`]), claims
 //! requests before it calls for them, and makes new answers durable ([`LedgerWriter`]). Without a run, [`preview()`] shows what
 //! a run would find, and [`LedgerAdmin`] removes answers. A ledger must not know files of users or calls, and stores nothing
 //! about a person that can be read without that person's request.
@@ -11,6 +11,7 @@ mod admin;
 mod answers;
 mod budget;
 mod database;
+mod default_file;
 mod fault;
 mod key;
 mod open;
@@ -32,11 +33,12 @@ pub(crate) use accounts::{KnownLimit, StoredAccount};
 pub(crate) use admin::LedgerAdmin;
 pub(crate) use answers::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
 pub(crate) use budget::{CallLimit, Per, Spending};
+pub(crate) use default_file::{default_file, make_directory, sandbox_beside};
 pub(crate) use fault::VERSION as LEDGER_VERSION;
 pub(crate) use key::{ByRequest, RequestHasher, RequestKey};
 pub(crate) use open::{LedgerFacts, Lookup, OpenLedger, RunningLedger, init, preview};
 pub(crate) use outputs::{OutputLock, OutputState, lock_of};
 pub(crate) use runs::{ClaimResult, RunEnd};
 pub(crate) use settings::{LedgerAccount, LedgerLocation, LedgerSettings, Reuse, ServerWait};
-pub(crate) use sqlite_file::{NAME, SUFFIXES, ledger_in};
+pub(crate) use sqlite_file::SUFFIXES;
 pub(crate) use writer::{Claimed, LedgerWriter, Urgency, WorkerNumber};

@@ -19,7 +19,7 @@ use super::{postgres, sqlite, sqlite_connect, sqlite_file};
 use crate::base::error::{Error, Result};
 
 /// What to do where there is no ledger that can be looked after.
-pub(super) const NAME_IT: &str = "name it: a run has it in the folder of its output, with `--sandbox` as `rescore-sandbox.ledger`";
+pub(super) const NAME_IT: &str = "`rescore check` says which ledger a run uses; that of `--sandbox` is `sandbox.ledger` beside yours";
 
 /// Opens a database; `None` if there is none yet, and none is made.
 pub(super) fn connect(
@@ -118,7 +118,7 @@ impl OpenLedger {
         let is_server = matches!(location, LedgerLocation::Server(_));
         let elsewhere = |error: Error| match location {
             LedgerLocation::Server(_) => error,
-            _ => error.or_hint(sqlite_file::ELSEWHERE),
+            _ => error.or_hint(sqlite_file::HINT_OTHER_PATH),
         };
         let error = |fault: DbFault| elsewhere(location.cannot("open", &fault));
         let Some(mut opened) = connect(location, purpose).map_err(elsewhere)? else {
@@ -285,22 +285,15 @@ impl RunningLedger {
         }
     }
 
-    /// Its file, if it is in one.
-    fn file(&self) -> Option<&Path> {
-        match &self.settings.location {
-            LedgerLocation::File(path) => Some(path),
-            LedgerLocation::Server(_) | LedgerLocation::Temporary => None,
-        }
-    }
-
     /// Whether its file was removed or moved.
     pub(crate) fn is_gone(&self) -> bool {
-        { self.file() }.is_some_and(|file| file.symlink_metadata().is_err())
+        { self.settings.location.file() }.is_some_and(|file| file.symlink_metadata().is_err())
     }
 
     /// Whether its file is damaged, so that no run can continue with it. All of it is read.
     pub(crate) fn is_damaged(&self) -> bool {
-        self.file().is_some_and(sqlite_connect::is_damaged)
+        let file = self.settings.location.file();
+        file.is_some_and(sqlite_connect::is_damaged)
     }
 
     /// Waits until everything is durable, once its writer is gone; whether that took no longer than this, on a disk that may

@@ -101,6 +101,14 @@ impl LedgerLocation {
         fault.error(doing, self.path().unwrap_or(Path::new("")))
     }
 
+    /// Its file, if it is in one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Server(_) | Self::Temporary => None,
+        }
+    }
+
     /// Its path or address, as people see it.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {

@@ -6,14 +6,9 @@ use std::io::{self, ErrorKind, Read as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use super::fault::{DbFault, DbFaultKind};
+use super::fault::{DbFault, DbFaultKind, HINT_SHARE};
 use crate::base::error::{Error, Result};
 use crate::base::own_file::{self, directory_of};
-
-/// The ledger of a folder.
-pub(crate) const NAME: &str = "rescore.ledger";
-/// That of made-up answers.
-const SANDBOX_NAME: &str = "rescore-sandbox.ledger";
 
 /// The mode of files that only their owner may read.
 pub(super) const PRIVATE: u32 = 0o600;
@@ -21,9 +16,9 @@ pub(super) const PRIVATE: u32 = 0o600;
 /// What SQLite puts behind the name of a database for the files beside it.
 pub(crate) const SUFFIXES: &[&str] = &["-wal", "-shm", "-journal"];
 
-/// What to do for a run where no ledger can be.
-pub(super) const ELSEWHERE: &str =
-    "name a file in another place with `--ledger FILE`, or keep no answers with `--no-ledger`";
+/// What to do where no ledger can be.
+pub(super) const HINT_OTHER_PATH: &str =
+    "name a file on a local disk with `--ledger FILE` or `RESCORE_LEDGER`";
 
 /// A path with something behind its name.
 pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -37,15 +32,6 @@ pub(super) fn log_of(ledger: &Path) -> PathBuf {
     with_suffix(ledger, "-wal")
 }
 
-/// The ledger of a folder, the one that has the output of a run.
-pub(crate) fn ledger_in(directory: &Path, sandbox: bool) -> PathBuf {
-    let name = if sandbox { SANDBOX_NAME } else { NAME };
-    if directory == Path::new(".") {
-        return PathBuf::from(name);
-    }
-    directory.join(name)
-}
-
 /// Checks that whatever is at the path can be a ledger, and makes an empty file where there is nothing: its real path, and
 /// whether it was made.
 ///
@@ -54,13 +40,7 @@ pub(crate) fn ledger_in(directory: &Path, sandbox: bool) -> PathBuf {
 pub(super) fn make(path: &Path) -> Result<(PathBuf, bool)> {
     let real = check(path)?;
     let is_new = real.symlink_metadata().is_err();
-    own_file::append(&real, PRIVATE, false)
-        .and_then(|file| match file.metadata()?.len() {
-            // Another program may have made it, for all to read.
-            0 => own_file::set_mode(&file, PRIVATE),
-            _ => Ok(()),
-        })
-        .map_err(|e| cannot_write(path, e))?;
+    own_file::append(&real, PRIVATE, false).map_err(|e| cannot_write(path, e))?;
     Ok((real, is_new))
 }
 
@@ -76,6 +56,7 @@ pub(super) fn check(path: &Path) -> Result<PathBuf> {
         return Err(Error::usage(format!(
             "the ledger `{shown}` would be on a network share ({name})"
         ))
+        .hint(HINT_OTHER_PATH)
         .detail("locks cannot be trusted there, so two runs could pay for the same answer")
         .detail("several machines can share one on a server: `postgresql://USER@HOST/DATABASE`"));
     }
@@ -94,6 +75,19 @@ pub(super) fn check(path: &Path) -> Result<PathBuf> {
             error.detail("a ledger has one name, and no link leads to it")
         })?;
     }
+    // An empty file that somebody has made for a group is a new ledger.
+    let not_trusted = real
+        .metadata()
+        .ok()
+        .as_ref()
+        .and_then(own_file::not_trusted);
+    if let Some(why) = not_trusted {
+        let shown = path.display();
+        let error = Error::usage(format!("the ledger `{shown}` is not believed: {why}"));
+        return Err(error.hint(format!(
+            "if you trust the answers in it, give it to a group: `chmod 660 {shown}` and `chgrp GROUP {shown}`"
+        )));
+    }
     Ok(real)
 }
 
@@ -103,6 +97,7 @@ pub(super) fn cannot_write(path: &Path, error: io::Error) -> Error {
         .because(error)
         .about(path);
     let cannot = match own_file::not_writable(path) {
+        Some(why) if path.exists() => cannot.detail(why).hint(HINT_SHARE),
         Some(why) => cannot.detail(why),
         None => cannot,
     };

@@ -18,6 +18,9 @@ use super::server::Server;
 /// The key that runs use. It must never appear anywhere else.
 pub(crate) const KEY: &str = "test-key";
 
+/// The ledger of all commands in a place.
+pub(crate) const LEDGER: &str = "rescore.ledger";
+
 /// A run that takes longer counts as hanging.
 const HANGS: Duration = Duration::from_secs(60);
 
@@ -89,13 +92,14 @@ impl Place {
         names
     }
 
-    /// `rescore` with exactly these arguments, and only `PATH` in its environment.
+    /// `rescore` with exactly these arguments, and in its environment only `PATH` and a ledger in this directory: the one that is
+    /// used where none is named would be refused where tests run in a container.
     pub(crate) fn rescore<K>(&self, args: impl Arguments<K>) -> Program<'_> {
         Program {
             place: self,
             server: None,
             args: args.list(),
-            env: Vec::new(),
+            env: vec![("RESCORE_LEDGER", LEDGER.into())],
             stdin: Vec::new(),
             stdin_from: None,
             stdout: None,

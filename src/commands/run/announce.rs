@@ -137,7 +137,7 @@ fn tell_ledger(ledger: &PreparedLedger) {
         old => format!(", and {} that it does not use", counted(old, "older one")),
     };
     tell(&match (facts.existed, facts.usable) {
-        (false, _) => format!("rescore: a new ledger, `{place}`: nothing is paid for yet"),
+        (false, _) => format!("rescore: a new ledger, `{place}`"),
         (true, 0) => {
             format!("rescore: the ledger `{place}` has no answers that this run may use{not_used}")
         }

@@ -18,9 +18,9 @@ use super::super::files::{
 use super::super::inputs::{find_inputs, name_of, open_users, path_of, refuse_broken};
 use super::super::text::SummaryFile;
 use super::ledger::{PreparedLedger, full_disk, reading};
+use super::lost_ledger::refuse_unknown_verdicts;
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
-use crate::base::own_file::directory_of;
 use crate::base::text::shown;
 use crate::config::{FilesConfig, InputLimits, LedgerConfig};
 use crate::input::{Input, Opened, Reader, ReaderSettings, refuse_missing};
@@ -108,6 +108,21 @@ impl RunPart {
         let path = self.input.file.input.path();
         path.filter(|path| path.is_file())?.canonicalize().ok()
     }
+
+    /// Fails if its input or the output that it replaces shows that another ledger paid for its rows.
+    ///
+    /// # Errors
+    /// Exit code 2: one of them does, or the ledger cannot be read.
+    fn refuse_lost_ledger(&self, ledger: &mut PreparedLedger) -> Result<()> {
+        let Some(open) = self.to_run().filter(|_| ledger.pays_again_by_mistake()) else {
+            return Ok(());
+        };
+        let files = self.input.file.input.path().into_iter();
+        let files = files.chain(self.output.as_deref());
+        let mut files = { files.filter(|file| file.is_file()) }
+            .map(|file| refuse_unknown_verdicts(file, &self.input, open.plan, ledger));
+        files.find(Result::is_err).unwrap_or(Ok(()))
+    }
 }
 
 impl Files {
@@ -180,23 +195,23 @@ impl Files {
         self.directory.as_deref().or(file.map(Target::path))
     }
 
-    /// The settings of the run's ledger: that of the folder it writes to, unless another one is named. The run is known by
-    /// what it writes, or by the changes beside a stream.
+    /// The settings of the run's ledger. The run is known by what it writes, or by the changes beside a stream.
+    ///
+    /// # Errors
+    /// Exit code 2: no ledger is named, and the user's cannot be used.
     pub(in crate::commands) fn ledger_settings(
         &self,
         config: &LedgerConfig,
         sandbox: bool,
         captured: &[Pointer],
-    ) -> LedgerSettings {
-        let written = self.written();
-        let folder = match &self.directory {
-            Some(directory) => directory,
-            None => written.map_or(Path::new("."), directory_of),
-        };
-        LedgerSettings {
-            location: config.location(folder, sandbox),
+    ) -> Result<LedgerSettings> {
+        Ok(LedgerSettings {
+            location: config.location(sandbox)?,
             reuse: config.reuse,
-            output: written.or(self.config.changes.as_deref()).map(Into::into),
+            output: self
+                .written()
+                .or(self.config.changes.as_deref())
+                .map(Into::into),
             input: self.only().and_then(RunPart::real_input),
             account: None,
             read: reading(captured, ApiKeys::default()),
@@ -205,7 +220,7 @@ impl Files {
             wait: ServerWait::default(),
             limits: Vec::new(),
             price: Money::default(),
-        }
+        })
     }
 
     /// The only part, unless its output is in a directory. If it cannot be used, that ends the run, which otherwise continues
@@ -337,7 +352,7 @@ impl Files {
         Ok(())
     }
 
-    /// Makes the directory of several outputs, in which their ledger is.
+    /// Makes the directory of several outputs.
     ///
     /// # Errors
     /// Exit code 2: it cannot be made.
@@ -376,6 +391,7 @@ impl Files {
                     Err(error) => part.turn = Turn::Unusable(error),
                     Ok(()) => {}
                 }
+                part.refuse_lost_ledger(ledger)?;
             }
             self.summary = { summary.map(|path| SummaryFile::create(path, mode)) }.transpose()?;
             if let (true, [RunPart { turn, .. }]) = (is_only, &mut *parts)

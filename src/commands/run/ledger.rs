@@ -113,6 +113,12 @@ impl PreparedLedger {
         ))
     }
 
+    /// Whether answers that it lacks may be paid for a second time without the user's knowing it: with `--fresh` they ask for
+    /// that, and nothing is paid for in the sandbox.
+    pub(super) fn pays_again_by_mistake(&self) -> bool {
+        !self.sandbox && self.reuse != Reuse::Nothing && self.facts.place.is_some()
+    }
+
     /// The refusal to replace what a finished run left.
     fn finished(&self, file: &Path, failed: u64) -> Error {
         let paid = if self.sandbox { "scored" } else { "paid for" };

@@ -12,6 +12,7 @@ mod execute;
 mod files;
 mod finish;
 mod ledger;
+mod lost_ledger;
 mod prepare;
 mod threads;
 

@@ -19,7 +19,7 @@ use crate::base::text::shown;
 use crate::config::{
     DEFAULT_CONCURRENCY, KeySource, PaceConfig, RunConfig, ServiceConfig, WatchConfig,
 };
-use crate::ledger::{KnownLimit, LedgerLocation, OutputLock, ServerWait, lock_of};
+use crate::ledger::{self, KnownLimit, LedgerLocation, OutputLock, ServerWait, lock_of};
 use crate::observe::{DecisionRule, LogLine, MetricsFile, RunIdentity, log_line, start_log};
 use crate::pace::{Gate, PaceLimits};
 use crate::sandbox::{Sandbox, SandboxPlan, SandboxSettings};
@@ -80,7 +80,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     files.refuse_broken(config.limits)?;
     files.read(config.plan)?;
     let sandbox = stand_in.is_some();
-    let mut settings = files.ledger_settings(&config.ledger, sandbox, &config.captured);
+    let mut settings = files.ledger_settings(&config.ledger, sandbox, &config.captured)?;
     let at = settings.location.path();
     refuse_clashes(&files, &config.watch, &client, &settings.location)?;
     identity.mapping = common_mapping(&files.parts);
@@ -105,6 +105,9 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     settings.wait = server_wait.clone();
     settings.limits.clone_from(&config.call_limits);
     settings.price = { config.budget.price.as_ref() }.map_or(Money::default(), |it| it.price);
+    if let (None, Some(file)) = (&config.ledger.named, settings.location.file()) {
+        ledger::make_directory(file)?;
+    }
     let mut ledger = PreparedLedger::open(&settings, sandbox, &wait)?;
     files.open(&mut ledger, config.watch.summary.as_deref(), &wait)?;
     let start = Start {
@@ -228,10 +231,6 @@ fn refuse_clashes(
     client: &ClientSettings,
     ledger: &LedgerLocation,
 ) -> Result<()> {
-    let ledger = match ledger {
-        LedgerLocation::File(path) => Some(path.as_path()),
-        LedgerLocation::Server(_) | LedgerLocation::Temporary => None,
-    };
     let lock = files.written().map(lock_of);
     files.refuse_clashes(&[
         ("API key file", client.key_file.as_ref().map(KeyFile::path)),
@@ -240,7 +239,7 @@ fn refuse_clashes(
         ("metrics", watch.metrics.as_deref()),
         ("log", watch.log.as_deref()),
         ("output's lock", lock.as_deref()),
-        ("ledger", ledger),
+        ("ledger", ledger.file()),
     ])
 }
 

@@ -216,7 +216,8 @@ fn what_differs_between_machines_has_a_variable_and_an_argument_wins_over_it() {
     let request = line.server.requests().pop().unwrap();
     assert_eq!(request.json()["user_agent"], "of the profile");
     assert_eq!(request.header("x-service-id"), Some("test"));
-    let typed = "--overwrite -c 2 --ledger others.ledger --service-id typed --set user_agent=typed";
+    let typed =
+        "--overwrite --fresh -c 2 --ledger others.ledger --service-id typed --set user_agent=typed";
     run(typed).exits(0).says("up to 2 calls at a time");
     assert!(line.place.path("others.ledger").exists());
     let request = line.server.requests().pop().unwrap();
@@ -253,7 +254,7 @@ fn an_error_names_the_variable_that_a_value_came_from_and_unknown_ones_are_refus
     }
     // An empty one counts as unset.
     let program = line.typed("").env("RESCORE_API_KEY_FILE", "");
-    let program = program.env("RESCORE_LEDGER", "").env("RESCORE_CONFIG", "");
+    let program = program.env("RESCORE_CONFIG", "");
     program.env("RESCORE_PROFILE", "").done().exits(0);
     assert_eq!(line.place.text("scored.csv"), users::scored(&users::csv(3)));
 }

@@ -65,7 +65,7 @@ fn the_summary_counts_what_the_server_saw() {
     assert_snapshot!(shown(&done, &server), @r"
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-    rescore: a new ledger, `rescore.ledger`: nothing is paid for yet
+    rescore: a new ledger, `rescore.ledger`
     MOMENT rescore: paused: the service asked for 1 s, 1 s left
     rescore: 20 rows in TIME, SPEED rows/s
              approve 4, review 7, block 8
@@ -90,7 +90,7 @@ fn a_stopped_run_has_a_summary_too() {
     assert_snapshot!(shown(&done, &server), @r"
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-    rescore: a new ledger, `rescore.ledger`: nothing is paid for yet
+    rescore: a new ledger, `rescore.ledger`
     MOMENT rescore: the service refuses the run: stopping
     rescore: stopped early (the service refuses the run): 3 rows in TIME, SPEED rows/s
              approve 2, block 1
@@ -290,7 +290,7 @@ fn answers_of_the_stand_in_are_never_called_paid() {
         }
         done
     };
-    let kept = "the answers are kept in rescore-sandbox.ledger";
+    let kept = "the answers are kept in sandbox.ledger";
     run("--max-calls 10").exits(5).says(kept);
     run("--max-calls 15")
         .exits(5)
@@ -310,7 +310,7 @@ fn a_directory_that_was_moved_or_removed_during_a_run_is_not_named_as_if_it_were
         fs::create_dir(&out).unwrap();
         let run = || {
             let run = place.run(&server, "users.csv -o out/scored.csv -c 2");
-            run.args("--summary summary.json")
+            run.args("--ledger out/rescore.ledger --summary summary.json")
         };
         let running = run().start();
         server.wait_for_calls(6);

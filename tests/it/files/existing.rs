@@ -112,7 +112,7 @@ fn last_nights_columns_get_tonights_values_in_their_place() {
         3.0,C,c@x.org,nowhere,u,review,,t-old\r\n\
         3.0,\"D\"x,d@x.org,::1,u,review,,t-old\r\n"
     );
-    let (place, done) = score(&csv, &server, "");
+    let (place, done) = score(&csv, &server, "--fresh");
     done.exits(1);
     let Verdict {
         id,
@@ -192,7 +192,7 @@ fn a_later_row_with_a_value_that_rescore_never_writes_fails_and_stays_as_it_is()
     // More than the program checks before the first call.
     let blank = "\n".repeat(1_100_000);
     let end = row("B", ",,,");
-    let (place, done) = score(format!("{start}{blank}{eve}{end}"), &server, "");
+    let (place, done) = score(format!("{start}{blank}{eve}{end}"), &server, "--fresh");
     done.exits(1);
     let [a, b] = ["A", "B"].map(|name| row(name, &Verdict::of(name).cells(',')));
     let expected = format!("{HEADER}{COLUMNS}\n{a}{blank}{eve}{b}");

@@ -198,7 +198,9 @@ fn a_full_disk_is_reported_and_with_space_the_same_command_continues() {
         loop {
             let (place, server) = (small_disk(&csv, THEN_WITH_SPACE), Server::good());
             let program = place.run(&server, "users.csv -o disk/scored.csv -c 4");
-            let program = program.under(IN_A_NAMESPACE);
+            let program = program
+                .args("--ledger disk/rescore.ledger")
+                .under(IN_A_NAMESPACE);
             let done = program.env("SIZE", kilobytes.to_string()).done();
             done.exits(0)
                 .check(server.calls() == rows, "nobody is asked twice");

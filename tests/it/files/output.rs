@@ -185,7 +185,10 @@ fn the_partial_file_lies_beside_the_real_target_of_a_link() {
     });
     let run = place.run(&server, "users.csv -o link.csv -c 1");
     run.done().exits(4);
-    assert_eq!(place.names(), ["link.csv", "real", "users.csv"]);
+    assert_eq!(
+        place.names(),
+        ["link.csv", "real", "rescore.ledger", "users.csv"]
+    );
     let partial = place.text("real/target.csv.partial");
     assert_eq!(partial, users::scored(&users::csv(2)));
 

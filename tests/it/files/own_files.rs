@@ -247,20 +247,31 @@ fn rejects_and_a_report_that_appear_during_a_run_stay() {
 }
 
 #[test]
-fn an_empty_file_that_becomes_a_ledger_is_no_longer_readable_by_everybody() {
+fn an_empty_file_becomes_a_ledger_with_its_mode_unless_everybody_may_write_to_it() {
     let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
-    for before in [0o666, 0o600] {
+    let options = "--ledger answers.ledger --overwrite --fresh";
+    for before in [0o660, 0o600] {
         place.write("answers.ledger", "");
         set_mode(&place, "answers.ledger", before);
-        let options = "--ledger answers.ledger --overwrite";
         place.score(&server, options).exits(0);
-        assert_eq!(mode(&place, "answers.ledger"), 0o600, "{before:o}");
-        // Nobody changes the rights of a ledger.
+        assert_eq!(mode(&place, "answers.ledger"), before, "{before:o}");
+        // Whoever shares it later changes nothing for a run.
         set_mode(&place, "answers.ledger", 0o644);
         place.score(&server, options).exits(0);
         assert_eq!(mode(&place, "answers.ledger"), 0o644);
         fs::remove_file(place.path("answers.ledger")).unwrap();
     }
+    let calls = server.calls();
+    place.write("answers.ledger", "");
+    set_mode(&place, "answers.ledger", 0o666);
+    let done = place.score(&server, options);
+    done.exits(2)
+        .says("everybody may write to it")
+        .says("chmod 660");
+    assert_eq!(
+        (server.calls(), place.read("answers.ledger").len()),
+        (calls, 0)
+    );
 }
 
 /// Root may read any directory unless it gives up that capability; other users have nothing to give up.

@@ -99,7 +99,7 @@ fn a_run_that_was_stopped_a_retry_and_the_next_night_put_it_in_the_same_place() 
     };
     let good = line(&Verdict::of("Bad").members(), "null");
     let refused = line(NULLS, "\"refused\"");
-    assert_eq!(scored("users.jsonl", &good, ""), refused);
+    assert_eq!(scored("users.jsonl", &good, "--fresh"), refused);
     let place = Place::with("users.jsonl", refused);
     run(&place, &Server::good(), "users.jsonl", "").exits(0);
     assert_eq!(place.text("out"), good);
@@ -150,7 +150,7 @@ fn a_column_that_rescore_did_not_write_is_never_replaced() {
     let row = format!("A,a@x.org,::1,{},t-1,1.0,approve,\n", "u".repeat(50_000));
     let many = row.repeat(100);
     let csv = format!("{HEADER}{COLUMNS},why\n{many}B,b@x.org,::1,u,t-1,1.0,approve,because\n");
-    let written = scored("users.csv", &csv, "--rejects rejects.csv");
+    let written = scored("users.csv", &csv, "--fresh --rejects rejects.csv");
     assert!(written.ends_with("\nB,b@x.org,::1,u,t-1,1.0,approve,because\n"));
 }
 

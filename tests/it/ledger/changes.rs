@@ -153,7 +153,8 @@ fn cells_are_compared_whatever_quotes_and_line_ends_they_stand_in() {
         other.unwrap(),
     );
     let place = Place::with("users.csv", &csv);
-    let done = compared(&place, &server).done();
+    // No ledger has paid for the verdicts of the input.
+    let done = compared(&place, &server).args("--fresh").done();
     // The first by its decision, the second, which has a score alone, by tonight's thresholds.
     done.exits(0).says("1 of 3 decisions changed");
     let changes = place.text("changes.csv");
@@ -178,7 +179,9 @@ fn when_nothing_changed_or_nothing_can_be_compared_the_file_is_there_and_says_so
         (Server::start(|_| status(422)), 1, 0),
     ] {
         let place = Place::with("users.csv", &last);
-        let done = compared(&place, &server).args("--keep-going").done();
+        let done = compared(&place, &server)
+            .args("--keep-going --fresh")
+            .done();
         done.exits(code).silent_about("see changes.csv");
         assert_eq!(place.text("changes.csv"), format!("{FRONT}{header}\n"));
         let drift = place.json("summary.json")["drift"].clone();
@@ -204,7 +207,7 @@ fn objects_are_compared_and_have_five_more_members() {
         users::object("Eve"),
     ];
     let (server, place) = (Server::good(), Place::with("users.jsonl", lines.join("\n")));
-    let args = "users.jsonl -o scored.jsonl --changes changes.jsonl";
+    let args = "users.jsonl -o scored.jsonl --fresh --changes changes.jsonl";
     let done = place.run(&server, args).done();
     done.exits(0).says("1 of 2 decisions changed");
     let members = format!(

@@ -5,6 +5,7 @@ mod changes;
 mod commands;
 mod damage;
 mod kills;
+mod one_ledger;
 mod paid_once;
 mod places;
 mod postgres;

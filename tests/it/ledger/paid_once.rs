@@ -131,7 +131,7 @@ fn a_new_ledger_is_named_and_made_up_answers_have_one_of_their_own() {
     let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
     let sandbox = || place.rescore("run users.csv -o scored.csv --sandbox --overwrite");
     sandbox().done().exits(0);
-    let names = ["rescore-sandbox.ledger", "scored.csv", "users.csv"];
+    let names = ["sandbox.ledger", "scored.csv", "users.csv"];
     assert_eq!(place.names(), names);
     let done = place.score(&server, "--overwrite");
     done.exits(0).says("a new ledger, `rescore.ledger`");

@@ -57,21 +57,19 @@ fn a_row_equal_to_one_that_is_out_waits_for_its_answer() {
 }
 
 #[test]
-fn an_output_on_a_link_has_its_ledger_beside_the_real_file() {
+fn an_output_on_a_link_is_one_with_that_of_its_real_name() {
     let csv = users::csv(6);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     fs::create_dir(place.path("real")).unwrap();
     symlink("real/target.csv", place.path("link.csv")).unwrap();
     let run = place.run(&server, "users.csv -o link.csv --max-calls 4");
     run.done().exits(5);
-    assert!(place.path("real/rescore.ledger").exists());
-    assert!(!place.path("rescore.ledger").exists());
     // Under its real name it is the same output.
     let real = place.run(&server, "users.csv -o real/target.csv").done();
     real.exits(0);
     assert_eq!(server.calls(), 6);
     assert_eq!(place.text("link.csv"), users::scored(&csv));
-    assert_eq!(fs::read_dir(place.path("real")).unwrap().count(), 2);
+    assert_eq!(fs::read_dir(place.path("real")).unwrap().count(), 1);
 }
 
 #[test]

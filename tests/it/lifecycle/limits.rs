@@ -73,7 +73,12 @@ fn a_directory_that_is_removed_meanwhile_stops_the_run() {
     let (server, release) = Server::holding(20);
     let place = Place::with("users.csv", &csv);
     fs::create_dir(place.path("out")).unwrap();
-    let run = || place.run(&server, "users.csv -o out/scored.csv -c 4");
+    let run = || {
+        place.run(
+            &server,
+            "users.csv -o out/scored.csv -c 4 --ledger out/rescore.ledger",
+        )
+    };
     let running = run().start();
     server.wait_for_calls(24);
     fs::remove_dir_all(place.path("out")).unwrap();

@@ -25,7 +25,7 @@ fn finished_parts_are_skipped_without_a_call_or_a_write() {
     assert_eq!(server.calls(), 5);
     let now = fs::metadata(place.path("scored/1.csv")).unwrap();
     assert_eq!(now.modified().unwrap(), written.modified().unwrap());
-    assert_eq!(place.names(), ["parts", "scored"]);
+    assert_eq!(place.names(), ["parts", "rescore.ledger", "scored"]);
     // All are written again, from the ledger.
     run(&place, &server, ["--overwrite"]).done().exits(0);
     assert_eq!(server.calls(), 5);
@@ -109,7 +109,7 @@ fn a_bad_part_stops_no_other_wherever_it_is() {
         done.exits(2)
             .says(&format!("error: no column for `name`, for `email` or `phone`, for `ip` and for `user_agent` in `parts/{bad}`"))
             .says("3 files: failed 1, finished 2")
-            .says("scored/rescore.ledger; the same command continues from there");
+            .says("rescore.ledger; the same command continues from there");
         assert_eq!(server.calls(), 6);
         assert_eq!(names(&place, "scored"), ["1.csv", "3.csv"]);
         // Once it is fixed, the same command scores it alone.

@@ -23,8 +23,7 @@ fn each_part_keeps_its_name_format_and_compression_and_the_same_user_is_paid_for
     assert_eq!(place.text("scored/b.csv"), users::scored(&csv(3, 6)));
     let row = place.text("scored/c.jsonl");
     assert!(row.contains(&users::Verdict::of("User 7").id), "{row}");
-    assert_eq!(place.names(), ["parts", "scored"]);
-    assert!(place.path("scored/rescore.ledger").exists());
+    assert_eq!(place.names(), ["parts", "rescore.ledger", "scored"]);
 }
 
 #[test]
@@ -49,7 +48,7 @@ fn rows_without_a_verdict_go_beside_their_output_and_are_retried_in_their_file()
     assert_eq!(server.calls(), 7);
     assert_eq!(names(&place, "scored"), ["1.csv", "2.csv"]);
     assert_eq!(place.text("scored/2.csv"), users::scored(&csv(4, 6)));
-    assert_eq!(place.names(), ["parts", "scored"]);
+    assert_eq!(place.names(), ["parts", "rescore.ledger", "scored"]);
 }
 
 #[test]
@@ -69,7 +68,7 @@ fn a_budget_is_for_all_parts() {
             .done()
             .exits(5)
             .says(words)
-            .says("scored/rescore.ledger; once there is room in the budget, the same command continues");
+            .says("rescore.ledger; once there is room in the budget, the same command continues");
         assert_eq!(server.calls(), 4);
     }
     run(&place, &server, []).done().exits(0);

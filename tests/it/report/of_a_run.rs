@@ -16,7 +16,7 @@ fn the_page_of_a_run_is_that_of_its_output() {
     let old: Vec<_> = old.lines().collect();
     let input = format!("{}\n{}\n", old[..31].join("\n"), old[31..].join("\n"));
     let place = Place::with("users.csv", input);
-    let args = "--report r.html --summary summary.json";
+    let args = "--fresh --report r.html --summary summary.json";
     let done = place.score(&server, args);
     done.exits(1).says("wrote r.html: the report");
     let args = "report scored.csv --run summary.json -o again.html";
