@@ -137,7 +137,9 @@ impl RunRecord {
         let (is_kept, reuse) = (settings.location.path().is_some(), settings.reuse);
         let output = settings.output.as_deref().filter(|_| is_kept);
         let clock = database.dialect().now;
-        let times = format!("SELECT {clock}, (SELECT at FROM answers ORDER BY seq DESC LIMIT 1)");
+        // Answers that arrive at nearly the same time are stored in any order.
+        let latest = "(SELECT at FROM answers ORDER BY seq DESC LIMIT 1000) AS latest";
+        let times = format!("SELECT {clock}, (SELECT max(at) FROM {latest})");
         let times = database.query(&times)?;
         let times = first(&times)?;
         let (now, last) = (times.get::<i64>(0)?, times.optional::<i64>(1)?);
