@@ -139,8 +139,7 @@ impl RunRecord {
         let clock = database.dialect().now;
         // Answers that arrive at nearly the same time are stored in any order.
         let latest = "(SELECT at FROM answers ORDER BY seq DESC LIMIT 1000) AS latest";
-        let times = format!("SELECT {clock}, (SELECT max(at) FROM {latest})");
-        let times = database.query(&times)?;
+        let times = database.query(&format!("SELECT {clock}, (SELECT max(at) FROM {latest})"))?;
         let times = first(&times)?;
         let (now, last) = (times.get::<i64>(0)?, times.optional::<i64>(1)?);
         let start = match (reuse, last) {

@@ -24,7 +24,7 @@ use crate::base::money::Money;
 use crate::base::text::shown;
 use crate::config::{FilesConfig, InputLimits, LedgerConfig};
 use crate::input::{Input, Opened, Reader, ReaderSettings, refuse_missing};
-use crate::ledger::{LedgerSettings, OutputState, Reuse, ServerWait};
+use crate::ledger::{self, LedgerSettings, OutputState, Reuse, ServerWait};
 use crate::output::{Document, OutputFile, Replace, RowFiles, Target, partial_of};
 use crate::raw_json::Pointer;
 use crate::selection::Selection;
@@ -352,11 +352,12 @@ impl Files {
         Ok(())
     }
 
-    /// Makes the directory of several outputs.
+    /// Makes the directory of several outputs, and that of the user's ledger, if the run uses it.
     ///
     /// # Errors
-    /// Exit code 2: it cannot be made.
-    pub(super) fn make_directory(&self) -> Result<()> {
+    /// Exit code 2: one cannot be made.
+    pub(super) fn make_directories(&self, of_user: Option<&Path>) -> Result<()> {
+        of_user.map_or(Ok(()), ledger::make_directory)?;
         let Some(path) = &self.directory else {
             return Ok(());
         };

@@ -19,7 +19,7 @@ use crate::base::text::shown;
 use crate::config::{
     DEFAULT_CONCURRENCY, KeySource, PaceConfig, RunConfig, ServiceConfig, WatchConfig,
 };
-use crate::ledger::{self, KnownLimit, LedgerLocation, OutputLock, ServerWait, lock_of};
+use crate::ledger::{KnownLimit, LedgerLocation, OutputLock, ServerWait, lock_of};
 use crate::observe::{DecisionRule, LogLine, MetricsFile, RunIdentity, log_line, start_log};
 use crate::pace::{Gate, PaceLimits};
 use crate::sandbox::{Sandbox, SandboxPlan, SandboxSettings};
@@ -96,7 +96,8 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     let metrics = { config.watch.metrics.clone() }
         .map(|path| metrics_file(path, identity.clone()))
         .transpose()?;
-    files.make_directory()?;
+    let of_user = { settings.location.file() }.filter(|_| config.ledger.named.is_none());
+    files.make_directories(of_user)?;
     let server_wait = ServerWait::new(config.pace.max_wait);
     settings.account = Some(ledger_account(&account));
     settings.read = reading(&config.captured, client.keys());
@@ -105,9 +106,6 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     settings.wait = server_wait.clone();
     settings.limits.clone_from(&config.call_limits);
     settings.price = { config.budget.price.as_ref() }.map_or(Money::default(), |it| it.price);
-    if let (None, Some(file)) = (&config.ledger.named, settings.location.file()) {
-        ledger::make_directory(file)?;
-    }
     let mut ledger = PreparedLedger::open(&settings, sandbox, &wait)?;
     files.open(&mut ledger, config.watch.summary.as_deref(), &wait)?;
     let start = Start {
