@@ -82,6 +82,16 @@ fn must_escape(text: &str) -> bool {
     })
 }
 
+/// The same with JSON escapes for every character that is unsafe to print: the string stays what it was.
+pub(crate) fn put_printable_string(text: &str, to: &mut Vec<u8>) {
+    if any_unsafe_to_print(text) {
+        let json = serde_json::Value::from(text).to_string();
+        to.extend_from_slice(escape_unsafe(&json).as_bytes());
+    } else {
+        put_string(text, to);
+    }
+}
+
 /// JSON text with JSON escapes for the characters that are unsafe to print. These can only be
 /// inside strings.
 pub(crate) fn escape_unsafe(text: &str) -> String {

@@ -10,7 +10,7 @@ use crate::base::error::Error;
 use crate::base::text::quoted;
 use crate::fields::{self, ColumnSource, Field, Part, PerField};
 use crate::layout::{AddedColumns, ColumnContent, SCORE_COLUMN, VERDICT_COLUMNS};
-use crate::verdict::{Decision, Failure, Reason, Score, TransactionId};
+use crate::verdict::{Decision, Failure, Reason, Score, id_cell};
 
 /// The number of columns by which ours are recognised.
 const KEY_COLUMNS: usize = VERDICT_COLUMNS.len();
@@ -133,7 +133,7 @@ pub(super) fn fits(content: ColumnContent, text: Option<&str>) -> bool {
     };
     text.is_empty()
         || match content {
-            ColumnContent::TransactionId => TransactionId::new(text).is_ok(),
+            ColumnContent::TransactionId => id_cell(text) == text,
             ColumnContent::Score => is_score(),
             ColumnContent::Decision => Decision::of_word(text).is_some(),
             ColumnContent::Captured(_) => true,
@@ -187,7 +187,11 @@ mod tests {
     fn values_that_we_write_fit_and_others_do_not() {
         use ColumnContent::{Captured, Decision, Reason, Score, TransactionId};
         for (content, fitting, foreign) in [
-            (TransactionId, "|t-1|8f14e45f", "=1+1|a\u{1b}b"),
+            (
+                TransactionId,
+                "|t-1|8f14e45f|-abc_1|'=1+1| |\u{6f22}",
+                "=1+1|-1+1|a\u{1b}b",
+            ),
             (Score, "|1.50|-0.5|1e2", "low|01|1.|1,5| 1|NaN"),
             (
                 Decision,

@@ -4,10 +4,9 @@
 
 use crate::base::encoding::TextEncoding;
 use crate::base::text::any_byte;
-use crate::base::text::is_unsafe_to_print;
 use crate::layout::{ColumnContent, Format, Layout};
 use crate::row::{RawRow, RowNumber, Span};
-use crate::verdict::{Decision, Failure, Score, Verdict, is_formula};
+use crate::verdict::{Decision, Failure, Score, Verdict, harmless_cell, id_cell};
 
 /// Encodes rows, and single cells. Cells are quoted if they contain the delimiter, or another one that a spreadsheet may use:
 /// many split at the delimiter of the machine's locale or the user's choice, and the text after it could be a formula.
@@ -95,19 +94,6 @@ impl CsvEncoder {
         })
     }
 
-    /// Writes a cell with text from outside, without anything that a spreadsheet would run or that
-    /// is unsafe to print.
-    fn put_foreign(&self, out: &mut Vec<u8>, text: &str) {
-        let mut safe: String = text
-            .chars()
-            .map(|c| if is_unsafe_to_print(c) { ' ' } else { c })
-            .collect();
-        if is_formula(&safe) {
-            safe.insert(0, '\'');
-        }
-        self.put(out, &safe);
-    }
-
     pub(super) fn header(&self, out: &mut Vec<u8>, header: &RawRow, layout: &Layout) {
         out.extend_from_slice(header.before());
         out.extend_from_slice(header.content());
@@ -164,7 +150,9 @@ impl CsvEncoder {
             }
         };
         match content {
-            ColumnContent::TransactionId => self.put(out, answer.transaction_id.as_str()),
+            ColumnContent::TransactionId => {
+                self.put(out, &id_cell(answer.transaction_id.as_str()));
+            }
             // Digits, sign, point and exponent never need quotes, whatever the delimiter.
             ColumnContent::Score => out.extend_from_slice(answer.score.digits().as_bytes()),
             ColumnContent::Decision => {
@@ -176,7 +164,7 @@ impl CsvEncoder {
                     return;
                 };
                 match serde_json::from_str::<String>(raw) {
-                    Ok(text) => self.put_foreign(out, &text),
+                    Ok(text) => self.put(out, &harmless_cell(&text)),
                     // Numbers, booleans, arrays and objects stay as the JSON that was sent. Only
                     // negative numbers start like a formula, and they are harmless.
                     Err(_) => self.put(out, raw),
@@ -213,7 +201,7 @@ impl CsvEncoder {
         out.push(self.delimiter);
         self.put(out, failure.reason.word());
         out.push(self.delimiter);
-        self.put_foreign(out, &failure.message);
+        self.put(out, &harmless_cell(&failure.message));
         out.push(self.delimiter);
         put_line(out, row);
     }
@@ -291,7 +279,8 @@ mod tests {
                 delimiter: b',',
                 quotes: true,
             };
-            CsvEncoder::new(format, TextEncoding::UTF_8).put_foreign(&mut out, text);
+            let cells = CsvEncoder::new(format, TextEncoding::UTF_8);
+            cells.put(&mut out, &harmless_cell(text));
             assert_eq!(String::from_utf8_lossy(&out), cell);
         }
         let mut out = Vec::new();

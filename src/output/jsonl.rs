@@ -4,7 +4,7 @@
 
 use super::csv::{CHANGE, DecisionChange, REJECT, splice};
 use crate::layout::{ColumnContent, Layout};
-use crate::raw_json::put_string;
+use crate::raw_json::{put_printable_string, put_string};
 use crate::row::{RawRow, RowNumber, Span};
 use crate::verdict::{Failure, Reason, Score, Verdict};
 
@@ -93,7 +93,7 @@ fn put_value(out: &mut Vec<u8>, verdict: Option<&Verdict>, content: ColumnConten
     let value = match verdict {
         Some(Verdict::Scored(answer, decision)) => match (content, decision) {
             (ColumnContent::TransactionId, _) => {
-                return put_string(answer.transaction_id.as_str(), out);
+                return put_printable_string(answer.transaction_id.as_str(), out);
             }
             (ColumnContent::Score, _) => Some(answer.score.digits()),
             (ColumnContent::Decision, Some(decision)) => return put_string(decision.word(), out),

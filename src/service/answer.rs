@@ -60,9 +60,9 @@ fn parse(
     // Checked once, and not for each text. An answer that is not UTF-8 was paid for as well, and
     // the bad bytes may be in a field that is not read. The check alone costs a tenth of a repair.
     let body = words::without_mark(body);
-    let body =
+    let text =
         std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
-    let body = &*body;
+    let body = &*text;
     let parsed: AnswerBody<'_> = match serde_json::from_str(body) {
         Ok(parsed) => parsed,
         Err(error) if error.is_data() => {
@@ -88,8 +88,8 @@ fn parse(
     let id = parsed
         .transaction_id
         .ok_or("the answer has no `transaction_id`")?;
-    let transaction_id =
-        transaction_id(id).map_err(|wrong| format!("the answer's `transaction_id` {wrong}"))?;
+    let transaction_id = transaction_id(id, matches!(text, Cow::Owned(_)))
+        .map_err(|wrong| format!("the answer's `transaction_id` {wrong}"))?;
     let captured = columns
         .iter()
         .map(|pointer| {
@@ -106,9 +106,10 @@ fn parse(
     })
 }
 
-fn transaction_id(id: &RawValue) -> Result<TransactionId, &'static str> {
+/// The id; `is_repaired` if the answer is not UTF-8, so that replacement characters stand for its bad bytes.
+fn transaction_id(id: &RawValue, is_repaired: bool) -> Result<TransactionId, &'static str> {
     let text = id.get();
-    if text.contains(char::REPLACEMENT_CHARACTER) {
+    if is_repaired && text.contains(char::REPLACEMENT_CHARACTER) {
         return Err("is not UTF-8");
     }
     let id = match text.as_bytes().first() {
@@ -148,6 +149,9 @@ mod tests {
             ("9007199254740993", "1e-3", "9007199254740993"),
             ("\"\\u0061\"", "1.2345678901234567", "a"),
             ("\" a\\u200b\"", "1", " a\u{200b}"),
+            ("\"=1+1\"", "1", "=1+1"),
+            ("\"-a\\t\\u001b\\ud83d\\ude00\"", "1", "-a\t\u{1b}\u{1f600}"),
+            ("\"a\u{fffd}\"", "1", "a\u{fffd}"),
         ] {
             let body = body(sent, &format!(r#"{{"x":[1],"risk_score":{digits}}}"#));
             let expected = (id.to_owned(), digits.to_owned());
@@ -194,7 +198,7 @@ mod tests {
         }
         for (id, why) in [
             ("{}", "is neither a string nor a positive number"),
-            ("\"=1\"", "starts like a spreadsheet formula"),
+            ("-1", "is neither a string nor a positive number"),
             ("\"\"", "is empty"),
             ("\"\\u2003\\u00a0\"", "is only white space"),
         ] {

@@ -1,5 +1,6 @@
 //! What a request brings: the service's answer, checked, or a failure with one of a fixed set of words for its reason.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::base::numbers::Decimal;
-use crate::base::text::any_unsafe_to_print;
+use crate::base::text::{any_unsafe_to_print, is_unsafe_to_print};
 
 /// The service's answer about a user, checked and ready to be written.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,15 +23,14 @@ pub struct Answer {
     pub captured: Box<[Option<Box<str>>]>,
 }
 
-/// An identifier that is safe to write into any file: not empty, at most
-/// [`TransactionId::MAX_BYTES`] long, without characters that are unsafe to print
-/// ([`any_unsafe_to_print`]), and not a formula to a spreadsheet.
+/// The service's identifier of an answer: any text that is not empty and at most [`TransactionId::MAX_BYTES`] long. The answer
+/// is paid for, whatever its identifier looks like; it is made harmless where it is written ([`id_cell`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TransactionId(Box<str>);
 
 impl TransactionId {
-    /// Identifiers seen are 36 characters long; seven times that leaves room and keeps a hostile one out of the file.
-    pub(crate) const MAX_BYTES: usize = 256;
+    /// Identifiers seen are 36 characters long, and signed tokens some hundred. More than this is no identifier.
+    pub(crate) const MAX_BYTES: usize = 4096;
 
     /// Checks an identifier.
     ///
@@ -40,11 +40,7 @@ impl TransactionId {
         if text.is_empty() {
             Err("is empty")
         } else if text.len() > Self::MAX_BYTES {
-            Err("is longer than 256 bytes")
-        } else if any_unsafe_to_print(text) {
-            Err("has control characters")
-        } else if is_formula(text) {
-            Err("starts like a spreadsheet formula")
+            Err("is longer than 4 KiB")
         } else {
             Ok(Self(text.into()))
         }
@@ -60,6 +56,29 @@ impl TransactionId {
 /// leading white space.
 pub(crate) fn is_formula(text: &str) -> bool {
     text.trim_start().starts_with(['=', '+', '-', '@'])
+}
+
+/// Text of the service as a cell has it: without characters that are unsafe to print, and with a quote before what a
+/// spreadsheet would run.
+pub(crate) fn harmless_cell(text: &str) -> Cow<'_, str> {
+    if !any_unsafe_to_print(text) && !is_formula(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = text.replace(is_unsafe_to_print, " ");
+    if is_formula(&safe) {
+        safe.insert(0, '\'');
+    }
+    Cow::Owned(safe)
+}
+
+/// An identifier as a cell has it. One in 64 of the URL-safe base64 alphabet starts with a dash; with only that alphabet after
+/// it, a spreadsheet has nothing to run.
+pub(crate) fn id_cell(id: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if id.bytes().all(is_plain) {
+        return Cow::Borrowed(id);
+    }
+    harmless_cell(id)
 }
 
 /// A risk score: compared as a number, written with the digits that the service sent.
@@ -247,27 +266,39 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_id_can_start_no_formula_and_hide_nothing() {
-        for bad in [
-            "",
-            "=cmd|' /C calc'!A0",
-            "@x",
-            "+1",
-            "-1",
-            " =1",
-            "\u{a0}@x",
-            "a\u{1b}[2J",
-            "a\u{9b}2J",
-            "a\nb",
-            "a\u{2028}b",
-            "\u{202e}1-a",
-            &"x".repeat(257),
+    fn any_text_is_a_transaction_id_and_its_cell_is_no_formula_and_hides_nothing() {
+        for (id, cell) in [
+            ("44de328f-1", "44de328f-1"),
+            ("-abc_1", "-abc_1"),
+            ("--", "--"),
+            ("-1", "-1"),
+            ("-1+1", "'-1+1"),
+            ("-cmd|' /C calc'!A0", "'-cmd|' /C calc'!A0"),
+            ("-\u{e9}", "'-\u{e9}"),
+            ("=1+1", "'=1+1"),
+            ("'=1+1", "'=1+1"),
+            ("@x", "'@x"),
+            ("+1", "'+1"),
+            (" =1", "' =1"),
+            ("\u{a0}@x", "'\u{a0}@x"),
+            ("\t=1", "' =1"),
+            ("\tx", " x"),
+            ("a\u{1b}[2J", "a [2J"),
+            ("a\u{9b}2J", "a 2J"),
+            ("a\r\nb", "a  b"),
+            ("a\u{2028}b", "a b"),
+            ("\u{202e}1-a", " 1-a"),
+            ("\u{6f22}", "\u{6f22}"),
         ] {
-            assert!(TransactionId::new(bad).is_err(), "{bad:?}");
+            assert_eq!(TransactionId::new(id).unwrap().as_str(), id);
+            assert_eq!(id_cell(id), cell, "{id:?}");
+            assert_eq!(
+                id_cell(cell),
+                cell,
+                "a cell that is written is read as ours"
+            );
         }
-        assert_eq!(
-            TransactionId::new("44de328f-1").unwrap().as_str(),
-            "44de328f-1"
-        );
+        let id = |length| TransactionId::new(&"x".repeat(length)).is_ok();
+        assert_eq!([0, 1, 4096, 4097].map(id), [false, true, true, false]);
     }
 }

@@ -7,6 +7,6 @@ mod answer;
 mod policy;
 
 pub use answer::{Answer, Failure, Reason, Score, TransactionId};
-pub(crate) use answer::{is_formula, most_frequent};
+pub(crate) use answer::{harmless_cell, id_cell, is_formula, most_frequent};
 pub use policy::{Decision, DecisionPolicy, Verdict};
 pub(crate) use policy::{Levels, Resolution, Thresholds};

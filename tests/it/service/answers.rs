@@ -2,11 +2,13 @@
 
 use std::sync::Mutex;
 
+use serde_json::{Value, json};
+
 use crate::support::process::Place;
 use crate::support::server::{
-    Action, Request, Server, answer, good, good_body, ok, silence, status,
+    Action, Request, Server, answer, good, good_body, ok, silence, status, user,
 };
-use crate::support::users;
+use crate::support::users::{self, Verdict};
 
 /// What a row gets at first, how its line in the rejects begins, and how many calls it costs.
 type Case = (fn() -> Action, &'static str, usize);
@@ -132,8 +134,6 @@ fn answers_without_a_verdict_are_paid_once_and_never_read_as_a_score() {
         r#"{"transaction_id":"t-1","summary":{"risk_score":1e400}}"#,
         r#"{"transaction_id":"t-1","summary":{"risk_score":01}}"#,
         r#"{"transaction_id":"t-1","summary":null}"#,
-        r#"{"transaction_id":"=cmd|' /C calc'!A0","summary":{"risk_score":1}}"#,
-        r#"{"transaction_id":"a\u001b[2J","summary":{"risk_score":1}}"#,
         r#"{"transaction_id":null,"summary":{"risk_score":1}}"#,
         r#"{"status":false,"transaction_id":"t-1","summary":{"risk_score":1}}"#,
         r#"{"transaction_id":"t-1","summary":{"risk_score":1}"#,
@@ -155,6 +155,67 @@ fn answers_without_a_verdict_are_paid_once_and_never_read_as_a_score() {
     let rejects = place.text("scored.rejects.csv");
     assert_eq!(rejects.matches(",bad_answer,").count(), rows - 1);
     assert!(!rejects.contains('\u{1b}'));
+}
+
+#[test]
+fn an_answer_is_kept_whatever_its_id_looks_like() {
+    const ROWS: usize = 64;
+    let long = "x".repeat(3_000);
+    // As the service sends it, and as a cell has it.
+    let ids = [
+        ("-abc_1", "-abc_1"),
+        ("=1+1", "'=1+1"),
+        ("+1", "'+1"),
+        ("@x", "'@x"),
+        ("-1+cmd|' /C calc'!A0", "'-1+cmd|' /C calc'!A0"),
+        ("\ta\tb", " a b"),
+        ("a\u{1b}[2J\u{202e}\nb", "a [2J  b"),
+        (&long, &long),
+    ];
+    let sent: Vec<_> = ids.iter().map(|(id, _)| (*id).to_owned()).collect();
+    let server = Server::start(move |request| match sent.get(user(request)) {
+        Some(id) => ok(&json!({"transaction_id": id, "summary": {"risk_score": 1}}).to_string()),
+        None => good(request),
+    });
+    let names: Vec<_> = (0..ROWS).map(|row| format!("User {row}")).collect();
+    let objects: String = { names.iter() }
+        .map(|name| users::object(name) + "\n")
+        .collect();
+    let place = Place::with("users.csv", users::named(&names));
+    place.write("users.jsonl", objects);
+    for format in ["csv", "jsonl"] {
+        let calls_before = server.calls();
+        let run = |from: &str, to: &str, args: &str| {
+            let args = format!("{from}.{format} -o {to}.{format} {args}");
+            let done = place.run(&server, args.as_str()).done();
+            done.exits(0).silent_about("\u{1b}");
+            place.text(&format!("{to}.{format}"))
+        };
+        let scored = run("users", "scored", "--ledger l");
+        assert!(!scored.contains(['\u{1b}', '\u{202e}', '\t']), "{scored}");
+        for (row, line) in scored
+            .lines()
+            .skip(usize::from(format == "csv"))
+            .enumerate()
+        {
+            let of_service = Verdict::of(&names[row]).id;
+            if format == "csv" {
+                let cell = ids.get(row).map_or(&*of_service, |(_, cell)| cell);
+                assert!(line.contains(&format!(",{cell},")), "{line}");
+            } else {
+                let id = ids.get(row).map_or(&*of_service, |(id, _)| id);
+                let object: Value = serde_json::from_str(line).unwrap();
+                assert_eq!(object["transaction_id"], id);
+            }
+        }
+        // The same command, and the scored file as an input.
+        assert_eq!(run("users", "scored", "--ledger l --overwrite"), scored);
+        assert_eq!(run("scored", "again", "--ledger l"), scored);
+        let decide = format!("decide scored.{format} -o decided.{format}");
+        place.rescore(decide.as_str()).done().exits(0);
+        assert_eq!(place.text(&format!("decided.{format}")), scored);
+        assert_eq!(server.calls() - calls_before, ROWS);
+    }
 }
 
 #[test]
