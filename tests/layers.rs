@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 /// The only files that may name a crate, by how their names start. Crates that are not here may be named anywhere.
-const OWNERS: [(&str, &str); 19] = [
+const OWNERS: [(&str, &str); 20] = [
     ("chardetng", "input/text.rs"),
     ("clap", "cli/ config/ commands/text.rs"),
     ("csv", "input/sniff.rs selection.rs"),
@@ -25,6 +25,7 @@ const OWNERS: [(&str, &str); 19] = [
         "hyper",
         "sandbox/ service/connections.rs service/network_fault.rs",
     ),
+    ("icu_normalizer", "fields/sanitise.rs"),
     ("indicatif", "observe/"),
     (
         "jiff",

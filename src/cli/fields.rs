@@ -19,7 +19,11 @@ use crate::verdict::{Decision, DecisionPolicy, Levels, Thresholds};
 pub(super) const FIELDS: &str = "Fields and decisions";
 
 /// The words of `--invalid`.
-const INVALID: &[(&str, Invalid)] = &[("reject", Invalid::Reject), ("drop", Invalid::Drop)];
+const INVALID: &[(&str, Invalid)] = &[
+    ("reject", Invalid::Reject),
+    ("drop", Invalid::Drop),
+    ("send", Invalid::Send),
+];
 
 // A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
@@ -42,14 +46,15 @@ pub(super) struct FieldArgs {
     null: Vec<String>,
     /// Read national phone numbers as dialled in this region, such as `DE`
     ///
-    /// A region is a country's code of two letters (ISO 3166). A number that is not valid there is not sent. International
-    /// numbers do not depend on it.
+    /// A region is a country's code of two letters (ISO 3166), or `+` for international numbers that lack their plus. A number
+    /// that is not valid there is not sent. International numbers do not depend on it.
     #[arg(long, value_name = "CODE", value_parser = values::phone_region, help_heading = FIELDS)]
     phone_region: Option<PhoneRegion>,
     /// Take the region of national phone numbers from this column of each row; where it is empty, from `--phone-region`
     #[arg(long, value_name = "COLUMN", value_parser = NonEmptyStringValueParser::new(), help_heading = FIELDS)]
     phone_region_column: Option<String>,
-    /// What to do with an invalid phone number or email address: reject the row, or drop the value if the row has the other
+    /// What to do with an invalid phone number or email address: reject the row, or drop the value if the row has the other; or
+    /// send an email address as it is
     #[arg(long, value_name = "ACTION", value_parser = one_of(INVALID), default_value = "reject", help_heading = FIELDS)]
     invalid: Invalid,
 }
@@ -82,14 +87,14 @@ impl FieldArgs {
             nulls: self.null.clone(),
             ..FieldRules::default()
         };
-        for (field, value) in self.default.clone() {
-            if self.set.iter().any(|(set, _)| *set == field) {
+        for (field, value) in &self.default {
+            if self.set.iter().any(|(set, _)| set == field) {
                 return Err(Error::usage(format!(
                     "`{field}` is given in both `--set` and `--default`"
                 ))
                 .hint("`--set` sends its value in every row: leave out one of them"));
             }
-            rules.set_default(field, value)?;
+            rules.set_default(*field, value)?;
         }
         Ok(rules)
     }

@@ -13,7 +13,7 @@ use super::settings::SettingsArgs;
 use crate::base::error::{Error, Result};
 use crate::config::values;
 use crate::config::{AdminConfig, AdminTask};
-use crate::fields::{FieldRules, Invalid};
+use crate::fields::Invalid;
 use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
 use crate::ledger::LedgerLocation;
@@ -115,6 +115,11 @@ impl LedgerCommand {
 
 /// How the file of users is read.
 fn users(arguments: &ForgetArgs) -> Result<ReaderSettings> {
+    let mut rules = arguments.fields.rules()?;
+    // A run that rejects such a row has no answer for it; one that drops the value does.
+    if rules.invalid == Invalid::Reject {
+        rules.invalid = Invalid::Drop;
+    }
     let input = match &arguments.users {
         stdin if stdin == Path::new("-") => Input::Stdin,
         file => Input::File(file.clone()),
@@ -122,11 +127,7 @@ fn users(arguments: &ForgetArgs) -> Result<ReaderSettings> {
     Ok(ReaderSettings {
         file: arguments.format.file(input)?,
         assignments: arguments.fields.assignments()?,
-        rules: FieldRules {
-            // A run that rejects such a row has no answer for it; one that drops the value does.
-            invalid: Invalid::Drop,
-            ..arguments.fields.rules()?
-        },
+        rules,
         // Nothing is written, so there are no columns of ours.
         columns: AddedColumns::default(),
         // A row that cannot have been sent does no harm here.

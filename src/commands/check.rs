@@ -411,8 +411,7 @@ impl CheckResult {
             None => ("", String::new()),
         };
         let dropped = "of these are sent without an invalid phone number or email address";
-        let shortened =
-            "of these are sent with the first of several addresses, or without its port";
+        let shortened = "of these are sent with one of several addresses, or without its port";
         let nulls = "cells have a word such as `NULL`, which is taken for a value: `--null NULL` reads it as empty";
         let failed = "were or may have been billed; `--retry-failed` asks again";
         let too_old = "have an answer that is older than the run asks for";

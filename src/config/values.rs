@@ -53,7 +53,7 @@ pub(crate) fn null(text: &str) -> Result<String, &'static str> {
 /// `--phone-region`.
 pub(crate) fn phone_region(text: &str) -> Result<PhoneRegion, &'static str> {
     PhoneRegion::of_code(text)
-        .ok_or("expected the ISO 3166 code of a country, such as `DE`, `GB` or `US`")
+        .ok_or("expected the ISO 3166 code of a country, such as `DE`, `GB` or `US`, or `+`")
 }
 
 /// The name of a column of the output.
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn regions_are_countries_with_phone_numbers() {
-        assert!(phone_region("de").is_ok());
+        assert!(phone_region("de").is_ok() && phone_region("+").is_ok());
         for bad in ["Germany", "DEU", "ZZ", "49", ""] {
             assert!(phone_region(bad).is_err(), "{bad}");
         }

@@ -131,9 +131,9 @@ pub(super) fn international(value: Cow<'_, str>) -> Result<Cow<'_, str>, NotInte
     })
 }
 
-/// Whether this is one of the characters that people write between digits.
+/// Whether this is one of the characters that people write between digits. Behind a line break is another number.
 pub(super) fn is_ornament(c: char) -> bool {
-    c.is_whitespace()
+    c.is_whitespace() && c != '\n'
         || matches!(
             c,
             '.' | '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '(' | ')' | '[' | ']'
@@ -213,15 +213,21 @@ fn is_international(phone: &str) -> bool {
         && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A region with a numbering plan.
+/// How a number that is not international is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PhoneRegion(Region);
+pub enum PhoneRegion {
+    /// As it is dialled in a region with a numbering plan.
+    Of(Region),
+    /// As an international number without its plus.
+    WithoutPlus,
+}
 
 impl PhoneRegion {
-    /// The region with this ISO 3166 code of two letters, in upper or lower case.
+    /// The region with this ISO 3166 code of two letters, in upper or lower case; `+` stands for none.
     pub fn of_code(code: &str) -> Option<Self> {
         // ISO 3166 reserves `UK` for the same region, and many files have it.
         let code = match code.trim() {
+            "+" => return Some(Self::WithoutPlus),
             uk if uk.eq_ignore_ascii_case("UK") => "GB",
             code => code,
         };
@@ -229,7 +235,7 @@ impl PhoneRegion {
         // The library knows every pair of letters, but only these have numbers.
         PHONE_NUMBER_UTIL
             .get_country_code_for_region(region)
-            .map(|_| Self(region))
+            .map(|_| Self::Of(region))
     }
 
     /// The international form of a number as it is dialled in this region.
@@ -240,7 +246,11 @@ impl PhoneRegion {
     /// # Errors
     /// What is wrong: it is not valid, or has two meanings.
     fn international(self, dialled: &str) -> Result<String, String> {
-        let (code, number) = existing(dialled, Some(self.0)).ok_or_else(|| {
+        let Self::Of(region) = self else {
+            let number = existing(&format!("+{dialled}"), None).map(|(_, number)| number);
+            return number.ok_or_else(|| "phone is not valid with a `+` before it".to_owned());
+        };
+        let (code, number) = existing(dialled, Some(region)).ok_or_else(|| {
             format!("phone is neither international nor a valid number in {self}")
         })?;
         // `4915123456789` in Germany: an area code without its 0, or the country code without its `+`?
@@ -259,7 +269,10 @@ impl PhoneRegion {
 
 impl fmt::Display for PhoneRegion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.as_region_str().as_str())
+        match self {
+            Self::Of(region) => f.write_str(region.as_region_str().as_str()),
+            Self::WithoutPlus => f.write_str("+"),
+        }
     }
 }
 
@@ -350,6 +363,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn digits_without_a_plus_are_international_where_that_is_said_and_valid() {
+        for (written, expected) in [
+            ("4915123456789", Some("+4915123456789")),
+            ("49 (151) 234-567.89", Some("+4915123456789")),
+            ("4915123456789.0", Some("+4915123456789")),
+            ("14155552671", Some("+14155552671")),
+            ("+999 1234567", Some("+9991234567")),
+            ("00 4915123456789", Some("+4915123456789")),
+            ("0151 23456789", None),
+            ("9991234567", None),
+            ("49123", None),
+            ("4915123456789 ext. 1", None),
+            ("4915123456789\n4915123456788", None),
+        ] {
+            let found = sent(written, Some("+"), None).ok();
+            assert_eq!(found.as_deref(), expected, "{written}");
+        }
+        assert_eq!(
+            sent("030 123456", Some("+"), Some("DE")).unwrap(),
+            "+4930123456"
+        );
+    }
+
     proptest::proptest! {
         #[test]
         fn whatever_is_written_the_number_is_international_or_not_sent(
@@ -366,6 +403,8 @@ mod tests {
     fn regions_are_known_by_their_codes() {
         for (code, expected) in [
             (" de\t", Some("DE")),
+            ("+", Some("+")),
+            ("+49", None),
             ("uk", Some("GB")),
             ("XK", Some("XK")),
             ("ZZ", None),

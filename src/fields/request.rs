@@ -19,6 +19,8 @@ pub enum Invalid {
     Reject,
     /// The row is sent without it, if it has the other of the two.
     Drop,
+    /// An email address is sent as it is. A row with such a phone number fails: the service takes no other form.
+    Send,
 }
 
 /// What values must be like, and what stands for one that is empty.
@@ -48,12 +50,12 @@ impl FieldRules {
     ///
     /// # Errors
     /// The field was given before, or no row could be sent with this value.
-    pub(crate) fn set_default(&mut self, field: Field, value: String) -> Result<()> {
-        if let Some(wrong) = sanitise::wrong_constant(&value, field) {
-            return Err(Error::usage(format!(
+    pub(crate) fn set_default(&mut self, field: Field, value: &str) -> Result<()> {
+        let value = sanitise::constant(value, field).map_err(|wrong| {
+            Error::usage(format!(
                 "no row could be sent with `--default {field}=…`: its value {wrong}"
-            )));
-        }
+            ))
+        })?;
         let default = self.defaults.get_mut(field);
         if default.is_some() {
             return Err(Error::usage(format!(
@@ -89,7 +91,7 @@ impl FieldRules {
 pub(crate) struct Noticed {
     /// Rows that are sent without a phone number or an email address that is invalid.
     pub(crate) dropped: u64,
-    /// Rows that are sent with one address of a text that has more in it: the first of a list, or without its port.
+    /// Rows that are sent with one address of a text that has more in it: the first public one of a list, or without its port.
     pub(crate) addresses_shortened: u64,
     /// Cells with a word such as `NULL`, which is taken for a value.
     pub(crate) null_words: u64,
@@ -150,9 +152,11 @@ impl<'a> UserRequest<'a> {
         let phone = clean(Field::Phone)?;
 
         let (ip, is_shortened) = sanitise::ip(ip)?;
+        let as_written = email.clone();
         let email = email.map(sanitise::email).transpose();
         let phone = phone.map(|value| phone::phone(value, rules.region, region));
         let (email, phone, dropped) = match (email, phone.transpose()) {
+            (Err(_), phone) if rules.invalid == Invalid::Send => (as_written, phone?, 0),
             (Err(_), Ok(Some(phone))) if rules.invalid == Invalid::Drop => (None, Some(phone), 1),
             (Ok(Some(email)), Err(_)) if rules.invalid == Invalid::Drop => (Some(email), None, 1),
             (email, phone) => (email?, phone?, 0),
@@ -222,13 +226,58 @@ mod tests {
     }
 
     #[test]
-    fn unicode_white_space_and_control_characters_are_removed() {
-        let (name, rules) = (
-            "\u{a0}\u{2003} Jane\u{7}\nDoe\u{85} ",
-            rules(Invalid::Reject),
-        );
-        let request = request(&[(Name, name.as_bytes())], &rules).unwrap();
-        assert_eq!(request.name, "JaneDoe");
+    fn one_person_is_one_request_however_the_values_are_written() {
+        for (field, written, sent) in [
+            (Name, "\u{a0}\u{2003} Jane\u{7}\nDoe\u{85} ", "Jane Doe"),
+            (Name, "Jane\tDoe", "Jane Doe"),
+            (Name, "Jane  \r\n\r\n Doe", "Jane Doe"),
+            (Name, "Jane \u{200b} Doe", "Jane Doe"),
+            (Name, "Jane\u{2028}van\u{3000}Doe", "Jane van Doe"),
+            (Name, "Zoe\u{308} Doe", "Zo\u{eb} Doe"),
+            (Name, "Zoe\u{200b}\u{308}", "Zo\u{eb}"),
+            (Name, "\u{212b}sa", "\u{c5}sa"),
+            // Only another form of the same letters.
+            (
+                Name,
+                "Zo\u{eb} \u{fb01}\u{2460}",
+                "Zo\u{eb} \u{fb01}\u{2460}",
+            ),
+            (
+                UserAgent,
+                "Mozilla/5.0\n(X11;  Linux)",
+                "Mozilla/5.0 (X11; Linux)",
+            ),
+            (Email, "Jane.Doe@EXAMPLE.Com", "Jane.Doe@example.com"),
+            (Email, "a@B\u{dc}CHER.example", "a@b\u{fc}cher.example"),
+            (Email, "mailto:A@x.org", "A@x.org"),
+            (Email, "MAILTO: a@x.org", "a@x.org"),
+            (Email, "SMTP:a@x.org", "a@x.org"),
+            (Email, "<a@x.org>", "a@x.org"),
+            (Email, "< a@x.org > ;", "a@x.org"),
+            (Email, "<mailto:a@x.org>,", "a@x.org"),
+            (Email, "a@x.org,", "a@x.org"),
+            (Email, "a@x.org ; ", "a@x.org"),
+            (Email, "o'neil+a|b!#@x-y_z.org.", "o'neil+a|b!#@x-y_z.org."),
+            (Email, "\"a,b\"@x.org", "\"a,b\"@x.org"),
+            (Email, "a@[192.0.2.1]", "a@[192.0.2.1]"),
+            (Phone, "\n+372\t555 1234\r\n", "+3725551234"),
+            (Ip, "::ffff:203.0.113.5", "203.0.113.5"),
+            (Ip, "::FFFF:cb00:7105", "203.0.113.5"),
+            (Ip, "2001:DB8::1", "2001:DB8::1"),
+            (Ip, "\t10.0.0.1\n", "10.0.0.1"),
+        ] {
+            let rules = rules(Invalid::Reject);
+            let request = request(&[(field, written.as_bytes())], &rules);
+            let request = request.map_err(|failure| failure.message).unwrap();
+            let found = match field {
+                Name => &request.name,
+                Email => request.email.as_ref().unwrap(),
+                Phone => request.phone.as_ref().unwrap(),
+                Ip => &request.ip,
+                UserAgent => &request.user_agent,
+            };
+            assert_eq!(found, sent, "{field} {written:?}");
+        }
     }
 
     #[test]
@@ -248,6 +297,18 @@ mod tests {
             (Email, b"jane@", Reason::InvalidEmail),
             (Email, b"a@b@c", Reason::InvalidEmail),
             (Email, b"a b@c", Reason::InvalidEmail),
+            // Perhaps two numbers, which would be read as one.
+            (Phone, b"+372 555 1234\n5551", Reason::InvalidPhone),
+            (
+                Phone,
+                b"+372 555 1234\r\n+372 555 1235",
+                Reason::InvalidPhone,
+            ),
+            (
+                Phone,
+                "+372 555\u{2028}1234".as_bytes(),
+                Reason::InvalidPhone,
+            ),
             (Email, long.as_bytes(), Reason::InvalidEmail),
             (Phone, b"0151 2345678", Reason::InvalidPhone),
             (Phone, b"+123456", Reason::InvalidPhone),
@@ -277,6 +338,27 @@ mod tests {
             assert_eq!(failure.reason, expected, "{field} {}", value.escape_ascii());
         }
         assert!(request(&[(Email, longest.as_bytes())], &rules(Invalid::Reject)).is_ok());
+    }
+
+    #[test]
+    fn more_than_an_address_is_no_email() {
+        for written in [
+            "Jane <a@x.org>",
+            "[a@x.org](mailto:a)",
+            "a@x.org|",
+            "a@x.org?subject=b",
+            "<a@x.org",
+            "xmpp:a@x.org",
+            "mailto:",
+            ",;",
+            "a@x.org; b@x.org",
+            "a@x.org\nb@x.org",
+            "a@\nx.org",
+        ] {
+            let rules = rules(Invalid::Reject);
+            let failure = request(&[(Email, written.as_bytes())], &rules).unwrap_err();
+            assert_eq!(failure.reason, Reason::InvalidEmail, "{written}");
+        }
     }
 
     #[test]
@@ -340,11 +422,24 @@ mod tests {
             ("203.0.113.5:443", "203.0.113.5"),
             ("[2001:db8::1]:443", "2001:db8::1"),
             ("[2001:db8::1]", "2001:db8::1"),
+            ("[::ffff:203.0.113.5]:443", "203.0.113.5"),
+            ("10.0.0.1, 203.0.113.5", "203.0.113.5"),
+            ("10.0.0.1:80 , 203.0.113.5:443", "203.0.113.5"),
+            (
+                "192.168.1.1;100.64.0.1 169.254.0.1\n172.31.0.1,172.32.0.1",
+                "172.32.0.1",
+            ),
+            ("127.0.0.1,fd00::1,fe80::1,::1,2001:db8::1", "2001:db8::1"),
+            ("::ffff:10.0.0.1, 203.0.113.5, 203.0.113.6", "203.0.113.5"),
+            // None is public, or something else is before it.
+            ("10.0.0.1, 10.0.0.2", "10.0.0.1"),
+            ("10.0.0.1, unknown, 203.0.113.5", "10.0.0.1"),
+            ("203.0.113.5 (proxy)", "203.0.113.5"),
         ] {
             let request = noticing(&[(Ip, written.as_bytes())], &rules, &mut noticed).unwrap();
             assert_eq!(request.ip, sent);
         }
-        assert_eq!((noticed.addresses_shortened, noticed.null_words), (5, 0));
+        assert_eq!((noticed.addresses_shortened, noticed.null_words), (14, 0));
         for bad in ["unknown, 10.0.0.1", "10.0.0.1:x", ",10.0.0.1", "10.0.0.1/8"] {
             assert!(request(&[(Ip, bad.as_bytes())], &rules).is_err(), "{bad}");
         }
@@ -377,6 +472,11 @@ mod tests {
                 &[bad_email, bad_number],
                 Err(Reason::InvalidEmail),
             ),
+            (
+                Invalid::Send,
+                &[bad_email, bad_number],
+                Err(Reason::InvalidPhone),
+            ),
         ] {
             let rules = rules(invalid);
             let mut noticed = Noticed::default();
@@ -391,11 +491,27 @@ mod tests {
     }
 
     #[test]
-    fn a_default_that_cannot_be_used_is_refused() {
+    fn an_invalid_email_is_sent_as_it_is_only_on_request() {
+        let rules = rules(Invalid::Send);
+        for (written, sent) in [
+            (" Jane\n<a@X.org> ", Some("Jane <a@X.org>")),
+            ("<a@X.org>", Some("a@x.org")),
+            ("nobody", Some("nobody")),
+            (" ", None),
+        ] {
+            let set = [(Email, written.as_bytes()), (Phone, b"+15550100199")];
+            assert_eq!(request(&set, &rules).unwrap().email.as_deref(), sent);
+        }
+    }
+
+    #[test]
+    fn a_default_is_in_its_one_form_and_one_that_cannot_be_used_is_refused() {
         let mut rules = FieldRules::default();
-        rules.set_default(UserAgent, "unknown".to_owned()).unwrap();
+        rules.set_default(UserAgent, " un\tknown ").unwrap();
+        let request = request(&[(UserAgent, b"")], &rules);
+        assert_eq!(request.unwrap().user_agent, "un known");
         for (field, value) in [(UserAgent, "again"), (Ip, "nowhere")] {
-            assert!(rules.set_default(field, value.to_owned()).is_err());
+            assert!(rules.set_default(field, value).is_err());
         }
     }
 }

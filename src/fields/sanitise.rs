@@ -1,12 +1,14 @@
 //! Sanitising and checking of single values.
 //!
-//! The interface asks the client to strip white space and to sanitise (section 2.1, rule 3). Values
-//! stay borrowed from the row's bytes unless something has to be removed.
+//! The interface asks the client to strip white space and to sanitise (section 2.1, rule 3). What different programs write
+//! in different ways becomes one text here, so that one person makes one request. Values stay borrowed from the row's bytes
+//! unless something has to be changed.
 
 use std::borrow::Cow;
+use std::iter;
 use std::net::{IpAddr, SocketAddr};
 
-use memchr::{memchr, memchr_iter};
+use icu_normalizer::ComposingNormalizerBorrowed;
 
 use super::names::Field;
 use super::phone::{self, is_ornament};
@@ -45,26 +47,35 @@ pub(crate) fn text(
     })
 }
 
-/// The text without surrounding white space and without characters that are not seen; `None` if nothing is left.
+/// The text without surrounding white space and in [one form](`one_form`); `None` if nothing is left.
 ///
 /// # Errors
 /// A NUL byte.
 pub(super) fn clean(text: Cow<'_, str>, field: Field) -> Result<Option<Cow<'_, str>>, Failure> {
-    match text {
-        Cow::Borrowed(text) if !has_unseen(text) => {
-            let text = text.trim();
-            Ok((!text.is_empty()).then_some(Cow::Borrowed(text)))
+    let text = match text {
+        Cow::Borrowed(text) if is_plain(text.trim()) => Cow::Borrowed(text.trim()),
+        text if text.contains('\0') => {
+            let message = format!("{field} contains a NUL byte");
+            return Err(Failure::new(Reason::NulByte, message));
         }
-        text if text.contains('\0') => Err(Failure::new(
-            Reason::NulByte,
-            format!("{field} contains a NUL byte"),
-        )),
-        text => {
-            let text: String = text.chars().filter(|c| !is_unseen(*c)).collect();
-            let text = text.trim();
-            Ok((!text.is_empty()).then(|| Cow::Owned(text.to_owned())))
-        }
-    }
+        text => Cow::Owned(one_form(&text, field)),
+    };
+    Ok((!text.is_empty()).then_some(text))
+}
+
+/// The one form of a text that is written in several ways: without characters that are not seen, with one blank for any white
+/// space, and with composed letters, as in `é` for an `e` with an accent after it. In a phone number a line break stays, as
+/// there may be another number behind it.
+fn one_form(text: &str, field: Field) -> String {
+    let is_kept = |c: &char| c.is_whitespace() || !is_unseen(*c);
+    let is_break = |c| matches!(c, '\n'..='\r' | '\u{85}' | '\u{2028}' | '\u{2029}');
+    let on_one_line = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text: String = text.chars().filter(is_kept).collect();
+    let lines = text.split(is_break).map(on_one_line);
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    let text = lines.join(if field == Field::Phone { "\n" } else { " " });
+    let composed = ComposingNormalizerBorrowed::new_nfc().normalize(&text);
+    composed.into_owned()
 }
 
 /// Whether it is a control character, or one that only says how others are shown, such as the marks that phones and web pages
@@ -84,9 +95,9 @@ fn is_unseen(c: char) -> bool {
         )
 }
 
-/// Whether a character is not seen. Nearly all values are ASCII, and known to have none after a look at many bytes at a time.
-fn has_unseen(text: &str) -> bool {
-    any_byte(text.as_bytes(), |byte| !(0x20..0x7f).contains(&byte)) && text.chars().any(is_unseen)
+/// Whether a text is ASCII in its one form, as nearly all values are. Both are looks at many bytes at a time.
+fn is_plain(text: &str) -> bool {
+    !any_byte(text.as_bytes(), |byte| !(0x20..0x7f).contains(&byte)) && !text.contains("  ")
 }
 
 /// Quotes that stand at both ends of a text.
@@ -126,27 +137,78 @@ pub(super) fn is_null_word(text: &str) -> bool {
     text.len() <= 6 && { NULL_WORDS.iter() }.any(|word| word.eq_ignore_ascii_case(text))
 }
 
-/// The address, and whether it was taken out of a text with more in it: the first one of a list, as proxies write it, or without
-/// its port.
+/// The address, and whether it was taken out of a text with more in it: the first public one of a list, as proxies write it, or
+/// without its port. An IPv4 address that is written as an IPv6 one becomes IPv4.
 pub(super) fn ip(value: Cow<'_, str>) -> Result<(Cow<'_, str>, bool), Failure> {
-    if value.parse::<IpAddr>().is_ok() {
+    let whole = value.parse::<IpAddr>().ok();
+    if whole.is_some_and(|address| address == address.to_canonical()) {
         return Ok((value, false));
     }
-    let first = value
-        .split([',', ';', ' ', '\t'])
-        .next()
-        .unwrap_or_default();
-    let of_socket = |text: &str| text.parse().map(|socket: SocketAddr| socket.ip());
-    let bare = first.trim_start_matches('[').trim_end_matches(']');
-    match bare.parse().or_else(|_| of_socket(first)) {
-        Ok(address) => Ok((Cow::Owned(address.to_string()), true)),
-        Err(_) => Err(Failure::new(
-            Reason::InvalidIp,
-            format!("ip {} is neither IPv4 nor IPv6", quoted(&value)),
-        )),
+    let listed = value.split([',', ';']);
+    let listed = listed.flat_map(|item| item.trim().split(' '));
+    // Behind something else, such as `unknown` for an address that a proxy hides, are addresses of proxies.
+    let mut addresses = listed.map_while(|item| {
+        let of_socket = |_| item.parse().map(|socket: SocketAddr| socket.ip());
+        let bare = item.trim_start_matches('[').trim_end_matches(']');
+        let address = bare.parse::<IpAddr>().or_else(of_socket).ok()?;
+        Some(address.to_canonical())
+    });
+    let Some(first) = addresses.next() else {
+        let message = format!("ip {} is neither IPv4 nor IPv6", quoted(&value));
+        return Err(Failure::new(Reason::InvalidIp, message));
+    };
+    let public = iter::once(first).chain(addresses).find(is_public);
+    let address = public.unwrap_or(first).to_string();
+    Ok((Cow::Owned(address), whole.is_none()))
+}
+
+/// Whether an address is not one of a private network, of a single machine, of a provider's own network, or of a group (IANA's
+/// registries of special-purpose addresses).
+const fn is_public(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => !matches!(
+            v4.octets(),
+            [0 | 10 | 127 | 224.., ..]
+                | [100, 64..=127, ..]
+                | [169, 254, ..]
+                | [172, 16..=31, ..]
+                | [192, 168, ..]
+        ),
+        IpAddr::V6(v6) => !matches!(
+            v6.segments(),
+            [0, 0, 0, 0, 0, 0, 0, 0..=1] | [0xfc00..=0xfdff | 0xfe80..=0xfebf | 0xff00.., ..]
+        ),
     }
 }
 
+/// An address without what programs write around one: the separator of a list, angle brackets, and `mailto:` or Exchange's
+/// `SMTP:`.
+fn unwrapped(text: &str) -> &str {
+    let text = text.trim_end_matches([',', ';', ' ']);
+    let inner = { text.strip_prefix('<') }.and_then(|text| text.strip_suffix('>'));
+    let text = inner.map_or(text, str::trim);
+    match text.split_once(':') {
+        Some((scheme, address)) if ["mailto", "smtp"].contains(&&*scheme.to_ascii_lowercase()) => {
+            address.trim_start()
+        }
+        _ => text,
+    }
+}
+
+/// Characters of ASCII that no address has, unless its local part is quoted (RFC 5322, section 3.2.3).
+const NEVER_IN_EMAIL: &[u8] = b"<>()[]\\,;:\"";
+
+/// Whether an address has a character that none has.
+fn is_garbled(local: &str, domain: &str) -> bool {
+    let is_quoted = local.starts_with('"') && local.ends_with('"');
+    let is_literal = domain.starts_with('[') && domain.ends_with(']');
+    let in_domain =
+        |byte: u8| byte.is_ascii_alphanumeric() || !byte.is_ascii() || b"-._".contains(&byte);
+    !is_quoted && local.bytes().any(|byte| NEVER_IN_EMAIL.contains(&byte))
+        || !is_literal && !domain.bytes().all(in_domain)
+}
+
+/// The address, without what stands around it and with its domain in lower case.
 pub(super) fn email(value: Cow<'_, str>) -> Result<Cow<'_, str>, Failure> {
     let wrong = |what: &str| {
         Failure::new(
@@ -154,41 +216,48 @@ pub(super) fn email(value: Cow<'_, str>) -> Result<Cow<'_, str>, Failure> {
             format!("email {} {what}", quoted(&value)),
         )
     };
-    let bytes = value.as_bytes();
-    let mut ats = memchr_iter(b'@', bytes);
-    match (ats.next(), ats.next()) {
-        (None, _) => return Err(wrong("has no @")),
-        (Some(at), None) if at == 0 || at + 1 == bytes.len() => {
-            return Err(wrong("has nothing before or after the @"));
-        }
-        (Some(_), None) => {}
-        (Some(_), Some(_)) => return Err(wrong("has more than one @")),
+    let bare = unwrapped(&value);
+    let (local, domain) = bare.split_once('@').ok_or_else(|| wrong("has no @"))?;
+    if domain.contains('@') {
+        return Err(wrong("has more than one @"));
     }
-    if memchr(b' ', bytes).is_some() || !value.is_ascii() && value.contains(char::is_whitespace) {
+    if local.is_empty() || domain.is_empty() {
+        return Err(wrong("has nothing before or after the @"));
+    }
+    if bare.contains(' ') {
         return Err(wrong("has a space"));
     }
-    if value.len() > EMAIL_CHARACTERS && value.chars().count() > EMAIL_CHARACTERS {
+    if is_garbled(local, domain) {
+        return Err(wrong("has characters that no address has"));
+    }
+    if bare.len() > EMAIL_CHARACTERS && bare.chars().count() > EMAIL_CHARACTERS {
         return Err(wrong("is longer than 254 characters"));
+    }
+    if bare.len() < value.len() || domain.contains(char::is_uppercase) {
+        return Ok(Cow::Owned(format!("{local}@{}", domain.to_lowercase())));
     }
     Ok(value)
 }
 
-/// What is wrong with a value that would be sent in every row. The value itself is not repeated, as
-/// it may be personal data.
-pub(super) fn wrong_constant(value: &str, field: Field) -> Option<&'static str> {
+/// A value that would be sent in many rows, in its one form.
+///
+/// # Errors
+/// What is wrong with it. The value itself is not repeated, as it may be personal data.
+pub(super) fn constant(value: &str, field: Field) -> Result<String, &'static str> {
     let Ok(Some(value)) = clean(value.into(), field) else {
-        return Some("is blank");
+        return Err("is blank");
     };
-    let (checked, wrong) = match field {
-        Field::Name | Field::UserAgent => return None,
-        Field::Ip => (ip(value).map(|(ip, _)| ip), "is neither IPv4 nor IPv6"),
-        Field::Email => (email(value), "is not an email address"),
-        Field::Phone => {
-            let wrong = phone::international(value).is_err();
-            return wrong.then_some("is not + and 7 to 15 digits");
-        }
+    let text = value.clone();
+    let (is_right, wrong) = match field {
+        Field::Name | Field::UserAgent => (true, ""),
+        Field::Ip => (ip(text).is_ok(), "is neither IPv4 nor IPv6"),
+        Field::Email => (email(text).is_ok(), "is not an email address"),
+        Field::Phone => (
+            phone::international(text).is_ok(),
+            "is not + and 7 to 15 digits",
+        ),
     };
-    checked.is_err().then_some(wrong)
+    is_right.then(|| value.into_owned()).ok_or(wrong)
 }
 
 /// The field that a text could be a value of, as in a row's cells but not in column names.

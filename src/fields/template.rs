@@ -100,7 +100,8 @@ impl<K> Template<K> {
         }
     }
 
-    /// The text for a row. A single column's text stays borrowed; a joined text is absent if all its columns are empty.
+    /// The text for a row. A single column's text stays borrowed; a joined text is absent if all its columns are empty. A
+    /// separator beside an empty column is only a blank, of which none stays at the ends of a value.
     ///
     /// # Errors
     /// The first column whose text cannot be had.
@@ -112,20 +113,36 @@ impl<K> Template<K> {
         if let Some(key) = self.column() {
             return get(key);
         }
-        let (mut joined, mut any) = (String::new(), false);
-        for part in &self.0 {
-            match part {
-                Part::Text(text) => joined.push_str(text),
-                Part::Column(key) => {
-                    if let Some(text) = get(key)? {
-                        any |= !text.trim_ascii().is_empty();
-                        joined.push_str(&text);
-                    }
-                }
-            }
+        let mut value = |part: &Part<K>| match part {
+            Part::Text(_) => Ok(None),
+            Part::Column(key) => Ok(get(key)?.filter(|text| !text.trim().is_empty())),
+        };
+        let values: Vec<_> = self.0.iter().map(&mut value).collect::<Result<_, E>>()?;
+        if values.iter().all(Option::is_none) {
+            return Ok(None);
         }
-        Ok(any.then_some(Cow::Owned(joined)))
+        let is_empty = |at: usize| {
+            let is_column = matches!(self.0.get(at), Some(Part::Column(_)));
+            is_column && matches!(values.get(at), Some(None))
+        };
+        let mut joined = String::new();
+        for (at, (part, value)) in self.0.iter().zip(&values).enumerate() {
+            joined.push_str(match part {
+                Part::Text(text) if is_separator(text) => {
+                    let is_loose = is_empty(at + 1) || at > 0 && is_empty(at - 1);
+                    if is_loose { " " } else { text }
+                }
+                Part::Text(text) => text,
+                Part::Column(_) => value.as_deref().unwrap_or_default(),
+            });
+        }
+        Ok(Some(Cow::Owned(joined)))
     }
+}
+
+/// Whether a text only separates values. An `@` or a `+` is a part of an email address or a phone number.
+fn is_separator(text: &str) -> bool {
+    !text.contains(|c: char| c.is_alphanumeric() || c == '@' || c == '+')
 }
 
 impl fmt::Display for Template<String> {
@@ -185,7 +202,7 @@ impl Assignments {
     /// # Errors
     /// The field was given before, or no row could be sent with this value.
     pub fn set(&mut self, field: Field, value: String) -> RunResult<()> {
-        if let Some(wrong) = sanitise::wrong_constant(&value, field) {
+        if let Err(wrong) = sanitise::constant(&value, field) {
             return Err(Error::usage(format!(
                 "no row could be sent with `--set {field}=…`: its value {wrong}"
             ))
@@ -245,6 +262,36 @@ mod tests {
         assert_eq!(text(Some("Jane"), None), Err(()));
         for broken in ["{first", "first}", "{{x}}", ""] {
             assert!(Template::parse(broken).is_err(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn separators_beside_an_empty_column_are_blanks() {
+        for (template, values, joined) in [
+            ("{a}, {b}", ["Lee", "Ann", ""], "Lee, Ann"),
+            ("{a}, {b}", ["Lee", "", ""], "Lee"),
+            ("{a}, {b}", [" ", "Ann", ""], "Ann"),
+            ("{a} {b}", ["", "Ann", ""], "Ann"),
+            ("{a} {b} {c}", ["Ann", "", "Lee"], "Ann Lee"),
+            ("{a}, {b} {c}", ["Lee", "", "M."], "Lee M."),
+            ("{a}-{b}-{c}", ["", "", "C"], "C"),
+            ("{a} \"{b}\" {c}", ["Ann", "", "Lee"], "Ann Lee"),
+            ("{a} ({b})", ["Lee", "Ann", ""], "Lee (Ann)"),
+            ("{a} ({b})", ["Lee", "", ""], "Lee"),
+            ("Dr. {a}, {b}", ["Lee", "", ""], "Dr. Lee"),
+            // These belong to the value.
+            ("{a}{b}@{c}", ["ann", "", "x.org"], "ann@x.org"),
+            ("+{a}{b}", ["", "4930123456", ""], "+4930123456"),
+        ] {
+            let parsed = Template::parse(template).unwrap();
+            let value = |name: &String| {
+                let mut named = ["a", "b", "c"].into_iter().zip(values);
+                let value = named.find(|(known, _)| known == name);
+                Ok::<_, ()>(value.map(|(_, value)| Cow::Borrowed(value)))
+            };
+            let text = parsed.text(value).unwrap().unwrap();
+            let sent = sanitise::clean(text, Field::Name).unwrap().unwrap();
+            assert_eq!(sent, joined, "{template} {values:?}");
         }
     }
 }

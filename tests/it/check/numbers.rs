@@ -50,7 +50,7 @@ fn files_of_every_kind_have_the_numbers_of_the_run() {
         "\r\n",
         "\"Jane \"\"JD\"\" Doe\",jd@example.com,,192.0.2.1,\"Mozilla/5.0 (X11, Linux)\"\r\n",
         "\"Two\r\nLines\",two@example.com,,192.0.2.2,curl/8\n",
-        "TwoLines,two@example.com,,192.0.2.2,curl/8\r\n",
+        "Two Lines,two@example.com,,192.0.2.2,curl/8\r\n",
         "\r\n\r\n",
         "Short,short@example.com\r\n",
         "Long,long@example.com,,192.0.2.3,curl/8,more\r\n",

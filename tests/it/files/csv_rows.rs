@@ -179,7 +179,7 @@ const NAUGHTY: [(&str, &str); 20] = [
     ("\u{200b}\u{2060}zero", "zero"),
     ("\u{a0}\u{2003}trimmed\u{3000}", "trimmed"),
     ("be\u{7}ll\u{1b}[31m", "bell[31m"),
-    ("\"two\nlines\"", "twolines"),
+    ("\"two\nlines\"", "two lines"),
     ("${HOME} %s %n {0}", "${HOME} %s %n {0}"),
     ("\\u0000 \\x41 \\", "\\u0000 \\x41 \\"),
 ];

@@ -1,5 +1,7 @@
 //! Data as table programs, databases and proxies leave it: what is sent is right or the row fails, and the file keeps its bytes.
 
+use serde_json::json;
+
 use super::{HEADER, score};
 use crate::support::process::Place;
 use crate::support::server::{Action, Request, Server, answer, good};
@@ -56,6 +58,80 @@ fn odd_values_are_sent_as_they_are_meant_or_fail_and_check_counts_them() {
         "read": 6, "sendable": 4, "unsendable": 2, "passed": 0, "dropped": 0, "addresses_shortened": 3, "null_words": 2
     });
     assert_eq!(rows, expected);
+}
+
+#[test]
+fn one_person_written_in_several_ways_is_paid_for_once_and_can_be_forgotten() {
+    const COLUMNS: &str = "name,email,phone,ip,user_agent";
+    let server = Server::good();
+    let one = format!(
+        "{COLUMNS}\n\"Zoe\u{308}\nvan  Lee\",<zoe@X.org>,+372 5551234,\"10.0.0.1, 203.0.113.5\",UA/1\t(X11)\n"
+    );
+    let (place, done) = score(one, &server, "--ledger l");
+    done.exits(0);
+    let sent = ["name", "email", "phone", "ip", "user_agent"].map(|field| {
+        let [value] = <[String; 1]>::try_from(self::sent(&server, field)).unwrap();
+        value
+    });
+    let expected = [
+        "Zo\u{eb} van Lee",
+        "zoe@x.org",
+        "+3725551234",
+        "203.0.113.5",
+        "UA/1 (X11)",
+    ];
+    assert_eq!(sent, expected);
+    let others = format!(
+        "{COLUMNS}\n\
+        Zo\u{eb} van Lee,zoe@x.org,+3725551234,203.0.113.5,UA/1 (X11)\n\
+        Zoe\u{308}\tvan\u{a0}Lee ,SMTP:zoe@X.ORG,00372 555-1234,::ffff:203.0.113.5,\"UA/1\r\n(X11)\"\n\
+        ,\"mailto:zoe@x.org;\",+372 5551234,\"192.168.0.1,203.0.113.5\",UA/1  (X11)\n"
+    );
+    place.write("others.csv", &others);
+    let object = r#"{"name":"Zoe\u0308 van\nLee","email":"zoe@x.org,","phone":"+3725551234","ip":"203.0.113.5","user_agent":"UA/1\t(X11)"}"#;
+    place.write("object.jsonl", format!("{object}\n"));
+    let default = ["--ledger=l", "--default=name=Zoe\u{308}  van\nLee"];
+    for (from, to, rows) in [("others.csv", "b.csv", 3), ("object.jsonl", "b.jsonl", 1)] {
+        let check = place.rescore(["check", from, "--json"]).args(default);
+        let check = check.args(["--base-url", &server.url(), "--service-id", "test"]);
+        let checked = check.done().json();
+        assert_eq!(
+            (&checked["known"], &checked["calls"]),
+            (&json!(rows), &json!(0)),
+            "{checked}"
+        );
+        place
+            .run(&server, ["-o", to, from])
+            .args(default)
+            .done()
+            .exits(0);
+    }
+    assert_eq!(server.calls(), 1);
+    let forget = place
+        .rescore("ledger forget others.csv")
+        .args(default)
+        .done();
+    forget.exits(0).prints("0 left");
+}
+
+#[test]
+fn an_email_that_was_sent_as_it_is_can_be_forgotten() {
+    let csv = format!("{HEADER}\nA,Jane <a@x.org>,::1,u\nB,nobody,::1,u\nC,<c@X.org>,::1,u\n");
+    let server = Server::good();
+    let (place, done) = score(&csv, &server, "-c 1 --ledger l");
+    done.exits(1);
+    assert_eq!(sent(&server, "email"), ["c@x.org"]);
+    place
+        .score(&server, "-c 1 --ledger l --overwrite --invalid send")
+        .exits(0);
+    assert_eq!(
+        sent(&server, "email"),
+        ["c@x.org", "Jane <a@x.org>", "nobody"]
+    );
+    let forget = place
+        .rescore("ledger forget users.csv --ledger l --invalid send")
+        .done();
+    forget.exits(0).prints("0 left");
 }
 
 #[test]
