@@ -48,7 +48,7 @@ pub(crate) fn facts(counts: &Counts, sandbox: bool) -> Vec<(String, String)> {
         &format!(" {paid}taken from the ledger"),
     );
     let (equal, calls) = (counts.duplicates, &counts.calls);
-    add(equal, "row", " reused the answer of an identical row");
+    add(equal, "row", " reused the answer of an identical request");
     add(counts.passed, "row", " passed on without a call");
     let without = " sent without an invalid phone number or email address";
     add(counts.dropped, "row", without);

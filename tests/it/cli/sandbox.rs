@@ -179,7 +179,7 @@ fn the_samples_get_all_decisions_and_come_back_unchanged_but_for_them() {
         done.exits(0)
             .says("200 rows")
             .says("which billed 194 calls");
-        done.says("6 rows reused the answer of an identical row");
+        done.says("6 rows reused the answer of an identical request");
         assert_eq!(place.names(), ["sandbox.ledger", name]);
         score(&place, name, "again").exits(0);
         let (scored, again) = (place.text(name), place.text("again"));

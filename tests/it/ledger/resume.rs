@@ -51,7 +51,7 @@ fn a_row_equal_to_one_that_is_out_waits_for_its_answer() {
     drop(release);
     let done = running.done();
     done.exits(0)
-        .says("2 rows reused the answer of an identical row");
+        .says("2 rows reused the answer of an identical request");
     assert_eq!(server.calls(), 4);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }

@@ -107,7 +107,7 @@ fn without_a_ledger_equal_rows_are_asked_once_and_nothing_is_left_behind() {
     };
     let done = run(&server).done();
     done.exits(0)
-        .says("43 rows reused the answer of an identical row");
+        .says("43 rows reused the answer of an identical request");
     assert_eq!(done.printed(), users::scored(&csv));
     assert_eq!((server.calls(), left()), (7, 0));
 
