@@ -238,8 +238,8 @@ impl RunArgs {
         }
         let is_of_service = self.ledger.is_some() && !is_typed(given, "--ledger");
         Ok(LedgerConfig {
+            is_kept: !self.no_ledger,
             named: match &self.ledger {
-                _ if self.no_ledger => Some(LedgerLocation::Temporary),
                 // Made-up answers stay out of it.
                 Some(ledger) if self.sandbox && is_of_service => sandbox_beside(ledger),
                 Some(ledger) => Some(LedgerLocation::named(ledger)?),
@@ -282,13 +282,13 @@ impl CheckArgs {
         };
         let inputs = named.into_iter().map(input).collect::<Result<_>>()?;
         let ledger = run.ledger(given)?;
-        let account = match ledger.named {
-            Some(LedgerLocation::Temporary) => None,
-            _ if run.sandbox => {
-                RunArgs::refuse_address(given)?;
-                Some(Account::of_sandbox())
-            }
-            _ => run.service.account()?,
+        let account = if run.no_ledger {
+            None
+        } else if run.sandbox {
+            RunArgs::refuse_address(given)?;
+            Some(Account::of_sandbox())
+        } else {
+            run.service.account()?
         };
         Ok(CheckConfig {
             files: FilesConfig {

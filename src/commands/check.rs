@@ -5,12 +5,13 @@
 //! not known is null, never absent.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 
 use serde::Serialize;
 
 use super::files::refuse_outdated;
 use super::inputs::{no_rows, none_chosen, path_of, read_ahead};
-use super::run::{Files, LookupStage, RunPart, Turn, in_a_line, ledger_account};
+use super::run::{Files, RunPart, Turn, in_a_line, ledger_account, look_up};
 use super::signals::Interrupts;
 use super::text::print;
 use crate::analysis::CountedRows;
@@ -21,9 +22,7 @@ use crate::base::text::{printable, shown};
 use crate::config::CheckConfig;
 use crate::fields::Noticed;
 use crate::input::ReaderSettings;
-use crate::ledger::{
-    KnownOutcome, LedgerFacts, LedgerSettings, Lookup, RequestHasher, Spending, preview,
-};
+use crate::ledger::{KnownOutcome, LedgerFacts, LedgerSettings, Lookup, Spending, preview};
 use crate::observe::{count, counted, only_of_others, tell_error, warn};
 use crate::raw_json::escape_unsafe;
 use crate::row_state::{RowBatch, RowState};
@@ -39,13 +38,13 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
     let is_several = files.only().is_none();
     let is_sandbox = { config.account.as_ref() }.is_some_and(|account| account.sandbox);
-    let settings = LedgerSettings {
-        account: config.account.as_ref().map(ledger_account),
-        ..files.ledger_settings(&config.ledger, is_sandbox, &config.captured)?
-    };
+    let mut settings = files.ledger_settings(&config.ledger, is_sandbox, &config.captured)?;
+    if let Some(settings) = &mut settings {
+        settings.account = config.account.as_ref().map(ledger_account);
+    }
     // Its thread lives as long as the process; there are no files to remove.
     drop(Interrupts::listen()?);
-    let (lookup, ledger) = look_at(&settings, config)?;
+    let (lookup, ledger) = look_at(settings.as_ref(), config)?;
     let mut pass = Pass {
         lookup,
         calls: HashSet::new(),
@@ -94,7 +93,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
 
 /// A pass over one input after the other.
 struct Pass {
-    lookup: LookupStage,
+    lookup: Lookup,
     /// The fingerprints of the requests that would be sent: 16 to 32 bytes for each. Two of ten million share one with a
     /// chance below one in 300,000, and the count would then be too low by one call.
     calls: HashSet<i64>,
@@ -128,7 +127,7 @@ impl Pass {
     }
 
     fn count(&mut self, file: &mut CheckedFile, mut batch: RowBatch) -> Result<()> {
-        self.lookup.look_up(&mut batch.rows)?;
+        look_up(&mut self.lookup, &mut batch.rows)?;
         let counts = &mut file.counts;
         counts.rows.noticed += batch.noticed;
         for row in &batch.rows {
@@ -164,26 +163,23 @@ impl Pass {
 /// # Errors
 /// Exit code 2: it cannot be used.
 fn look_at(
-    settings: &LedgerSettings,
+    settings: Option<&LedgerSettings>,
     config: &CheckConfig,
-) -> Result<(LookupStage, Option<CheckedLedger>)> {
-    // The user's first run makes the directory of the ledger.
-    let directory = settings.location.path().map(directory_of);
-    let is_made = config.ledger.named.is_none() && directory.is_some_and(|it| !it.exists());
-    let found = if is_made { None } else { preview(settings)? };
-    let (lookup, endpoint, facts) = if let Some((lookup, found)) = found {
-        let stage = LookupStage::new(found.hasher.clone(), lookup);
-        (stage, found.endpoint.clone(), Some(found))
-    } else {
-        let stage = LookupStage::new(RequestHasher::of_pass(), Lookup::nowhere());
-        (stage, None, None)
+) -> Result<(Lookup, Option<CheckedLedger>)> {
+    let Some(settings) = settings else {
+        return Ok((Lookup::nowhere(), None));
     };
-    let ledger = settings.location.path().map(|path| CheckedLedger {
-        path: shown(path),
-        endpoint,
+    // The user's first run makes the directory of the ledger.
+    let is_missing = |file: &Path| !directory_of(file).exists();
+    let is_made = config.ledger.named.is_none() && settings.location.file().is_some_and(is_missing);
+    let found = if is_made { None } else { preview(settings)? };
+    let (lookup, facts) = found.unzip();
+    let ledger = CheckedLedger {
+        path: shown(settings.location.path()),
+        endpoint: { facts.as_ref() }.and_then(|facts: &LedgerFacts| facts.endpoint.clone()),
         facts,
-    });
-    Ok((lookup, ledger))
+    };
+    Ok((lookup.unwrap_or_else(Lookup::nowhere), Some(ledger)))
 }
 
 /// How many of the first rows of a kind are named: enough to look at, few enough to read.

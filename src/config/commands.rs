@@ -175,8 +175,7 @@ impl BudgetConfig {
         let calls = self.max_calls.map(|most| Ok(CallLimit::calls(most)));
         let cost = { self.max_cost }.map(|most| CallLimit::cost(most, self.price.as_ref()));
         let limits: Vec<_> = { calls.into_iter().chain(cost) }.collect::<Result<_>>()?;
-        let is_kept = !matches!(ledger.named, Some(LedgerLocation::Temporary));
-        if !is_kept && limits.iter().any(CallLimit::is_of_account) {
+        if !ledger.is_kept && limits.iter().any(CallLimit::is_of_account) {
             let error = "a budget of a day or a month and `--no-ledger` cannot be used together";
             return Err(Error::usage(error)
                 .hint("leave out `--no-ledger`: the ledger counts the calls of all runs"));
@@ -188,20 +187,23 @@ impl BudgetConfig {
 /// Which answers are stored and used.
 #[derive(Debug, Clone)]
 pub(crate) struct LedgerConfig {
-    /// Where they are kept; `None` is the user's ledger.
+    /// Whether there is one.
+    pub(crate) is_kept: bool,
+    /// Which one; `None` is the user's.
     pub(crate) named: Option<LedgerLocation>,
     /// Which answers of earlier runs are used.
     pub(crate) reuse: Reuse,
 }
 
 impl LedgerConfig {
-    /// Where the ledger of a run is.
+    /// Where the ledger of a run is; `None` if it keeps no answers.
     ///
     /// # Errors
     /// Exit code 2: none is named, and the user's cannot be used.
-    pub(crate) fn location(&self, sandbox: bool) -> Result<LedgerLocation> {
+    pub(crate) fn location(&self, sandbox: bool) -> Result<Option<LedgerLocation>> {
         let of_user = || default_file(sandbox).map(LedgerLocation::File);
-        self.named.clone().map_or_else(of_user, Ok)
+        let location = || self.named.clone().map_or_else(of_user, Ok);
+        self.is_kept.then(location).transpose()
     }
 }
 

@@ -12,7 +12,7 @@ use super::parts::{Ending, Engine, RowCall, RowHistory, RowOutcome};
 use super::settle::NextStep;
 use super::stop::Stop;
 use crate::base::error::Error;
-use crate::ledger::{self, ClaimResult, Urgency};
+use crate::ledger::{ClaimResult, Outcome, Urgency};
 use crate::pace::{Closed, Permit};
 use crate::row::RowNumber;
 use crate::service::{Exchange, Service};
@@ -81,7 +81,12 @@ impl<S: Service> Engine<S> {
                             stored,
                             stop,
                         } => {
-                            let kept = self.keep(call, stored).await;
+                            let kept = match (stored, &verdict) {
+                                (Some(stored), Some(verdict)) => {
+                                    self.keep(call, stored, verdict).await
+                                }
+                                _ => Ok(()),
+                            };
                             drop(undurable);
                             return self.ended(kept, verdict, stop);
                         }
@@ -147,17 +152,14 @@ impl<S: Service> Engine<S> {
 }
 
 impl<S> Engine<S> {
-    /// Makes what became of a request durable, if it is to be stored.
-    async fn keep(&self, call: &RowCall, stored: Option<ledger::Outcome>) -> Result<(), Error> {
-        let Some(stored) = stored else {
-            return Ok(());
-        };
+    /// Makes what became of a request durable, of which this verdict came.
+    async fn keep(&self, call: &RowCall, stored: Outcome, verdict: &Verdict) -> Result<(), Error> {
         let mut on_its_way = Unstored {
             events: &self.events,
             row: call.row,
-            may_be_lost: matches!(stored, ledger::Outcome::Answer(_)),
+            may_be_lost: matches!(stored, Outcome::Answer(_)),
         };
-        self.ledger.keep(call.key, stored).await?;
+        self.ledger.keep(call.key, stored, verdict).await?;
         on_its_way.may_be_lost = false;
         Ok(())
     }

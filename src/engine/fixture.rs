@@ -70,7 +70,8 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// An engine with the defaults of `run`, except for one call at a time and a ledger that only pretends.
+    /// An engine with the defaults of `run`, except for one call at a time and no ledger: while its thread works, a paused clock
+    /// would advance.
     pub(crate) fn new(service: Scripted) -> Self {
         Self {
             service,
@@ -80,7 +81,7 @@ impl Fixture {
             resends: 1,
             failures: FailureBudget::default(),
             keep_going: false,
-            ledger: LedgerWriter::pretending(Vec::new()),
+            ledger: LedgerWriter::in_memory(Vec::new()),
             events: Events::new(),
         }
     }

@@ -67,11 +67,11 @@ pub(super) trait Database: Send {
     /// It cannot be read.
     fn find(&mut self, scope: &Scope, keys: &[RequestKey]) -> Result<Vec<LookupResult>, DbFault>;
 
-    /// Another connection to it, for another thread; `None` where nothing outlives this one.
+    /// Another connection to it, for another thread.
     ///
     /// # Errors
     /// It cannot be made.
-    fn beside(&self) -> Result<Option<Box<dyn Database>>, DbFault>;
+    fn beside(&self) -> Result<Box<dyn Database>, DbFault>;
 
     /// Rewrites it, so that nothing of what was removed is in it.
     ///

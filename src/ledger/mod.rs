@@ -1,10 +1,11 @@
 //! Every paid answer, durable: what was asked once is never paid for again.
 //!
 //! A ledger is a database of answers by request: a SQLite file, one for each user unless another one is named, or tables on a
-//! PostgreSQL server. A run opens it ([`OpenLedger`]), looks up what is stored ([`Lookup`]), starts with it ([`RunningLedger`]), claims
-//! requests before it calls for them, and makes new answers durable ([`LedgerWriter`]). Without a run, [`preview()`] shows what
-//! a run would find, and [`LedgerAdmin`] removes answers. A ledger must not know files of users or calls, and stores nothing
-//! about a person that can be read without that person's request.
+//! PostgreSQL server. A run opens it ([`OpenLedger`]), looks up what is stored ([`Lookup`]), starts with it
+//! ([`RunningLedger`]), claims requests before it calls for them, and makes new answers durable ([`LedgerWriter`]). Without a
+//! ledger, the writer remembers the latest answers in memory. Without a run, [`preview()`] shows what a run would find, and
+//! [`LedgerAdmin`] removes answers. A ledger must not know files of users or calls, and stores nothing about a person that can
+//! be read without that person's request.
 
 mod accounts;
 mod admin;
@@ -14,6 +15,7 @@ mod database;
 mod default_file;
 mod fault;
 mod key;
+mod memory;
 mod open;
 mod outputs;
 mod postgres;
@@ -35,7 +37,9 @@ pub(crate) use answers::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
 pub(crate) use budget::{CallLimit, Per, Spending};
 pub(crate) use default_file::{default_file, make_directory, sandbox_beside};
 pub(crate) use fault::VERSION as LEDGER_VERSION;
-pub(crate) use key::{ByRequest, RequestHasher, RequestKey};
+#[cfg(test)]
+pub(crate) use key::RequestHasher;
+pub(crate) use key::{ByRequest, RequestKey};
 pub(crate) use open::{LedgerFacts, Lookup, OpenLedger, RunningLedger, init, preview};
 pub(crate) use outputs::{OutputLock, OutputState, lock_of};
 pub(crate) use runs::{ClaimResult, RunEnd};

@@ -29,10 +29,6 @@ pub(super) fn connect(
     match location {
         LedgerLocation::File(path) => sqlite::open(path, purpose),
         LedgerLocation::Server(url) => Ok(Some(postgres::open(url, purpose))),
-        LedgerLocation::Temporary => match purpose {
-            Purpose::Run(_) => sqlite::temporary().map(Some),
-            _ => Ok(None),
-        },
     }
 }
 
@@ -41,8 +37,8 @@ pub(super) fn connect(
 pub(crate) struct LedgerFacts {
     /// Whether a run or another command has used the ledger before.
     pub(crate) existed: bool,
-    /// Where it is, for people; `None` for one that is gone with the run.
-    pub(crate) place: Option<PathBuf>,
+    /// Where it is, for people.
+    pub(crate) place: PathBuf,
     /// Makes the keys that answers are found by.
     pub(crate) hasher: RequestHasher,
     /// The address whose answers are found; `None` if there are answers of none.
@@ -118,7 +114,7 @@ impl OpenLedger {
         let is_server = matches!(location, LedgerLocation::Server(_));
         let elsewhere = |error: Error| match location {
             LedgerLocation::Server(_) => error,
-            _ => error.or_hint(sqlite_file::HINT_OTHER_PATH),
+            LedgerLocation::File(_) => error.or_hint(sqlite_file::HINT_OTHER_PATH),
         };
         let error = |fault: DbFault| elsewhere(location.cannot("open", &fault));
         let Some(mut opened) = connect(location, purpose).map_err(elsewhere)? else {
@@ -161,7 +157,7 @@ impl OpenLedger {
         let limit = own.as_ref().and_then(|account| account.limit);
         let facts = LedgerFacts {
             existed,
-            place: location.path().map(Path::to_owned),
+            place: location.path().to_owned(),
             hasher,
             endpoint: own.filter(|_| answers > 0).map(|account| account.address),
             usable: answers.min(recent),
@@ -247,8 +243,8 @@ pub(crate) struct RunningLedger {
 }
 
 impl RunningLedger {
-    /// Where it is, for people; `None` for one that is gone with the run.
-    pub(crate) fn path(&self) -> Option<&Path> {
+    /// Where it is, for people.
+    pub(crate) fn path(&self) -> &Path {
         self.settings.location.path()
     }
 
@@ -269,19 +265,15 @@ impl RunningLedger {
         }))
     }
 
-    /// What records how a run over an input is about to leave its files.
-    pub(crate) fn recorder(
-        &self,
-    ) -> impl Fn(&[(PathBuf, Metadata)], Option<&Path>) -> Result<()> + use<> {
+    /// What records how a run over an input is about to leave its files. If it fails, the same command will refuse to replace them.
+    /// That is better than failing the run.
+    pub(crate) fn recorder(&self) -> impl Fn(&[(PathBuf, Metadata)], Option<&Path>) + use<> {
         let (settings, secret) = (self.settings.clone(), self.secret);
         move |files, input| {
-            let Some(mut database) = connect(&settings.location, Purpose::Beside(&settings.wait))?
-            else {
-                return Ok(());
-            };
-            let recorded = database.write(&outputs::record(&secret, files, input));
-            let recorded = recorded.map(drop);
-            recorded.map_err(|fault| settings.location.cannot("write", &fault))
+            let database = connect(&settings.location, Purpose::Beside(&settings.wait));
+            if let Ok(Some(mut database)) = database {
+                let _ = database.write(&outputs::record(&secret, files, input));
+            }
         }
     }
 
@@ -292,8 +284,7 @@ impl RunningLedger {
 
     /// Whether its file is damaged, so that no run can continue with it. All of it is read.
     pub(crate) fn is_damaged(&self) -> bool {
-        let file = self.settings.location.file();
-        file.is_some_and(sqlite_connect::is_damaged)
+        { self.settings.location.file() }.is_some_and(sqlite_connect::is_damaged)
     }
 
     /// Waits until everything is durable, once its writer is gone; whether that took no longer than this, on a disk that may
@@ -319,30 +310,37 @@ impl RunningLedger {
 pub(crate) fn preview(settings: &LedgerSettings) -> Result<Option<(Lookup, LedgerFacts)>> {
     let found = OpenLedger::find(settings, Purpose::Look)?;
     Ok(found.map(|found| {
-        let lookup = Lookup::new(Some(found.database), &found.facts, &settings.location);
+        let lookup = Lookup::new(found.database, &found.facts, &settings.location);
         (lookup, found.facts)
     }))
 }
 
-/// Looks up what is known of requests.
+/// Names requests, and looks up what is known of them.
 pub(crate) struct Lookup {
-    /// What is of use in which ledger; `None` where nothing is known from before: what is asked for is found when it is claimed.
+    hasher: RequestHasher,
+    /// What is of use in which ledger; `None` where nothing is known from before.
     known: Option<(Box<dyn Database>, Scope, LedgerLocation)>,
 }
 
 impl Lookup {
-    /// Look-ups in a ledger that the first run will make, or in none.
-    pub(crate) const fn nowhere() -> Self {
-        Self { known: None }
+    /// Look-ups in a ledger that the first run will make, or in none: what a run has paid for itself is found when it is claimed.
+    pub(crate) fn nowhere() -> Self {
+        Self {
+            hasher: RequestHasher::of_pass(),
+            known: None,
+        }
     }
 
-    fn new(
-        database: Option<Box<dyn Database>>,
-        facts: &LedgerFacts,
-        ledger: &LedgerLocation,
-    ) -> Self {
-        let known = database.map(|database| (database, facts.run.scope.clone(), ledger.clone()));
-        Self { known }
+    fn new(database: Box<dyn Database>, facts: &LedgerFacts, ledger: &LedgerLocation) -> Self {
+        Self {
+            hasher: facts.hasher.clone(),
+            known: Some((database, facts.run.scope.clone(), ledger.clone())),
+        }
+    }
+
+    /// The key of the request with this body.
+    pub(crate) fn key(&self, body: &[u8]) -> RequestKey {
+        self.hasher.key(body)
     }
 
     /// What is known of each of these requests, in their order.

@@ -242,9 +242,9 @@ impl Database for PostgresLedger {
         keys.iter().map(judge).collect()
     }
 
-    fn beside(&self) -> Result<Option<Box<dyn Database>>, DbFault> {
+    fn beside(&self) -> Result<Box<dyn Database>, DbFault> {
         let ledger = Self::new(&self.url, &self.wait, self.wait.longest);
-        Ok(Some(Box::new(ledger)))
+        Ok(Box::new(ledger))
     }
 
     fn rewrite(&mut self) -> Result<(), DbFault> {

@@ -57,8 +57,7 @@ pub(super) struct Group {
     pub(super) releases: Vec<RequestKey>,
     /// These stay claimed by no start of a run: the run that claims them next knows that they may have been billed.
     pub(super) abandoned: Vec<RequestKey>,
-    /// After all that, these are looked up again, and claimed if nothing is known. In a ledger that is kept, none of them is
-    /// among the records.
+    /// After all that, these are looked up again, and claimed if nothing is known. None of them is among the records.
     pub(super) claims: Vec<RequestKey>,
     /// How many calls this start of the run has made.
     pub(super) calls: u64,
@@ -86,8 +85,6 @@ pub(crate) enum ClaimResult {
 pub(crate) struct RunRecord {
     /// A hash of its output's path; `None` for rows to a stream, which no run can continue.
     name: Option<PathHash>,
-    /// Its ledger is gone with it, and no other run has it: nothing is claimed there.
-    is_temporary: bool,
     /// A hash of its input's path.
     input: PathHash,
     /// Where its files are.
@@ -134,8 +131,7 @@ impl RunRecord {
         settings: &LedgerSettings,
         place: String,
     ) -> Result<Self, DbFault> {
-        let (is_kept, reuse) = (settings.location.path().is_some(), settings.reuse);
-        let output = settings.output.as_deref().filter(|_| is_kept);
+        let (output, reuse) = (settings.output.as_deref(), settings.reuse);
         let clock = database.dialect().now;
         // Answers that arrive at nearly the same time are stored in any order.
         let latest = "(SELECT at FROM answers ORDER BY seq DESC LIMIT 1000) AS latest";
@@ -150,7 +146,6 @@ impl RunRecord {
         let (not_before, failures_from) = reuse.used_from(start);
         let mut run = Self {
             name: output.map(|output| hash(secret, Some(output))),
-            is_temporary: !is_kept,
             input: hash(secret, settings.input.as_deref()),
             place,
             reuse: reuse.word(),
@@ -358,7 +353,7 @@ impl RunRecord {
             self.spending.of_run.saturating_add(new_calls),
             self.until(now),
         );
-        if let Some(ended) = listed(ended).filter(|_| !self.is_temporary) {
+        if let Some(ended) = listed(ended) {
             statements += &format!(
                 "DELETE FROM claims WHERE fp IN ({ended}) AND run = {run} AND start = {start};"
             );
@@ -394,9 +389,7 @@ impl RunRecord {
             .map(|(key, _)| key.fingerprint())
             .collect();
         let mut ours = HashMap::new();
-        if self.is_temporary {
-            ours.extend(unknown.into_iter().map(|fingerprint| (fingerprint, false)));
-        } else if !unknown.is_empty() {
+        if !unknown.is_empty() {
             let claims = unknown.iter().map(|it| format!("({it},{run},{start},0)"));
             let claims = claims.collect::<Vec<_>>().join(",");
             let claimed = database.query(&format!(

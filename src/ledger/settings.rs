@@ -75,8 +75,6 @@ pub(crate) enum LedgerLocation {
     File(PathBuf),
     /// On this server.
     Server(ServerUrl),
-    /// Nowhere: answers are kept for as long as the run lasts, so that identical rows are asked about once.
-    Temporary,
 }
 
 impl LedgerLocation {
@@ -93,28 +91,27 @@ impl LedgerLocation {
 
     /// Its path or address, as text for people.
     pub(crate) fn shown(&self) -> String {
-        self.path().map(shown).unwrap_or_default()
+        shown(self.path())
     }
 
     /// Why it cannot be used: `doing` such as "open".
     pub(super) fn cannot(&self, doing: &str, fault: &DbFault) -> Error {
-        fault.error(doing, self.path().unwrap_or(Path::new("")))
+        fault.error(doing, self.path())
     }
 
     /// Its file, if it is in one.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
-            Self::Server(_) | Self::Temporary => None,
+            Self::Server(_) => None,
         }
     }
 
     /// Its path or address, as people see it.
-    pub(crate) fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> &Path {
         match self {
-            Self::File(path) => Some(path),
-            Self::Server(url) => Some(Path::new(&url.shown)),
-            Self::Temporary => None,
+            Self::File(path) => path,
+            Self::Server(url) => Path::new(&url.shown),
         }
     }
 }

@@ -10,9 +10,7 @@ use super::database::{Database, Dialect, Purpose, TableRow, Work};
 use super::fault::{DbFault, DbFaultKind};
 use super::key::RequestKey;
 use super::settings::ServerWait;
-use super::sqlite_connect::{
-    DIALECT, check_pages, connect, connect_to_nothing, pause, rows, set_synced,
-};
+use super::sqlite_connect::{DIALECT, check_pages, connect, pause, rows, set_synced};
 use super::sqlite_file::{self, SpaceReserve};
 use super::sqlite_find::{Finder, Slice};
 use crate::base::error::Result as RunResult;
@@ -31,8 +29,10 @@ struct SqliteLedger {
     /// merges the log into the file.
     reserve: Option<SpaceReserve>,
     connection: Connection,
-    /// Its real path, and which file is there; `None` for one that is gone with the connection.
-    file: Option<(PathBuf, Option<FileId>)>,
+    /// Its real path.
+    path: PathBuf,
+    /// Which file is there.
+    id: Option<FileId>,
     finder: Finder,
     is_synced: bool,
     /// The disk was full, and what was kept is in use.
@@ -44,14 +44,11 @@ struct SqliteLedger {
 }
 
 impl SqliteLedger {
-    fn new(connection: Connection, path: Option<PathBuf>, finder: Finder) -> Self {
-        let identified = |path: PathBuf| {
-            let id = FileId::at(&path);
-            (path, id)
-        };
+    fn new(connection: Connection, path: PathBuf, finder: Finder) -> Self {
         Self {
             connection,
-            file: path.map(identified),
+            id: FileId::at(&path),
+            path,
             finder,
             is_synced: true,
             reserve: None,
@@ -60,17 +57,6 @@ impl SqliteLedger {
             new_file: None,
         }
     }
-}
-
-/// Opens a database that has no file.
-pub(super) fn temporary() -> RunResult<Box<dyn Database>> {
-    let connection = connect_to_nothing();
-    let connection = connection.map_err(|fault| fault.error("open", Path::new("answers")))?;
-    Ok(Box::new(SqliteLedger::new(
-        connection,
-        None,
-        Finder::default(),
-    )))
 }
 
 /// Opens a ledger; `None` if there is none yet, and none is made.
@@ -91,7 +77,7 @@ pub(super) fn open(shown: &Path, purpose: Purpose<'_>) -> RunResult<Option<Box<d
         if is_small && !matches!(purpose, Purpose::Beside(_)) {
             check_pages(&connection)?;
         }
-        let mut ledger = SqliteLedger::new(connection, Some(real.clone()), Finder::default());
+        let mut ledger = SqliteLedger::new(connection, real.clone(), Finder::default());
         ledger.new_file = new_file;
         if let Purpose::Run(settings) = purpose {
             ledger.reserve = SpaceReserve::beside(&real, settings.in_flight)?;
@@ -108,16 +94,14 @@ impl SqliteLedger {
     /// Does something in a transaction that takes the write lock when it starts: one that reads first could find the ledger
     /// changed when it writes.
     fn try_transaction(&mut self, durable: bool, work: &mut Work<'_>) -> Result<(), DbFault> {
-        if let Some((path, id)) = &self.file {
-            // A file without a name accepts everything, and loses it when it is closed.
-            if FileId::at(path) != *id {
-                let words = "it was removed or moved while it was in use";
-                return Err(DbFault::new(DbFaultKind::Other, words));
-            }
-            if self.is_synced != durable {
-                set_synced(&self.connection, durable)?;
-                self.is_synced = durable;
-            }
+        // A file without a name accepts everything, and loses it when it is closed.
+        if FileId::at(&self.path) != self.id {
+            let words = "it was removed or moved while it was in use";
+            return Err(DbFault::new(DbFaultKind::Other, words));
+        }
+        if self.is_synced != durable {
+            set_synced(&self.connection, durable)?;
+            self.is_synced = durable;
         }
         self.connection.execute_batch("BEGIN IMMEDIATE")?;
         let seen = self.finder.index().seen;
@@ -232,13 +216,10 @@ impl Database for SqliteLedger {
         Ok(all)
     }
 
-    fn beside(&self) -> Result<Option<Box<dyn Database>>, DbFault> {
-        let Some((path, _)) = &self.file else {
-            return Ok(None);
-        };
-        let connection = connect(path, Purpose::Beside(&ServerWait::default()))?;
-        let ledger = Self::new(connection, Some(path.clone()), self.finder.beside());
-        Ok(Some(Box::new(ledger)))
+    fn beside(&self) -> Result<Box<dyn Database>, DbFault> {
+        let connection = connect(&self.path, Purpose::Beside(&ServerWait::default()))?;
+        let ledger = Self::new(connection, self.path.clone(), self.finder.beside());
+        Ok(Box::new(ledger))
     }
 
     fn rewrite(&mut self) -> Result<(), DbFault> {

@@ -41,16 +41,6 @@ pub(super) const DIALECT: Dialect = Dialect {
             replaced_up_to = min(replaced_up_to, (SELECT coalesce(max(seq), 0) FROM answers));",
 };
 
-/// Opens a database that has no file and is gone with the connection.
-pub(super) fn connect_to_nothing() -> Result<Connection, DbFault> {
-    let connection = Connection::open("")?;
-    create(&connection)?;
-    // Nothing of it survives the process, so nothing is synced.
-    connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")?;
-    set_cache(&connection)?;
-    Ok(connection)
-}
-
 /// Opens an existing file at its real path.
 ///
 /// # Errors
@@ -90,7 +80,9 @@ pub(super) fn connect(path: &Path, purpose: Purpose<'_>) -> Result<Connection, D
     if is_admin {
         connection.query_row("PRAGMA secure_delete = ON", [], |_| Ok(()))?;
     }
-    set_cache(&connection)?;
+    // More statements than `rusqlite` keeps by itself are in use all the time.
+    connection.set_prepared_statement_cache_capacity(32);
+    connection.pragma_update(None, "cache_size", -2_048)?;
     Ok(connection)
 }
 
@@ -169,12 +161,6 @@ pub(super) fn set_synced(connection: &Connection, synced: bool) -> rusqlite::Res
 
 /// Memory of a connection, in KiB: the upper levels of the tables of fifty million answers, and what a group of them
 /// changes. Twice as much makes a run 4 MiB larger, and not measurably faster.
-fn set_cache(connection: &Connection) -> rusqlite::Result<()> {
-    // More statements than `rusqlite` keeps by itself are in use all the time.
-    connection.set_prepared_statement_cache_capacity(32);
-    connection.pragma_update(None, "cache_size", -2_048)
-}
-
 /// Checks all pages.
 pub(super) fn check_pages(connection: &Connection) -> Result<(), DbFault> {
     let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;

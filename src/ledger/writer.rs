@@ -10,6 +10,7 @@
 //! outlast the lease: after ten seconds without a renewal, everything is claimed again before it is called for. The lease goes by
 //! the wall clock, which also runs while the machine sleeps.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
@@ -19,15 +20,17 @@ use tokio::sync::oneshot;
 
 use super::accounts::KnownLimit;
 use super::answers::Outcome;
-use super::budget::CallBudget;
+use super::budget::{CallBudget, CallLimit, Spending};
 use super::database::Database;
 use super::fault::DbFault;
 use super::key::RequestKey;
+use super::memory::PaidResults;
 use super::runs::{ClaimResult, Group, Record, RunEnd, RunRecord, SPARE};
 use super::settings;
 use crate::base::error::{Error, Result};
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::pace::Limit;
+use crate::verdict::Verdict;
 
 /// The longest that an answer waits for others. Far below what a person notices, and long enough for most of a burst.
 const GATHER: Duration = Duration::from_millis(5);
@@ -55,9 +58,9 @@ pub(crate) struct WorkerNumber(u32);
 
 /// Makes a run's answers durable, and claims requests for it.
 pub(crate) struct LedgerWriter {
-    /// Whether answers outlive the run. No call waits for those that do not.
-    is_kept: bool,
     shared: Arc<Shared>,
+    /// What is known without a ledger: then there is no thread, and no call waits.
+    memory: Option<RefCell<PaidResults>>,
 }
 
 /// What claims led to.
@@ -80,9 +83,6 @@ struct Shared {
     /// Calls may start until then, in milliseconds since 1970.
     calls_until: AtomicI64,
     worker: AtomicU32,
-    /// There is no thread, and everything succeeds immediately.
-    #[cfg(test)]
-    pretends: bool,
 }
 
 /// What waits for the thread, and notes from each side to the other.
@@ -141,8 +141,6 @@ impl Shared {
             budget,
             calls_until: AtomicI64::new(0),
             worker: AtomicU32::new(0),
-            #[cfg(test)]
-            pretends: false,
         }
     }
 
@@ -153,11 +151,6 @@ impl Shared {
 
     /// Sends the thread what `add` adds to a batch.
     fn send(&self, urgency: Urgency, add: impl FnOnce(&mut Batch)) -> Result<()> {
-        #[cfg(test)]
-        if self.pretends {
-            tests::pretend(self, add);
-            return Ok(());
-        }
         let mut waiting = self.lock();
         if waiting.closed {
             return Err(thread_is_gone());
@@ -221,13 +214,21 @@ impl Shared {
 }
 
 impl LedgerWriter {
-    /// Starts the thread of a run; `place` is `None` if answers do not outlive it. A group of `enough` records waits no longer.
-    /// The thread gives a word when the writer is gone and everything is durable, and records how the run has ended once it gets
-    /// one.
+    /// One of a run without a ledger, which may make this many calls: what it has paid for is known while it lasts.
+    pub(crate) fn in_memory(limits: Vec<CallLimit>) -> Self {
+        let shared = Arc::new(Shared::new(1, CallBudget::new(limits, Spending::default())));
+        // Nobody else calls for its requests.
+        shared.calls_until.store(i64::MAX, Ordering::Release);
+        let memory = Some(RefCell::default());
+        Self { shared, memory }
+    }
+
+    /// Starts the thread of a run. A group of `enough` records waits no longer. The thread gives a word when the writer is gone and
+    /// everything is durable, and records how the run has ended once it gets one.
     pub(super) fn start(
         database: Box<dyn Database>,
         run: RunRecord,
-        place: Option<&Path>,
+        place: &Path,
         enough: usize,
         budget: CallBudget,
     ) -> Result<(Self, mpsc::Receiver<()>, mpsc::Sender<()>)> {
@@ -237,7 +238,7 @@ impl LedgerWriter {
         let thread = WriteThread {
             database,
             run,
-            place: place.unwrap_or(Path::new("memory")).to_owned(),
+            place: place.to_owned(),
             shared: Arc::clone(&shared),
         };
         std::thread::Builder::new()
@@ -245,24 +246,30 @@ impl LedgerWriter {
             // The thread's ends of the channels are closed when its database is.
             .spawn(move || thread.run(&settle, &written))
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
-        let is_kept = place.is_some();
-        Ok((Self { is_kept, shared }, settled, files_are_written))
+        let memory = None;
+        Ok((Self { shared, memory }, settled, files_are_written))
     }
 
-    /// Stores what became of a request, and returns when that is durable, where the ledger is kept.
+    /// Stores what became of a request, of which this verdict came, and returns when that is durable.
     ///
     /// # Errors
     /// Exit code 3: it could not be written; nothing can be stored any more.
-    pub(crate) async fn keep(&self, key: RequestKey, outcome: Outcome) -> Result<()> {
+    pub(crate) async fn keep(
+        &self,
+        key: RequestKey,
+        outcome: Outcome,
+        verdict: &Verdict,
+    ) -> Result<()> {
+        if let Some(memory) = &self.memory {
+            memory.borrow_mut().add(key, verdict);
+            return Ok(());
+        }
         let at = settings::now();
         let (done, durable) = oneshot::channel();
         self.shared.send(Urgency::WithAnswers, |batch| {
             batch.group.records.push(Record { key, outcome, at });
             batch.recorded.push(done);
         })?;
-        if !self.is_kept {
-            return Ok(());
-        }
         durable.await.map_err(|_| thread_is_gone())?
     }
 
@@ -281,6 +288,11 @@ impl LedgerWriter {
         requests: Vec<RequestKey>,
         urgency: Urgency,
     ) -> Result<Claimed> {
+        if let Some(memory) = &self.memory {
+            let (worker, memory) = (self.shared.worker(), memory.borrow());
+            let results = requests.iter().map(|key| memory.claim(key)).collect();
+            return Ok(Claimed { worker, results });
+        }
         let (done, claimed) = oneshot::channel();
         self.shared.send(urgency, |batch| {
             batch.claimed.push((requests.len(), done));
@@ -291,15 +303,12 @@ impl LedgerWriter {
 
     /// Ends the claim of a request that was not called for, or that got no answer: another run may ask.
     pub(crate) fn release(&self, key: RequestKey) {
-        // If the thread is gone, the claim ends with the lease.
-        let release = |batch: &mut Batch| batch.group.releases.push(key);
-        let _ = self.shared.send(Urgency::WithAnswers, release);
+        self.tell(|batch| batch.group.releases.push(key));
     }
 
     /// Ends the claim of a request that may have been billed without an answer: the run that calls for it next counts that.
     pub(crate) fn abandon(&self, key: RequestKey) {
-        let abandon = |batch: &mut Batch| batch.group.abandoned.push(key);
-        let _ = self.shared.send(Urgency::WithAnswers, abandon);
+        self.tell(|batch| batch.group.abandoned.push(key));
     }
 
     /// A call is made now, if one is left. The number is stored with the next group, so that the calls of all starts of a run and
@@ -313,8 +322,14 @@ impl LedgerWriter {
 
     /// A call has brought nothing to be stored: it is counted soon all the same, for the next start after a kill and for other runs.
     pub(crate) fn count_call(&self) {
-        let tell = |batch: &mut Batch| batch.tells_calls = true;
-        let _ = self.shared.send(Urgency::WithAnswers, tell);
+        self.tell(|batch| batch.tells_calls = true);
+    }
+
+    /// Sends the thread what nobody waits for. If it is gone, claims end with the lease.
+    fn tell(&self, add: impl FnOnce(&mut Batch)) {
+        if self.memory.is_none() {
+            let _ = self.shared.send(Urgency::WithAnswers, add);
+        }
     }
 
     /// Whether a call is left.
@@ -461,22 +476,8 @@ impl WriteThread {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::ledger::budget::{CallLimit, Spending};
 
     impl LedgerWriter {
-        /// One without a ledger, for tests on a paused clock: while another thread works, that clock would advance.
-        pub(crate) fn pretending(limits: Vec<CallLimit>) -> Self {
-            let shared = Shared {
-                pretends: true,
-                calls_until: i64::MAX.into(),
-                ..Shared::new(1, CallBudget::new(limits, Spending::default()))
-            };
-            Self {
-                is_kept: true,
-                shared: shared.into(),
-            }
-        }
-
         /// Makes the lease older, as a sleep of the machine does.
         pub(crate) fn advance_lease(&self, by: Duration) {
             self.shared
@@ -487,20 +488,6 @@ mod tests {
     impl Shared {
         fn advance_lease(&self, by: i64) {
             self.calls_until.fetch_sub(by, Ordering::AcqRel);
-        }
-    }
-
-    /// All that is sent is stored, and all that is claimed is ours.
-    pub(super) fn pretend(shared: &Shared, add: impl FnOnce(&mut Batch)) {
-        let mut batch = Batch::default();
-        add(&mut batch);
-        for done in batch.recorded {
-            drop(done.send(Ok(())));
-        }
-        for (requests, done) in batch.claimed {
-            let ours = ClaimResult::Ours { taken_over: false };
-            let (worker, results) = (shared.worker(), vec![ours; requests]);
-            drop(done.send(Ok(Claimed { worker, results })));
         }
     }
 

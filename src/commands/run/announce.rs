@@ -13,15 +13,16 @@ use crate::telemetry::pace::Limit;
 
 /// Says what is read, who answers and what earlier runs left, then the warnings.
 pub(super) fn announce(run: &PreparedRun, start: &Start) {
-    let (files, ledger) = (&run.files, &start.ledger);
+    let (files, ledger) = (&run.files, start.ledger.as_ref());
     if run.config.watch.shows_text() {
         introduce(run);
-        if files.to_run().next().is_some() {
+        if let (Some(ledger), Some(_)) = (ledger, files.to_run().next()) {
             tell_limit(ledger, start.gate.limit());
             tell_ledger(ledger);
         }
     }
-    let of_ledger = killed(ledger).into_iter().chain(elsewhere(ledger));
+    let of_ledger = ledger.map(|ledger| [killed(ledger), elsewhere(ledger)]);
+    let of_ledger = of_ledger.into_iter().flatten().flatten();
     for warning in start.warnings.iter().cloned().chain(of_ledger) {
         observe::warn(&printable(&warning));
     }
@@ -117,7 +118,7 @@ fn pace(rate: Rate) -> String {
 /// Says which limit an earlier run found. `start` is the part of it that calls start near: settings may rule out the rest.
 fn tell_limit(ledger: &PreparedLedger, start: Limit) {
     if start != Limit::NONE
-        && let Some(KnownLimit { found, .. }) = ledger.facts.known_limit
+        && let Some(KnownLimit { found, .. }) = ledger.open.facts.known_limit
     {
         let (found, most) = (day(found), most(start));
         tell(&format!(
@@ -128,10 +129,8 @@ fn tell_limit(ledger: &PreparedLedger, start: Limit) {
 
 /// Says which ledger it is and what it has, and which run this one continues. A name that is mistyped must be seen.
 fn tell_ledger(ledger: &PreparedLedger) {
-    let facts = &ledger.facts;
-    let Some(place) = facts.place.as_deref().map(shown) else {
-        return;
-    };
+    let facts = &ledger.open.facts;
+    let place = shown(&facts.place);
     let not_used = match facts.too_old {
         0 => String::new(),
         old => format!(", and {} that it does not use", counted(old, "older one")),
@@ -153,7 +152,7 @@ fn tell_ledger(ledger: &PreparedLedger) {
 
 /// A warning of what a kill may have cost.
 fn killed(ledger: &PreparedLedger) -> Option<String> {
-    let lost = ledger.facts.run.lost_calls;
+    let lost = ledger.open.facts.run.lost_calls;
     (lost > 0).then(|| {
         format!(
             "an earlier start of this run ended without the answers to up to {}, which may be billed twice",
@@ -164,7 +163,6 @@ fn killed(ledger: &PreparedLedger) -> Option<String> {
 
 /// A warning where the address or the service ID may be mistyped: all rows are paid for again.
 fn elsewhere(ledger: &PreparedLedger) -> Option<String> {
-    let facts = &ledger.facts;
-    let place = { facts.place.as_deref() }.filter(|_| !facts.other_accounts.is_empty())?;
-    Some(only_of_others(shown(place), &facts.other_accounts))
+    let others = &ledger.open.facts.other_accounts;
+    (!others.is_empty()).then(|| only_of_others(shown(&ledger.open.facts.place), others))
 }

@@ -14,7 +14,7 @@ use super::prepare::{PreparedRun, Start};
 use super::threads::{RowStages, SharedLookup, StopChannel, run_rows};
 use crate::base::error::{Error, Exit, Result};
 use crate::engine::{AnswerRules, Engine, Limits, Stop, input_reason};
-use crate::ledger::{RunningLedger, ServerWait};
+use crate::ledger::{LedgerWriter, Lookup, RunningLedger, ServerWait};
 use crate::observe::{
     EventLog, MetricsThread, ProgressSettings, ProgressThread, Style, tell_error,
 };
@@ -41,19 +41,23 @@ pub(super) fn drive(mut run: PreparedRun, start: Start) -> Result<Exit> {
     let parts = std::mem::take(&mut run.files.parts);
     let any = parts.iter().any(|part| part.to_run().is_some());
     // A run that was stopped just before its end is ended.
-    let continues = start.ledger.facts.run.continues;
+    let continues = { start.ledger.as_ref() }.is_some_and(|ledger| ledger.open.facts.run.continues);
     let ledger = if any || continues && events.with_counts(Counts::exit) == Exit::Complete {
-        let lookup = Arc::new(Mutex::new(start.ledger.lookup_stage()?));
+        let lookup = match &start.ledger {
+            Some(ledger) => ledger.open.lookup()?,
+            None => Lookup::nowhere(),
+        };
+        let lookup = Arc::new(Mutex::new(lookup));
         run.signals.run_starts(SignalReach {
             stops: start.stops.0.clone(),
-            last_words: start.ledger.last_words(),
+            last_words: start.ledger.as_ref().map(PreparedLedger::last_words),
             ask_progress: Box::new(progress.asker()),
         });
         let answering = (start.client, start.gate);
         let stops = start.stops.0.clone();
         let (ledger, engine) = start_engine(&run, start.ledger, answering, &events, stops)?;
         // Has the ledger remember the report, so that the same command replaces it.
-        let record = recorder(&ledger, parts.first().and_then(RunPart::real_input));
+        let record = recorder(ledger.as_ref(), parts.first().and_then(RunPart::real_input));
         let report = run.files.report.take();
         run.files.report = report.map(|report| report.noting(record));
         let mut turns = Turns {
@@ -61,7 +65,7 @@ pub(super) fn drive(mut run: PreparedRun, start: Start) -> Result<Exit> {
             is_only: run.files.directory.is_none(),
             runtime: &runtime,
             engine: &engine,
-            ledger: &ledger,
+            ledger: ledger.as_ref(),
             stops: start.stops,
             lookup,
             before: 0,
@@ -70,10 +74,10 @@ pub(super) fn drive(mut run: PreparedRun, start: Start) -> Result<Exit> {
         for (file, part) in (1..).zip(parts) {
             turns.next(file, part)?;
         }
-        // The stage for look-ups is closed before the engine, whose ledger is to be the last that closes it.
+        // The ledger is closed for look-ups before the engine, whose writer is to be the last that closes it.
         drop(turns);
         engine.end(events.with_counts(run_end));
-        Some(ledger)
+        ledger
     } else {
         // The ledger stays as it is: no run has started.
         for part in parts {
@@ -109,7 +113,7 @@ struct Turns<'a> {
     is_only: bool,
     runtime: &'a Runtime,
     engine: &'a Engine<Client>,
-    ledger: &'a RunningLedger,
+    ledger: Option<&'a RunningLedger>,
     stops: StopChannel,
     lookup: SharedLookup,
     /// The bytes of the inputs whose turns are over.
@@ -224,24 +228,19 @@ fn start_progress(
     (events, progress)
 }
 
-/// Starts the run in its ledger and makes the engine, which gives the ledger new answers.
+/// Starts the run in its ledger, if it has one, and makes the engine, which gives the ledger new answers.
 ///
 /// # Errors
 /// Exit code 2 or 3: the ledger cannot be written, or a thread cannot be started.
 fn start_engine(
     run: &PreparedRun,
-    ledger: PreparedLedger,
+    ledger: Option<PreparedLedger>,
     (client, gate): (Client, Gate),
     events: &Events,
     stops: UnboundedSender<Stop>,
-) -> Result<(RunningLedger, Engine<Client>)> {
+) -> Result<(Option<RunningLedger>, Engine<Client>)> {
     let (budget, pace) = (&run.config.budget, run.config.pace);
     let mut give_up = GiveUpPolicy::new(budget.keep_going);
-    if ledger.facts.usable > 0 {
-        give_up.worked_before();
-    }
-    let record = &ledger.facts.run;
-    let (calls, lost) = (record.spending.of_run, record.lost_calls);
     let limits = Limits {
         retries: RetryPolicy::new(pace.retries, pace.resends),
         max_wait: pace.max_wait,
@@ -252,11 +251,22 @@ fn start_engine(
         decisions: run.config.policy.clone(),
         fields: run.config.captured.clone(),
     };
-    let (ledger, writer) = ledger.open.start()?;
-    let gate = share_pace(gate, pace.rate, &ledger, stops)?;
-    if calls > 0 || lost > 0 {
-        events.emit(Event::EarlierStarts { calls, lost });
-    }
+    let (ledger, writer, gate) = if let Some(PreparedLedger { open, .. }) = ledger {
+        if open.facts.usable > 0 {
+            give_up.worked_before();
+        }
+        let record = &open.facts.run;
+        let (calls, lost) = (record.spending.of_run, record.lost_calls);
+        let (ledger, writer) = open.start()?;
+        let gate = share_pace(gate, pace.rate, &ledger, stops)?;
+        if calls > 0 || lost > 0 {
+            events.emit(Event::EarlierStarts { calls, lost });
+        }
+        (Some(ledger), writer, gate)
+    } else {
+        let writer = LedgerWriter::in_memory(run.config.call_limits.clone());
+        (None, writer, gate)
+    };
     let events = events.clone();
     let engine = Engine::new(client, gate, writer, events, answers, limits, give_up);
     Ok((ledger, engine))

@@ -18,7 +18,6 @@ use super::super::files::{
 use super::super::inputs::{find_inputs, name_of, open_users, path_of, refuse_broken};
 use super::super::text::SummaryFile;
 use super::ledger::{PreparedLedger, full_disk, reading};
-use super::lost_ledger::refuse_unknown_verdicts;
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
 use crate::base::text::shown;
@@ -108,21 +107,6 @@ impl RunPart {
         let path = self.input.file.input.path();
         path.filter(|path| path.is_file())?.canonicalize().ok()
     }
-
-    /// Fails if its input or the output that it replaces shows that another ledger paid for its rows.
-    ///
-    /// # Errors
-    /// Exit code 2: one of them does, or the ledger cannot be read.
-    fn refuse_lost_ledger(&self, ledger: &mut PreparedLedger) -> Result<()> {
-        let Some(open) = self.to_run().filter(|_| ledger.pays_again_by_mistake()) else {
-            return Ok(());
-        };
-        let files = self.input.file.input.path().into_iter();
-        let files = files.chain(self.output.as_deref());
-        let mut files = { files.filter(|file| file.is_file()) }
-            .map(|file| refuse_unknown_verdicts(file, &self.input, open.plan, ledger));
-        files.find(Result::is_err).unwrap_or(Ok(()))
-    }
 }
 
 impl Files {
@@ -195,7 +179,7 @@ impl Files {
         self.directory.as_deref().or(file.map(Target::path))
     }
 
-    /// The settings of the run's ledger. The run is known by what it writes, or by the changes beside a stream.
+    /// The settings of the run's ledger, if it keeps one. The run is known by what it writes, or by the changes beside a stream.
     ///
     /// # Errors
     /// Exit code 2: no ledger is named, and the user's cannot be used.
@@ -204,9 +188,10 @@ impl Files {
         config: &LedgerConfig,
         sandbox: bool,
         captured: &[Pointer],
-    ) -> Result<LedgerSettings> {
-        Ok(LedgerSettings {
-            location: config.location(sandbox)?,
+    ) -> Result<Option<LedgerSettings>> {
+        let location = config.location(sandbox)?;
+        Ok(location.map(|location| LedgerSettings {
+            location,
             reuse: config.reuse,
             output: self
                 .written()
@@ -220,7 +205,7 @@ impl Files {
             wait: ServerWait::default(),
             limits: Vec::new(),
             price: Money::default(),
-        })
+        }))
     }
 
     /// The only part, unless its output is in a directory. If it cannot be used, that ends the run, which otherwise continues
@@ -378,7 +363,7 @@ impl Files {
     /// another run is writing one of them. Nothing is replaced then, but the summary may have been emptied.
     pub(super) fn open(
         &mut self,
-        ledger: &mut PreparedLedger,
+        mut ledger: Option<&mut PreparedLedger>,
         summary: Option<&Path>,
         wait: &LockWait,
     ) -> Result<()> {
@@ -387,12 +372,11 @@ impl Files {
         let mut parts = std::mem::take(&mut self.parts);
         wait.until_free(|| {
             for part in &mut parts {
-                match self.place(part, ledger) {
+                match self.place(part, ledger.as_deref_mut()) {
                     Err(error) if is_only => return Err(error),
                     Err(error) => part.turn = Turn::Unusable(error),
                     Ok(()) => {}
                 }
-                part.refuse_lost_ledger(ledger)?;
             }
             self.summary = { summary.map(|path| SummaryFile::create(path, mode)) }.transpose()?;
             if let (true, [RunPart { turn, .. }]) = (is_only, &mut *parts)
@@ -411,13 +395,13 @@ impl Files {
     ///
     /// # Errors
     /// Exit code 2: what is there does not belong to this input or may not be replaced, or the ledger cannot be read.
-    fn place(&self, part: &mut RunPart, ledger: &mut PreparedLedger) -> Result<()> {
+    fn place(&self, part: &mut RunPart, mut ledger: Option<&mut PreparedLedger>) -> Result<()> {
         let input = part.real_input();
         let open = match (&mut part.turn, &part.output) {
             (Turn::Run(open), _) => open,
             (Turn::Skip, Some(output)) => {
-                let state = ledger.open.output_state(output, input.as_deref())?;
-                let is_of_other = state == OutputState::OfOtherInput;
+                let state = ledger.map(|it| it.open.output_state(output, input.as_deref()));
+                let is_of_other = state.transpose()? == Some(OutputState::OfOtherInput);
                 return refuse_outdated(path_of(&part.input), output, is_of_other);
             }
             _ => return Ok(()),
@@ -430,8 +414,10 @@ impl Files {
             let target = Target::new(path, |_| Replace::Whole)?;
             let replace = if self.config.overwrite || target.is_special() {
                 Replace::Whole
-            } else {
+            } else if let Some(ledger) = ledger.as_deref_mut() {
                 ledger.replaceable(target.path(), input.as_deref())?
+            } else {
+                Replace::Nothing
             };
             target.again(replace).map(Some)
         };

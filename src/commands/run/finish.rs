@@ -26,8 +26,8 @@ use crate::telemetry::counts::{Counts, RowCounts};
 use crate::telemetry::event::InputEnd;
 use crate::telemetry::hub::Events;
 
-/// Writes the summary, says what ended the run early, and closes the ledger, if rows were to run. Returns how the process should
-/// exit.
+/// Writes the summary, says what ended the run early, and closes the ledger, if there is one and rows were to run. Returns how
+/// the process should exit.
 pub(super) fn finish(
     run: PreparedRun,
     mut ended: EndedFiles,
@@ -40,11 +40,9 @@ pub(super) fn finish(
     let counts = events.with_counts(Clone::clone);
     let shown_counts = || counts.as_of(events.elapsed(), identity.tariff.as_ref());
     let exit = { counts.accepted(accepted) }.map_or_else(|| counts.exit(), |_| Exit::Complete);
-    let is_stream = run.lock.is_none();
-    let error = { ended.error.take() }.map(|error| match &ledger {
-        Some(ledger) => explain(error, ledger, is_stream, &counts),
-        None => error,
-    });
+    let is_remembered = ledger.is_some() && run.lock.is_some();
+    let error = ended.error.take();
+    let error = error.map(|error| explain(error, is_remembered, &counts));
     let left = { ledger.as_ref() }.map_or(LedgerLeft::Nothing, |ledger| settle(ledger, &counts));
     let input = std::mem::take(&mut ended.input);
     let is_all = ended.selection.is_everything() || counts.state.input_end == Some(InputEnd::Whole);

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::files::LockWait;
-use super::threads::LookupStage;
 use crate::base::error::{Error, Result};
 use crate::base::own_file::directory_of;
 use crate::base::text::shown;
 use crate::ledger::{
-    LedgerAccount, LedgerFacts, LedgerLocation, LedgerSettings, OpenLedger, OutputLock,
-    OutputState, ReadAnswer, Reuse, RunEnd, RunningLedger,
+    LedgerAccount, LedgerSettings, OpenLedger, OutputLock, OutputState, ReadAnswer, Reuse, RunEnd,
+    RunningLedger,
 };
 use crate::observe::LedgerLeft;
 use crate::output::{DurableFile, Replace, partial_of};
@@ -48,8 +47,6 @@ pub(super) fn lock_output(output: Option<&Path>, wait: &LockWait) -> Result<Opti
 /// The ledger before the run starts: open, while nothing in it has changed.
 pub(super) struct PreparedLedger {
     pub(super) open: OpenLedger,
-    /// What was learned of it when it was opened.
-    pub(super) facts: LedgerFacts,
     reuse: Reuse,
     /// The answers are the stand-in's, which cost nothing.
     sandbox: bool,
@@ -62,13 +59,8 @@ impl PreparedLedger {
     /// Exit code 75: another program uses the ledger. Exit code 2: it cannot be used or made. Exit code 3: the disk is full.
     pub(super) fn open(settings: &LedgerSettings, sandbox: bool, wait: &LockWait) -> Result<Self> {
         let opened = wait.until_free(|| OpenLedger::open(settings));
-        let open = opened.map_err(|error| match settings.location {
-            LedgerLocation::Temporary => in_temporary(error),
-            _ => full_disk(error),
-        })?;
         Ok(Self {
-            facts: open.facts.clone(),
-            open,
+            open: opened.map_err(full_disk)?,
             reuse: settings.reuse,
             sandbox,
         })
@@ -80,7 +72,8 @@ impl PreparedLedger {
     /// # Errors
     /// Exit code 2: there is a file that is not what that run left, or the ledger cannot be read.
     pub(super) fn replaceable(&mut self, file: &Path, input: Option<&Path>) -> Result<Replace> {
-        let run = &self.facts.run;
+        let facts = &self.open.facts;
+        let run = &facts.run;
         let run = match run.previous {
             Some(RunEnd::Stopped) if run.continues => "unfinished",
             Some(RunEnd::Stopped) if run.same_input && !file.exists() => {
@@ -88,7 +81,7 @@ impl PreparedLedger {
             }
             // Failed rows are asked about again, and not all of them at another address.
             Some(RunEnd::Finished { .. })
-                if self.reuse == Reuse::Retry && self.facts.other_accounts.is_empty() =>
+                if self.reuse == Reuse::Retry && facts.other_accounts.is_empty() =>
             {
                 "finished"
             }
@@ -116,7 +109,7 @@ impl PreparedLedger {
     /// Whether answers that it lacks may be paid for a second time without the user's knowing it: with `--fresh` they ask for
     /// that, and nothing is paid for in the sandbox.
     pub(super) fn pays_again_by_mistake(&self) -> bool {
-        !self.sandbox && self.reuse != Reuse::Nothing && self.facts.place.is_some()
+        !self.sandbox && self.reuse != Reuse::Nothing
     }
 
     /// The refusal to replace what a finished run left.
@@ -139,25 +132,13 @@ impl PreparedLedger {
         })
     }
 
-    /// What is said of it when the run is ended immediately; `None` where no answers stay.
-    pub(super) fn last_words(&self) -> Option<String> {
-        let place = self.facts.place.as_deref()?;
-        Some(format!(
+    /// What is said of it when the run is ended immediately.
+    pub(super) fn last_words(&self) -> String {
+        format!(
             "`{}` has the {}answers that reached the disk; the same command continues from there",
-            shown(place),
+            shown(&self.open.facts.place),
             if self.sandbox { "" } else { "paid " },
-        ))
-    }
-
-    /// The stage that looks rows up in it.
-    ///
-    /// # Errors
-    /// Exit code 2: it cannot be opened for reading.
-    pub(super) fn lookup_stage(&self) -> Result<LookupStage> {
-        Ok(LookupStage::new(
-            self.facts.hasher.clone(),
-            self.open.lookup()?,
-        ))
+        )
     }
 }
 
@@ -166,35 +147,30 @@ const LAST_COMMIT: Duration = Duration::from_millis(1_500);
 /// How long it may take otherwise: a large log is merged into the database first. Ctrl-C stops it.
 const CLOSING: Duration = Duration::from_secs(60);
 
-/// What records how the run over this input is about to leave its files.
+/// What records how the run over this input is about to leave its files, if it has a ledger.
 pub(super) fn recorder(
-    ledger: &RunningLedger,
+    ledger: Option<&RunningLedger>,
     input: Option<PathBuf>,
 ) -> impl Fn(&[DurableFile]) + use<> {
-    let record = ledger.recorder();
+    let record = ledger.map(RunningLedger::recorder);
     move |files| {
+        let Some(record) = &record else {
+            return;
+        };
         // They keep these names if another program has put a file at their path.
         let partials = { files.iter() }.map(|(path, state)| (partial_of(path), state.clone()));
         let files: Vec<_> = files.iter().cloned().chain(partials).collect();
-        // If this fails, the same command will refuse to replace them. That is better than failing the run here.
-        let _ = record(&files, input.as_deref());
+        record(&files, input.as_deref());
     }
 }
 
-/// What ended the run early, with the way out. The run of a stream is not remembered.
-pub(super) fn explain(
-    error: Error,
-    ledger: &RunningLedger,
-    is_stream: bool,
-    counts: &Counts,
-) -> Error {
-    let is_temporary = ledger.path().is_none();
+/// What ended the run early, with the way out. Without a ledger, and to a stream, the run is not remembered.
+pub(super) fn explain(error: Error, is_remembered: bool, counts: &Counts) -> Error {
     match counts.cancelled {
-        Some(CancelReason::Ledger) if is_temporary => in_temporary(error),
-        Some(CancelReason::MaxCalls | CancelReason::MaxCost) => error.or_hint(if is_temporary || is_stream {
-            "without a ledger, and to standard output, each start writes all rows and has the whole budget"
-        } else {
+        Some(CancelReason::MaxCalls | CancelReason::MaxCost) => error.or_hint(if is_remembered {
             "the budget is for all starts of the run: the same command with a higher one, or without it, continues"
+        } else {
+            "without a ledger, and to standard output, each start writes all rows and has the whole budget"
         }),
         _ => full_disk(error),
     }
@@ -203,13 +179,13 @@ pub(super) fn explain(
 /// Has everything in the ledger be durable, after its writer has gone; what is left of it.
 pub(super) fn settle(ledger: &RunningLedger, counts: &Counts) -> LedgerLeft {
     ledger.settle(patience(counts));
-    match ledger.path() {
-        None => LedgerLeft::Nothing,
-        Some(_) if ledger.is_gone() => LedgerLeft::Gone,
-        Some(path) if counts.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged() => {
-            LedgerLeft::Damaged(path.to_owned())
-        }
-        Some(path) => LedgerLeft::Kept(path.to_owned()),
+    let path = ledger.path().to_owned();
+    if ledger.is_gone() {
+        LedgerLeft::Gone
+    } else if counts.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged() {
+        LedgerLeft::Damaged(path)
+    } else {
+        LedgerLeft::Kept(path)
     }
 }
 
@@ -231,15 +207,6 @@ pub(super) const fn patience(counts: &Counts) -> Duration {
     } else {
         CLOSING
     }
-}
-
-/// The error of the answers that are kept only for the run, with the place that the user did not name.
-fn in_temporary(error: Error) -> Error {
-    let directory = shown(&std::env::temp_dir());
-    full_disk(error.detail(format!(
-        "the run keeps answers in `{directory}` while it lasts; the variable `TMPDIR` names another directory"
-    )))
-    .or_hint("free space there; then run the same command again")
 }
 
 /// An error of a run; where a disk is full, with which disk that is.

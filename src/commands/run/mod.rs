@@ -23,4 +23,4 @@ pub(crate) use execute::{execute, leave_failure};
 pub(super) use files::{Files, RunPart, Turn};
 pub(super) use finish::in_a_line;
 pub(super) use ledger::ledger_account;
-pub(super) use threads::LookupStage;
+pub(super) use threads::look_up;

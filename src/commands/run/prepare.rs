@@ -10,6 +10,7 @@ use super::super::files::LockWait;
 use super::super::signals::StopSignals;
 use super::files::{Files, RunPart};
 use super::ledger::{PreparedLedger, ledger_account, lock_output, reading};
+use super::lost_ledger::{refuse_unknown_verdicts, unused_answers};
 use super::threads::StopChannel;
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
@@ -19,7 +20,7 @@ use crate::base::text::shown;
 use crate::config::{
     DEFAULT_CONCURRENCY, KeySource, PaceConfig, RunConfig, ServiceConfig, WatchConfig,
 };
-use crate::ledger::{KnownLimit, LedgerLocation, OutputLock, ServerWait, lock_of};
+use crate::ledger::{LedgerSettings, OutputLock, ServerWait, lock_of};
 use crate::observe::{DecisionRule, LogLine, MetricsFile, RunIdentity, log_line, start_log};
 use crate::pace::{Gate, PaceLimits};
 use crate::sandbox::{Sandbox, SandboxPlan, SandboxSettings};
@@ -49,7 +50,8 @@ pub(super) struct PreparedRun {
 
 /// What is used up when rows start to run.
 pub(super) struct Start {
-    pub(super) ledger: PreparedLedger,
+    /// `None` with `--no-ledger`.
+    pub(super) ledger: Option<PreparedLedger>,
     /// Says whether a ledger's server is waited for.
     pub(super) server_wait: ServerWait,
     pub(super) client: Client,
@@ -73,22 +75,16 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     let signals = StopSignals::start()?;
     let (client, stand_in) = answerer(&config)?;
     let wait = LockWait::new(config.wait_lock, !config.watch.quiet);
-    let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
-    wait.until_free(|| files.check_output())?;
-    // From here on no other run writes there, however long the input takes.
-    let lock = lock_output(files.written(), &wait)?;
-    files.refuse_broken(config.limits)?;
-    files.read(config.plan)?;
-    let sandbox = stand_in.is_some();
-    let mut settings = files.ledger_settings(&config.ledger, sandbox, &config.captured)?;
-    let at = settings.location.path();
-    refuse_clashes(&files, &config.watch, &client, &settings.location)?;
-    identity.mapping = common_mapping(&files.parts);
-    open_log(&config, &identity, &files.parts, at, concurrency)?;
+    let (mut files, lock) = find_files(&config, &wait)?;
     let account = match stand_in {
         Some(_) => Account::of_sandbox(),
         None => Account::of_service(&client.endpoint, &client.service_id),
     };
+    let settings = files.ledger_settings(&config.ledger, account.sandbox, &config.captured)?;
+    let found = settings.as_ref();
+    refuse_clashes(&files, &config.watch, &client, found)?;
+    identity.mapping = common_mapping(&files.parts);
+    open_log(&config, &identity, &files.parts, found, concurrency)?;
     let readable_key = client.key_file.as_ref().and_then(KeyFile::warning);
     let endpoint = client.endpoint.clone();
     let client = Client::new(client)?;
@@ -96,22 +92,26 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     let metrics = { config.watch.metrics.clone() }
         .map(|path| metrics_file(path, identity.clone()))
         .transpose()?;
-    let of_user = { settings.location.file() }.filter(|_| config.ledger.named.is_none());
+    let of_user =
+        { found.and_then(|it| it.location.file()) }.filter(|_| config.ledger.named.is_none());
     files.make_directories(of_user)?;
     let server_wait = ServerWait::new(config.pace.max_wait);
-    settings.account = Some(ledger_account(&account));
-    settings.read = reading(&config.captured, client.keys());
-    settings.in_flight = concurrency;
-    settings.longest_call = client.longest_call();
-    settings.wait = server_wait.clone();
-    settings.limits.clone_from(&config.call_limits);
-    settings.price = { config.budget.price.as_ref() }.map_or(Money::default(), |it| it.price);
-    let mut ledger = PreparedLedger::open(&settings, sandbox, &wait)?;
-    files.open(&mut ledger, config.watch.summary.as_deref(), &wait)?;
+    let open = |settings| {
+        let mut settings = of_run(settings, &config, &account, &client, &server_wait);
+        settings.in_flight = concurrency;
+        PreparedLedger::open(&settings, account.sandbox, &wait)
+    };
+    let mut ledger = settings.map(open).transpose()?;
+    refuse_unknown_verdicts(&files, config.plan, ledger.as_mut())?;
+    files.open(ledger.as_mut(), config.watch.summary.as_deref(), &wait)?;
+    let unused = unused_answers(&files, &config, &account);
     let start = Start {
-        gate: gate(config.pace, concurrency, ledger.facts.known_limit),
+        gate: gate(config.pace, concurrency, ledger.as_ref()),
         stops: tokio::sync::mpsc::unbounded_channel(),
-        warnings: readable_key.into_iter().chain(fewer).collect(),
+        warnings: [readable_key, fewer, unused]
+            .into_iter()
+            .flatten()
+            .collect(),
         ledger,
         server_wait,
         client,
@@ -130,7 +130,41 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     Ok((run, start))
 }
 
-fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) -> Gate {
+/// The files of the run, with the lock of its output.
+///
+/// # Errors
+/// Exit code 2: they are not as they must be. Exit code 75: another run writes there.
+fn find_files(config: &RunConfig, wait: &LockWait) -> Result<(Files, Option<OutputLock>)> {
+    let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
+    wait.until_free(|| files.check_output())?;
+    // From here on no other run writes there, however long the input takes.
+    let lock = lock_output(files.written(), wait)?;
+    files.refuse_broken(config.limits)?;
+    files.read(config.plan)?;
+    Ok((files, lock))
+}
+
+/// The settings of a ledger with all that it must know of a run.
+fn of_run(
+    settings: LedgerSettings,
+    config: &RunConfig,
+    account: &Account,
+    client: &Client,
+    wait: &ServerWait,
+) -> LedgerSettings {
+    LedgerSettings {
+        wait: wait.clone(),
+        account: Some(ledger_account(account)),
+        read: reading(&config.captured, client.keys()),
+        longest_call: client.longest_call(),
+        limits: config.call_limits.clone(),
+        price: { config.budget.price.as_ref() }.map_or(Money::default(), |it| it.price),
+        ..settings
+    }
+}
+
+fn gate(pace: PaceConfig, in_flight: NonZeroUsize, ledger: Option<&PreparedLedger>) -> Gate {
+    let known = ledger.and_then(|ledger| ledger.open.facts.known_limit);
     let limits = PaceLimits {
         rate: pace.rate,
         in_flight,
@@ -227,7 +261,7 @@ fn refuse_clashes(
     files: &Files,
     watch: &WatchConfig,
     client: &ClientSettings,
-    ledger: &LedgerLocation,
+    ledger: Option<&LedgerSettings>,
 ) -> Result<()> {
     let lock = files.written().map(lock_of);
     files.refuse_clashes(&[
@@ -237,7 +271,7 @@ fn refuse_clashes(
         ("metrics", watch.metrics.as_deref()),
         ("log", watch.log.as_deref()),
         ("output's lock", lock.as_deref()),
-        ("ledger", ledger.file()),
+        ("ledger", ledger.and_then(|it| it.location.file())),
     ])
 }
 
@@ -261,7 +295,7 @@ pub(super) fn open_log(
     config: &RunConfig,
     identity: &RunIdentity,
     parts: &[RunPart],
-    ledger: Option<&Path>,
+    ledger: Option<&LedgerSettings>,
     concurrency: NonZeroUsize,
 ) -> Result<()> {
     let Some(path) = config.watch.log.as_deref() else {
@@ -273,7 +307,7 @@ pub(super) fn open_log(
         "run": identity,
         "inputs": inputs,
         "output": config.files.name().map(text_of),
-        "ledger": ledger.map(text_of),
+        "ledger": ledger.map(|it| text_of(it.location.path())),
         "concurrency": concurrency,
     })));
     Ok(())

@@ -16,7 +16,7 @@ use crate::analysis::RowTally;
 use crate::base::error::{Error, Result};
 use crate::engine::{self, Engine, Read, Stop, WindowSize, Write};
 use crate::input::Reader;
-use crate::ledger::{Lookup, RequestHasher, RequestKey};
+use crate::ledger::{Lookup, RequestKey};
 use crate::output::{DurableFile, WriteError, Writer, Written};
 use crate::row_state::{Row, RowState};
 use crate::service::Service;
@@ -41,9 +41,9 @@ const BATCHES: usize = 2;
 /// Where signals and the writer's thread ask the run to stop: both ends.
 pub(super) type StopChannel = (mpsc::UnboundedSender<Stop>, mpsc::UnboundedReceiver<Stop>);
 
-/// The stage that looks rows up. The readers' threads share it with the one that makes calls, which closes it: the last to close
-/// the ledger merges its log into it.
-pub(super) type SharedLookup = Arc<Mutex<LookupStage>>;
+/// Where rows are looked up. The readers' threads share it with the one that makes calls, which closes it: the last to close the
+/// ledger merges its log into it.
+pub(super) type SharedLookup = Arc<Mutex<Lookup>>;
 
 /// The stages that the rows of a part pass through besides the engine.
 pub(super) struct RowStages {
@@ -201,7 +201,7 @@ fn reader(
         let mut broken = None;
         loop {
             let message = match reader.next_batch() {
-                Ok(Some(mut batch)) => match lock(&lookup).look_up(&mut batch.rows) {
+                Ok(Some(mut batch)) => match look_up(&mut lock(&lookup), &mut batch.rows) {
                     Ok(()) => Read::Rows(batch),
                     Err(error) => Read::Failed(Stop::new(CancelReason::Ledger, error)),
                 },
@@ -226,7 +226,7 @@ fn reader(
     Ok((receiver, end))
 }
 
-fn lock(lookup: &Mutex<LookupStage>) -> MutexGuard<'_, LookupStage> {
+fn lock(lookup: &Mutex<Lookup>) -> MutexGuard<'_, Lookup> {
     lookup.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -281,39 +281,26 @@ fn stop_of(error: WriteError) -> Stop {
     Stop { reason, error }
 }
 
-/// Turns rows that are asked for into rows that wait for a verdict.
-pub(in crate::commands) struct LookupStage {
-    hasher: RequestHasher,
-    lookup: Lookup,
-}
-
-impl LookupStage {
-    /// A stage over a ledger whose keys are made so.
-    pub(in crate::commands) const fn new(hasher: RequestHasher, lookup: Lookup) -> Self {
-        Self { hasher, lookup }
-    }
-
-    /// Gives each of these rows that is asked for its key, and what the ledger knows of it.
-    ///
-    /// # Errors
-    /// The ledger cannot be read.
-    pub(in crate::commands) fn look_up(&mut self, rows: &mut [Row]) -> Result<()> {
-        let bodies = rows.iter().filter_map(|row| match &row.state {
-            RowState::Asked(body) => Some(body),
-            _ => None,
-        });
-        let keys: Vec<RequestKey> = bodies.map(|body| self.hasher.key(body)).collect();
-        let found = self.lookup.look_up(&keys)?;
-        let mut known = keys.into_iter().zip(found);
-        for row in rows {
-            if let RowState::Asked(body) = &mut row.state {
-                let (key, found) = known.next().ok_or_else(unanswered)?;
-                let body = mem::take(body);
-                row.state = RowState::Waiting { body, key, found };
-            }
+/// Turns rows that are asked for into rows that wait for a verdict: gives each its key, and what is known of it.
+///
+/// # Errors
+/// The ledger cannot be read.
+pub(in crate::commands) fn look_up(lookup: &mut Lookup, rows: &mut [Row]) -> Result<()> {
+    let bodies = rows.iter().filter_map(|row| match &row.state {
+        RowState::Asked(body) => Some(body),
+        _ => None,
+    });
+    let keys: Vec<RequestKey> = bodies.map(|body| lookup.key(body)).collect();
+    let found = lookup.look_up(&keys)?;
+    let mut known = keys.into_iter().zip(found);
+    for row in rows {
+        if let RowState::Asked(body) = &mut row.state {
+            let (key, found) = known.next().ok_or_else(unanswered)?;
+            let body = mem::take(body);
+            row.state = RowState::Waiting { body, key, found };
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// There is an answer for each request, known or not.

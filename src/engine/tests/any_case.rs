@@ -116,8 +116,8 @@ const RETRIES: u32 = 4;
 /// The longest call or delay of a generated case.
 const LONGEST: Duration = Duration::from_millis(300);
 
-/// Checks a case. With a ledger each answer is kept and looked up again; but then the clock runs on while the disk works, so
-/// nothing that depends on time can be checked.
+/// Checks a case. What is paid for is known, with a ledger or without one; but with one the clock runs on while the disk works,
+/// so nothing that depends on time can be checked.
 async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     if case.first_is_good
         && let Some(first) = case.scripts.first_mut()
@@ -171,7 +171,7 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     let events = log.events();
     check_rows(&case, &ran, &invalid)?;
     check_calls(&case, &engine, &events)?;
-    check_equal(&case, &events, keeps)?;
+    check_equal(&case, &events)?;
     check_failures(&case, &ran, &events)?;
     if keeps {
         return Ok(());
@@ -273,7 +273,7 @@ fn check_calls(
     Ok(())
 }
 
-/// Whether a request with this result is never sent again, if the result is kept.
+/// Whether a request with this result is never sent again.
 fn is_for_good(resolution: Resolution) -> bool {
     match resolution {
         Resolution::Scored(_) => true,
@@ -284,9 +284,9 @@ fn is_for_good(resolution: Resolution) -> bool {
     }
 }
 
-/// Of equal rows one is called for at a time, and all get its verdict. With a ledger, nothing that was answered, billed or
-/// refused is ever sent again.
-fn check_equal(case: &Case, events: &[(Duration, Event)], keeps: bool) -> TestCaseResult {
+/// Of equal rows one is called for at a time, and all get its verdict. Nothing that was answered, billed or refused is ever sent
+/// again.
+fn check_equal(case: &Case, events: &[(Duration, Event)]) -> TestCaseResult {
     let mut asking = HashMap::new();
     let mut open: HashMap<u64, BTreeSet<RowNumber>> = HashMap::new();
     let (mut told, mut answered) = (HashMap::<u64, Vec<_>>::new(), HashMap::new());
@@ -299,7 +299,7 @@ fn check_equal(case: &Case, events: &[(Duration, Event)], keeps: bool) -> TestCa
                 let user = case.user(*row);
                 let by = *asking.entry(user).or_insert(*row);
                 prop_assert_eq!(by, *row, "two calls for user {} at a time", user);
-                let again = keeps && answered.contains_key(&user);
+                let again = answered.contains_key(&user);
                 prop_assert!(!again, "another call for user {}", user);
             }
             Event::RowResolved {
@@ -316,8 +316,7 @@ fn check_equal(case: &Case, events: &[(Duration, Event)], keeps: bool) -> TestCa
                     let told = told.remove(&user).unwrap_or_default();
                     let same = told.iter().all(|told| told == resolution);
                     prop_assert!(same, "{:?} for {:?}", told, resolution);
-                    let is_kept = keeps && is_for_good(*resolution);
-                    if is_kept || matches!(resolution, Resolution::Scored(_)) {
+                    if is_for_good(*resolution) {
                         answered.insert(user, *resolution);
                     }
                 } else if *origin != Origin::Called {

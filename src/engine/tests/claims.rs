@@ -10,6 +10,7 @@ use crate::ledger::tests::faults::StoreFaults;
 use crate::ledger::{
     ClaimResult, LedgerWriter, OpenLedger, Outcome, RequestHasher, RunningLedger, Urgency,
 };
+use crate::service::{ApiKeys, read_kept};
 
 /// Where a ledger is that several runs share.
 pub(super) struct Shared(TempDir);
@@ -99,8 +100,11 @@ impl OtherRun {
     fn answers(self, row: u64) -> Self {
         let (key, writer) = (self.keys.key(&Scripted::body(row)), self.writer);
         let body = r#"{"transaction_id":"another-run","summary":{"risk_score":1}}"#;
-        let answer = Outcome::Answer(Bytes::from_static(body.as_bytes()));
-        let (kept, writer) = elsewhere(async move || (writer.keep(key, answer).await, writer));
+        let answer = read_kept(body.as_bytes(), &[], &ApiKeys::default()).unwrap();
+        let verdict = Verdict::Scored(answer, None);
+        let outcome = Outcome::Answer(Bytes::from_static(body.as_bytes()));
+        let (kept, writer) =
+            elsewhere(async move || (writer.keep(key, outcome, &verdict).await, writer));
         assert!(kept.is_ok());
         Self { writer, ..self }
     }

@@ -120,7 +120,7 @@ async fn what_is_in_flight_at_a_stop_is_finished_and_no_row_starts_after_it() {
     ] {
         let engine = Fixture::new(service).build_with(|it| {
             it.concurrency = 4;
-            it.ledger = LedgerWriter::pretending(limits);
+            it.ledger = LedgerWriter::in_memory(limits);
         });
         let ran = run_to_end(&engine, Surroundings::rows(90)).await;
         assert_eq!((ran.reason(), &*ran.rows()), (Some(reason), rows));
@@ -136,7 +136,7 @@ async fn a_run_without_a_call_left_waits_neither_for_a_permit_nor_for_a_back_off
         let engine = Fixture::new(service).build_with(|it| {
             it.rate = "4/h".parse().unwrap();
             let one = CallLimit::calls((NonZeroU64::MIN, Per::Run));
-            it.ledger = LedgerWriter::pretending(vec![one]);
+            it.ledger = LedgerWriter::in_memory(vec![one]);
         });
         let ran = run_to_end(&engine, Surroundings::rows(3)).await;
         assert_eq!(ran.reason(), Some(CancelReason::MaxCalls));

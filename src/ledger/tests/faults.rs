@@ -104,14 +104,11 @@ impl Database for FailingDatabase {
         self.database.find(scope, keys)
     }
 
-    fn beside(&self) -> Result<Option<Box<dyn Database>>, DbFault> {
-        let beside = self.database.beside()?;
-        Ok(beside.map(|database| {
-            Box::new(Self {
-                database,
-                has_started: false,
-                ..*self
-            }) as Box<dyn Database>
+    fn beside(&self) -> Result<Box<dyn Database>, DbFault> {
+        Ok(Box::new(Self {
+            database: self.database.beside()?,
+            has_started: false,
+            ..*self
         }))
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use serde_json::Value;
 
 use crate::support::process::{Done, Place};
-use crate::support::server::{Server, good, ok, status};
+use crate::support::server::{Server, good, good_body, ok, status};
 use crate::support::users;
 
 #[test]
@@ -99,32 +99,35 @@ fn without_a_ledger_equal_rows_are_asked_once_and_nothing_is_left_behind() {
     let row = |id: usize| format!("{id},User {0},u{0}@example.com,192.0.2.1,u\n", id % 7);
     let csv = "id,name,email,ip,user_agent\n".to_owned() + &(0..50).map(row).collect::<String>();
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    fs::create_dir(place.path("tmp")).unwrap();
-    let left = || fs::read_dir(place.path("tmp")).unwrap().count();
-    let run = |server| {
-        let run = place.run(server, "users.csv --no-ledger");
-        run.env("TMPDIR", place.path("tmp"))
-    };
+    let run = |server| place.run(server, "users.csv --no-ledger");
     let done = run(&server).done();
     done.exits(0)
         .says("43 rows reused the answer of an identical request");
     assert_eq!(done.printed(), users::scored(&csv));
-    assert_eq!((server.calls(), left()), (7, 0));
+    assert_eq!(
+        (server.calls(), place.names()),
+        (7, vec!["users.csv".into()])
+    );
+
+    // Beside a ledger that has answers, it says for how many rows.
+    place.score(&server, "").exits(0);
+    let done = run(&server).done();
+    done.exits(0)
+        .says("pays again for 50 rows whose answers are in the ledger `rescore.ledger`");
+    for name in ["rescore.ledger", "scored.csv"] {
+        fs::remove_file(place.path(name)).unwrap();
+    }
 
     // Nor does a run that stops; not even one that is killed would. It says what is lost with it.
     let (server, release) = Server::holding(3);
     let running = run(&server).start();
     server.wait_for_calls(4);
-    assert_eq!(left(), 0);
     running.signal("TERM");
     running.wait_for_words("terminated");
     drop(release);
     let done = running.done();
     done.exits(143).says("no ledger keeps the ");
-    assert_eq!(
-        (place.names().join(" "), left()),
-        ("tmp users.csv".into(), 0)
-    );
+    assert_eq!(place.names(), ["users.csv"]);
 
     // In a file, its rows are in the way of every later run.
     place
@@ -133,6 +136,38 @@ fn without_a_ledger_equal_rows_are_asked_once_and_nothing_is_left_behind() {
     for more in ["--no-ledger", ""] {
         place.score(&server, more).exits(2).says("is in the way");
     }
+}
+
+#[test]
+fn without_a_ledger_what_was_paid_for_is_known_far_later_with_its_columns_and_failures() {
+    const USERS: usize = 300;
+    let name = |row: usize| format!("User {}", row % USERS);
+    let row = |row: usize| {
+        let (name, user) = (name(row), row % USERS);
+        format!("{row},{name},u{user}@example.com,192.0.2.1,u\n")
+    };
+    let is_refused = |name: &str| name.ends_with('7');
+    let server = Server::start(move |request| match request.name() {
+        name if is_refused(&name) => status(400),
+        name => {
+            let label = format!("{{\"label\":\"of {name}\",");
+            ok(&good_body(&name).replacen('{', &label, 1))
+        }
+    });
+    let csv = "id,name,email,ip,user_agent\n".to_owned() + &(0..900).map(row).collect::<String>();
+    let place = Place::with("users.csv", &csv);
+    let done = place
+        .run(&server, "users.csv --no-ledger --column label=/label -c 4")
+        .done();
+    done.exits(1);
+    assert_eq!(server.calls(), USERS);
+    let lines = users::scored_without(&csv, is_refused);
+    let lines = { lines.lines().enumerate() }.map(|(line, row)| match line.checked_sub(1) {
+        None => format!("{row},label\n"),
+        Some(number) if is_refused(&name(number)) => format!("{row},\n"),
+        Some(number) => format!("{row},of {}\n", name(number)),
+    });
+    assert_eq!(done.printed(), lines.collect::<String>());
 }
 
 #[test]

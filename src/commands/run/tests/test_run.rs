@@ -12,7 +12,6 @@ use tempfile::TempDir;
 
 use super::super::super::signals::runtime;
 use super::super::ledger::run_end;
-use super::super::threads::LookupStage;
 use super::super::threads::{RowStages, RowsEnd, run_rows};
 use crate::base::error::Exit;
 use crate::engine::{Fixture, directory, ledger};
@@ -194,7 +193,6 @@ impl TestRun {
             _ => OutputFile::stream(stream.clone()),
         };
         let lookup = ledger.lookup().unwrap();
-        let lookup = LookupStage::new(ledger.facts.hasher.clone(), lookup);
         let (ledger, ledger_writer) = ledger.start().unwrap();
         let runtime = runtime().unwrap();
         let (service, events) = runtime.block_on(async {
