@@ -61,6 +61,12 @@ pub(super) trait Database: Send {
     /// It cannot be written.
     fn append(&mut self, account: i64, records: &[(i64, Stored)]) -> Result<(), DbFault>;
 
+    /// Removes what this start of a run has stored about requests with these fingerprints, within a transaction.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn discard(&mut self, start: i64, fingerprints: &[i64]) -> Result<(), DbFault>;
+
     /// What is known of each of these requests, in their order. Within a transaction they are about to be claimed.
     ///
     /// # Errors

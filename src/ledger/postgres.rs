@@ -218,6 +218,13 @@ impl Database for PostgresLedger {
         })
     }
 
+    fn discard(&mut self, start: i64, fingerprints: &[i64]) -> Result<(), DbFault> {
+        let discard = "DELETE FROM answers WHERE fp = ANY($1) AND substring(sealed FOR 8) = $2";
+        let (fingerprints, start) = (&fingerprints as _, &start.to_le_bytes().to_vec() as _);
+        let values = [(fingerprints, Type::INT8_ARRAY), (start, Type::BYTEA)];
+        self.run(|client| Ok(client.execute_typed(discard, &values).map(drop)?))
+    }
+
     fn find(&mut self, scope: &Scope, keys: &[RequestKey]) -> Result<Vec<LookupResult>, DbFault> {
         if keys.is_empty() {
             return Ok(Vec::new());

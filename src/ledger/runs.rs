@@ -53,6 +53,8 @@ pub(crate) struct Record {
 pub(super) struct Group {
     /// What becomes durable. The claims of these requests end.
     pub(super) records: Vec<Record>,
+    /// Then nothing is kept that this start of the run has stored about these requests, by fingerprint.
+    pub(super) distrusted: Vec<i64>,
     /// Claims of requests that were not called for, or got no answer, end as well.
     pub(super) releases: Vec<RequestKey>,
     /// These stay claimed by no start of a run: the run that claims them next knows that they may have been billed.
@@ -293,7 +295,8 @@ impl RunRecord {
         let (mut results, mut now, mut spending) = (Vec::new(), 0_i64, self.spending.clone());
         spending.of_run += self.new_calls(group.calls);
         spending.of_start = group.calls;
-        let stored = database.transaction(!sealed.is_empty(), &mut |database| {
+        let is_durable = !(sealed.is_empty() && group.distrusted.is_empty());
+        let stored = database.transaction(is_durable, &mut |database| {
             let renewed = database.query(&statements)?;
             let Some(row) = renewed.first() else {
                 let words = "the run was removed from it, or another host has started a run to the same path";
@@ -301,6 +304,9 @@ impl RunRecord {
             };
             now = row.get(0)?;
             database.append(self.account, &sealed)?;
+            if !group.distrusted.is_empty() {
+                database.discard(self.scope.start, &group.distrusted)?;
+            }
             // On a full disk no new calls start.
             let claims = if database.is_full() { &[] } else { &group.claims[..] };
             let found = database.find(&self.scope, claims)?;

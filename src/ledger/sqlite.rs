@@ -147,7 +147,8 @@ impl SqliteLedger {
 
     /// The answer to come replaces the latest one.
     fn replace(&self, key: &RequestKey) -> rusqlite::Result<()> {
-        if let Some(latest) = self.finder.places(&self.connection, key)?.first() {
+        let places = self.finder.places(&self.connection, key.fingerprint())?;
+        if let Some(latest) = places.first() {
             self.connection
                 .prepare_cached("UPDATE merged SET replaced_up_to = max(replaced_up_to, ?)")?
                 .execute([latest])?;
@@ -191,6 +192,19 @@ impl Database for SqliteLedger {
             { &self.connection }.prepare_cached("INSERT INTO answers VALUES (NULL, ?, ?, ?, ?)")?;
         for (fingerprint, Stored { at, sealed }) in records {
             insert.insert(params![fingerprint, account, at, sealed])?;
+        }
+        Ok(())
+    }
+
+    /// The rows stay, with the number of the start alone, as other runs know all places up to the last one.
+    fn discard(&mut self, start: i64, fingerprints: &[i64]) -> Result<(), DbFault> {
+        self.finder.catch_up(&self.connection)?;
+        let discard = "UPDATE answers SET sealed = ?2 WHERE seq = ?1 AND substr(sealed, 1, 8) = ?2";
+        let mut discard = self.connection.prepare_cached(discard)?;
+        for fingerprint in fingerprints {
+            for place in self.finder.places(&self.connection, *fingerprint)? {
+                discard.execute(params![place, start.to_le_bytes()])?;
+            }
         }
         Ok(())
     }

@@ -22,8 +22,8 @@ const RUN_WAITS: Duration = Duration::from_secs(30);
 /// How long a command of a person waits. What holds a ledger longer than a group of answers is not a run.
 const COMMAND_WAITS: Duration = Duration::from_secs(5);
 
-/// The tables that are others than on a server. Answers are appended, and never changed. Of `merged`, all answers up to one are in
-/// `idx`, and none behind the other has been replaced by a later one.
+/// The tables that are others than on a server. Answers are appended, and never changed, except for those that a run discards. Of
+/// `merged`, all answers up to one are in `idx`, and none behind the other has been replaced by a later one.
 const SCHEMA: &str = "
     CREATE TABLE answers (seq INTEGER PRIMARY KEY, fp INTEGER NOT NULL, account INTEGER NOT NULL,
         at INTEGER NOT NULL, sealed BLOB NOT NULL) STRICT;

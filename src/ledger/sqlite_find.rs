@@ -178,15 +178,17 @@ impl Finder {
         if let Some(found) = self.find_ahead(scope, key) {
             return Ok(found);
         }
-        let mut places = self.places(connection, key)?.into_iter().peekable();
+        let places = self.places(connection, key.fingerprint())?;
+        let mut places = places.into_iter().peekable();
         let Some(latest) = places.peek().copied() else {
             return Ok(LookupResult::default());
         };
-        let mut load =
-            connection.prepare_cached("SELECT fp, seq, at, sealed FROM answers WHERE seq = ?")?;
+        let mut load = connection.prepare_cached(
+            "SELECT fp, seq, at, sealed FROM answers WHERE seq = ? AND length(sealed) <> 8",
+        )?;
         let result = scope.judge(key, || {
             for seq in places.by_ref() {
-                // One that another connection has just stored may not be seen yet by this one.
+                // It was discarded, or another connection has just stored it and this one may not see it yet.
                 if let Some((_, (_, stored))) = load.query_row([seq], stored).optional()? {
                     return Ok(Some(stored));
                 }
@@ -218,9 +220,8 @@ impl Finder {
     pub(super) fn places(
         &self,
         connection: &Connection,
-        key: &RequestKey,
+        fingerprint: i64,
     ) -> rusqlite::Result<Vec<i64>> {
-        let fingerprint = key.fingerprint();
         let (mut places, has_table): (Vec<_>, _) = {
             let index = self.index();
             (

@@ -96,6 +96,10 @@ impl Database for FailingDatabase {
         self.database.append(account, records)
     }
 
+    fn discard(&mut self, start: i64, fingerprints: &[i64]) -> Result<(), DbFault> {
+        self.database.discard(start, fingerprints)
+    }
+
     fn find(&mut self, scope: &Scope, keys: &[RequestKey]) -> Result<Vec<LookupResult>, DbFault> {
         self.reads += 1;
         if self.reading.has(self.reads) {

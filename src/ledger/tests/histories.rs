@@ -402,3 +402,56 @@ fn a_file_that_is_damaged_or_cut_is_refused_or_gives_each_request_its_own_answer
         assert_eq!(answers_of(&whole[..length]), None, "{length}");
     }
 }
+
+#[test]
+fn what_a_start_distrusts_is_gone_for_all_runs_and_what_others_have_stored_stays() {
+    for place in places() {
+        check_distrust(&place.path);
+    }
+}
+
+fn check_distrust(path: &Path) {
+    // So many that some are merged.
+    const ANSWERS: u64 = 1_500;
+    let mut old = Run::start(path, "a.csv", Reuse::All).unwrap();
+    for chunk in (0..ANSWERS).collect::<Vec<_>>().chunks(48) {
+        old.keep_answers(chunk);
+    }
+    let (old_failure, new) = (ANSWERS, ANSWERS + 1..ANSWERS + 9);
+    old.keep(&[(old_failure, failure())]);
+    let mut beside = Run::start(path, "b.csv", Reuse::All).unwrap();
+    assert_eq!(score(&beside.look_up(&[1])[0]), Some(1));
+
+    // All have one answer, of which the last is stored while they are distrusted; two requests were answered before.
+    let mut fresh = Run::start(path, "c.csv", Reuse::Nothing).unwrap();
+    let asked: Vec<_> = [1, ANSWERS - 1].into_iter().chain(new.clone()).collect();
+    let mixed_up: Vec<_> = asked
+        .iter()
+        .map(|request| (*request, answer(9_999)))
+        .collect();
+    fresh.keep(&mixed_up[1..]);
+    let found = beside.look_up(&asked);
+    assert!(found[1..].iter().all(|found| score(found) == Some(9_999)));
+    fresh.distrust(&asked, &mixed_up[..1]);
+    fresh.keep(&[(old_failure, failure())]);
+    fresh.distrust(&[old_failure, old_failure + 1], &[]);
+    let stored_after = ANSWERS + 20;
+    fresh.keep_answers(&[stored_after]);
+
+    let again = Run::start(path, "d.csv", Reuse::All).unwrap();
+    for run in [&beside, &again] {
+        let found = run.look_up(&asked);
+        let scores: Vec<_> = found.iter().map(score).collect();
+        assert_eq!(scores[..2], [Some(1), Some(ANSWERS - 1)]);
+        assert_eq!(scores[2..], [None; 8]);
+        assert!(found.iter().all(|found| found.passed_over.is_none()));
+        let kept = run.look_up(&[old_failure, stored_after]);
+        assert!(matches!(kept[0].known, Some(KnownOutcome::Failure(_))));
+        assert_eq!(score(&kept[1]), Some(stored_after));
+    }
+    // They can be asked and answered again.
+    let ours = beside.claim(&new.clone().collect::<Vec<_>>());
+    assert!(ours.iter().all(|it| matches!(it, ClaimResult::Ours { .. })));
+    beside.keep_answers(&[ANSWERS + 3]);
+    assert_eq!(score(&again.look_up(&[ANSWERS + 3])[0]), Some(ANSWERS + 3));
+}

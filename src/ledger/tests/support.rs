@@ -167,6 +167,16 @@ impl Run {
         self.keep(&answers);
     }
 
+    /// Distrusts what it has stored about these requests, and stores these outcomes in the same group.
+    pub(super) fn distrust(&mut self, requests: &[u64], outcomes: &[(u64, Outcome)]) {
+        let requests = requests.iter().map(|it| self.key(*it).fingerprint());
+        let group = Group {
+            distrusted: requests.collect(),
+            ..self.answers(outcomes)
+        };
+        self.write(&group).unwrap();
+    }
+
     pub(super) fn claim(&mut self, requests: &[u64]) -> Vec<ClaimResult> {
         let group = Group {
             claims: requests.iter().map(|request| self.key(*request)).collect(),
