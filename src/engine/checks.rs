@@ -28,7 +28,7 @@ const FIRST: u32 = 100;
 #[derive(Debug)]
 pub(super) struct AnswerChecks {
     /// The number of the file whose rows are answered; 0 for a run of one file.
-    file: u64,
+    pub(super) file: u64,
     transactions: Transactions,
     /// The fields that no answer has had, each with its index among the answer's fields.
     missing: Vec<(usize, Pointer)>,
@@ -37,6 +37,10 @@ pub(super) struct AnswerChecks {
     answers: u32,
     /// A score below zero was seen.
     below_zero: bool,
+    /// The requests whose answers had one id, by fingerprint: the last ones.
+    repeated: Vec<i64>,
+    /// One id came so often that no answer is trusted whose id has repeated.
+    is_mixed_up: bool,
 }
 
 /// The ids of the last answers, as hashes.
@@ -81,6 +85,8 @@ impl AnswerChecks {
             level,
             answers: 0,
             below_zero: false,
+            repeated: Vec::new(),
+            is_mixed_up: false,
         }
     }
 
@@ -89,13 +95,14 @@ impl AnswerChecks {
         self.file = file;
     }
 
-    /// Checks an answer to the request with this fingerprint against those before it. Returns whether enough of them have its id for the answers to be mixed up.
+    /// Checks an answer to the request with this fingerprint against those before it. If they are mixed up, returns the requests
+    /// whose answers cannot be trusted: first all whose ids have repeated, then each that comes with a known id.
     pub(super) fn check(
         &mut self,
         (row, request): (RowNumber, i64),
         answer: &Answer,
         events: &Events,
-    ) -> bool {
+    ) -> Vec<i64> {
         let first_use = FirstUse {
             file: self.file,
             row,
@@ -109,12 +116,17 @@ impl AnswerChecks {
                 first: first.row,
                 first_file: first.file,
             });
+            let surplus = self.repeated.len().saturating_sub(REMEMBERED);
+            self.repeated.drain(..surplus);
+            self.repeated.extend([first.request, request]);
+            self.is_mixed_up |= first.others + 1 == MIXED_UP;
         }
         let is_below = self.level.is_none() && answer.score.value().is_below_zero();
         if is_below && !mem::replace(&mut self.below_zero, true) {
             events.emit(Event::ScoreBelowZero { row });
         }
-        repeated.is_some_and(|first| first.others + 1 == MIXED_UP)
+        let distrusted = { self.is_mixed_up }.then(|| mem::take(&mut self.repeated));
+        distrusted.unwrap_or_default()
     }
 
     /// The fields that the first answers lacked, once; this answer is one of them.

@@ -9,6 +9,7 @@ use std::mem;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::checks::AnswerChecks;
 use super::stop::Stop;
@@ -67,6 +68,9 @@ pub(super) struct Seen {
     /// Which API key calls carry.
     pub(super) key: KeyGeneration,
     pub(super) answers: AnswerChecks,
+    /// Requests that were refused or got useless answers, by fingerprint, each with the time when its call ended, if that may
+    /// stop the run. A verdict whose call started later shows that the service works, so that the failure is trusted.
+    pub(super) unproven: Vec<(Instant, i64)>,
 }
 
 /// The API keys of a run, counted. A key that is refused after it brought verdicts was revoked or rotated; then its file is
@@ -176,6 +180,7 @@ impl<S> Engine<S> {
             rows_fail_since: None,
             key: KeyGeneration::default(),
             answers: AnswerChecks::new(&answers.fields, answers.decisions.level_field()),
+            unproven: Vec::new(),
         };
         Self {
             service,

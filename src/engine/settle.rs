@@ -45,10 +45,10 @@ pub(super) enum NextStep {
 }
 
 impl NextStep {
-    /// The row has failed, which is stored if it is not to be sent again.
+    /// The row has failed, which is stored if it is not to be sent again, unless it stops the run.
     fn fail(fault: Fault, stop: Option<Stop>) -> Self {
-        let stored =
-            { fault.is_for_good() }.then(|| ledger::Outcome::Failure(fault.failure.clone()));
+        let is_stored = fault.is_for_good() && stop.is_none();
+        let stored = is_stored.then(|| ledger::Outcome::Failure(fault.failure.clone()));
         let verdict = Some(Verdict::Failed(fault.failure));
         Self::End {
             verdict,
@@ -95,10 +95,13 @@ impl<S: Service> Engine<S> {
         let next = match outcome {
             Classified::Answered(answer, body) => {
                 self.events.emit_at(when, Event::AttemptAnswered(end));
-                let stop = self.answered(call, &answer, key);
+                let stop = self.answered(call, &answer, key, when - latency);
+                // It may be one of the answers that are mixed up.
+                let is_kept =
+                    { stop.as_ref() }.is_none_or(|it| it.reason != CancelReason::NoVerdicts);
                 NextStep::End {
-                    verdict: Some(self.scored(answer)),
-                    stored: Some(ledger::Outcome::Answer(body)),
+                    verdict: is_kept.then(|| self.scored(answer)),
+                    stored: is_kept.then_some(ledger::Outcome::Answer(body)),
                     stop,
                 }
             }
@@ -108,7 +111,7 @@ impl<S: Service> Engine<S> {
             }
             Classified::Failed(fault) => {
                 let waited = self.gate.in_vain_for(when);
-                let after = self.after_failure(call.row, &fault, is_probe, change, history);
+                let after = self.after_failure(call, &fault, is_probe, change, history);
                 // A few failures say little. A service that is down, or behind a proxy that says so, has accepted nothing.
                 let is_away = self.gate.is_down() || fault.health == Health::BusyOrAway;
                 let after = if is_away && waited >= self.limits.max_wait {
@@ -202,24 +205,30 @@ impl<S: Service> Engine<S> {
     }
 
     /// What a good answer means for the run. Why it must stop, if it must.
-    fn answered(&self, call: &RowCall, answer: &Answer, key: u64) -> Option<Stop> {
+    fn answered(&self, call: &RowCall, answer: &Answer, key: u64, began: Instant) -> Option<Stop> {
         self.gate.service_works();
         let mut seen = self.seen.borrow_mut();
         let Seen {
             give_up,
             key: keys,
             answers,
+            unproven,
             ..
         } = &mut *seen;
         keys.verdict(key);
-        give_up.verdict();
+        // One that comes while the run is stopping does not make the service good again.
+        if !self.gate.is_closed() {
+            give_up.verdict();
+        }
+        unproven.retain(|(ended, _)| *ended > began);
         let asked = (call.row, call.key.fingerprint());
-        let is_mixed_up = answers.check(asked, answer, &self.events);
-        if is_mixed_up && give_up.stops_without_decisions() {
-            return Some(stop::mixed_up(&self.limits.host));
+        let mixed_up = answers.check(asked, answer, &self.events);
+        if !mixed_up.is_empty() && give_up.stops_by_itself() {
+            self.ledger.distrust(mixed_up);
+            return Some(stop::mixed_up(&self.limits.host).not_kept(answers.file));
         }
         let missing = answers.missing_fields(answer)?;
-        if missing.level && give_up.stops_without_decisions() {
+        if missing.level && give_up.stops_by_itself() {
             return Some(stop::no_level(&missing));
         }
         self.events.emit(missing.event());
@@ -268,7 +277,7 @@ impl<S: Service> Engine<S> {
     /// The run must stop.
     fn after_failure(
         &self,
-        row: RowNumber,
+        call: &RowCall,
         fault: &Fault,
         is_probe: bool,
         change: Option<PaceEvent>,
@@ -292,28 +301,28 @@ impl<S: Service> Engine<S> {
                 Health::AtWork | Health::Slow => {}
             }
         }
-        self.try_again_or_give_up(row, fault, attempts)
+        self.try_again_or_give_up(call, fault, attempts)
     }
 
     /// What follows a failure that is not due to an outage.
     fn try_again_or_give_up(
         &self,
-        row: RowNumber,
+        call: &RowCall,
         fault: &Fault,
         attempts: &mut Attempts,
     ) -> Result<Next, Stop> {
-        let give_up = &mut self.seen.borrow_mut().give_up;
+        let seen = &mut *self.seen.borrow_mut();
         let stop = |trouble, rows| {
-            let last = (row, &fault.failure);
-            Err(stop::for_trouble(&self.limits.host, trouble, rows, last))
+            let last = (call.row, &fault.failure);
+            stop::for_trouble(&self.limits.host, trouble, rows, last)
         };
         if fault.health == Health::HostNotFound
-            && let Reaction::Stop(_) = give_up.react(Trouble::HostNotFound)
+            && let Reaction::Stop(_) = seen.give_up.react(Trouble::HostNotFound)
         {
-            return stop(Trouble::HostNotFound, 1);
+            return Err(stop(Trouble::HostNotFound, 1));
         }
         // Nothing was ever sent: the service is waited for as one that goes down later, and the row has not been tried.
-        if fault.health == Health::NotConnected && !give_up.has_verdicts() {
+        if fault.health == Health::NotConnected && !seen.give_up.has_verdicts() {
             return Ok(Next::Again(STARTS_AGAIN));
         }
         let (failed, trouble) = consequences(fault);
@@ -321,12 +330,23 @@ impl<S: Service> Engine<S> {
         if let Some(back_off) = self.limits.retries.next(failed, attempts, fraction) {
             return Ok(Next::Again(back_off));
         }
-        let reaction = give_up.react(trouble);
-        if give_up.works() {
+        let reaction = seen.give_up.react(trouble);
+        if failed == FailedAttempt::ForGood && seen.give_up.stops_by_itself() {
+            seen.unproven.push((Instant::now(), call.key.fingerprint()));
+        }
+        if seen.give_up.works() {
             self.gate.service_works();
         }
         match reaction {
-            Reaction::Stop(rows) => return stop(trouble, rows),
+            Reaction::Stop(rows) => {
+                let distrusted = seen.unproven.drain(..).map(|(_, request)| request);
+                self.ledger.distrust(distrusted.collect());
+                let stop = stop(trouble, rows);
+                return Err(match stop.reason {
+                    CancelReason::NoVerdicts => stop.not_kept(seen.answers.file),
+                    _ => stop,
+                });
+            }
             Reaction::Warn(rows) => self.events.emit(Event::ManyRefused { rows }),
             Reaction::Continue => {}
         }

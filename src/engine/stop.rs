@@ -56,6 +56,18 @@ impl Stop {
         Self::internal("the writer's thread ended unexpectedly")
     }
 
+    /// Says what becomes of the answers and failures that have led to the stop; `file` is the number of the file whose rows run.
+    pub(super) fn not_kept(mut self, file: u64) -> Self {
+        let words = match file {
+            0 | 1 => "these answers are not kept: the same command asks for them again",
+            _ => {
+                "these answers are not kept: the same command asks again, with `--overwrite` also for complete files"
+            }
+        };
+        self.error = self.error.map(|error| error.detail(words));
+        self
+    }
+
     /// The stop for a bug of this program.
     pub(crate) fn internal(what: &str) -> Self {
         Self::new(CancelReason::Internal, Error::internal(what))
@@ -130,7 +142,7 @@ pub(super) fn for_trouble(
                 rows => format!("{host} gave no verdict for {rows} consecutive rows"),
             },
             format!("the last answer: {last}"),
-            "a quota may be used up, or the base address, the plan or the columns that are sent may be wrong; `--keep-going` continues anyway",
+            "a quota may be used up, or the base address, the plan or the columns that are sent may be wrong; if the rows are really bad, `--keep-going` goes past them",
         ),
         Trouble::Forbidden(by) => {
             let error = Error::refused(format!("{host} refuses access"))

@@ -116,7 +116,8 @@ impl Batch {
     /// How many items were sent.
     const fn len(&self) -> usize {
         let ended = self.group.releases.len() + self.group.abandoned.len();
-        self.recorded.len() + self.claimed.len() + ended + self.tells_calls as usize
+        let records = self.recorded.len() + self.group.distrusted.len();
+        records + self.claimed.len() + ended + self.tells_calls as usize
     }
 }
 
@@ -309,6 +310,13 @@ impl LedgerWriter {
     /// Ends the claim of a request that may have been billed without an answer: the run that calls for it next counts that.
     pub(crate) fn abandon(&self, key: RequestKey) {
         self.tell(|batch| batch.group.abandoned.push(key));
+    }
+
+    /// Has nothing kept that this start of the run has stored about these requests. That is durable before the run ends.
+    pub(crate) fn distrust(&self, requests: Vec<i64>) {
+        // If the thread is gone, the run says so where it waits for something.
+        let distrust = |batch: &mut Batch| batch.group.distrusted.extend(requests);
+        let _ = self.shared.send(Urgency::WithAnswers, distrust);
     }
 
     /// A call is made now, if one is left. The number is stored with the next group, so that the calls of all starts of a run and

@@ -42,8 +42,11 @@ pub(crate) enum Reaction {
 /// are a revoked key.
 pub(crate) const AT_START: u32 = 3;
 /// Useless answers in a row that stop the run later, all of them billed: a maintenance page stays longer than that, a bad
-/// part of a file is shorter. This number of refused rows in a row brings a warning: they cost nothing, so the run continues.
+/// part of a file is shorter. This number of refused rows in a row brings a warning: they may cost nothing.
 pub(crate) const LATER: u32 = 20;
+/// Refused rows in a row that stop the run, also if the service gave verdicts before: a service that has started to refuse
+/// everybody would be sent the whole file. A file may well have some tens of bad rows in a row.
+pub(crate) const MOST_REFUSED: u32 = 100;
 
 /// Counts trouble in a row, and says when it is too much.
 #[derive(Debug, Default)]
@@ -99,8 +102,8 @@ impl GiveUpPolicy {
         self.verdicts
     }
 
-    /// Whether the run stops when none of its answers can be decided.
-    pub(crate) const fn stops_without_decisions(&self) -> bool {
+    /// Whether the run stops by itself over what the service answers.
+    pub(crate) const fn stops_by_itself(&self) -> bool {
         !self.keep_going
     }
 
@@ -129,6 +132,7 @@ impl GiveUpPolicy {
             }
             Trouble::Forbidden(_) => {
                 self.forbidden += 1;
+                self.refused += 1;
                 (!self.verdicts && !self.known) || self.forbidden >= AT_START
             }
             Trouble::HostNotFound => !self.verdicts,
@@ -143,13 +147,14 @@ impl GiveUpPolicy {
     }
 
     /// Whether a refused row says nothing about the service: it gave verdicts before, and a nightly run may have nothing else to
-    /// send than what it always refuses. That costs nothing.
+    /// send than what it always refuses.
     fn is_expected(&self, by: AnsweredBy) -> bool {
         self.known && by == AnsweredBy::Service
     }
 
     fn without_verdict(&mut self, by: AnsweredBy) -> Reaction {
         let (rows, most) = match by {
+            _ if self.refused >= MOST_REFUSED => (self.refused, MOST_REFUSED),
             _ if self.verdicts => (self.useless, LATER),
             AnsweredBy::OtherProgram => (self.without_verdict, 1),
             AnsweredBy::Service => (self.without_verdict, AT_START),
@@ -174,7 +179,7 @@ mod tests {
     const REFUSED_PAGE: Trouble = Trouble::Refused(AnsweredBy::OtherProgram);
 
     fn stops_after(policy: &mut GiveUpPolicy, trouble: Trouble) -> Option<usize> {
-        (1..=100).find(|_| matches!(policy.react(trouble), Reaction::Stop(_)))
+        (1..=200).find(|_| matches!(policy.react(trouble), Reaction::Stop(_)))
     }
 
     #[test]
@@ -182,9 +187,9 @@ mod tests {
         // After how many the run stops: the first one ever, one whose ledger has verdicts, and one that has had a verdict.
         for (trouble, first, known, works) in [
             (USELESS, Some(3), Some(3), Some(20)),
-            (REFUSED, Some(3), None, None),
+            (REFUSED, Some(3), Some(100), Some(100)),
             (USELESS_PAGE, Some(1), Some(1), Some(20)),
-            (REFUSED_PAGE, Some(1), Some(1), None),
+            (REFUSED_PAGE, Some(1), Some(1), Some(100)),
             (
                 Trouble::Forbidden(AnsweredBy::Service),
                 Some(1),
@@ -219,16 +224,30 @@ mod tests {
         let mut usual = GiveUpPolicy::default();
         usual.worked_before();
         assert!(!usual.works());
-        assert_eq!(stops_after(&mut usual, REFUSED), None);
+        for _ in 0..90 {
+            assert!(!matches!(usual.react(REFUSED), Reaction::Stop(_)));
+        }
         assert!(usual.works());
         assert_eq!(stops_after(&mut usual, USELESS), Some(3), "that is billed");
+    }
+
+    #[test]
+    fn ninety_nine_refused_rows_and_a_verdict_never_stop_a_run() {
+        let mut policy = GiveUpPolicy::default();
+        for _ in 0..3 {
+            policy.verdict();
+            for _ in 0..99 {
+                assert!(!matches!(policy.react(REFUSED), Reaction::Stop(_)));
+            }
+        }
+        assert_eq!(policy.react(REFUSED), Reaction::Stop(100));
     }
 
     #[test]
     fn twenty_refused_rows_bring_one_warning() {
         let mut policy = GiveUpPolicy::default();
         policy.verdict();
-        let mut warnings = (1..=200).filter(|_| policy.react(REFUSED) == Reaction::Warn(20));
+        let mut warnings = (1..=99).filter(|_| policy.react(REFUSED) == Reaction::Warn(20));
         assert_eq!((warnings.next(), warnings.next()), (Some(20), None));
     }
 

@@ -232,3 +232,23 @@ async fn an_input_that_breaks_stops_the_run_and_keeps_the_rows_before() {
         assert!(ran.rows().len() >= rows, "{:?}", ran.rows());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn refused_rows_count_in_the_order_in_which_their_calls_end() {
+    // Row 2 has its verdict just before or just after the hundredth refusal, with one other call in flight at a time.
+    for (late, refused) in [(995, 99 + 100), (1_005, 100)] {
+        let service = Scripted::new(ScriptedResult::Status(422).after(10))
+            .row(1, [GOOD])
+            .row(2, [ScriptedResult::Verdict.after(late)]);
+        let engine = engine(2, service);
+        let ran = run_to_end(&engine, Surroundings::rows(1_000)).await;
+        assert_eq!(ran.reason(), Some(CancelReason::NoVerdicts));
+        // At most one more was in flight.
+        let failed = ran.counts.failed.rows;
+        assert!(
+            (refused..=refused + 1).contains(&failed),
+            "{late}: {failed}"
+        );
+        assert_eq!(ran.counts.scored(), 2, "what was in flight is kept");
+    }
+}

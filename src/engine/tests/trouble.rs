@@ -13,8 +13,10 @@ async fn trouble_without_a_verdict_stops_the_run_sooner_at_the_start_and_sends_n
         (Useless, false, 3, 3, BAD),
         (Useless, true, 21, 21, BAD),
         (Page, false, 1, 1, BAD),
-        (VerdictOf(1), false, 20, 20, "t-1 ! no_verdicts 3"),
+        // Somebody else's verdict is none: the row is left.
+        (VerdictOf(1), false, 20, 20, "- ! no_verdicts 3"),
         (Status(422), false, 3, 3, "refused ! no_verdicts 3"),
+        (Status(422), true, 101, 101, "refused ! no_verdicts 3"),
         (Status(403), false, 1, 1, "- ! refused 4"),
         (Status(403), true, 4, 4, "- ! refused 4"),
         (HostNotFound, false, 1, 1, "- ! unavailable 3"),
@@ -37,7 +39,7 @@ async fn trouble_without_a_verdict_stops_the_run_sooner_at_the_start_and_sends_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_at_fault_never_stop_a_run_that_works_nor_one_that_keeps_going() {
+async fn ninety_rows_at_fault_stop_no_run_that_works_nor_one_that_keeps_going() {
     for (brings, works, outcome) in [
         (Status(422), true, "refused"),
         (Status(422), false, "refused"),

@@ -4,6 +4,7 @@
 mod changes;
 mod commands;
 mod damage;
+mod distrust;
 mod kills;
 mod one_ledger;
 mod paid_once;

@@ -11,7 +11,7 @@ use crate::support::server::Server;
 use crate::support::users;
 
 /// A database of its own on a server, without a ledger.
-struct Database<'a> {
+pub(super) struct Database<'a> {
     cluster: &'a Cluster,
     name: String,
 }
@@ -25,7 +25,7 @@ impl Database<'static> {
     }
 
     /// On the server that tests share, with a ledger.
-    fn with_ledger() -> Option<Self> {
+    pub(super) fn with_ledger() -> Option<Self> {
         let database = Self::shared()?;
         database.init();
         Some(database)
@@ -48,7 +48,7 @@ impl<'a> Database<'a> {
     }
 
     /// With the password, which no output may have.
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         self.url_with(&format!(":{}", PASSWORD.replace(' ', "%20")))
     }
 
