@@ -314,9 +314,8 @@ impl LedgerWriter {
 
     /// Has nothing kept that this start of the run has stored about these requests. That is durable before the run ends.
     pub(crate) fn distrust(&self, requests: Vec<i64>) {
-        // If the thread is gone, the run says so where it waits for something.
-        let distrust = |batch: &mut Batch| batch.group.distrusted.extend(requests);
-        let _ = self.shared.send(Urgency::WithAnswers, distrust);
+        // Without a ledger, nothing outlives the run.
+        self.tell(|batch| batch.group.distrusted.extend(requests));
     }
 
     /// A call is made now, if one is left. The number is stored with the next group, so that the calls of all starts of a run and
