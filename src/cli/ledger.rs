@@ -35,6 +35,16 @@ pub(super) enum LedgerCommand {
         #[command(flatten)]
         settings: SettingsArgs,
     },
+    /// Copy a ledger, also while runs use it, or add what another copy of it lacks
+    Copy {
+        /// The ledger to copy: a file, or the address of a server; also one of the version before
+        from: PathBuf,
+        /// Where to: a file, which need not exist, or a database where `rescore ledger init` has made a ledger
+        to: PathBuf,
+        /// Wait up to this long for a run that is using the second ledger, such as `10m`
+        #[arg(long, value_name = "TIME", value_parser = values::patience)]
+        wait_lock: Option<Duration>,
+    },
     /// Remove old answers
     Prune {
         /// The ledger; yours if not given
@@ -43,7 +53,7 @@ pub(super) enum LedgerCommand {
         /// Remove answers that are older than this, such as `400d`
         #[arg(long, value_name = "TIME", value_parser = values::age)]
         older_than: Duration,
-        /// Also remove answers of the last day, which runs that need them pay for again
+        /// Also remove more than a hundred answers, or more than one in a hundred, or those of the last day
         #[arg(long)]
         yes: bool,
         /// Wait up to this long for a run that is using the ledger, such as `10m`
@@ -61,6 +71,12 @@ pub(super) struct ForgetArgs {
     /// Forget the users of this file, read like the input of `run`; `-` is standard input, so that no personal data
     /// need be an argument
     users: PathBuf,
+    /// The file may have only some of the fields, such as emails: forget those users of this input who have its values
+    #[arg(long, value_name = "INPUT", value_parser = values::file())]
+    from: Option<PathBuf>,
+    /// Also if there are more than a hundred answers about them, or more than one in a hundred of the ledger's
+    #[arg(long)]
+    yes: bool,
     /// The ledger; yours if not given
     #[arg(long, value_name = "FILE", env = "RESCORE_LEDGER", value_parser = values::file())]
     ledger: Option<PathBuf>,
@@ -82,6 +98,14 @@ impl LedgerCommand {
     pub(super) fn into_config(self) -> Result<AdminConfig> {
         let (ledger, wait_lock, task) = match self {
             Self::Init { url } => (Some(url), None, AdminTask::Init),
+            Self::Copy {
+                from,
+                to,
+                wait_lock,
+            } => {
+                let to = LedgerLocation::named(&to)?;
+                (Some(from), wait_lock, AdminTask::Copy(to))
+            }
             Self::Stats { ledger, .. } => (ledger, None, AdminTask::Stats),
             Self::Prune {
                 ledger,
@@ -96,11 +120,17 @@ impl LedgerCommand {
                     )
                     .hint("give `--older-than 1d` or more, or add `--yes`"));
                 }
-                (ledger, wait_lock, AdminTask::Prune { older_than })
+                (ledger, wait_lock, AdminTask::Prune { older_than, yes })
             }
             Self::Forget(forget) => {
-                let users = AdminTask::Forget(Box::new(users(&forget)?));
-                (forget.ledger, forget.wait_lock, users)
+                let named = users(&forget, &forget.users)?;
+                let (users, list) = match &forget.from {
+                    None => (named, None),
+                    Some(input) => (users(&forget, input)?, Some(Box::new(named.of_list()))),
+                };
+                let (users, yes) = (Box::new(users), forget.yes);
+                let task = AdminTask::Forget { users, list, yes };
+                (forget.ledger, forget.wait_lock, task)
             }
         };
         Ok(AdminConfig {
@@ -114,15 +144,15 @@ impl LedgerCommand {
 }
 
 /// How the file of users is read.
-fn users(arguments: &ForgetArgs) -> Result<ReaderSettings> {
+fn users(arguments: &ForgetArgs, file: &Path) -> Result<ReaderSettings> {
     let mut rules = arguments.fields.rules()?;
     // A run that rejects such a row has no answer for it; one that drops the value does.
     if rules.invalid == Invalid::Reject {
         rules.invalid = Invalid::Drop;
     }
-    let input = match &arguments.users {
+    let input = match file {
         stdin if stdin == Path::new("-") => Input::Stdin,
-        file => Input::File(file.clone()),
+        file => Input::File(file.to_owned()),
     };
     Ok(ReaderSettings {
         file: arguments.format.file(input)?,

@@ -2,6 +2,7 @@
 //!
 //! The result goes to standard output. It contains no data about people: only numbers and times are known here.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,12 +10,16 @@ use bytes::BytesMut;
 
 use super::files::LockWait;
 use super::text::print;
-use crate::base::error::{Exit, Result};
+use crate::base::error::{Error, Exit, Result};
+use crate::base::money::Money;
+use crate::base::numbers::time;
 use crate::base::text::printable;
 use crate::config::{AdminConfig, AdminTask};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Reader, ReaderSettings};
-use crate::ledger::{self, KnownLimit, LEDGER_VERSION, LedgerAdmin, LedgerLocation, StoredAccount};
+use crate::ledger::{
+    self, KnownLimit, LEDGER_VERSION, LedgerAdmin, LedgerLocation, Removal, StoredAccount,
+};
 use crate::observe::{count, counted, moment, most, tell};
 use crate::row_state::RowState;
 use crate::service::{Plan, write_body};
@@ -38,8 +43,11 @@ pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
             Ok(done(&format!("{}: {made}", ledger.shown())))
         }
         AdminTask::Stats => print(&stats(ledger)?),
-        AdminTask::Prune { older_than } => Ok(done(&prune(ledger, older_than, &wait)?)),
-        AdminTask::Forget(users) => forget(ledger, *users, &wait),
+        AdminTask::Copy(to) => Ok(done(&copy(ledger, &to, &wait)?)),
+        AdminTask::Prune { older_than, yes } => Ok(done(&prune(ledger, older_than, yes, &wait)?)),
+        AdminTask::Forget { users, list, yes } => {
+            forget(ledger, *users, list.map(|it| *it), yes, &wait)
+        }
     }
 }
 
@@ -49,25 +57,74 @@ fn done(text: &str) -> Exit {
     Exit::Complete
 }
 
+/// Copies what another ledger lacks; the result as text.
+fn copy(from: &LedgerLocation, to: &LedgerLocation, wait: &LockWait) -> Result<String> {
+    let copied = wait.until_free(|| ledger::copy(from, to))?;
+    Ok(format!(
+        "copied {} from `{}` to `{}`, which has {} now",
+        counted(copied.added, "answer"),
+        from.shown(),
+        to.shown(),
+        count(copied.answers),
+    ))
+}
+
 /// Removes answers that are older; the result as text.
-fn prune(ledger: &LedgerLocation, older_than: Duration, wait: &LockWait) -> Result<String> {
+fn prune(
+    ledger: &LedgerLocation,
+    older_than: Duration,
+    yes: bool,
+    wait: &LockWait,
+) -> Result<String> {
     let before = SystemTime::now()
         .checked_sub(older_than)
         .unwrap_or(UNIX_EPOCH);
     let mut admin = wait.until_free(|| LedgerAdmin::open(ledger))?;
     let bytes = admin.stats()?.bytes;
-    let removed = admin.prune(before)?;
-    admin.rewrite()?;
-    let left = admin.stats()?;
+    let removed = admin.prune(before, |removal| approve(removal, ledger, yes))?;
     Ok(format!(
-        "{}: removed {} from before {}, {} left\n{} before, {} now",
+        "{}: removed {} from before {}{}, {} left\n{} before, {} now",
         ledger.shown(),
-        counted(removed, "answer"),
+        counted(removed.answers, "answer"),
         moment(before),
-        count(left.answers),
+        cost(&removed),
+        count(removed.left),
         counted(bytes, "byte"),
-        count(left.bytes),
+        count(admin.stats()?.bytes),
     ))
+}
+
+/// Bytes that are written within a second or two.
+const SOON_WRITTEN: u64 = 64 * 1024 * 1024;
+
+/// Says what follows when this is removed, or refuses it: what is removed by mistake is paid for again.
+fn approve(removal: &Removal, ledger: &LedgerLocation, yes: bool) -> Result<()> {
+    if removal.is_many() && !yes {
+        let words = format!(
+            "{} of {} answers in `{}` would be removed{}",
+            count(removal.answers),
+            count(removal.answers + removal.left),
+            ledger.shown(),
+            cost(removal)
+        );
+        return Err(Error::usage(words).hint("add `--yes` if that is meant"));
+    }
+    if removal.rewritten > SOON_WRITTEN {
+        tell(&format!(
+            "rescore ledger: the ledger is rewritten, which takes up to {} bytes of free space and about {}",
+            count(removal.rewritten),
+            time(Duration::from_secs(removal.rewritten / SOON_WRITTEN)),
+        ));
+    }
+    Ok(())
+}
+
+/// What was paid for these answers, as words behind a comma, or nothing where that is not known.
+fn cost(removal: &Removal) -> String {
+    match removal.cost {
+        Money { billionths: 0 } => String::new(),
+        cost => format!(", which cost {cost}"),
+    }
 }
 
 /// What is in a ledger, as text.
@@ -107,10 +164,24 @@ fn about(stats: &StoredAccount) -> String {
 
 /// Removes all answers about the users of a file. The whole file is read before
 /// anything is removed: one that is broken in the middle changes nothing.
-fn forget(ledger: &LedgerLocation, users: ReaderSettings, wait: &LockWait) -> Result<Exit> {
+fn forget(
+    ledger: &LedgerLocation,
+    users: ReaderSettings,
+    list: Option<ReaderSettings>,
+    yes: bool,
+    wait: &LockWait,
+) -> Result<Exit> {
     let mut admin = wait.until_free(|| LedgerAdmin::open(ledger))?;
-    let accounts = admin.stats()?.accounts;
-    let (mut reader, opened) = Reader::open(users, Compose::new(write_bodies))?;
+    let hashers = admin.hashers()?;
+    let compose = match list.map(People::read).transpose()? {
+        None => Compose::new(write_bodies),
+        Some(people) => Compose::new(move |user, to| {
+            if people.has(user) {
+                write_bodies(user, to);
+            }
+        }),
+    };
+    let (mut reader, opened) = Reader::open(users, compose)?;
     // An empty file has no columns.
     if !opened.mapping.is_empty() {
         tell(&format!("rescore ledger: {}", printable(&opened.mapping)));
@@ -122,25 +193,23 @@ fn forget(ledger: &LedgerLocation, users: ReaderSettings, wait: &LockWait) -> Re
                 invalid += 1;
                 continue;
             };
-            rows += 1;
-            for account in &accounts {
-                keys.extend(each(&bodies).map(|body| account.hasher.key(body)));
+            rows += u64::from(!bodies.is_empty());
+            for hasher in &hashers {
+                keys.extend(each(&bodies).map(|body| hasher.key(body)));
             }
         }
     }
-    let removed = admin.forget(&keys)?;
-    let left = admin.stats()?.answers;
-    // Also when nothing was removed: an earlier attempt may have left traces.
-    admin.rewrite()?;
-    let ledger = ledger.shown();
+    let removal = admin.forget(&keys, |removal| approve(removal, ledger, yes))?;
+    let (ledger, removed) = (ledger.shown(), removal.answers);
     let mut text = if removed == 0 {
         format!("{ledger}: no answers about these users were stored")
     } else {
         format!(
-            "{ledger}: forgot {} about the users in {}, {} left",
+            "{ledger}: forgot {} about the users in {}{}, {} left",
             counted(removed, "answer"),
             counted(rows, "row"),
-            count(left),
+            cost(&removal),
+            count(removal.left),
         )
     };
     if invalid > 0 {
@@ -151,6 +220,62 @@ fn forget(ledger: &LedgerLocation, users: ReaderSettings, wait: &LockWait) -> Re
     }
     let done = done(&text);
     Ok(if removed > 0 { done } else { Exit::SomeFailed })
+}
+
+/// A list of people, each with values in some of the fields.
+#[derive(Default)]
+struct People {
+    /// The values of each, with line ends between them.
+    values: HashSet<String>,
+    /// Which fields they have.
+    fields: HashSet<[bool; 5]>,
+}
+
+impl People {
+    fn read(list: ReaderSettings) -> Result<Self> {
+        let shown = list.file.input.shown();
+        let write = |user: &UserRequest<'_>, to: &mut BytesMut| {
+            to.extend_from_slice(values_of(user).join("\n").as_bytes());
+        };
+        let (mut people, mut reader) =
+            (Self::default(), Reader::open(list, Compose::new(write))?.0);
+        while let Some(batch) = reader.next_batch()? {
+            for row in batch.rows {
+                let values = match row.state {
+                    RowState::Asked(values) => String::from_utf8_lossy(&values).into_owned(),
+                    _ => String::new(),
+                };
+                let mut fields = [false; 5];
+                for (has, value) in fields.iter_mut().zip(values.split('\n')) {
+                    *has = !value.is_empty();
+                }
+                if fields == [false; 5] {
+                    let row = row.number;
+                    let words = format!(
+                        "row {row} of `{shown}` has no valid value in any field, so nobody was forgotten"
+                    );
+                    return Err(Error::usage(words));
+                }
+                people.values.insert(values);
+                people.fields.insert(fields);
+            }
+        }
+        Ok(people)
+    }
+
+    /// Whether one of them has the values of this user, in the fields that it has.
+    fn has(&self, user: &UserRequest<'_>) -> bool {
+        self.fields.iter().any(|fields| {
+            let values = values_of(user).into_iter().zip(fields);
+            let values = values.map(|(value, has)| if *has { value } else { "" });
+            self.values.contains(&values.collect::<Vec<_>>().join("\n"))
+        })
+    }
+}
+
+fn values_of<'u>(user: &'u UserRequest<'_>) -> [&'u str; 5] {
+    let [email, phone] = [&user.email, &user.phone].map(|it| it.as_deref().unwrap_or_default());
+    [&user.name, email, phone, &user.ip, &user.user_agent]
 }
 
 /// Writes everything that a run can have sent for a user, each with a line end behind it: JSON has none of its own.

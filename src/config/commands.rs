@@ -431,11 +431,22 @@ pub(crate) enum AdminTask {
     Init,
     /// Show what is in it.
     Stats,
+    /// Copy what is in it into this one.
+    Copy(LedgerLocation),
     /// Remove old answers.
     Prune {
         /// The age above which they are removed.
         older_than: Duration,
+        /// Also if there are many.
+        yes: bool,
     },
-    /// Remove answers about the users of this file.
-    Forget(Box<input::ReaderSettings>),
+    /// Remove answers about users.
+    Forget {
+        /// The file of the users, as a run reads it.
+        users: Box<input::ReaderSettings>,
+        /// Only about those of them who have the values of a row of this file, in whichever fields it has.
+        list: Option<Box<input::ReaderSettings>>,
+        /// Also if there are many.
+        yes: bool,
+    },
 }

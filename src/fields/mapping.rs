@@ -62,6 +62,7 @@ impl Mapping<usize> {
                     Err(NoColumn::Ambiguous(first, second)) => {
                         Err(twice_for(field, header, first, second, file))
                     }
+                    Err(NoColumn::Missing) if assignments.is_list => by_name(field, header, file),
                     // Reported below, together with all others.
                     Err(NoColumn::Missing) => Ok(ColumnSource::Absent),
                 }

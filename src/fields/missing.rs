@@ -53,7 +53,8 @@ pub(super) fn refuse(
         MemberSample::Whole => named(assignments, (word, columns), is_there),
         MemberSample::Few | MemberSample::Part => Vec::new(),
     };
-    if missing.is_empty() && unmapped.is_empty() || sample == MemberSample::Few {
+    let is_enough = missing.is_empty() && unmapped.is_empty() || assignments.is_list;
+    if is_enough || sample == MemberSample::Few {
         return Ok(());
     }
     let none = if missing.is_empty() { "" } else { "none " };

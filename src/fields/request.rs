@@ -34,6 +34,8 @@ pub struct FieldRules {
     pub(crate) nulls: Vec<String>,
     /// What is sent where a row has no value.
     pub(crate) defaults: PerField<Option<String>>,
+    /// A row may have any of the fields: those that it lacks are empty.
+    pub(crate) is_list: bool,
 }
 
 impl FieldRules {
@@ -143,15 +145,21 @@ impl<'a> UserRequest<'a> {
             let default = || rules.defaults.get(field).as_deref().map(Cow::Borrowed);
             Ok::<_, Failure>(value.or_else(default))
         };
-        let missing = |field, reason| move || Failure::new(reason, format!("no {field}"));
-        let name = clean(Field::Name)?.ok_or_else(missing(Field::Name, Reason::MissingName))?;
-        let ip = clean(Field::Ip)?.ok_or_else(missing(Field::Ip, Reason::MissingIp))?;
-        let user_agent = clean(Field::UserAgent)?
-            .ok_or_else(missing(Field::UserAgent, Reason::MissingUserAgent))?;
+        let nothing = || rules.is_list.then_some(Cow::Borrowed(""));
+        let mut required = |field, reason| {
+            let missing = || Failure::new(reason, format!("no {field}"));
+            clean(field)?.or_else(nothing).ok_or_else(missing)
+        };
+        let name = required(Field::Name, Reason::MissingName)?;
+        let ip = required(Field::Ip, Reason::MissingIp)?;
+        let user_agent = required(Field::UserAgent, Reason::MissingUserAgent)?;
         let email = clean(Field::Email)?;
         let phone = clean(Field::Phone)?;
 
-        let (ip, is_shortened) = sanitise::ip(ip)?;
+        let (ip, is_shortened) = match &*ip {
+            "" => (ip, false),
+            _ => sanitise::ip(ip)?,
+        };
         let as_written = email.clone();
         let email = email.map(sanitise::email).transpose();
         let phone = phone.map(|value| phone::phone(value, rules.region, region));
@@ -161,7 +169,7 @@ impl<'a> UserRequest<'a> {
             (Ok(Some(email)), Err(_)) if rules.invalid == Invalid::Drop => (Some(email), None, 1),
             (email, phone) => (email?, phone?, 0),
         };
-        if email.is_none() && phone.is_none() {
+        if email.is_none() && phone.is_none() && !rules.is_list {
             return Err(Failure::new(
                 Reason::MissingContact,
                 "neither email nor phone",

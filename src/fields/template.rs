@@ -167,6 +167,8 @@ impl fmt::Display for Template<String> {
 pub struct Assignments {
     sources: PerField<Option<Assigned>>,
     region: Option<String>,
+    /// The file may have any of the fields.
+    pub(super) is_list: bool,
 }
 
 /// One `--map` or `--set`.
@@ -195,6 +197,16 @@ impl Assignments {
     /// The field was given before.
     pub(crate) fn map(&mut self, field: Field, template: Template<String>) -> RunResult<()> {
         self.assign(field, Assigned::Columns(template))
+    }
+
+    /// The same for a list of people, which may have any of the fields: `--map` names columns that it may have.
+    pub(crate) fn of_list(mut self) -> Self {
+        for field in Field::ALL {
+            let source = self.sources.get_mut(field);
+            source.take_if(|source| matches!(source, Assigned::Constant(_)));
+        }
+        self.is_list = true;
+        self
     }
 
     /// Adds one `--set`.

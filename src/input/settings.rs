@@ -105,6 +105,18 @@ impl ReaderSettings {
         }
     }
 
+    /// The same for a list of people, of whom a row may have any of the fields.
+    pub(crate) fn of_list(mut self) -> Self {
+        self.assignments = self.assignments.of_list();
+        self.rules = FieldRules {
+            region: self.rules.region,
+            nulls: self.rules.nulls,
+            is_list: true,
+            ..FieldRules::default()
+        };
+        self
+    }
+
     /// The names of the columns that are looked at besides the fields and ours: those of a scored file that a command wants, or
     /// those of the conditions.
     pub(super) fn asked(&self) -> Vec<String> {

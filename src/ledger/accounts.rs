@@ -13,7 +13,7 @@ use crate::base::money::Money;
 use crate::telemetry::pace::Limit;
 
 /// Milliseconds.
-const DAY: i64 = 24 * 60 * 60 * 1_000;
+pub(super) const DAY: i64 = 24 * 60 * 60 * 1_000;
 
 /// How long a limit is used. After that the plan, the quota or the service itself may have changed, and searching for the
 /// limit again takes a minute. It is long enough for jobs that rest at weekends.

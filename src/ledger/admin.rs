@@ -1,21 +1,33 @@
 //! Looking after a ledger by hand: what is in it, removing old answers, and forgetting people.
 //!
-//! Answers are removed while no run has a lease. What is removed from a file is overwritten, and the file is rewritten; a
-//! server's table is rewritten as well, but its write-ahead log, its copies and its backups may still have what was removed.
-//! This file must not know what is in a request, nor how anything is shown.
+//! Answers are removed while no run has a lease, and not many unless that is confirmed. What is removed from a file is
+//! overwritten, and the file is rewritten once; a server's table is rewritten as well, but its write-ahead log, its copies and
+//! its backups may still have what was removed. This file must not know what is in a request, nor how anything is shown.
 
 use std::time::SystemTime;
 
-use super::accounts::StoredAccount;
-use super::database::{Database, Purpose, first, listed, read_meta};
+use super::accounts::{DAY, StoredAccount};
+use super::database::{Database, Purpose, Work, first, listed, read_meta};
 use super::fault::{DbFault, DbFaultKind};
-use super::key::RequestKey;
+use super::key::{RequestHasher, RequestKey};
 use super::open::{NAME_IT, connect};
 use super::settings::{LedgerLocation, millis, time};
-use crate::base::error::Result as RunResult;
+use super::sqlite_file::check_space;
+use crate::base::error::{Error, Result as RunResult};
+use crate::base::money::Money;
 
 /// Fingerprints that are sent in one statement.
 const TOGETHER: usize = 1_000;
+
+/// Takes as many answers away from what days have stored as are gone: these were stored on no day.
+pub(super) const RECOUNT: &str =
+    "INSERT INTO spending AS before (account, day, price, calls, answers)
+    SELECT id, 0, '0', 0, kept - stored FROM (SELECT id,
+        (SELECT count(*) FROM answers WHERE account = accounts.id) AS kept,
+        (SELECT sum(answers) FROM spending WHERE account = accounts.id) AS stored
+        FROM accounts) AS numbers
+    WHERE kept < stored
+    ON CONFLICT (account, day, price) DO UPDATE SET answers = before.answers + excluded.answers;";
 
 /// What is in a ledger.
 pub(crate) struct LedgerStats {
@@ -31,7 +43,7 @@ pub(crate) struct LedgerStats {
 
 /// An existing ledger that is looked after.
 pub(crate) struct LedgerAdmin {
-    database: Box<dyn Database>,
+    pub(super) database: Box<dyn Database>,
     ledger: LedgerLocation,
 }
 
@@ -42,8 +54,17 @@ impl LedgerAdmin {
     /// Exit code 75: a run or another command uses it. Exit code 2: it is missing, not a ledger, of another version, or damaged.
     /// Exit code 3: its server cannot be reached.
     pub(crate) fn open(ledger: &LedgerLocation) -> RunResult<Self> {
-        let mut admin = Self::connect(ledger, Purpose::Admin)?;
-        admin.remove(|_| Ok(0))?;
+        let mut admin = Self::of_this_version(ledger, Purpose::Admin)?;
+        let grant = admin.database.query(admin.database.dialect().missing_grant);
+        let grant = grant.map_err(|fault| ledger.cannot("open", &fault))?;
+        if let Some(grant) = grant.first().and_then(|row| row.get::<String>(0).ok()) {
+            let shown = ledger.shown();
+            return Err(Error::usage(format!(
+                "cannot remove answers from `{shown}`: only the owner of its tables may rewrite them"
+            ))
+            .hint(format!("run it as the owner, or after `{grant}`")));
+        }
+        admin.alone(&mut |_| Ok(()))?;
         Ok(admin)
     }
 
@@ -52,23 +73,49 @@ impl LedgerAdmin {
     /// # Errors
     /// As [`Self::open`], but for exit code 75.
     pub(crate) fn look(ledger: &LedgerLocation) -> RunResult<Self> {
-        Self::connect(ledger, Purpose::Look)
+        Self::of_this_version(ledger, Purpose::Look)
     }
 
-    fn connect(ledger: &LedgerLocation, purpose: Purpose<'_>) -> RunResult<Self> {
+    fn of_this_version(ledger: &LedgerLocation, purpose: Purpose<'_>) -> RunResult<Self> {
+        let mut admin = Self::connect(ledger, purpose)?;
+        let meta = read_meta(&mut *admin.database);
+        meta.map_err(|fault| admin.ledger.cannot("open", &fault))?;
+        Ok(admin)
+    }
+
+    /// Opens it, of whichever version that can be copied; to be copied into, it need not exist.
+    pub(super) fn connect(ledger: &LedgerLocation, purpose: Purpose<'_>) -> RunResult<Self> {
         let ledger = ledger.clone();
         let missing = || ledger.cannot("open", &DbFault::missing());
         let connect = || match &ledger {
-            LedgerLocation::File(path) if matches!(path.try_exists(), Ok(false)) => Ok(None),
+            LedgerLocation::File(path)
+                if !matches!(purpose, Purpose::Copy) && matches!(path.try_exists(), Ok(false)) =>
+            {
+                Ok(None)
+            }
             _ => connect(&ledger, purpose),
         };
         let database = { connect() }
             .and_then(|database| database.ok_or_else(missing))
             .map_err(|error| error.or_hint(NAME_IT))?;
-        let mut admin = Self { database, ledger };
-        let meta = read_meta(&mut *admin.database);
-        meta.map_err(|fault| admin.ledger.cannot("open", &fault))?;
-        Ok(admin)
+        Ok(Self { database, ledger })
+    }
+
+    /// Bytes of its files, or of its tables.
+    pub(super) fn bytes(&mut self) -> Result<u64, DbFault> {
+        let database = &mut *self.database;
+        let bytes = database.query(database.dialect().bytes)?;
+        first(&bytes)?.get(0)
+    }
+
+    /// Makes the keys of each account's requests.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn hashers(&mut self) -> RunResult<Vec<RequestHasher>> {
+        let accounts = StoredAccount::all(&mut *self.database);
+        let accounts = accounts.map_err(|fault| self.ledger.cannot("read", &fault))?;
+        Ok(accounts.into_iter().map(|account| account.hasher).collect())
     }
 
     /// What is in it.
@@ -76,12 +123,12 @@ impl LedgerAdmin {
     /// # Errors
     /// It cannot be read.
     pub(crate) fn stats(&mut self) -> RunResult<LedgerStats> {
-        let database = &mut *self.database;
         let mut read = || {
-            let bytes = database.query(database.dialect().bytes)?;
+            let bytes = self.bytes()?;
+            let database = &mut *self.database;
             let accounts = StoredAccount::all_counted(database)?;
             Ok(LedgerStats {
-                bytes: first(&bytes)?.get(0)?,
+                bytes,
                 created: time(read_meta(database)?.1),
                 answers: accounts.iter().map(|account| account.answers).sum(),
                 accounts,
@@ -90,28 +137,39 @@ impl LedgerAdmin {
         read().map_err(|fault: DbFault| self.ledger.cannot("read", &fault))
     }
 
-    /// Removes answers that arrived before this, and what is remembered of runs and limits from before: how many answers
-    /// there were.
+    /// Removes answers that arrived before this, and what is remembered of runs and limits from before. `approve` is asked first,
+    /// with what would be removed.
     ///
     /// # Errors
-    /// Exit code 75: a run uses it by now. Exit code 3: it cannot be written.
-    pub(crate) fn prune(&mut self, before: SystemTime) -> RunResult<u64> {
+    /// Exit code 75: a run uses it by now. Exit code 3: it cannot be written or rewritten. Or what `approve` says against it.
+    pub(crate) fn prune(
+        &mut self,
+        before: SystemTime,
+        approve: impl Fn(&Removal) -> RunResult<()>,
+    ) -> RunResult<Removal> {
         let before = millis(before);
-        self.remove(|database| {
-            database.query(&format!(
-                "DELETE FROM runs WHERE started < {before};
-                UPDATE accounts SET limits = NULL WHERE limits_at < {before}"
-            ))?;
-            delete_answers(database, &format!("at < {before}"))
+        let others = format!(
+            "DELETE FROM runs WHERE started < {before};
+            UPDATE accounts SET limits = NULL WHERE limits_at < {before}"
+        );
+        let which = format!("SELECT seq, fp, account, at FROM answers WHERE at < {before}");
+        self.remove(&which, approve, &mut |database| {
+            database.query(&others).map(drop)
         })
     }
 
-    /// Removes all answers to these requests: how many there were.
+    /// Removes all answers to these requests. `approve` is asked first, with what would be removed.
     ///
     /// # Errors
     /// As [`Self::prune`].
-    pub(crate) fn forget(&mut self, keys: &[RequestKey]) -> RunResult<u64> {
-        self.remove(|database| {
+    pub(crate) fn forget(
+        &mut self,
+        keys: &[RequestKey],
+        approve: impl Fn(&Removal) -> RunResult<()>,
+    ) -> RunResult<Removal> {
+        let of_them = "fp IN (SELECT fp FROM forgotten)";
+        let which = format!("SELECT seq, fp, account, at FROM answers WHERE {of_them}");
+        self.remove(&which, approve, &mut |database| {
             // A whole file of users is forgotten in one pass.
             database.query("CREATE TEMPORARY TABLE forgotten (fp BIGINT PRIMARY KEY)")?;
             for keys in keys.chunks(TOGETHER) {
@@ -120,61 +178,113 @@ impl LedgerAdmin {
                     "INSERT INTO forgotten VALUES ({values}) ON CONFLICT DO NOTHING"
                 ))?;
             }
-            let of_them = "fp IN (SELECT fp FROM forgotten)";
-            let removed = delete_answers(database, of_them)?;
-            database.query(&format!(
-                "DELETE FROM claims WHERE {of_them}; DROP TABLE forgotten"
-            ))?;
-            Ok(removed)
+            let claims = format!("DELETE FROM claims WHERE {of_them}");
+            database.query(&claims).map(drop)
         })
     }
 
-    /// Rewrites it, so that nothing of what was removed is in it.
-    ///
-    /// # Errors
-    /// Exit code 3: it cannot be rewritten, for instance on a full disk. What was removed stays removed.
-    pub(crate) fn rewrite(&mut self) -> RunResult<()> {
-        let rewritten = self.database.rewrite();
-        rewritten.map_err(|fault| self.ledger.cannot("rewrite", &fault))
-    }
-
-    /// Removes something while no run has a lease, and counts again what stays.
+    /// Removes the answers that `which` selects once `prepare` is done, and counts again what stays. Then nothing of them is in it.
     fn remove(
         &mut self,
-        mut remove: impl FnMut(&mut dyn Database) -> Result<u64, DbFault>,
-    ) -> RunResult<u64> {
-        let dialect = self.database.dialect();
-        let leases = format!("SELECT id FROM runs WHERE until >= {}", dialect.now);
-        let mut removed = 0;
+        which: &str,
+        approve: impl Fn(&Removal) -> RunResult<()>,
+        prepare: &mut Work<'_>,
+    ) -> RunResult<Removal> {
+        let (mut removal, mut refused) = (Removal::default(), None);
+        let ledger = self.ledger.clone();
+        let done = self.alone(&mut |database| {
+            prepare(database)?;
+            database.query(&format!(
+                "DROP TABLE IF EXISTS removed; CREATE TEMPORARY TABLE removed AS {which}"
+            ))?;
+            removal = Removal::read(database)?;
+            if removal.answers == 0 {
+                return Ok(());
+            }
+            has_space(&ledger, removal.rewritten)?;
+            if let Err(error) = approve(&removal) {
+                refused = Some(error);
+                return Err(DbFault::new(DbFaultKind::Other, ""));
+            }
+            database.query("DELETE FROM answers WHERE seq IN (SELECT seq FROM removed)")?;
+            database.query(RECOUNT)?;
+            database.query(database.dialect().after_removal).map(drop)
+        });
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        done?;
+        if removal.answers > 0 {
+            let rewritten = self.database.rewrite();
+            rewritten.map_err(|fault| self.ledger.cannot("rewrite", &fault))?;
+        }
+        Ok(removal)
+    }
+
+    /// Does something in a transaction while no run has a lease.
+    ///
+    /// # Errors
+    /// Exit code 75: one has. Exit code 3: it cannot be written.
+    pub(super) fn alone(&mut self, work: &mut Work<'_>) -> RunResult<()> {
+        let now = self.database.dialect().now;
+        let leases = format!("SELECT id FROM runs WHERE until >= {now}");
         let done = self.database.transaction(true, &mut |database| {
             if !database.query(&leases)?.is_empty() {
                 return Err(DbFault::new(DbFaultKind::Held, ""));
             }
-            removed = remove(database)?;
-            if removed > 0 {
-                // All that days have stored is less now by those that are gone, which were stored on no day.
-                database.query(&format!(
-                    "INSERT INTO spending AS before (account, day, price, calls, answers)
-                    SELECT id, 0, '0', 0, kept - stored FROM (SELECT id,
-                        (SELECT count(*) FROM answers WHERE account = accounts.id) AS kept,
-                        (SELECT sum(answers) FROM spending WHERE account = accounts.id) AS stored
-                        FROM accounts) AS numbers
-                    WHERE kept < stored
-                    ON CONFLICT (account, day, price) DO UPDATE SET answers = before.answers + excluded.answers;
-                    {}",
-                    dialect.after_removal
-                ))?;
-            }
-            Ok(())
+            work(database)
         });
-        done.map_err(|fault| self.ledger.cannot("write", &fault))?;
-        Ok(removed)
+        done.map_err(|fault| self.ledger.cannot("write", &fault))
     }
 }
 
-/// Deletes the answers of which this is true: how many there were.
-fn delete_answers(database: &mut dyn Database, which: &str) -> Result<u64, DbFault> {
-    let count = database.query(&format!("SELECT count(*) FROM answers WHERE {which}"))?;
-    database.query(&format!("DELETE FROM answers WHERE {which}"))?;
-    first(&count)?.get(0)
+/// Checks that the file of a ledger, if it is in one, can grow by so much.
+///
+/// # Errors
+/// It cannot.
+pub(super) fn has_space(ledger: &LedgerLocation, bytes: u64) -> Result<(), DbFault> {
+    match ledger {
+        LedgerLocation::File(path) => check_space(path, bytes),
+        LedgerLocation::Server(_) => Ok(()),
+    }
+}
+
+/// Answers that are or would be removed.
+#[derive(Default)]
+pub(crate) struct Removal {
+    /// How many.
+    pub(crate) answers: u64,
+    /// How many others there are.
+    pub(crate) left: u64,
+    /// What they cost, as far as that is known: the price of a day's answers is, if all calls of that day had the same.
+    pub(crate) cost: Money,
+    /// The free space that rewriting the ledger takes at most, in bytes.
+    pub(crate) rewritten: u64,
+}
+
+impl Removal {
+    /// Those in the table `removed`.
+    fn read(database: &mut dyn Database) -> Result<Self, DbFault> {
+        let mut removal = Self::default();
+        for row in database.query(&format!(
+            "SELECT count(*), price FROM removed LEFT JOIN (SELECT account AS payer, day, min(price) AS price
+                FROM spending WHERE calls > 0 GROUP BY account, day HAVING count(*) = 1) AS prices
+            ON payer = account AND day = at / {DAY} GROUP BY price"
+        ))? {
+            let (answers, billionths) = (row.get(0)?, row.optional(1)?.unwrap_or_default());
+            removal.answers += answers;
+            removal.cost.billionths += Money { billionths }.of(answers).billionths;
+        }
+        let all = database.query("SELECT count(*) FROM answers")?;
+        removal.left = first(&all)?.get::<u64>(0)?.saturating_sub(removal.answers);
+        // A copy of the file, and its log.
+        let bytes = database.query(database.dialect().bytes)?;
+        removal.rewritten = first(&bytes)?.get::<u64>(0)?.saturating_mul(2);
+        Ok(removal)
+    }
+
+    /// Whether they are so many that to remove them by mistake would do harm.
+    pub(crate) const fn is_many(&self) -> bool {
+        self.answers > 100 || (self.answers > 10 && self.answers > self.left / 100)
+    }
 }

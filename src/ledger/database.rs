@@ -20,6 +20,14 @@ pub(super) struct Dialect {
     pub(super) bytes: &'static str,
     /// What must follow in the transaction that has removed answers.
     pub(super) after_removal: &'static str,
+    /// The right that this user lacks to rewrite the tables, as a statement that grants it; no row if it lacks none.
+    pub(super) missing_grant: &'static str,
+    /// What must follow in the transaction that has copied answers.
+    pub(super) after_copy: &'static str,
+    /// Starts a transaction that only reads, of one state.
+    pub(super) snapshot: &'static str,
+    /// What is sealed as hexadecimal digits, and what stands before such digits in quotes.
+    pub(super) hex: (&'static str, &'static str),
 }
 
 /// What a database is opened for.
@@ -33,6 +41,8 @@ pub(super) enum Purpose<'p> {
     Look,
     /// Removing answers, while no other program uses it. In a file, what is removed is overwritten.
     Admin,
+    /// Receiving what another ledger has, while no other program uses it. An empty file is made a ledger.
+    Copy,
 }
 
 /// What is done in a transaction.
@@ -151,10 +161,21 @@ pub(super) fn quoted(text: &str) -> String {
 /// # Errors
 /// It is of another version, or damaged.
 pub(super) fn read_meta(database: &mut dyn Database) -> Result<([u8; 32], i64), DbFault> {
+    read_meta_since(database, VERSION)
+}
+
+/// The same of a ledger that may also be of an earlier version, down to the oldest one.
+///
+/// # Errors
+/// It is of another version, or damaged.
+pub(super) fn read_meta_since(
+    database: &mut dyn Database,
+    oldest: i32,
+) -> Result<([u8; 32], i64), DbFault> {
     let rows = database.query("SELECT version, secret, created FROM meta")?;
     let row = rows.first().ok_or_else(DbFault::missing)?;
     match row.get(0)? {
-        VERSION => Ok((row.hash(1)?, row.get(2)?)),
+        version if (oldest..=VERSION).contains(&version) => Ok((row.hash(1)?, row.get(2)?)),
         version => Err(DbFault::of_version(version)),
     }
 }

@@ -13,8 +13,11 @@ pub(crate) const VERSION: i32 = 6;
 /// What to do about a ledger that only its owner can write.
 pub(super) const HINT_SHARE: &str =
     "its owner can share it with a group by `chmod g+rw` on it and the files beside it";
+/// The oldest version that can be copied into a ledger of this version: the one before, once there is one.
+pub(super) const OLDEST_COPIED: i32 = 6;
+
 /// What to do with a damaged ledger.
-const DAMAGED: &str = "move it and the files whose names start with its name elsewhere; answers in it are paid for again";
+const DAMAGED: &str = "move it elsewhere, with the files of its name and `-wal` and `-shm`, and put a copy of it in its place (`rescore ledger copy` makes copies)";
 
 /// Why a database did not do something.
 #[derive(Debug, Clone)]
@@ -64,9 +67,22 @@ impl DbFault {
         Self::new(DbFaultKind::NoSpace, "no space left on device")
     }
 
+    /// Of a ledger that is read to be copied, while the copy is written.
+    pub(super) fn of_copied(mut self) -> Self {
+        self.words = format!("the ledger to be copied cannot be read: {}", self.words);
+        self.kind = DbFaultKind::Other;
+        self
+    }
+
     pub(super) fn of_version(version: i32) -> Self {
-        let words =
-            format!("is a ledger of version {version}, and this program knows version {VERSION}");
+        let what_to_do = match version {
+            OLDEST_COPIED..=VERSION => "`rescore ledger copy OLD NEW` makes one of this version",
+            version if version > VERSION => "use a newer rescore",
+            _ => "use the rescore that made it, or copy it with the one that came after that",
+        };
+        let words = format!(
+            "is a ledger of version {version}, and this program knows version {VERSION}: {what_to_do}"
+        );
         Self::new(DbFaultKind::Foreign, words)
     }
 
@@ -96,8 +112,7 @@ impl DbFault {
             }
             DbFaultKind::Foreign => {
                 let error = Error::usage(format!("`{shown}` {}", self.words));
-                return error
-                    .detail("it is left as it is: use the rescore that made it, or another place");
+                return error.detail("it is left as it is");
             }
             DbFaultKind::Missing if is_server => {
                 return Error::usage(format!("there is no ledger at `{shown}` yet"))

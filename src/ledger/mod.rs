@@ -11,6 +11,7 @@ mod accounts;
 mod admin;
 mod answers;
 mod budget;
+mod copy;
 mod database;
 mod default_file;
 mod fault;
@@ -32,9 +33,10 @@ pub(crate) mod tests;
 mod writer;
 
 pub(crate) use accounts::{KnownLimit, StoredAccount};
-pub(crate) use admin::LedgerAdmin;
+pub(crate) use admin::{LedgerAdmin, Removal};
 pub(crate) use answers::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
 pub(crate) use budget::{CallLimit, Per, Spending};
+pub(crate) use copy::copy;
 pub(crate) use default_file::{default_file, make_directory, sandbox_beside};
 pub(crate) use fault::VERSION as LEDGER_VERSION;
 #[cfg(test)]

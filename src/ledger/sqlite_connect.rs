@@ -11,8 +11,9 @@ use rusqlite::{Batch, Connection, ErrorCode, OpenFlags, Transaction, Transaction
 use tokio::time::Instant;
 
 use super::database::{Dialect, Purpose, TableRow, insert_meta, tables};
-use super::fault::{DbFault, DbFaultKind, VERSION};
-use super::sqlite_file;
+use super::fault::{DbFault, DbFaultKind, OLDEST_COPIED, VERSION};
+use super::sqlite_file::{self, SUFFIXES, with_suffix};
+use crate::base::own_file;
 
 /// The number in the file's head that marks it as a ledger: "rscl".
 const APPLICATION_ID: i32 = 0x7273_636c;
@@ -35,10 +36,18 @@ pub(super) const DIALECT: Dialect = Dialect {
     now: "cast(unixepoch('subsec') * 1000 AS INTEGER)",
     bytes: "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
     after_removal: "
+        DELETE FROM idx WHERE (fp, seq) IN (SELECT fp, seq FROM removed);
+        UPDATE merged SET up_to = min(up_to, (SELECT coalesce(max(seq), 0) FROM answers)),
+            replaced_up_to = min(replaced_up_to, (SELECT coalesce(max(seq), 0) FROM answers));",
+    missing_grant: "",
+    after_copy: "
         DELETE FROM idx;
         INSERT INTO idx SELECT fp, seq FROM answers ORDER BY fp, seq;
         UPDATE merged SET up_to = (SELECT coalesce(max(seq), 0) FROM answers),
-            replaced_up_to = min(replaced_up_to, (SELECT coalesce(max(seq), 0) FROM answers));",
+            replaced_up_to = (SELECT coalesce(max(seq), 0) FROM idx WHERE EXISTS
+                (SELECT 1 FROM idx AS later WHERE later.fp = idx.fp AND later.seq > idx.seq));",
+    snapshot: "BEGIN",
+    hex: ("hex(sealed)", "x'"),
 };
 
 /// Opens an existing file at its real path.
@@ -46,15 +55,26 @@ pub(super) const DIALECT: Dialect = Dialect {
 /// # Errors
 /// It is not a ledger, or, where it is not made, an empty file.
 pub(super) fn connect(path: &Path, purpose: Purpose<'_>) -> Result<Connection, DbFault> {
-    let is_admin = matches!(purpose, Purpose::Admin);
+    let is_alone = matches!(purpose, Purpose::Admin | Purpose::Copy);
     // The path was resolved before: a link that has taken its place since is not followed.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let connection = Connection::open_with_flags(path, flags)?;
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let is_in_use = SUFFIXES
+        .iter()
+        .any(|suffix| with_suffix(path, suffix).exists());
+    let connection =
+        if matches!(purpose, Purpose::Look) && !is_in_use && own_file::not_writable(path).is_some()
+        {
+            // SQLite makes files beside a database also to read it, unless nobody writes to it.
+            let bytes = path.as_os_str().as_encoded_bytes().iter();
+            let encoded: String = bytes.map(|byte| format!("%{byte:02x}")).collect();
+            let flags = flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+            Connection::open_with_flags(format!("file:{encoded}?immutable=1"), flags)?
+        } else {
+            Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_READ_WRITE)?
+        };
     connection.busy_timeout(match purpose {
         Purpose::Look => COMMAND_WAITS,
-        Purpose::Admin => Duration::ZERO,
+        Purpose::Admin | Purpose::Copy => Duration::ZERO,
         _ => RUN_WAITS,
     })?;
     // Without a log, closing removes what opening created. What is not a ledger is left as it is.
@@ -62,13 +82,14 @@ pub(super) fn connect(path: &Path, purpose: Purpose<'_>) -> Result<Connection, D
         .metadata()
         .is_ok_and(|log| log.len() > 0);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)?;
-    if is_admin {
+    if is_alone {
         // Before anything is read: with the lock, SQLite needs no memory that others share.
         connection.query_row("PRAGMA locking_mode = EXCLUSIVE", [], |_| Ok(()))?;
     }
     match is_ledger(&connection)? {
         true => {}
         false if matches!(purpose, Purpose::Run(_)) => create_beside_others(&connection)?,
+        false if matches!(purpose, Purpose::Copy) => create(&connection)?,
         false => return Err(DbFault::missing()),
     }
     if matches!(purpose, Purpose::Look) {
@@ -77,7 +98,7 @@ pub(super) fn connect(path: &Path, purpose: Purpose<'_>) -> Result<Connection, D
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
         prepare(&connection)?;
     }
-    if is_admin {
+    if is_alone {
         connection.query_row("PRAGMA secure_delete = ON", [], |_| Ok(()))?;
     }
     // More statements than `rusqlite` keeps by itself are in use all the time.
@@ -86,14 +107,14 @@ pub(super) fn connect(path: &Path, purpose: Purpose<'_>) -> Result<Connection, D
     Ok(connection)
 }
 
-/// Whether there is a ledger of this version; `false` for a database without anything.
+/// Whether there is a ledger of this version, or of an earlier one that can be copied; `false` for a database without anything.
 fn is_ledger(connection: &Connection) -> Result<bool, DbFault> {
     // In one statement: another run may be making it.
     let head = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
         FROM pragma_application_id(), pragma_user_version()";
     let head = connection.query_row(head, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
     match head {
-        Ok((APPLICATION_ID, VERSION, _)) => Ok(true),
+        Ok((APPLICATION_ID, OLDEST_COPIED..=VERSION, _)) => Ok(true),
         Ok((0, 0, 0)) => Ok(false),
         Ok((APPLICATION_ID, version, _)) => Err(DbFault::of_version(version)),
         Err(error) if error.sqlite_error_code() != Some(ErrorCode::NotADatabase) => {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::fault::{DbFault, DbFaultKind, HINT_SHARE};
 use crate::base::error::{Error, Result};
+use crate::base::numbers::grouped;
 use crate::base::own_file::{self, directory_of};
 
 /// The mode of files that only their owner may read.
@@ -136,6 +137,21 @@ const fn network(kind: u32) -> Option<&'static str> {
         0x0bd0_0bd0 => Some("Lustre"),
         _ => None,
     }
+}
+
+/// Checks that so many bytes can be written beside a ledger.
+///
+/// # Errors
+/// They cannot.
+pub(super) fn check_space(ledger: &Path, needed: u64) -> std::result::Result<(), DbFault> {
+    let disk = rustix::fs::statvfs(directory_of(ledger)).ok();
+    let free = disk.map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    if free >= needed {
+        return Ok(());
+    }
+    let (needed, free) = (grouped(needed.into()), grouped(free.into()));
+    let words = format!("this takes up to {needed} bytes of free space, and there are {free}");
+    Err(DbFault::new(DbFaultKind::NoSpace, words))
 }
 
 /// A page of the database, in bytes.

@@ -353,11 +353,10 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
     let mut admin = admin(&url).unwrap();
     let hasher = &seen.accounts[0].hasher;
     let keys = [9, 2].map(|it| hasher.key(format!("{{\"request\":{it}}}").as_bytes()));
-    assert_eq!(admin.forget(&keys).unwrap(), 1);
+    assert_eq!(admin.forget(&keys, |_| Ok(())).unwrap().answers, 1);
     assert_eq!(admin.stats().unwrap().answers, 2);
     let later = std::time::SystemTime::now() + Duration::from_secs(60);
-    assert_eq!(admin.prune(later).unwrap(), 2);
-    admin.rewrite().unwrap();
+    assert_eq!(admin.prune(later, |_| Ok(())).unwrap().answers, 2);
     let last = Run::start_with(&settings).unwrap();
     assert_eq!((last.facts.usable, last.facts.known_limit), (0, None));
 }
@@ -385,15 +384,15 @@ fn a_user_who_may_write_the_tables_can_run_but_only_their_owner_rewrites_them() 
     assert_eq!(run.claim(&[1]), [ClaimResult::Ours { taken_over: false }]);
     run.keep_answers(&[1]);
     run.leave(1);
-    let rewrite = |url: &ServerUrl| admin(url).unwrap().rewrite();
-    let error = rewrite(&ServerUrl::parse(&scorer).unwrap()).unwrap_err();
+    // Before anything is removed.
+    let refused = |it: &str| admin(&ServerUrl::parse(it).unwrap()).err();
+    let error = refused(&scorer).unwrap();
     assert_eq!(error.exit().code(), 2);
-    let report = error.report();
-    assert!(
-        report.contains("only the owner of its tables can rewrite"),
-        "{report}"
-    );
-    rewrite(&owner).unwrap();
+    let (report, grant) = (error.report(), "GRANT ledger TO scorer");
+    assert!(report.contains(grant), "{report}");
+    cluster.sql(grant);
+    assert!(refused(&scorer).is_none());
+    assert!(refused(&owner.to_string()).is_none());
     cluster.sql("UPDATE meta SET version = 9");
     let error = Run::start(Path::new(&scorer), "a.csv", Reuse::All).err();
     let error = error.unwrap();

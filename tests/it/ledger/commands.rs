@@ -1,5 +1,8 @@
 //! `rescore ledger`: show what a ledger holds, prune old answers, and forget people.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
 use rusqlite::Connection;
 
 use crate::support::ledger_file;
@@ -152,6 +155,152 @@ fn prune_removes_older_answers_and_those_of_the_last_day_only_if_that_is_meant()
 }
 
 #[test]
+fn a_list_names_people_by_any_of_their_fields() {
+    let server = Server::good();
+    let place = kept(&server, &[]);
+    let forget = |list: &str, options: &str| {
+        place.write("people.csv", list);
+        let forget = place.rescore("ledger forget people.csv --from users.csv");
+        let done = forget.args(options).done();
+        done.silent_about("User ").silent_about("@example");
+        done
+    };
+    for (list, options, forgotten) in [
+        (
+            "email\nuser2@example.com\nnobody@example.com\n",
+            "",
+            "1 answer ",
+        ),
+        // Sanitised as in a run, and each row by the fields that it has.
+        (
+            "name,ip\n User 1 ,\n,192.0.2.3\nUser 4,192.0.2.3\n",
+            "",
+            "2 answers",
+        ),
+        ("Kunde\nUser 4\n", "--map name=Kunde", ""),
+        ("name,id\nUser 4,7\n", "--set user_agent=other", ""),
+    ] {
+        let done = forget(list, options);
+        match (options, forgotten) {
+            ("", _) => done.exits(0).prints(&format!("forgot {forgotten}")),
+            // There is no such column in the users' file.
+            ("--map name=Kunde", _) => done.exits(2).says("`Kunde`"),
+            _ => done.exits(1),
+        };
+    }
+    // One that names nobody is not taken for one that names all.
+    for list in [
+        "email\n\"\"\n",
+        "id\n4\n",
+        "email,phone\nuser4@example.com,12\n",
+    ] {
+        forget(list, "--yes").exits(2).says("no valid value");
+    }
+    place.write("renamed.csv", users::csv(5).replace("email", "mail_2"));
+    let list = "email\nuser4@example.com\n";
+    let options = "--from renamed.csv --map email=mail_2";
+    place.write("people.csv", list);
+    let done = place
+        .rescore("ledger forget people.csv")
+        .args(options)
+        .done();
+    done.exits(0).prints("forgot 1 answer");
+    run(&place, &server, &[]).exits(0);
+    let mut asked: Vec<_> = server.requests()[5..].iter().map(Request::name).collect();
+    asked.sort();
+    assert_eq!(asked, ["User 1", "User 2", "User 3", "User 4"]);
+}
+
+#[test]
+fn many_answers_are_removed_only_if_that_is_meant_and_it_is_said_what_they_cost() {
+    let server = Server::good();
+    let place = Place::with("users.csv", users::csv(30));
+    run(&place, &server, &["--price", "0.004"]).exits(0);
+    let before = sealed(&place);
+    let people = |first: usize, last: usize| -> String {
+        let all = users::csv(30);
+        let (header, rows) = all.split_once('\n').unwrap();
+        let rows: Vec<_> = rows.lines().collect();
+        format!("{header}\n{}\n", rows[first - 1..last].join("\n"))
+    };
+    let forget = |first, last, options: &str| {
+        place.write("people.csv", people(first, last));
+        place
+            .rescore("ledger forget people.csv")
+            .args(options)
+            .done()
+    };
+    let words = "11 of 30 answers in `rescore.ledger` would be removed, which cost 0.044";
+    forget(1, 11, "").exits(2).says(words).says("--yes");
+    assert_eq!(sealed(&place), before);
+    forget(1, 10, "")
+        .exits(0)
+        .prints("which cost 0.04, 20 left");
+    ledger_file::age(&place.path(LEDGER), &server, 31 * 86_400_000);
+    let prune = |options: &str| {
+        place
+            .rescore("ledger prune --older-than 30d")
+            .args(options)
+            .done()
+    };
+    prune("").exits(2).says("20 of 20 answers").says("--yes");
+    assert_eq!(sealed(&place).len(), 20);
+    prune("--yes").exits(0).prints("removed 20 answers");
+    assert_eq!(in_files(&place, &before), 0);
+}
+
+/// A ledger with answers for five users among many others, always the same one, changed by these statements: its place, what
+/// is stored of the five, and their fingerprints.
+fn large(statements: &str) -> (Place, Vec<Vec<u8>>, Vec<i64>) {
+    let place = Place::with("users.csv", users::csv(5));
+    place.write(LEDGER, ledger_file::version_6());
+    let before = sealed(&place);
+    let mut ledger = Connection::open(place.path(LEDGER)).unwrap();
+    let filling = ledger.transaction().unwrap();
+    for number in 1..20_000_i64 {
+        let answer = "INSERT INTO answers (fp, account, at, sealed) VALUES (?1, 1, 1700000000000, zeroblob(300))";
+        let fingerprint = number.wrapping_mul(0x5851_f42d_4c95_7f2d);
+        filling.execute(answer, [fingerprint]).unwrap();
+    }
+    filling.commit().unwrap();
+    ledger.execute_batch(statements).unwrap();
+    let mut query = ledger
+        .prepare("SELECT fp FROM answers WHERE seq <= 5")
+        .unwrap();
+    let rows = query.query_map([], |row| row.get(0)).unwrap();
+    let fingerprints = rows.map(Result::unwrap).collect();
+    drop(query);
+    (place, before, fingerprints)
+}
+
+/// Whether a number is in a file as SQLite writes it, in a row or as a key.
+fn has_number(file: &[u8], number: i64) -> bool {
+    let seven = |at: i64| 0x80 | u8::try_from((number >> (8 + 7 * at)) & 0x7f).unwrap();
+    let key: Vec<_> = (0..8).rev().map(seven).collect();
+    file.windows(8)
+        .any(|part| part == number.to_be_bytes() || part == key)
+}
+
+#[test]
+fn to_forget_somebody_leaves_no_trace_in_a_large_ledger_and_nothing_to_forget_writes_nothing() {
+    let (place, before, fingerprints) = large(
+        "INSERT INTO idx SELECT fp, seq FROM answers ORDER BY fp; UPDATE merged SET up_to = 20004",
+    );
+    let claims = place.read(LEDGER)[8 * 4096..9 * 4096].to_vec();
+    assert!(fingerprints.iter().any(|it| has_number(&claims, *it)));
+    let done = ledger(&place, &["forget", "users.csv"]);
+    done.exits(0)
+        .prints("forgot 5 answers")
+        .prints("19,999 left");
+    let new = place.read(LEDGER);
+    assert_eq!(in_files(&place, &before), 0);
+    assert!(!fingerprints.iter().any(|it| has_number(&new, *it)));
+    ledger(&place, &["forget", "users.csv"]).exits(1);
+    ledger(&place, &["prune", "--older-than", "3600d"]).exits(0);
+    assert!(place.read(LEDGER) == new);
+}
+
+#[test]
 fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
     let (server, release) = Server::holding_if(|request| request.nth > 3);
     let place = Place::with("users.csv", users::csv(5));
@@ -187,5 +336,34 @@ fn stats_prints_what_a_ledger_holds_and_changes_nothing() {
     let account = format!("\n{}/v1/validate/user\n  5 answers, from ", server.url());
     assert_eq!(done.printed().matches(&account).count(), 2, "{done}");
     assert_eq!(place.read(LEDGER), before);
+    assert_eq!(place.names(), [LEDGER, "scored.csv", "users.csv"]);
+}
+
+/// Root may write anywhere unless it gives up that capability.
+const GIVE_UP: [&str; 3] = [
+    "setpriv",
+    "--bounding-set=-dac_override,-dac_read_search",
+    "--inh-caps=-dac_override,-dac_read_search",
+];
+
+#[test]
+fn stats_needs_no_right_to_write() {
+    let server = Server::good();
+    let place = kept(&server, &[]);
+    let mode = |name: &str, mode| {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(place.path(name), mode).unwrap();
+    };
+    mode(LEDGER, 0o444);
+    mode("", 0o555);
+    let stats = place.rescore("ledger stats");
+    let is_root = rustix::process::geteuid().is_root();
+    let stats = if is_root {
+        stats.under(&GIVE_UP)
+    } else {
+        stats
+    };
+    stats.done().exits(0).prints("5 answers");
+    mode("", 0o755);
     assert_eq!(place.names(), [LEDGER, "scored.csv", "users.csv"]);
 }

@@ -126,7 +126,7 @@ fn damage_during_a_run_is_named_and_no_message_suggests_continuing() {
         .exits(3)
         .says("the file is damaged")
         .says("answers.ledger is damaged: no run can continue with it")
-        .says("hint: move it and the files whose names start with its name elsewhere")
+        .says("hint: move it elsewhere, with the files of its name and `-wal` and `-shm`")
         .silent_about("continues from there");
     assert!(server.calls() <= MANY + 1 + 64, "{}", server.calls());
 }

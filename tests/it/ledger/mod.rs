@@ -1,8 +1,9 @@
-//! The ledger: what is paid for is kept, found, and not paid for again; and it can be inspected, pruned, and made to forget
+//! The ledger: what is paid for is kept, found, and not paid for again; and it can be copied, inspected, pruned, and made to forget
 //! people.
 
 mod changes;
 mod commands;
+mod copies;
 mod damage;
 mod distrust;
 mod kills;

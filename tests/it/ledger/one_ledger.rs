@@ -143,7 +143,7 @@ fn verdicts_that_the_ledger_did_not_pay_for_stop_a_run_before_its_first_call() {
     assert_eq!(server.calls(), 33);
     // A run wrote this file, so a ledger without its answers was pruned, and is not a lost one.
     ledger_file::age(&place.path(LEDGER), &server, 3 * 24 * 60 * 60 * 1_000);
-    let prune = place.rescore("ledger prune --older-than 2d").done();
+    let prune = place.rescore("ledger prune --older-than 2d --yes").done();
     prune.exits(0).prints("removed 33 answers");
     place.score(&server, "--overwrite").exits(0);
     assert_eq!(server.calls(), 66);

@@ -191,3 +191,58 @@ fn people_look_after_it_and_no_output_has_its_password() {
         assert!(!text.contains("horse"), "`{name}`: {text}");
     }
 }
+
+#[test]
+fn a_ledger_moves_from_a_file_to_a_server_and_back_and_costs_no_call() {
+    let Some(database) = Database::shared() else {
+        return;
+    };
+    let (place, server) = (Place::with("users.csv", users::csv(5)), Server::good());
+    let url = database.url();
+    let copy = |from: &str, to: &str| {
+        let done = place.rescore(["ledger", "copy", from, to]).done();
+        silent_about_the_password(&done);
+        done
+    };
+    place.score(&server, "--ledger a").exits(0);
+    copy("a", &url).exits(2).says("rescore ledger init");
+    database.init();
+    copy("a", &url).exits(0).prints("copied 5 answers");
+    copy("a", &url).exits(0).prints("copied 0 answers");
+    place.write("users.csv", users::csv(7));
+    let run = || database.run(&place, &server, "users.csv -o scored.csv --overwrite");
+    run().done().exits(0);
+    copy(&url, "b").exits(0).prints("copied 7 answers");
+    copy(&url, "a").exits(0).prints("copied 2 answers");
+    for ledger in ["a", "b"] {
+        let flags = format!("--overwrite --ledger {ledger}");
+        place.score(&server, &*flags).exits(0);
+    }
+    run().done().exits(0);
+    assert_eq!(server.calls(), 7);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(7)));
+    // Another ledger.
+    place
+        .score(&server, "--overwrite --fresh --ledger c")
+        .exits(0);
+    copy("c", &url).exits(2).says("different ledgers");
+}
+
+#[test]
+fn a_server_that_a_run_uses_can_be_copied_but_nothing_can_be_copied_into_it() {
+    let Some(database) = Database::with_ledger() else {
+        return;
+    };
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", users::csv(5));
+    let running = database.run(&place, &server, "users.csv -o scored.csv -c 2");
+    let running = running.start();
+    server.wait_for_calls(5);
+    let url = database.url();
+    let copy = |from: &str, to: &str| place.rescore(["ledger", "copy", from, to]).done();
+    copy(&url, "a").exits(0).prints("copied ");
+    copy("a", &url).exits(75).says("is using the ledger");
+    drop(release);
+    running.done().exits(0);
+    copy(&url, "a").exits(0).prints("5 now");
+}

@@ -1,0 +1,200 @@
+//! Copying a ledger into another one: from a file to a server and back, for a backup, or into this version.
+//!
+//! A copy has the same secret, so that its answers are found by the same requests. Everything is copied in one transaction, and a
+//! new file gets its name when it is complete: after a kill the target is what it was, and the same command makes the copy. What
+//! the target has already is left out. This file must not know what an answer is.
+//!
+//! Copied are answers, accounts with their limits, what was spent, the records of runs, by which the same command continues a
+//! stopped one, and how runs have left their files. Claims and leases are not: they belong to processes that use the source.
+
+use std::collections::HashMap;
+
+use super::admin::{LedgerAdmin, RECOUNT, has_space};
+use super::database::{
+    Database, Purpose, TableRow, first, hex, quoted, read_meta, read_meta_since,
+};
+use super::fault::{DbFault, OLDEST_COPIED};
+use super::settings::LedgerLocation;
+use super::sqlite_file::{self, PRIVATE};
+use crate::base::error::{Error, Result as RunResult};
+use crate::base::own_file;
+
+/// Places of answers that are copied together.
+const TOGETHER: usize = 200;
+
+/// A table, its columns that are copied, and what becomes of a row that the target has as well.
+type Table = (&'static str, &'static str, &'static str);
+
+/// The tables before the answers. Of the calls that both have counted on a day, the larger number holds, as a copy continues to
+/// count where the source was.
+const TABLES: [Table; 4] = [
+    ("accounts", "hash, address, limits, limits_at", "DO NOTHING"),
+    (
+        "runs",
+        "name, input, reuse, not_before, failures_from, started, failed, calls, in_flight, start, until, place",
+        "(name) DO UPDATE SET input = excluded.input, reuse = excluded.reuse, not_before = excluded.not_before,
+            failures_from = excluded.failures_from, started = excluded.started, failed = excluded.failed,
+            calls = excluded.calls, in_flight = excluded.in_flight WHERE excluded.started >= runs.started",
+    ),
+    ("outputs", "path, state, input", "DO NOTHING"),
+    (
+        "spending",
+        "account, day, price, calls, answers",
+        "(account, day, price) DO UPDATE SET calls = excluded.calls, answers = excluded.answers
+            WHERE excluded.calls > spending.calls",
+    ),
+];
+const ANSWERS: Table = ("answers", "account, fp, at, sealed", "DO NOTHING");
+
+/// What was copied.
+pub(crate) struct Copied {
+    /// Answers that the target had not had.
+    pub(crate) added: u64,
+    /// How many it has now.
+    pub(crate) answers: u64,
+}
+
+/// Copies what a ledger has and another one lacks, also while runs use the first one.
+///
+/// # Errors
+/// Exit code 75: a run uses the second one. Exit code 2: one of them cannot be used, or they have different secrets. Exit code 3:
+/// the copy cannot be written. The second one is as it was then.
+pub(crate) fn copy(from: &LedgerLocation, to: &LedgerLocation) -> RunResult<Copied> {
+    let Some(file) = to.file().filter(|file| file.symlink_metadata().is_err()) else {
+        return copy_into(from, to, to);
+    };
+    sqlite_file::check(file)?;
+    let cannot = |error| sqlite_file::cannot_write(file, error);
+    let new = own_file::beside(file, PRIVATE).map_err(cannot)?;
+    let copied = copy_into(from, &LedgerLocation::File(new.path().to_owned()), to)?;
+    new.as_file().sync_all().map_err(cannot)?;
+    new.persist_noclobber(file)
+        .map_err(|error| cannot(error.error))?;
+    Ok(copied)
+}
+
+/// Copies into a ledger that people know by this name.
+fn copy_into(
+    from: &LedgerLocation,
+    to: &LedgerLocation,
+    named: &LedgerLocation,
+) -> RunResult<Copied> {
+    let mut source = LedgerAdmin::connect(from, Purpose::Look)?;
+    let mut read = || {
+        source.database.query(source.database.dialect().snapshot)?;
+        let meta = read_meta_since(&mut *source.database, OLDEST_COPIED)?;
+        Ok((source.bytes()?, meta))
+    };
+    let (bytes, (secret, created)) =
+        read().map_err(|fault: DbFault| from.cannot("read", &fault))?;
+    let mut target = LedgerAdmin::connect(to, Purpose::Copy)?;
+    let mut look = || {
+        let (own, _) = read_meta(&mut *target.database)?;
+        let accounts = target.database.query("SELECT id FROM accounts LIMIT 1")?;
+        // What is new is in the file's log before it is in the file.
+        let new = bytes.saturating_sub(target.bytes()?);
+        has_space(to, new.saturating_mul(2))?;
+        Ok((own == secret, accounts.is_empty()))
+    };
+    let (is_same, is_empty) = look().map_err(|fault: DbFault| named.cannot("open", &fault))?;
+    if !is_same && !is_empty {
+        let (from, to) = (from.shown(), named.shown());
+        let words = format!("`{from}` and `{to}` are different ledgers, which cannot be joined");
+        return Err(Error::usage(words).hint("name a file that does not exist, or a new database"));
+    }
+    let (mut added, mut answers) = (0, 0);
+    let source = &mut *source.database;
+    target.alone(&mut |target| {
+        let meta = "UPDATE meta SET secret = ";
+        target.query(&format!("{meta}'{}', created = {created}", hex(&secret)))?;
+        for table in TABLES {
+            copy_rows(source, target, table, "", |_| true)?;
+        }
+        added = copy_answers(source, target)?;
+        // What removals have taken away is not copied.
+        target.query("DELETE FROM spending WHERE day = 0")?;
+        target.query(RECOUNT)?;
+        answers = first(&target.query("SELECT count(*) FROM answers")?)?.get(0)?;
+        Ok(())
+    })?;
+    Ok(Copied { added, answers })
+}
+
+/// Copies those of a table's rows that are to be copied: how many there were.
+fn copy_rows(
+    source: &mut dyn Database,
+    target: &mut dyn Database,
+    (table, columns, conflict): Table,
+    which: &str,
+    is_copied: impl Fn(&TableRow) -> bool,
+) -> Result<u64, DbFault> {
+    let (hex, before_hex) = (source.dialect().hex.0, target.dialect().hex.1);
+    let names: Vec<_> = columns.split(", ").collect();
+    let expression = |column: &&'static str| match *column {
+        "account" => "(SELECT hash FROM accounts WHERE id = account)",
+        "sealed" => hex,
+        // Nothing is under way.
+        "start" | "until" => "0",
+        "place" => "''",
+        other => other,
+    };
+    let value = |(column, cell): (&&str, &Option<String>)| match (*column, cell) {
+        (_, None) => "NULL".to_owned(),
+        ("account", Some(hash)) => {
+            let hash = quoted(hash);
+            format!("(SELECT id FROM accounts WHERE hash = {hash})")
+        }
+        ("sealed", Some(hex)) => format!("{before_hex}{hex}'"),
+        (_, Some(text)) => quoted(text),
+    };
+    let select: Vec<_> = names.iter().map(expression).collect();
+    let select = format!("SELECT {} FROM {table} {which}", select.join(", "));
+    let rows = source.query(&select).map_err(DbFault::of_copied)?;
+    let rows = rows.iter().filter(|row| is_copied(row)).map(|row| {
+        let values: Vec<_> = names.iter().zip(&row.0).map(value).collect();
+        format!("({})", values.join(", "))
+    });
+    let rows: Vec<_> = rows.collect();
+    if !rows.is_empty() {
+        let values = rows.join(", ");
+        target.query(&format!(
+            "INSERT INTO {table} ({columns}) VALUES {values} ON CONFLICT {conflict}"
+        ))?;
+    }
+    Ok(rows.len() as u64)
+}
+
+/// Copies the answers that are later than what the target has of their requests, in the order in which they arrived: how many.
+fn copy_answers(source: &mut dyn Database, target: &mut dyn Database) -> Result<u64, DbFault> {
+    let (mut latest, mut added) = (HashMap::new(), 0);
+    for which in windows(target)? {
+        for row in target.query(&format!("SELECT fp, at FROM answers {which}"))? {
+            let last = latest.entry(row.get::<i64>(0)?).or_insert(i64::MIN);
+            *last = row.get::<i64>(1)?.max(*last);
+        }
+    }
+    for which in windows(source).map_err(DbFault::of_copied)? {
+        added += copy_rows(source, target, ANSWERS, &which, |row| {
+            let answer = row.get::<i64>(1).ok().zip(row.get::<i64>(2).ok());
+            answer.is_none_or(|(fp, at)| latest.get(&fp).is_none_or(|last| at > *last))
+        })?;
+    }
+    if added > 0 {
+        target.query(target.dialect().after_copy)?;
+    }
+    Ok(added)
+}
+
+/// All answers of a ledger in order, as conditions that each choose some of them.
+fn windows(database: &mut dyn Database) -> Result<impl Iterator<Item = String> + use<>, DbFault> {
+    let ends = "SELECT coalesce(min(seq), 1), coalesce(max(seq), 0) FROM answers";
+    let ends = database.query(ends)?;
+    let (start, last) = (first(&ends)?.get::<i64>(0)?, first(&ends)?.get::<i64>(1)?);
+    // Those that were not kept have nothing but the number of a start.
+    let window = |start| {
+        format!(
+            "WHERE seq >= {start} AND seq < {start} + {TOGETHER} AND length(sealed) > 8 ORDER BY seq"
+        )
+    };
+    Ok((start..=last).step_by(TOGETHER).map(window))
+}
