@@ -103,3 +103,22 @@ def test_without_a_program_the_places_are_named() -> None:
     code = "import os, rescore; os.path.isfile = lambda _: False; rescore.find()"
     found = subprocess.run([sys.executable, "-c", code], env={"PATH": "/nowhere"}, capture_output=True, text=True)
     assert "no program `rescore` in" in found.stderr
+
+
+def test_users_are_paid_for_once_from_any_folder_and_in_any_form(service: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RESCORE_LEDGER")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    one = service()
+    USERS.write_csv(tmp_path / "users.csv")
+    try:
+        rescore.score(tmp_path / "users.csv", output=tmp_path / "scored.csv", progress=False, **one.options)
+    except rescore.Error as error:
+        if "lost with this container" in str(error):
+            pytest.skip("no file system here outlives this container")
+        raise
+    billed = one.billed()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    rescore.score(USERS, progress=False, **one.options)
+    rescore.score(tmp_path / "users.csv", output="scored.csv", progress=False, **one.options)
+    assert one.billed() == billed > 0

@@ -152,6 +152,16 @@ fn the_script_for_cron_mails_only_what_somebody_should_know() {
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(3)));
 
+    // A ledger on a disk that is not mounted is not one that is new.
+    fs::rename(place.path("rescore.ledger"), place.path("moved")).unwrap();
+    let output = cron(&place, &rescore);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!((output.status.code(), server.calls()), (Some(2), 3), "{said}");
+    for words in ["scored.csv` has 3 verdicts", "rescore.ledger"] {
+        assert!(said.contains(words), "{said}");
+    }
+    fs::rename(place.path("moved"), place.path("rescore.ledger")).unwrap();
+
     place.write("users.csv", users::csv(3) + "Bad,,nowhere,,\n");
     let output = cron(&place, &rescore);
     let said = String::from_utf8(output.stdout).unwrap();
