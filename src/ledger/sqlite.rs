@@ -18,7 +18,7 @@ use crate::base::own_file::FileId;
 
 /// Pauses for want of space after what was kept was given back: the run's own output may have taken it in this moment, and
 /// gives it back when its rows do not fit either.
-const WAITS_FOR_SPACE: u32 = 40;
+const WAITS_FOR_SPACE: u32 = 200;
 
 /// A file up to this size is checked completely when it is opened, which takes a tenth of a second.
 const CHECKED_COMPLETELY: u64 = 64 * 1024 * 1024;

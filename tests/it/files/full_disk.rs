@@ -196,10 +196,8 @@ fn a_full_disk_is_reported_and_with_space_the_same_command_continues() {
                 .args("--ledger disk/rescore.ledger")
                 .under(IN_A_NAMESPACE);
             let done = program.env("SIZE", kilobytes.to_string()).done();
-            // Calls in flight when the ledger's disk fails may cost twice.
-            let most = rows + 2 * 4;
             done.exits(0)
-                .check(server.calls() <= most, "hardly anybody is asked twice");
+                .check(server.calls() == rows, "nobody is asked twice");
             assert!(place.text("last/scored.csv") == scored);
             assert_eq!(fs::read_dir(place.path("last")).unwrap().count(), 2);
             if place.text("first-code") == "0\n" {
