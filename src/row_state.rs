@@ -3,11 +3,14 @@
 //! It is one value for the whole way. The reader makes it, the look-up and the engine change its state in place, and the
 //! writer writes it. This file must not know who does what with it.
 
+use std::mem;
+
 use bytes::Bytes;
 
+use crate::base::error::{Error, Result};
 use crate::fields::Noticed;
 use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
-use crate::ledger::{LookupResult, RequestKey};
+use crate::ledger::{Lookup, LookupResult, RequestKey};
 use crate::row::{RawRow, RowNumber, Span};
 use crate::verdict::{Decision, Failure, Score, Verdict};
 
@@ -91,4 +94,31 @@ pub(crate) fn earlier_verdict(raw: &RawRow, layout: &Layout) -> (Option<Score>, 
         Score::from_json_number(&value(SCORE_COLUMN)).ok(),
         Decision::of_word(&value(DECISION_COLUMN)),
     )
+}
+
+/// Turns rows that are asked for into rows that wait for a verdict: gives each its key, and what is known of it.
+///
+/// # Errors
+/// The ledger cannot be read.
+pub(crate) fn look_up(lookup: &mut Lookup, rows: &mut [Row]) -> Result<()> {
+    let bodies = rows.iter().filter_map(|row| match &row.state {
+        RowState::Asked(body) => Some(body),
+        _ => None,
+    });
+    let keys: Vec<RequestKey> = bodies.map(|body| lookup.key(body)).collect();
+    let found = lookup.look_up(&keys)?;
+    let mut known = keys.into_iter().zip(found);
+    for row in rows {
+        if let RowState::Asked(body) = &mut row.state {
+            let (key, found) = known.next().ok_or_else(unanswered)?;
+            let body = mem::take(body);
+            row.state = RowState::Waiting { body, key, found };
+        }
+    }
+    Ok(())
+}
+
+/// There is an answer for each request, known or not.
+fn unanswered() -> Error {
+    Error::internal("a look-up had no answer for a request")
 }

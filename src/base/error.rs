@@ -243,6 +243,12 @@ impl Error {
         self.hint.as_deref()
     }
 
+    /// The message with its cause, without details and hint.
+    pub(crate) fn in_a_line(&self) -> String {
+        let words = self.log_words();
+        words.lines().next().unwrap_or_default().to_owned()
+    }
+
     /// The whole text for people: message, causes, columns, details, hint.
     pub fn report(&self) -> String {
         let columns = self.columns.as_deref();

@@ -1,17 +1,16 @@
-//! `rescore check`: what a run would do and cost. It is the run with a caller that counts: the same files, the same ledger, the
-//! same look-up of each row. Nothing is sent, and nothing is written.
+//! `rescore check`: what a run would do and cost, in words. It is the first pass of a run without the second one: the same files,
+//! the same ledger, the same look-up of each row. Nothing is sent, and nothing is written.
 //!
 //! Its result has every number as programs get it, and the same in words. The reference documents every key. A value that is
 //! not known is null, never absent.
 
-use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::files::refuse_outdated;
-use super::inputs::{no_rows, none_chosen, path_of, read_ahead};
-use super::run::{Files, RunPart, Turn, in_a_line, ledger_account, look_up};
+use super::first_pass::{CountedFile, FirstCount};
+use super::inputs::{no_rows, none_chosen, refuse_stream};
+use super::run::{Counting, Files, Turn, count as first_count, ledger_account};
 use super::signals::Interrupts;
 use super::text::print;
 use crate::analysis::CountedRows;
@@ -20,14 +19,10 @@ use crate::base::money::{Money, Tariff};
 use crate::base::own_file::directory_of;
 use crate::base::text::{printable, shown};
 use crate::config::CheckConfig;
-use crate::fields::Noticed;
-use crate::input::ReaderSettings;
-use crate::ledger::{KnownOutcome, LedgerFacts, LedgerSettings, Lookup, Spending, preview};
+use crate::ledger::{LedgerFacts, LedgerSettings, Lookup, Spending, preview};
 use crate::observe::{count, counted, only_of_others, tell_error, warn};
 use crate::raw_json::escape_unsafe;
-use crate::row_state::{RowBatch, RowState};
 use crate::service::Account;
-use crate::telemetry::event::PassedOver;
 use crate::verdict::Reason;
 
 /// Checks the inputs, and prints what a run over them would do.
@@ -36,7 +31,6 @@ use crate::verdict::Reason;
 /// Exit code 2: the input or the ledger cannot be used. Exit code 3: standard output cannot be written.
 pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
-    let is_several = files.only().is_none();
     let is_sandbox = { config.account.as_ref() }.is_some_and(|account| account.sandbox);
     let mut settings = files.ledger_settings(&config.ledger, is_sandbox, &config.captured)?;
     if let Some(settings) = &mut settings {
@@ -44,41 +38,46 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     }
     // Its thread lives as long as the process; there are no files to remove.
     drop(Interrupts::listen()?);
-    let (lookup, ledger) = look_at(settings.as_ref(), config)?;
-    let mut pass = Pass {
-        lookup,
-        calls: HashSet::new(),
-        result: CheckResult::new(ledger),
+    let mut inputs = files.parts.iter().map(|part| &part.input);
+    let stream = inputs.find_map(|input| refuse_stream(config.limits, input).err());
+    let ledger = look_at(settings.as_ref(), config)?;
+    let facts = ledger.as_ref().and_then(|ledger| ledger.facts.as_ref());
+    let counting = Counting {
+        plan: config.plan,
+        limits: config.limits,
+        keep_going: false,
+        is_first: facts.is_none_or(LedgerFacts::is_new),
     };
-    // If an input cannot be read, the pass says so as well.
-    pass.result.sends_nothing = files.refuse_broken(config.limits).err();
     files.read(config.plan)?;
-    for part in files.parts {
-        let mut file = CheckedFile::of(&part.input);
-        if let Err(error) = pass.part(part, &mut file) {
-            // This is no reason not to look at the others, as in a run.
-            if !is_several {
-                return Err(error);
-            }
-            tell_error(&error);
-            file.error = Some(in_a_line(&error));
+    let lookup = || match &settings {
+        Some(settings) if facts.is_some() => {
+            Ok(preview(settings)?.map_or_else(Lookup::nowhere, |(lookup, _)| lookup))
         }
-        pass.result.total.add(&file.counts);
-        pass.result.files.push(file);
+        _ => Ok(Lookup::nowhere()),
+    };
+    let (count, fits) = first_count(&mut files, &counting, lookup)?;
+    for part in &files.parts {
+        if let Turn::Unusable(error) = &part.turn {
+            tell_error(error);
+        }
     }
-    let (mut result, calls) = (pass.result, pass.calls.len() as u64);
-    result.calls = calls;
-    let spending = { result.ledger.as_ref().and_then(|it| it.facts.as_ref()) }
-        .map_or_else(Spending::default, |facts| facts.run.spending.clone());
+    let spending = facts.map_or_else(Spending::default, |facts| facts.run.spending.clone());
     let limits = config.call_limits.iter();
-    result.calls_left = limits.map(|limit| limit.left(&spending)).min();
-    result.cost = { config.tariff.clone() }.map(|tariff| CallCost::new(tariff, calls));
-    let exit = match result.total.rows.unsendable {
-        _ if result.files.iter().any(|file| file.error.is_some()) => Exit::Usage,
+    let exit = match count.total.rows.unsendable {
+        _ if count.files.iter().any(|file| file.error.is_some()) => Exit::Usage,
         0 => Exit::Complete,
         _ => Exit::SomeFailed,
     };
-    result.exit_code = exit.code();
+    let result = CheckResult {
+        r#type: "check",
+        version: 1,
+        exit_code: exit.code(),
+        calls_left: limits.map(|limit| limit.left(&spending)).min(),
+        cost: { config.tariff.clone() }.map(|tariff| CallCost::new(tariff, count.calls)),
+        count,
+        ledger,
+        sends_nothing: stream.or(fits.err()),
+    };
     print(&if config.json {
         result.json()
     } else {
@@ -91,170 +90,47 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     Ok(exit)
 }
 
-/// A pass over one input after the other.
-struct Pass {
-    lookup: Lookup,
-    /// The fingerprints of the requests that would be sent: 16 to 32 bytes for each. Two of ten million share one with a
-    /// chance below one in 300,000, and the count would then be too low by one call.
-    calls: HashSet<i64>,
-    /// What was counted so far.
-    result: CheckResult,
-}
-
-impl Pass {
-    /// Counts the rows of an input, unless its output is finished.
-    ///
-    /// # Errors
-    /// The input or the ledger cannot be read to its end.
-    fn part(&mut self, part: RunPart, file: &mut CheckedFile) -> Result<()> {
-        let open = match (part.turn, &part.output) {
-            (Turn::Run(open), _) => open,
-            (Turn::Unusable(error), _) => return Err(error),
-            (_, Some(output)) => {
-                file.finished = true;
-                return refuse_outdated(path_of(&part.input), output, false);
-            }
-            _ => return Ok(()),
-        };
-        let (reader, opened) = open.open_input(&part.input)?;
-        file.mapping.clone_from(&opened.mapping);
-        for batch in read_ahead(reader)? {
-            self.count(file, batch?)?;
-        }
-        let warning = no_rows(&file.name, file.counts.rows.read);
-        self.result.input_warnings.extend(warning);
-        Ok(())
-    }
-
-    fn count(&mut self, file: &mut CheckedFile, mut batch: RowBatch) -> Result<()> {
-        look_up(&mut self.lookup, &mut batch.rows)?;
-        let counts = &mut file.counts;
-        counts.rows.noticed += batch.noticed;
-        for row in &batch.rows {
-            counts.rows.read += 1;
-            if let Some(failure) = row.state.failure() {
-                counts.rows.unsendable += 1;
-                let named = file.unsendable.entry(failure.reason).or_default();
-                named.count(row.number);
-            }
-            counts.rows.passed += u64::from(matches!(row.state, RowState::Passed));
-            let RowState::Waiting { key, found, .. } = &row.state else {
-                continue;
-            };
-            counts.rows.sendable += 1;
-            match found.passed_over {
-                Some(PassedOver::Damaged) => self.result.ledger_answers_damaged += 1,
-                Some(PassedOver::TooOld) => self.result.ledger_answers_too_old += 1,
-                Some(PassedOver::Failed) | None => {}
-            }
-            match found.known {
-                Some(KnownOutcome::Answer(_)) => counts.known += 1,
-                Some(KnownOutcome::Failure(_)) => counts.failed_before += 1,
-                None if self.calls.insert(key.fingerprint()) => {}
-                None => self.result.duplicates += 1,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Opens the ledger, if there is one to look at: what looks rows up in it, and what a run would learn of it.
+/// The ledger that a run would use, if it keeps one, and what it would learn of it.
 ///
 /// # Errors
 /// Exit code 2: it cannot be used.
 fn look_at(
     settings: Option<&LedgerSettings>,
     config: &CheckConfig,
-) -> Result<(Lookup, Option<CheckedLedger>)> {
+) -> Result<Option<CheckedLedger>> {
     let Some(settings) = settings else {
-        return Ok((Lookup::nowhere(), None));
+        return Ok(None);
     };
     // The user's first run makes the directory of the ledger.
     let is_missing = |file: &Path| !directory_of(file).exists();
     let is_made = config.ledger.named.is_none() && settings.location.file().is_some_and(is_missing);
     let found = if is_made { None } else { preview(settings)? };
-    let (lookup, facts) = found.unzip();
-    let ledger = CheckedLedger {
+    let facts = found.map(|(_, facts)| facts);
+    Ok(Some(CheckedLedger {
         path: shown(settings.location.path()),
-        endpoint: { facts.as_ref() }.and_then(|facts: &LedgerFacts| facts.endpoint.clone()),
+        endpoint: { facts.as_ref() }.and_then(|facts| facts.endpoint.clone()),
         facts,
-    };
-    Ok((lookup.unwrap_or_else(Lookup::nowhere), Some(ledger)))
+    }))
 }
 
 /// How many of the first rows of a kind are named: enough to look at, few enough to read.
 const NAMED: usize = 3;
 
 /// What a run would do and cost.
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 struct CheckResult {
     r#type: &'static str,
     version: u8,
     exit_code: u8,
-    /// The inputs; there is at least one.
-    files: Vec<CheckedFile>,
-    /// The rows of all of them.
     #[serde(flatten)]
-    total: CheckCounts,
-    duplicates: u64,
-    calls: u64,
+    count: FirstCount,
     /// How many calls the budgets leave; `None` if there are none.
     calls_left: Option<u64>,
     cost: Option<CallCost>,
     ledger: Option<CheckedLedger>,
-    ledger_answers_damaged: u64,
-    ledger_answers_too_old: u64,
-    /// Why the run would send nothing, by `--min-rows` or `--max-invalid`.
+    /// Why the run would send nothing.
     #[serde(skip)]
     sends_nothing: Option<Error>,
-    /// What a person should know of the inputs.
-    #[serde(skip)]
-    input_warnings: Vec<String>,
-}
-
-/// The rows of an input, or of all inputs.
-#[derive(Debug, Default, Clone, Copy, Serialize)]
-struct CheckCounts {
-    rows: CheckedRows,
-    /// Rows whose answer is paid for.
-    known: u64,
-    /// Rows that have failed although their call was or may have been billed, and would not be sent again.
-    failed_before: u64,
-}
-
-/// How many rows there are, and how many of them can be sent.
-#[derive(Debug, Default, Clone, Copy, Serialize)]
-struct CheckedRows {
-    read: u64,
-    sendable: u64,
-    unsendable: u64,
-    /// Rows that are not to be sent.
-    passed: u64,
-    #[serde(flatten)]
-    noticed: Noticed,
-}
-
-/// An input, and what was counted in it.
-#[derive(Debug, Default, Serialize)]
-struct CheckedFile {
-    /// Its path; `None` is standard input.
-    input: Option<String>,
-    /// Why it cannot be used, or not to its end.
-    error: Option<String>,
-    /// Its output is there: a run skips it, and it was not read.
-    finished: bool,
-    /// Which column is which field, as one line.
-    mapping: String,
-    #[serde(flatten)]
-    counts: CheckCounts,
-    /// Rows that cannot be sent.
-    unsendable: BTreeMap<Reason, CountedRows>,
-    /// Its name for people.
-    #[serde(skip)]
-    name: String,
-    /// Which of its rows a run would take, in words, if not all.
-    #[serde(skip)]
-    part: Option<String>,
 }
 
 /// What the calls cost.
@@ -286,45 +162,19 @@ fn named(counted: &CountedRows) -> String {
     format!("{word} {}{more}", numbers.join(", "))
 }
 
-impl CheckCounts {
-    /// Adds the rows of an input.
-    fn add(&mut self, file: &Self) {
-        self.rows.read += file.rows.read;
-        self.rows.sendable += file.rows.sendable;
-        self.rows.unsendable += file.rows.unsendable;
-        self.rows.passed += file.rows.passed;
-        self.rows.noticed += file.rows.noticed;
-        self.known += file.known;
-        self.failed_before += file.failed_before;
-    }
-}
-
-impl CheckedFile {
-    /// An input that was not read yet.
-    fn of(settings: &ReaderSettings) -> Self {
-        let input = &settings.file.input;
-        Self {
-            name: input.shown(),
-            input: { input.path() }.map(|path| path.to_string_lossy().into_owned()),
-            part: settings.selection.words(),
-            ..Self::default()
-        }
-    }
-
-    /// How many rows it has, and why some cannot be sent.
-    fn line(&self) -> String {
-        let rows = &self.counts.rows;
-        let is_read = rows.read > 0 || !self.finished && self.error.is_none();
-        let facts = [
-            self.finished.then(|| "finished".to_owned()),
-            is_read.then(|| counted(rows.read, "row")),
-            self.part.clone(),
-            (rows.unsendable > 0).then(|| format!("{} cannot be sent", count(rows.unsendable))),
-            self.error.is_some().then(|| "cannot be used".to_owned()),
-        ];
-        let facts: Vec<_> = facts.into_iter().flatten().collect();
-        format!("{}: {}", self.name, facts.join(", "))
-    }
+/// How many rows an input has, and why some cannot be sent.
+fn line(file: &CountedFile) -> String {
+    let rows = &file.counts.rows;
+    let is_read = rows.read > 0 || !file.finished && file.error.is_none();
+    let facts = [
+        file.finished.then(|| "finished".to_owned()),
+        is_read.then(|| counted(rows.read, "row")),
+        file.part.clone(),
+        (rows.unsendable > 0).then(|| format!("{} cannot be sent", count(rows.unsendable))),
+        file.error.is_some().then(|| "cannot be used".to_owned()),
+    ];
+    let facts: Vec<_> = facts.into_iter().flatten().collect();
+    format!("{}: {}", file.name, facts.join(", "))
 }
 
 impl CallCost {
@@ -340,16 +190,6 @@ impl CallCost {
 type TableLine = (String, u64, String);
 
 impl CheckResult {
-    /// Nothing was counted yet.
-    fn new(ledger: Option<CheckedLedger>) -> Self {
-        Self {
-            r#type: "check",
-            version: 1,
-            ledger,
-            ..Self::default()
-        }
-    }
-
     /// The object for programs, on one line.
     fn json(&self) -> String {
         // It fails only on map keys that are not strings, and there are none.
@@ -363,7 +203,7 @@ impl CheckResult {
         lines.extend(aligned(&self.table()));
         lines.push(String::new());
         if let Some(CallCost { tariff, .. }) = &self.cost {
-            let (all, one) = (tariff.shown_for(self.calls), tariff.shown_for(1));
+            let (all, one) = (tariff.shown_for(self.count.calls), tariff.shown_for(1));
             lines.push(format!(
                 "cost: {all} at {one} a call; retries may cost more"
             ));
@@ -374,14 +214,14 @@ impl CheckResult {
     /// Each input, and which of its rows cannot be sent. Most have the columns of the one before, which are not repeated.
     fn inputs(&self) -> Vec<String> {
         let (mut lines, mut shown, mut indent) = (Vec::new(), "", "");
-        if self.files.len() > 1 {
-            let files = counted(self.files.len() as u64, "file");
-            let rows = counted(self.total.rows.read, "row");
+        if self.count.files.len() > 1 {
+            let files = counted(self.count.files.len() as u64, "file");
+            let rows = counted(self.count.total.rows.read, "row");
             lines.push(format!("{files}: {rows}"));
             indent = "  ";
         }
-        for file in &self.files {
-            lines.push(format!("{indent}{}", file.line()));
+        for file in &self.count.files {
+            lines.push(format!("{indent}{}", line(file)));
             if !file.mapping.is_empty() && file.mapping != shown {
                 lines.push(format!("{indent}  {}", printable(&file.mapping)));
                 shown = &file.mapping;
@@ -398,7 +238,7 @@ impl CheckResult {
     }
 
     fn table(&self) -> Vec<TableLine> {
-        let (total, rows) = (&self.total, &self.total.rows);
+        let (count, total, rows) = (&self.count, &self.count.total, &self.count.total.rows);
         let (known, remark) = match &self.ledger {
             Some(ledger) if ledger.endpoint == Some(Account::of_sandbox().endpoint) => {
                 ("known already", ledger.remark())
@@ -411,6 +251,7 @@ impl CheckResult {
         let nulls = "cells have a word such as `NULL`, which is taken for a value: `--null NULL` reads it as empty";
         let failed = "were or may have been billed; `--retry-failed` asks again";
         let too_old = "have an answer that is older than the run asks for";
+        let at_most = if count.calls_at_most { "at most" } else { "" };
         // Some are shown in any case, and the others if there are any.
         let lines = [
             (true, "can be sent", rows.sendable, ""),
@@ -431,9 +272,14 @@ impl CheckResult {
             ),
             (self.ledger.is_some(), known, total.known, &*remark),
             (false, "failed already", total.failed_before, failed),
-            (false, "asked again", self.ledger_answers_too_old, too_old),
-            (true, "duplicates", self.duplicates, "repeat an earlier row"),
-            (true, "calls to make", self.calls, ""),
+            (false, "asked again", count.ledger_answers_too_old, too_old),
+            (
+                true,
+                "duplicates",
+                count.duplicates,
+                "repeat an earlier row",
+            ),
+            (true, "calls to make", count.calls, at_most),
             (
                 self.calls_left.is_some(),
                 "calls left",
@@ -449,8 +295,12 @@ impl CheckResult {
 
     /// What a person should know besides the numbers.
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.input_warnings.clone();
-        warnings.extend(none_chosen(self.total.rows.read, self.total.rows.passed));
+        let count = &self.count;
+        let is_read = |file: &&CountedFile| !file.finished && file.error.is_none();
+        let read = count.files.iter().filter(is_read);
+        let no_rows = read.filter_map(|file| no_rows(&file.name, file.counts.rows.read));
+        let mut warnings: Vec<_> = no_rows.collect();
+        warnings.extend(none_chosen(count.total.rows.read, count.total.rows.passed));
         if let Some(error) = &self.sends_nothing {
             warnings.push(format!("`rescore run` sends nothing: {error}"));
         }
@@ -460,8 +310,8 @@ impl CheckResult {
         {
             warnings.push(only_of_others(path, &facts.other_accounts));
         }
-        if self.ledger_answers_damaged > 0 {
-            let answers = counted(self.ledger_answers_damaged, "answer");
+        if count.ledger_answers_damaged > 0 {
+            let answers = counted(count.ledger_answers_damaged, "answer");
             warnings.push(format!("{answers} in the ledger cannot be used: damaged"));
         }
         warnings

@@ -1,7 +1,6 @@
 //! The inputs of a command: which files a name stands for, how one is opened, and whether all of them are as the user says
 //! that they must be (`--min-rows`, `--max-invalid`). What becomes of their rows is not known here.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -16,12 +15,10 @@ use crate::base::text::shown;
 use crate::config::InputLimits;
 use crate::fields::UserRequest;
 use crate::input::{Compose, FileSettings, Input, Opened, Reader, ReaderSettings};
-use crate::observe::{count, counted};
+use crate::observe::counted;
 use crate::output::is_same_file;
-use crate::row_state::{RowBatch, RowState};
-use crate::selection::Selection;
+use crate::row_state::RowBatch;
 use crate::service::{self, Plan};
-use crate::verdict::{Reason, most_frequent};
 
 /// What a pattern has and few names have.
 const PATTERN: [char; 3] = ['*', '?', '['];
@@ -158,141 +155,43 @@ pub(super) fn read_ahead(mut reader: Reader) -> Result<Receiver<Result<RowBatch>
     Ok(receiver)
 }
 
-/// Reads the inputs, with all their rows together, as far as needed to see that they are as they must be: a broken export
-/// must neither be scored in part nor replace yesterday's output. A stream can be read only once and cannot be checked so.
+/// Fails if the rows must be counted before the first call, and this input can be read only once.
 ///
 /// # Errors
-/// Exit code 2: they are not, or the only input cannot be read, or is a stream.
-pub(super) fn refuse_broken(limits: InputLimits, inputs: &[&ReaderSettings]) -> Result<()> {
-    if limits == InputLimits::default() {
-        return Ok(());
-    }
-    let (mut rows, mut passed, mut unsendable) = (0, 0, BTreeMap::new());
-    for input in inputs {
-        let there = path_of(input).metadata();
-        let is_stream = there.is_ok_and(|there| !there.is_file() && !there.is_dir());
-        let read = if is_stream || input.file.input == Input::Stdin {
-            Err(needs_a_file(limits))
-        } else {
-            count_rows(input, limits, (&mut rows, &mut passed), &mut unsendable)
-        };
-        match read {
-            // Of several, the run reports one that cannot be read, and continues with the others.
-            Err(error) if inputs.len() == 1 => return Err(error),
-            _ => {}
+/// Exit code 2: so it is.
+pub(super) fn refuse_stream(limits: InputLimits, input: &ReaderSettings) -> Result<()> {
+    let option = match limits {
+        _ if path_of(input)
+            .metadata()
+            .is_ok_and(|there| there.is_file() || there.is_dir()) =>
+        {
+            return Ok(());
         }
-    }
-    let (name, have) = match inputs {
-        [only] => (format!("`{}`", only.file.input.shown()), "has"),
-        _ => (format!("the {} inputs", inputs.len()), "have"),
+        InputLimits {
+            min_rows: Some(least),
+            ..
+        } if least != Tolerance::Rows(0) => "--min-rows",
+        InputLimits {
+            max_invalid: Some(_),
+            ..
+        } => "--max-invalid",
+        InputLimits {
+            max_new: Some(_), ..
+        } => "--max-new",
+        _ => return Ok(()),
     };
-    // A share is of the rows that would be sent.
-    let (invalid, chosen) = (unsendable.values().sum(), rows - passed);
-    let too_many = |most: &Tolerance| !most.covers(invalid, chosen);
-    let error = if let Some(most) = limits.max_invalid.filter(too_many) {
-        let (invalid, chosen) = (count(invalid), counted(chosen, "row"));
-        Error::usage(format!("{invalid} of the {chosen} of {name} cannot be sent, more than `--max-invalid {most}` allows"))
-            .detail(format!("most frequent: {}", most_frequent(&unsendable)))
-            .hint("`rescore check` names these rows; `--max-invalid` sets how many are allowed")
-    } else if let Some(least) = { limits.min_rows }.filter(|least| rows < least.get()) {
-        let rows = counted(rows, "row");
-        Error::usage(format!(
-            "{name} {have} {rows}, fewer than `--min-rows {least}`"
-        ))
-        .hint("check that the export is complete, or lower `--min-rows`")
-    } else {
-        return Ok(());
-    };
-    Err(error.detail("nothing was sent"))
-}
-
-/// Reads a file to its end, or until no further row can make a difference.
-fn count_rows(
-    input: &ReaderSettings,
-    limits: InputLimits,
-    (rows, passed): (&mut u64, &mut u64),
-    unsendable: &mut BTreeMap<Reason, u64>,
-) -> Result<()> {
-    let all = ReaderSettings {
-        selection: Selection::default(),
-        ..input.clone()
-    };
-    let (mut reader, _) = Reader::open(all, Compose::new(|_, _| {}))?;
-    while let Some(batch) = reader.next_batch()? {
-        *rows += batch.rows.len() as u64;
-        for row in &batch.rows {
-            *passed += u64::from(matches!(row.state, RowState::Passed));
-            if let Some(failure) = row.state.failure() {
-                *unsendable.entry(failure.reason).or_default() += 1;
-            }
-        }
-        let has_enough = limits.min_rows.is_none_or(|least| *rows >= least.get());
-        if has_enough && limits.max_invalid.is_none() {
-            break;
-        }
-    }
-    Ok(())
-}
-
-fn needs_a_file(limits: InputLimits) -> Error {
-    let option = match limits.min_rows {
-        Some(_) => "--min-rows",
-        None => "--max-invalid",
-    };
-    Error::usage(format!(
+    Err(Error::usage(format!(
         "`{option}` needs a file: the rows of a stream cannot be counted before the first call"
     ))
-    .hint("write the rows to a file first")
+    .hint("write the rows to a file first"))
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
-    use std::num::NonZeroU64;
 
     use super::*;
-
-    /// What is wrong with these three files: 4 rows, 6 rows of which one has no name, and none that could be read.
-    fn judged(min_rows: u64, max_invalid: Option<Tolerance>) -> Option<String> {
-        let place = tempfile::tempdir().unwrap();
-        let header = "name,email,ip,user_agent\n";
-        let row = "Jo,jo@example.com,::1,curl\n";
-        let files = [
-            ("a.csv", format!("{header}{}", row.repeat(4))),
-            (
-                "b.csv",
-                format!("{header}{},jo@example.com,::1,curl\n", row.repeat(5)),
-            ),
-            ("c.csv", "[1]".to_owned()),
-        ];
-        let inputs = files.map(|(name, content)| {
-            fs::write(place.path().join(name), content).unwrap();
-            ReaderSettings::without_options(Input::File(place.path().join(name)))
-        });
-        let limits = InputLimits {
-            min_rows: NonZeroU64::new(min_rows),
-            max_invalid,
-        };
-        let checked = refuse_broken(limits, &inputs.iter().collect::<Vec<_>>());
-        checked.err().map(|error| error.to_string())
-    }
-
-    #[test]
-    fn several_files_are_counted_together() {
-        assert_eq!(judged(10, None), None);
-        assert_eq!(
-            judged(11, None).as_deref(),
-            Some("the 3 inputs have 10 rows, fewer than `--min-rows 11`")
-        );
-        assert_eq!(judged(0, Some(Tolerance::Percent(10.0))), None);
-        assert_eq!(
-            judged(1, Some(Tolerance::Percent(9.9))).as_deref(),
-            Some(
-                "1 of the 10 rows of the 3 inputs cannot be sent, more than `--max-invalid 9.9%` allows"
-            )
-        );
-    }
 
     #[test]
     fn a_pattern_matches_files_and_neither_folders_nor_hidden_files() {

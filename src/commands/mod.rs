@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod decide;
 mod files;
+mod first_pass;
 mod inputs;
 pub(crate) mod ledger;
 pub(crate) mod report;

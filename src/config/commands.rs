@@ -76,17 +76,24 @@ pub(crate) const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(512).expe
 /// What the input must be like for anything to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Args)]
 pub(crate) struct InputLimits {
-    /// Send nothing if the input has fewer rows than this
+    /// Send nothing if the input has fewer rows than this, or than this share of the output that is replaced
     ///
-    /// For an export that may be empty or cut off. All rows are counted before the first call, so the input must be a file.
-    #[arg(long, value_name = "N", value_parser = values::count)]
-    pub(crate) min_rows: Option<NonZeroU64>,
+    /// For an export that may be empty or cut off. Without it, an input without rows replaces no output that has rows; `0` says
+    /// that it may. All rows are counted before the first call, so the input must be a file.
+    #[arg(long, value_name = "N|N%", value_parser = values::tolerance)]
+    pub(crate) min_rows: Option<Tolerance>,
     /// Send nothing if more rows than this, or than this share of the rows, cannot be sent
     ///
     /// Such rows lack a field, or have an invalid one. All rows are checked before the first call, so the input must be a
     /// file.
     #[arg(long, value_name = "N|N%", value_parser = values::tolerance)]
     pub(crate) max_invalid: Option<Tolerance>,
+    /// Send nothing if more rows than this, or than this share of the rows, are new to the ledger
+    ///
+    /// For a nightly job: if a column goes or changes its form, all users look new, and would be paid for again. It does not
+    /// count while nothing was ever paid for.
+    #[arg(long, value_name = "N|N%", value_parser = values::tolerance)]
+    pub(crate) max_new: Option<Tolerance>,
 }
 
 /// What a run reads and writes: one input to one output, or several, each to a file of its name in a directory.

@@ -55,6 +55,13 @@ pub(crate) struct LedgerFacts {
     pub(crate) other_accounts: Vec<String>,
 }
 
+impl LedgerFacts {
+    /// Whether nothing was ever paid for.
+    pub(crate) const fn is_new(&self) -> bool {
+        self.usable + self.too_old == 0
+    }
+}
+
 /// How many answers of all accounts arrived since then, or some more where places are empty: they are in the order in which they
 /// arrived, so that the first of them is found by halves.
 fn recent(database: &mut dyn Database, not_before: i64) -> Result<u64, DbFault> {

@@ -21,7 +21,7 @@ pub(crate) use metrics::{MetricsFile, MetricsThread};
 pub(crate) use numbers::{count, counted, day, moment, most, stamp, write_json};
 pub(crate) use progress::{ProgressSettings, ProgressThread, Style};
 pub(crate) use summary::{
-    DecisionRule, FileState, FileSummary, LedgerLeft, ReportedRun, RunIdentity, RunSummary,
-    SizedFile, ended_by, only_of_others, refuse_other_content,
+    DecisionRule, Expected, FileState, FileSummary, LedgerLeft, ReportedRun, RunIdentity,
+    RunSummary, SizedFile, ended_by, only_of_others, refuse_other_content,
 };
 pub(crate) use summary_text::{facts, headline};

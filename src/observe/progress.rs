@@ -186,14 +186,23 @@ impl View {
             reasons,
         }: &Snapshot,
     ) -> [Vec<String>; 2] {
-        let is_sandbox = self.settings.identity.sandbox;
+        let (is_sandbox, expected) = (
+            self.settings.identity.sandbox,
+            self.settings.identity.expected.as_ref(),
+        );
         // `file 3 of 64`, once there is a first file of several.
         let file = now.file.filter(|file| *file > 0).zip(now.files);
         let head = [
             // In a long run, one percent takes hours.
             { now.percent }.map(|percent| format!("{:.1} %", (percent * 10.0).floor() / 10.0)),
             file.map(|(file, files)| format!("file {} of {}", count(file), count(files))),
-            Some(counted(counts.rows.resolved, "row")),
+            Some(match expected {
+                Some(expected) => {
+                    let rows = counted(expected.rows, "row");
+                    format!("{} of {rows}", count(counts.rows.resolved))
+                }
+                None => counted(counts.rows.resolved, "row"),
+            }),
             { now.remaining }.map(|left| format!("ETA {}", whole_seconds(left))),
             is_sandbox.then(|| "sandbox".to_owned()),
             { now.rows_per_second }.map(|speed| format!("{} rows/s", rate(speed))),
@@ -202,8 +211,12 @@ impl View {
         let would_have = if is_sandbox { "would have " } else { "" };
         let (calls, undecided) = (&counts.calls, counts.undecided.rows);
         let below = [
-            { counts.cost.as_ref() }
-                .map(|cost| format!("{would_have}spent {}", cost.shown(cost.spent))),
+            counts.cost.as_ref().map(|cost| {
+                let about = expected.and_then(|expected| expected.cost);
+                let about = about.map(|about| format!(" of about {}", cost.shown(about)));
+                let spent = cost.shown(cost.spent);
+                format!("{would_have}spent {spent}{}", about.unwrap_or_default())
+            }),
             verdicts(&counts.decisions, undecided, counts.failed.rows),
             parts([
                 ("in flight", calls.in_flight),

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::numbers::{one_line, path, some_path, utc_seconds};
 use crate::base::error::{Error, Exit};
 use crate::base::meter::FileHashes;
-use crate::base::money::Tariff;
+use crate::base::money::{Money, Tariff};
 use crate::base::numbers::Tolerance;
 use crate::base::stderr::say;
 use crate::base::text::quoted;
@@ -53,12 +53,31 @@ pub(crate) struct RunIdentity {
     /// What decides.
     #[serde(flatten)]
     pub(crate) rule: DecisionRule,
+    /// What the first pass over the inputs has counted; null for a stream.
+    pub(crate) expected: Option<Expected>,
     /// What calls cost, if the user says so.
     #[serde(skip)]
     pub(crate) tariff: Option<Tariff>,
     /// The options that were given, without secrets; null if they are not known.
     #[serde(skip)]
     pub(crate) options: Value,
+}
+
+/// What a run would do with its rows, counted before its first call.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Expected {
+    /// All rows.
+    pub(crate) rows: u64,
+    /// Those whose answer is in the ledger.
+    pub(crate) known: u64,
+    /// Those that cannot be sent.
+    pub(crate) unsendable: u64,
+    /// Calls without retries.
+    pub(crate) calls: u64,
+    /// There may be fewer calls: the rows were too many to find all that repeat one.
+    pub(crate) calls_at_most: bool,
+    /// What the calls cost, if the user says what one does.
+    pub(crate) cost: Option<Money>,
 }
 
 /// What decides, for programs: thresholds with all their digits, or levels and where in an answer they are; neither if it is
@@ -82,6 +101,7 @@ impl RunIdentity {
             endpoint: None,
             mapping: None,
             rule: DecisionRule::default(),
+            expected: None,
             tariff: None,
             options: Value::Null,
         }

@@ -6,7 +6,7 @@ use super::ledger::PreparedLedger;
 use super::prepare::{PreparedRun, Start};
 use crate::base::text::{printable, quoted, shown};
 use crate::ledger::KnownLimit;
-use crate::observe::{self, counted, day, most, only_of_others, tell};
+use crate::observe::{self, count, counted, day, most, only_of_others, tell};
 use crate::pace::Rate;
 use crate::service::proxy_for;
 use crate::telemetry::pace::Limit;
@@ -16,9 +16,9 @@ pub(super) fn announce(run: &PreparedRun, start: &Start) {
     let (files, ledger) = (&run.files, start.ledger.as_ref());
     if run.config.watch.shows_text() {
         introduce(run);
-        if let (Some(ledger), Some(_)) = (ledger, files.to_run().next()) {
-            tell_limit(ledger, start.gate.limit());
-            tell_ledger(ledger);
+        if files.to_run().next().is_some() {
+            ledger.inspect(|ledger| tell_limit(ledger, start.gate.limit()));
+            tell_count(run, start);
         }
     }
     let of_ledger = ledger.map(|ledger| [killed(ledger), elsewhere(ledger)]);
@@ -127,27 +127,48 @@ fn tell_limit(ledger: &PreparedLedger, start: Limit) {
     }
 }
 
-/// Says which ledger it is and what it has, and which run this one continues. A name that is mistyped must be seen.
-fn tell_ledger(ledger: &PreparedLedger) {
-    let facts = &ledger.open.facts;
-    let place = shown(&facts.place);
-    let not_used = match facts.too_old {
-        0 => String::new(),
-        old => format!(", and {} that it does not use", counted(old, "older one")),
-    };
-    tell(&match (facts.existed, facts.usable) {
-        (false, _) => format!("rescore: a new ledger, `{place}`"),
-        (true, 0) => {
-            format!("rescore: the ledger `{place}` has no answers that this run may use{not_used}")
-        }
-        (true, usable) => format!(
-            "rescore: the ledger `{place}` has {} that this run may use{not_used}",
-            counted(usable, "answer")
-        ),
-    });
-    if facts.run.continues {
+/// Says which ledger it is, what the first pass has counted, and which run this one continues. A name that is mistyped must be
+/// seen.
+fn tell_count(run: &PreparedRun, start: &Start) {
+    let facts = start.ledger.as_ref().map(|ledger| &ledger.open.facts);
+    let place = facts.map(|facts| shown(&facts.place)).unwrap_or_default();
+    if facts.is_some_and(|facts| !facts.existed) {
+        tell(&format!("rescore: a new ledger, `{place}`"));
+    }
+    if facts.is_some_and(|facts| facts.run.continues) {
         tell("rescore: continuing the unfinished run");
     }
+    let Some(first) = &start.count else {
+        return tell("         the rows of a stream cannot be counted before the first call");
+    };
+    let (total, tariff) = (&first.total, run.identity.tariff.as_ref());
+    let paid = match run.stand_in {
+        Some(_) => "known already",
+        None => "paid for already",
+    };
+    let cost = tariff.map(|tariff| format!(" (about {})", tariff.shown_for(first.calls)));
+    let at_most = if first.calls_at_most { "at most " } else { "" };
+    let calls = format!("{at_most}{} to make", counted(first.calls, "call"));
+    let left = run.config.call_limits.iter();
+    let left = left.filter_map(|limit| Some(limit.left(&facts?.run.spending)));
+    let left = left.min().filter(|left| *left < first.calls);
+    let left = left.map(|left| format!(", of which the budget leaves {}", count(left)));
+    let parts = [
+        (total.known, format!("{paid} in `{place}`")),
+        (total.failed_before, "failed before".to_owned()),
+        (first.duplicates, "repeat another row".to_owned()),
+        (total.rows.passed, "passed on".to_owned()),
+        (total.rows.unsendable, "cannot be sent".to_owned()),
+    ];
+    let parts = parts.into_iter().filter(|(rows, _)| *rows > 0);
+    let parts = parts.map(|(rows, what)| format!(", {} {what}", count(rows)));
+    tell(&printable(&format!(
+        "         {}: {calls}{}{}{}",
+        counted(total.rows.read, "row"),
+        cost.unwrap_or_default(),
+        left.unwrap_or_default(),
+        parts.collect::<String>(),
+    )));
 }
 
 /// A warning of what a kill may have cost.

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use super::super::signals::SignalReach;
 use super::super::signals::{runtime, spawn};
 use super::files::{Files, RunPart, Turn};
-use super::finish::{EndedFiles, finish, in_a_line};
+use super::finish::{EndedFiles, finish};
 use super::ledger::{PreparedLedger, recorder, run_end};
 use super::prepare::{PreparedRun, Start};
 use super::threads::{RowStages, SharedLookup, StopChannel, run_rows};
@@ -181,7 +181,7 @@ impl Turns<'_> {
             _ if error.is_disk_full() => CancelReason::Output,
             reason => reason,
         };
-        let words = in_a_line(&error);
+        let words = error.in_a_line();
         if self.is_only || error.is_disk_full() {
             self.engine.events().emit(Event::CancelBegan(reason));
             self.ended.error = Some(error);

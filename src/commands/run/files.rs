@@ -4,24 +4,24 @@
 //! turn comes.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::super::files::LockWait;
 use super::super::files::{
     NamedFile, check_name, is_finished, output_directory, refuse_clashes, refuse_outdated,
     rejects_beside, rejects_of,
 };
-use super::super::inputs::{find_inputs, name_of, open_users, path_of, refuse_broken};
+use super::super::inputs::{find_inputs, name_of, open_users, path_of};
 use super::super::text::SummaryFile;
 use super::ledger::{PreparedLedger, full_disk, reading};
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
 use crate::base::text::shown;
-use crate::config::{FilesConfig, InputLimits, LedgerConfig};
+use crate::config::{FilesConfig, LedgerConfig};
 use crate::input::{Input, Opened, Reader, ReaderSettings, refuse_missing};
 use crate::ledger::{self, LedgerSettings, OutputState, Reuse, ServerWait};
 use crate::output::{Document, OutputFile, Replace, RowFiles, Target, partial_of};
@@ -76,6 +76,8 @@ pub(in crate::commands) struct OpenPart {
     /// The only input stays open, as it may be a stream; one of several is opened again when its turn comes.
     reader: Option<Reader>,
     plan: Plan,
+    /// The size of a file and when it was modified, before its rows were counted.
+    counted: Option<(u64, SystemTime)>,
     /// None until the ledger has said what may be replaced.
     targets: Targets,
     /// The files that are written; `None` until they are open.
@@ -99,6 +101,11 @@ impl RunPart {
             Turn::Run(part) => Some(part),
             _ => None,
         }
+    }
+
+    /// Whether its input can be read more than once.
+    pub(super) fn is_file(&self) -> bool {
+        self.input.file.input.path().is_some_and(Path::is_file)
     }
 
     /// The path of its input with links followed; `None` for a stream. The path of a pipe, such as `/dev/fd/63`, is another
@@ -217,15 +224,6 @@ impl Files {
         }
     }
 
-    /// Reads the inputs as far as needed to see that they are as they must be.
-    ///
-    /// # Errors
-    /// Exit code 2: they are not.
-    pub(in crate::commands) fn refuse_broken(&self, limits: InputLimits) -> Result<()> {
-        let inputs: Vec<_> = { self.parts.iter() }.map(|part| &part.input).collect();
-        refuse_broken(limits, &inputs)
-    }
-
     /// Opens the inputs and reads them up to their first rows. Those whose output is complete are skipped, unless the run asks
     /// for them again.
     ///
@@ -263,6 +261,7 @@ impl Files {
                 "cannot read `{path}`: one of several inputs must be a regular file"
             )));
         }
+        let counted = state_of(path);
         let (reader, opened) = open_users(&part.input, plan)?;
         // Next to `/dev/null` there is no place for files.
         let is_special = self.target.as_ref().is_some_and(Target::is_special);
@@ -277,6 +276,7 @@ impl Files {
             opened,
             reader: Some(reader).filter(|_| is_only),
             plan,
+            counted,
             targets: Targets::default(),
             files: None,
         })))
@@ -454,6 +454,11 @@ impl Files {
 }
 
 impl OpenPart {
+    /// What reads the input, if it is open.
+    pub(super) fn take_reader(&mut self) -> Option<Reader> {
+        self.reader.take()
+    }
+
     /// The input, which is opened again if it is not open.
     ///
     /// # Errors
@@ -473,11 +478,24 @@ impl OpenPart {
     /// # Errors
     /// Exit code 2: the input cannot be used, or a file cannot be made. Exit code 3: the disk is full.
     pub(super) fn open(mut self, input: &ReaderSettings) -> Result<(Reader, Opened, RowFiles)> {
+        let path = input.file.input.path().filter(|_| self.counted.is_some());
+        if let Some(path) = path.filter(|path| state_of(path) != self.counted) {
+            let path = shown(path);
+            let error =
+                Error::stopped(format!("`{path}` was modified after its rows were counted"));
+            return Err(error.hint("run the same command again when nothing writes to it any more"));
+        }
         let (targets, files) = (std::mem::take(&mut self.targets), self.files.take());
         let (reader, opened) = self.open_input(input)?;
         let files = files.map_or_else(|| targets.open(opened.mode), Ok)?;
         Ok((reader, opened, files))
     }
+}
+
+/// The size of a file and when it was modified; `None` of what can be read only once.
+fn state_of(path: &Path) -> Option<(u64, SystemTime)> {
+    let there = path.metadata().ok().filter(Metadata::is_file)?;
+    Some((there.len(), there.modified().ok()?))
 }
 
 impl Targets {

@@ -193,7 +193,7 @@ impl EndedFiles {
         let (state, error) = match part.turn {
             Turn::None | Turn::Run(_) => (FileState::Left, None),
             Turn::Skip => (FileState::Skipped, None),
-            Turn::Unusable(error) => (FileState::Failed, Some(in_a_line(&error))),
+            Turn::Unusable(error) => (FileState::Failed, Some(error.in_a_line())),
         };
         let is_there = state == FileState::Skipped;
         self.parts.push(FileSummary {
@@ -256,7 +256,7 @@ impl EndedFiles {
                 ..*written.hashes
             },
             rows,
-            error: error.map(in_a_line),
+            error: error.map(Error::in_a_line),
             ..without_output(input, ended)
         });
     }
@@ -288,10 +288,4 @@ fn without_output(input: &ReaderSettings, state: FileState) -> FileSummary {
         rows: RowCounts::default(),
         error: None,
     }
-}
-
-/// The error with its cause, without details and hint.
-pub(in crate::commands) fn in_a_line(error: &Error) -> String {
-    let words = error.log_words();
-    words.lines().next().unwrap_or_default().to_owned()
 }

@@ -7,20 +7,19 @@
 //! A run is a list of parts, an input and its output each; one file is a list of one: see [`files`].
 
 mod announce;
+mod before_paying;
 mod drive;
 mod execute;
 mod files;
 mod finish;
 mod ledger;
-mod lost_ledger;
 mod prepare;
 mod threads;
 
 #[cfg(test)]
 mod tests;
 
+pub(super) use before_paying::{Counting, count};
 pub(crate) use execute::{execute, leave_failure};
-pub(super) use files::{Files, RunPart, Turn};
-pub(super) use finish::in_a_line;
+pub(super) use files::{Files, Turn};
 pub(super) use ledger::ledger_account;
-pub(super) use threads::look_up;

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::super::files::LockWait;
+use super::super::first_pass::FirstCount;
+use super::super::inputs::refuse_stream;
 use super::super::signals::StopSignals;
+use super::before_paying::{before_paying, expected};
 use super::files::{Files, RunPart};
 use super::ledger::{PreparedLedger, ledger_account, lock_output, reading};
-use super::lost_ledger::{refuse_unknown_verdicts, unused_answers};
 use super::threads::StopChannel;
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
@@ -59,6 +61,8 @@ pub(super) struct Start {
     pub(super) stops: StopChannel,
     /// Where metrics go for Prometheus.
     pub(super) metrics: Option<MetricsFile>,
+    /// What the first pass has counted; `None` for a stream.
+    pub(super) count: Option<FirstCount>,
     /// What to say before the first call.
     pub(super) warnings: Vec<String>,
 }
@@ -89,9 +93,6 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     let endpoint = client.endpoint.clone();
     let client = Client::new(client)?;
     identity.endpoint = Some(endpoint.to_string());
-    let metrics = { config.watch.metrics.clone() }
-        .map(|path| metrics_file(path, identity.clone()))
-        .transpose()?;
     let of_user =
         { found.and_then(|it| it.location.file()) }.filter(|_| config.ledger.named.is_none());
     files.make_directories(of_user)?;
@@ -102,9 +103,12 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
         PreparedLedger::open(&settings, account.sandbox, &wait)
     };
     let mut ledger = settings.map(open).transpose()?;
-    refuse_unknown_verdicts(&files, config.plan, ledger.as_mut())?;
+    let (count, unused) = before_paying(&mut files, &config, &account, ledger.as_mut())?;
+    identity.expected = { count.as_ref() }.map(|count| expected(count, identity.tariff.as_ref()));
+    let metrics = { config.watch.metrics.clone() }
+        .map(|path| metrics_file(path, identity.clone()))
+        .transpose()?;
     files.open(ledger.as_mut(), config.watch.summary.as_deref(), &wait)?;
-    let unused = unused_answers(&files, &config, &account);
     let start = Start {
         gate: gate(config.pace, concurrency, ledger.as_ref()),
         stops: tokio::sync::mpsc::unbounded_channel(),
@@ -113,6 +117,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
             .flatten()
             .collect(),
         ledger,
+        count,
         server_wait,
         client,
         metrics,
@@ -139,7 +144,9 @@ fn find_files(config: &RunConfig, wait: &LockWait) -> Result<(Files, Option<Outp
     wait.until_free(|| files.check_output())?;
     // From here on no other run writes there, however long the input takes.
     let lock = lock_output(files.written(), wait)?;
-    files.refuse_broken(config.limits)?;
+    for part in &files.parts {
+        refuse_stream(config.limits, &part.input)?;
+    }
     files.read(config.plan)?;
     Ok((files, lock))
 }

@@ -3,7 +3,6 @@
 //! delays rows to come and not calls in flight. The writer's thread writes rows that are done. What outlives the part (the
 //! engine, the ledger, the events) is given from outside.
 
-use std::mem;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,9 +15,9 @@ use crate::analysis::RowTally;
 use crate::base::error::{Error, Result};
 use crate::engine::{self, Engine, Read, Stop, WindowSize, Write};
 use crate::input::Reader;
-use crate::ledger::{Lookup, RequestKey};
+use crate::ledger::Lookup;
 use crate::output::{DurableFile, WriteError, Writer, Written};
-use crate::row_state::{Row, RowState};
+use crate::row_state::look_up;
 use crate::service::Service;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event, InputEnd};
@@ -279,31 +278,4 @@ fn stop_of(error: WriteError) -> Stop {
         WriteError::Failed(error) => (CancelReason::Output, Some(error)),
     };
     Stop { reason, error }
-}
-
-/// Turns rows that are asked for into rows that wait for a verdict: gives each its key, and what is known of it.
-///
-/// # Errors
-/// The ledger cannot be read.
-pub(in crate::commands) fn look_up(lookup: &mut Lookup, rows: &mut [Row]) -> Result<()> {
-    let bodies = rows.iter().filter_map(|row| match &row.state {
-        RowState::Asked(body) => Some(body),
-        _ => None,
-    });
-    let keys: Vec<RequestKey> = bodies.map(|body| lookup.key(body)).collect();
-    let found = lookup.look_up(&keys)?;
-    let mut known = keys.into_iter().zip(found);
-    for row in rows {
-        if let RowState::Asked(body) = &mut row.state {
-            let (key, found) = known.next().ok_or_else(unanswered)?;
-            let body = mem::take(body);
-            row.state = RowState::Waiting { body, key, found };
-        }
-    }
-    Ok(())
-}
-
-/// There is an answer for each request, known or not.
-fn unanswered() -> Error {
-    Error::internal("a look-up had no answer for a request")
 }

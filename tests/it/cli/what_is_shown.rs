@@ -66,6 +66,7 @@ fn the_summary_counts_what_the_server_saw() {
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
     rescore: a new ledger, `rescore.ledger`
+             20 rows: 20 calls to make
     MOMENT rescore: paused: the service asked for 1 s, 1 s left
     rescore: 20 rows in TIME, SPEED rows/s
              approve 4, review 7, block 8
@@ -91,6 +92,7 @@ fn a_stopped_run_has_a_summary_too() {
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
     rescore: a new ledger, `rescore.ledger`
+             9 rows: 9 calls to make
     MOMENT rescore: the service refuses the run: stopping
     rescore: stopped early (the service refuses the run): 3 rows in TIME, SPEED rows/s
              approve 2, block 1
@@ -146,7 +148,7 @@ fn without_a_terminal_a_line_is_printed_at_intervals_and_pauses_are_reported_onc
     );
     let place = Place::with("users.csv", users::csv(6));
     let running = place.scoring(&server).args("-c 1").start();
-    running.wait_for_words("rescore: 50.0 %, 3 rows");
+    running.wait_for_words("rescore: 50.0 %, 3 of 6 rows");
     drop(release);
     let done = running.done();
     done.exits(0).says("the service throttled 2 calls");
@@ -292,9 +294,8 @@ fn answers_of_the_stand_in_are_never_called_paid() {
     };
     let kept = "the answers are kept in sandbox.ledger";
     run("--max-calls 10").exits(5).says(kept);
-    run("--max-calls 15")
-        .exits(5)
-        .says("has 10 answers that this run may use");
+    let known = "20 calls to make, of which the budget leaves 5, 10 known already in";
+    run("--max-calls 15").exits(5).says(known);
     run("--price 0.004")
         .exits(0)
         .says("rows taken from the ledger");

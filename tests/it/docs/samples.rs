@@ -156,7 +156,11 @@ fn the_script_for_cron_mails_only_what_somebody_should_know() {
     fs::rename(place.path("rescore.ledger"), place.path("moved")).unwrap();
     let output = cron(&place, &rescore);
     let said = String::from_utf8(output.stdout).unwrap();
-    assert_eq!((output.status.code(), server.calls()), (Some(2), 3), "{said}");
+    assert_eq!(
+        (output.status.code(), server.calls()),
+        (Some(2), 3),
+        "{said}"
+    );
     for words in ["scored.csv` has 3 verdicts", "rescore.ledger"] {
         assert!(said.contains(words), "{said}");
     }

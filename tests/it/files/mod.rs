@@ -4,6 +4,7 @@ mod columns;
 mod csv_rows;
 mod encodings;
 mod existing;
+mod first_pass;
 mod full_disk;
 mod input;
 mod jsonl_rows;

@@ -1,0 +1,101 @@
+//! What is found before anything is paid: each of these exports is refused before the first call, and last night's output stays.
+
+use crate::support::process::{Done, Place};
+use crate::support::server::Server;
+use crate::support::users;
+
+/// Users with a phone number.
+fn with_phones(users: usize) -> String {
+    let row = |n| format!("{n},User {n},user{n}@example.com,+1202555{n:04},192.0.2.1,curl/8\n");
+    let rows: String = (1..=users).map(row).collect();
+    format!("id,name,email,phone,ip,user_agent\n{rows}")
+}
+
+/// A night whose output is replaced by the next, with the guards of the shipped settings.
+fn night(place: &Place, server: &Server, more: &str) -> Done {
+    let run = place.scoring(server);
+    let run = run.args("--overwrite --min-rows 90% --max-new 20% --price 0.004");
+    run.args(more).done()
+}
+
+#[test]
+fn a_broken_export_costs_no_call_and_last_nights_output_stays() {
+    let (whole, server) = (with_phones(100), Server::good());
+    let place = Place::with("users.csv", &whole);
+    let done = night(&place, &server, "");
+    done.exits(0)
+        .says("100 rows: 100 calls to make (about 0.40)");
+    let scored = place.text("scored.csv");
+    let without = |column: usize| {
+        let cells = |line: &str| {
+            let cells: Vec<_> = line.split(',').collect();
+            [&cells[..column], &cells[column + 1..]].concat().join(",") + "\n"
+        };
+        whole.lines().map(cells).collect::<String>()
+    };
+    let (header, half) = (
+        whole.lines().next().unwrap(),
+        whole.find("\n51,").unwrap() + 1,
+    );
+    let open_quote =
+        whole[..half].to_owned() + "51,\"User 51,user51@example.com,,192.0.2.1,curl/8\n";
+    for (broken, words) in [
+        (String::new(), "has 0 rows"),
+        (format!("{header}\n"), "has 0 rows"),
+        (
+            whole[..half].to_owned(),
+            "fewer than 90% of the 100 in `scored.csv`",
+        ),
+        (open_quote, "is never closed"),
+        (
+            without(3),
+            "100 of the 100 rows of `users.csv` are new to the ledger",
+        ),
+        (whole.replace("User", "Us\u{e9}r"), "are new to the ledger"),
+    ] {
+        place.write("users.csv", &broken);
+        for more in ["", "--quiet", "--accept-failures 100%"] {
+            night(&place, &server, more).exits(2).says(words);
+        }
+        assert_eq!(server.calls(), 100, "{words}");
+        assert_eq!(place.text("scored.csv"), scored, "{words}");
+    }
+    // Fewer users, and some new ones, are what happens in a day.
+    place.write("users.csv", with_phones(110));
+    let done = night(&place, &server, "");
+    done.exits(0)
+        .says("110 rows: 10 calls to make (about 0.04), 100 paid for already in `rescore.ledger`");
+    place.write("users.csv", with_phones(105));
+    night(&place, &server, "").exits(0);
+    assert_eq!(server.calls(), 110);
+}
+
+#[test]
+fn without_settings_an_empty_export_replaces_no_output_unless_that_is_said() {
+    let (csv, server) = (users::csv(5), Server::good());
+    let place = Place::with("users.csv", &csv);
+    place.score(&server, "").exits(0);
+    place.write("users.csv", users::csv(0));
+    let done = place.score(&server, "--overwrite");
+    done.exits(2)
+        .says("would replace the 5 in `scored.csv`")
+        .says("--min-rows 0");
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    place.score(&server, "--overwrite --min-rows 0").exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(0)));
+    assert_eq!(server.calls(), 5);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_to_its_end_is_sent_up_to_there_only_if_that_is_said() {
+    let (csv, server) = (users::csv(600), Server::good());
+    let place = Place::with(
+        "users.csv",
+        csv + "601,\"User 601,a@example.com,192.0.2.1,u\n",
+    );
+    place.score(&server, "").exits(2).says("is never closed");
+    assert_eq!(server.calls(), 0);
+    let done = place.score(&server, "--keep-going");
+    done.exits(2).says("is never closed");
+    assert!(server.calls() > 0);
+}
