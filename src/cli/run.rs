@@ -68,9 +68,9 @@ pub(super) struct RunArgs {
     ledger: Option<PathBuf>,
     /// Ask again about rows whose answer is older than this, such as `30d`
     ///
-    /// Answers do not age by themselves.
-    #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
-    max_age: Option<Duration>,
+    /// With a range, such as `24d..30d`, each request has an age of its own in it, always the same, so that the answers of one night are asked again over six nights. Answers do not age by themselves.
+    #[arg(long, value_name = "TIME", value_parser = values::ages, help_heading = LEDGER)]
+    max_age: Option<(Duration, Duration)>,
     /// Ask again about every row
     #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
     fresh: bool,
@@ -246,7 +246,7 @@ impl RunArgs {
                 None => None,
             },
             reuse: match self.max_age {
-                Some(age) => Reuse::Recent(age),
+                Some((least, most)) => Reuse::Recent { least, most },
                 None if self.retry_failed => Reuse::Retry,
                 None if self.fresh => Reuse::Nothing,
                 None => Reuse::All,

@@ -160,6 +160,17 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
     time(text, (SECOND, 10 * 366 * DAY), words)
 }
 
+/// How old answers may be: all of them this old, or each up to an age between two.
+pub(crate) fn ages(text: &str) -> Result<(Duration, Duration), String> {
+    match text.split_once("..") {
+        None => age(text).map(|age| (age, age)),
+        Some((least, most)) => match (age(least)?, age(most)?) {
+            (least, most) if least < most => Ok((least, most)),
+            _ => Err("expected the shorter time first, as in `24d..30d`".to_owned()),
+        },
+    }
+}
+
 /// A file for which a stream cannot be given.
 pub(crate) fn file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {

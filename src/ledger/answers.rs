@@ -1,7 +1,7 @@
 //! What became of a request, as it is stored; and what stored outcomes mean for a run that asks.
 //!
 //! There is one rule: a run uses the latest answer that is not older than its `not_before`, or else the latest failure that is
-//! not. This is the same wherever answers are stored. Nothing is read here.
+//! not. With a range of ages, each request has a later moment of its own, which its fingerprint chooses. This is the same wherever answers are stored. Nothing is read here.
 
 use std::sync::Arc;
 
@@ -94,6 +94,8 @@ pub(crate) enum KnownOutcome {
 pub(super) struct Scope {
     /// Older answers are not used, in milliseconds since 1970.
     pub(super) not_before: i64,
+    /// Of up to this much younger answers, the fingerprint of the request decides whether they are used: in milliseconds.
+    pub(super) spread: u64,
     /// Older failures are not used either; never before `not_before`.
     pub(super) failures_from: i64,
     /// When the run first started, in milliseconds since 1970.
@@ -107,6 +109,14 @@ pub(super) struct Scope {
 }
 
 impl Scope {
+    /// The time from which on answers to this request are used. Fingerprints are evenly distributed, and so are these times.
+    pub(super) fn used_from(&self, key: &RequestKey) -> i64 {
+        let fingerprint = key.fingerprint().cast_unsigned();
+        let later = (u128::from(fingerprint) * u128::from(self.spread)) >> 64;
+        let later = i64::try_from(later).unwrap_or(i64::MAX);
+        self.not_before.saturating_add(later)
+    }
+
     /// What the stored outcomes of a request mean, of which `next` gives the latest first. No more are read than are needed.
     ///
     /// # Errors
@@ -118,6 +128,7 @@ impl Scope {
     ) -> Result<LookupResult, E> {
         let mut result = LookupResult::default();
         let (mut failure, mut damaged) = (None, false);
+        let used_from = self.used_from(key);
         while let Some(Stored { at, sealed }) = next()? {
             let is_own = sealed.starts_with(&self.start.to_le_bytes());
             let Some(plain) = key.open(at, sealed) else {
@@ -130,7 +141,7 @@ impl Scope {
                         damaged = true;
                         continue;
                     };
-                    if at < self.not_before || result.known.is_some() {
+                    if at < used_from || result.known.is_some() {
                         let is_old = result.known.is_none() || at < self.started;
                         result.old = is_old.then_some(answer.score);
                         if result.known.is_none() {
@@ -146,7 +157,7 @@ impl Scope {
                         break;
                     }
                 }
-                Some((&FAILURE, words)) if at >= self.failures_from => {
+                Some((&FAILURE, words)) if at >= self.failures_from.max(used_from) => {
                     failure = failure.or_else(|| Some((read_failure(words)?, is_own)));
                 }
                 Some((&FAILURE, _)) => {
@@ -193,9 +204,18 @@ mod tests {
     }
 
     fn judge(not_before: i64, failures_from: i64, stored: &[(i64, &Outcome)]) -> LookupResult {
-        let key = RequestKey::some(1);
+        judge_for(&RequestKey::some(1), (not_before, 0), failures_from, stored)
+    }
+
+    fn judge_for(
+        key: &RequestKey,
+        (not_before, spread): (i64, u64),
+        failures_from: i64,
+        stored: &[(i64, &Outcome)],
+    ) -> LookupResult {
         let scope = Scope {
             not_before,
+            spread,
             failures_from,
             started: STARTED,
             aged_before: 100,
@@ -204,8 +224,8 @@ mod tests {
         };
         let nonce = |at: i64| if at > STARTED { [0; 12] } else { [1; 12] };
         let stored = stored.iter().rev();
-        let mut stored = stored.map(|(at, outcome)| outcome.seal(&key, nonce(*at), *at).unwrap());
-        scope.judge(&key, || Ok::<_, ()>(stored.next())).unwrap()
+        let mut stored = stored.map(|(at, outcome)| outcome.seal(key, nonce(*at), *at).unwrap());
+        scope.judge(key, || Ok::<_, ()>(stored.next())).unwrap()
     }
 
     fn score(result: &LookupResult) -> Option<&str> {
@@ -234,6 +254,20 @@ mod tests {
         assert_eq!((score(&replaced), replaced.passed_over), (Some("2"), None));
         assert!(replaced.is_own && !all.is_own);
         assert_eq!(replaced.old.unwrap().digits(), "1");
+
+        // Half of the fingerprints are negative numbers, and the second half of the times is theirs.
+        for (fingerprint, used_from) in [(0, 500), (i64::MAX, 509), (i64::MIN, 510), (-1, 519)] {
+            let mut key = RequestKey::some(1);
+            key.fingerprint = fingerprint;
+            for (at, outcome) in [(used_from - 1, &one), (used_from, &one), (519, &failure)] {
+                let judged = judge_for(&key, (500, 20), 500, &[(at, outcome)]);
+                assert_eq!(
+                    judged.known.is_some(),
+                    at >= used_from,
+                    "{fingerprint} {at}"
+                );
+            }
+        }
 
         let failed = judge(i64::MIN, i64::MIN, &[(200, &failure)]);
         assert!(

@@ -45,7 +45,7 @@ pub(crate) struct LedgerFacts {
     pub(crate) endpoint: Option<String>,
     /// What is known of the run.
     pub(crate) run: RunRecord,
-    /// Answers of this address and service ID that the run may use.
+    /// Answers of this address and service ID that the run may use; with a range of ages, not all of these.
     pub(crate) usable: u64,
     /// Those that are too old for it.
     pub(crate) too_old: u64,

@@ -14,7 +14,7 @@ use super::database::{Database, TableRow, first, hex, listed};
 use super::fault::{DbFault, DbFaultKind};
 use super::key::{PathHash, RequestKey, SealNonce, random_number, random_secret};
 use super::outputs::hash;
-use super::settings::{self, LedgerSettings, Reuse, in_millis};
+use super::settings::{self, LedgerSettings, Reuse, ages_in, in_millis, spread_in};
 use crate::base::money::Money;
 
 /// How much longer a lease lasts than the longest call. Calls wait if it was not renewed for this time, on a disk that hangs.
@@ -153,10 +153,11 @@ impl RunRecord {
             reuse: reuse.word(),
             scope: Scope {
                 not_before,
+                spread: spread_in(&reuse.word()),
                 failures_from,
                 started: start,
                 aged_before: match reuse {
-                    Reuse::Recent(_) => i64::MIN,
+                    Reuse::Recent { .. } => i64::MIN,
                     _ => start.saturating_sub(AGED),
                 },
                 start: random_number(),
@@ -213,10 +214,15 @@ impl RunRecord {
         self.previous = Some(ended.map_or(RunEnd::Stopped, |failed| RunEnd::Finished { failed }));
         self.is_elsewhere = found.get::<u8>(10)? == 1;
         let is_stopped = ended.is_none() && self.same_input;
-        let is_same = is_stopped && found.get::<String>(1)? == self.reuse;
+        let word = found.get::<String>(1)?;
+        if let (Reuse::Retry, Some(ages)) = (reuse, ages_in(&word)) {
+            self.reuse = format!("{} {ages}", reuse.word());
+        }
+        let is_same = is_stopped && word == self.reuse;
         if is_same || reuse == Reuse::Retry {
             // Of the answers of the run before, none is asked for again.
             self.scope.not_before = found.get(2)?;
+            self.scope.spread = spread_in(&self.reuse);
             self.continues = is_stopped;
         }
         if is_same {
@@ -343,7 +349,7 @@ impl RunRecord {
         self.sealed = self.sealed.checked_add(1)?;
         // Answers that arrive from now on are dated no earlier.
         let scope = &self.scope;
-        let earliest = { scope.started.max(scope.not_before) }.max(scope.failures_from);
+        let earliest = { scope.started.max(scope.used_from(key)) }.max(scope.failures_from);
         let at = at.saturating_add(self.ahead).max(earliest);
         Some((key.fingerprint(), outcome.seal(key, nonce, at)?))
     }

@@ -18,8 +18,14 @@ use crate::base::text::shown;
 pub(crate) enum Reuse {
     /// All of them, and failures that were or may have been billed.
     All,
-    /// Those that arrived this long ago at most when the run first starts.
-    Recent(Duration),
+    /// Those that are not too old when the run first starts. An answer's age limit is between these two, as its request's
+    /// fingerprint chooses, so that the answers of one night do not all expire in one night.
+    Recent {
+        /// No answer is too old at this age.
+        least: Duration,
+        /// Every answer is too old above this age.
+        most: Duration,
+    },
     /// Those that arrive since the run first starts.
     Nothing,
     /// All answers; requests that failed before the run first starts are sent again.
@@ -31,7 +37,10 @@ impl Reuse {
     pub(super) fn word(self) -> String {
         match self {
             Self::All => "all".to_owned(),
-            Self::Recent(age) => format!("max-age {}", age.as_secs()),
+            Self::Recent { least, most } if least == most => format!("max-age {}", most.as_secs()),
+            Self::Recent { least, most } => {
+                format!("max-age {}..{}", least.as_millis(), most.as_millis())
+            }
             Self::Nothing => "fresh".to_owned(),
             Self::Retry => "retry-failed".to_owned(),
         }
@@ -41,12 +50,26 @@ impl Reuse {
     pub(super) fn used_from(self, now: i64) -> (i64, i64) {
         let recent = match self {
             Self::All => i64::MIN,
-            Self::Recent(age) => now.saturating_sub(in_millis(age)).max(0),
+            Self::Recent { most, .. } => now.saturating_sub(in_millis(most)).max(0),
             Self::Nothing => now,
             Self::Retry => return (i64::MIN, now),
         };
         (recent, recent)
     }
+}
+
+/// The two ages in a run's word, if it has a range of them.
+pub(super) fn ages_in(word: &str) -> Option<&str> {
+    let (_, ages) = word.rsplit_once(' ')?;
+    ages.contains("..").then_some(ages)
+}
+
+/// How much later than the oldest answer the youngest one expires, by the word of a run, in milliseconds.
+pub(super) fn spread_in(word: &str) -> u64 {
+    let ages = ages_in(word).and_then(|ages| ages.split_once(".."));
+    let number = |age: &str| age.parse::<u64>().ok();
+    let spread = ages.and_then(|(least, most)| number(most)?.checked_sub(number(least)?));
+    spread.unwrap_or(0)
 }
 
 /// A time as the database stores it: in seconds, runs that follow each other closely could not be told apart.

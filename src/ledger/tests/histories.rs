@@ -236,7 +236,7 @@ fn check_failures(path: &Path) {
     let mut run = Run::start(path, "a.csv", Reuse::All).unwrap();
     run.keep(&[(1, failure()), (2, answer(2))]);
     drop(run);
-    for reuse in [Reuse::All, Reuse::Recent(Duration::from_secs(60))] {
+    for reuse in [Reuse::All, recent(Duration::from_secs(60))] {
         let mut run = Run::start(path, "b.csv", reuse).unwrap();
         let [found] = &run.claim(&[1])[..] else {
             panic!("one")
@@ -263,7 +263,11 @@ fn check_failures(path: &Path) {
 fn a_stopped_run_keeps_what_it_uses_and_counts_calls_on() {
     let reuses = [
         Reuse::All,
-        Reuse::Recent(Duration::from_secs(60)),
+        recent(Duration::from_secs(60)),
+        Reuse::Recent {
+            least: Duration::from_secs(60),
+            most: Duration::from_secs(90),
+        },
         Reuse::Nothing,
         Reuse::Retry,
     ];
@@ -292,7 +296,8 @@ fn a_stopped_run_keeps_what_it_uses_and_counts_calls_on() {
         killed.renew(10).unwrap();
         let scope = |run: &Run| {
             let scope = &run.facts.run.scope;
-            (scope.not_before, scope.failures_from, scope.started)
+            let used = (scope.not_before, scope.spread);
+            (used, scope.failures_from, scope.started)
         };
         for lost in [4, 0] {
             let next = start("in.csv", reuse);

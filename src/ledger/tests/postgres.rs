@@ -335,7 +335,7 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
     next.leave(0);
     for (reuse, expected) in [
         (Reuse::Nothing, (0, 2)),
-        (Reuse::Recent(Duration::from_secs(3_600)), (2, 0)),
+        (recent(Duration::from_secs(3_600)), (2, 0)),
     ] {
         let fresh = LedgerSettings {
             output: Some(directory.path().join("other.csv")),

@@ -31,6 +31,14 @@ pub(super) fn read() -> ReadAnswer {
     })
 }
 
+/// Answers up to this age.
+pub(super) const fn recent(age: Duration) -> Reuse {
+    Reuse::Recent {
+        least: age,
+        most: age,
+    }
+}
+
 /// A new ledger.
 pub(super) struct Place {
     /// Its path, or its address.

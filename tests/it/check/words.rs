@@ -85,6 +85,7 @@ fn what_keeps_a_run_from_starting_keeps_a_check_from_starting() {
         (".", "`.` is a directory"),
         ("users.csv --price EUR", "--price"),
         ("users.csv --max-age 7", "--max-age"),
+        ("users.csv --max-age 30d..24d", "the shorter time first"),
         ("users.csv --plan free --advanced", "for the paid plan only"),
         ("users.csv -o x.csv --output-dir x", "cannot be used with"),
     ] {

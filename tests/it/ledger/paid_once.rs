@@ -198,6 +198,71 @@ fn answers_do_not_age_by_themselves_and_those_older_than_a_run_wants_are_asked_f
 }
 
 #[test]
+fn answers_of_one_night_are_asked_for_again_each_once_over_the_nights_of_a_range() {
+    const HOUR: i64 = 3_600_000;
+    const ROWS: usize = 150;
+    let csv = users::csv(ROWS);
+    // Failures that were billed age as answers do.
+    let server = Server::start(|request| match request.name().strip_prefix("User 14") {
+        Some("7" | "8" | "9") => status(422),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", &csv);
+    let run = |more: &str, code| {
+        let before = server.calls();
+        place.score(&server, more).exits(code);
+        server.calls() - before
+    };
+    let nights = "--overwrite --max-age 24d..30d";
+    assert_eq!(run(nights, 1), ROWS);
+    let night = |hours: i64| {
+        ledger_file::age(&place.path("rescore.ledger"), &server, hours * HOUR);
+        // A run that is stopped asks for the same rows as one that is not, and what has failed is not asked again.
+        let checked = place.rescore(&*format!("check users.csv -o scored.csv {nights} --json"));
+        let checked = checked.env("RESCORE_BASE_URL", server.url());
+        let expected = checked.env("RESCORE_SERVICE_ID", "test").done().json()["calls"].clone();
+        let stopped = match expected.as_u64() {
+            Some(0 | 1) => 0,
+            _ => run(&format!("{nights} --max-calls 1"), 5),
+        };
+        let calls = stopped + run(nights, 1);
+        assert_eq!(calls, expected);
+        calls
+    };
+    assert_eq!(night(24 * 24 - 1), 0);
+    let calls = [24, 24, 24, 24, 24, 26].map(night);
+    assert_eq!(calls.iter().sum::<usize>(), ROWS, "{calls:?}");
+    assert!(
+        calls.iter().all(|calls| (3..60).contains(calls)),
+        "{calls:?}"
+    );
+    // Those of the first of these nights are 23 days old.
+    assert_eq!(night(18 * 24), 0);
+}
+
+#[test]
+fn a_retry_after_a_range_of_ages_asks_for_what_had_failed_and_for_nothing_else() {
+    let csv = users::csv(60);
+    let server = Server::start(|request| match request.attempt {
+        2 => status(422),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", &csv);
+    let run = |more: &str, code| {
+        place.score(&server, more).exits(code);
+        server.calls()
+    };
+    run("", 0);
+    ledger_file::age(&place.path("rescore.ledger"), &server, 3 * 3_600_000);
+    let asked = run("--overwrite --max-age 2h..4h", 1) - 60;
+    assert!((5..55).contains(&asked), "{asked}");
+    let stopped = run("--retry-failed --max-calls 2", 5);
+    assert_eq!(stopped, 60 + asked + 2);
+    assert_eq!(run("--retry-failed", 0), 60 + 2 * asked);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
 fn nothing_about_people_nor_a_word_of_the_service_can_be_read_in_a_ledger() {
     let (server, release) = Server::start_holding_if(
         |request| request.name() == "User 30" && request.attempt == 1,
