@@ -98,6 +98,12 @@ impl AddedColumns {
         }
     }
 
+    /// What stands before all names.
+    pub(crate) fn prefix(&self) -> &str {
+        let id = self.names.get(ID_COLUMN).map_or("", String::as_str);
+        id.strip_suffix(VERDICT_COLUMNS[ID_COLUMN]).unwrap_or("")
+    }
+
     /// What is in the column with this index.
     #[inline]
     pub fn content(&self, column: usize) -> ColumnContent {

@@ -74,6 +74,8 @@ pub struct RawRow {
     /// The values that it already has for columns of ours, as span and column, sorted by span. A column that it has twice is
     /// listed twice.
     pub ours: Box<[(Span, usize)]>,
+    /// Its value by which it is compared with an earlier output; empty if there is none.
+    pub key: Span,
 }
 
 impl RawRow {

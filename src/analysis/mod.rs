@@ -4,10 +4,12 @@
 
 mod bins;
 mod decisions;
+mod past;
 mod tally;
 mod what_if;
 
 pub(crate) use bins::Bars;
 pub(crate) use decisions::{CountedRows, DecisionCounts, Drift};
-pub(crate) use tally::{DriftTally, GroupTally, PastVerdict, RowTally, TopValues, number_of};
+pub(crate) use past::{PairingCounts, PastVerdicts};
+pub(crate) use tally::{DriftTally, GroupTally, PastVerdict, RowTally, TopValues};
 pub(crate) use what_if::{ThresholdPair, ThresholdStep, WhatIf};

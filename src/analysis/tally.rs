@@ -12,12 +12,12 @@ use super::what_if::WhatIf;
 use crate::verdict::{Decision, Score, Thresholds};
 
 /// The verdict that a row's user had before.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PastVerdict {
     /// The decision.
     pub(crate) decision: Decision,
     /// The score, if it is known.
-    pub(crate) score: Option<f64>,
+    pub(crate) score: Option<Score>,
 }
 
 /// What was counted of rows.
@@ -80,7 +80,7 @@ impl RowTally {
     pub(crate) fn count(
         &mut self,
         (score, decision): (Option<&Score>, Option<Decision>),
-        past: Option<PastVerdict>,
+        past: Option<&PastVerdict>,
     ) {
         self.decisions.count(decision);
         let value = score.map(number_of);
@@ -116,9 +116,10 @@ impl RowTally {
 }
 
 impl DriftTally {
-    fn count(&mut self, past: PastVerdict, (decision, score): (Decision, Option<f64>)) {
+    fn count(&mut self, past: &PastVerdict, (decision, score): (Decision, Option<f64>)) {
         self.decisions.count(past.decision, decision);
-        let (Some(before), Some(now)) = (past.score, score) else {
+        let before = past.score.as_ref().map(number_of);
+        let (Some(before), Some(now)) = (before, score) else {
             return;
         };
         self.scores += 1;
@@ -128,7 +129,7 @@ impl DriftTally {
 }
 
 /// A score as a number, for pictures. Decisions are made with all digits.
-pub(crate) fn number_of(score: &Score) -> f64 {
+fn number_of(score: &Score) -> f64 {
     score.digits().parse().unwrap_or_default()
 }
 
@@ -203,15 +204,18 @@ mod tests {
     fn every_row_is_counted_by_what_it_has() {
         use Decision::{Approve, Block, Review};
         let mut tally = RowTally::new(Some(&Thresholds::default()));
-        let mut count = |digits: Option<&str>, decision, past| {
+        let mut count = |digits: Option<&str>, decision, past: Option<PastVerdict>| {
             let score = digits.map(score);
-            tally.count((score.as_ref(), decision), past);
+            tally.count((score.as_ref(), decision), past.as_ref());
         };
-        let past = |decision, score| Some(PastVerdict { decision, score });
-        count(Some("2.0"), Some(Approve), past(Approve, Some(1.5)));
-        count(Some("2.1"), Some(Approve), past(Review, Some(2.1)));
+        let past = |decision, digits: Option<&str>| {
+            let score = digits.map(score);
+            Some(PastVerdict { decision, score })
+        };
+        count(Some("2.0"), Some(Approve), past(Approve, Some("1.5")));
+        count(Some("2.1"), Some(Approve), past(Review, Some("2.1")));
         count(Some("9"), Some(Block), past(Review, None));
-        count(Some("9"), None, past(Block, Some(1.0)));
+        count(Some("9"), None, past(Block, Some("1.0")));
         count(None, None, past(Block, None));
         count(None, Some(Review), None);
         assert_eq!(tally.decisions, [2, 1, 1, 2].into());

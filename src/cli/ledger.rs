@@ -164,6 +164,7 @@ fn users(arguments: &ForgetArgs, file: &Path) -> Result<ReaderSettings> {
         judges_first_rows: false,
         selection: Selection::default(),
         only: Vec::new(),
+        key: None,
         scored: None,
     })
 }

@@ -220,6 +220,7 @@ impl RunArgs {
             judges_first_rows: self.judges_first_rows(),
             selection: self.selection.selection(),
             only: self.selection.only.clone(),
+            key: self.files.changes_key.clone(),
             scored: None,
         })
     }

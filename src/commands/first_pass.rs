@@ -15,13 +15,12 @@ use crate::base::numbers::Tolerance;
 use crate::base::text::shown;
 use crate::config::InputLimits;
 use crate::fields::Noticed;
-use crate::input::{Input, Opened, Reader, ReaderSettings};
+use crate::input::{Opened, Reader, ReaderSettings};
 use crate::layout::ID_COLUMN;
 use crate::ledger::{KnownOutcome, Lookup};
 use crate::observe::{count, counted};
 use crate::row_state::{Row, RowBatch, RowState, earlier_verdict, look_up};
 use crate::sandbox::ID_PREFIX;
-use crate::selection::Selection;
 use crate::service::Plan;
 use crate::telemetry::event::PassedOver;
 use crate::verdict::{Reason, most_frequent};
@@ -314,14 +313,7 @@ fn too_few(least: Option<Tolerance>, rows: u64, output: Option<(&Path, u64)>) ->
 
 /// How many rows a file has that is read in this way, whichever of them would be sent; none if it cannot be read so.
 pub(super) fn rows_of(path: &Path, reading: &ReaderSettings, plan: Plan) -> u64 {
-    let mut all = ReaderSettings {
-        selection: Selection::default(),
-        only: Vec::new(),
-        judges_first_rows: false,
-        ..reading.clone()
-    };
-    all.file.input = Input::File(path.to_owned());
-    let Ok((mut reader, _)) = open_users(&all, plan) else {
+    let Ok((mut reader, _)) = open_users(&reading.all_rows_of(path), plan) else {
         return 0;
     };
     let batches = std::iter::from_fn(|| reader.next_batch().ok().flatten());

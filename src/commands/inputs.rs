@@ -1,6 +1,7 @@
 //! The inputs of a command: which files a name stands for, how one is opened, and whether all of them are as the user says
 //! that they must be (`--min-rows`, `--max-invalid`). What becomes of their rows is not known here.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -9,16 +10,19 @@ use bytes::BytesMut;
 use glob::{MatchOptions, glob_with};
 
 use super::signals::spawn;
+use crate::analysis::PastVerdicts;
 use crate::base::error::{Error, Result};
 use crate::base::numbers::Tolerance;
 use crate::base::text::shown;
 use crate::config::InputLimits;
 use crate::fields::UserRequest;
 use crate::input::{Compose, FileSettings, Input, Opened, Reader, ReaderSettings};
+use crate::layout::Layout;
 use crate::observe::counted;
 use crate::output::is_same_file;
-use crate::row_state::RowBatch;
+use crate::row_state::{Row, RowBatch, RowState, earlier_verdict};
 use crate::service::{self, Plan};
+use crate::verdict::{Decision, Score, Thresholds};
 
 /// What a pattern has and few names have.
 const PATTERN: [char; 3] = ['*', '?', '['];
@@ -123,6 +127,49 @@ pub(super) fn open_scored(
 ) -> Result<(Reader, Opened)> {
     let settings = ReaderSettings::of_scored(file, prefix, asked);
     Reader::open(settings, Compose::new(|_, _| {}))
+}
+
+/// Reads the verdicts of a file that an earlier run wrote, by the values of the column `key`. Where only a decision is missing,
+/// these thresholds decide. Also returns the file's name in messages.
+///
+/// # Errors
+/// Exit code 2: it cannot be read, or is not a scored file with this column.
+pub(super) fn read_past(
+    file: &FileSettings,
+    prefix: &str,
+    key: &str,
+    thresholds: Option<&Thresholds>,
+) -> Result<(PastVerdicts, String)> {
+    let (reader, Opened { layout, name, .. }) = open_scored(file, prefix, vec![key.to_owned()])?;
+    let mut past = PastVerdicts::default();
+    for batch in read_ahead(reader)? {
+        for row in batch?.rows {
+            let (score, decision) = verdict_of(&row, &layout);
+            let by_score = || Some(thresholds?.decide(score.as_ref()?));
+            let decision = decision.or_else(by_score);
+            past.add(&asked(&row, &layout, 0), score.as_ref(), decision);
+        }
+    }
+    past.sort();
+    Ok((past, name))
+}
+
+/// The value of one of the columns that are asked for in a scored file; empty in a row that cannot be read.
+pub(super) fn asked<'a>(row: &'a Row, layout: &Layout, place: usize) -> Cow<'a, str> {
+    let span = match &row.state {
+        RowState::Scored(asked) => asked.get(place).copied(),
+        _ => None,
+    };
+    layout.value(row.raw.slice(span.unwrap_or_default()))
+}
+
+/// The score and the decision of a row in a scored file. A value that is not one counts as none, as do all of a row that cannot
+/// be read.
+pub(super) fn verdict_of(row: &Row, layout: &Layout) -> (Option<Score>, Option<Decision>) {
+    match row.state {
+        RowState::Scored(_) => earlier_verdict(&row.raw, layout),
+        _ => (None, None),
+    }
 }
 
 /// The warning of an input without rows.

@@ -3,28 +3,24 @@
 //! The earlier file is read first, if there is one, and its verdicts are kept by their key; then the scored file is read once
 //! and counted, and `report` makes the page.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fs::File;
-use std::hash::BuildHasher as _;
 use std::io::Read as _;
 use std::path::Path;
 
 use super::files::refuse_clashes;
-use super::inputs::{no_rows, open_scored, read_ahead};
+use super::inputs::{asked, no_rows, open_scored, read_ahead, read_past, verdict_of};
 use super::signals::Interrupts;
-use crate::analysis::{GroupTally, PastVerdict, RowTally, number_of};
+use crate::analysis::{GroupTally, PastVerdicts, RowTally};
 use crate::base::error::{Error, Exit, Result};
 use crate::base::text::{quoted, shown};
 use crate::config::{EarlierFile, ReportConfig};
-use crate::input::{Input, Opened, refuse_missing};
-use crate::layout::Layout;
+use crate::input::{Input, refuse_missing};
 use crate::observe::{ReportedRun, count, counted, stamp, tell, warn};
 use crate::output::{Document, OutputFile, Replace, Target};
-use crate::report::{Comparison, PageContent, PairingCounts, page};
-use crate::row_state::{Row, RowState, earlier_verdict};
+use crate::report::{Comparison, PageContent, page};
+use crate::row_state::RowState;
 use crate::sandbox::ID_PREFIX;
-use crate::verdict::{Decision, Score, Thresholds};
+use crate::verdict::Decision;
 
 /// How many values of a column a page shows.
 const TOP: usize = 20;
@@ -78,18 +74,19 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, u32)> {
     // Opened first, as it fails at its first line if it is not a scored file, and the earlier one only after being read.
     let (reader, opened) = open_scored(&config.scored, &config.prefix, columns)?;
     let (layout, name) = (&opened.layout, &opened.name);
+    let thresholds = Some(&config.thresholds);
     let mut past = { config.against.as_ref() }
-        .map(|against| PastVerdicts::read(against, &config.prefix, &config.thresholds))
+        .map(|against| read_past(&against.file, &config.prefix, &against.key, thresholds))
         .transpose()?;
-    let mut tally = RowTally::new(Some(&config.thresholds));
+    let mut tally = RowTally::new(thresholds);
     let mut groups = vec![GroupTally::default(); config.by.len()];
     let mut sandbox = run.as_ref().is_some_and(|run| run.sandbox);
     for batch in read_ahead(reader)? {
         for row in &batch?.rows {
-            let before =
-                { past.as_mut() }.and_then(|past| past.find(&asked(row, layout, groups.len())));
+            let before = { past.as_mut() }
+                .and_then(|(past, _)| past.find(&asked(row, layout, groups.len())));
             let (score, decision) = verdict_of(row, layout);
-            tally.count((score.as_ref(), decision), before);
+            tally.count((score.as_ref(), decision), before.as_ref());
             for (place, group) in groups.iter_mut().enumerate() {
                 group.count(asked(row, layout, place).as_bytes(), decision);
             }
@@ -103,7 +100,7 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, u32)> {
         .iter()
         .for_each(|warning| warn(warning));
     let comparison = { config.against.as_ref().zip(past) }
-        .map(|(against, past)| past.comparison(against, name))
+        .map(|(against, (past, earlier))| comparison(past, &earlier, against, name))
         .transpose()?;
     let redecided = { run.as_ref().zip(config.summary.as_deref()) }
         .map(|(run, path)| is_redecided(run, path, &tally, name))
@@ -128,133 +125,35 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, u32)> {
     Ok((content, opened.mode))
 }
 
-/// The value of one of the columns that are asked for; empty in a row that cannot be read.
-fn asked<'a>(row: &'a Row, layout: &Layout, place: usize) -> Cow<'a, str> {
-    let span = match &row.state {
-        RowState::Scored(asked) => asked.get(place).copied(),
-        _ => None,
-    };
-    layout.value(row.raw.slice(span.unwrap_or_default()))
-}
-
-/// The score and the decision of a row. A value that is not one counts as none, as do all of a row that cannot be read.
-fn verdict_of(row: &Row, layout: &Layout) -> (Option<Score>, Option<Decision>) {
-    match row.state {
-        RowState::Scored(_) => earlier_verdict(&row.raw, layout),
-        _ => (None, None),
-    }
-}
-
-/// A verdict before. Where only the decision is missing, today's thresholds decide.
-fn past_verdict(
-    score: Option<&Score>,
-    decision: Option<Decision>,
-    thresholds: &Thresholds,
-) -> Option<PastVerdict> {
-    let by_score = || score.map(|score| thresholds.decide(score));
-    Some(PastVerdict {
-        decision: decision.or_else(by_score)?,
-        score: score.map(number_of),
-    })
-}
-
-/// The verdicts of an earlier file, by the key of their rows: users come and go between two files, so rows are not paired
-/// by their position. Of each row a few bytes are kept, and nothing of a user but a hash of the key.
-#[derive(Default)]
-struct PastVerdicts {
-    name: String,
-    rows: HashMap<u64, PastRow>,
-    counts: PairingCounts,
-}
-
-/// A row of the earlier file.
-struct PastRow {
-    verdict: Option<PastVerdict>,
-    /// Several rows have this key, with different verdicts.
-    is_ambiguous: bool,
-    is_found: bool,
-}
-
-impl PastVerdicts {
-    /// Reads an earlier file.
-    ///
-    /// # Errors
-    /// Exit code 2: it cannot be read, or is not a scored file.
-    fn read(against: &EarlierFile, prefix: &str, thresholds: &Thresholds) -> Result<Self> {
-        let key = vec![against.key.clone()];
-        let (reader, Opened { layout, name, .. }) = open_scored(&against.file, prefix, key)?;
-        let mut past = Self {
-            name,
-            ..Self::default()
-        };
-        for batch in read_ahead(reader)? {
-            for row in batch?.rows {
-                let (score, decision) = verdict_of(&row, &layout);
-                let verdict = past_verdict(score.as_ref(), decision, thresholds);
-                past.add(&asked(&row, &layout, 0), verdict);
-            }
-        }
-        Ok(past)
-    }
-
-    /// What a row is recognised by; `None` if it has no key.
-    fn hash(&self, key: &str) -> Option<u64> {
-        let key = key.trim();
-        (!key.is_empty()).then(|| self.rows.hasher().hash_one(key))
-    }
-
-    fn add(&mut self, key: &str, verdict: Option<PastVerdict>) {
-        if let Some(hash) = self.hash(key) {
-            let row = self.rows.entry(hash).or_insert(PastRow {
-                verdict,
-                is_ambiguous: false,
-                is_found: false,
-            });
-            row.is_ambiguous |= row.verdict != verdict;
-        }
-    }
-
-    /// The verdict before on the row with this key. Also counts whether there is one.
-    fn find(&mut self, key: &str) -> Option<PastVerdict> {
-        let hash = self.hash(key);
-        let Some(row) = hash.and_then(|hash| self.rows.get_mut(&hash)) else {
-            self.counts.new += 1;
-            return None;
-        };
-        row.is_found = true;
-        if row.is_ambiguous {
-            self.counts.ambiguous += 1;
-            return None;
-        }
-        self.counts.paired += 1;
-        row.verdict
-    }
-
-    /// What the page shows of the comparison with this file.
-    ///
-    /// # Errors
-    /// Exit code 2: it has no rows, or none of the other file's.
-    fn comparison(self, against: &EarlierFile, file: &str) -> Result<Comparison> {
-        let (earlier, counts) = (&self.name, self.counts);
-        if self.rows.is_empty() {
-            let message = format!("{earlier} has no rows to compare with");
-            return Err(Error::usage(message));
-        }
-        if counts.paired + counts.ambiguous == 0 && counts.new > 0 {
+/// What the page shows of the comparison with the earlier file of this name.
+///
+/// # Errors
+/// Exit code 2: it has no rows, or none of the other file's.
+fn comparison(
+    past: PastVerdicts,
+    earlier: &str,
+    against: &EarlierFile,
+    file: &str,
+) -> Result<Comparison> {
+    let pairing = past.pairing(&against.key);
+    let message = match (
+        pairing.paired + pairing.ambiguous,
+        pairing.gone,
+        pairing.new,
+    ) {
+        (0, 0, _) => format!("{earlier} has no rows to compare with"),
+        (0, _, 1..) => {
             let column = quoted(&against.key);
-            let message = format!("no row of {file} is in {earlier}, by the column {column}");
-            return Err(Error::usage(message));
+            format!("no row of {file} is in {earlier}, by the column {column}")
         }
-        let gone = self.rows.values().filter(|row| !row.is_found).count() as u64;
-        Ok(Comparison::File {
-            name: name_of(&against.file.input),
-            pairing: PairingCounts {
-                key: against.key.clone(),
-                gone,
-                ..counts
-            },
-        })
-    }
+        _ => {
+            return Ok(Comparison::File {
+                name: name_of(&against.file.input),
+                pairing,
+            });
+        }
+    };
+    Err(Error::usage(message))
 }
 
 /// A file's name without its directory, which has no place in a page that is passed on.
@@ -293,40 +192,4 @@ fn is_redecided(run: &ReportedRun, summary: &Path, tally: &RowTally, file: &str)
     }
     let differs = |decision| run.counts.decisions.of(decision) != tally.decisions.of(decision);
     Ok(Decision::ALL.into_iter().map(Some).any(differs))
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_row_is_found_with_its_verdict_and_others_are_new_or_gone() {
-        let mut past = PastVerdicts::default();
-        let verdict = |score: &str, decision| {
-            let score = Score::from_json_number(score).unwrap();
-            past_verdict(Some(&score), decision, &Thresholds::default())
-        };
-        past.add("1", verdict("1.5", Some(Decision::Block)));
-        past.add("2", None);
-        past.add(" 3 ", verdict("9", None));
-        // The same twice, and two that differ.
-        past.add("4", verdict("1", None));
-        past.add("4", verdict("1", None));
-        past.add("5", verdict("1", None));
-        past.add("5", verdict("3", None));
-        past.add("6", None);
-        past.add("", None);
-        let mut find = |key: &str| past.find(key);
-        assert_eq!(find("1"), verdict("1.5", Some(Decision::Block)));
-        assert_eq!(find("2"), None);
-        // By today's thresholds, as a decision is all that it lacks.
-        assert_eq!(find("3"), verdict("9", Some(Decision::Block)));
-        assert_eq!(find("4"), verdict("1", Some(Decision::Approve)));
-        assert_eq!((find("5"), find("7"), find("")), (None, None, None));
-        let counts = &past.counts;
-        assert_eq!((counts.paired, counts.ambiguous, counts.new), (4, 1, 2));
-        let gone = past.rows.values().filter(|row| !row.is_found);
-        assert_eq!((past.rows.len(), gone.count()), (6, 1));
-    }
 }

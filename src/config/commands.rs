@@ -110,7 +110,7 @@ pub(crate) struct FilesConfig {
     /// All inputs share one pace and one budget. An input that cannot be used does not stop the others.
     #[arg(
         id = "output_dir", long = "output-dir", value_name = "DIR", value_parser = values::file(), help_heading = FILES,
-        conflicts_with_all = ["output", "rejects", "changes", "report", "limit", "sample"]
+        conflicts_with_all = ["output", "rejects", "changes", "changes_key", "report", "limit", "sample"]
     )]
     pub(crate) directory: Option<PathBuf>,
     /// Copy rows without a verdict to this file, with the reason [default: OUTPUT.rejects.csv or .jsonl]
@@ -122,6 +122,12 @@ pub(crate) struct FilesConfig {
     /// output, or from the ledger.
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     pub(crate) changes: Option<PathBuf>,
+    /// Compare decisions by this column, such as an id, with those of the output that is replaced (needs --changes)
+    ///
+    /// A user counts as the same also if another email address is sent. The verdicts of that output are kept in memory: up to
+    /// 60 MB for a million rows.
+    #[arg(long, value_name = "COLUMN", requires = "changes", help_heading = FILES)]
+    pub(crate) changes_key: Option<String>,
     /// Also write a report to this file, as a page of HTML, when the run is finished
     ///
     /// It is what `rescore report` makes: verdicts, scores, other thresholds, what has changed, and how the run went.

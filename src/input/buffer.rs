@@ -135,7 +135,7 @@ impl Buffer {
         RawRow {
             bytes,
             content: extent.content,
-            ours: Box::default(),
+            ..RawRow::default()
         }
     }
 

@@ -34,10 +34,13 @@ pub(super) struct CsvParser {
     columns: AddedColumns,
     /// The place of each of our columns in the header; empty if it has none.
     ours: Box<[Option<usize>]>,
-    /// The places of the columns that are looked at besides: those that are asked for in a scored file, or those of `only`.
+    /// The places of the columns that are looked at besides: those that are asked for in a scored file, or those of `only` and
+    /// of the key.
     asked: Box<[usize]>,
     /// Rows for which one of these does not hold are not sent.
     only: Vec<Condition>,
+    /// The place of the key by which rows are compared with an earlier output.
+    key: Option<usize>,
 }
 
 impl CsvParser {
@@ -62,6 +65,7 @@ impl CsvParser {
             ours: Box::default(),
             asked: Box::default(),
             only: settings.only.clone(),
+            key: None,
         };
         let extent = loop {
             match parser.scan(buffer)? {
@@ -98,6 +102,7 @@ impl CsvParser {
         let asked = settings.asked();
         let places = asked.iter().map(|name| place_of_asked(name, &names, file));
         parser.asked = places.collect::<Result<_>>().map_err(shown)?;
+        parser.key = { settings.key.as_ref() }.and(parser.asked.last().copied());
         if let Some(header) = &mut header {
             header.ours = spans(&parser.ours, &parser.cells);
         }
@@ -307,6 +312,9 @@ impl CsvParser {
             let asked = self.asked.iter().map(|place| self.cell(*place));
             return Ok(RowState::Scored(asked.collect()));
         };
+        row.key = self
+            .key
+            .map_or_else(Span::default, |place| self.cell(place));
         if !self.is_chosen(row) {
             return Ok(RowState::Passed);
         }

@@ -34,6 +34,8 @@ pub(super) struct JsonlParser {
     asked: usize,
     /// Rows for which one of these does not hold are not sent.
     only: Vec<Condition>,
+    /// Which of the columns that are asked for is the key by which rows are compared with an earlier output.
+    key: Option<usize>,
     /// Where the region of national phone numbers is looked up, if the file has it.
     region: Option<usize>,
     /// Our columns that the first objects have.
@@ -233,6 +235,7 @@ impl JsonlParser {
             is_scored,
             asked: asked.len(),
             only: settings.only.clone(),
+            key: { settings.key.as_ref() }.map(|_| settings.only.len()),
             region,
             seen: Vec::new(),
             described: String::new(),
@@ -304,6 +307,10 @@ impl JsonlParser {
         };
         let is_sendable = |value: &str| matches!(line, Cow::Borrowed(_)) || is_as_written(value);
         let values = found.values;
+        if let Some(key) = self.key {
+            let value = self.asked(&values, key).map_err(|_| asked_twice())?;
+            row.key = value.map_or_else(Span::default, |value| place.span(value));
+        }
         if !self.only.is_empty() && !self.is_chosen(&values)? {
             return Ok(RowState::Passed);
         }

@@ -85,6 +85,8 @@ pub struct ReaderSettings {
     pub selection: Selection,
     /// Rows for which one of these does not hold are passed on and not sent.
     pub only: Vec<Condition>,
+    /// The column by which rows are compared with an earlier output.
+    pub key: Option<String>,
     /// An earlier run wrote the file: it must have our columns and these, which are found in each row, and no requests are made
     /// of its rows. In JSONL, a name may be a JSON pointer.
     pub scored: Option<Vec<String>>,
@@ -101,8 +103,22 @@ impl ReaderSettings {
             judges_first_rows: false,
             selection: Selection::default(),
             only: Vec::new(),
+            key: None,
             scored: Some(asked),
         }
+    }
+
+    /// The same for all rows of another file with the same columns, such as the output of an earlier run.
+    pub(crate) fn all_rows_of(&self, file: &Path) -> Self {
+        let mut all = Self {
+            selection: Selection::default(),
+            only: Vec::new(),
+            key: None,
+            judges_first_rows: false,
+            ..self.clone()
+        };
+        all.file.input = Input::File(file.to_owned());
+        all
     }
 
     /// The same for a list of people, of whom a row may have any of the fields.
@@ -118,10 +134,11 @@ impl ReaderSettings {
     }
 
     /// The names of the columns that are looked at besides the fields and ours: those of a scored file that a command wants, or
-    /// those of the conditions.
+    /// those of the conditions, and then that of the key.
     pub(super) fn asked(&self) -> Vec<String> {
-        let of_conditions = || self.only.iter().map(|only| only.column.clone()).collect();
-        self.scored.clone().unwrap_or_else(of_conditions)
+        let of_conditions = self.only.iter().map(|only| &only.column);
+        let of_run = || of_conditions.chain(&self.key).cloned().collect();
+        self.scored.clone().unwrap_or_else(of_run)
     }
 
     /// The settings of a run without options over this input.
@@ -142,6 +159,7 @@ impl ReaderSettings {
             judges_first_rows: true,
             selection: Selection::default(),
             only: Vec::new(),
+            key: None,
             scored: None,
         }
     }

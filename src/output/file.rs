@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::encoder::Encoder;
+use crate::analysis::PastVerdicts;
 use crate::base::error::{Error, Result};
 use crate::base::meter::{FileHashes, Meter, Metered};
 use crate::base::own_file::{self, FileId, directory_of};
@@ -355,6 +356,8 @@ pub struct RowFiles {
     pub(super) rejects: Option<OutputFile>,
     /// For rows whose decision changed. Without such rows it has only a header: that is a result, too.
     pub(super) changes: Option<OutputFile>,
+    /// The verdicts with which those of the rows are compared, instead of what each row and the ledger know of earlier ones.
+    pub(crate) past: Option<PastVerdicts>,
 }
 
 /// The files that are left when a run has ended.
@@ -389,6 +392,7 @@ impl RowFiles {
             output,
             rejects,
             changes,
+            past: None,
         }
     }
 

@@ -87,7 +87,7 @@ fn rows(parts: &[(&str, &str, &str)]) -> Vec<Row> {
             raw: RawRow {
                 bytes: Bytes::from(raw),
                 content: Span::new(before.len(), before.len() + content.len()),
-                ours: Box::default(),
+                ..RawRow::default()
             },
             state: RowState::Done {
                 verdict: verdict(),

@@ -3,7 +3,7 @@
 use super::csv::{CHANGE, CsvEncoder, DecisionChange, REJECT};
 use super::file::{RowFiles, WriteError};
 use super::jsonl;
-use crate::analysis::{Drift, PastVerdict, RowTally, number_of};
+use crate::analysis::{Drift, PastVerdict, RowTally};
 use crate::base::error::Result;
 use crate::layout::{Format, Layout};
 use crate::row::{RawRow, RowNumber};
@@ -85,7 +85,7 @@ impl Writer {
                 Verdict::Failed(_) => None,
                 Verdict::Scored(..) => self.verdict_before(raw, old.as_ref()),
             };
-            let before = past.as_ref().map(|(decision, _)| *decision);
+            let before = past.as_ref().map(|past| past.decision);
             let out = self.files.output.row();
             match (verdict, self.layout.format) {
                 (Verdict::Failed(_), _) if only_decisions => out.extend_from_slice(&raw.bytes),
@@ -105,12 +105,12 @@ impl Writer {
                 }
                 Verdict::Scored(_, None) => past = None,
                 Verdict::Scored(answer, Some(now)) => {
-                    if let Some((before, score_before)) = &past {
-                        drift.count(*before, *now);
-                        if before != now {
+                    if let Some(past) = &past {
+                        drift.count(past.decision, *now);
+                        if past.decision != *now {
                             let change = DecisionChange {
-                                before: *before,
-                                score_before: score_before.as_ref(),
+                                before: past.decision,
+                                score_before: past.score.as_ref(),
                                 now: *now,
                                 score_now: &answer.score,
                             };
@@ -120,11 +120,7 @@ impl Writer {
                 }
             }
             if let Some(tally) = &mut self.tally {
-                let past = past.map(|(decision, score)| PastVerdict {
-                    decision,
-                    score: score.as_ref().map(number_of),
-                });
-                tally.count(tallied(verdict), past);
+                tally.count(tallied(verdict), past.as_ref());
             }
         }
         // Written right away: these rows are paid for, and the buffers of a killed program are
@@ -161,13 +157,12 @@ impl Writer {
         }
     }
 
-    /// The verdict on a row's user before this run: the row's own, or else what today's policy makes of the `old` score in the
-    /// ledger.
-    fn verdict_before(
-        &self,
-        raw: &RawRow,
-        old: Option<&Score>,
-    ) -> Option<(Decision, Option<Score>)> {
+    /// The verdict on a row's user before this run: that of the output that is replaced, if it was read for this; otherwise the
+    /// row's own, or else what today's policy makes of the `old` score in the ledger.
+    fn verdict_before(&mut self, raw: &RawRow, old: Option<&Score>) -> Option<PastVerdict> {
+        if let Some(past) = &mut self.files.past {
+            return past.find(&self.layout.value(raw.slice(raw.key)));
+        }
         // Most files have no earlier verdicts, and must not be slowed down by those that do.
         if raw.ours.is_empty() && old.is_none() {
             return None;
@@ -180,8 +175,11 @@ impl Writer {
         let (score, decision) = earlier_verdict(raw, &self.layout);
         // The earlier decision counts, whatever the thresholds were then: their change should show.
         match decision.or_else(|| decide(score.as_ref()?)) {
-            Some(decision) => Some((decision, score)),
-            None => Some((decide(old?)?, old.cloned())),
+            Some(decision) => Some(PastVerdict { decision, score }),
+            None => Some(PastVerdict {
+                decision: decide(old?)?,
+                score: old.cloned(),
+            }),
         }
     }
 

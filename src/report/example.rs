@@ -1,7 +1,7 @@
 //! A report for the tests: rows with all kinds of verdicts, and a value that would break out of the page.
 
-use super::sections::{Comparison, PageContent, PairingCounts};
-use crate::analysis::{GroupTally, PastVerdict, RowTally};
+use super::sections::{Comparison, PageContent};
+use crate::analysis::{GroupTally, PairingCounts, PastVerdict, RowTally};
 use crate::observe::ReportedRun;
 use crate::verdict::{Score, Thresholds};
 
@@ -34,9 +34,9 @@ pub(super) fn everything() -> PageContent {
         let past = Score::from_json_number(&format!("{}e-2", (hundredths + row % 90) % 1_000)).ok();
         let past = past.filter(|_| row % 3 > 0).map(|score| PastVerdict {
             decision: thresholds.decide(&score),
-            score: score.digits().parse().ok(),
+            score: Some(score),
         });
-        tally.count((score.as_ref(), decision), past);
+        tally.count((score.as_ref(), decision), past.as_ref());
         let country = match row {
             3 => HOSTILE,
             row if row % 5 == 1 => "US",

@@ -12,7 +12,8 @@ use super::chart::{
     has, histogram, legend, rows, score, section, share, share_cells, shares, stack, swatch,
 };
 use crate::analysis::{
-    Bars, DecisionCounts, Drift, DriftTally, RowTally, ThresholdStep, TopValues, WhatIf,
+    Bars, DecisionCounts, Drift, DriftTally, PairingCounts, RowTally, ThresholdStep, TopValues,
+    WhatIf,
 };
 use crate::base::numbers::Decimal;
 use crate::base::text::{column, printable};
@@ -54,21 +55,6 @@ pub(crate) enum Comparison {
         /// How many rows were found in it.
         pairing: PairingCounts,
     },
-}
-
-/// How rows were paired with those of an earlier file.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct PairingCounts {
-    /// The column by which rows are paired.
-    pub(crate) key: String,
-    /// Rows that were paired.
-    pub(crate) paired: u64,
-    /// Rows that the earlier file does not have.
-    pub(crate) new: u64,
-    /// Rows of the earlier file that are gone.
-    pub(crate) gone: u64,
-    /// Rows that have several pairs with different verdicts, and so are not compared.
-    pub(crate) ambiguous: u64,
 }
 
 /// The place of a section's heading, its title, and what is in it.

@@ -224,7 +224,7 @@ fn write(answer: &Answer, format: Format, content: &'static str) -> Vec<u8> {
     let raw = RawRow {
         content: Span::new(0, content.len()),
         bytes: Bytes::from(raw),
-        ours: Box::default(),
+        ..RawRow::default()
     };
     let layout = Layout {
         format,

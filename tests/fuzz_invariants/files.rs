@@ -110,6 +110,7 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
         judges_first_rows: true,
         selection: Selection::default(),
         only: Vec::new(),
+        key: None,
         scored: None,
     }
 }

@@ -20,6 +20,13 @@ pub(super) fn announce(run: &PreparedRun, start: &Start) {
             ledger.inspect(|ledger| tell_limit(ledger, start.gate.limit()));
             tell_count(run, start);
         }
+        let key = run.config.files.changes_key.as_deref();
+        if let (Some(key), Some(None)) = (key, files.to_run().next().map(|part| &part.past)) {
+            let key = quoted(key);
+            tell(&format!(
+                "rescore: there is no output to compare with by {key}"
+            ));
+        }
     }
     let of_ledger = ledger.map(|ledger| [killed(ledger), elsewhere(ledger)]);
     let of_ledger = of_ledger.into_iter().flatten().flatten();

@@ -14,7 +14,7 @@ use crate::base::money::Tariff;
 use crate::base::numbers::Tolerance;
 use crate::base::text::shown;
 use crate::config::{InputLimits, LedgerConfig, RunConfig};
-use crate::input::{Input, ReaderSettings};
+use crate::input::ReaderSettings;
 use crate::ledger::{LedgerSettings, Lookup, OutputState, preview};
 use crate::observe::{Expected, counted};
 use crate::selection::Selection;
@@ -232,13 +232,7 @@ fn unknown_verdicts(
     plan: Plan,
     ledger: &PreparedLedger,
 ) -> Result<u64> {
-    let mut all_rows = ReaderSettings {
-        selection: Selection::default(),
-        only: Vec::new(),
-        judges_first_rows: false,
-        ..reading.clone()
-    };
-    all_rows.file.input = Input::File(output.to_owned());
+    let all_rows = reading.all_rows_of(output);
     let Ok((mut reader, opened)) = open_users(&all_rows, plan) else {
         return Ok(0);
     };

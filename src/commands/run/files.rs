@@ -15,19 +15,22 @@ use super::super::files::{
     NamedFile, check_name, is_finished, output_directory, refuse_clashes, refuse_outdated,
     rejects_beside, rejects_of,
 };
-use super::super::inputs::{find_inputs, name_of, open_users, path_of};
+use super::super::inputs::{find_inputs, name_of, open_users, path_of, read_past};
 use super::super::text::SummaryFile;
 use super::ledger::{PreparedLedger, full_disk, reading};
+use crate::analysis::PastVerdicts;
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
-use crate::base::text::shown;
+use crate::base::text::{quoted, shown};
 use crate::config::{FilesConfig, LedgerConfig};
 use crate::input::{Input, Opened, Reader, ReaderSettings, refuse_missing};
 use crate::ledger::{self, LedgerSettings, OutputState, Reuse, ServerWait};
+use crate::observe::counted;
 use crate::output::{Document, OutputFile, Replace, RowFiles, Target, partial_of};
 use crate::raw_json::Pointer;
 use crate::selection::Selection;
 use crate::service::{ApiKeys, Plan};
+use crate::verdict::Thresholds;
 
 /// The permission bits of a file without restrictions.
 const EVERYBODY: u32 = 0o666;
@@ -78,6 +81,8 @@ pub(in crate::commands) struct OpenPart {
     plan: Plan,
     /// The size of a file and when it was modified, before its rows were counted.
     counted: Option<(u64, SystemTime)>,
+    /// The verdicts of the output that is replaced, if they are compared by a key.
+    pub(super) past: Option<PastVerdicts>,
     /// None until the ledger has said what may be replaced.
     targets: Targets,
     /// The files that are written; `None` until they are open.
@@ -277,6 +282,7 @@ impl Files {
             reader: Some(reader).filter(|_| is_only),
             plan,
             counted,
+            past: None,
             targets: Targets::default(),
             files: None,
         })))
@@ -353,6 +359,30 @@ impl Files {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Reads the verdicts of the output that would be replaced, if they are to be compared by a key. Returns a warning if its
+    /// rows cannot all be told apart by it.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be read, or is not a scored file with this column.
+    pub(super) fn read_replaced(&mut self, by: Option<&Thresholds>) -> Result<Option<String>> {
+        let (key, output) = (&self.config.changes_key, self.target.as_ref());
+        let output = output.map(Target::path).filter(|path| path.is_file());
+        let (Some(key), Some(output), [only]) = (key, output, &mut *self.parts) else {
+            return Ok(None);
+        };
+        let mut file = only.input.file.clone();
+        file.input = Input::File(output.to_owned());
+        let (past, name) = read_past(&file, only.input.columns.prefix(), key, by)?;
+        let keys = past.ambiguous_keys();
+        if let Turn::Run(open) = &mut only.turn {
+            open.past = Some(past);
+        }
+        Ok((keys > 0).then(|| {
+            let (values, key) = (counted(keys, "value"), quoted(key));
+            format!("{name} has {values} of {key} in several rows with different verdicts: rows with these are not compared")
+        }))
     }
 
     /// Decides with the ledger what is to be done with each part, and opens what is written. Only those who can read all
@@ -486,8 +516,10 @@ impl OpenPart {
             return Err(error.hint("run the same command again when nothing writes to it any more"));
         }
         let (targets, files) = (std::mem::take(&mut self.targets), self.files.take());
+        let past = self.past.take();
         let (reader, opened) = self.open_input(input)?;
-        let files = files.map_or_else(|| targets.open(opened.mode), Ok)?;
+        let mut files = files.map_or_else(|| targets.open(opened.mode), Ok)?;
+        files.past = past;
         Ok((reader, opened, files))
     }
 }

@@ -104,6 +104,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     };
     let mut ledger = settings.map(open).transpose()?;
     let (count, unused) = before_paying(&mut files, &config, &account, ledger.as_mut())?;
+    let unclear = files.read_replaced(config.policy.thresholds())?;
     identity.expected = { count.as_ref() }.map(|count| expected(count, identity.tariff.as_ref()));
     let metrics = { config.watch.metrics.clone() }
         .map(|path| metrics_file(path, identity.clone()))
@@ -112,7 +113,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     let start = Start {
         gate: gate(config.pace, concurrency, ledger.as_ref()),
         stops: tokio::sync::mpsc::unbounded_channel(),
-        warnings: [readable_key, fewer, unused]
+        warnings: [readable_key, fewer, unused, unclear]
             .into_iter()
             .flatten()
             .collect(),

@@ -191,7 +191,7 @@ pub(super) fn batches(asked: Vec<RowState>, sizes: &[usize]) -> Vec<Read> {
         let raw = RawRow {
             bytes: Bytes::from(vec![b'x'; ROW_BYTES]),
             content: Span::new(0, ROW_BYTES),
-            ours: Box::default(),
+            ..RawRow::default()
         };
         rows.push(Row { number, raw, state });
         number = number.next();

@@ -2,6 +2,7 @@
 //! people.
 
 mod changes;
+mod changes_by_key;
 mod commands;
 mod copies;
 mod damage;
