@@ -46,7 +46,7 @@ def score(users: Any, *, output: Any = None, progress: bool | None = None, **opt
 
     `api_key` is given to the program as a variable, since everybody can see arguments. `progress` is shown in terminals and
     notebooks unless it is `False`. A run that does not finish raises `Error`. Ctrl-C lets calls in flight finish and keeps
-    their answers; a second one does not wait for them.
+    their answers; another one, a second later or more, does not wait for them.
     """
     options = {name: value for name, value in options.items() if value is not None}
     environment = dict(os.environ)

@@ -127,13 +127,15 @@ class Child:
             raise Error(code, "\n".join(self.errors or self.last_lines) or "rescore was killed")
 
     def stop(self) -> None:
-        """Lets calls in flight finish, as their answers are paid for; after a second Ctrl-C it does not wait for them."""
-        try:
-            self.process.send_signal(signal.SIGINT)
-            self.discard()
-            self.process.wait()
-        except KeyboardInterrupt:
-            self.process.send_signal(signal.SIGINT)
+        """Lets calls in flight finish, as their answers are paid for. The child knows which further Ctrl-C asks for more."""
+        while True:
+            try:
+                self.process.send_signal(signal.SIGINT)
+                self.discard()
+                self.process.wait()
+                return
+            except KeyboardInterrupt:
+                pass
 
 
 def in_words(said: Mapping[str, Any]) -> str:

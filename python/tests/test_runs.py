@@ -78,11 +78,14 @@ def test_a_second_ctrl_c_does_not_wait(service: Start, tmp_path: Path) -> None:
     one = service("--fault", "stall=0.2")
     log = tmp_path / "run.log"
 
-    def twice() -> None:
+    def thrice() -> None:
         interrupt(log, "attempt_answered", 30)
+        # A second one that comes as soon as this is the same request.
+        interrupt(log, "drain_began")
+        time.sleep(1.1)
         interrupt(log, "drain_began")
 
-    threading.Thread(target=twice).start()
+    threading.Thread(target=thrice).start()
     with pytest.raises(KeyboardInterrupt):
         rescore.score(USERS, log="run.log", timeout="600s", rate="unlimited", **one.options)
     assert '"stopped_immediately"' in log.read_text()

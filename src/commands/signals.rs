@@ -173,8 +173,9 @@ fn reacts_to_hang_up() -> bool {
     mask.is_some_and(|mask| mask & 1 == 0)
 }
 
-/// A second SIGTERM within this time after the first one is the same request. `timeout` sends both within microseconds, on
-/// a stalled machine later; no impatient person is as fast.
+/// A signal within this time after the first one is the same request: `timeout` sends SIGTERM to the program and to its group,
+/// and a terminal and a script that forwards signals both send SIGINT, within microseconds, on a stalled machine later. An
+/// impatient person tries again.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// A thread that listens for signals as long as the process lives.
@@ -263,7 +264,7 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
             error: None,
         });
     }
-    let last = runtime.block_on(second(signals, first, since));
+    let last = runtime.block_on(second(signals, since));
     let phase = lock(phase);
     if let (false, Some(reach)) = (phase.is_over, &phase.reach) {
         let kept = reach
@@ -289,18 +290,20 @@ fn show_progress(phase: &RunPhase) {
     }
 }
 
-/// The next signal that asks again for the end. SIGHUP does not: when a connection drops, the shell and the system send
-/// one each, and no person is impatient. Neither does a SIGTERM that comes with another one: `timeout` sends one to the
-/// program, and one to its group.
-async fn second(signals: &mut Signals, first: Signal, since: Instant) -> Signal {
-    let is_repeated = || first == Signal::Terminate && since.elapsed() < SAME_REQUEST;
+/// The next signal that asks again for the end, after a first one at this moment.
+async fn second(signals: &mut Signals, since: Instant) -> Signal {
     loop {
-        match signals.next().await {
-            Signal::HangUp => {}
-            Signal::Terminate if is_repeated() => {}
-            signal => return signal,
+        let signal = signals.next().await;
+        if asks_again(signal, since.elapsed()) {
+            return signal;
         }
     }
+}
+
+/// Whether a signal asks again for the end, so long after the first one. SIGHUP never does: when a connection drops, the shell
+/// and the system send one each, and no person is impatient.
+fn asks_again(signal: Signal, later: Duration) -> bool {
+    signal != Signal::HangUp && later >= SAME_REQUEST
 }
 
 impl From<Signal> for CancelReason {
@@ -310,5 +313,21 @@ impl From<Signal> for CancelReason {
             Signal::Terminate => Self::Terminated,
             Signal::HangUp => Self::HungUp,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_within_a_second_are_one_and_a_hang_up_never_asks_again() {
+        let asked_again = |signal| {
+            [0, 1, 999, 1_000, 60_000].map(|later| asks_again(signal, Duration::from_millis(later)))
+        };
+        for signal in [Signal::Interrupt, Signal::Terminate] {
+            assert_eq!(asked_again(signal), [false, false, false, true, true]);
+        }
+        assert_eq!(asked_again(Signal::HangUp), [false; 5]);
     }
 }

@@ -266,6 +266,17 @@ impl Running<'_> {
         assert!(status.unwrap().success(), "{kill}");
     }
 
+    /// Sends a signal until the process has ended: one that comes shortly after another signal changes nothing.
+    pub(crate) fn signal_until_it_ends(mut self, name: &str) -> Done {
+        while !self.has_ended() {
+            self.fail_if_it_hangs("the end after a signal");
+            // It is there as a zombie until its end is asked for.
+            self.signal(name);
+            thread::sleep(Duration::from_millis(50));
+        }
+        self.done()
+    }
+
     pub(crate) fn wait_for_file(&self, name: &str, ready: impl Fn(&[u8]) -> bool) {
         let path = self.place.path(name);
         self.wait_until(name, || {

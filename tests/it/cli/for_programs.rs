@@ -208,8 +208,7 @@ fn the_last_words_at_the_second_signal_are_an_object() {
     server.wait_for_calls(1);
     running.signal("INT");
     running.wait_for_words("\"stopping\"");
-    running.signal("INT");
-    let done = running.done();
+    let done = running.signal_until_it_ends("INT");
     done.exits(130);
     assert_eq!(only(&done, "notice")["message"], "stopped immediately");
 }

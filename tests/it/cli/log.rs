@@ -199,8 +199,7 @@ fn a_second_signal_leaves_its_word_in_the_log() {
     server.wait_for_calls(7);
     running.signal("INT");
     running.wait_for_words("interrupted");
-    running.signal("TERM");
-    running.done().exits(143);
+    running.signal_until_it_ends("TERM").exits(143);
     let log = lines(&place.text("n.log"));
     let drain = named(&log, "drain_began");
     assert_eq!(drain[0]["data"]["reason"], "interrupted");

@@ -77,8 +77,7 @@ fn a_signal_after_the_last_row_is_answered_and_the_second_one_names_the_ledger()
     running.signal("INT");
     running
         .wait_for_words("rescore: all rows are done, finishing; another signal stops immediately");
-    running.signal("INT");
-    let done = running.done();
+    let done = running.signal_until_it_ends("INT");
     done.exits(130)
         .says("rescore: stopped immediately\n")
         .says("`rescore.ledger` has the paid answers that reached the disk; the same command continues from there")

@@ -81,10 +81,8 @@ fn a_second_signal_ends_a_run_immediately_while_nobody_reads_what_it_says() {
         let place = Place::with("users.csv", users::csv(9));
         let running = place.scoring(&server).args("-c 4").stderr(stderr).start();
         server.wait_for_calls(7);
-        // Two signals of the same kind might be merged into one.
         running.signal("INT");
-        running.signal("TERM");
-        let done = running.done();
+        let done = running.signal_until_it_ends("TERM");
         done.exits_with_one_of(&[130, 143]);
         done.check(done.took < Duration::from_secs(20), "immediately");
     }
