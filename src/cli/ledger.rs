@@ -16,7 +16,7 @@ use crate::config::{AdminConfig, AdminTask};
 use crate::fields::Invalid;
 use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
-use crate::ledger::LedgerLocation;
+use crate::ledger::{LedgerLocation, Per};
 use crate::selection::Selection;
 
 #[derive(Debug, Subcommand)]
@@ -27,11 +27,14 @@ pub(super) enum LedgerCommand {
         #[arg(env = "RESCORE_LEDGER")]
         url: PathBuf,
     },
-    /// Show what is in a ledger
+    /// Show what is in a ledger, and what was spent
     Stats {
         /// The ledger; yours if not given
         #[arg(env = "RESCORE_LEDGER")]
         ledger: Option<PathBuf>,
+        /// Show what was spent by month or by day, in UTC
+        #[arg(long, value_parser = values::one_of(PERIODS), default_value = "month")]
+        by: Per,
         #[command(flatten)]
         settings: SettingsArgs,
     },
@@ -91,11 +94,13 @@ pub(super) struct ForgetArgs {
     settings: SettingsArgs,
 }
 
+/// The words of `--by`.
+const PERIODS: &[(&str, Per)] = &[("month", Per::Month), ("day", Per::Day)];
 /// What is younger is hardly meant to be removed.
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl LedgerCommand {
-    pub(super) fn into_config(self) -> Result<AdminConfig> {
+    pub(super) fn into_config(self, json: bool) -> Result<AdminConfig> {
         let (ledger, wait_lock, task) = match self {
             Self::Init { url } => (Some(url), None, AdminTask::Init),
             Self::Copy {
@@ -106,7 +111,7 @@ impl LedgerCommand {
                 let to = LedgerLocation::named(&to)?;
                 (Some(from), wait_lock, AdminTask::Copy(to))
             }
-            Self::Stats { ledger, .. } => (ledger, None, AdminTask::Stats),
+            Self::Stats { ledger, by, .. } => (ledger, None, AdminTask::Stats(by)),
             Self::Prune {
                 ledger,
                 older_than,
@@ -138,6 +143,7 @@ impl LedgerCommand {
                 .map(LedgerLocation::named)
                 .transpose()?,
             wait_lock,
+            json,
             task,
         })
     }

@@ -50,8 +50,14 @@ enum Subcommands {
     /// Show the settings in force for `run`, and where each comes from
     Config(settings::SettingsArgs),
     /// Look after a ledger of paid answers: show what is in it, prune it, or forget people
-    #[command(subcommand, disable_help_subcommand = true)]
-    Ledger(ledger::LedgerCommand),
+    #[command(disable_help_subcommand = true)]
+    Ledger {
+        #[command(subcommand)]
+        command: ledger::LedgerCommand,
+        /// Print the result as one JSON object
+        #[arg(long, global = true)]
+        json: bool,
+    },
     /// Print a script with which a shell completes commands, options and values
     Completions {
         /// The shell
@@ -123,10 +129,13 @@ pub(crate) fn parse(
         .map_err(|error| guesses::with_meaning(error, &commands, arguments))?;
     let (name, given) = matches.subcommand().unwrap_or(("", &matches));
     let found = commands.find_subcommand(name);
-    // The commands of a ledger have a name of two words.
-    let (found, given, words) = match given.subcommand() {
-        Some((second, given)) => (found.and_then(|it| it.find_subcommand(second)), given, 3),
-        None => (found, given, 2),
+    // The commands of a ledger have a name of two words, with an option between them.
+    let last = given.subcommand_name().unwrap_or(name);
+    let place = arguments.iter().skip(1).position(|word| word == last);
+    let words = 2 + place.unwrap_or_default();
+    let (found, given) = match given.subcommand() {
+        Some((second, given)) => (found.and_then(|it| it.find_subcommand(second)), given),
+        None => (found, given),
     };
     let takes_settings = |command: &&clap::Command| settings::takes_settings(command);
     let Some(command) = found.filter(takes_settings) else {
@@ -179,7 +188,7 @@ fn config(
         Subcommands::Decide(arguments) => Command::Decide(arguments.into_config()?.into()),
         Subcommands::Report(arguments) => Command::Report(arguments.into_config()?.into()),
         Subcommands::Sandbox(arguments) => Command::Sandbox(arguments.into_settings()?),
-        Subcommands::Ledger(command) => Command::Ledger(command.into_config()?),
+        Subcommands::Ledger { command, json } => Command::Ledger(command.into_config(json)?),
         // It has been carried out, as it takes settings.
         Subcommands::Config(_) => Command::Print(String::new()),
         Subcommands::Completions { shell } => {

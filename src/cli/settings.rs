@@ -186,7 +186,12 @@ pub(super) fn elsewhere(
         }
         stronger.push(arg);
     }
-    let reads_only = ["decide", "report"].contains(&command.get_name());
+    let only_typed = match command.get_name() {
+        "decide" | "report" => &WRITTEN[..],
+        // In the file it is the column of a report.
+        "stats" => &["by"],
+        _ => &[],
+    };
     for level in file.map(SettingsFile::levels).into_iter().flatten() {
         let mut chosen = Vec::new();
         for setting in level {
@@ -199,7 +204,7 @@ pub(super) fn elsewhere(
             };
             let arg = command.get_arguments().find(is_meant);
             let gives_way = |arg: &&Arg| {
-                reads_only && WRITTEN.contains(&&**key)
+                only_typed.contains(&&**key)
                     || stronger.iter().any(|other| excludes(command, arg, other))
             };
             let Some(arg) = arg.filter(|arg| !gives_way(arg)) else {

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::BytesMut;
+use serde_json::{Value, json};
 
 use super::files::LockWait;
 use super::text::print;
@@ -18,9 +19,10 @@ use crate::config::{AdminConfig, AdminTask};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Reader, ReaderSettings};
 use crate::ledger::{
-    self, KnownLimit, LEDGER_VERSION, LedgerAdmin, LedgerLocation, Removal, StoredAccount,
+    self, KnownLimit, LEDGER_VERSION, LedgerAdmin, LedgerLocation, Per, PeriodSpending, Removal,
+    StoredAccount,
 };
-use crate::observe::{count, counted, moment, most, tell};
+use crate::observe::{count, counted, moment, most, one_line, tell, utc_seconds};
 use crate::row_state::RowState;
 use crate::service::{Plan, write_body};
 
@@ -33,64 +35,98 @@ pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
     let wait = LockWait::new(config.wait_lock, true);
     let of_user = || ledger::default_file(false).map(LedgerLocation::File);
     let ledger = &config.ledger.map_or_else(of_user, Ok)?;
-    match config.task {
-        AdminTask::Init => {
-            let made = if ledger::init(ledger)? {
-                "made the ledger"
-            } else {
-                "the ledger is there already"
-            };
-            Ok(done(&format!("{}: {made}", ledger.shown())))
-        }
-        AdminTask::Stats => print(&stats(ledger)?),
-        AdminTask::Copy(to) => Ok(done(&copy(ledger, &to, &wait)?)),
-        AdminTask::Prune { older_than, yes } => Ok(done(&prune(ledger, older_than, yes, &wait)?)),
+    let changes_nothing = matches!(config.task, AdminTask::Stats(_));
+    let mut exit = Exit::Complete;
+    let (text, object) = match config.task {
+        AdminTask::Init => init(ledger)?,
+        AdminTask::Stats(per) => stats(ledger, per)?,
+        AdminTask::Copy(to) => copy(ledger, &to, &wait)?,
+        AdminTask::Prune { older_than, yes } => prune(ledger, older_than, yes, &wait)?,
         AdminTask::Forget { users, list, yes } => {
-            forget(ledger, *users, list.map(|it| *it), yes, &wait)
+            let (done, removed) = forget(ledger, *users, list.map(|it| *it), yes, &wait)?;
+            if removed == 0 {
+                exit = Exit::SomeFailed;
+            }
+            done
         }
+    };
+    let printed = print(&if config.json { one_line(&object) } else { text });
+    // A failure to print what was done undoes nothing.
+    if changes_nothing {
+        printed?;
     }
+    Ok(exit)
 }
 
-/// Prints what was done. A failure to print it undoes nothing.
-fn done(text: &str) -> Exit {
-    let _ = print(text);
-    Exit::Complete
-}
+/// What a command has done: for people, and for programs.
+type Done = (String, Value);
 
-/// Copies what another ledger lacks; the result as text.
-fn copy(from: &LedgerLocation, to: &LedgerLocation, wait: &LockWait) -> Result<String> {
-    let copied = wait.until_free(|| ledger::copy(from, to))?;
-    Ok(format!(
-        "copied {} from `{}` to `{}`, which has {} now",
-        counted(copied.added, "answer"),
-        from.shown(),
-        to.shown(),
-        count(copied.answers),
+/// Makes a ledger, unless it is there.
+fn init(ledger: &LedgerLocation) -> Result<Done> {
+    let (made, ledger) = (ledger::init(ledger)?, ledger.shown());
+    let words = if made {
+        "made the ledger"
+    } else {
+        "the ledger is there already"
+    };
+    Ok((
+        format!("{ledger}: {words}"),
+        json!({"type": "ledger_init", "version": 1, "ledger": ledger, "made": made}),
     ))
 }
 
-/// Removes answers that are older; the result as text.
+/// Copies what another ledger lacks.
+fn copy(from: &LedgerLocation, to: &LedgerLocation, wait: &LockWait) -> Result<Done> {
+    let copied = wait.until_free(|| ledger::copy(from, to))?;
+    let (from, to) = (from.shown(), to.shown());
+    Ok((
+        format!(
+            "copied {} from `{from}` to `{to}`, which has {} now",
+            counted(copied.added, "answer"),
+            count(copied.answers),
+        ),
+        json!({
+            "type": "ledger_copy", "version": 1, "from": from,
+            "to": to,
+            "added": copied.added,
+            "answers": copied.answers,
+        }),
+    ))
+}
+
+/// Removes answers that are older.
 fn prune(
     ledger: &LedgerLocation,
     older_than: Duration,
     yes: bool,
     wait: &LockWait,
-) -> Result<String> {
+) -> Result<Done> {
     let before = SystemTime::now()
         .checked_sub(older_than)
         .unwrap_or(UNIX_EPOCH);
     let mut admin = wait.until_free(|| LedgerAdmin::open(ledger))?;
     let bytes = admin.stats()?.bytes;
     let removed = admin.prune(before, |removal| approve(removal, ledger, yes))?;
-    Ok(format!(
-        "{}: removed {} from before {}{}, {} left\n{} before, {} now",
-        ledger.shown(),
-        counted(removed.answers, "answer"),
-        moment(before),
-        cost(&removed),
-        count(removed.left),
-        counted(bytes, "byte"),
-        count(admin.stats()?.bytes),
+    let (ledger, bytes_left) = (ledger.shown(), admin.stats()?.bytes);
+    Ok((
+        format!(
+            "{ledger}: removed {} from before {}{}, {} left\n{} before, {} now",
+            counted(removed.answers, "answer"),
+            moment(before),
+            cost(&removed),
+            count(removed.left),
+            counted(bytes, "byte"),
+            count(bytes_left),
+        ),
+        json!({
+            "type": "ledger_prune", "version": 1, "ledger": ledger,
+            "before": utc_seconds(before),
+            "removed": removed.answers,
+            "cost": removed.cost,
+            "left": removed.left,
+            "bytes_before": bytes,
+            "bytes": bytes_left,
+        }),
     ))
 }
 
@@ -127,13 +163,12 @@ fn cost(removal: &Removal) -> String {
     }
 }
 
-/// What is in a ledger, as text.
-fn stats(ledger: &LedgerLocation) -> Result<String> {
-    let stats = LedgerAdmin::look(ledger)?.stats()?;
+/// What is in a ledger, and what was spent.
+fn stats(ledger: &LedgerLocation, per: Per) -> Result<Done> {
+    let mut admin = LedgerAdmin::look(ledger)?;
+    let (stats, ledger) = (admin.stats()?, ledger.shown());
     let mut text = format!(
-        "{}: ledger version {}, created {}\n{}, {}",
-        ledger.shown(),
-        LEDGER_VERSION,
+        "{ledger}: ledger version {LEDGER_VERSION}, created {}\n{}, {}",
         moment(stats.created),
         counted(stats.answers, "answer"),
         counted(stats.bytes, "byte"),
@@ -141,10 +176,48 @@ fn stats(ledger: &LedgerLocation) -> Result<String> {
     if let Some(each) = stats.bytes.checked_div(stats.answers) {
         let _ = write!(text, ", {} per answer", count(each));
     }
+    let mut accounts = Vec::new();
     for account in &stats.accounts {
+        let spent = admin.spent(account, per)?;
         text.push_str(&about(account));
+        text.push_str(&table(&spent));
+        accounts.push(json!({
+            "address": account.address,
+            "answers": account.answers,
+            "first": account.span.map(|(first, _)| utc_seconds(first)),
+            "last": account.span.map(|(_, last)| utc_seconds(last)),
+            "limit": account.limit.map(|known| known.limit),
+            "limit_found": account.limit.map(|known| utc_seconds(known.found)),
+            "spending": spent,
+        }));
     }
-    Ok(text)
+    let object = json!({
+        "type": "ledger_stats", "version": 1, "ledger": ledger,
+        "ledger_version": LEDGER_VERSION,
+        "created": utc_seconds(stats.created),
+        "answers": stats.answers,
+        "bytes": stats.bytes,
+        "accounts": accounts,
+    });
+    Ok((text, object))
+}
+
+/// What was spent with an account, as lines that each have a line end in front.
+fn table(spent: &[PeriodSpending]) -> String {
+    if spent.is_empty() {
+        return String::new();
+    }
+    let line = |[period, calls, answers, price, cost, at_most]: [&str; 6]| {
+        format!("\n  {period:<10} {calls:>11} {answers:>11} {price:>11} {cost:>14} {at_most:>14}")
+    };
+    let mut text = line(["UTC", "calls", "answers", "price", "cost", "at most"]);
+    for of in spent {
+        let [calls, answers] = [of.calls, of.answers].map(count);
+        let [price, cost, at_most] = [of.price, of.cost, of.cost_at_most]
+            .map(|amount| amount.map_or_else(|| "-".to_owned(), |amount| amount.to_string()));
+        text += &line([&of.period, &calls, &answers, &price, &cost, &at_most]);
+    }
+    text
 }
 
 fn about(stats: &StoredAccount) -> String {
@@ -170,7 +243,7 @@ fn forget(
     list: Option<ReaderSettings>,
     yes: bool,
     wait: &LockWait,
-) -> Result<Exit> {
+) -> Result<(Done, u64)> {
     let mut admin = wait.until_free(|| LedgerAdmin::open(ledger))?;
     let hashers = admin.hashers()?;
     let compose = match list.map(People::read).transpose()? {
@@ -218,8 +291,15 @@ fn forget(
             counted(invalid, "row")
         ));
     }
-    let done = done(&text);
-    Ok(if removed > 0 { done } else { Exit::SomeFailed })
+    let object = json!({
+        "type": "ledger_forget", "version": 1, "ledger": ledger,
+        "rows": rows,
+        "invalid": invalid,
+        "removed": removed,
+        "cost": removal.cost,
+        "left": removal.left,
+    });
+    Ok(((text, object), removed))
 }
 
 /// A list of people, each with values in some of the fields.

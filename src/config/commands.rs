@@ -433,6 +433,8 @@ pub(crate) struct AdminConfig {
     pub(crate) ledger: Option<LedgerLocation>,
     /// How long to wait for a run that uses it; `None` is not at all.
     pub(crate) wait_lock: Option<Duration>,
+    /// The result is for programs.
+    pub(crate) json: bool,
     /// What is to be done.
     pub(crate) task: AdminTask,
 }
@@ -442,8 +444,8 @@ pub(crate) struct AdminConfig {
 pub(crate) enum AdminTask {
     /// Make it on a server.
     Init,
-    /// Show what is in it.
-    Stats,
+    /// Show what is in it, and what was spent by day or month.
+    Stats(Per),
     /// Copy what is in it into this one.
     Copy(LedgerLocation),
     /// Remove old answers.

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use serde::Serialize;
+
 use super::budget::{Per, Spending};
 use super::database::{Database, TableRow, first, hex, quoted};
 use super::fault::DbFault;
@@ -158,6 +160,69 @@ impl Spending {
                 answers = before.answers + excluded.answers;",
             price.billionths
         )
+    }
+}
+
+/// What was spent with an account on a day or in a month.
+#[derive(Debug, Serialize)]
+pub(crate) struct PeriodSpending {
+    /// `2026-11-27` or `2026-11`, in UTC.
+    pub(crate) period: String,
+    /// The calls that were made.
+    pub(crate) calls: u64,
+    /// How many of them brought a verdict, also where the answer was removed since.
+    pub(crate) answers: u64,
+    /// What a call cost, if it was the same for all of them.
+    pub(crate) price: Option<Money>,
+    /// What the answers cost, if the price of every call is known.
+    pub(crate) cost: Option<Money>,
+    /// The same of all calls, each of which may have been billed.
+    pub(crate) cost_at_most: Option<Money>,
+}
+
+impl PeriodSpending {
+    /// That of each day or month in which something was spent, in their order.
+    pub(super) fn read(
+        database: &mut dyn Database,
+        account: i64,
+        per: Per,
+    ) -> Result<Vec<Self>, DbFault> {
+        // What was removed from the answers, on no day, was paid for all the same.
+        let query = format!(
+            "SELECT day, price, calls, answers FROM spending
+            WHERE account = {account} AND day > 0 ORDER BY day"
+        );
+        let mut periods = Vec::<Self>::new();
+        for row in database.query(&query)? {
+            let (billionths, calls, answers) = (row.get(1)?, row.get(2)?, row.get(3)?);
+            let price = Some(Money { billionths }).filter(|price| *price != Money::default());
+            let spending = Self {
+                period: per.name(row.get(0)?),
+                calls,
+                answers,
+                price,
+                cost: price.map(|price| price.of(answers)),
+                cost_at_most: price.map(|price| price.of(calls)),
+            };
+            match { periods.last_mut() }.filter(|last| last.period == spending.period) {
+                Some(last) => last.add(&spending),
+                None => periods.push(spending),
+            }
+        }
+        Ok(periods)
+    }
+
+    /// Adds what was spent in the same period.
+    fn add(&mut self, more: &Self) {
+        let sum = |one: Option<Money>, other: Option<Money>| {
+            let billionths = one?.billionths + other?.billionths;
+            Some(Money { billionths })
+        };
+        self.calls += more.calls;
+        self.answers += more.answers;
+        self.price = self.price.filter(|price| Some(*price) == more.price);
+        self.cost = sum(self.cost, more.cost);
+        self.cost_at_most = sum(self.cost_at_most, more.cost_at_most);
     }
 }
 

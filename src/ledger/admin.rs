@@ -6,7 +6,8 @@
 
 use std::time::SystemTime;
 
-use super::accounts::{DAY, StoredAccount};
+use super::accounts::{DAY, PeriodSpending, StoredAccount};
+use super::budget::Per;
 use super::database::{Database, Purpose, Work, first, listed, read_meta};
 use super::fault::{DbFault, DbFaultKind};
 use super::key::{RequestHasher, RequestKey};
@@ -135,6 +136,19 @@ impl LedgerAdmin {
             })
         };
         read().map_err(|fault: DbFault| self.ledger.cannot("read", &fault))
+    }
+
+    /// What was spent with an account, by day or month.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn spent(
+        &mut self,
+        account: &StoredAccount,
+        per: Per,
+    ) -> RunResult<Vec<PeriodSpending>> {
+        let spent = PeriodSpending::read(&mut *self.database, account.id, per);
+        spent.map_err(|fault| self.ledger.cannot("read", &fault))
     }
 
     /// Removes answers that arrived before this, and what is remembered of runs and limits from before. `approve` is asked first,

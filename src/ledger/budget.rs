@@ -37,6 +37,15 @@ impl Per {
             }
         }
     }
+
+    /// The name of the day or month that this day is in: `2026-11-27`, `2026-11`.
+    pub(super) fn name(self, day: i64) -> String {
+        let format = match self {
+            Self::Month => "%Y-%m",
+            _ => "%Y-%m-%d",
+        };
+        date(day).strftime(format).to_string()
+    }
 }
 
 /// The date of a day that is counted from 1970.

@@ -32,7 +32,7 @@ mod sqlite_find;
 pub(crate) mod tests;
 mod writer;
 
-pub(crate) use accounts::{KnownLimit, StoredAccount};
+pub(crate) use accounts::{KnownLimit, PeriodSpending, StoredAccount};
 pub(crate) use admin::{LedgerAdmin, Removal};
 pub(crate) use answers::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
 pub(crate) use budget::{CallLimit, Per, Spending};

@@ -38,15 +38,9 @@ pub(super) fn times(number: u64) -> String {
     }
 }
 
-/// A moment in local time, with the date unless it is today.
+/// A moment in local time, with the date.
 pub(crate) fn moment(time: SystemTime) -> String {
-    let time = local(time);
-    let format = if is_today(&time) {
-        "%H:%M"
-    } else {
-        "%Y-%m-%d %H:%M"
-    };
-    time.strftime(format).to_string()
+    local(time).strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 /// A day in local time: `today`, or `on 2026-11-20`.
@@ -80,7 +74,7 @@ pub(super) fn utc(time: SystemTime) -> String {
 }
 
 /// The same in whole seconds, because jq and others read no fractions.
-pub(super) fn utc_seconds(time: SystemTime) -> String {
+pub(crate) fn utc_seconds(time: SystemTime) -> String {
     let time = Timestamp::try_from(time).unwrap_or_default();
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
@@ -176,7 +170,7 @@ pub(super) fn whole_seconds(length: Duration) -> String {
 }
 
 /// The record for programs on one line, safe to show on a terminal.
-pub(super) fn one_line(record: &impl Serialize) -> String {
+pub(crate) fn one_line(record: &impl Serialize) -> String {
     // It fails only on map keys that are not strings, and no record has any.
     escape_unsafe(&serde_json::to_string(record).unwrap_or_default())
 }

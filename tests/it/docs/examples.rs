@@ -31,7 +31,9 @@ fn stable_lines(text: &str) -> Vec<String> {
             word.contains(|c: char| c.is_ascii_digit()) || ["ms,", "s,"].contains(&word)
         };
         let words = line.split_whitespace();
-        let words = words.filter(|word| !(varies && is_value(word)));
+        // The month in which something was spent.
+        let is_month = |word: &str| word.len() == 7 && word.starts_with("20") && word.contains('-');
+        let words = words.filter(|word| !(varies && is_value(word) || is_month(word)));
         words.collect::<Vec<_>>().join(" ")
     };
     let mut lines: Vec<_> = text.lines().map(line).collect();
@@ -91,7 +93,7 @@ fn the_guide_shows_what_is_printed() {
 #[test]
 fn the_page_on_ledgers_shows_what_is_printed() {
     let place = clone();
-    let run = "run samples/users.csv -o scored.csv --sandbox --ledger answers.ledger";
+    let run = "run samples/users.csv -o scored.csv --sandbox --ledger answers.ledger --price 0.004";
     program(&place, run).done().exits(0);
     let users = place.text("samples/users.csv");
     let people: Vec<_> = users.lines().take(3).collect();

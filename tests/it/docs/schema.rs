@@ -109,6 +109,37 @@ fn what_check_and_decide_write_is_valid() {
 }
 
 #[test]
+fn what_the_commands_of_a_ledger_print_is_valid() {
+    let place = clone();
+    let run = "run samples/users.csv -o scored.csv --sandbox --ledger answers --price 0.004";
+    program(&place, run).done().exits(0);
+    let users = place.text("samples/users.csv");
+    let people: Vec<_> = users.lines().take(4).collect();
+    place.write("people.csv", people.join("\n"));
+    let numbers = |words: &str, code, keys: [&str; 3]| {
+        let done = program(&place, &format!("ledger {words} --json")).done();
+        let object = done.exits(code).json();
+        assert_valid(&object);
+        keys.map(|key| object[key].clone())
+    };
+    let stats = numbers("stats answers", 0, ["type", "answers", "ledger"]);
+    assert_eq!(stats, [json!("ledger_stats"), json!(194), json!("answers")]);
+    let copied = numbers("copy answers copy", 0, ["to", "added", "answers"]);
+    assert_eq!(copied, [json!("copy"), json!(194), json!(194)]);
+    let pruned = numbers(
+        "prune copy --older-than 400d",
+        0,
+        ["removed", "cost", "left"],
+    );
+    assert_eq!(pruned, [json!(0), json!(0.0), json!(194)]);
+    let forget = "forget people.csv --ledger copy --yes";
+    let forgotten = numbers(forget, 0, ["removed", "cost", "left"]);
+    assert_eq!(forgotten, [json!(3), json!(0.012), json!(191)]);
+    let nobody = numbers(forget, 1, ["rows", "removed", "left"]);
+    assert_eq!(nobody, [json!(3), json!(0), json!(191)]);
+}
+
+#[test]
 fn the_reference_has_every_key_and_word_of_the_schema_and_no_others() {
     let (mut schema, reference) = (published(), document("docs/reference.md"));
     for example in blocks(&reference, "json") {

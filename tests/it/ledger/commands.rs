@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use rusqlite::Connection;
+use serde_json::{Value, json};
 
+use crate::docs::schema::assert_valid;
 use crate::support::ledger_file;
 use crate::support::process::{Done, KEY, Place};
 use crate::support::server::{Request, Server};
@@ -335,8 +337,92 @@ fn stats_prints_what_a_ledger_holds_and_changes_nothing() {
         .prints("\n10 answers, ");
     let account = format!("\n{}/v1/validate/user\n  5 answers, from ", server.url());
     assert_eq!(done.printed().matches(&account).count(), 2, "{done}");
+    // Each time has its date, also today.
+    let printed = done.printed();
+    for words in ["created ", ", from ", " to "] {
+        let (_, moment) = printed.split_once(words).unwrap();
+        let date = moment.split(' ').next().unwrap();
+        let is_date = date.len() == 10 && date.matches('-').count() == 2;
+        assert!(is_date, "{words}{date}");
+    }
     assert_eq!(place.read(LEDGER), before);
     assert_eq!(place.names(), [LEDGER, "scored.csv", "users.csv"]);
+}
+
+#[test]
+fn what_was_spent_is_shown_by_month_and_day_also_where_answers_were_removed() {
+    let server = Server::good();
+    let place = kept(&server, &["--price", "0.004"]);
+    run(&place, &server, &["--service-id", "other"]).exits(0);
+    // The last day of October and the 27th of November; prices are in billionths, and 0 is none.
+    let changes = Connection::open(place.path(LEDGER)).unwrap();
+    changes
+        .execute_batch(
+            "UPDATE spending SET day = 20784;
+            INSERT INTO spending VALUES (1, 20757, '4000000', 2000, 1990), (1, 20757, '5000000000', 3, 2);
+            INSERT INTO spending VALUES (1, 20756, '4000000', 1, 0);
+            INSERT INTO spending VALUES (2, 20783, '5000000', 2, 1), (2, 20785, '5000000', 1, 1);
+            UPDATE accounts SET limits = '{\"rate\":9.5,\"in_flight\":null}', limits_at = 1000000000000 WHERE id = 1",
+        )
+        .unwrap();
+    drop(changes);
+    let stats = |words: &str| place.rescore("ledger stats").args(words).done();
+    let spent = |words: &str| -> Vec<Value> {
+        let object = stats(words).exits(0).json();
+        assert_valid(&object);
+        let accounts = object["accounts"].as_array().unwrap().clone();
+        accounts
+            .into_iter()
+            .map(|it| it["spending"].clone())
+            .collect()
+    };
+    let row = |period: &str, calls: u64, answers: u64, amounts: [Option<f64>; 3]| {
+        let [price, cost, at_most] = amounts;
+        json!({"period": period, "calls": calls, "answers": answers, "price": price, "cost": cost, "cost_at_most": at_most})
+    };
+    let november = [Some(0.004), Some(0.02), Some(0.02)];
+    let months = [
+        json!([
+            row("2026-10", 2004, 1992, [None, Some(17.96), Some(23.004)]),
+            row("2026-11", 5, 5, november),
+        ]),
+        // The price of some calls is not known.
+        json!([row("2026-11", 8, 7, [None; 3])]),
+    ];
+    assert_eq!(spent("--json"), months);
+    let days = spent("--json --by day");
+    let second = [Some(0.005), Some(0.005), Some(0.01)];
+    assert_eq!(
+        days[0][0],
+        row("2026-10-30", 1, 0, [Some(0.004), Some(0.0), Some(0.004)])
+    );
+    assert_eq!(days[0][2], row("2026-11-27", 5, 5, november));
+    assert_eq!(days[1][0], row("2026-11-26", 2, 1, second));
+    assert_eq!(days[1][1], row("2026-11-27", 5, 5, [None; 3]));
+    let text = stats("").exits(0).printed();
+    let table: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("  2026-1"))
+        .collect();
+    assert_eq!(table.len(), 3, "{text}");
+    assert!(
+        table.iter().all(|line| line.len() == table[0].len()),
+        "{text}"
+    );
+    for cell in [" 2,004 ", " 1,992 ", " 17.96 ", " 23.004\n"] {
+        assert!(text.contains(cell), "{cell}: {text}");
+    }
+    ledger(&place, &["forget", "users.csv"]).exits(0);
+    assert_eq!(spent("--json"), months);
+    // `by` in a settings file is the column of a report; its ledger holds here as well.
+    fs::rename(place.path(LEDGER), place.path("named")).unwrap();
+    place.write("settings.toml", "by = ['country']\nledger = 'named'\n");
+    for words in ["ledger stats --json", "ledger --json stats"] {
+        let stats = place.rescore(words).args("--config settings.toml");
+        let done = stats.env("RESCORE_LEDGER", "").done();
+        assert_eq!(done.exits(0).json()["ledger"], "named");
+    }
+    stats("--by year").exits(2).says("month, day");
 }
 
 /// Root may write anywhere unless it gives up that capability.

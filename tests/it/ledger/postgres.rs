@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::kills::Plan;
+use crate::docs::schema::assert_valid;
 use crate::support::postgres::{Cluster, PASSWORD};
 use crate::support::process::{Done, Place, Program};
 use crate::support::server::Server;
@@ -167,6 +168,12 @@ fn people_look_after_it_and_no_output_has_its_password() {
     silent_about_the_password(&done);
 
     ledger(&["stats", &url]).exits(0).prints("\n5 answers, ");
+    let stats = ledger(&["stats", &url, "--json"]);
+    assert_valid(&stats.json());
+    assert_eq!(stats.json()["accounts"][0]["spending"][0]["answers"], 5);
+    let init = ledger(&["init", &url, "--json"]);
+    assert_valid(&init.json());
+    assert_eq!(init.json()["made"], false);
     let prune = ["prune", &url, "--older-than", "30d"];
     ledger(&prune).exits(0).prints("removed 0 answers");
     let people: String = users::csv(3).split_inclusive('\n').take(3).collect();
