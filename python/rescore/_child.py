@@ -11,12 +11,15 @@ import signal
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import IO, Any
 
 # All is well; some rows have no verdict, and their `reason` says why.
 FINISHED = (0, 1)
+
+# A run, which says in JSON how far it is.
+RUN = ("run", "--progress=json")
 
 # How much of what the child says is repeated in an exception.
 LAST_LINES = 20
@@ -58,16 +61,28 @@ class Answers(io.RawIOBase):
 
 
 class Child:
-    """A `rescore run`. Leaving its context waits for its end, or stops it if an exception is on its way."""
+    """A command, by default `rescore run`. Leaving its context waits for its end, or stops it if an exception is on its way.
 
-    def __init__(self, program: str, words: Iterable[str], environment: Mapping[str, str], show: Show):
+    What a run sums up at its end is put into `summary`, also if it does not finish.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        words: Iterable[str],
+        environment: Mapping[str, str],
+        show: Show,
+        command: Sequence[str] = RUN,
+        summary: dict[str, Any] | None = None,
+    ):
         self.show = show
+        self.summary = {} if summary is None else summary
         self.errors: list[str] = []
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self.broken: BaseException | None = None
         # In a session of its own, Ctrl-C reaches it only from here.
         self.process = subprocess.Popen(
-            [program, "run", "--progress=json", *words], env=environment, start_new_session=True,
+            [program, *command, *words], env=environment, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         assert self.process.stdin and self.process.stdout and self.process.stderr
@@ -82,8 +97,10 @@ class Child:
                 said = json.loads(line)
                 if said["type"] == "error":
                     self.errors.append(in_words(said))
-                else:
-                    self.show(said)
+                    continue
+                if said["type"] == "summary":
+                    self.summary.update(said)
+                self.show(said)
             except (ValueError, KeyError, TypeError):
                 self.last_lines.append(line.rstrip())
 

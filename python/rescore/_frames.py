@@ -24,6 +24,12 @@ CHUNK = 4096
 # What is sent is always the same CSV, and comes back through a pipe, whatever a settings file says.
 FORM = {"format": "csv", "delimiter": ",", "quotes": "on", "encoding": "utf-8", "no_header": False, "output": "-"}
 
+# What the frame that comes back has, unless something else is asked for.
+ADDED = {"prefix": "", "reason_column": "reason"}
+
+# What of a run's summary stays with the frame: pandas copies it with each column that is taken.
+COUNTS = ("rows", "known", "duplicates", "decisions", "failed", "calls", "cost")
+
 Column = list[Any]
 
 
@@ -137,14 +143,16 @@ def chunks(of: Source) -> Iterator[bytes]:
         yield of.text(start)
 
 
-def score_frame(frame: Any, options: Mapping[str, Any], environment: Mapping[str, str], progress: bool | None) -> Any:
+def score_frame(
+    frame: Any, options: Mapping[str, Any], environment: Mapping[str, str], progress: bool | None, summary: dict[str, Any]
+) -> Any:
     """The frame with the columns that the program adds. Rows that a part (`limit`, `sample`) leaves out have none."""
     sent = source(frame)
-    options = {"prefix": "", "reason_column": "reason", **options, **FORM}
+    options = {**ADDED, **options, **FORM}
     words = list(arguments(options))
     further = [word.split("=")[1] for word in words if word.startswith("--column=")]
     ours = [f"{options['prefix']}{name}" for name in ["transaction_id", "risk_score", "decision", options["reason_column"], *further]]
-    with Child(find(), words, environment, Progress(progress, sent.rows)) as child:
+    with Child(find(), words, environment, Progress(progress, sent.rows), summary=summary) as child:
         child.feed(chunks(sent))
         rows = child.rows()
         there = next(rows, [])
@@ -158,4 +166,7 @@ def score_frame(frame: Any, options: Mapping[str, Any], environment: Mapping[str
     scored = {there[at]: column for at, column in zip(places, columns)}
     scores = ours[1]
     scored[scores] = [score and float(score) for score in scored[scores]]
-    return sent.with_columns(scored, scores)
+    whole = sent.with_columns(scored, scores)
+    if isinstance(sent, Pandas):
+        whole.attrs["rescore"] = {name: summary[name] for name in COUNTS if name in summary}
+    return whole

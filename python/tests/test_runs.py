@@ -10,7 +10,9 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
+import pandas
 import polars
 import pytest
 from conftest import Start
@@ -125,3 +127,53 @@ def test_users_are_paid_for_once_from_any_folder_and_in_any_form(service: Start,
     rescore.score(USERS, progress=False, **one.options)
     rescore.score(tmp_path / "users.csv", output="scored.csv", progress=False, **one.options)
     assert one.billed() == billed > 0
+
+
+def test_a_run_says_what_it_has_cost_also_if_it_does_not_finish(service: Start) -> None:
+    one = service()
+    options = {**one.options, "price": "0.004 EUR"}
+    summary: dict[str, Any] = {"of": "an earlier run"}
+    with pytest.raises(rescore.Error):
+        rescore.score(USERS, summary=summary, max_calls=10, **options)
+    assert (summary["exit_code"], summary["cost"]["spent"], "of" in summary) == (5, 0.04, False)
+    rescore.score(USERS, summary=summary, max_cost="50/day", **options)
+    assert (summary["known"], summary["calls"]["sent"], summary["cost"]["spent"]) == (10, 390, 1.56)
+    USERS.write_csv("users.csv")
+    rescore.score("users.csv", output="scored.csv", summary=summary, **options)
+    assert (summary["known"], summary["cost"]["spent"]) == (400, 0.0)
+    rescore.score(USERS, summary="summary.json", **options)
+    assert json.loads(Path("summary.json").read_text())["known"] == 400
+    with pytest.raises(rescore.Error):
+        rescore.score(USERS, summary=summary, wrong_option=1, **options)
+    assert "cost" not in summary, "nothing of an earlier run"
+
+
+def test_a_frame_of_pandas_has_the_numbers_beside_its_own(service: Start) -> None:
+    users = pandas.DataFrame(USERS.to_dict(as_series=False))
+    users.attrs["source"] = "crm"
+    scored = rescore.score(users, price=0.004, **service().options)
+    told = scored.attrs["rescore"]
+    assert (scored.attrs["source"], told["cost"]["spent"], told["rows"]["read"]) == ("crm", 1.6, 400)
+    assert "rescore" not in users.attrs
+
+
+def test_check_counts_what_score_then_sends(service: Start, capfd: pytest.CaptureFixture[str]) -> None:
+    one = service()
+    options = {**one.options, "price": 0.004, "progress": False}
+    rescore.score(USERS, limit=100, **options)
+    USERS.write_csv("users.csv")
+    for users in [USERS, USERS.to_arrow(), pandas.DataFrame(USERS.to_dict(as_series=False)), Path("users.csv")]:
+        checked = rescore.check(users, **options)
+        assert (checked["known"], checked["calls"], checked["cost"]["expected"]) == (100, 300, 1.2)
+    assert one.billed() == 100
+    rescore.score(USERS, **options)
+    assert one.billed() == 400
+    assert rescore.check(USERS.head(0), **options)["calls"] == 0
+    assert "no rows" in capfd.readouterr().err
+    with pytest.raises(rescore.Error, match="invalid_ip"):
+        rescore.check(USERS.with_columns(ip=polars.lit("-")), **options)
+    with pytest.raises(rescore.Error, match="nowhere.csv") as error:
+        rescore.check("nowhere.csv", **options)
+    assert error.value.exit_code == 2
+    with pytest.raises(TypeError, match="DataFrame"):
+        rescore.check([1, 2])  # type: ignore[arg-type]
