@@ -77,7 +77,8 @@ impl Program {
             .arg("run")
             .arg(&input)
             .arg("-o")
-            .arg(place.path().join("scored.csv"));
+            .arg(place.path().join("scored.csv"))
+            .env("RESCORE_LEDGER", place.path().join("rescore.ledger"));
         command
             .args([
                 "--base-url",

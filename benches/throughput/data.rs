@@ -91,7 +91,8 @@ impl Files {
             .arg(input)
             .arg("-o")
             .arg(output)
-            .args(["--base-url", url, "-c", "64"]);
+            .args(["--base-url", url, "-c", "64"])
+            .env("RESCORE_LEDGER", output.with_file_name("rescore.ledger"));
         command.args([
             "--service-id",
             "bench",

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::docs::documents::{blocks, clone, document, documents, help, program};
-use crate::support::process::{KEY, Place};
+use crate::support::process::{KEY, LEDGER, Place};
 use crate::support::server::Server;
 
 /// The front door stays short: what does not fit belongs to docs/.
@@ -115,6 +115,7 @@ fn runs_as_written(script: &str) {
         .env("RESCORE_BASE_URL", server.url())
         .env("RESCORE_SERVICE_ID", "my-app")
         .env("RESCORE_API_KEY", KEY)
+        .env("RESCORE_LEDGER", LEDGER)
         .output()
         .unwrap();
     let words = String::from_utf8_lossy(&done.stderr);
