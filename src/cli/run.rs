@@ -264,6 +264,9 @@ pub(super) struct CheckArgs {
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
+    /// Also print the first N requests exactly as they would be sent, without the key
+    #[arg(long, value_name = "N", default_value = "0", hide_default_value = true)]
+    show: u64,
 }
 
 impl CheckArgs {
@@ -308,6 +311,7 @@ impl CheckArgs {
             captured: captured.into(),
             tariff: run.budget.price,
             json: self.json,
+            show: self.show,
         })
     }
 }

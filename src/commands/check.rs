@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::first_pass::{CountedFile, FirstCount};
+use super::first_pass::{CountedFile, FirstCount, ShownRequest};
 use super::inputs::{no_rows, none_chosen, refuse_stream};
 use super::run::{Counting, Files, Turn, count as first_count, ledger_account};
 use super::signals::Interrupts;
@@ -47,6 +47,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
         limits: config.limits,
         keep_going: false,
         is_first: facts.is_none_or(LedgerFacts::is_new),
+        show: config.show,
     };
     files.read(config.plan)?;
     let lookup = || match &settings {
@@ -76,6 +77,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
         cost: { config.tariff.clone() }.map(|tariff| CallCost::new(tariff, count.calls)),
         count,
         ledger,
+        account: config.account.clone(),
         sends_nothing: stream.or(fits.err()),
     };
     print(&if config.json {
@@ -128,6 +130,9 @@ struct CheckResult {
     calls_left: Option<u64>,
     cost: Option<CallCost>,
     ledger: Option<CheckedLedger>,
+    /// Who would ask, if that is known.
+    #[serde(skip)]
+    account: Option<Account>,
     /// Why the run would send nothing.
     #[serde(skip)]
     sends_nothing: Option<Error>,
@@ -202,6 +207,7 @@ impl CheckResult {
         lines.push(String::new());
         lines.extend(aligned(&self.table()));
         lines.push(String::new());
+        lines.extend(self.requests());
         if let Some(CallCost { tariff, .. }) = &self.cost {
             let (all, one) = (tariff.shown_for(self.count.calls), tariff.shown_for(1));
             lines.push(format!(
@@ -209,6 +215,25 @@ impl CheckResult {
             ));
         }
         lines.join("\n").trim_end().to_owned()
+    }
+
+    /// The first requests as they would go out, if the user wants to see them. The key stays where it is.
+    fn requests(&self) -> Vec<String> {
+        let (mut lines, requests) = (Vec::new(), &self.count.requests);
+        if let (Some(_), Some(account)) = (requests.first(), &self.account) {
+            lines.push(format!("POST {}", account.endpoint));
+            lines.push("authorization: Bearer …".to_owned());
+            lines.push(format!("x-service-id: {}", account.service_id));
+            lines.push("content-type: application/json".to_owned());
+        }
+        let bodies = requests
+            .iter()
+            .map(|ShownRequest { row, body }| format!("row {row}: {body}"));
+        lines.extend(bodies);
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.iter().map(|line| printable(line)).collect()
     }
 
     /// Each input, and which of its rows cannot be sent. Most have the columns of the one before, which are not repeated.

@@ -19,6 +19,7 @@ use crate::input::{Opened, Reader, ReaderSettings};
 use crate::layout::ID_COLUMN;
 use crate::ledger::{KnownOutcome, Lookup};
 use crate::observe::{count, counted};
+use crate::row::RowNumber;
 use crate::row_state::{Row, RowBatch, RowState, earlier_verdict, look_up};
 use crate::sandbox::ID_PREFIX;
 use crate::service::Plan;
@@ -35,8 +36,17 @@ pub(super) struct FirstPass {
     /// The fingerprints of the requests that would be sent. Two of ten million share one with a chance below one in 300,000, and
     /// the count would then be too low by one call.
     calls: HashSet<i64, RandomState>,
+    /// How many more requests are to be shown.
+    show: u64,
     /// What was counted so far.
     pub(super) result: FirstCount,
+}
+
+/// A request as a run would send it.
+#[derive(Debug, Serialize)]
+pub(super) struct ShownRequest {
+    pub(super) row: RowNumber,
+    pub(super) body: String,
 }
 
 /// What a run would do with the rows of all its inputs.
@@ -55,6 +65,8 @@ pub(super) struct FirstCount {
     pub(super) calls_at_most: bool,
     pub(super) ledger_answers_damaged: u64,
     pub(super) ledger_answers_too_old: u64,
+    /// The first requests, if the user wants to see them.
+    pub(super) requests: Vec<ShownRequest>,
 }
 
 /// An input, and what was counted in it.
@@ -147,10 +159,11 @@ impl CountedFile {
 }
 
 impl FirstPass {
-    /// A pass that looks rows up here.
-    pub(super) fn new(lookup: Lookup) -> Self {
+    /// A pass that looks rows up here, and shows this number of requests.
+    pub(super) fn new(lookup: Lookup, show: u64) -> Self {
         Self {
             lookup,
+            show,
             calls: HashSet::default(),
             result: FirstCount::default(),
         }
@@ -200,9 +213,15 @@ impl FirstPass {
                 named.count(row.number);
             }
             counts.rows.passed += u64::from(matches!(row.state, RowState::Passed));
-            let RowState::Waiting { key, found, .. } = &row.state else {
+            let RowState::Waiting { key, found, body } = &row.state else {
                 continue;
             };
+            if self.show > 0 {
+                self.show -= 1;
+                let body = String::from_utf8_lossy(body).into_owned();
+                let row = row.number;
+                result.requests.push(ShownRequest { row, body });
+            }
             counts.rows.sendable += 1;
             counts.verdicts += u64::from(!opened.replaced.is_empty() && has_verdict(row, opened));
             match found.passed_over {

@@ -342,6 +342,8 @@ pub(crate) struct CheckConfig {
     pub(crate) call_limits: Vec<CallLimit>,
     /// The result is for programs.
     pub(crate) json: bool,
+    /// How many requests to show.
+    pub(crate) show: u64,
 }
 
 /// `rescore decide`.

@@ -28,6 +28,8 @@ pub(in crate::commands) struct Counting {
     pub(in crate::commands) keep_going: bool,
     /// Nothing was ever paid for.
     pub(in crate::commands) is_first: bool,
+    /// How many of the first requests are to be shown.
+    pub(in crate::commands) show: u64,
 }
 
 /// Counts all rows of a run's inputs, and says why nothing may be sent, if they are not as they must be. An input that cannot be
@@ -66,7 +68,10 @@ fn pass(
     lookup: &mut impl FnMut() -> Result<Lookup>,
     is_whole: bool,
 ) -> Result<FirstCount> {
-    let (mut first, is_only) = (FirstPass::new(lookup()?), files.only().is_some());
+    let (mut first, is_only) = (
+        FirstPass::new(lookup()?, counting.show),
+        files.only().is_some(),
+    );
     let mut has_broken = false;
     for part in &mut files.parts {
         let mut file = CountedFile::of(&part.input);
@@ -143,6 +148,7 @@ pub(super) fn before_paying(
         limits: config.limits,
         keep_going: config.budget.keep_going,
         is_first: ledger.as_ref().is_none_or(|it| it.open.facts.is_new()),
+        show: 0,
     };
     let mut all = files.parts.iter();
     let count = if all.all(|part| part.to_run().is_none() || part.is_file()) {
@@ -236,7 +242,7 @@ fn unknown_verdicts(
     let Ok((mut reader, opened)) = open_users(&all_rows, plan) else {
         return Ok(0);
     };
-    let mut pass = FirstPass::new(ledger.open.lookup()?);
+    let mut pass = FirstPass::new(ledger.open.lookup()?, 0);
     let mut file = CountedFile::of(&all_rows);
     while let Ok(Some(batch)) = reader.next_batch() {
         pass.count(&opened, &mut file, batch)?;

@@ -2,7 +2,8 @@
 
 use insta::assert_snapshot;
 
-use crate::support::process::{Place, clean};
+use crate::support::process::{KEY, Place, clean};
+use crate::support::server::Server;
 use crate::support::users;
 
 fn sample(name: &str) -> Vec<u8> {
@@ -112,4 +113,37 @@ fn nothing_from_a_file_steers_the_terminal() {
         clean("standard output", &done.printed());
         clean("standard error", &done.stderr);
     }
+}
+
+#[test]
+fn the_first_requests_are_shown_as_the_run_then_sends_them() {
+    let place = Place::with("users.csv", users::csv(3) + "4,,,,,\n");
+    let server = Server::good();
+    let options = [
+        "users.csv",
+        "--show",
+        "2",
+        "--vpn-check",
+        "--set",
+        "user_agent= a\tb ",
+    ];
+    let shown = super::check(&place, &server.url(), &options);
+    let words = [&["check"], &options[..]].concat();
+    let done = super::command(&place, &server.url(), &words).done();
+    done.prints(&format!("POST {}/v1/validate/user", server.url()));
+    done.prints("x-service-id: test").silent_about(KEY);
+    let run = ["run", "users.csv", "--vpn-check", "--set", "user_agent=a b"];
+    super::command(&place, &server.url(), &run).done().exits(1);
+    let requests = shown["requests"].as_array().unwrap();
+    for (index, request) in requests.iter().enumerate() {
+        let body = request["body"].as_str().unwrap();
+        assert_eq!(request["row"], index + 1);
+        let sent = server.requests();
+        assert!(
+            sent.iter().any(|sent| sent.body == body.as_bytes()),
+            "{body}"
+        );
+        done.prints(&format!("row {}: {body}", index + 1));
+    }
+    assert_eq!(requests.len(), 2);
 }
