@@ -218,6 +218,7 @@ impl RunArgs {
             rules: self.fields.rules()?,
             columns,
             judges_first_rows: self.judges_first_rows(),
+            refuses_cut: false,
             selection: self.selection.selection(),
             only: self.selection.only.clone(),
             key: self.files.changes_key.clone(),
@@ -282,7 +283,10 @@ impl CheckArgs {
         };
         let input = |path: Option<&Path>| {
             let source = source(path, "rescore check users.csv")?;
-            run.input(source, columns.clone())
+            Ok::<_, Error>(ReaderSettings {
+                refuses_cut: !run.budget.keep_going,
+                ..run.input(source, columns.clone())?
+            })
         };
         let inputs = named.into_iter().map(input).collect::<Result<_>>()?;
         let ledger = run.ledger(given)?;

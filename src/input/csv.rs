@@ -225,6 +225,11 @@ impl CsvParser {
         scan(buffer, self.format, &mut self.cells)
     }
 
+    /// Whether the record that was scanned last has fewer cells than it should.
+    pub(super) const fn lacks_cells(&self) -> bool {
+        self.cells.len() < self.width
+    }
+
     /// The value of a cell with these bytes.
     #[inline]
     fn value<'r>(&self, cell: &'r [u8]) -> Cow<'r, [u8]> {

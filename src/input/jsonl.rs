@@ -359,6 +359,12 @@ fn asked_twice() -> Failure {
     )
 }
 
+/// Whether a line is the beginning of a JSON value and not all of one.
+pub(super) fn lacks_end(line: &[u8]) -> bool {
+    let read = serde_json::from_slice::<serde::de::IgnoredAny>(line);
+    read.is_err_and(|error| error.is_eof())
+}
+
 /// The failure of a line that is not a JSON object.
 fn not_an_object(error: &serde_json::Error) -> Failure {
     if error.is_data() {

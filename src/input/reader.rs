@@ -279,6 +279,18 @@ impl Reader {
             let name = &*self.buffer.source.name;
             return Err(hopeless(name, reason, self.parser.mapping()));
         }
+        // The rows of a stream are paid for while it is read.
+        if let Err(failure) = &state
+            && self.settings.refuses_cut
+            && self.buffer.source.size.is_some()
+            && raw.line_end().is_empty()
+            && match &self.parser {
+                FormatParser::Csv(parser) => parser.lacks_cells(),
+                FormatParser::Jsonl(_) => jsonl::lacks_end(raw.content()),
+            }
+        {
+            return Err(cut(&self.buffer.source.name, failure));
+        }
         let state = state.unwrap_or_else(|failure| {
             let message = format!("{}: {}", extent.lines(start), failure.message);
             RowState::Invalid(Failure::new(failure.reason, message))
@@ -329,6 +341,14 @@ fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
         error.detail(mapping)
     };
     error.hint(fix(reason))
+}
+
+/// The error for a file whose last row lacks its end, and fails for that.
+fn cut(name: &str, failure: &Failure) -> Error {
+    let what = &failure.message;
+    let message = format!("the last line of {name} is cut: {what}, and no line end");
+    Error::usage(message + "; the file is incomplete, or still being written")
+        .hint("make or copy it again; `--keep-going` continues anyway, and this row fails")
 }
 
 /// What helps if the first rows all fail for this reason.

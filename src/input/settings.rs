@@ -81,6 +81,8 @@ pub struct ReaderSettings {
     pub columns: AddedColumns,
     /// Whether to reject a file whose first rows all fail for the same reason.
     pub judges_first_rows: bool,
+    /// Whether to reject a file whose last row lacks its end, which only helps before a row is paid for.
+    pub refuses_cut: bool,
     /// Which rows are read.
     pub selection: Selection,
     /// Rows for which one of these does not hold are passed on and not sent.
@@ -101,6 +103,7 @@ impl ReaderSettings {
             rules: FieldRules::default(),
             columns: AddedColumns::new(prefix, [], None),
             judges_first_rows: false,
+            refuses_cut: false,
             selection: Selection::default(),
             only: Vec::new(),
             key: None,
@@ -157,6 +160,7 @@ impl ReaderSettings {
             rules: FieldRules::default(),
             columns: AddedColumns::new("", [], None),
             judges_first_rows: true,
+            refuses_cut: true,
             selection: Selection::default(),
             only: Vec::new(),
             key: None,

@@ -3,6 +3,7 @@
 
 mod ledger;
 mod numbers;
+mod values;
 mod words;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,82 @@
+//! What a check says of a file's rows before anything is paid: rows that were cut.
+
+use std::io::Write as _;
+
+use crate::support::process::Place;
+use crate::support::users;
+
+/// Files that end early, and what is said of them, or none for one that is complete.
+fn endings() -> Vec<(&'static str, String, Option<&'static str>)> {
+    let csv = users::csv(3);
+    let lines = |last: &str| format!("{csv}{last}");
+    let object = users::object("A");
+    let objects = |last: &str| format!("{object}\n{object}\n{last}");
+    let (half, _) = object.split_at(object.len() / 2);
+    let cut = "the last line of `FILE` is cut: ";
+    vec![
+        ("a.csv", lines("9,Jo"), Some(cut)),
+        ("a.csv", lines("9"), Some(cut)),
+        ("a.csv", lines("9,\"Jo\"\"\r\nDoe\""), Some(cut)),
+        ("a.csv", lines("9,\"Jo"), Some("is never closed")),
+        ("a.csv", csv.clone(), None),
+        ("a.csv", csv.trim_end().to_owned(), None),
+        ("a.csv", lines("9,Jo\n"), None),
+        ("a.csv", lines("9,Jo,jo@x.org,::1,u,more"), None),
+        ("a.csv", lines("9,Jo\n10,Bo,b@x.org,::1,u"), None),
+        ("a.csv", csv.lines().next().unwrap().to_owned(), None),
+        ("a.csv", lines("\u{1a}"), None),
+        ("a.jsonl", objects(half), Some(cut)),
+        ("a.jsonl", objects("{"), Some(cut)),
+        ("a.jsonl", objects(&object), None),
+        ("a.jsonl", objects(&format!("{half}\n")), None),
+        ("a.jsonl", objects("[1]"), None),
+        ("a.jsonl", objects("no json"), None),
+    ]
+}
+
+#[test]
+fn a_file_that_was_cut_or_still_grows_is_refused_unless_the_run_is_to_keep_going() {
+    for (name, content, expected) in endings() {
+        let place = Place::with(name, &content);
+        // It is never an accepted failure, nor missing in a sample.
+        let options = "--accept-failures 100% --sample 1%";
+        let done = place.rescore(["check", name]).args(options).done();
+        match expected {
+            Some(words) => done.exits(2).says(&words.replace("FILE", name)),
+            None => done.exits_with_one_of(&[0, 1]).silent_about("error"),
+        };
+        done.silent_about("Jo");
+        if expected.is_some_and(|words| !words.contains("closed")) {
+            let done = place.rescore(["check", name, "--keep-going"]).done();
+            done.exits(1).prints("cannot be sent    1");
+            // What is read from a pipe is paid for by then, and the row fails.
+            let done = Place::new().rescore("check").stdin(content).done();
+            done.exits(1).silent_about("is cut");
+        }
+    }
+}
+
+#[test]
+fn a_compressed_file_that_was_cut_before_it_was_compressed_is_refused() {
+    for (last, code) in [("9,Jo", 2), ("9,Jo,j@x.org,::1,u", 0)] {
+        let text = users::csv(3) + last;
+        let mut gz = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+        gz.write_all(text.as_bytes()).unwrap();
+        let zst = zstd::encode_all(text.as_bytes(), 0).unwrap();
+        for (name, bytes) in [("a.csv.gz", gz.finish().unwrap()), ("a.csv.zst", zst)] {
+            let place = Place::with(name, bytes);
+            place.rescore(["check", name]).done().exits(code);
+        }
+    }
+}
+
+#[test]
+fn of_several_files_one_that_was_cut_keeps_no_other_from_being_counted() {
+    let place = Place::with("a.csv", users::csv(3));
+    place.write("b.csv", users::csv(3) + "9,Jo");
+    let done = place.rescore("check a.csv b.csv").done();
+    done.exits(2)
+        .says("the last line of `b.csv` is cut")
+        .prints("  a.csv: 3 rows")
+        .prints("  b.csv: cannot be used");
+}
