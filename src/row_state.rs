@@ -8,7 +8,7 @@ use std::mem;
 use bytes::Bytes;
 
 use crate::base::error::{Error, Result};
-use crate::fields::Noticed;
+use crate::fields::{Finding, Noticed};
 use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
 use crate::ledger::{Lookup, LookupResult, RequestKey};
 use crate::row::{RawRow, RowNumber, Span};
@@ -75,6 +75,8 @@ pub struct RowBatch {
     pub trailer: Bytes,
     /// What a person should know of their values.
     pub(crate) noticed: Noticed,
+    /// What was found in the values of all rows, if that is noted; empty except in the last batch with rows.
+    pub(crate) quality: Vec<Finding>,
 }
 
 impl RowState {

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use encoding_rs::{Encoding, UTF_8};
+use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
 /// An encoding that is a superset of ASCII; UTF-8 unless another one was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,6 +89,12 @@ impl TextEncoding {
         };
         !self.is_utf8() && (0x80..=0xff).any(is_character)
     }
+}
+
+/// Whether a text beyond ASCII was UTF-8 that was read as Latin-1 or windows-1252 and encoded again: `JÃ¼rgen` for `Jürgen`.
+pub(crate) fn is_encoded_twice(text: &str) -> bool {
+    let (bytes, _, has_others) = WINDOWS_1252.encode(text);
+    !has_others && !text.is_ascii() && std::str::from_utf8(&bytes).is_ok()
 }
 
 impl fmt::Display for TextEncoding {

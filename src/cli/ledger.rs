@@ -168,6 +168,7 @@ fn users(arguments: &ForgetArgs, file: &Path) -> Result<ReaderSettings> {
         columns: AddedColumns::default(),
         // A row that cannot have been sent does no harm here.
         judges_first_rows: false,
+        notes_quality: false,
         refuses_cut: false,
         selection: Selection::default(),
         only: Vec::new(),

@@ -218,6 +218,7 @@ impl RunArgs {
             rules: self.fields.rules()?,
             columns,
             judges_first_rows: self.judges_first_rows(),
+            notes_quality: false,
             refuses_cut: false,
             selection: self.selection.selection(),
             only: self.selection.only.clone(),
@@ -283,10 +284,7 @@ impl CheckArgs {
         };
         let input = |path: Option<&Path>| {
             let source = source(path, "rescore check users.csv")?;
-            Ok::<_, Error>(ReaderSettings {
-                refuses_cut: !run.budget.keep_going,
-                ..run.input(source, columns.clone())?
-            })
+            run.input(source, columns.clone())
         };
         let inputs = named.into_iter().map(input).collect::<Result<_>>()?;
         let ledger = run.ledger(given)?;
@@ -314,6 +312,7 @@ impl CheckArgs {
             account,
             captured: captured.into(),
             tariff: run.budget.price,
+            keep_going: run.budget.keep_going,
             json: self.json,
             show: self.show,
         })

@@ -45,7 +45,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let counting = Counting {
         plan: config.plan,
         limits: config.limits,
-        keep_going: false,
+        keep_going: config.keep_going,
         is_first: facts.is_none_or(LedgerFacts::is_new),
         show: config.show,
     };
@@ -273,7 +273,6 @@ impl CheckResult {
         };
         let dropped = "of these are sent without an invalid phone number or email address";
         let shortened = "of these are sent with one of several addresses, or without its port";
-        let nulls = "cells have a word such as `NULL`, which is taken for a value: `--null NULL` reads it as empty";
         let failed = "were or may have been billed; `--retry-failed` asks again";
         let too_old = "have an answer that is older than the run asks for";
         let at_most = if count.calls_at_most { "at most" } else { "" };
@@ -287,7 +286,6 @@ impl CheckResult {
                 rows.noticed.addresses_shortened,
                 shortened,
             ),
-            (false, "null words", rows.noticed.null_words, nulls),
             (true, "cannot be sent", rows.unsendable, ""),
             (
                 false,
@@ -326,6 +324,7 @@ impl CheckResult {
         let no_rows = read.filter_map(|file| no_rows(&file.name, file.counts.rows.read));
         let mut warnings: Vec<_> = no_rows.collect();
         warnings.extend(none_chosen(count.total.rows.read, count.total.rows.passed));
+        warnings.extend(count.oddities());
         if let Some(error) = &self.sends_nothing {
             warnings.push(format!("`rescore run` sends nothing: {error}"));
         }

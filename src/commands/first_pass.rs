@@ -14,7 +14,7 @@ use crate::base::error::{Error, Result};
 use crate::base::numbers::Tolerance;
 use crate::base::text::shown;
 use crate::config::InputLimits;
-use crate::fields::Noticed;
+use crate::fields::{Finding, Noticed};
 use crate::input::{Opened, Reader, ReaderSettings};
 use crate::layout::ID_COLUMN;
 use crate::ledger::{KnownOutcome, Lookup};
@@ -84,6 +84,8 @@ pub(super) struct CountedFile {
     pub(super) counts: PassCounts,
     /// Rows that cannot be sent.
     pub(super) unsendable: BTreeMap<Reason, CountedRows>,
+    /// What is odd about the values of the others.
+    quality: Vec<Finding>,
     /// Its name for people.
     #[serde(skip)]
     pub(super) name: String,
@@ -203,6 +205,7 @@ impl FirstPass {
         mut batch: RowBatch,
     ) -> Result<()> {
         look_up(&mut self.lookup, &mut batch.rows)?;
+        file.quality.extend(batch.quality);
         let (counts, result) = (&mut file.counts, &mut self.result);
         counts.rows.noticed += batch.noticed;
         for row in &batch.rows {
@@ -257,6 +260,14 @@ fn has_verdict(row: &Row, opened: &Opened) -> bool {
 }
 
 impl FirstCount {
+    /// What is odd about the values of each input's rows, in words.
+    pub(super) fn oddities(&self) -> impl Iterator<Item = String> {
+        self.files.iter().flat_map(|file| {
+            let words = file.quality.iter().map(|found| &found.words);
+            words.map(|words| format!("{}: {words}", file.name))
+        })
+    }
+
     /// Fails unless the inputs are as the user says that they must be: a broken export must neither be scored in part nor replace
     /// yesterday's output. `output` is what would be replaced, with its number of rows; `is_first` says that nothing was ever
     /// paid for.

@@ -340,6 +340,8 @@ pub(crate) struct CheckConfig {
     pub(crate) tariff: Option<Tariff>,
     /// How many calls the run may make.
     pub(crate) call_limits: Vec<CallLimit>,
+    /// A file that was cut is counted as far as it can be.
+    pub(crate) keep_going: bool,
     /// The result is for programs.
     pub(crate) json: bool,
     /// How many requests to show.

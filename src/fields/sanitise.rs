@@ -125,16 +125,23 @@ pub(super) fn is_quoted(text: &str) -> bool {
     ends.is_some_and(|ends| QUOTES.contains(&ends))
 }
 
-/// Words that databases and programs write for a value that is not there.
-const NULL_WORDS: [&str; 9] = [
-    "null", "\\n", "none", "nan", "nil", "n/a", "#n/a", "(null)", "<null>",
+/// Words that databases, spreadsheets and programs write for a value that is not there.
+const NULL_WORDS: [&str; 19] = [
+    "-", "null", "\\n", "none", "nan", "nat", "nil", "n/a", "(null)", "<null>", "<na>", "#n/a",
+    "#ref!", "#name?", "#value!", "#error!", "#div/0!", "#num!", "#null!",
 ];
+/// The same of scripts.
+const LONG_NULL_WORDS: [&str; 2] = ["undefined", "[object object]"];
 
 /// Whether a value looks like one that is not there.
 #[inline]
 pub(super) fn is_null_word(text: &str) -> bool {
     let text = text.trim();
-    text.len() <= 6 && { NULL_WORDS.iter() }.any(|word| word.eq_ignore_ascii_case(text))
+    let is_one = |word: &&str| word.eq_ignore_ascii_case(text);
+    // Nearly every value is longer, or starts otherwise.
+    text.len() <= 15
+        && text.starts_with(|c: char| !c.is_ascii_alphanumeric() || "nNuU".contains(c))
+        && { NULL_WORDS.iter().chain(&LONG_NULL_WORDS) }.any(is_one)
 }
 
 /// The address, and whether it was taken out of a text with more in it: the first public one of a list, as proxies write it, or
@@ -164,7 +171,7 @@ pub(super) fn ip(value: Cow<'_, str>) -> Result<(Cow<'_, str>, bool), Failure> {
 
 /// Whether an address is not one of a private network, of a single machine, of a provider's own network, or of a group (IANA's
 /// registries of special-purpose addresses).
-const fn is_public(address: &IpAddr) -> bool {
+pub(super) const fn is_public(address: &IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => !matches!(
             v4.octets(),

@@ -14,7 +14,7 @@ use super::sniff;
 use super::source::Source;
 use crate::base::error::{Error, Result};
 use crate::base::meter::Meter;
-use crate::fields::Noticed;
+use crate::fields::{Noticed, Quality};
 use crate::layout::{Format, Layout};
 use crate::row::RowNumber;
 use crate::row_state::{Row, RowBatch, RowState};
@@ -107,8 +107,9 @@ impl Reader {
     fn of_source(
         source: Source,
         settings: ReaderSettings,
-        compose: Compose,
+        mut compose: Compose,
     ) -> Result<(Self, Opened)> {
+        compose.quality = { settings.notes_quality }.then(Quality::default);
         let (name, size, mode) = (source.name.clone(), source.size, source.mode);
         let meter = source.meter.clone();
         let mut buffer = Buffer::new(source);
@@ -224,7 +225,8 @@ impl Reader {
         } else {
             Bytes::new()
         };
-        if rows.is_empty() && trailer.is_empty() {
+        let quality = self.compose.quality.take_if(|_| end || self.left == 0);
+        if rows.is_empty() && trailer.is_empty() && quality.is_none() {
             return Ok(None);
         }
         let position = self.buffer.source.position(self.buffer.bytes.len());
@@ -233,6 +235,7 @@ impl Reader {
             position,
             trailer,
             noticed,
+            quality: quality.map_or_else(Vec::new, |it| it.findings()),
         }))
     }
 
@@ -269,6 +272,7 @@ impl Reader {
         let mut raw = self.buffer.take(&extent);
         let (rules, compose) = (&self.settings.rules, &mut self.compose);
         compose.noticed = Noticed::default();
+        compose.number = number.get();
         let state = match &mut self.parser {
             FormatParser::Csv(parser) => parser.state(&mut raw, &extent, rules, compose),
             FormatParser::Jsonl(parser) => parser.state(&mut raw, rules, compose),

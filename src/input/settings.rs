@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::base::encoding::TextEncoding;
 use crate::base::text::shown;
-use crate::fields::{Assignments, FieldRules, Noticed, UserRequest};
+use crate::fields::{Assignments, FieldRules, Noticed, Quality, UserRequest};
 use crate::layout::AddedColumns;
 use crate::selection::{Condition, Selection};
 
@@ -81,6 +81,8 @@ pub struct ReaderSettings {
     pub columns: AddedColumns,
     /// Whether to reject a file whose first rows all fail for the same reason.
     pub judges_first_rows: bool,
+    /// Whether to note what is odd about the values of rows, which only helps before a row is paid for.
+    pub notes_quality: bool,
     /// Whether to reject a file whose last row lacks its end, which only helps before a row is paid for.
     pub refuses_cut: bool,
     /// Which rows are read.
@@ -103,6 +105,7 @@ impl ReaderSettings {
             rules: FieldRules::default(),
             columns: AddedColumns::new(prefix, [], None),
             judges_first_rows: false,
+            notes_quality: false,
             refuses_cut: false,
             selection: Selection::default(),
             only: Vec::new(),
@@ -118,6 +121,8 @@ impl ReaderSettings {
             only: Vec::new(),
             key: None,
             judges_first_rows: false,
+            notes_quality: false,
+            refuses_cut: false,
             ..self.clone()
         };
         all.file.input = Input::File(file.to_owned());
@@ -160,6 +165,7 @@ impl ReaderSettings {
             rules: FieldRules::default(),
             columns: AddedColumns::new("", [], None),
             judges_first_rows: true,
+            notes_quality: true,
             refuses_cut: true,
             selection: Selection::default(),
             only: Vec::new(),
@@ -182,6 +188,10 @@ pub struct Compose {
     block: BytesMut,
     /// What was noticed of the row that was read last.
     pub(super) noticed: Noticed,
+    /// The number of the row that is read.
+    pub(super) number: u64,
+    /// What was found in the values of rows, if that is noted. A sample tells less of a file than all its rows.
+    pub(super) quality: Option<Quality>,
 }
 
 impl Compose {
@@ -191,6 +201,8 @@ impl Compose {
             write: Box::new(write),
             block: BytesMut::with_capacity(BODIES),
             noticed: Noticed::default(),
+            number: 0,
+            quality: None,
         }
     }
 
@@ -198,6 +210,9 @@ impl Compose {
     #[inline]
     pub(crate) fn body(&mut self, request: &UserRequest<'_>) -> Bytes {
         (self.write)(request, &mut self.block);
+        if let Some(quality) = &mut self.quality {
+            quality.count(self.number, request);
+        }
         self.block.split().freeze()
     }
 }

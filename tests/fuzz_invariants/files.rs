@@ -108,6 +108,7 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
         ),
         columns,
         judges_first_rows: true,
+        notes_quality: true,
         refuses_cut: true,
         selection: Selection::default(),
         only: Vec::new(),

@@ -1,5 +1,6 @@
 //! The second phase: says what is about to happen, before the first call.
 
+use super::super::first_pass::FirstCount;
 use super::super::inputs::path_of;
 use super::files::{Files, Turn};
 use super::ledger::PreparedLedger;
@@ -33,16 +34,8 @@ pub(super) fn announce(run: &PreparedRun, start: &Start) {
     for warning in start.warnings.iter().cloned().chain(of_ledger) {
         observe::warn(&printable(&warning));
     }
-    for (name, cells) in files
-        .to_run()
-        .map(|open| (&open.opened.name, open.opened.null_words))
-    {
-        if cells > 0 {
-            observe::warn(&printable(&format!(
-                "{} in the first rows of {name} have a word such as `NULL`, which is taken for a value: `--null NULL` reads it as empty",
-                counted(cells, "cell")
-            )));
-        }
+    for oddity in start.count.iter().flat_map(FirstCount::oddities) {
+        observe::warn(&printable(&oddity));
     }
     for part in &files.parts {
         if let Turn::Unusable(error) = &part.turn {

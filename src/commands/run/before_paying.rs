@@ -76,7 +76,7 @@ fn pass(
     for part in &mut files.parts {
         let mut file = CountedFile::of(&part.input);
         let read = match (&part.turn, &part.output) {
-            (Turn::Run(_), _) => count_part(part, &mut first, &mut file, counting.plan, is_whole),
+            (Turn::Run(_), _) => count_part(part, &mut first, &mut file, counting, is_whole),
             (Turn::Skip, Some(output)) => {
                 file.finished = true;
                 refuse_outdated(path_of(&part.input), output, false)
@@ -112,15 +112,17 @@ fn count_part(
     part: &mut RunPart,
     pass: &mut FirstPass,
     file: &mut CountedFile,
-    plan: Plan,
+    counting: &Counting,
     is_whole: bool,
 ) -> Result<()> {
     if part.is_file() {
         let mut reading = part.input.clone();
+        reading.notes_quality = true;
+        reading.refuses_cut = !counting.keep_going;
         if is_whole {
             reading.selection = Selection::default();
         }
-        let (reader, opened) = open_users(&reading, plan)?;
+        let (reader, opened) = open_users(&reading, counting.plan)?;
         return pass.part(reader, &opened, file);
     }
     match &mut part.turn {

@@ -203,6 +203,7 @@ pub(super) fn batches(asked: Vec<RowState>, sizes: &[usize]) -> Vec<Read> {
         let size = sizes.next().copied().unwrap_or(128);
         messages.push(Read::Rows(RowBatch {
             noticed: crate::fields::Noticed::default(),
+            quality: Vec::new(),
             rows: rows.by_ref().take(size).collect(),
             position: 0,
             trailer: Bytes::new(),

@@ -1,9 +1,82 @@
-//! What a check says of a file's rows before anything is paid: rows that were cut.
+//! What a check says of a file's rows before anything is paid: odd values, which it only counts, and rows that were cut.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
+
+use serde_json::{Value, json};
 
 use crate::support::process::Place;
 use crate::support::users;
+
+const HEADER: &str = "name,email,ip,user_agent\n";
+
+/// What is found in the values of a file: kind, rows and first row.
+fn found(place: &Place, file: &str) -> Value {
+    let done = place.rescore("check --json").args(file).done();
+    done.exits_with_one_of(&[0, 1]);
+    let said = done.json();
+    said["files"][0]["quality"].clone()
+}
+
+#[test]
+fn the_samples_are_good_enough() {
+    for name in ["users.csv", "users.jsonl", "last-month.csv", "messy.csv"] {
+        let sample = format!("{}/samples/{name}", env!("CARGO_MANIFEST_DIR"));
+        let place = Place::with(name, std::fs::read(sample).unwrap());
+        let done = place.rescore(["check", name]).done();
+        done.exits_with_one_of(&[0, 1]).silent_about("warning");
+        assert_eq!(found(&place, name), json!([]), "{name}");
+    }
+}
+
+#[test]
+fn odd_values_are_named_with_their_share_and_an_example_and_refuse_nothing() {
+    let mut rows = HEADER.to_owned();
+    for row in 1..=2000 {
+        let name = match row {
+            7 => "#REF!".to_owned(),
+            8 => "S\u{fffd}bastien L".to_owned(),
+            9 => "J\u{c3}\u{bc}rgen M".to_owned(),
+            row => format!("User {row}"),
+        };
+        let ip = match row % 4 {
+            0 => format!("198.51.100.{}", row % 250),
+            _ => "10.0.0.7".to_owned(),
+        };
+        let agent = if row > 1900 { "-" } else { "Mozilla/5.0 (X11)" };
+        writeln!(rows, "{name},u{row}@example.com,{ip},{agent}").unwrap();
+    }
+    let place = Place::with("users.csv", &rows);
+    let done = place.rescore("check users.csv").done();
+    done.exits(0)
+        .prints("can be sent       2,000")
+        .says("warning: users.csv: 75.0% of the rows have a private or reserved address, often `10.0.0.7` (row 1, \u{2026})")
+        .says("warning: users.csv: at least 95.0% of the rows have the user agent `Mozilla/5.0 (X11)` (row 1, \u{2026})")
+        .says("warning: users.csv: 5.1% of the rows have a word such as `NULL`")
+        .says("`--null WORD` reads it as empty (row 7, \u{2026})")
+        .says("lost (row 8)\n")
+        .says("(row 9)\n")
+        .silent_about("bastien")
+        .silent_about("@")
+        .silent_about("198.51");
+    let found_in = |options: &str| found(&place, &format!("users.csv {options}"));
+    let all = json!([
+        {"kind": "null_word", "rows": 101, "first_row": 7},
+        {"kind": "lost_character", "rows": 1, "first_row": 8},
+        {"kind": "encoded_twice", "rows": 1, "first_row": 9},
+        {"kind": "private_address", "rows": 1500, "first_row": 1},
+        {"kind": "frequent_user_agent", "rows": 1900, "first_row": 1},
+    ]);
+    assert_eq!(found_in(""), all);
+    // All rows tell more of a file than a sample. Rows that are not sent tell nothing.
+    assert_eq!(found_in("--sample 1%"), all);
+    let one = json!([{"kind": "lost_character", "rows": 1, "first_row": 8}]);
+    assert_eq!(found_in("--only email=u8@example.com"), one);
+    assert_eq!(found_in("--limit 7 --null #REF!"), json!([]));
+    place.write("a.csv", users::csv(2));
+    let done = place.rescore("check a.csv users.csv").done();
+    done.exits(0).says("warning: users.csv: 75.0%");
+}
 
 /// Files that end early, and what is said of them, or none for one that is complete.
 fn endings() -> Vec<(&'static str, String, Option<&'static str>)> {
