@@ -7,7 +7,6 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use foldhash::fast::FixedState;
 use serde::Serialize;
 
 use super::request::UserRequest;
@@ -73,7 +72,7 @@ impl SomeRows {
 }
 
 /// Values, and the rows that have them. Those before a value was frequent may be missing.
-type Values = HashMap<Box<str>, SomeRows, FixedState>;
+type Values = HashMap<Box<str>, SomeRows>;
 
 /// What was found in the values of a file's rows.
 #[derive(Default)]
