@@ -93,6 +93,12 @@ impl TextEncoding {
 
 /// Whether a text beyond ASCII was UTF-8 that was read as Latin-1 or windows-1252 and encoded again: `JÃ¼rgen` for `Jürgen`.
 pub(crate) fn is_encoded_twice(text: &str) -> bool {
+    // A letter of two bytes becomes two letters, so one that stands alone is a letter as it should be. Most do.
+    let is_lone = |run: &[u8]| matches!(run, [0xc2..=0xdf, _]);
+    let mut runs = { text.as_bytes() }.chunk_by(|a, b| a.is_ascii() == b.is_ascii());
+    if runs.any(is_lone) {
+        return false;
+    }
     let (bytes, _, has_others) = WINDOWS_1252.encode(text);
     !has_others && !text.is_ascii() && std::str::from_utf8(&bytes).is_ok()
 }
