@@ -70,8 +70,6 @@ pub struct Opened {
     pub(crate) mapping: String,
     /// Our columns from an earlier run that are replaced.
     pub(crate) replaced: Vec<String>,
-    /// Cells of the first rows with a word such as `NULL`, which is taken for a value.
-    pub(crate) null_words: u64,
     /// The source's size in bytes, if it has one.
     pub(crate) size: Option<u64>,
     /// The source's permission bits. A pipe does not restrict them.
@@ -134,7 +132,7 @@ impl Reader {
                 (FormatParser::Jsonl(parser), None, replaced)
             }
         };
-        let mut opened = Opened {
+        let opened = Opened {
             layout: Layout {
                 format,
                 encoding: settings.file.encoding,
@@ -145,7 +143,6 @@ impl Reader {
             name,
             mapping: parser.mapping().to_owned(),
             replaced,
-            null_words: 0,
             size,
             mode,
             meter,
@@ -163,9 +160,6 @@ impl Reader {
         };
         // What is wrong with all of them is found before any file is touched.
         reader.early = reader.gather(false)?.into_iter().collect();
-        opened.null_words = { reader.early.iter() }
-            .map(|batch| batch.noticed.null_words)
-            .sum();
         Ok((reader, opened))
     }
 

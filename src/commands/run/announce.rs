@@ -20,6 +20,10 @@ pub(super) fn announce(run: &PreparedRun, start: &Start) {
         if files.to_run().next().is_some() {
             ledger.inspect(|ledger| tell_limit(ledger, start.gate.limit()));
             tell_count(run, start);
+            // It refuses nothing, and a nightly job need not hear of it each night.
+            for oddity in start.count.iter().flat_map(FirstCount::oddities) {
+                tell(&printable(&format!("         {oddity}")));
+            }
         }
         let key = run.config.files.changes_key.as_deref();
         if let (Some(key), Some(None)) = (key, files.to_run().next().map(|part| &part.past)) {
@@ -33,9 +37,6 @@ pub(super) fn announce(run: &PreparedRun, start: &Start) {
     let of_ledger = of_ledger.into_iter().flatten().flatten();
     for warning in start.warnings.iter().cloned().chain(of_ledger) {
         observe::warn(&printable(&warning));
-    }
-    for oddity in start.count.iter().flat_map(FirstCount::oddities) {
-        observe::warn(&printable(&oddity));
     }
     for part in &files.parts {
         if let Turn::Unusable(error) = &part.turn {

@@ -47,6 +47,11 @@ fn a_broken_export_costs_no_call_and_last_nights_output_stays() {
             "fewer than 90% of the 100 in `scored.csv`",
         ),
         (open_quote, "is never closed"),
+        // In the middle of a row, or still being written.
+        (
+            whole[..whole.rfind(',').unwrap()].to_owned(),
+            "the last line of `users.csv` is cut",
+        ),
         (
             without(3),
             "100 of the 100 rows of `users.csv` are new to the ledger",
@@ -98,4 +103,43 @@ fn a_file_that_cannot_be_read_to_its_end_is_sent_up_to_there_only_if_that_is_sai
     let done = place.score(&server, "--keep-going");
     done.exits(2).says("is never closed");
     assert!(server.calls() > 0);
+}
+
+#[test]
+fn what_is_odd_about_many_rows_is_said_before_the_first_call_and_refuses_nothing() {
+    let row = |n: usize| {
+        let (name, ip) = match n {
+            7 => ("#REF!".to_owned(), "203.0.113.9"),
+            8 => ("J\u{c3}\u{bc}rgen".to_owned(), "203.0.113.9"),
+            9 => ("Jo\u{fffd}o".to_owned(), "203.0.113.9"),
+            _ if n.is_multiple_of(4) => (format!("User {n}"), "203.0.113.9"),
+            _ => (format!("User {n}"), "10.0.0.7"),
+        };
+        format!("{n},{name},user{n}@example.com,{ip},Agent/{n}.0 (X11)\n")
+    };
+    let rows: String = (1..=1_200).map(row).collect();
+    let place = Place::with("users.csv", format!("id,name,email,ip,user_agent\n{rows}"));
+    let server = Server::good();
+    let said = place.score(&server, "--max-calls 1 -c 1");
+    said.exits(5);
+    let check = place.rescore("check users.csv --json").done();
+    let quality = check.exits(0).json()["files"][0]["quality"].clone();
+    for (kind, words) in [
+        ("private_address", "often `10.0.0.7` (row 1, "),
+        ("null_word", "have a word such as `NULL`"),
+        ("encoded_twice", "encoded twice"),
+        ("lost_character", "U+FFFD"),
+    ] {
+        said.says(words);
+        let found = quality.as_array().unwrap().iter();
+        assert!(
+            found.clone().any(|it| it["kind"] == kind),
+            "{kind}: {quality}"
+        );
+    }
+    // Of a person nothing is shown, and a nightly job is not told each night.
+    said.silent_about("user8@");
+    place
+        .score(&server, "--quiet --max-calls 2 -c 1")
+        .silent_about("10.0.0.7");
 }
