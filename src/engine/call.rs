@@ -41,10 +41,15 @@ impl<S: Service> Engine<S> {
             };
             let (verdict, stop) = self.attempts(&mut call, &mut history, permit).await;
             // Another run may ask for what has no answer. If one of its calls may have been billed, the next one counts that.
+            if !history.is_called {
+                self.ledger.give_back(call.key);
+            }
             match &verdict {
-                Some(Verdict::Scored(..)) => {}
                 None if history.is_doubtful => self.ledger.abandon(call.key),
-                _ => self.ledger.release(call.key),
+                Some(Verdict::Failed(_)) | None if history.is_called => {
+                    self.ledger.release(call.key);
+                }
+                _ => {}
             }
             let row = call.row;
             RowOutcome { row, verdict, stop }
@@ -72,6 +77,7 @@ impl<S: Service> Engine<S> {
                     if let Err((reason, error)) = self.ledger.reserve_call() {
                         return (None, Some(Stop::new(reason, error)));
                     }
+                    history.is_called = true;
                     let (exchange, key) = self.attempt(call, history, permit.began()).await;
                     // Held until the result is durable, and dropped before any other wait: it keeps others from calling.
                     let (next, undurable) = self.settle(call, history, permit, exchange, key);
@@ -92,7 +98,8 @@ impl<S: Service> Engine<S> {
                         }
                         NextStep::Again(after) => {
                             drop(undurable);
-                            self.ledger.count_call();
+                            self.ledger.call_again(call.key);
+                            history.is_called = false;
                             if let Err(stop) = self.check_budget() {
                                 return (None, Some(stop));
                             }

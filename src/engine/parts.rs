@@ -119,7 +119,7 @@ pub(super) struct RowCall {
     pub(super) body: Bytes,
     /// Names the request in the ledger.
     pub(super) key: RequestKey,
-    /// Another worker had claimed it, and may have called for it.
+    /// A worker that is gone had claimed it, and may have called for it.
     pub(super) taken_over: bool,
     /// The worker of this process that has claimed it, once it is claimed.
     pub(super) worker: WorkerNumber,
@@ -136,6 +136,8 @@ pub(super) struct RowHistory {
     pub(super) refusals: RowRefusals,
     /// What its next call repeats.
     pub(super) again: Option<RetryCause>,
+    /// What was claimed has been called for, and no further call was claimed since.
+    pub(super) is_called: bool,
     /// One of its calls may have been billed without an answer.
     pub(super) is_doubtful: bool,
 }

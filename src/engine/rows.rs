@@ -2,8 +2,8 @@
 //! answered or known. Nothing here waits.
 //!
 //! Requests are claimed before they are called for, as several runs may share a ledger. Their rows are in the window already,
-//! so that equal rows wait for the same answer. What will be called for within about a second is claimed, and no more:
-//! other runs cannot ask what is claimed.
+//! so that equal rows wait for the same answer. What will be called for within some milliseconds is claimed, and no more: other
+//! runs cannot ask what is claimed, and after a kill it may have been billed.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -29,6 +29,11 @@ const MOST: usize = 256;
 /// Requests that have failed and are remembered, until all are forgotten: more of them are an outage, and hardly any has an equal
 /// row soon after it.
 const MOST_FAILED: usize = 4_096;
+/// Over how long calls are counted, to tell how many start while requests are being claimed. Calls that wait for a slow service
+/// start together, and are spread over this time.
+const COUNTED: Duration = Duration::from_millis(100);
+/// The most that claiming takes: claims wait for answers, and for the disk.
+const CLAIMING_MS: usize = 10;
 /// How long after another run's claim was seen it is asked again what has become of it.
 const ASKED_AGAIN: Duration = Duration::from_millis(500);
 
@@ -50,6 +55,10 @@ pub(super) struct Rows<'a, S> {
     taken: VecDeque<(Instant, RowCall)>,
     /// How many of those were reported last.
     reported: usize,
+    /// How many calls have started since then.
+    started: (usize, Instant),
+    /// How many start while requests are being claimed.
+    soon: usize,
     /// The clock as of the last wait: reading it for each event would cost more than counting the event.
     pub(super) time: Instant,
     trailer: Bytes,
@@ -69,6 +78,8 @@ impl<'a, S> Rows<'a, S> {
             gathered: Vec::new(),
             taken: VecDeque::new(),
             reported: 0,
+            started: (0, time),
+            soon: 0,
             time,
             trailer: Bytes::new(),
         }
@@ -132,7 +143,21 @@ impl<'a, S> Rows<'a, S> {
 
     /// The row whose call is next.
     pub(super) fn next_call(&mut self) -> Option<RowCall> {
-        self.ready.pop_front()
+        let next = self.ready.pop_front()?;
+        self.started.0 += 1;
+        Some(next)
+    }
+
+    /// How many requests should be claimed.
+    fn claims_ahead(&mut self) -> usize {
+        let (calls, since) = self.started;
+        let lasted = self.time.saturating_duration_since(since);
+        if lasted >= COUNTED {
+            let lasted = usize::try_from(lasted.as_millis()).unwrap_or(usize::MAX);
+            self.soon = calls * CLAIMING_MS / lasted;
+            self.started = (0, self.time);
+        }
+        self.engine.gate.calls_ahead(self.soon).min(MOST)
     }
 
     /// When to ask again about a request that another run calls for, unless requests are being claimed.
@@ -208,7 +233,7 @@ impl<'a, S> Rows<'a, S> {
     /// # Errors
     /// The run must stop: too many rows have failed, or the ledger cannot be read.
     pub(super) fn next_claims(&mut self) -> Result<Option<(Vec<RequestKey>, Urgency)>, Stop> {
-        let ahead = self.engine.gate.calls_ahead().min(MOST);
+        let ahead = self.claims_ahead();
         let has_room = self.gather_calls(ahead)?;
         let now = self.time;
         let is_due = |(at, _): &(Instant, RowCall)| *at <= now;

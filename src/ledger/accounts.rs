@@ -144,12 +144,23 @@ impl Spending {
     }
 
     /// The statement that adds to the calls and the answers of this day, where there are any. `now` is the clock, as SQL.
+    ///
+    /// Calls that were counted before they were made and are not made after all are taken away, unless they count on another day.
     pub(super) fn add(
         account: i64,
         price: Money,
-        (calls, answers): (u64, usize),
+        (calls, answers): (i64, usize),
         now: &str,
     ) -> String {
+        if calls < 0 {
+            let unmade = calls.unsigned_abs();
+            let undone = format!(
+                "UPDATE spending SET calls = calls - {unmade} WHERE account = {account}
+                    AND day = {now} / {DAY} AND price = '{}' AND calls >= {unmade};",
+                price.billionths
+            );
+            return undone + &Self::add(account, price, (0, answers), now);
+        }
         if calls == 0 && answers == 0 {
             return String::new();
         }

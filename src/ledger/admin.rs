@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use super::accounts::{DAY, PeriodSpending, StoredAccount};
 use super::budget::Per;
+use super::claims;
 use super::database::{Database, Purpose, Work, first, listed, read_meta};
 use super::fault::{DbFault, DbFaultKind};
 use super::key::{RequestHasher, RequestKey};
@@ -164,6 +165,7 @@ impl LedgerAdmin {
         let before = millis(before);
         let others = format!(
             "DELETE FROM runs WHERE started < {before};
+            DELETE FROM claims WHERE at < {before};
             UPDATE accounts SET limits = NULL WHERE limits_at < {before}"
         );
         let which = format!("SELECT seq, fp, account, at FROM answers WHERE at < {before}");
@@ -192,8 +194,8 @@ impl LedgerAdmin {
                     "INSERT INTO forgotten VALUES ({values}) ON CONFLICT DO NOTHING"
                 ))?;
             }
-            let claims = format!("DELETE FROM claims WHERE {of_them}");
-            database.query(&claims).map(drop)
+            let requests = keys.iter().map(RequestKey::fingerprint).collect();
+            claims::forget(database, &requests)
         })
     }
 
@@ -240,8 +242,8 @@ impl LedgerAdmin {
     /// # Errors
     /// Exit code 75: one has. Exit code 3: it cannot be written.
     pub(super) fn alone(&mut self, work: &mut Work<'_>) -> RunResult<()> {
-        let now = self.database.dialect().now;
-        let leases = format!("SELECT id FROM runs WHERE until >= {now}");
+        let lasts = claims::lease_lasts(self.database.dialect().now);
+        let leases = format!("SELECT id FROM runs WHERE {lasts}");
         let done = self.database.transaction(true, &mut |database| {
             if !database.query(&leases)?.is_empty() {
                 return Err(DbFault::new(DbFaultKind::Held, ""));

@@ -107,19 +107,25 @@ impl CallLimit {
             Most::Calls(_) => Money::default(),
             Most::Cost(_, tariff) => tariff.price,
         };
-        let of_run = [(spending.today, Money::default(), spending.of_run)];
-        let (rows, first) = match self.per.around(spending.today) {
-            None => (&of_run[..], spending.today),
-            Some((first, _)) => (&spending.days[..], first),
+        let (mut number, mut cost) = (spending.made, own_price.of(spending.made));
+        let mut add = |calls: u64, spent: Money| {
+            number = number.saturating_add(calls);
+            cost.billionths = cost.billionths.saturating_add(spent.billionths);
         };
-        let (mut number, mut cost) = (spending.since, own_price.of(spending.since));
+        let Some((first, _)) = self.per.around(spending.today) else {
+            add(spending.earlier, spending.cost_of_earlier(own_price));
+            return (number, cost);
+        };
         // After a clock was ahead, calls of days to come count as well.
-        for (_, price, calls) in rows.iter().filter(|(day, ..)| *day >= first) {
+        for (_, price, calls) in spending.days.iter().filter(|(day, ..)| *day >= first) {
             let is_unknown = *price == Money::default();
             let price = if is_unknown { own_price } else { *price };
-            number = number.saturating_add(*calls);
-            cost.billionths = { cost.billionths }.saturating_add(price.of(*calls).billionths);
+            add(*calls, price.of(*calls));
         }
+        // The days have all calls that this start may make until they are stored again.
+        let stored = own_price.of(spending.stored);
+        number = number.saturating_sub(spending.stored);
+        cost.billionths = cost.billionths.saturating_sub(stored.billionths);
         (number, cost)
     }
 
@@ -163,18 +169,30 @@ impl CallLimit {
 }
 
 /// The calls that budgets count, as of one moment.
+///
+/// A call is stored when its request is claimed, as nothing can be stored after a kill; one that is not made is taken back.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Spending {
-    /// The calls of the run in all its starts, with those that kills may have lost.
-    pub(crate) of_run: u64,
-    /// Those of this start.
-    pub(super) of_start: u64,
-    /// Those that it has made since, which are in no other number.
-    since: u64,
+    /// The calls of the run's earlier starts.
+    pub(crate) earlier: u64,
+    /// What these cost, if that is known of all.
+    pub(super) earlier_cost: Option<Money>,
+    /// The calls that this start has made.
+    made: u64,
+    /// How many are stored for it.
+    pub(super) stored: u64,
     /// The day, counted from 1970.
     pub(super) today: i64,
-    /// Those of the account since the month began: the day, the price of a call, which is zero if it is unknown, and how many.
+    /// What is stored for the account since the month began: the day, the price of a call, which is zero if it is unknown, and
+    /// how many.
     pub(super) days: Vec<(i64, Money, u64)>,
+}
+
+impl Spending {
+    /// What the earlier starts cost, at this price where theirs is not known.
+    pub(super) fn cost_of_earlier(&self, price: Money) -> Money {
+        self.earlier_cost.unwrap_or_else(|| price.of(self.earlier))
+    }
 }
 
 /// The calls that a start of a run may make. Each is reserved before it is sent, so that calls in flight cannot exceed a limit.
@@ -230,7 +248,7 @@ impl CallBudget {
             return Ok(());
         }
         let mut spending = self.known();
-        spending.since = self.calls().saturating_sub(spending.of_start);
+        spending.made = self.calls();
         let mut limits = self.limits.iter();
         let used_up = limits.find_map(|limit| limit.used_up(&spending));
         used_up.map_or(Ok(()), Err)
@@ -248,11 +266,10 @@ mod tests {
     fn spending(days: &[(i64, &str, u64)]) -> Spending {
         let row = |(day, price, calls): &(i64, &str, u64)| (*day, price.parse().unwrap(), *calls);
         Spending {
-            of_run: 2,
-            of_start: 0,
-            since: 0,
+            earlier: 2,
             today: TODAY,
             days: days.iter().map(row).collect(),
+            ..Spending::default()
         }
     }
 
@@ -338,6 +355,19 @@ mod tests {
     }
 
     #[test]
+    fn a_budget_of_a_run_keeps_what_its_calls_cost_when_they_were_made() {
+        let most = cost("2", Per::Run);
+        for (earlier_cost, left) in [(Some("1.5"), 5), (Some("0.2"), 18), (None, 10)] {
+            let spent = Spending {
+                earlier: 10,
+                earlier_cost: earlier_cost.map(|cost| cost.parse().unwrap()),
+                ..Spending::default()
+            };
+            assert_eq!(most.left(&spent), left, "{earlier_cost:?}");
+        }
+    }
+
+    #[test]
     fn calls_are_reserved_up_to_the_smallest_limit_and_the_next_day_has_room() {
         let made = |budget: &CallBudget| (0..10).filter(|_| budget.reserve().is_ok()).count();
         for (limits, expected) in [
@@ -351,18 +381,15 @@ mod tests {
         }
         let budget = CallBudget::new(vec![calls(6, Per::Day)], spending(&[(TODAY, "0", 2)]));
         assert_eq!(made(&budget), 4);
-        // Three of them are stored, and another run has made one.
-        budget.update(Spending {
-            of_start: 3,
-            ..spending(&[(TODAY, "0", 6)])
-        });
-        assert_eq!(budget.check().unwrap_err().0, CancelReason::MaxCalls);
-        let tomorrow = Spending {
-            today: TODAY + 1,
-            of_start: 4,
-            ..spending(&[(TODAY, "0", 7)])
+        // They are stored, with two that are not made yet, and another run has made one.
+        let stored = |stored, today| Spending {
+            stored,
+            today,
+            ..spending(&[(TODAY, "0", 2 + stored + 1)])
         };
-        budget.update(tomorrow);
+        budget.update(stored(6, TODAY));
+        assert_eq!(budget.check().unwrap_err().0, CancelReason::MaxCalls);
+        budget.update(stored(4, TODAY + 1));
         assert_eq!(made(&budget), 6);
     }
 }

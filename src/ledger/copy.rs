@@ -31,10 +31,10 @@ const TABLES: [Table; 4] = [
     ("accounts", "hash, address, limits, limits_at", "DO NOTHING"),
     (
         "runs",
-        "name, input, reuse, not_before, failures_from, started, failed, calls, in_flight, start, until, place",
+        "name, input, reuse, not_before, failures_from, started, failed, calls, cost, start, until, lease, place",
         "(name) DO UPDATE SET input = excluded.input, reuse = excluded.reuse, not_before = excluded.not_before,
             failures_from = excluded.failures_from, started = excluded.started, failed = excluded.failed,
-            calls = excluded.calls, in_flight = excluded.in_flight WHERE excluded.started >= runs.started",
+            calls = excluded.calls, cost = excluded.cost WHERE excluded.started >= runs.started",
     ),
     ("outputs", "path, state, input", "DO NOTHING"),
     (
@@ -83,9 +83,10 @@ fn copy_into(
     let mut read = || {
         source.database.query(source.database.dialect().snapshot)?;
         let meta = read_meta_since(&mut *source.database, OLDEST_COPIED)?;
-        Ok((source.bytes()?, meta))
+        let version = source.database.query("SELECT version FROM meta")?;
+        Ok((source.bytes()?, meta, first(&version)?.get(0)?))
     };
-    let (bytes, (secret, created)) =
+    let (bytes, (secret, created), version) =
         read().map_err(|fault: DbFault| from.cannot("read", &fault))?;
     let mut target = LedgerAdmin::connect(to, Purpose::Copy)?;
     let mut look = || {
@@ -108,9 +109,9 @@ fn copy_into(
         let meta = "UPDATE meta SET secret = ";
         target.query(&format!("{meta}'{}', created = {created}", hex(&secret)))?;
         for table in TABLES {
-            copy_rows(source, target, table, "", |_| true)?;
+            copy_rows((source, version), target, table, "", |_| true)?;
         }
-        added = copy_answers(source, target)?;
+        added = copy_answers((source, version), target)?;
         // What removals have taken away is not copied.
         target.query("DELETE FROM spending WHERE day = 0")?;
         target.query(RECOUNT)?;
@@ -120,23 +121,24 @@ fn copy_into(
     Ok(Copied { added, answers })
 }
 
-/// Copies those of a table's rows that are to be copied: how many there were.
+/// Copies those of a table's rows that are to be copied, from a ledger of this version: how many there were.
 fn copy_rows(
-    source: &mut dyn Database,
+    (source, version): (&mut dyn Database, i32),
     target: &mut dyn Database,
     (table, columns, conflict): Table,
     which: &str,
     is_copied: impl Fn(&TableRow) -> bool,
 ) -> Result<u64, DbFault> {
-    let (hex, before_hex) = (source.dialect().hex.0, target.dialect().hex.1);
+    let (hex, before_hex) = (source.dialect().hex, target.dialect().before_hex);
     let names: Vec<_> = columns.split(", ").collect();
     let expression = |column: &&'static str| match *column {
-        "account" => "(SELECT hash FROM accounts WHERE id = account)",
-        "sealed" => hex,
+        "account" => "(SELECT hash FROM accounts WHERE id = account)".to_owned(),
+        "sealed" => hex("sealed"),
         // Nothing is under way.
-        "start" | "until" => "0",
-        "place" => "''",
-        other => other,
+        "start" | "until" | "lease" => "0".to_owned(),
+        "place" => "''".to_owned(),
+        "cost" if version < 7 => "NULL".to_owned(),
+        other => other.to_owned(),
     };
     let value = |(column, cell): (&&str, &Option<String>)| match (*column, cell) {
         (_, None) => "NULL".to_owned(),
@@ -165,7 +167,10 @@ fn copy_rows(
 }
 
 /// Copies the answers that are later than what the target has of their requests, in the order in which they arrived: how many.
-fn copy_answers(source: &mut dyn Database, target: &mut dyn Database) -> Result<u64, DbFault> {
+fn copy_answers(
+    (source, version): (&mut dyn Database, i32),
+    target: &mut dyn Database,
+) -> Result<u64, DbFault> {
     let (mut latest, mut added) = (HashMap::new(), 0);
     for which in windows(target)? {
         for row in target.query(&format!("SELECT fp, at FROM answers {which}"))? {
@@ -174,7 +179,7 @@ fn copy_answers(source: &mut dyn Database, target: &mut dyn Database) -> Result<
         }
     }
     for which in windows(source).map_err(DbFault::of_copied)? {
-        added += copy_rows(source, target, ANSWERS, &which, |row| {
+        added += copy_rows((source, version), target, ANSWERS, &which, |row| {
             let answer = row.get::<i64>(1).ok().zip(row.get::<i64>(2).ok());
             answer.is_none_or(|(fp, at)| latest.get(&fp).is_none_or(|last| at > *last))
         })?;

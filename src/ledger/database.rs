@@ -26,8 +26,10 @@ pub(super) struct Dialect {
     pub(super) after_copy: &'static str,
     /// Starts a transaction that only reads, of one state.
     pub(super) snapshot: &'static str,
-    /// What is sealed as hexadecimal digits, and what stands before such digits in quotes.
-    pub(super) hex: (&'static str, &'static str),
+    /// The bytes of a column as hexadecimal digits.
+    pub(super) hex: fn(&str) -> String,
+    /// What stands before such digits in quotes.
+    pub(super) before_hex: &'static str,
 }
 
 /// What a database is opened for.
@@ -186,8 +188,8 @@ pub(super) fn insert_meta(dialect: &Dialect) -> String {
     format!("INSERT INTO meta VALUES ({VERSION}, '{secret}', {now})")
 }
 
-/// The statements that make the tables: `id` is the type of a key that the database chooses, `integer` that of a number, and
-/// `table` what is said of a table. That of the answers is its own in each database.
+/// The statements that make the tables: `id` is the type of a key that the database chooses, `integer` that of a number, `bytes`
+/// that of bytes, and `table` what is said of a table. That of the answers is its own in each database.
 ///
 /// - `meta`: the secret that keys are made with.
 /// - `accounts`: a keyed hash of the address and the service ID; the limits of the service as JSON, and when they were found.
@@ -195,11 +197,11 @@ pub(super) fn insert_meta(dialect: &Dialect) -> String {
 ///   answers brought a verdict. After some were removed, a row of day 0 takes them away, so that there are at most so many.
 /// - `runs`: the name is a hash of the output's path, or random for rows to a stream; then a hash of the input's path; which answers
 ///   it uses, by the option and from when on; when it first started; the rows without a verdict, once it has ended; the calls of all
-///   starts; a random number of its latest start, and until when its claims are its own; and where its files are, as on a server
-///   paths do not say on which host.
-/// - `claims`: requests that a start of a run calls for, and whether a run that was gone had them before.
+///   starts, and what they cost, if the last one gave a price; a random number of its latest start, until when its claims are its
+///   own, and how long that lasts at most; and where its files are, as on a server paths do not say on which host.
+/// - `claims`: in batches, the requests that a start of a run calls for, or that nobody has any more (run 0), since when.
 /// - `outputs`: how runs have left their files.
-pub(super) fn tables(id: &str, integer: &str, table: &str) -> String {
+pub(super) fn tables(id: &str, integer: &str, bytes: &str, table: &str) -> String {
     format!(
         "CREATE TABLE meta (version INTEGER NOT NULL, secret TEXT NOT NULL, created {integer} NOT NULL) {table};
         CREATE TABLE accounts (id {id}, hash TEXT NOT NULL UNIQUE, address TEXT NOT NULL,
@@ -208,11 +210,11 @@ pub(super) fn tables(id: &str, integer: &str, table: &str) -> String {
             calls {integer} NOT NULL, answers {integer} NOT NULL, PRIMARY KEY (account, day, price)) {table};
         CREATE TABLE runs (id {id}, name TEXT NOT NULL UNIQUE, input TEXT NOT NULL,
             reuse TEXT NOT NULL, not_before {integer} NOT NULL, failures_from {integer} NOT NULL,
-            started {integer} NOT NULL, failed {integer}, calls {integer} NOT NULL,
-            in_flight {integer} NOT NULL, start {integer} NOT NULL, until {integer} NOT NULL,
+            started {integer} NOT NULL, failed {integer}, calls {integer} NOT NULL, cost TEXT,
+            start {integer} NOT NULL, until {integer} NOT NULL, lease {integer} NOT NULL,
             place TEXT NOT NULL) {table};
-        CREATE TABLE claims (fp {integer} NOT NULL PRIMARY KEY, run {integer} NOT NULL,
-            start {integer} NOT NULL, taken_over {integer} NOT NULL) {table};
+        CREATE TABLE claims (id {id}, run {integer} NOT NULL, start {integer} NOT NULL,
+            at {integer} NOT NULL, fps {bytes} NOT NULL) {table};
         CREATE TABLE outputs (path TEXT, state TEXT, input TEXT, PRIMARY KEY (path, state, input)) {table};"
     )
 }

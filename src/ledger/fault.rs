@@ -8,7 +8,7 @@ use crate::base::error::Error;
 use crate::base::own_file;
 
 /// The schema's version. A ledger of another version is refused and never guessed at.
-pub(crate) const VERSION: i32 = 6;
+pub(crate) const VERSION: i32 = 7;
 
 /// What to do about a ledger that only its owner can write.
 pub(super) const HINT_SHARE: &str =

@@ -11,6 +11,7 @@ mod accounts;
 mod admin;
 mod answers;
 mod budget;
+mod claims;
 mod copy;
 mod database;
 mod default_file;

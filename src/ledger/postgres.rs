@@ -59,7 +59,8 @@ const DIALECT: Dialect = Dialect {
         WHERE oid = 'answers'::regclass AND NOT pg_has_role(relowner, 'USAGE')",
     after_copy: "",
     snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-    hex: ("encode(sealed, 'hex')", "'\\x"),
+    hex: |column| format!("encode({column}, 'hex')"),
+    before_hex: "'\\x",
 };
 
 /// A ledger on a server, with one connection, which is made when it is needed.
@@ -81,7 +82,7 @@ struct PostgresLedger {
 pub(super) fn init(url: &ServerUrl) -> RunResult<bool> {
     let mut ledger = PostgresLedger::new(url, &ServerWait::default(), Duration::ZERO);
     let id = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
-    let tables = tables(id, "BIGINT", "") + SCHEMA + PACE;
+    let tables = tables(id, "BIGINT", "BYTEA", "") + SCHEMA + PACE;
     let made = ledger.run(|client| {
         let mut transaction = client.transaction()?;
         // Another one may be making them.

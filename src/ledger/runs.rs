@@ -3,25 +3,18 @@
 //! A run is recognised by its output. It keeps the moment from which on answers are recent enough: so a run that is continued
 //! gives what it would have given without the stop, and a run that asks for every row again does not start over.
 
-use std::collections::{BTreeSet, HashMap};
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use super::accounts::KnownLimit;
 use super::answers::{LookupResult, Outcome, Scope, Stored};
 use super::budget::{CallLimit, Spending};
-use super::database::{Database, TableRow, first, hex, listed};
+use super::claims::{Claims, Holder, Requests, SPARE, lease_lasts};
+use super::database::{Database, TableRow, first, hex, quoted};
 use super::fault::{DbFault, DbFaultKind};
 use super::key::{PathHash, RequestKey, SealNonce, random_number, random_secret};
 use super::outputs::hash;
 use super::settings::{self, LedgerSettings, Reuse, ages_in, in_millis, spread_in};
 use crate::base::money::Money;
-
-/// How much longer a lease lasts than the longest call. Calls wait if it was not renewed for this time, on a disk that hangs.
-pub(super) const SPARE: i64 = 10_000;
-
-/// In place of the number of a start: the claim was given up without an answer, and its call may have been billed.
-const ABANDONED: i64 = -1;
 
 /// Answers older than this are said to be old, unless a setting says how old they may be: 30 days, in milliseconds.
 const AGED: i64 = 30 * 24 * 60 * 60 * 1_000;
@@ -55,14 +48,16 @@ pub(super) struct Group {
     pub(super) records: Vec<Record>,
     /// Then nothing is kept that this start of the run has stored about these requests, by fingerprint.
     pub(super) distrusted: Vec<i64>,
-    /// Claims of requests that were not called for, or got no answer, end as well.
+    /// Claims of requests whose calls were not billed end as well.
     pub(super) releases: Vec<RequestKey>,
-    /// These stay claimed by no start of a run: the run that claims them next knows that they may have been billed.
+    /// The calls for these were not made after all: their claims end, and they do not count.
+    pub(super) uncalled: Vec<RequestKey>,
+    /// These stay claimed by nobody: the run that claims them next knows that they may have been billed.
     pub(super) abandoned: Vec<RequestKey>,
+    /// Calls for these have ended, and their claims hold for another one each, which counts as well.
+    pub(super) repeats: Vec<RequestKey>,
     /// After all that, these are looked up again, and claimed if nothing is known. None of them is among the records.
     pub(super) claims: Vec<RequestKey>,
-    /// How many calls this start of the run has made.
-    pub(super) calls: u64,
     /// The service has shown another limit, or that there is none.
     pub(super) limit: Option<KnownLimit>,
 }
@@ -72,7 +67,7 @@ pub(super) struct Group {
 pub(crate) enum ClaimResult {
     /// The request is this run's: no other one calls for it.
     Ours {
-        /// Another run that is gone had claimed it, and may have called for it.
+        /// A start that is gone had claimed it, and may have called for it.
         taken_over: bool,
     },
     /// It is known by now what became of the request.
@@ -103,17 +98,14 @@ pub(crate) struct RunRecord {
     pub(crate) continues: bool,
     /// Whether it still runs, in another place.
     pub(super) is_elsewhere: bool,
-    /// What counts for its budgets: before it has started, the calls of its earlier starts, with those that kills may have lost.
+    /// What counts for its budgets.
     pub(crate) spending: Spending,
-    /// Calls that a kill may have lost: their rows may be billed twice.
-    pub(crate) lost_calls: u64,
-    /// Those of them that nobody has counted.
-    uncounted_calls: u64,
+    /// How many requests starts that are gone have left, which may have been billed.
+    pub(crate) left: u64,
     /// What a call costs, or zero if that is unknown.
     price: Money,
     /// Whether a budget counts the calls of its account.
     reads_spending: bool,
-    in_flight: NonZeroUsize,
     longest_call: Duration,
     /// The row of its account.
     pub(super) account: i64,
@@ -168,11 +160,9 @@ impl RunRecord {
             continues: false,
             is_elsewhere: false,
             spending: Spending::default(),
-            lost_calls: 0,
-            uncounted_calls: 0,
+            left: 0,
             price: settings.price,
             reads_spending: settings.limits.iter().any(CallLimit::is_of_account),
-            in_flight: settings.in_flight,
             longest_call: settings.longest_call,
             account: 0,
             id: 0,
@@ -181,38 +171,28 @@ impl RunRecord {
         };
         if let Some(name) = &run.name {
             let query = format!(
-                "SELECT input, reuse, not_before, failures_from, started, failed, calls, in_flight,
-                (SELECT count(*) FROM claims WHERE run = runs.id),
-                (SELECT count(*) FROM claims WHERE run = runs.id AND start = {ABANDONED}),
-                CASE WHEN place <> '{}' AND until >= {clock} THEN 1 ELSE 0 END
+                "SELECT input, reuse, not_before, failures_from, started, failed, calls, cost,
+                CASE WHEN place <> '{}' AND {} THEN 1 ELSE 0 END
                 FROM runs WHERE name = '{}'",
                 run.place,
+                lease_lasts(clock),
                 hex(name)
             );
             if let Some(found) = database.query(&query)?.first() {
                 run.follow(found, reuse)?;
             }
         }
+        run.left = Claims::left(database, run.name.as_ref())?;
         Ok(run)
     }
 
     /// Takes over what an earlier run to the output has recorded: its input, which answers it uses, its first start, the rows
-    /// without a verdict if it has ended, its calls, the most that it may have had in flight, its claims that no start of it has
-    /// ended, those of them that were given up without an answer, whose calls are counted, and whether its lease lasts in another
-    /// place.
+    /// without a verdict if it has ended, its calls and what they cost, and whether its lease lasts in another place.
     fn follow(&mut self, found: &TableRow, reuse: Reuse) -> Result<(), DbFault> {
         let ended = found.optional(5)?;
-        let (calls, in_flight) = (found.get::<u64>(6)?, found.get::<u64>(7)?);
-        let (left_claims, abandoned) = (found.get::<u64>(8)?, found.get::<u64>(9)?);
-        // How many calls for what was claimed kills may have lost: a run has claims for more than it has called for, and never
-        // more calls in flight than this, of which each can be lost once while it is called for and once while its answer is
-        // stored.
-        let lost = |claims: u64| claims.min(in_flight.saturating_mul(2));
-        self.lost_calls = lost(left_claims);
-        self.uncounted_calls = lost(left_claims.saturating_sub(abandoned));
         self.same_input = found.hash(0)? == self.input;
         self.previous = Some(ended.map_or(RunEnd::Stopped, |failed| RunEnd::Finished { failed }));
-        self.is_elsewhere = found.get::<u8>(10)? == 1;
+        self.is_elsewhere = found.get::<u8>(8)? == 1;
         let is_stopped = ended.is_none() && self.same_input;
         let word = found.get::<String>(1)?;
         if let (Reuse::Retry, Some(ages)) = (reuse, ages_in(&word)) {
@@ -230,7 +210,9 @@ impl RunRecord {
             self.scope.started = found.get(4)?;
         }
         if self.continues {
-            self.spending.of_run = calls.saturating_add(self.uncounted_calls);
+            self.spending.earlier = found.get(6)?;
+            let cost = found.optional(7)?;
+            self.spending.earlier_cost = cost.map(|billionths| Money { billionths });
         }
         Ok(())
     }
@@ -240,48 +222,55 @@ impl RunRecord {
         settings::now().saturating_add(self.ahead)
     }
 
-    /// Records that the run is under way. What earlier starts of it had claimed is in the count of lost calls, and free now; what
-    /// nobody has counted of that counts today. `false` if its lease lasts in another place.
+    /// Records that the run is under way. What earlier starts of it have claimed belongs to nobody now. `false` if its lease lasts in
+    /// another place.
     pub(super) fn start(&mut self, database: &mut dyn Database) -> Result<bool, DbFault> {
         let (now, place) = (database.dialect().now, &self.place);
         let name = hex(&self.name.unwrap_or_else(random_secret));
-        let is_free = format!("(runs.place = '{place}' OR runs.until < {now})");
-        let start = format!(
-            "DELETE FROM claims WHERE run = (SELECT id FROM runs WHERE name = '{name}' AND {is_free});
-            INSERT INTO runs (name, input, reuse, not_before, failures_from, started, calls, in_flight, start, until, place)
-            VALUES ('{name}', '{}', '{}', {}, {}, {}, {}, {}, {}, {}, '{place}')
+        let (calls, cost) = self.calls_and_cost(0);
+        let lease = self.lease();
+        let started = database.write(&format!(
+            "INSERT INTO runs
+                (name, input, reuse, not_before, failures_from, started, calls, cost, start, until, lease, place)
+            VALUES ('{name}', '{}', '{}', {}, {}, {}, {calls}, {cost}, {}, {now} + {lease}, {lease}, '{place}')
             ON CONFLICT (name) DO UPDATE SET input = excluded.input, reuse = excluded.reuse,
                 not_before = excluded.not_before, failures_from = excluded.failures_from,
                 started = excluded.started, failed = NULL, calls = excluded.calls,
-                in_flight = excluded.in_flight, start = excluded.start, until = excluded.until,
-                place = excluded.place
-            WHERE {is_free}
+                cost = excluded.cost, start = excluded.start, until = excluded.until,
+                lease = excluded.lease, place = excluded.place
+            WHERE runs.place = '{place}' OR NOT ({})
             RETURNING id",
             hex(&self.input),
             self.reuse,
             self.scope.not_before,
             self.scope.failures_from,
             self.scope.started,
-            self.spending.of_run,
-            self.in_flight,
             self.scope.start,
-            self.until(now),
-        );
-        let lost = Spending::add(self.account, self.price, (self.uncounted_calls, 0), now);
-        let mut id = None;
-        database.transaction(true, &mut |database| {
-            let started = database.query(&start)?;
-            id = started.first().map(|row| row.get(0)).transpose()?;
-            id.map_or(Ok(()), |_| database.query(&lost).map(drop))
-        })?;
+            lease_lasts(now),
+        ))?;
+        let id = started.first().map(|row| row.get(0)).transpose()?;
         self.id = id.unwrap_or_default();
         Ok(id.is_some())
     }
 
-    /// When a lease ends that is renewed now, as SQL.
-    fn until(&self, now: &str) -> String {
-        let longest = in_millis(self.longest_call);
-        format!("{now} + {}", longest.saturating_add(SPARE))
+    /// How long a lease lasts, in milliseconds.
+    fn lease(&self) -> i64 {
+        in_millis(self.longest_call).saturating_add(SPARE)
+    }
+
+    /// The calls of all starts of the run and what they cost, as SQL, if this one has made so many: nothing where its price is not
+    /// known.
+    fn calls_and_cost(&self, calls: u64) -> (u64, String) {
+        let (earlier, price) = (
+            self.spending.cost_of_earlier(self.price),
+            self.price.of(calls),
+        );
+        let spent = earlier.billionths.saturating_add(price.billionths);
+        let is_same = calls == 0 && self.spending.earlier_cost.is_some();
+        let is_known = is_same || self.price != Money::default();
+        let cost = is_known.then(|| quoted(&spent.to_string()));
+        let calls = self.spending.earlier.saturating_add(calls);
+        (calls, cost.unwrap_or_else(|| "NULL".to_owned()))
     }
 
     /// Renews the lease, stores what became of requests, and claims others: the results of the claims, in their order. Without
@@ -297,26 +286,30 @@ impl RunRecord {
         let sealed = { group.records.iter().map(|record| self.seal(record)) }
             .collect::<Option<Vec<_>>>()
             .ok_or_else(|| DbFault::new(DbFaultKind::Other, "an answer cannot be sealed"))?;
-        let statements = self.statements(group, database.dialect().now);
+        let (dialect, us) = (database.dialect(), (self.id, self.scope.start));
+        let ours = format!("run = {} AND claims.start = {}", us.0, us.1);
         let (mut results, mut now, mut spending) = (Vec::new(), 0_i64, self.spending.clone());
-        spending.of_run += self.new_calls(group.calls);
-        spending.of_start = group.calls;
         let is_durable = !(sealed.is_empty() && group.distrusted.is_empty());
         let stored = database.transaction(is_durable, &mut |database| {
-            let renewed = database.query(&statements)?;
+            let mut claims = Claims::read(&database.query(&Claims::query(dialect, &ours))?)?;
+            database.append(self.account, &sealed)?;
+            if !group.distrusted.is_empty() {
+                database.discard(self.scope.start, &group.distrusted)?;
+            }
+            let unmade = group.end(&mut claims);
+            // On a full disk no new calls start.
+            let asked = if database.is_full() { &[] } else { &group.claims[..] };
+            let found = database.find(&self.scope, asked)?;
+            results = claim(&mut claims, asked, found);
+            spending.stored = (self.spending.stored + claims.granted() + group.repeats.len() as u64)
+                .saturating_sub(unmade);
+            let statements = self.statements(group, spending.stored, dialect.now);
+            let renewed = database.query(&(statements + &claims.statements(dialect, us)))?;
             let Some(row) = renewed.first() else {
                 let words = "the run was removed from it, or another host has started a run to the same path";
                 return Err(DbFault::new(DbFaultKind::Other, words));
             };
             now = row.get(0)?;
-            database.append(self.account, &sealed)?;
-            if !group.distrusted.is_empty() {
-                database.discard(self.scope.start, &group.distrusted)?;
-            }
-            // On a full disk no new calls start.
-            let claims = if database.is_full() { &[] } else { &group.claims[..] };
-            let found = database.find(&self.scope, claims)?;
-            results = self.claim(database, claims, found)?;
             if self.reads_spending {
                 spending.read(database, self.account, now)?;
             }
@@ -334,11 +327,6 @@ impl RunRecord {
         Ok(results)
     }
 
-    /// How many of this start's calls are not stored yet.
-    const fn new_calls(&self, calls: u64) -> u64 {
-        calls.saturating_sub(self.spending.of_start)
-    }
-
     /// Encrypts what became of a request, with a nonce that this start uses once: its number and a count.
     fn seal(&mut self, record: &Record) -> Option<(i64, Stored)> {
         let Record { key, outcome, at } = record;
@@ -354,94 +342,39 @@ impl RunRecord {
         Some((key.fingerprint(), outcome.seal(key, nonce, at)?))
     }
 
-    /// The statements that renew the lease, end claims, and change the numbers of the run and its account. A budget set later
-    /// counts what was spent without one.
-    fn statements(&self, group: &Group, now: &str) -> String {
-        let (run, start, account) = (self.id, self.scope.start, self.account);
-        let new_calls = self.new_calls(group.calls);
-        let ended = { group.records.iter().map(|record| &record.key) }.chain(&group.releases);
-        let mut statements = format!(
-            "UPDATE runs SET calls = {}, until = {} WHERE id = {run} AND start = {start} RETURNING {now};",
-            self.spending.of_run.saturating_add(new_calls),
-            self.until(now),
-        );
-        if let Some(ended) = listed(ended) {
-            statements += &format!(
-                "DELETE FROM claims WHERE fp IN ({ended}) AND run = {run} AND start = {start};"
-            );
-        }
-        if let Some(abandoned) = listed(group.abandoned.iter()) {
-            statements += &format!(
-                "UPDATE claims SET start = {ABANDONED} WHERE fp IN ({abandoned}) AND run = {run} AND start = {start};"
-            );
-        }
+    /// The statements that renew the lease, and change the numbers of the run and its account. A budget set later counts what was
+    /// spent without one.
+    fn statements(&self, group: &Group, stored: u64, now: &str) -> String {
         let is_answer = |record: &&Record| matches!(record.outcome, Outcome::Answer(_));
-        let new = group.records.iter().filter(is_answer).count();
-        statements += &Spending::add(account, self.price, (new_calls, new), now);
+        let answers = group.records.iter().filter(is_answer).count();
+        let until = format!("{now} + {}", self.lease());
+        let mut statements = self.count(stored, answers, &until, now);
         if let Some(limit) = &group.limit {
-            statements += &limit.update(account);
+            statements += &limit.update(self.account);
         }
         statements
     }
 
-    /// Claims those requests about which nothing is known.
-    ///
-    /// A claim belongs to one start of a run, and lasts for as long as that start renews its lease. What is left of it then may be
-    /// taken over by any run, and may have been billed. What an earlier start of the same run has left is counted when the run
-    /// starts.
-    fn claim(
-        &self,
-        database: &mut dyn Database,
-        keys: &[RequestKey],
-        found: Vec<LookupResult>,
-    ) -> Result<Vec<ClaimResult>, DbFault> {
-        let (run, start, now) = (self.id, self.scope.start, database.dialect().now);
-        let unknown: BTreeSet<_> = { keys.iter().zip(&found) }
-            .filter(|(_, found)| found.known.is_none())
-            .map(|(key, _)| key.fingerprint())
-            .collect();
-        let mut ours = HashMap::new();
-        if !unknown.is_empty() {
-            let claims = unknown.iter().map(|it| format!("({it},{run},{start},0)"));
-            let claims = claims.collect::<Vec<_>>().join(",");
-            let claimed = database.query(&format!(
-                "INSERT INTO claims AS held (fp, run, start, taken_over) VALUES {claims}
-                ON CONFLICT (fp) DO UPDATE SET run = excluded.run, start = excluded.start,
-                    taken_over = CASE WHEN held.run <> excluded.run THEN 1
-                        WHEN held.start = excluded.start THEN held.taken_over ELSE 0 END
-                WHERE (held.run = excluded.run AND held.start = excluded.start) OR NOT EXISTS (
-                    SELECT 1 FROM runs WHERE id = held.run AND runs.start = held.start AND until >= {now})
-                RETURNING fp, taken_over"
-            ))?;
-            for row in claimed {
-                ours.insert(row.get::<i64>(0)?, row.get::<u8>(1)? == 1);
-            }
-        }
-        let result = |(key, found): (&RequestKey, LookupResult)| {
-            if found.known.is_some() {
-                return ClaimResult::Known(found);
-            }
-            match ours.get(&key.fingerprint()) {
-                Some(&taken_over) => ClaimResult::Ours { taken_over },
-                None => ClaimResult::Taken,
-            }
-        };
-        Ok(keys.iter().zip(found).map(result).collect())
+    /// The statements that set until when the lease lasts and how many calls this start has made, and return this moment.
+    fn count(&self, stored: u64, answers: usize, until: &str, now: &str) -> String {
+        let (run, start) = (self.id, self.scope.start);
+        let (calls, cost) = self.calls_and_cost(stored);
+        let new = stored.cast_signed() - self.spending.stored.cast_signed();
+        format!(
+            "UPDATE runs SET calls = {calls}, cost = {cost}, until = {until}
+            WHERE id = {run} AND start = {start} RETURNING {now};"
+        ) + &Spending::add(self.account, self.price, (new, answers), now)
     }
 
     /// No more calls come: all claims and the lease end. How the run has ended is not recorded yet, so that a run that is killed
-    /// before its files are written is one to continue. If this fails, others find out that the run is gone, and the next start
-    /// counts calls that have ended.
+    /// before its files are written is one to continue. If this fails, others find out that the run is gone, and what it had
+    /// claimed may have been billed.
     pub(super) fn leave(&self, database: &mut dyn Database, calls: u64, limit: Option<KnownLimit>) {
         let (run, start, now) = (self.id, self.scope.start, database.dialect().now);
-        let new_calls = self.new_calls(calls);
-        let calls = self.spending.of_run.saturating_add(new_calls);
-        let spent = Spending::add(self.account, self.price, (new_calls, 0), now);
         let limit = limit.map(|limit| limit.update(self.account));
+        let counted = self.count(calls, 0, &format!("{now} - 1"), now);
         let _ = database.write(&format!(
-            "DELETE FROM claims WHERE run = {run} AND start = {start};
-            UPDATE runs SET calls = {calls}, until = {now} - 1 WHERE id = {run} AND start = {start};
-            {spent}{}",
+            "DELETE FROM claims WHERE run = {run} AND start = {start};{counted}{}",
             limit.unwrap_or_default(),
         ));
     }
@@ -454,10 +387,50 @@ impl RunRecord {
             // No run can continue it.
             _ if self.name.is_none() => format!("DELETE FROM runs WHERE id = {run}"),
             RunEnd::Stopped => return,
-            RunEnd::Finished { failed } => format!(
-                "DELETE FROM claims WHERE run = {run}; UPDATE runs SET failed = {failed} WHERE id = {run}"
-            ),
+            RunEnd::Finished { failed } => {
+                format!("UPDATE runs SET failed = {failed} WHERE id = {run}")
+            }
         };
         let _ = database.write(&statements);
     }
+}
+
+impl Group {
+    /// Ends the claims that end with it: how many calls for them were not made.
+    fn end(&self, claims: &mut Claims) -> u64 {
+        let uncalled = claims.remove(Holder::Us, &fingerprints(&self.uncalled));
+        // What others have left is counted by the first of our calls, as long as the request is ours.
+        let repeated = claims.ours(fingerprints(&self.repeats));
+        claims.remove(Holder::Nobody, &repeated);
+        let not_billed = claims.ours(fingerprints(&self.releases));
+        claims.end(&not_billed);
+        claims.end(&fingerprints(self.records.iter().map(|record| &record.key)));
+        let abandoned = fingerprints(&self.abandoned);
+        claims.end(&abandoned);
+        claims.leave(abandoned);
+        uncalled as u64
+    }
+}
+
+fn fingerprints<'k>(keys: impl IntoIterator<Item = &'k RequestKey>) -> Requests {
+    keys.into_iter().map(RequestKey::fingerprint).collect()
+}
+
+/// Claims those requests about which nothing is known.
+fn claim(claims: &mut Claims, keys: &[RequestKey], found: Vec<LookupResult>) -> Vec<ClaimResult> {
+    let looked_up = || keys.iter().zip(&found);
+    let unknown = looked_up().filter(|(_, found)| found.known.is_none());
+    let holders = claims.claim(&fingerprints(unknown.map(|(key, _)| key)));
+    let result = |(key, found): (&RequestKey, LookupResult)| {
+        if found.known.is_some() {
+            return ClaimResult::Known(found);
+        }
+        match holders.get(&key.fingerprint()) {
+            Some(Holder::Other) => ClaimResult::Taken,
+            holder => ClaimResult::Ours {
+                taken_over: holder == Some(&Holder::Nobody),
+            },
+        }
+    };
+    keys.iter().zip(found).map(result).collect()
 }

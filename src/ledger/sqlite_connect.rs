@@ -47,7 +47,8 @@ pub(super) const DIALECT: Dialect = Dialect {
             replaced_up_to = (SELECT coalesce(max(seq), 0) FROM idx WHERE EXISTS
                 (SELECT 1 FROM idx AS later WHERE later.fp = idx.fp AND later.seq > idx.seq));",
     snapshot: "BEGIN",
-    hex: ("hex(sealed)", "x'"),
+    hex: |column| format!("hex({column})"),
+    before_hex: "x'",
 };
 
 /// Opens an existing file at its real path.
@@ -131,7 +132,7 @@ fn is_ledger(connection: &Connection) -> Result<bool, DbFault> {
 fn create(connection: &Connection) -> Result<(), DbFault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Exclusive)?;
     if !is_ledger(&transaction)? {
-        transaction.execute_batch(&tables("INTEGER PRIMARY KEY", "INTEGER", "STRICT"))?;
+        transaction.execute_batch(&tables("INTEGER PRIMARY KEY", "INTEGER", "BLOB", "STRICT"))?;
         transaction.execute_batch(SCHEMA)?;
         transaction.execute_batch(&insert_meta(&DIALECT))?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;

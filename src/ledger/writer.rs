@@ -21,11 +21,12 @@ use tokio::sync::oneshot;
 use super::accounts::KnownLimit;
 use super::answers::Outcome;
 use super::budget::{CallBudget, CallLimit, Spending};
+use super::claims::SPARE;
 use super::database::Database;
 use super::fault::DbFault;
 use super::key::RequestKey;
 use super::memory::PaidResults;
-use super::runs::{ClaimResult, Group, Record, RunEnd, RunRecord, SPARE};
+use super::runs::{ClaimResult, Group, Record, RunEnd, RunRecord};
 use super::settings;
 use crate::base::error::{Error, Result};
 use crate::telemetry::event::CancelReason;
@@ -108,16 +109,15 @@ struct Batch {
     recorded: Vec<oneshot::Sender<Result<()>>>,
     /// The claims of the group, in their order: how many belong together, and who waits for them.
     claimed: Vec<(usize, oneshot::Sender<Result<Claimed>>)>,
-    /// How many calls were made is stored, if nothing else is.
-    tells_calls: bool,
 }
 
 impl Batch {
     /// How many items were sent.
     const fn len(&self) -> usize {
-        let ended = self.group.releases.len() + self.group.abandoned.len();
-        let records = self.recorded.len() + self.group.distrusted.len();
-        records + self.claimed.len() + ended + self.tells_calls as usize
+        let group = &self.group;
+        let ended = group.releases.len() + group.abandoned.len() + group.uncalled.len();
+        let records = self.recorded.len() + group.distrusted.len();
+        records + self.claimed.len() + ended + group.repeats.len()
     }
 }
 
@@ -302,9 +302,14 @@ impl LedgerWriter {
         claimed.await.map_err(|_| thread_is_gone())?
     }
 
-    /// Ends the claim of a request that was not called for, or that got no answer: another run may ask.
+    /// Ends the claim of a request whose call was not billed: another run may ask.
     pub(crate) fn release(&self, key: RequestKey) {
         self.tell(|batch| batch.group.releases.push(key));
+    }
+
+    /// Ends the claim of a request whose call, or whose next one, was not made.
+    pub(crate) fn give_back(&self, key: RequestKey) {
+        self.tell(|batch| batch.group.uncalled.push(key));
     }
 
     /// Ends the claim of a request that may have been billed without an answer: the run that calls for it next counts that.
@@ -318,8 +323,8 @@ impl LedgerWriter {
         self.tell(|batch| batch.group.distrusted.extend(requests));
     }
 
-    /// A call is made now, if one is left. The number is stored with the next group, so that the calls of all starts of a run and
-    /// of all runs of an account can be limited.
+    /// A call is made now, if one is left. It was stored with its claim, so that the calls of all starts of a run and of all runs
+    /// of an account can be limited.
     ///
     /// # Errors
     /// None is left: which limit stops the run, and exit code 5.
@@ -327,9 +332,10 @@ impl LedgerWriter {
         self.shared.budget.reserve()
     }
 
-    /// A call has brought nothing to be stored: it is counted soon all the same, for the next start after a kill and for other runs.
-    pub(crate) fn count_call(&self) {
-        self.tell(|batch| batch.tells_calls = true);
+    /// A call for a request has ended, and another one may follow: it is stored soon, for the next start after a kill and for
+    /// other runs.
+    pub(crate) fn call_again(&self, key: RequestKey) {
+        self.tell(|batch| batch.group.repeats.push(key));
     }
 
     /// Sends the thread what nobody waits for. If it is gone, claims end with the lease.
@@ -398,17 +404,19 @@ impl WriteThread {
     /// Writes groups until the writer is gone. Once the run has written all its files, and only then, it is recorded how it has
     /// ended.
     fn run(mut self, settled: &mpsc::Sender<()>, files_are_written: &mpsc::Receiver<()>) {
-        let (mut renew_at, mut broken) = (0, None);
+        let (mut renewed, mut broken) = (0, None);
         loop {
-            let until_renewal = u64::try_from(renew_at - settings::now()).unwrap_or_default();
-            let Some(batch) = self.shared.next(Duration::from_millis(until_renewal)) else {
+            let until_renewal = renewed + RENEWED_EVERY - settings::now();
+            // A clock that was ahead and is right again does not put it off.
+            let patience = u64::try_from(until_renewal.min(RENEWED_EVERY)).unwrap_or_default();
+            let Some(batch) = self.shared.next(Duration::from_millis(patience)) else {
                 break;
             };
             // Read before the database is asked: the lease counts from then.
             let asked = settings::now();
-            if batch.len() > 0 || asked >= renew_at {
+            if batch.len() > 0 || !(renewed..renewed + RENEWED_EVERY).contains(&asked) {
                 broken = self.handle(batch, broken, asked);
-                renew_at = asked.saturating_add(RENEWED_EVERY);
+                renewed = asked;
             }
         }
         let (end, limit) = {
@@ -439,7 +447,6 @@ impl WriteThread {
             claimed,
             ..
         } = batch;
-        group.calls = self.shared.budget.calls();
         let store = || {
             group.limit = self.shared.lock().limit.take();
             self.run.store(&mut *self.database, &group)

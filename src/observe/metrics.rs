@@ -111,11 +111,6 @@ impl MetricsFile {
             ("billed_twice_at_most_total", "Rows, at most.", Some(twice)),
             ("answers_lost_total", "Paid answers.", Some(lost)),
             ("spent_total", "Money.", money(|cost| cost.spent)),
-            (
-                "spent_at_most_total",
-                "Money, at most.",
-                money(|cost| cost.spent_at_most),
-            ),
         ];
         let (labels, mut text) = (self.labels(), String::new());
         for (name, help, value) in metrics {

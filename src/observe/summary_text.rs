@@ -65,11 +65,9 @@ pub(crate) fn facts(counts: &Counts, sandbox: bool) -> Vec<(String, String)> {
         0
     };
     add(all, "call", " at most in all starts of this run");
-    let of_others = calls.taken_over + calls.repeats_of_killed_starts();
     let twice = "may have been billed twice";
-    let why =
-        format!(" at most {twice}: an earlier start, or another run, ended without their answers");
-    add(of_others, "row", &why);
+    let why = format!(" {twice}: an earlier start, or another run, ended without their answers");
+    add(calls.taken_over, "row", &why);
     let why = format!(" {twice}: sent again because no answer came");
     add(calls.resent, "row", &why);
     let unanswered = calls.unknown_outcome.saturating_sub(calls.resent);
@@ -88,23 +86,12 @@ pub(crate) fn facts(counts: &Counts, sandbox: bool) -> Vec<(String, String)> {
 fn amounts(cost: &Cost, counts: &Counts, sandbox: bool) -> impl Iterator<Item = (String, String)> {
     let (calls, known, equal) = (&counts.calls, counts.known, counts.duplicates);
     let would = if sandbox { "would have been " } else { "" };
-    let (maybe, price) = (calls.maybe_billed(), cost.shown(cost.price));
+    let price = cost.shown(cost.price);
     let billed = format!("spent: {} at {price}", counted(calls.billed(), "answer"));
-    let with = format!(
-        "spent at most, with {} that may have been billed",
-        counted(maybe, "call")
-    );
-    let of_all_starts = "spent at most in all starts of this run".to_owned();
     let earlier = format!("paid for earlier: {}", counted(known, "row"));
     let saved = format!("saved: {} repeated another one", counted(equal, "row"));
     [
         (true, cost.spent, billed),
-        (maybe > 0, cost.spent_at_most, with),
-        (
-            calls.sent_before > 0,
-            cost.all_starts_at_most,
-            of_all_starts,
-        ),
         (known > 0, cost.paid_earlier, earlier),
         (equal > 0, cost.saved, saved),
     ]

@@ -77,6 +77,11 @@ impl Controller {
         rate.map(|rate| rate / f64::from(workers))
     }
 
+    /// How many more calls may be in flight.
+    pub(super) fn free(&self) -> usize {
+        self.most_in_flight().saturating_sub(self.out as usize)
+    }
+
     /// Calls in flight that this worker may have now.
     pub(super) fn most_in_flight(&self) -> usize {
         match &self.shared {

@@ -156,6 +156,9 @@ pub(crate) struct Undurable<'a>(
 /// of answers is being synced.
 const UNDURABLE: usize = 2;
 
+/// At a pace that is limited, the requests of the calls of this time are claimed together.
+const CLAIMED_AHEAD: Duration = Duration::from_millis(100);
+
 /// After this number of pauses for each row that was tried, another one is tried. With fewer, a limit that was just used up would
 /// send a second person's data for nothing.
 const PAUSES_OF_A_CANARY: usize = 2;
@@ -303,21 +306,24 @@ impl Gate {
         }
     }
 
-    /// How many calls start within about a second at the present pace, up to twice the maximum in flight, so that requests can
-    /// be claimed while others are called for; one while one row is tried at a time.
+    /// How many requests should be claimed: for the calls that may start now, and for `soon` further ones, which start while others
+    /// are being claimed; one while one row is tried at a time. After a kill, each counts as perhaps billed.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a rate is positive, and what is above the ceiling is cut"
     )]
-    pub(crate) fn calls_ahead(&self) -> usize {
+    pub(crate) fn calls_ahead(&self, soon: usize) -> usize {
         let controller = self.controller.borrow();
         if !self.proven.get() || controller.is_down() {
             return 1;
         }
         let most = 2 * controller.most_in_flight().max(1);
         let rate = controller.rate(self.began.elapsed());
-        rate.map_or(most, |rate| (rate.ceil() as usize).clamp(1, most))
+        let paced = rate.map_or(most, |rate| {
+            (rate * CLAIMED_AHEAD.as_secs_f64()).ceil() as usize
+        });
+        (controller.free() + soon).min(paced).clamp(1, most)
     }
 
     /// A call was accepted, which the controller knows already.

@@ -196,11 +196,9 @@ pub(crate) struct Calls {
     pub(crate) lost: u64,
     /// Calls that retry one that may have been billed.
     pub(crate) resent: u64,
-    /// Rows that another run was about to ask about, or had asked about without an answer.
+    /// Rows that an earlier start or another run had claimed, and left without an answer when it was killed.
     pub(crate) taken_over: u64,
-    /// The most calls of earlier starts, which were killed, whose answers can be lost.
-    pub(crate) lost_in_kills: u64,
-    /// Rows that may be billed twice: those of the three numbers before, as far as this start has sent any.
+    /// Rows that may be billed twice: those of the two numbers before.
     pub(crate) maybe_billed_twice: u64,
     /// Answers with the transaction id of a different user's earlier answer.
     pub(crate) repeated_transaction_ids: u64,
@@ -209,8 +207,7 @@ pub(crate) struct Calls {
 /// What a run has spent and saved, by the price of a call that the user gave.
 ///
 /// Only the service knows its bill. *Spent* are the calls that it answered with success, with a usable verdict or not: all
-/// of these are billed. *At most* are also the calls that may have been billed: without an answer, failed by the service for
-/// no clear reason, still out, or lost when an earlier start was killed.
+/// of these are billed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Cost {
     /// Of a call.
@@ -219,10 +216,6 @@ pub(crate) struct Cost {
     pub(crate) currency: Option<String>,
     /// By this start.
     pub(crate) spent: Money,
-    /// By this start, at most.
-    pub(crate) spent_at_most: Money,
-    /// By this start and the earlier ones of the same run, if all their calls were billed.
-    pub(crate) all_starts_at_most: Money,
     /// For rows whose answer was in the ledger.
     pub(crate) paid_earlier: Money,
     /// For rows that repeat another one.
@@ -360,11 +353,6 @@ impl Counts {
 }
 
 impl Calls {
-    /// Rows that an earlier start may have asked about when it was killed, at most: it cannot be told which they are.
-    pub(crate) fn repeats_of_killed_starts(&self) -> u64 {
-        self.lost_in_kills.min(self.sent)
-    }
-
     /// Calls of all starts of the run.
     pub(crate) const fn of_all_starts(&self) -> u64 {
         self.sent_before + self.sent
@@ -373,12 +361,6 @@ impl Calls {
     /// Calls that the service answered with success, and so billed.
     pub(crate) const fn billed(&self) -> u64 {
         self.answered + self.billed_without_verdict
-    }
-
-    /// Further calls that the service may have billed, or may still bill, with those of an earlier start that was killed and
-    /// counted none.
-    pub(crate) fn maybe_billed(&self) -> u64 {
-        self.unknown_outcome + self.unclear + self.in_flight + self.repeats_of_killed_starts()
     }
 }
 
@@ -389,8 +371,6 @@ impl Cost {
             price: price.of(1),
             currency: { tariff.currency.as_ref() }.map(|currency| currency.as_str().to_owned()),
             spent: price.of(calls.billed()),
-            spent_at_most: price.of(calls.billed() + calls.maybe_billed()),
-            all_starts_at_most: price.of(calls.of_all_starts()),
             paid_earlier: price.of(counts.known),
             saved: price.of(counts.duplicates),
         }
@@ -411,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_that_may_have_been_billed_are_not_called_spent_and_not_kept_quiet() {
+    fn calls_that_may_have_been_billed_are_not_called_spent() {
         let mut counts = Counts::default();
         let calls = &mut counts.calls;
         (calls.answered, calls.billed_without_verdict) = (2_990, 10);
@@ -424,9 +404,10 @@ mod tests {
             currency: "EUR".parse().ok(),
         };
         let cost = Cost::of(&counts, &tariff);
-        let json = r#"{"price":0.004,"currency":"EUR","spent":12.0,"spent_at_most":12.012,"all_starts_at_most":18.0,"paid_earlier":3.6,"saved":0.4}"#;
+        let json =
+            r#"{"price":0.004,"currency":"EUR","spent":12.0,"paid_earlier":3.6,"saved":0.4}"#;
         assert_eq!(serde_json::to_string(&cost).unwrap(), json);
         let read: Cost = serde_json::from_str(json).unwrap();
-        assert_eq!(read.shown(read.spent_at_most), "12.012 EUR");
+        assert_eq!(read.shown(read.paid_earlier), "3.60 EUR");
     }
 }

@@ -48,8 +48,6 @@ pub(crate) enum Event {
     EarlierStarts {
         /// Their calls.
         calls: u64,
-        /// The most of them whose answers can be lost in kills.
-        lost: u64,
     },
     /// A row entered the window.
     RowAdmitted(RowNumber),

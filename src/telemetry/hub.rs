@@ -103,10 +103,7 @@ impl Counts {
             Event::FileSkipped { has_rejects } => {
                 self.state.skipped_with_rejects += u64::from(*has_rejects);
             }
-            Event::EarlierStarts { calls, lost } => {
-                self.calls.sent_before = *calls;
-                self.calls.lost_in_kills = *lost;
-            }
+            Event::EarlierStarts { calls } => self.calls.sent_before = *calls,
             Event::FileFailed(reason) => {
                 let reasons = self.state.file_failed.into_iter().chain([*reason]);
                 self.state.file_failed = reasons.max_by_key(|reason| reason.exit().code());
@@ -253,7 +250,7 @@ impl Calls {
             }
             Some(RetryCause::TakenOver) => self.taken_over += 1,
         }
-        self.maybe_billed_twice = self.resent + self.taken_over + self.repeats_of_killed_starts();
+        self.maybe_billed_twice = self.resent + self.taken_over;
     }
 
     const fn failed(&mut self, class: FailureClass) {

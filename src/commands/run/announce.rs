@@ -172,13 +172,13 @@ fn tell_count(run: &PreparedRun, start: &Start) {
     )));
 }
 
-/// A warning of what a kill may have cost.
+/// A warning of what kills may have cost.
 fn killed(ledger: &PreparedLedger) -> Option<String> {
-    let lost = ledger.open.facts.run.lost_calls;
-    (lost > 0).then(|| {
+    let left = ledger.open.facts.run.left;
+    (left > 0).then(|| {
         format!(
-            "an earlier start of this run ended without the answers to up to {}, which may be billed twice",
-            counted(lost, "call")
+            "killed runs left {} without an answer, which may be billed twice if they are asked again",
+            counted(left, "request")
         )
     })
 }

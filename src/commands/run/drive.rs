@@ -256,11 +256,11 @@ fn start_engine(
             give_up.worked_before();
         }
         let record = &open.facts.run;
-        let (calls, lost) = (record.spending.of_run, record.lost_calls);
+        let calls = record.spending.earlier;
         let (ledger, writer) = open.start()?;
         let gate = share_pace(gate, pace.rate, &ledger, stops)?;
-        if calls > 0 || lost > 0 {
-            events.emit(Event::EarlierStarts { calls, lost });
+        if calls > 0 {
+            events.emit(Event::EarlierStarts { calls });
         }
         (Some(ledger), writer, gate)
     } else {

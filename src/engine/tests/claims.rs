@@ -112,7 +112,7 @@ impl OtherRun {
     /// Gives a row up.
     fn gives_up(&self, row: u64) {
         let key = self.keys.key(&Scripted::body(row));
-        self.writer.release(key);
+        self.writer.give_back(key);
     }
 }
 

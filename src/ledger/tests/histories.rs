@@ -1,6 +1,6 @@
 //! Random histories of several runs on one ledger, and what a model says must be found.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::{fs, slice};
 
 use proptest::prelude::*;
@@ -15,10 +15,12 @@ enum Step {
     /// A call brings an answer with this score, or fails.
     Keep(usize, Vec<(u64, Option<u64>)>),
     Claim(usize, Vec<u64>),
-    Release(usize, u64),
+    End(usize, u64, CallEnd),
     LookUp(usize, Vec<u64>),
     /// It is killed, and the same command is started.
     Kill(usize),
+    /// It stands still for longer than its lease, or the clock was ahead when it renewed that.
+    LoseLease(usize, bool),
 }
 
 /// Few, so that they meet.
@@ -35,31 +37,55 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (run.clone(), outcomes).prop_map(|(run, outcomes)| Step::Keep(run, outcomes)),
         4 => (run.clone(), requests()).prop_map(|(run, requests)| Step::Claim(run, requests)),
-        1 => (run.clone(), request).prop_map(|(run, request)| Step::Release(run, request)),
+        2 => (run.clone(), request, end()).prop_map(|(run, request, end)| Step::End(run, request, end)),
         2 => (run.clone(), requests()).prop_map(|(run, requests)| Step::LookUp(run, requests)),
+        1 => (run.clone(), any::<bool>()).prop_map(|(run, ahead)| Step::LoseLease(run, ahead)),
         1 => run.prop_map(Step::Kill),
     ]
 }
 
-/// What a ledger must know: of each request the latest answer, or else that it failed; and who claims it, with the number of the
-/// run's start.
+fn end() -> impl Strategy<Value = CallEnd> {
+    use CallEnd::{Again, MaybeBilled, NotBilled, NotMade};
+    prop::sample::select(vec![Again, MaybeBilled, NotBilled, NotMade])
+}
+
+/// What a ledger must know: of each request the latest answer, or else that it failed; which run claims it; which ones may have
+/// been billed, as those who had claimed them are gone; and how many calls each run may have made.
 #[derive(Default)]
 struct Model {
     known: HashMap<u64, Option<u64>>,
-    claims: HashMap<u64, (usize, u32)>,
-    starts: [u32; RUNS],
+    claims: HashMap<u64, usize>,
+    left: HashSet<u64>,
+    calls: [u64; RUNS],
+    has_lost_lease: [bool; RUNS],
 }
 
 impl Model {
-    fn us(&self, run: usize) -> (usize, u32) {
-        (run, self.starts[run])
+    /// What a run claims now that is not its own is its own: whether others had left it.
+    fn claim(&mut self, run: usize, request: u64) -> bool {
+        let holder = self.claims.insert(request, run);
+        if holder == Some(run) {
+            return false;
+        }
+        if holder.is_some() {
+            self.left.insert(request);
+        }
+        self.calls[run] += 1;
+        self.left.contains(&request)
     }
 
-    fn end_claim(&mut self, run: usize, request: u64) {
-        let us = self.us(run);
-        if self.claims.get(&request) == Some(&us) {
-            self.claims.remove(&request);
-        }
+    /// Whether a run must leave a request to another one.
+    fn is_taken(&self, run: usize, request: u64) -> bool {
+        let holder = self.claims.get(&request);
+        holder.is_some_and(|holder| *holder != run && !self.has_lost_lease[*holder])
+    }
+
+    /// What a run finds that has been killed and starts again: how many requests have been left.
+    fn left_to(&self, run: usize) -> u64 {
+        let is_gone = |holder: usize| holder == run || self.has_lost_lease[holder];
+        let claims = self.claims.iter().filter(|(_, holder)| is_gone(**holder));
+        let gone: HashSet<_> = claims.map(|(request, _)| *request).collect();
+        (&gone | &self.left).len() as u64
     }
 
     /// Whether a result is right, of a look-up.
@@ -91,6 +117,9 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
     let mut runs: Vec<_> = (0..RUNS).map(start).collect();
     let mut model = Model::default();
     for step in steps.iter().cloned() {
+        if let Step::Keep(run, _) | Step::Claim(run, _) = step {
+            model.has_lost_lease[run] = false;
+        }
         match step {
             Step::Keep(run, mut outcomes) => {
                 // No two calls for one request are out at a time.
@@ -103,7 +132,11 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
                 };
                 runs[run].keep(&outcomes.iter().map(outcome).collect::<Vec<_>>());
                 for (request, score) in outcomes {
-                    model.end_claim(run, request);
+                    // What nobody has any more is known now.
+                    if !model.is_taken(run, request) {
+                        model.claims.remove(&request);
+                    }
+                    model.left.remove(&request);
                     let known = model.known.entry(request).or_default();
                     // An answer that was paid for stays of use after a failure.
                     *known = score.or(*known);
@@ -112,29 +145,41 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
             Step::Claim(run, mut requests) => {
                 requests.sort_unstable();
                 requests.dedup();
-                let us = model.us(run);
                 for (request, result) in requests.iter().zip(runs[run].claim(&requests)) {
-                    let holder = model.claims.get(request).copied();
-                    let is_alive = holder.is_some_and(|(run, start)| model.starts[run] == start);
+                    let is_taken = model.is_taken(run, *request);
                     match result {
                         ClaimResult::Known(found) => {
                             prop_assert!(model.known.contains_key(request));
                             prop_assert!(model.is_right(*request, &found));
                         }
-                        ClaimResult::Taken => prop_assert!(is_alive && holder != Some(us)),
+                        ClaimResult::Taken => prop_assert!(is_taken),
                         ClaimResult::Ours { taken_over } => {
-                            prop_assert!(!model.known.contains_key(request));
-                            prop_assert!(!is_alive || holder == Some(us));
-                            let of_other = holder.is_some_and(|(holder, _)| holder != run);
-                            prop_assert_eq!(taken_over, of_other && !is_alive);
-                            model.claims.insert(*request, us);
+                            prop_assert!(!model.known.contains_key(request) && !is_taken);
+                            prop_assert_eq!(taken_over, model.claim(run, *request));
                         }
                     }
                 }
             }
-            Step::Release(run, request) => {
-                runs[run].release(request);
-                model.end_claim(run, request);
+            Step::End(run, request, end) => {
+                // A call is made for what is claimed.
+                if model.claims.get(&request) != Some(&run) {
+                    continue;
+                }
+                runs[run].end_call(request, end);
+                model.has_lost_lease[run] = false;
+                match end {
+                    CallEnd::NotMade => model.calls[run] -= 1,
+                    CallEnd::Again => model.calls[run] += 1,
+                    CallEnd::NotBilled | CallEnd::MaybeBilled => {}
+                }
+                if end != CallEnd::Again {
+                    model.claims.remove(&request);
+                }
+                if end == CallEnd::MaybeBilled {
+                    model.left.insert(request);
+                } else if end != CallEnd::NotMade {
+                    model.left.remove(&request);
+                }
             }
             Step::LookUp(run, requests) => {
                 for (request, found) in requests.iter().zip(runs[run].look_up(&requests)) {
@@ -142,16 +187,18 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
                 }
             }
             Step::Kill(run) => {
-                let left = model
-                    .claims
-                    .values()
-                    .filter(|(holder, _)| *holder == run)
-                    .count();
                 runs[run] = start(run);
-                model.starts[run] += 1;
-                // They are counted now, and free.
-                model.claims.retain(|_, (holder, _)| *holder != run);
-                prop_assert_eq!(runs[run].facts.run.lost_calls, left.min(16) as u64);
+                let found = &runs[run].facts.run;
+                let counts = (found.left, found.spending.earlier);
+                prop_assert_eq!(counts, (model.left_to(run), model.calls[run]));
+                // Nobody has them now.
+                let Model { claims, left, .. } = &mut model;
+                left.extend(claims.extract_if(|_, holder| *holder == run).map(|it| it.0));
+                model.has_lost_lease[run] = false;
+            }
+            Step::LoseLease(run, clock_was_ahead) => {
+                runs[run].lose_lease(clock_was_ahead);
+                model.has_lost_lease[run] = true;
             }
         }
     }
@@ -284,29 +331,28 @@ fn a_stopped_run_keeps_what_it_uses_and_counts_calls_on() {
             })
             .unwrap()
         };
-        let mut killed = start("in.csv", reuse);
+        let (mut killed, mut lefts) = (start("in.csv", reuse), Vec::new());
         killed.claim(&[1, 2, 3, 4]);
-        // A call that had no answer is among those that are stored, and may have been billed.
-        let group = Group {
-            abandoned: vec![killed.key(4)],
-            calls: 9,
-            ..Group::default()
-        };
-        killed.write(&group).unwrap();
-        killed.renew(10).unwrap();
+        // One had no answer, and may have been billed; another one is called for again.
+        killed.end_call(4, CallEnd::MaybeBilled);
+        killed.end_call(3, CallEnd::Again);
         let scope = |run: &Run| {
             let scope = &run.facts.run.scope;
             let used = (scope.not_before, scope.spread);
             (used, scope.failures_from, scope.started)
         };
-        for lost in [4, 0] {
+        for _ in 0..2 {
             let next = start("in.csv", reuse);
             let run = &next.facts.run;
             assert!(run.continues && !killed.facts.run.continues);
             assert_eq!(scope(&next), scope(&killed));
-            assert_eq!((run.spending.of_run, run.lost_calls), (10 + 3, lost));
+            assert_eq!(run.spending.earlier, 4 + 1);
+            lefts.push(run.left);
         }
-        assert!(!start("other.csv", reuse).facts.run.continues);
+        let other = start("other.csv", reuse);
+        assert!(!other.facts.run.continues);
+        lefts.push(other.facts.run.left);
+        assert_eq!(lefts, [4, 4, 4]);
         let mut before = start("in.csv", reuse);
         // Failed rows of a run are asked about again, and its answers are not.
         for reuse_now in [reuse, Reuse::Retry] {
@@ -315,7 +361,7 @@ fn a_stopped_run_keeps_what_it_uses_and_counts_calls_on() {
             let next = start("in.csv", reuse_now);
             let run = &next.facts.run;
             assert_eq!(run.previous, Some(RunEnd::Finished { failed: 4 }));
-            assert!(!run.continues && run.spending.of_run + run.lost_calls == 0);
+            assert!(!run.continues && run.spending.earlier == 0);
             if reuse_now == Reuse::Retry {
                 assert_eq!(scope(&next).0, scope(&before).0);
                 assert!(scope(&next).1 > scope(&before).1);
@@ -326,7 +372,7 @@ fn a_stopped_run_keeps_what_it_uses_and_counts_calls_on() {
 }
 
 #[test]
-fn the_calls_of_an_account_are_counted_with_those_that_kills_may_have_lost() {
+fn the_calls_of_an_account_are_counted_with_those_that_killed_starts_may_have_made() {
     for place in places() {
         let ten = CallLimit::calls((10.try_into().unwrap(), Per::Day));
         let of_service = |id: &str, output: &str, limits: &[CallLimit]| {
@@ -337,20 +383,53 @@ fn the_calls_of_an_account_are_counted_with_those_that_kills_may_have_lost() {
         };
         let left = |run: &Run| ten.left(&run.facts.run.spending);
         let mut first = of_service("test", "a.csv", &[]);
-        first.renew(3).unwrap();
+        first.claim(&[11, 12, 13]);
         let limited = || of_service("test", "b.csv", slice::from_ref(&ten));
         let mut second = limited();
         assert_eq!(left(&second), 7, "also what was spent without a budget");
-        first.leave(4);
+        first.leave(2);
         second.claim(&[1, 2]);
-        assert_eq!(ten.left(&second.ledger.facts.run.spending), 6);
-        // It is killed, twice, and its claims are counted once.
+        second.end_call(2, CallEnd::Again);
+        // It is killed, twice, and what it had claimed is counted once, with another call for one of them.
         drop(limited());
         let mut third = limited();
-        third.renew(0).unwrap();
-        assert_eq!(ten.left(&third.ledger.facts.run.spending), 4);
+        third.renew().unwrap();
+        assert_eq!(left(&third), 10 - 2 - 3);
+        third.claim(&[1, 2, 3]);
+        third.end_call(3, CallEnd::NotMade);
+        third.leave(1);
+        assert_eq!(left(&limited()), 10 - 2 - 3 - 1);
         let other = of_service("other", "c.csv", slice::from_ref(&ten));
         assert_eq!(left(&other), 10);
+    }
+}
+
+#[test]
+fn a_budget_of_a_run_keeps_the_money_that_its_calls_have_cost() {
+    for place in places() {
+        let start = |price: &str| {
+            let mut settings = settings(&place.path, "a.csv", Reuse::All);
+            settings.price = price.parse().unwrap();
+            Run::start_with(&settings).unwrap()
+        };
+        let left = |run: &Run| {
+            let tariff = "1".parse().unwrap();
+            let ten = CallLimit::cost(("10".parse().unwrap(), Per::Run), Some(&tariff));
+            ten.unwrap().left(&run.facts.run.spending)
+        };
+        // What was made without a price has the one that is given first.
+        for (price, requests, expected) in [
+            ("0", [1, 2], 10),
+            ("0.5", [3, 4], 10 - 2),
+            ("1.5", [5, 6], 10 - 2),
+            ("1", [7, 8], 10 - 5),
+            ("0", [9, 10], 10 - 7),
+            ("1", [11, 12], 0),
+        ] {
+            let mut run = start(price);
+            assert_eq!(left(&run), expected, "{price}");
+            run.claim(&requests);
+        }
     }
 }
 

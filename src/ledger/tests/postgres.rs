@@ -223,33 +223,6 @@ fn a_server_that_stays_away_is_waited_for_and_then_the_run_says_what_is_lost() {
 }
 
 #[test]
-fn after_a_lease_has_ended_a_run_has_what_no_other_run_has_taken_over() {
-    let Some(Schema { url }) = Schema::shared() else {
-        return;
-    };
-    let short = LedgerSettings {
-        longest_call: Duration::ZERO,
-        ..patient(&url, "a.csv", Duration::ZERO)
-    };
-    let mut run = Run::start_with(&short).unwrap();
-    run.claim(&[1, 2]);
-    let mut other = Run::start(&path(&url), "b.csv", Reuse::All).unwrap();
-    assert_eq!(other.claim(&[1]), [ClaimResult::Taken]);
-    run.renew(0).unwrap();
-    let mut client = url.config.connect(::postgres::NoTls).unwrap();
-    let end = "UPDATE runs SET until = 0 WHERE until = (SELECT min(until) FROM runs)";
-    client.batch_execute(end).unwrap();
-    assert_eq!(other.claim(&[1]), [ClaimResult::Ours { taken_over: true }]);
-    run.renew(0).unwrap();
-    let claimed = run.claim(&[1, 2]);
-    assert_eq!(
-        claimed,
-        [ClaimResult::Taken, ClaimResult::Ours { taken_over: false }]
-    );
-    run.renew(0).unwrap();
-}
-
-#[test]
 fn runs_on_two_hosts_to_outputs_of_one_path_do_not_take_each_other_for_themselves() {
     let Some(Schema { url }) = Schema::shared() else {
         return;
@@ -270,12 +243,12 @@ fn runs_on_two_hosts_to_outputs_of_one_path_do_not_take_each_other_for_themselve
     fs::create_dir(&place).unwrap();
     let error = start().map(drop).unwrap_err();
     assert_eq!(error.exit().code(), 75, "{}", error.report());
-    first.renew(0).unwrap();
+    first.renew().unwrap();
     first.leave(0);
     let mut second = start().unwrap();
     assert_eq!(second.facts.run.previous, Some(RunEnd::Stopped));
-    assert!(first.renew(0).is_err());
-    second.renew(0).unwrap();
+    assert!(first.renew().is_err());
+    second.renew().unwrap();
 }
 
 #[test]
@@ -329,7 +302,7 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
         Some(RunEnd::Finished { failed: 1 })
     );
     assert_eq!(next.facts.known_limit.unwrap().limit.rate, Some(rate));
-    assert_eq!((next.facts.usable, next.facts.run.lost_calls), (2, 0));
+    assert_eq!((next.facts.usable, next.facts.run.left), (2, 0));
     let state = next.ledger.output_state(&output, Some(&input)).unwrap();
     assert_eq!(state, OutputState::AsLeft);
     next.leave(0);

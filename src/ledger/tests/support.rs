@@ -39,6 +39,15 @@ pub(super) const fn recent(age: Duration) -> Reuse {
     }
 }
 
+/// How a call ends that brings nothing to store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallEnd {
+    NotMade,
+    NotBilled,
+    MaybeBilled,
+    Again,
+}
+
 /// A new ledger.
 pub(super) struct Place {
     /// Its path, or its address.
@@ -124,12 +133,20 @@ impl Run {
     }
 
     /// Renews the lease.
-    pub(super) fn renew(&mut self, calls: u64) -> std::result::Result<(), DbFault> {
-        let group = Group {
-            calls,
-            ..Group::default()
+    pub(super) fn renew(&mut self) -> std::result::Result<(), DbFault> {
+        self.write(&Group::default()).map(drop)
+    }
+
+    /// The lease is not renewed in time, or was renewed when the clock was a day ahead.
+    pub(super) fn lose_lease(&mut self, clock_was_ahead: bool) {
+        let until = if clock_was_ahead {
+            "until + 86400000"
+        } else {
+            "0"
         };
-        self.write(&group).map(drop)
+        let start = self.facts.run.scope.start;
+        let lose = format!("UPDATE runs SET until = {until} WHERE start = {start}");
+        self.ledger.database.write(&lose).unwrap();
     }
 
     pub(super) fn record(&mut self, files: &[(PathBuf, std::fs::Metadata)], input: &Path) {
@@ -193,11 +210,15 @@ impl Run {
         self.write(&group).unwrap()
     }
 
-    pub(super) fn release(&mut self, request: u64) {
-        let group = Group {
-            releases: vec![self.key(request)],
-            ..Group::default()
-        };
+    /// A claim ends without an answer, or its call has ended and another one follows.
+    pub(super) fn end_call(&mut self, request: u64, end: CallEnd) {
+        let (mut group, key) = (Group::default(), self.key(request));
+        match end {
+            CallEnd::NotMade => group.uncalled.push(key),
+            CallEnd::NotBilled => group.releases.push(key),
+            CallEnd::MaybeBilled => group.abandoned.push(key),
+            CallEnd::Again => group.repeats.push(key),
+        }
         self.write(&group).unwrap();
     }
 

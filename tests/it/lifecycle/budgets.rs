@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use crate::support::process::Place;
-use crate::support::server::{Request, Server, good, ok, raw, silence, status};
+use crate::support::server::{Request, Server, good, ok, raw, silence, status, user};
 use crate::support::users;
 
 #[test]
@@ -67,6 +67,45 @@ fn starts_that_are_killed_spend_no_more_than_the_budget() {
         let least = 90 - 6 * 2 * 2;
         assert!((least..=90).contains(&server.calls()), "{}", server.calls());
     }
+}
+
+#[test]
+fn the_calls_in_flight_of_runs_that_are_gone_count_in_the_budget_of_their_day() {
+    avoid_midnight();
+    let (place, csv) = (Place::new(), users::csv(300));
+    // Only the first call of each run is answered.
+    let (server, release) = Server::holding_if(|request| user(request) % 100 != 1);
+    let run = |number: usize| {
+        let name = format!("{number}.csv");
+        place.write(&name, rows(&csv, 100 * number..100 * number + 100));
+        let args = format!("{name} -o scored-{name} -c 60 --max-calls 100/day");
+        place.run(&server, &*args)
+    };
+    for (number, calls) in [(0, 61), (1, 98)] {
+        let running = run(number).start();
+        server.wait_for_calls(calls);
+        running.kill_when(|| true);
+    }
+    drop(release);
+    for number in [2, 0, 1] {
+        run(number).done().exits(5);
+        assert!((98..=100).contains(&server.calls()), "{}", server.calls());
+    }
+}
+
+#[test]
+fn a_budget_of_money_holds_although_the_price_changes_between_starts() {
+    let (place, server) = (Place::with("users.csv", users::csv(60)), Server::good());
+    let start = |price: &str, more: &str| {
+        let args = format!("-c 4 --price {price} {more}");
+        let before = server.calls();
+        place.score(&server, &*args).exits(5);
+        server.calls() - before
+    };
+    assert_eq!(start("1", "--max-calls 9"), 9);
+    assert_eq!(start("0.1", "--max-cost 10"), 10, "9 are spent");
+    assert_eq!(start("0.5", "--max-cost 12"), 4, "10 are spent");
+    assert_eq!(start("0.1", "--max-cost 12"), 0, "12 are spent");
 }
 
 #[test]
@@ -248,17 +287,16 @@ fn what_was_spent_saved_and_perhaps_billed_is_told_apart() {
     let done = score().done();
     done.exits(1)
         .says(" 0.044 EUR spent: 11 answers at 0.004 EUR\n")
-        .says(" 0.052 EUR spent at most, with 2 calls that may have been billed\n")
         .says(" 0.008 EUR saved: 2 rows repeated another one\n");
     assert_eq!(server.calls(), 13);
-    let expected = r#"{"price":0.004,"currency":"EUR","spent":0.044,"spent_at_most":0.052,"all_starts_at_most":0.052,"paid_earlier":0.0,"saved":0.008}"#;
+    let expected =
+        r#"{"price":0.004,"currency":"EUR","spent":0.044,"paid_earlier":0.0,"saved":0.008}"#;
     assert_eq!(place.json("s.json")["cost"].to_string(), expected);
     // What is known now costs nothing: only the two rows without a verdict are sent again.
     let retried = score().args("--retry-failed --overwrite").done();
     retried
         .exits(1)
         .says(" 0.004 EUR spent: 1 answer at 0.004 EUR\n")
-        .says(" 0.012 EUR spent at most, with 2 calls that may have been billed\n")
         .says(" 0.048 EUR paid for earlier: 12 rows");
     // A sandbox only would have spent something.
     let sandbox = place.rescore("run users.csv --sandbox --no-ledger --price 1");
