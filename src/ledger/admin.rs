@@ -6,7 +6,7 @@
 
 use std::time::SystemTime;
 
-use super::accounts::{DAY, PeriodSpending, StoredAccount};
+use super::accounts::{PeriodSpending, StoredAccount};
 use super::budget::Per;
 use super::claims;
 use super::database::{Database, Purpose, Work, first, listed, read_meta};
@@ -168,7 +168,7 @@ impl LedgerAdmin {
             DELETE FROM claims WHERE at < {before};
             UPDATE accounts SET limits = NULL WHERE limits_at < {before}"
         );
-        let which = format!("SELECT seq, fp, account, at FROM answers WHERE at < {before}");
+        let which = format!("SELECT seq, fp, price FROM answers WHERE at < {before}");
         self.remove(&which, approve, &mut |database| {
             database.query(&others).map(drop)
         })
@@ -184,7 +184,7 @@ impl LedgerAdmin {
         approve: impl Fn(&Removal) -> RunResult<()>,
     ) -> RunResult<Removal> {
         let of_them = "fp IN (SELECT fp FROM forgotten)";
-        let which = format!("SELECT seq, fp, account, at FROM answers WHERE {of_them}");
+        let which = format!("SELECT seq, fp, price FROM answers WHERE {of_them}");
         self.remove(&which, approve, &mut |database| {
             // A whole file of users is forgotten in one pass.
             database.query("CREATE TEMPORARY TABLE forgotten (fp BIGINT PRIMARY KEY)")?;
@@ -272,7 +272,7 @@ pub(crate) struct Removal {
     pub(crate) answers: u64,
     /// How many others there are.
     pub(crate) left: u64,
-    /// What they cost, as far as that is known: the price of a day's answers is, if all calls of that day had the same.
+    /// What they cost, as far as that is known.
     pub(crate) cost: Money,
     /// The free space that rewriting the ledger takes at most, in bytes.
     pub(crate) rewritten: u64,
@@ -282,15 +282,10 @@ impl Removal {
     /// Those in the table `removed`.
     fn read(database: &mut dyn Database) -> Result<Self, DbFault> {
         let mut removal = Self::default();
-        for row in database.query(&format!(
-            "SELECT count(*), price FROM removed LEFT JOIN (SELECT account AS payer, day, min(price) AS price
-                FROM spending WHERE calls > 0 GROUP BY account, day HAVING count(*) = 1) AS prices
-            ON payer = account AND day = at / {DAY} GROUP BY price"
-        ))? {
-            let (answers, billionths) = (row.get(0)?, row.optional(1)?.unwrap_or_default());
-            removal.answers += answers;
-            removal.cost.billionths += Money { billionths }.of(answers).billionths;
-        }
+        let removed = "SELECT count(*), coalesce(sum(price), 0) FROM removed";
+        let removed = database.query(removed)?;
+        removal.answers = first(&removed)?.get(0)?;
+        removal.cost.billionths = first(&removed)?.get(1)?;
         let all = database.query("SELECT count(*) FROM answers")?;
         removal.left = first(&all)?.get::<u64>(0)?.saturating_sub(removal.answers);
         // A copy of the file, and its log.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::key::{RequestKey, SealNonce};
+use crate::base::money::Money;
 use crate::telemetry::event::{Origin, PassedOver};
 use crate::verdict::{Answer, Failure, Reason, Score};
 
@@ -29,19 +30,25 @@ const FAILURE: u8 = b'f';
 
 impl Outcome {
     /// Encrypts it for the request, with a nonce that is used for nothing else: its kind, then the body, or the reason's word, a
-    /// zero byte and the message. `None` if it is far too long.
-    pub(super) fn seal(&self, key: &RequestKey, nonce: SealNonce, at: i64) -> Option<Stored> {
-        let sealed = match self {
-            Self::Answer(body) => key.seal(nonce, at, &[&[ANSWER], body]),
+    /// zero byte and the message. An answer costs this price. `None` if it is far too long.
+    pub(super) fn seal(
+        &self,
+        key: &RequestKey,
+        nonce: SealNonce,
+        at: i64,
+        price: Money,
+    ) -> Option<Stored> {
+        let (price, sealed) = match self {
+            Self::Answer(body) => (price, key.seal(nonce, at, &[&[ANSWER], body])?),
             Self::Failure(Failure { reason, message }) => {
                 let (word, message) = (reason.word().as_bytes(), message.as_bytes());
-                key.seal(nonce, at, &[&[FAILURE], word, &[0], message])
+                let sealed = key.seal(nonce, at, &[&[FAILURE], word, &[0], message])?;
+                (Money::default(), sealed)
             }
         };
-        Some(Stored {
-            at,
-            sealed: sealed?,
-        })
+        // A price that does not fit is of no real currency.
+        let price = price.billionths.try_into().unwrap_or_default();
+        Some(Stored { at, price, sealed })
     }
 }
 
@@ -50,6 +57,8 @@ impl Outcome {
 pub(super) struct Stored {
     /// When it arrived, in milliseconds since 1970.
     pub(super) at: i64,
+    /// What the answer cost, in billionths; zero if that is not known, and for a failure.
+    pub(super) price: i64,
     pub(super) sealed: Vec<u8>,
 }
 
@@ -58,6 +67,8 @@ pub(super) struct Stored {
 pub struct LookupResult {
     /// What became of it, where that can be used.
     pub(crate) known: Option<KnownOutcome>,
+    /// What that cost when it was paid for; zero if that is not known.
+    pub(crate) price: Money,
     /// Whether that arrived in this start of the run.
     pub(super) is_own: bool,
     /// When that arrived, if it is so old that people should know: in milliseconds since 1970.
@@ -129,7 +140,7 @@ impl Scope {
         let mut result = LookupResult::default();
         let (mut failure, mut damaged) = (None, false);
         let used_from = self.used_from(key);
-        while let Some(Stored { at, sealed }) = next()? {
+        while let Some(Stored { at, price, sealed }) = next()? {
             let is_own = sealed.starts_with(&self.start.to_le_bytes());
             let Some(plain) = key.open(at, sealed) else {
                 damaged = true;
@@ -150,6 +161,7 @@ impl Scope {
                         break;
                     }
                     result.known = Some(KnownOutcome::Answer(answer));
+                    result.price.billionths = price.try_into().unwrap_or_default();
                     result.is_own = is_own;
                     result.aged = (at < self.aged_before).then_some(at);
                     // Only a run that asks again replaces answers, and only its own ones do.
@@ -224,7 +236,9 @@ mod tests {
         };
         let nonce = |at: i64| if at > STARTED { [0; 12] } else { [1; 12] };
         let stored = stored.iter().rev();
-        let mut stored = stored.map(|(at, outcome)| outcome.seal(key, nonce(*at), *at).unwrap());
+        let price = Money { billionths: 7 };
+        let seal = |(at, outcome): &(i64, &Outcome)| outcome.seal(key, nonce(*at), *at, price);
+        let mut stored = stored.map(|stored| seal(stored).unwrap());
         scope.judge(key, || Ok::<_, ()>(stored.next())).unwrap()
     }
 
@@ -242,6 +256,7 @@ mod tests {
         let failure = Outcome::Failure(Failure::new(Reason::NoAnswer, "timed out"));
         let all = judge(i64::MIN, i64::MIN, &[(50, &one), (200, &two)]);
         assert_eq!((score(&all), all.aged, &all.old), (Some("2"), None, &None));
+        assert_eq!(all.price.billionths, 7);
         let aged = judge(i64::MIN, i64::MIN, &[(50, &one)]);
         assert_eq!((score(&aged), aged.aged), (Some("1"), Some(50)));
         let too_old = judge(500, 500, &[(50, &one), (200, &two)]);
@@ -273,6 +288,7 @@ mod tests {
         assert!(
             matches!(failed.known, Some(KnownOutcome::Failure(f)) if f.reason == Reason::NoAnswer)
         );
+        assert_eq!(failed.price, Money::default());
         let better = judge(i64::MIN, i64::MIN, &[(50, &one), (200, &failure)]);
         assert_eq!(score(&better), Some("1"), "it was paid for");
         let retried = judge(i64::MIN, 500, &[(200, &failure)]);

@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 
+use super::accounts::DAY;
 use super::admin::{LedgerAdmin, RECOUNT, has_space};
 use super::database::{
     Database, Purpose, TableRow, first, hex, quoted, read_meta, read_meta_since,
@@ -44,7 +45,7 @@ const TABLES: [Table; 4] = [
             WHERE excluded.calls > spending.calls",
     ),
 ];
-const ANSWERS: Table = ("answers", "account, fp, at, sealed", "DO NOTHING");
+const ANSWERS: Table = ("answers", "account, fp, at, price, sealed", "DO NOTHING");
 
 /// What was copied.
 pub(crate) struct Copied {
@@ -138,6 +139,11 @@ fn copy_rows(
         "start" | "until" | "lease" => "0".to_owned(),
         "place" => "''".to_owned(),
         "cost" if version < 7 => "NULL".to_owned(),
+        // The price of the calls of the answer's day, if all had the same.
+        "price" if version < 7 && table == ANSWERS.0 => format!(
+            "(SELECT CASE count(*) WHEN 1 THEN min(price) ELSE '0' END FROM spending
+            WHERE spending.account = answers.account AND day = at / {DAY} AND calls > 0)"
+        ),
         other => other.to_owned(),
     };
     let value = |(column, cell): (&&str, &Option<String>)| match (*column, cell) {

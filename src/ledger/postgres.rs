@@ -46,7 +46,8 @@ const PACE: &str = include_str!("pace.sql");
 /// The table that is another one than in a file. What is encrypted cannot be compressed.
 const SCHEMA: &str = "
     CREATE TABLE answers (seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        fp BIGINT NOT NULL, account BIGINT NOT NULL, at BIGINT NOT NULL, sealed BYTEA NOT NULL);
+        fp BIGINT NOT NULL, account BIGINT NOT NULL, at BIGINT NOT NULL, price BIGINT NOT NULL,
+        sealed BYTEA NOT NULL);
     CREATE INDEX answers_fp ON answers (fp);
     ALTER TABLE answers ALTER COLUMN sealed SET STORAGE EXTERNAL;";
 
@@ -197,26 +198,25 @@ impl Database for PostgresLedger {
     }
 
     fn append(&mut self, account: i64, records: &[(i64, Stored)]) -> Result<(), DbFault> {
-        let fingerprints: Vec<_> = records
-            .iter()
-            .map(|(fingerprint, _)| *fingerprint)
-            .collect();
-        let times: Vec<_> = records.iter().map(|(_, stored)| stored.at).collect();
-        let sealed: Vec<_> = records
-            .iter()
-            .map(|(_, stored)| &stored.sealed[..])
-            .collect();
-        let append = format!(
-            "INSERT INTO answers (fp, account, at, sealed) SELECT fp, {account}, at, sealed
-            FROM unnest($1, $2, $3) AS new (fp, at, sealed)"
-        );
         if records.is_empty() {
             return Ok(());
         }
+        let numbers = |of: fn(&(i64, Stored)) -> i64| records.iter().map(of).collect::<Vec<_>>();
+        let fingerprints = numbers(|(fingerprint, _)| *fingerprint);
+        let times = numbers(|(_, stored)| stored.at);
+        let prices = numbers(|(_, stored)| stored.price);
+        let sealed: Vec<_> = { records.iter() }
+            .map(|(_, stored)| &stored.sealed[..])
+            .collect();
+        let append = format!(
+            "INSERT INTO answers (fp, account, at, price, sealed) SELECT fp, {account}, at, price, sealed
+            FROM unnest($1, $2, $3, $4) AS new (fp, at, price, sealed)"
+        );
         self.run(|client| {
             let values = [
                 (&fingerprints as _, Type::INT8_ARRAY),
                 (&times as _, Type::INT8_ARRAY),
+                (&prices as _, Type::INT8_ARRAY),
                 (&sealed as _, Type::BYTEA_ARRAY),
             ];
             client.query_typed(&append, &values)?;
@@ -236,10 +236,11 @@ impl Database for PostgresLedger {
             return Ok(Vec::new());
         }
         let fingerprints: Vec<_> = keys.iter().map(RequestKey::fingerprint).collect();
-        let query = "SELECT fp, at, sealed FROM answers WHERE fp = ANY($1) ORDER BY fp, seq DESC";
+        let query =
+            "SELECT fp, at, price, sealed FROM answers WHERE fp = ANY($1) ORDER BY fp, seq DESC";
         let stored = |row: &Row| {
-            let (at, sealed) = (row.try_get(1)?, row.try_get(2)?);
-            Ok((row.try_get(0)?, Stored { at, sealed }))
+            let (at, price, sealed) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+            Ok((row.try_get(0)?, Stored { at, price, sealed }))
         };
         let rows: Vec<(i64, Stored)> = self.run(|client| {
             let rows = client.query_typed(query, &[(&fingerprints, Type::INT8_ARRAY)])?;

@@ -339,7 +339,7 @@ impl RunRecord {
         let scope = &self.scope;
         let earliest = { scope.started.max(scope.used_from(key)) }.max(scope.failures_from);
         let at = at.saturating_add(self.ahead).max(earliest);
-        Some((key.fingerprint(), outcome.seal(key, nonce, at)?))
+        Some((key.fingerprint(), outcome.seal(key, nonce, at, self.price)?))
     }
 
     /// The statements that renew the lease, and change the numbers of the run and its account. A budget set later counts what was

@@ -188,10 +188,10 @@ impl Database for SqliteLedger {
     }
 
     fn append(&mut self, account: i64, records: &[(i64, Stored)]) -> Result<(), DbFault> {
-        let mut insert =
-            { &self.connection }.prepare_cached("INSERT INTO answers VALUES (NULL, ?, ?, ?, ?)")?;
-        for (fingerprint, Stored { at, sealed }) in records {
-            insert.insert(params![fingerprint, account, at, sealed])?;
+        let mut insert = { &self.connection }
+            .prepare_cached("INSERT INTO answers VALUES (NULL, ?, ?, ?, ?, ?)")?;
+        for (fingerprint, Stored { at, price, sealed }) in records {
+            insert.insert(params![fingerprint, account, at, price, sealed])?;
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ const COMMAND_WAITS: Duration = Duration::from_secs(5);
 /// `merged`, all answers up to one are in `idx`, and none behind the other has been replaced by a later one.
 const SCHEMA: &str = "
     CREATE TABLE answers (seq INTEGER PRIMARY KEY, fp INTEGER NOT NULL, account INTEGER NOT NULL,
-        at INTEGER NOT NULL, sealed BLOB NOT NULL) STRICT;
+        at INTEGER NOT NULL, price INTEGER NOT NULL, sealed BLOB NOT NULL) STRICT;
     CREATE TABLE idx (fp INTEGER, seq INTEGER, PRIMARY KEY (fp, seq)) WITHOUT ROWID, STRICT;
     CREATE TABLE merged (up_to INTEGER NOT NULL, replaced_up_to INTEGER NOT NULL) STRICT;
     INSERT INTO merged VALUES (0, 0);";

@@ -184,7 +184,7 @@ impl Finder {
             return Ok(LookupResult::default());
         };
         let mut load = connection.prepare_cached(
-            "SELECT fp, seq, at, sealed FROM answers WHERE seq = ? AND length(sealed) <> 8",
+            "SELECT fp, seq, at, price, sealed FROM answers WHERE seq = ? AND length(sealed) <> 8",
         )?;
         let result = scope.judge(key, || {
             for seq in places.by_ref() {
@@ -251,7 +251,7 @@ impl Finder {
         let from = if continues { self.end } else { seq };
         self.earlier = mem::take(&mut self.latest);
         let mut read = connection.prepare_cached(
-            "SELECT fp, seq, at, sealed FROM answers WHERE seq > ? ORDER BY seq LIMIT ?",
+            "SELECT fp, seq, at, price, sealed FROM answers WHERE seq > ? ORDER BY seq LIMIT ?",
         )?;
         let mut rows = read.query(params![from, AHEAD])?;
         while let Some(row) = rows.next()? {
@@ -265,8 +265,8 @@ impl Finder {
 
 /// An answer's fingerprint, its place, and itself.
 fn stored(row: &Row<'_>) -> rusqlite::Result<(i64, (i64, Stored))> {
-    let (at, sealed) = (row.get(2)?, row.get(3)?);
-    Ok((row.get(0)?, (row.get(1)?, Stored { at, sealed })))
+    let (at, price, sealed) = (row.get(2)?, row.get(3)?, row.get(4)?);
+    Ok((row.get(0)?, (row.get(1)?, Stored { at, price, sealed })))
 }
 
 #[cfg(test)]

@@ -405,6 +405,25 @@ fn the_calls_of_an_account_are_counted_with_those_that_killed_starts_may_have_ma
 }
 
 #[test]
+fn an_answer_keeps_the_price_of_its_run() {
+    for place in places() {
+        let start = |price: &str| {
+            let mut settings = settings(&place.path, "a.csv", Reuse::All);
+            settings.price = price.parse().unwrap();
+            Run::start_with(&settings).unwrap()
+        };
+        for (price, request) in [("0.5", 1), ("0", 2), ("1.5", 3)] {
+            let mut run = start(price);
+            run.keep(&[(request, answer(request)), (request + 10, failure())]);
+        }
+        let found = start("7").look_up(&[1, 2, 3, 11, 4]);
+        let prices = found.iter().map(|found| found.price.to_string());
+        let prices: Vec<_> = prices.collect();
+        assert_eq!(prices, ["0.50", "0.00", "1.50", "0.00", "0.00"]);
+    }
+}
+
+#[test]
 fn a_budget_of_a_run_keeps_the_money_that_its_calls_have_cost() {
     for place in places() {
         let start = |price: &str| {

@@ -267,7 +267,7 @@ fn large(statements: &str) -> (Place, Vec<Vec<u8>>, Vec<i64>) {
     ledger.execute_batch(unmerged).unwrap();
     let filling = ledger.transaction().unwrap();
     for number in 1..20_000_i64 {
-        let answer = "INSERT INTO answers (fp, account, at, sealed) VALUES (?1, 1, 1700000000000, zeroblob(300))";
+        let answer = "INSERT INTO answers (fp, account, at, price, sealed) VALUES (?1, 1, 1700000000000, 0, zeroblob(300))";
         let fingerprint = number.wrapping_mul(0x5851_f42d_4c95_7f2d);
         filling.execute(answer, [fingerprint]).unwrap();
     }

@@ -173,14 +173,33 @@ const ITS_ADDRESS: &str = "http://127.0.0.1:18999";
 #[test]
 fn a_ledger_of_version_6_can_be_copied_and_costs_no_call() {
     let place = Place::with("users.csv", users::csv(5));
-    place.write("old", ledger_file::version_6());
-    copy(&place, "old", "new")
-        .exits(0)
-        .prints("copied 5 answers");
-    let run = place.run_at(ITS_ADDRESS).args("--ledger new");
-    // Nothing listens there.
-    run.env("RESCORE_API_KEY", KEY).done().exits(0);
-    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
+    for (statements, cost) in [
+        ("", 5 * 4_000_000),
+        // Calls of one day have two prices.
+        (
+            "INSERT INTO spending SELECT account, day, '5000000', 1, 0 FROM spending",
+            0,
+        ),
+    ] {
+        place.write("old", ledger_file::version_6());
+        change(&place, "old", statements);
+        let new = format!("new {cost} {}", statements.len());
+        copy(&place, "old", &new)
+            .exits(0)
+            .prints("copied 5 answers");
+        let run = place.run_at(ITS_ADDRESS).args("--overwrite --ledger");
+        // Nothing listens there.
+        let run = run.arg(&new).env("RESCORE_API_KEY", KEY);
+        run.done().exits(0);
+        assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
+        let ledger = Connection::open(place.path(&new)).unwrap();
+        let sum = "SELECT sum(price) FROM answers";
+        let sum: i64 = ledger.query_row(sum, [], |row| row.get(0)).unwrap();
+        assert_eq!(sum, cost);
+    }
+    let run = place.run_at(ITS_ADDRESS).args("--overwrite --ledger old");
+    let run = run.env("RESCORE_API_KEY", KEY).done();
+    run.exits(2).says("`rescore ledger copy OLD NEW` makes one");
 }
 
 #[test]
