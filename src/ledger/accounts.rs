@@ -145,31 +145,23 @@ impl Spending {
 
     /// The statement that adds to the calls and the answers of this day, where there are any. `now` is the clock, as SQL.
     ///
-    /// Calls that were counted before they were made and are not made after all are taken away, unless they count on another day.
+    /// Calls that were counted before they were made and are not made after all are taken away.
     pub(super) fn add(
         account: i64,
         price: Money,
         (calls, answers): (i64, usize),
         now: &str,
     ) -> String {
-        if calls < 0 {
-            let unmade = calls.unsigned_abs();
-            let undone = format!(
-                "UPDATE spending SET calls = calls - {unmade} WHERE account = {account}
-                    AND day = {now} / {DAY} AND price = '{}' AND calls >= {unmade};",
-                price.billionths
-            );
-            return undone + &Self::add(account, price, (0, answers), now);
-        }
         if calls == 0 && answers == 0 {
             return String::new();
         }
         format!(
             "INSERT INTO spending AS before (account, day, price, calls, answers)
-            VALUES ({account}, {now} / {DAY}, '{}', {calls}, {answers})
-            ON CONFLICT (account, day, price) DO UPDATE SET calls = before.calls + excluded.calls,
-                answers = before.answers + excluded.answers;",
-            price.billionths
+            VALUES ({account}, {now} / {DAY}, '{}', {}, {answers})
+            ON CONFLICT (account, day, price) DO UPDATE SET answers = before.answers + excluded.answers,
+                calls = CASE WHEN before.calls + {calls} > 0 THEN before.calls + {calls} ELSE 0 END;",
+            price.billionths,
+            calls.max(0)
         )
     }
 }

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use super::accounts::{PeriodSpending, StoredAccount};
 use super::budget::Per;
 use super::claims;
-use super::database::{Database, Purpose, Work, first, listed, read_meta};
+use super::database::{Database, Purpose, Work, first, read_meta};
 use super::fault::{DbFault, DbFaultKind};
 use super::key::{RequestHasher, RequestKey};
 use super::open::{NAME_IT, connect};
@@ -189,9 +189,10 @@ impl LedgerAdmin {
             // A whole file of users is forgotten in one pass.
             database.query("CREATE TEMPORARY TABLE forgotten (fp BIGINT PRIMARY KEY)")?;
             for keys in keys.chunks(TOGETHER) {
-                let values = listed(keys.iter()).unwrap_or_default().replace(',', "),(");
+                let values = keys.iter().map(|key| format!("({})", key.fingerprint()));
+                let values = values.collect::<Vec<_>>().join(",");
                 database.query(&format!(
-                    "INSERT INTO forgotten VALUES ({values}) ON CONFLICT DO NOTHING"
+                    "INSERT INTO forgotten VALUES {values} ON CONFLICT DO NOTHING"
                 ))?;
             }
             let requests = keys.iter().map(RequestKey::fingerprint).collect();

@@ -4,7 +4,7 @@
 //! what may have been billed without an answer, and stays when its run is started again, ends, or is removed. A request leaves
 //! that list when a call for it has ended, whoever made it: so each is counted once, by the call that may pay for it again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::database::{Database, Dialect, TableRow, hex};
 use super::fault::DbFault;
@@ -16,8 +16,8 @@ pub(super) const SPARE: i64 = 10_000;
 /// Fingerprints of requests.
 pub(super) type Requests = BTreeSet<i64>;
 
-/// Who has a batch. Of several who have a request, the last of these has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Who has a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
     /// Nobody any more.
     Nobody,
@@ -29,18 +29,20 @@ pub(super) enum Holder {
 
 /// All claims of a ledger, as of a transaction, and how they change in it.
 pub(super) struct Claims {
-    batches: Vec<ClaimBatch>,
+    all: Vec<Claim>,
+    /// The batches that have changed.
+    changed: BTreeSet<i64>,
     /// What this start claims now.
     new: Requests,
     /// What belongs to nobody from now on.
     left: Requests,
 }
 
-struct ClaimBatch {
-    id: i64,
+struct Claim {
+    request: i64,
     holder: Holder,
-    requests: Vec<i64>,
-    is_changed: bool,
+    /// The row that it is in.
+    batch: i64,
 }
 
 /// Whether the lease of a run lasts, as SQL. One that lasts for longer than it can was renewed by a clock that was ahead.
@@ -60,29 +62,32 @@ impl Claims {
 
     /// What that query returned.
     pub(super) fn read(rows: &[TableRow]) -> Result<Self, DbFault> {
-        let batch = |row: &TableRow| {
+        let mut all = Vec::new();
+        for row in rows {
+            let (batch, digits) = (row.get(0)?, row.get::<String>(2)?);
             let holder = match row.get(1)? {
                 2 => Holder::Us,
                 1 => Holder::Other,
                 _ => Holder::Nobody,
             };
-            let (text, mut requests) = (row.get::<String>(2)?, Vec::new());
-            for digits in text.as_bytes().chunks(16) {
+            for digits in digits.as_bytes().chunks(16) {
                 let digits = str::from_utf8(digits).unwrap_or_default();
-                let request = u64::from_str_radix(digits, 16).map_err(|_| DbFault::damaged())?;
-                requests.push(request.cast_signed());
+                let number = u64::from_str_radix(digits, 16).map_err(|_| DbFault::damaged())?;
+                let request = number.cast_signed();
+                all.push(Claim {
+                    request,
+                    holder,
+                    batch,
+                });
             }
-            let id = row.get(0)?;
-            Ok(ClaimBatch {
-                id,
-                holder,
-                requests,
-                is_changed: false,
-            })
-        };
-        let batches = rows.iter().map(batch).collect::<Result<_, DbFault>>()?;
-        let (new, left) = Default::default();
-        Ok(Self { batches, new, left })
+        }
+        let (changed, new, left) = Default::default();
+        Ok(Self {
+            all,
+            changed,
+            new,
+            left,
+        })
     }
 
     /// How many requests starts that are gone have left, with the earlier ones of the run of this name.
@@ -95,30 +100,30 @@ impl Claims {
     ) -> Result<u64, DbFault> {
         let ours = format!("name = '{}'", name.map(hex).unwrap_or_default());
         let claims = Self::read(&database.query(&Self::query(database.dialect(), &ours))?)?;
-        let batches = { claims.batches.iter() }.filter(|batch| batch.holder != Holder::Other);
-        let requests: Requests = batches.flat_map(|batch| &batch.requests).copied().collect();
-        Ok(requests.len() as u64)
+        let left = { claims.all.iter() }.filter(|claim| claim.holder != Holder::Other);
+        let left: Requests = left.map(|claim| claim.request).collect();
+        Ok(left.len() as u64)
+    }
+
+    /// Those of these requests that a holder has.
+    pub(super) fn of(&self, holder: Holder, requests: &Requests) -> Requests {
+        let is_one = |it: &&Claim| it.holder == holder && requests.contains(&it.request);
+        { self.all.iter().filter(is_one) }
+            .map(|it| it.request)
+            .collect()
     }
 
     /// Takes requests out of the batches of a holder: how many were there.
     pub(super) fn remove(&mut self, holder: Holder, requests: &Requests) -> usize {
-        let mut removed = 0;
-        for batch in { self.batches.iter_mut() }.filter(|batch| batch.holder == holder) {
-            let before = batch.requests.len();
-            batch.requests.retain(|it| !requests.contains(it));
-            let here = before - batch.requests.len();
-            batch.is_changed |= here > 0;
-            removed += here;
-        }
-        removed
-    }
-
-    /// Those of these requests that this start still has.
-    pub(super) fn ours(&self, mut requests: Requests) -> Requests {
-        let ours = { self.batches.iter() }.filter(|batch| batch.holder == Holder::Us);
-        let ours: Requests = ours.flat_map(|batch| &batch.requests).copied().collect();
-        requests.retain(|it| ours.contains(it));
-        requests
+        let before = self.all.len();
+        self.all.retain(|claim| {
+            let goes = claim.holder == holder && requests.contains(&claim.request);
+            if goes {
+                self.changed.insert(claim.batch);
+            }
+            !goes
+        });
+        before - self.all.len()
     }
 
     /// The calls for these requests have ended.
@@ -128,31 +133,21 @@ impl Claims {
     }
 
     /// Leaves these requests to nobody.
-    pub(super) fn leave(&mut self, requests: Requests) {
+    pub(super) fn leave(&mut self, requests: &Requests) {
         self.left.extend(requests);
     }
 
-    /// Claims these requests for this start, except for those of others: who had them before, where anybody had.
+    /// Claims these requests for this start, except for those of others: these, and those that had been left to nobody.
     ///
-    /// What nobody had is kept as such beside our claim, until our call has ended: we may be killed before we make it.
-    pub(super) fn claim(&mut self, requests: &Requests) -> BTreeMap<i64, Holder> {
-        let mut holders = BTreeMap::new();
-        for batch in &self.batches {
-            for request in { batch.requests.iter() }.filter(|it| requests.contains(it)) {
-                let holder = holders.entry(*request).or_insert(batch.holder);
-                *holder = batch.holder.max(*holder);
-            }
-        }
-        let had = |holder| {
-            let requests = { requests.iter() }.filter(|it| holders.get(it) == holder);
-            requests.copied().collect::<Requests>()
-        };
-        let taken_over = had(Some(&Holder::Nobody));
-        self.new = &had(None) | &taken_over;
+    /// What was left stays so beside our claim until our call has ended: we may be killed before we make it.
+    pub(super) fn claim(&mut self, requests: &Requests) -> (Requests, Requests) {
+        let of_others = self.of(Holder::Other, requests);
+        self.new = &(requests - &of_others) - &self.of(Holder::Us, requests);
+        let taken_over = self.of(Holder::Nobody, &self.new);
         // A start whose lease has ended may come back, and must not find them.
         self.remove(Holder::Nobody, &taken_over);
-        self.leave(taken_over);
-        holders
+        self.leave(&taken_over);
+        (of_others, taken_over)
     }
 
     /// How many are new claims of this start.
@@ -163,19 +158,19 @@ impl Claims {
     /// The statements that store the changes, for this start of a run.
     pub(super) fn statements(&self, dialect: &Dialect, (run, start): (i64, i64)) -> String {
         let mut statements = String::new();
-        for ClaimBatch { id, requests, .. } in self.batches.iter().filter(|batch| batch.is_changed)
-        {
-            statements += &match &requests[..] {
-                [] => format!("DELETE FROM claims WHERE id = {id};"),
-                left => {
-                    let fps = blob(dialect, left.iter());
-                    format!("UPDATE claims SET fps = {fps} WHERE id = {id};")
-                }
+        for id in &self.changed {
+            let left = self.all.iter().filter(|claim| claim.batch == *id);
+            let left: Requests = left.map(|claim| claim.request).collect();
+            statements += &if left.is_empty() {
+                format!("DELETE FROM claims WHERE id = {id};")
+            } else {
+                let fps = blob(dialect, &left);
+                format!("UPDATE claims SET fps = {fps} WHERE id = {id};")
             };
         }
         for (run, start, requests) in [(run, start, &self.new), (0, 0, &self.left)] {
             if !requests.is_empty() {
-                let (now, fps) = (dialect.now, blob(dialect, requests.iter()));
+                let (now, fps) = (dialect.now, blob(dialect, requests));
                 statements += &format!(
                     "INSERT INTO claims (run, start, at, fps) VALUES ({run}, {start}, {now}, {fps});"
                 );
@@ -186,8 +181,8 @@ impl Claims {
 }
 
 /// Fingerprints as they are stored, one after the other, as SQL.
-fn blob<'r>(dialect: &Dialect, requests: impl Iterator<Item = &'r i64>) -> String {
-    let digits: String = requests.map(|it| format!("{it:016x}")).collect();
+fn blob(dialect: &Dialect, requests: &Requests) -> String {
+    let digits: String = requests.iter().map(|it| format!("{it:016x}")).collect();
     format!("{}{digits}'", dialect.before_hex)
 }
 

@@ -84,10 +84,9 @@ fn copy_into(
     let mut read = || {
         source.database.query(source.database.dialect().snapshot)?;
         let meta = read_meta_since(&mut *source.database, OLDEST_COPIED)?;
-        let version = source.database.query("SELECT version FROM meta")?;
-        Ok((source.bytes()?, meta, first(&version)?.get(0)?))
+        Ok((source.bytes()?, meta))
     };
-    let (bytes, (secret, created), version) =
+    let (bytes, (secret, created)) =
         read().map_err(|fault: DbFault| from.cannot("read", &fault))?;
     let mut target = LedgerAdmin::connect(to, Purpose::Copy)?;
     let mut look = || {
@@ -110,9 +109,9 @@ fn copy_into(
         let meta = "UPDATE meta SET secret = ";
         target.query(&format!("{meta}'{}', created = {created}", hex(&secret)))?;
         for table in TABLES {
-            copy_rows((source, version), target, table, "", |_| true)?;
+            copy_rows(source, target, table, "", |_| true)?;
         }
-        added = copy_answers((source, version), target)?;
+        added = copy_answers(source, target)?;
         // What removals have taken away is not copied.
         target.query("DELETE FROM spending WHERE day = 0")?;
         target.query(RECOUNT)?;
@@ -122,15 +121,17 @@ fn copy_into(
     Ok(Copied { added, answers })
 }
 
-/// Copies those of a table's rows that are to be copied, from a ledger of this version: how many there were.
+/// Copies those of a table's rows that are to be copied: how many there were.
 fn copy_rows(
-    (source, version): (&mut dyn Database, i32),
+    source: &mut dyn Database,
     target: &mut dyn Database,
     (table, columns, conflict): Table,
     which: &str,
     is_copied: impl Fn(&TableRow) -> bool,
 ) -> Result<u64, DbFault> {
     let (hex, before_hex) = (source.dialect().hex, target.dialect().before_hex);
+    let version = source.query("SELECT version FROM meta")?;
+    let version: i32 = first(&version)?.get(0)?;
     let names: Vec<_> = columns.split(", ").collect();
     let expression = |column: &&'static str| match *column {
         "account" => "(SELECT hash FROM accounts WHERE id = account)".to_owned(),
@@ -173,10 +174,7 @@ fn copy_rows(
 }
 
 /// Copies the answers that are later than what the target has of their requests, in the order in which they arrived: how many.
-fn copy_answers(
-    (source, version): (&mut dyn Database, i32),
-    target: &mut dyn Database,
-) -> Result<u64, DbFault> {
+fn copy_answers(source: &mut dyn Database, target: &mut dyn Database) -> Result<u64, DbFault> {
     let (mut latest, mut added) = (HashMap::new(), 0);
     for which in windows(target)? {
         for row in target.query(&format!("SELECT fp, at FROM answers {which}"))? {
@@ -185,7 +183,7 @@ fn copy_answers(
         }
     }
     for which in windows(source).map_err(DbFault::of_copied)? {
-        added += copy_rows((source, version), target, ANSWERS, &which, |row| {
+        added += copy_rows(source, target, ANSWERS, &which, |row| {
             let answer = row.get::<i64>(1).ok().zip(row.get::<i64>(2).ok());
             answer.is_none_or(|(fp, at)| latest.get(&fp).is_none_or(|last| at > *last))
         })?;

@@ -117,12 +117,6 @@ pub(super) trait Database: Send {
     }
 }
 
-/// Fingerprints as the elements of a list in a statement; never an empty one.
-pub(super) fn listed<'k>(keys: impl Iterator<Item = &'k RequestKey>) -> Option<String> {
-    let numbers: Vec<_> = keys.map(|key| key.fingerprint().to_string()).collect();
-    (!numbers.is_empty()).then(|| numbers.join(","))
-}
-
 /// A row of a result, column by column; `None` is NULL.
 pub(super) struct TableRow(pub(super) Vec<Option<String>>);
 

@@ -400,14 +400,15 @@ impl Group {
     fn end(&self, claims: &mut Claims) -> u64 {
         let uncalled = claims.remove(Holder::Us, &fingerprints(&self.uncalled));
         // What others have left is counted by the first of our calls, as long as the request is ours.
-        let repeated = claims.ours(fingerprints(&self.repeats));
+        let repeated = claims.of(Holder::Us, &fingerprints(&self.repeats));
         claims.remove(Holder::Nobody, &repeated);
-        let not_billed = claims.ours(fingerprints(&self.releases));
-        claims.end(&not_billed);
-        claims.end(&fingerprints(self.records.iter().map(|record| &record.key)));
+        let not_billed = claims.of(Holder::Us, &fingerprints(&self.releases));
+        let answered = fingerprints(self.records.iter().map(|record| &record.key));
         let abandoned = fingerprints(&self.abandoned);
-        claims.end(&abandoned);
-        claims.leave(abandoned);
+        for ended in [&not_billed, &answered, &abandoned] {
+            claims.end(ended);
+        }
+        claims.leave(&abandoned);
         uncalled as u64
     }
 }
@@ -418,19 +419,14 @@ fn fingerprints<'k>(keys: impl IntoIterator<Item = &'k RequestKey>) -> Requests 
 
 /// Claims those requests about which nothing is known.
 fn claim(claims: &mut Claims, keys: &[RequestKey], found: Vec<LookupResult>) -> Vec<ClaimResult> {
-    let looked_up = || keys.iter().zip(&found);
-    let unknown = looked_up().filter(|(_, found)| found.known.is_none());
-    let holders = claims.claim(&fingerprints(unknown.map(|(key, _)| key)));
-    let result = |(key, found): (&RequestKey, LookupResult)| {
-        if found.known.is_some() {
-            return ClaimResult::Known(found);
-        }
-        match holders.get(&key.fingerprint()) {
-            Some(Holder::Other) => ClaimResult::Taken,
-            holder => ClaimResult::Ours {
-                taken_over: holder == Some(&Holder::Nobody),
-            },
-        }
+    let unknown = { keys.iter().zip(&found) }.filter(|(_, found)| found.known.is_none());
+    let (of_others, taken_over) = claims.claim(&fingerprints(unknown.map(|(key, _)| key)));
+    let result = |(key, found): (&RequestKey, LookupResult)| match key.fingerprint() {
+        _ if found.known.is_some() => ClaimResult::Known(found),
+        request if of_others.contains(&request) => ClaimResult::Taken,
+        request => ClaimResult::Ours {
+            taken_over: taken_over.contains(&request),
+        },
     };
     keys.iter().zip(found).map(result).collect()
 }

@@ -65,11 +65,8 @@ pub(crate) fn facts(counts: &Counts, sandbox: bool) -> Vec<(String, String)> {
         0
     };
     add(all, "call", " at most in all starts of this run");
-    let twice = "may have been billed twice";
-    let why = format!(" {twice}: an earlier start, or another run, ended without their answers");
-    add(calls.taken_over, "row", &why);
-    let why = format!(" {twice}: sent again because no answer came");
-    add(calls.resent, "row", &why);
+    let twice = " may have been billed twice: sent again because no answer came";
+    add(calls.maybe_billed_twice, "row", twice);
     let unanswered = calls.unknown_outcome.saturating_sub(calls.resent);
     add(
         unanswered,
