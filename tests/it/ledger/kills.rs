@@ -66,7 +66,9 @@ fn each_call_that_a_kill_has_lost_is_counted_once_when_it_is_made_again_and_no_o
         place.write("users.csv", users::csv(1));
         let done = place.score(&server, "--summary s.json");
         assert_eq!((done.exits(0), counted(&place)).1, 0);
-        assert!((calls..=calls + 1).contains(&left(&done)), "{done}");
+        // A request that was claimed and not sent yet cannot be told from one that was sent.
+        let left = left(&done);
+        assert!((calls..=2 * calls).contains(&left), "{done}");
         place.write("users.csv", users::csv(3));
         place
             .score(&server, "--overwrite --summary s.json")
@@ -80,9 +82,9 @@ fn each_call_that_a_kill_has_lost_is_counted_once_when_it_is_made_again_and_no_o
         done.exits(0);
         assert_eq!(place.text("other.csv"), users::scored(&csv));
         assert_eq!(twice(&server), calls);
-        assert!((calls - 2..=calls - 1).contains(&counted(&place)), "{done}");
+        assert_eq!(counted(&place), left - 2, "{done}");
         let done = place.score(&server, "--overwrite --fresh --summary s.json");
-        assert_eq!((left(&done), counted(&place)), (0, 0));
+        assert_eq!((self::left(&done), counted(&place)), (0, 0));
     }
 }
 

@@ -81,7 +81,8 @@ fn the_calls_in_flight_of_runs_that_are_gone_count_in_the_budget_of_their_day() 
         let args = format!("{name} -o scored-{name} -c 60 --max-calls 100/day");
         place.run(&server, &*args)
     };
-    for (number, calls) in [(0, 61), (1, 98)] {
+    // What was claimed and not sent before the kill counts as well.
+    for (number, calls) in [(0, 61), (1, 70)] {
         let running = run(number).start();
         server.wait_for_calls(calls);
         running.kill_when(|| true);
@@ -89,7 +90,7 @@ fn the_calls_in_flight_of_runs_that_are_gone_count_in_the_budget_of_their_day() 
     drop(release);
     for number in [2, 0, 1] {
         run(number).done().exits(5);
-        assert!((98..=100).contains(&server.calls()), "{}", server.calls());
+        assert!((70..=100).contains(&server.calls()), "{}", server.calls());
     }
 }
 
@@ -205,8 +206,9 @@ fn two_runs_at_once_exceed_the_budget_of_a_day_by_their_calls_on_the_way_at_most
     for run in [0, 1].map(start) {
         run.done().exits(5).says("`--max-calls` is reached: ");
     }
+    // What one of them has claimed and not called yet counts for the other, which may stop before its last call.
     let calls = server.calls();
-    assert!((150..=150 + 2 * 3 * 4).contains(&calls), "{calls}");
+    assert!((75..=150 + 2 * 3 * 4).contains(&calls), "{calls}");
 }
 
 #[test]
