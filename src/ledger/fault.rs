@@ -76,7 +76,7 @@ impl DbFault {
 
     pub(super) fn of_version(version: i32) -> Self {
         let what_to_do = match version {
-            OLDEST_COPIED..=VERSION => "`rescore ledger copy OLD NEW` makes one of this version",
+            OLDEST_COPIED..=VERSION => "copy it with `rescore ledger copy`",
             version if version > VERSION => "use a newer rescore",
             _ => "use the rescore that made it, or copy it with the one that came after that",
         };
@@ -112,7 +112,9 @@ impl DbFault {
             }
             DbFaultKind::Foreign => {
                 let error = Error::usage(format!("`{shown}` {}", self.words));
-                return error.detail("it is left as it is");
+                return error.detail("it is left as it is").hint(format!(
+                    "move it to another name; `rescore ledger copy OTHER {shown}` brings a copy, or one of the version before, back"
+                ));
             }
             DbFaultKind::Missing if is_server => {
                 return Error::usage(format!("there is no ledger at `{shown}` yet"))

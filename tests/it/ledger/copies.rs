@@ -199,7 +199,7 @@ fn a_ledger_of_version_6_can_be_copied_and_costs_no_call() {
     }
     let run = place.run_at(ITS_ADDRESS).args("--overwrite --ledger old");
     let run = run.env("RESCORE_API_KEY", KEY).done();
-    run.exits(2).says("`rescore ledger copy OLD NEW` makes one");
+    run.exits(2).says("copy it with `rescore ledger copy`");
 }
 
 #[test]
