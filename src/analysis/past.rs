@@ -63,7 +63,7 @@ impl PastVerdicts {
         }));
     }
 
-    /// Makes the rows ready to be found, once all are added: those that share a key become one.
+    /// Makes the rows ready to be found, once all are added: rows that share a key become one.
     pub(crate) fn sort(&mut self) {
         self.rows.sort_unstable_by_key(|row| row.hash);
         self.rows.dedup_by(|next, row| {

@@ -314,7 +314,7 @@ impl FirstCount {
         } else if let Some(most) = new {
             let new = count(self.total.unknown());
             Error::usage(format!("{new} of the {of_them} of {name} are new to the ledger, more than `--max-new {most}` allows"))
-                .hint("check that no column has gone or changed its form; `--max-new` sets how many may be new")
+                .hint("check that no column has gone or changed its form; `rescore check --show 3` prints what would be sent")
         } else {
             return Ok(());
         };

@@ -493,10 +493,7 @@ impl OpenPart {
     ///
     /// # Errors
     /// Exit code 2: it cannot be used any more.
-    pub(in crate::commands) fn open_input(
-        self,
-        input: &ReaderSettings,
-    ) -> Result<(Reader, Opened)> {
+    fn open_input(self, input: &ReaderSettings) -> Result<(Reader, Opened)> {
         match self.reader {
             Some(reader) => Ok((reader, self.opened)),
             None => open_users(input, self.plan),
