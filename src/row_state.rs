@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::base::error::{Error, Result};
 use crate::fields::{Finding, Noticed};
 use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
-use crate::ledger::{Lookup, LookupResult, RequestKey};
+use crate::ledger::{Lookup, LookupResult, OldAnswer, RequestKey};
 use crate::row::{RawRow, RowNumber, Span};
 use crate::verdict::{Decision, Failure, Score, Verdict};
 
@@ -50,8 +50,8 @@ pub enum RowState {
     Out {
         /// Its request, if it is this row that is called for and not an equal one before it.
         key: Option<RequestKey>,
-        /// How the user was judged before this run, if the ledger knows that.
-        old: Option<Score>,
+        /// The answer that this run replaces, if the ledger has one.
+        old: Option<Box<OldAnswer>>,
     },
     /// It has its verdict.
     Done {

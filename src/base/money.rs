@@ -4,6 +4,7 @@
 //! down to whole calls. This file knows nothing of calls but their number.
 
 use std::fmt;
+use std::ops::Add;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -87,6 +88,16 @@ impl Money {
     #[allow(clippy::cast_precision_loss, reason = "that is what a double is")]
     pub(crate) fn as_f64(self) -> f64 {
         self.billionths as f64 / UNIT as f64
+    }
+}
+
+impl Add for Money {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            billionths: self.billionths.saturating_add(other.billionths),
+        }
     }
 }
 

@@ -61,6 +61,9 @@ pub(super) struct FirstCount {
     pub(super) duplicates: u64,
     /// Calls without retries.
     pub(super) calls: u64,
+    /// Of these, calls for requests without any answer.
+    #[serde(skip)]
+    pub(super) new_calls: u64,
     /// There may be fewer calls: the rows were too many to find all that repeat one.
     pub(super) calls_at_most: bool,
     pub(super) ledger_answers_damaged: u64,
@@ -239,6 +242,7 @@ impl FirstPass {
                 None if self.calls.contains(&key.fingerprint()) => result.duplicates += 1,
                 None => {
                     result.calls += 1;
+                    result.new_calls += u64::from(found.old.is_none());
                     if self.calls.len() < MOST_DISTINCT {
                         self.calls.insert(key.fingerprint());
                     } else {

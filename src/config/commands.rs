@@ -4,7 +4,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, value_parser};
+use clap::{ArgAction, Args, value_parser};
 use serde_json::Value;
 
 use super::values;
@@ -148,6 +148,9 @@ impl FilesConfig {
     }
 }
 
+/// The words of `--at-limit`, and whether the run finishes.
+const AT_LIMIT: &[(&str, bool)] = &[("stop", false), ("finish", true)];
+
 /// What a run may spend.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BudgetConfig {
@@ -159,9 +162,18 @@ pub(crate) struct BudgetConfig {
     /// Stop before the call that would bring the cost of these calls above this amount, such as `500` or `500/day` (needs --price)
     #[arg(long, value_name = "AMOUNT", value_parser = |text: &str| values::per(text, str::parse::<Money>))]
     max_cost: Option<(Money, Per)>,
+    /// What to do when one of these is reached: `stop`, or `finish` the output without calls
+    ///
+    /// With `finish`, users without any answer are asked about first, a row whose answer is too old keeps it, and other rows fail
+    /// with the reason `limit`. The output is complete, the exit code is 5, and the same command asks for what is missing.
+    #[arg(
+        id = "at_limit", long = "at-limit", value_name = "stop|finish", action = ArgAction::Set, value_parser = values::one_of(AT_LIMIT),
+        default_value = "stop", conflicts_with = "output_dir"
+    )]
+    pub(crate) finishes_at_limit: bool,
     /// What a call costs, such as `0.004` or `'0.004 EUR'`
     ///
-    /// Progress and summary show what is spent and saved.
+    /// Progress shows what is spent, and the summary what the verdicts cost.
     #[arg(long, value_name = "AMOUNT")]
     pub(crate) price: Option<Tariff>,
     /// Stop at the Nth row that fails, or at this share of the rows

@@ -18,7 +18,7 @@ use crate::row::RowNumber;
 use crate::service::{Exchange, Service};
 use crate::telemetry::event::{Event, RetryCause};
 use crate::telemetry::hub::Events;
-use crate::verdict::Verdict;
+use crate::verdict::{Reason, Verdict};
 
 /// How long to wait before another look at a request that another run has claimed.
 const LOOKED_AT_AGAIN: Duration = Duration::from_millis(500);
@@ -44,12 +44,15 @@ impl<S: Service> Engine<S> {
             if !history.is_called {
                 self.ledger.give_back(call.key);
             }
-            match &verdict {
-                None if history.is_doubtful => self.ledger.abandon(call.key),
-                Some(Verdict::Failed(_)) | None if history.is_called => {
-                    self.ledger.release(call.key);
-                }
-                _ => {}
+            let (is_scored, is_open) = match &verdict {
+                Some(Verdict::Scored(..)) => (true, false),
+                Some(Verdict::Failed(failure)) => (false, failure.reason == Reason::Limit),
+                None => (false, true),
+            };
+            if history.is_doubtful && is_open {
+                self.ledger.abandon(call.key);
+            } else if history.is_called && !is_scored {
+                self.ledger.release(call.key);
             }
             let row = call.row;
             RowOutcome { row, verdict, stop }
@@ -74,8 +77,8 @@ impl<S: Service> Engine<S> {
                     return (None, None);
                 }
                 if self.ledger.holds(call.worker) {
-                    if let Err((reason, error)) = self.ledger.reserve_call() {
-                        return (None, Some(Stop::new(reason, error)));
+                    if let Err(limit) = self.ledger.reserve_call() {
+                        return self.without_call(limit);
                     }
                     history.is_called = true;
                     let (exchange, key) = self.attempt(call, history, permit.began()).await;
@@ -100,8 +103,8 @@ impl<S: Service> Engine<S> {
                             drop(undurable);
                             self.ledger.call_again(call.key);
                             history.is_called = false;
-                            if let Err(stop) = self.check_budget() {
-                                return (None, Some(stop));
+                            if let Err(limit) = self.ledger.check_budget() {
+                                return self.without_call(limit);
                             }
                             if !after.is_zero() && self.gate.back_off(after).await == Err(Closed) {
                                 return (None, None);

@@ -100,6 +100,8 @@ impl Fixture {
             retries: RetryPolicy::new(self.retries, self.resends),
             max_wait: PATIENCE,
             failures: self.failures,
+            finishes: false,
+            new_requests: None,
             host: "scripted.test".to_owned(),
         };
         let answers = AnswerRules {

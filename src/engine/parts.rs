@@ -4,24 +4,28 @@
 //! What changes is plain data behind a `RefCell`, which is never borrowed across an `await`.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::mem;
 use std::time::Duration;
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
 use super::checks::AnswerChecks;
 use super::stop::Stop;
+use crate::base::error::Error;
 use crate::ledger::{
-    Claimed, KnownOutcome, LedgerWriter, RequestKey, RunEnd, Urgency, WorkerNumber,
+    Claimed, KnownOutcome, LedgerWriter, LookupResult, Payment, RequestKey, RunEnd, Urgency,
+    WorkerNumber,
 };
 use crate::pace::{Attempts, FailureBudget, Gate, GiveUpPolicy, RetryPolicy, RowRefusals};
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
-use crate::telemetry::event::{CancelReason, Event, FailureClass, RetryCause};
+use crate::telemetry::event::{CancelReason, Event, FailureClass, Origin, RetryCause};
 use crate::telemetry::hub::Events;
-use crate::verdict::{Answer, DecisionPolicy, Verdict};
+use crate::verdict::{Answer, DecisionPolicy, Failure, Reason, Verdict};
 
 /// Gets verdicts for rows.
 pub(crate) struct Engine<S> {
@@ -55,6 +59,11 @@ pub(crate) struct Limits {
     pub(crate) max_wait: Duration,
     /// How many rows may fail.
     pub(crate) failures: FailureBudget,
+    /// The run goes on without calls once its budget leaves none, so that its output is complete.
+    pub(crate) finishes: bool,
+    /// Requests that the ledger has no answer to, if there is not a call left for each request: calls are left for these
+    /// first, before answers are asked for again that are too old.
+    pub(crate) new_requests: Option<u64>,
     /// The service's host, for messages.
     pub(crate) host: String,
 }
@@ -71,6 +80,26 @@ pub(super) struct Seen {
     /// Requests that were refused or got useless answers, by fingerprint, each with the time when its call ended, if that may
     /// stop the run. A verdict whose call started later shows that the service works, so that the failure is trusted.
     pub(super) unproven: Vec<(Instant, i64)>,
+    /// A budget left no call, and the run goes on without.
+    pub(super) is_limited: bool,
+    /// How many of the requests without an answer are still to be called for, if calls are left for them.
+    pub(super) new_to_come: Option<u64>,
+    /// The answers of earlier runs that were used.
+    pub(super) used: UsedAnswers,
+}
+
+/// Answers, by their places in the ledger, which are close together: a bit for each.
+#[derive(Default)]
+pub(super) struct UsedAnswers(HashMap<i64, u64, RandomState>);
+
+impl UsedAnswers {
+    /// Adds an answer. Whether it is new.
+    fn add(&mut self, place: i64) -> bool {
+        let (bits, bit) = (self.0.entry(place >> 6).or_default(), 1 << (place & 63));
+        let is_new = *bits & bit == 0;
+        *bits |= bit;
+        is_new
+    }
 }
 
 /// The API keys of a run, counted. A key that is refused after it brought verdicts was revoked or rotated; then its file is
@@ -155,6 +184,14 @@ impl RowHistory {
     }
 }
 
+/// The verdict of a row for which the budget leaves no call, unless an old answer is known.
+pub(super) fn no_call_left() -> Verdict {
+    Verdict::Failed(Failure::new(
+        Reason::Limit,
+        "the budget left no call for it",
+    ))
+}
+
 /// How a row has ended: its verdict, or `None` when it is left for a later run; and why the run must stop, if it must.
 pub(super) type Ending = (Option<Verdict>, Option<Stop>);
 
@@ -183,6 +220,9 @@ impl<S> Engine<S> {
             key: KeyGeneration::default(),
             answers: AnswerChecks::new(&answers.fields, answers.decisions.level_field()),
             unproven: Vec::new(),
+            is_limited: false,
+            new_to_come: limits.new_requests,
+            used: UsedAnswers::default(),
         };
         Self {
             service,
@@ -245,13 +285,78 @@ impl<S> Engine<S> {
         }
     }
 
-    /// Fails when no call is left.
+    /// Where the verdict of a row comes from that has it from the ledger.
+    pub(super) fn origin(&self, found: &LookupResult) -> Origin {
+        match found.known {
+            _ if found.is_own => Origin::Duplicate,
+            Some(KnownOutcome::Answer(_)) => self.paid_earlier(found.payment),
+            _ => Origin::Ledger(None),
+        }
+    }
+
+    /// The origin of a verdict that an earlier run has paid for.
+    pub(super) fn paid_earlier(&self, payment: Payment) -> Origin {
+        let is_first = self.seen.borrow_mut().used.add(payment.place);
+        Origin::Ledger(is_first.then_some(payment.price))
+    }
+
+    /// Fails when no call is left, unless the run goes on without.
     ///
     /// # Errors
     /// The run must stop.
     pub(super) fn check_budget(&self) -> Result<(), Stop> {
-        let checked = self.ledger.check_budget();
-        checked.map_err(|(reason, error)| Stop::new(reason, error))
+        match self.ledger.check_budget() {
+            Ok(()) => Ok(()),
+            Err(limit) => self.without_call(limit).1.map_or(Ok(()), Err),
+        }
+    }
+
+    /// How a row ends for which this limit leaves no call.
+    pub(super) fn without_call(&self, (reason, error): (CancelReason, Error)) -> Ending {
+        if !self.limits.finishes {
+            return (None, Some(Stop::new(reason, error)));
+        }
+        self.seen.borrow_mut().is_limited = true;
+        self.limit_reached(reason);
+        (Some(no_call_left()), None)
+    }
+
+    /// Whether the run goes on without calls.
+    pub(super) fn is_limited(&self) -> bool {
+        self.seen.borrow().is_limited
+    }
+
+    fn limit_reached(&self, reason: CancelReason) {
+        if self.events.with_counts(|counts| counts.limited.is_none()) {
+            self.events.emit(Event::LimitReached(reason));
+        }
+    }
+
+    /// Whether no call is made for the next row: none is left, or the row has an answer, if an old one, and the calls that are left
+    /// are for those without any. `out` is how many requests are out, with that of the row.
+    pub(super) fn saves_call(&self, has_old: bool, out: usize) -> bool {
+        let seen = self.seen.borrow();
+        let (Some(new), true, false) = (seen.new_to_come, has_old, seen.is_limited) else {
+            return seen.is_limited;
+        };
+        let Some((left, reason)) = self.ledger.calls_left() else {
+            return false;
+        };
+        // The calls that are in flight have been taken out of the budget.
+        let in_flight = self.events.with_counts(|counts| counts.calls.in_flight);
+        let to_come = new.saturating_add((out as u64).saturating_sub(in_flight));
+        let saves = left < to_come;
+        if saves {
+            self.limit_reached(reason);
+        }
+        saves
+    }
+
+    /// A request without an answer is about to be called for.
+    pub(super) fn new_request(&self) {
+        if let Some(new) = &mut self.seen.borrow_mut().new_to_come {
+            *new = new.saturating_sub(1);
+        }
     }
 
     /// Fails when too many rows have failed.

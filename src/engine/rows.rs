@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::parts::{Engine, RowCall, RowOutcome};
+use super::parts::{Engine, RowCall, RowOutcome, no_call_left};
 use super::stop::Stop;
 use super::window::{RowWindow, WindowSize};
 use crate::ledger::{
@@ -21,7 +21,7 @@ use crate::ledger::{
 use crate::row::RowNumber;
 use crate::row_state::{Row, RowBatch, RowState};
 use crate::telemetry::event::{Event, Origin};
-use crate::verdict::{Resolution, Verdict};
+use crate::verdict::{Reason, Resolution, Verdict};
 
 /// The maximum of new requests that are claimed together; the same number of requests that are claimed again may come with
 /// them.
@@ -114,7 +114,7 @@ impl<'a, S> Rows<'a, S> {
                 }
                 Some((row, RowState::Passed)) => self.pass(row),
                 Some((row, RowState::Waiting { key, found, .. })) => {
-                    let origin = found.origin();
+                    let origin = self.engine.origin(&found);
                     match found.known {
                         Some(known) => {
                             self.settle_known(row, Vec::new(), (known, origin))?;
@@ -150,6 +150,10 @@ impl<'a, S> Rows<'a, S> {
 
     /// How many requests should be claimed.
     fn claims_ahead(&mut self) -> usize {
+        // That is another look whether something is known by now.
+        if self.engine.is_limited() {
+            return MOST;
+        }
         let (calls, since) = self.started;
         let lasted = self.time.saturating_duration_since(since);
         if lasted >= COUNTED {
@@ -175,8 +179,11 @@ impl<'a, S> Rows<'a, S> {
             return None;
         };
         self.out.insert(key, Vec::new());
-        if let Some(RowState::Out { key: is_out, .. }) = self.window.state(row) {
+        if let Some(RowState::Out { key: is_out, old }) = self.window.state(row) {
             *is_out = Some(key);
+            if old.is_none() {
+                self.engine.new_request();
+            }
         }
         Some(RowCall {
             row,
@@ -296,7 +303,7 @@ impl<'a, S> Rows<'a, S> {
         }
         for (row, found) in known {
             self.report(row, &found);
-            let origin = found.origin();
+            let origin = self.engine.origin(&found);
             if let Some(RowState::Out { old, .. }) = self.window.state(row) {
                 *old = found.old;
             }
@@ -314,6 +321,9 @@ impl<'a, S> Rows<'a, S> {
     /// The run must stop.
     pub(super) fn resolve(&mut self, outcome: RowOutcome) -> Result<(), Stop> {
         let RowOutcome { row, verdict, stop } = outcome;
+        if matches!(&verdict, Some(Verdict::Failed(failure)) if failure.reason == Reason::Limit) {
+            return self.settle_uncalled(row);
+        }
         let has_failed = matches!(verdict, Some(Verdict::Failed(_)));
         let (key, same) = self.take_same(row);
         match (key, &verdict) {
@@ -363,6 +373,45 @@ impl<'a, S> Rows<'a, S> {
         }
     }
 
+    /// Rows that are claimed, and for which no call is left, get what is known of them.
+    ///
+    /// # Errors
+    /// The run must stop.
+    pub(super) fn settle_without_calls(&mut self) -> Result<(), Stop> {
+        while let Some(next) = self.ready.front() {
+            let (row, key) = (next.row, next.key);
+            let has_old =
+                matches!(self.window.state(row), Some(RowState::Out { old, .. }) if old.is_some());
+            if !self.engine.saves_call(has_old, self.out.len()) {
+                break;
+            }
+            self.ready.pop_front();
+            self.engine.ledger.give_back(key);
+            self.settle_uncalled(row)?;
+        }
+        Ok(())
+    }
+
+    /// No call is left for a row: it gets the answer that is too old, or none, and so do those that wait for the same answer.
+    fn settle_uncalled(&mut self, row: RowNumber) -> Result<(), Stop> {
+        let (_, same) = self.take_same(row);
+        let old = match self.window.state(row) {
+            Some(RowState::Out { old, .. }) => old.take(),
+            _ => None,
+        };
+        let Some(old) = old else {
+            for row in same.into_iter().chain([row]) {
+                self.settle(row, Some(no_call_left()), Origin::Called);
+            }
+            return Ok(());
+        };
+        for _ in 0..=same.len() {
+            self.emit(Event::OldAnswerUsed { at: old.at });
+        }
+        let origin = self.engine.paid_earlier(old.payment);
+        self.settle_known(row, same, (KnownOutcome::Answer(old.answer), origin))
+    }
+
     /// The ledger knows what has become of a row's request, and so of those that wait for the `same` answer.
     fn settle_known(
         &mut self,
@@ -372,8 +421,12 @@ impl<'a, S> Rows<'a, S> {
     ) -> Result<(), Stop> {
         let verdict = self.engine.known(known);
         let has_failed = matches!(verdict, Verdict::Failed(_));
+        let of_same = match origin {
+            Origin::Ledger(_) => Origin::Ledger(None),
+            origin => origin,
+        };
         for same in same {
-            self.settle(same, Some(verdict.clone()), origin);
+            self.settle(same, Some(verdict.clone()), of_same);
         }
         self.settle(row, Some(verdict), origin);
         if has_failed {

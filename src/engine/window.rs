@@ -131,7 +131,8 @@ impl RowWindow {
         };
         let before = bytes_of(row);
         let old = match &mut row.state {
-            RowState::Out { old, .. } | RowState::Done { old, .. } => old.take(),
+            RowState::Out { old, .. } => old.take().map(|old| old.answer.score),
+            RowState::Done { old, .. } => old.take(),
             _ => None,
         };
         row.state = match verdict {

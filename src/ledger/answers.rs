@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 use super::key::{RequestKey, SealNonce};
 use crate::base::money::Money;
-use crate::telemetry::event::{Origin, PassedOver};
-use crate::verdict::{Answer, Failure, Reason, Score};
+use crate::telemetry::event::PassedOver;
+use crate::verdict::{Answer, Failure, Reason};
 
 /// Reads a verdict, with the further fields that the run writes, from a body of the service. `None` if it has none.
 pub(crate) type ReadAnswer = Arc<dyn Fn(&[u8]) -> Option<Answer> + Send + Sync>;
@@ -48,13 +48,20 @@ impl Outcome {
         };
         // A price that does not fit is of no real currency.
         let price = price.billionths.try_into().unwrap_or_default();
-        Some(Stored { at, price, sealed })
+        Some(Stored {
+            place: 0,
+            at,
+            price,
+            sealed,
+        })
     }
 }
 
 /// An outcome as it is stored.
 #[derive(Debug, Clone)]
 pub(super) struct Stored {
+    /// The number of its row, once it has one: later ones have higher numbers.
+    pub(super) place: i64,
     /// When it arrived, in milliseconds since 1970.
     pub(super) at: i64,
     /// What the answer cost, in billionths; zero if that is not known, and for a failure.
@@ -62,33 +69,53 @@ pub(super) struct Stored {
     pub(super) sealed: Vec<u8>,
 }
 
+impl Stored {
+    fn payment(&self) -> Payment {
+        Payment {
+            place: self.place,
+            price: Money {
+                billionths: self.price.try_into().unwrap_or_default(),
+            },
+        }
+    }
+}
+
 /// What a ledger knows about a request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LookupResult {
     /// What became of it, where that can be used.
     pub(crate) known: Option<KnownOutcome>,
-    /// What that cost when it was paid for; zero if that is not known.
-    pub(crate) price: Money,
+    /// What that cost, if it is an answer.
+    pub(crate) payment: Payment,
     /// Whether that arrived in this start of the run.
-    pub(super) is_own: bool,
+    pub(crate) is_own: bool,
     /// When that arrived, if it is so old that people should know: in milliseconds since 1970.
     pub(crate) aged: Option<i64>,
-    /// The user's score before the run started, where this run replaces that answer or has done so: the same however often
-    /// the run was stopped since, and for all rows that ask the same.
-    pub(crate) old: Option<Score>,
+    /// The answer from before the run started that this run replaces or has replaced: the same however often the run was
+    /// stopped since, and for all rows that ask the same.
+    pub(crate) old: Option<Box<OldAnswer>>,
     /// Why something that is stored is not used.
     pub(crate) passed_over: Option<PassedOver>,
 }
 
-impl LookupResult {
-    /// Where the verdict of a row comes from that has it from here.
-    pub(crate) const fn origin(&self) -> Origin {
-        if self.is_own {
-            Origin::Duplicate
-        } else {
-            Origin::Ledger
-        }
-    }
+/// What an answer cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Payment {
+    /// Names the answer among those of its ledger: rows with equal requests share one.
+    pub(crate) place: i64,
+    /// Zero if nobody gave it.
+    pub(crate) price: Money,
+}
+
+/// An answer that is older than a run asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OldAnswer {
+    /// The verdict in it.
+    pub(crate) answer: Answer,
+    /// What it cost.
+    pub(crate) payment: Payment,
+    /// When it arrived, in milliseconds since 1970.
+    pub(crate) at: i64,
 }
 
 /// What became of a request.
@@ -140,7 +167,8 @@ impl Scope {
         let mut result = LookupResult::default();
         let (mut failure, mut damaged) = (None, false);
         let used_from = self.used_from(key);
-        while let Some(Stored { at, price, sealed }) = next()? {
+        while let Some(stored) = next()? {
+            let (at, payment, sealed) = (stored.at, stored.payment(), stored.sealed);
             let is_own = sealed.starts_with(&self.start.to_le_bytes());
             let Some(plain) = key.open(at, sealed) else {
                 damaged = true;
@@ -154,14 +182,19 @@ impl Scope {
                     };
                     if at < used_from || result.known.is_some() {
                         let is_old = result.known.is_none() || at < self.started;
-                        result.old = is_old.then_some(answer.score);
+                        let old = OldAnswer {
+                            answer,
+                            payment,
+                            at,
+                        };
+                        result.old = is_old.then(|| Box::new(old));
                         if result.known.is_none() {
                             result.passed_over = Some(PassedOver::TooOld);
                         }
                         break;
                     }
                     result.known = Some(KnownOutcome::Answer(answer));
-                    result.price.billionths = price.try_into().unwrap_or_default();
+                    result.payment = payment;
                     result.is_own = is_own;
                     result.aged = (at < self.aged_before).then_some(at);
                     // Only a run that asks again replaces answers, and only its own ones do.
@@ -200,7 +233,7 @@ fn read_failure(words: &[u8]) -> Option<Failure> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::verdict::TransactionId;
+    use crate::verdict::{Score, TransactionId};
 
     const STARTED: i64 = 1_000;
 
@@ -256,19 +289,22 @@ mod tests {
         let failure = Outcome::Failure(Failure::new(Reason::NoAnswer, "timed out"));
         let all = judge(i64::MIN, i64::MIN, &[(50, &one), (200, &two)]);
         assert_eq!((score(&all), all.aged, &all.old), (Some("2"), None, &None));
-        assert_eq!(all.price.billionths, 7);
+        assert_eq!(all.payment.price.billionths, 7);
         let aged = judge(i64::MIN, i64::MIN, &[(50, &one)]);
         assert_eq!((score(&aged), aged.aged), (Some("1"), Some(50)));
         let too_old = judge(500, 500, &[(50, &one), (200, &two)]);
         assert_eq!(too_old.passed_over, Some(PassedOver::TooOld));
         assert_eq!(
-            (score(&too_old), too_old.old.as_ref().unwrap().digits()),
+            (
+                score(&too_old),
+                too_old.old.as_ref().unwrap().answer.score.digits()
+            ),
             (None, "2")
         );
         let replaced = judge(500, 500, &[(200, &one), (STARTED + 1, &two)]);
         assert_eq!((score(&replaced), replaced.passed_over), (Some("2"), None));
         assert!(replaced.is_own && !all.is_own);
-        assert_eq!(replaced.old.unwrap().digits(), "1");
+        assert_eq!(replaced.old.unwrap().answer.score.digits(), "1");
 
         // Half of the fingerprints are negative numbers, and the second half of the times is theirs.
         for (fingerprint, used_from) in [(0, 500), (i64::MAX, 509), (i64::MIN, 510), (-1, 519)] {
@@ -288,7 +324,7 @@ mod tests {
         assert!(
             matches!(failed.known, Some(KnownOutcome::Failure(f)) if f.reason == Reason::NoAnswer)
         );
-        assert_eq!(failed.price, Money::default());
+        assert_eq!(failed.payment, Payment::default());
         let better = judge(i64::MIN, i64::MIN, &[(50, &one), (200, &failure)]);
         assert_eq!(score(&better), Some("1"), "it was paid for");
         let retried = judge(i64::MIN, 500, &[(200, &failure)]);

@@ -138,21 +138,24 @@ impl CallLimit {
         }
     }
 
+    /// Which limit it is, in a word.
+    const fn reason(&self) -> CancelReason {
+        match self.most {
+            Most::Calls(_) => CancelReason::MaxCalls,
+            Most::Cost(..) => CancelReason::MaxCost,
+        }
+    }
+
     /// Why the run stops if it leaves no call: which limit in a word, and an error of exit code 5.
     pub(crate) fn used_up(&self, spending: &Spending) -> Option<(CancelReason, Error)> {
         if self.left(spending) > 0 {
             return None;
         }
         let (calls, cost) = self.counted(spending);
-        let (reason, made) = match &self.most {
-            Most::Calls(most) => (
-                CancelReason::MaxCalls,
-                format!("{calls} of {most} calls made"),
-            ),
-            Most::Cost(most, tariff) => {
-                let most = tariff.shown(*most);
-                (CancelReason::MaxCost, format!("{cost} of {most} used"))
-            }
+        let reason = self.reason();
+        let made = match &self.most {
+            Most::Calls(most) => format!("{calls} of {most} calls made"),
+            Most::Cost(most, tariff) => format!("{cost} of {} used", tariff.shown(*most)),
         };
         let reached = format!("{}: {made}", reason.words());
         let error = match self.per.around(spending.today) {
@@ -227,6 +230,14 @@ impl CallBudget {
     /// How many calls this start has made.
     pub(super) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
+    }
+
+    /// How many calls are left by the limit that leaves the fewest, and which that is.
+    pub(super) fn left(&self) -> Option<(u64, CancelReason)> {
+        let mut spending = self.known();
+        spending.made = self.calls();
+        let left = |limit: &CallLimit| (limit.left(&spending), limit.reason());
+        self.limits.iter().map(left).min_by_key(|(left, _)| *left)
     }
 
     /// Takes a call out of the budget.

@@ -35,7 +35,7 @@ mod writer;
 
 pub(crate) use accounts::{KnownLimit, PeriodSpending, StoredAccount};
 pub(crate) use admin::{LedgerAdmin, Removal};
-pub(crate) use answers::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
+pub(crate) use answers::{KnownOutcome, LookupResult, OldAnswer, Outcome, Payment, ReadAnswer};
 pub(crate) use budget::{CallLimit, Per, Spending};
 pub(crate) use copy::copy;
 pub(crate) use default_file::{default_file, make_directory, sandbox_beside};

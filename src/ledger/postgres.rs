@@ -236,11 +236,15 @@ impl Database for PostgresLedger {
             return Ok(Vec::new());
         }
         let fingerprints: Vec<_> = keys.iter().map(RequestKey::fingerprint).collect();
-        let query =
-            "SELECT fp, at, price, sealed FROM answers WHERE fp = ANY($1) ORDER BY fp, seq DESC";
+        let query = "SELECT fp, seq, at, price, sealed FROM answers WHERE fp = ANY($1) ORDER BY fp, seq DESC";
         let stored = |row: &Row| {
-            let (at, price, sealed) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
-            Ok((row.try_get(0)?, Stored { at, price, sealed }))
+            let stored = Stored {
+                place: row.try_get(1)?,
+                at: row.try_get(2)?,
+                price: row.try_get(3)?,
+                sealed: row.try_get(4)?,
+            };
+            Ok((row.try_get(0)?, stored))
         };
         let rows: Vec<(i64, Stored)> = self.run(|client| {
             let rows = client.query_typed(query, &[(&fingerprints, Type::INT8_ARRAY)])?;

@@ -190,8 +190,8 @@ impl Database for SqliteLedger {
     fn append(&mut self, account: i64, records: &[(i64, Stored)]) -> Result<(), DbFault> {
         let mut insert = { &self.connection }
             .prepare_cached("INSERT INTO answers VALUES (NULL, ?, ?, ?, ?, ?)")?;
-        for (fingerprint, Stored { at, price, sealed }) in records {
-            insert.insert(params![fingerprint, account, at, price, sealed])?;
+        for (fingerprint, new) in records {
+            insert.insert(params![fingerprint, account, new.at, new.price, new.sealed])?;
         }
         Ok(())
     }

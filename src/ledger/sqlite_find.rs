@@ -129,9 +129,9 @@ const AHEAD: i64 = 512;
 pub(super) struct Finder {
     /// What the process knows of where answers are, on all its connections.
     index: Arc<Mutex<Index>>,
-    /// Answers that were read behind a hit, by fingerprint, each with its place: the latest and those before them.
-    latest: HashMap<i64, (i64, Stored)>,
-    earlier: HashMap<i64, (i64, Stored)>,
+    /// Answers that were read behind a hit, by fingerprint: the latest and those before them.
+    latest: HashMap<i64, Stored>,
+    earlier: HashMap<i64, Stored>,
     /// The last one that was read.
     end: i64,
     /// Where an answer was found last.
@@ -189,7 +189,7 @@ impl Finder {
         let result = scope.judge(key, || {
             for seq in places.by_ref() {
                 // It was discarded, or another connection has just stored it and this one may not see it yet.
-                if let Some((_, (_, stored))) = load.query_row([seq], stored).optional()? {
+                if let Some((_, stored)) = load.query_row([seq], stored).optional()? {
                     return Ok(Some(stored));
                 }
             }
@@ -204,10 +204,10 @@ impl Finder {
     fn find_ahead(&self, scope: &Scope, key: &RequestKey) -> Option<LookupResult> {
         let fingerprint = &key.fingerprint();
         let found = self.latest.get(fingerprint);
-        let (seq, stored) = found.or_else(|| self.earlier.get(fingerprint))?;
+        let stored = found.or_else(|| self.earlier.get(fingerprint))?;
         // Whether a run's own answer has replaced one is in the index.
         let replaces = scope.not_before != i64::MIN && stored.at >= scope.started;
-        if replaces || *seq <= self.index().replaced {
+        if replaces || stored.place <= self.index().replaced {
             return None;
         }
         let mut only = Some(stored.clone());
@@ -255,18 +255,23 @@ impl Finder {
         )?;
         let mut rows = read.query(params![from, AHEAD])?;
         while let Some(row) = rows.next()? {
-            let (fingerprint, (seq, stored)) = stored(row)?;
-            self.end = seq;
-            self.latest.insert(fingerprint, (seq, stored));
+            let (fingerprint, stored) = stored(row)?;
+            self.end = stored.place;
+            self.latest.insert(fingerprint, stored);
         }
         Ok(())
     }
 }
 
-/// An answer's fingerprint, its place, and itself.
-fn stored(row: &Row<'_>) -> rusqlite::Result<(i64, (i64, Stored))> {
-    let (at, price, sealed) = (row.get(2)?, row.get(3)?, row.get(4)?);
-    Ok((row.get(0)?, (row.get(1)?, Stored { at, price, sealed })))
+/// An answer, with its fingerprint.
+fn stored(row: &Row<'_>) -> rusqlite::Result<(i64, Stored)> {
+    let stored = Stored {
+        place: row.get(1)?,
+        at: row.get(2)?,
+        price: row.get(3)?,
+        sealed: row.get(4)?,
+    };
+    Ok((row.get(0)?, stored))
 }
 
 #[cfg(test)]

@@ -353,6 +353,11 @@ impl LedgerWriter {
         self.shared.budget.check()
     }
 
+    /// How many calls the budget leaves, and which of its limits leaves so few; `None` if there is no limit.
+    pub(crate) fn calls_left(&self) -> Option<(u64, CancelReason)> {
+        self.shared.budget.left()
+    }
+
     /// Whether what this worker has claimed may be called for; otherwise it must be claimed again.
     pub(crate) fn holds(&self, worker: WorkerNumber) -> bool {
         self.shared.holds(worker)

@@ -310,6 +310,10 @@ fn happened(at: Duration, event: &Event, counts: &Counts) -> Option<Notice> {
             "not an outage: the service answers, but fails on every row that is tried".to_owned()
         }
         Event::KeyRenewed => "a new API key was read from its file; continuing with it".to_owned(),
+        Event::LimitReached(reason) => {
+            let reason = reason.words();
+            format!("{reason}: continuing with the answers that are known")
+        }
         Event::CancelBegan(reason) | Event::DrainBegan { reason, .. } if in_flight == 0 => {
             format!("{}: stopping", reason.words())
         }

@@ -21,9 +21,10 @@ use crate::verdict::{Decision, Reason};
 
 /// How many rows are done, and how the run ended.
 pub(crate) fn headline(counts: &Counts) -> String {
-    let mut words = match counts.cancelled {
-        Some(reason) => format!("stopped early ({}): ", reason.words()),
-        None => String::new(),
+    let mut words = match (counts.cancelled, counts.limited) {
+        (Some(reason), _) => format!("stopped early ({}): ", reason.words()),
+        (None, Some(reason)) => format!("finished without calls ({}): ", reason.words()),
+        (None, None) => String::new(),
     };
     words += &counted(counts.rows.resolved, "row");
     let _ = write!(words, " in {}", time(counts.elapsed));
@@ -33,7 +34,7 @@ pub(crate) fn headline(counts: &Counts) -> String {
     words
 }
 
-/// What a report shows as well: rows without a call, the calls, what was spent and saved, and what may have been billed for
+/// What a report shows as well: rows without a call, the calls, what they cost, and what may have been billed for
 /// nothing. Each number comes with what it is the number of; what is zero is left out.
 pub(crate) fn facts(counts: &Counts, sandbox: bool) -> Vec<(String, String)> {
     let mut facts = Vec::new();
@@ -58,13 +59,6 @@ pub(crate) fn facts(counts: &Counts, sandbox: bool) -> Vec<(String, String)> {
         retries => format!(", {} of them retries", count(retries)),
     };
     add(calls.sent, "call", &retries);
-    // Of a start that was killed, a bound is known.
-    let all = if calls.sent_before > 0 {
-        calls.of_all_starts()
-    } else {
-        0
-    };
-    add(all, "call", " at most in all starts of this run");
     let twice = " may have been billed twice: sent again because no answer came";
     add(calls.maybe_billed_twice, "row", twice);
     let unanswered = calls.unknown_outcome.saturating_sub(calls.resent);
@@ -75,26 +69,32 @@ pub(crate) fn facts(counts: &Counts, sandbox: bool) -> Vec<(String, String)> {
     );
     let why = " got an answer without a verdict and will probably be billed";
     add(calls.billed_without_verdict, "call", why);
-    facts.extend({ counts.cost.iter() }.flat_map(|cost| amounts(cost, counts, sandbox)));
+    facts.extend({ counts.cost.as_ref() }.map(|cost| cost_words(cost, counts, sandbox)));
     facts
 }
 
-/// What was spent and saved. A stand-in sends no bill, so in a rehearsal it is what the service would have charged.
-fn amounts(cost: &Cost, counts: &Counts, sandbox: bool) -> impl Iterator<Item = (String, String)> {
-    let (calls, known, equal) = (&counts.calls, counts.known, counts.duplicates);
-    let would = if sandbox { "would have been " } else { "" };
-    let price = cost.shown(cost.price);
-    let billed = format!("spent: {} at {price}", counted(calls.billed(), "answer"));
-    let earlier = format!("paid for earlier: {}", counted(known, "row"));
-    let saved = format!("saved: {} repeated another one", counted(equal, "row"));
-    [
-        (true, cost.spent, billed),
-        (known > 0, cost.paid_earlier, earlier),
-        (equal > 0, cost.saved, saved),
-    ]
-    .into_iter()
-    .filter(|(is_shown, ..)| *is_shown)
-    .map(move |(_, amount, words)| (cost.shown(amount), format!("{would}{words}")))
+/// What was spent now, and what the verdicts cost, where that is another number. A stand-in sends no bill, so in a rehearsal it is
+/// what the service would have charged.
+fn cost_words(cost: &Cost, counts: &Counts, sandbox: bool) -> (String, String) {
+    let billed = counted(counts.calls.billed(), "answer");
+    let [spent, costs] = if sandbox {
+        ["would have been spent for", "would have cost"]
+    } else {
+        ["for", "cost"]
+    };
+    let mut words = format!("{spent} {billed} now");
+    let (verdicts, all) = (
+        counted(counts.scored(), "verdict"),
+        cost.shown(cost.verdicts),
+    );
+    if cost.verdicts != cost.spent || cost.unpriced > 0 {
+        let _ = write!(words, "; the {verdicts} in this file {costs} {all}");
+    }
+    if cost.unpriced > 0 {
+        let unpriced = counted(cost.unpriced, "answer");
+        let _ = write!(words, ", without {unpriced} of unknown price");
+    }
+    (cost.shown(cost.spent), words)
 }
 
 impl RunSummary<'_> {
@@ -133,7 +133,8 @@ impl RunSummary<'_> {
         format!("rescore: {}", lines.join("\n         "))
     }
 
-    /// The only line of a quiet run: none if every row has a verdict and a decision, and no paid answer may be lost.
+    /// The only line of a quiet run: none if every row has a verdict and a decision, or few enough have none, no budget was used up,
+    /// and no paid answer may be lost.
     pub(crate) fn warning(&self) -> Option<String> {
         let (counts, code) = (&self.counts, self.exit_code);
         let rows = counted(counts.rows.resolved, "row");
@@ -141,23 +142,21 @@ impl RunSummary<'_> {
         let skipped = counted(counts.state.skipped_with_rejects, "file");
         let skipped = (counts.state.skipped_with_rejects > 0)
             .then(|| format!("{skipped} with rows without a verdict, finished before this start"));
+        let is_accepted = counts.accepted(self.accepted).is_some();
         let words = [
-            { self.reasons() }.map(|why| format!("{failed} of {rows} failed: {why}")),
+            { counts.limited }.map(|reason| format!("{}: continued without calls", reason.words())),
+            { self.reasons().filter(|_| !is_accepted) }
+                .map(|why| format!("{failed} of {rows} failed: {why}")),
             { self.undecided() }
                 .map(|why| format!("{undecided} of {rows} have no decision: {why}")),
             skipped,
             self.lost_answers(),
         ];
         let words: Vec<_> = words.into_iter().flatten().collect();
-        let end = match (counts.cancelled, counts.accepted(self.accepted)) {
-            // An error follows, and says why.
-            (Some(_), _) => String::new(),
-            (None, None) => format!(" (finished with exit code {code})"),
-            (None, Some(most)) => {
-                format!(" (finished with exit code {code}, as `--accept-failures {most}` allows)")
-            }
-        };
-        (!words.is_empty()).then(|| format!("{}{end}", words.join("; ")))
+        // After a stop an error follows, and says why.
+        let end =
+            { counts.cancelled.is_none() }.then(|| format!(" (finished with exit code {code})"));
+        (!words.is_empty()).then(|| words.join("; ") + &end.unwrap_or_default())
     }
 
     /// Where the level of rows without a decision should be, and which rows they are.
@@ -234,6 +233,8 @@ impl RunSummary<'_> {
         let reasons = &counts.failed.reasons;
         let next = if stopped.is_none() && is_part {
             "the same command without `--limit` or `--sample` pays for none of these rows again"
+        } else if let (None, Some(_)) = (stopped, counts.limited) {
+            "once there is room in the budget, the same command asks for what is missing"
         } else if stopped.or(counts.state.file_failed).is_some() {
             // A file that could not be used may be fixed.
             match stopped {
@@ -308,9 +309,10 @@ fn of_ledger_and_service(counts: &Counts) -> Vec<String> {
         let oldest = Duration::from_millis(u64::try_from(oldest).unwrap_or_default());
         let used = counted(counts.ledger_answers_aged, "answer");
         let oldest = day(UNIX_EPOCH + oldest);
-        lines.push(format!(
-            "used {used} older than 30 days, the oldest arrived {oldest} (`--max-age 30d` asks again)"
-        ));
+        lines.push(match counts.limited {
+            None => format!("used {used} older than 30 days, the oldest arrived {oldest} (`--max-age 30d` asks again)"),
+            Some(_) => format!("used {used} that should be asked for again, the oldest arrived {oldest}"),
+        });
     }
     lines
 }

@@ -64,7 +64,7 @@ mod tests {
     fn failures_of_this_start_stop_at_their_limit_and_the_most_frequent_reasons_are_named() {
         let good = (Resolution::Scored(None), Origin::Called);
         let failed = |reason, origin| (Resolution::Failed(reason), origin);
-        let before = failed(Reason::Refused, Origin::Ledger);
+        let before = failed(Reason::Refused, Origin::Ledger(None));
         let ip = failed(Reason::InvalidIp, Origin::Called);
         let name = failed(Reason::MissingName, Origin::Duplicate);
         let [five, two] = [5, 2].map(Tolerance::Rows);

@@ -17,7 +17,7 @@ const SUMMARY: &str = r#"{"type":"summary","version":1,"exit_code":1,"stopped":n
 "calls":{"sent":990,"answered":985,"retries":4,"throttled":12,"maybe_billed_twice":1,"unknown_outcome":1,
 "billed_without_verdict":0,"lost":0,"repeated_transaction_ids":0},"paused_seconds":2.5,"outages":1,"down_seconds":4.0,
 "pace":null,"cost":{"price":0.004,"currency":"EUR","spent":3.96,
-"paid_earlier":0.028,"saved":0.012},"rescore_version":"0.0.9",
+"verdicts":3.972,"unpriced":0},"rescore_version":"0.0.9",
 "blake3":{"input":"cd","output":"ef"},"options":{"map":["ip=<b>"],"rate":"5/s","output":"/home/jo/scored.csv"},"later":1}"#;
 
 /// A report of a rehearsal with everything in it.

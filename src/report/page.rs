@@ -200,7 +200,7 @@ mod tests {
         for fact in [
             "1,000 rows in 1 min 5 s, 15.3 rows/s",
             "<dt>calls, 4 of them retries</dt><dd>990</dd>",
-            "<dt>would have been spent: 985 answers at 0.004 EUR</dt><dd>3.96 EUR</dd>",
+            "<dt>would have been spent for 985 answers now; the 995 verdicts in this file would have cost 3.972 EUR</dt><dd>3.96 EUR</dd>",
         ] {
             assert!(run.contains(fact), "{fact} {run}");
         }

@@ -24,6 +24,8 @@ pub(crate) struct Counts {
     /// Why the run stopped early.
     #[serde(rename = "stopped")]
     pub(crate) cancelled: Option<CancelReason>,
+    /// Which budget left no call, so that the run went on without.
+    pub(crate) limited: Option<CancelReason>,
     /// Time since the start.
     #[serde(rename = "elapsed_seconds", with = "seconds")]
     pub(crate) elapsed: Duration,
@@ -49,7 +51,7 @@ pub(crate) struct Counts {
     pub(crate) passed: u64,
     /// Calls by what became of them.
     pub(crate) calls: Calls,
-    /// What was spent and saved, if the user gave a price.
+    /// What was spent and what the verdicts cost, if the user gave a price.
     pub(crate) cost: Option<Cost>,
     /// Answers in the ledger that were damaged; their rows are sent again.
     pub(crate) ledger_answers_damaged: u64,
@@ -84,6 +86,12 @@ pub(crate) struct RunState {
     pub(crate) newly_failed: BTreeMap<Reason, u64>,
     /// When the oldest of the aged answers arrived, in milliseconds since 1970.
     pub(crate) oldest_answer: Option<i64>,
+    /// Verdicts that a call of this start brought.
+    pub(super) scored_now: u64,
+    /// What the other answers cost that were used, each once.
+    pub(super) paid_earlier: Money,
+    /// How many of these have no price.
+    pub(super) unpriced: u64,
     /// What was read, once no more rows come.
     pub(crate) input_end: Option<InputEnd>,
     /// Bytes of the source that were read for these rows; of several files, those of all files before are included.
@@ -204,7 +212,7 @@ pub(crate) struct Calls {
     pub(crate) repeated_transaction_ids: u64,
 }
 
-/// What a run has spent and saved, by the price of a call that the user gave.
+/// What a run has spent, and what its verdicts cost.
 ///
 /// Only the service knows its bill. *Spent* are the calls that it answered with success, with a usable verdict or not: all
 /// of these are billed.
@@ -214,12 +222,12 @@ pub(crate) struct Cost {
     pub(crate) price: Money,
     /// Which is only shown.
     pub(crate) currency: Option<String>,
-    /// By this start.
+    /// By this start, at this price.
     pub(crate) spent: Money,
-    /// For rows whose answer was in the ledger.
-    pub(crate) paid_earlier: Money,
-    /// For rows that repeat another one.
-    pub(crate) saved: Money,
+    /// What the verdicts of the output cost, each at the price that its run gave. Rows with equal requests share one.
+    pub(crate) verdicts: Money,
+    /// How many of their answers no run gave a price for.
+    pub(crate) unpriced: u64,
 }
 
 /// An outage that lasts.
@@ -308,6 +316,7 @@ impl Counts {
     pub(crate) fn exit(&self) -> Exit {
         match self.cancelled.or(self.state.file_failed) {
             Some(reason) => reason.exit(),
+            None if self.limited.is_some() => Exit::Limited,
             None if self.failed.rows + self.never_accepted() == 0 => Exit::Complete,
             None => Exit::SomeFailed,
         }
@@ -353,11 +362,6 @@ impl Counts {
 }
 
 impl Calls {
-    /// Calls of all starts of the run.
-    pub(crate) const fn of_all_starts(&self) -> u64 {
-        self.sent_before + self.sent
-    }
-
     /// Calls that the service answered with success, and so billed.
     pub(crate) const fn billed(&self) -> u64 {
         self.answered + self.billed_without_verdict
@@ -371,8 +375,8 @@ impl Cost {
             price: price.of(1),
             currency: { tariff.currency.as_ref() }.map(|currency| currency.as_str().to_owned()),
             spent: price.of(calls.billed()),
-            paid_earlier: price.of(counts.known),
-            saved: price.of(counts.duplicates),
+            verdicts: price.of(counts.state.scored_now) + counts.state.paid_earlier,
+            unpriced: counts.state.unpriced,
         }
     }
 
@@ -398,16 +402,16 @@ mod tests {
         (calls.unknown_outcome, calls.unclear) = (2, 1);
         // The rest was not processed.
         (calls.sent, calls.throttled, calls.sent_before) = (4_000, 50, 500);
-        (counts.known, counts.duplicates) = (900, 100);
+        (counts.state.scored_now, counts.state.unpriced) = (2_980, 3);
+        counts.state.paid_earlier = "3.5".parse().unwrap();
         let tariff = Tariff {
             price: "0.004".parse().unwrap(),
             currency: "EUR".parse().ok(),
         };
         let cost = Cost::of(&counts, &tariff);
-        let json =
-            r#"{"price":0.004,"currency":"EUR","spent":12.0,"paid_earlier":3.6,"saved":0.4}"#;
+        let json = r#"{"price":0.004,"currency":"EUR","spent":12.0,"verdicts":15.42,"unpriced":3}"#;
         assert_eq!(serde_json::to_string(&cost).unwrap(), json);
         let read: Cost = serde_json::from_str(json).unwrap();
-        assert_eq!(read.shown(read.paid_earlier), "3.60 EUR");
+        assert_eq!(read.shown(read.verdicts), "15.42 EUR");
     }
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::pace::{PaceChange, Pause};
 use crate::analysis::Drift;
 use crate::base::error::{Exit, Signal};
+use crate::base::money::Money;
 use crate::base::numbers::seconds;
 use crate::row::RowNumber;
 use crate::verdict::{Decision, Reason, Resolution};
@@ -152,6 +153,13 @@ pub(crate) enum Event {
         /// When it arrived, in milliseconds since 1970.
         at: i64,
     },
+    /// A budget leaves no call: from now on rows get what is known, however old that is.
+    LimitReached(CancelReason),
+    /// No call is left for a row whose answer is older than the run asks for: that one is used.
+    OldAnswerUsed {
+        /// When it arrived, in milliseconds since 1970.
+        at: i64,
+    },
     /// A call was abandoned in flight because the run had to end.
     AttemptAbandoned {
         /// The row.
@@ -225,8 +233,8 @@ pub(crate) enum Origin {
     /// From this row's own calls, or without a call if the row could not be sent.
     Called,
     /// From the ledger: an answer paid for by an earlier run or by one that runs at the same time, or a failure from before
-    /// this start of the run.
-    Ledger,
+    /// this start of the run. With what the answer cost, zero if that is unknown, for the first row that has it.
+    Ledger(Option<Money>),
     /// From what became of an identical row of this run.
     Duplicate,
 }

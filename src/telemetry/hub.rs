@@ -9,8 +9,9 @@ use tokio::time::Instant;
 
 use super::counts::{Calls, Counts, OngoingOutage};
 use super::event::{CancelReason, Event, FailureClass, Origin, PassedOver, RetryCause};
+use crate::base::money::Money;
 use crate::row::RowNumber;
-use crate::verdict::{Decision, Resolution};
+use crate::verdict::{Decision, Reason, Resolution};
 
 /// Watches a run. It is called under a lock from every thread of the run, so it must be quick and must not block.
 pub(crate) trait Observer: Send {
@@ -145,13 +146,12 @@ impl Counts {
             Event::PaceChanged(change) => self.pace = Some(change.pace.rounded()),
             Event::KeyRenewed => self.keys_renewed += 1,
             Event::DecisionsCompared(drift) => self.drift.get_or_insert_default().add(drift),
-            Event::AgedAnswerUsed { at } => {
-                self.ledger_answers_aged += 1;
-                self.state.oldest_answer = Some(
-                    self.state
-                        .oldest_answer
-                        .map_or(*at, |oldest| oldest.min(*at)),
-                );
+            Event::AgedAnswerUsed { at } => self.aged(*at),
+            Event::LimitReached(reason) => self.limited = Some(*reason),
+            Event::OldAnswerUsed { at } => {
+                // It was to be sent again.
+                self.ledger_answers_too_old = self.ledger_answers_too_old.saturating_sub(1);
+                self.aged(*at);
             }
             Event::AnswerPassedOver { why, .. } => match why {
                 PassedOver::Damaged => self.ledger_answers_damaged += 1,
@@ -217,17 +217,28 @@ impl Counts {
             Resolution::Failed(reason) => {
                 self.failed.rows += 1;
                 *self.failed.reasons.entry(reason).or_default() += 1;
-                if origin != Origin::Ledger {
+                // What no call was left for says nothing of the service or the row.
+                if !matches!(origin, Origin::Ledger(_)) && reason != Reason::Limit {
                     *self.state.newly_failed.entry(reason).or_default() += 1;
                 }
             }
         }
     }
 
+    fn aged(&mut self, at: i64) {
+        self.ledger_answers_aged += 1;
+        let oldest = self.state.oldest_answer.into_iter().chain([at]).min();
+        self.state.oldest_answer = oldest;
+    }
+
     fn row_scored(&mut self, row: RowNumber, decision: Option<Decision>, origin: Origin) {
         match origin {
-            Origin::Called => {}
-            Origin::Ledger => self.known += 1,
+            Origin::Called => self.state.scored_now += 1,
+            Origin::Ledger(price) => {
+                self.known += 1;
+                self.state.unpriced += u64::from(price == Some(Money::default()));
+                self.state.paid_earlier.billionths += price.unwrap_or_default().billionths;
+            }
             Origin::Duplicate => self.duplicates += 1,
         }
         self.decisions.count(decision);
@@ -269,7 +280,6 @@ mod tests {
     use super::super::event::InputEnd;
     use super::super::pace::Pause;
     use super::*;
-    use crate::verdict::Reason;
 
     const ROW: RowNumber = RowNumber::FIRST;
 
@@ -319,7 +329,7 @@ mod tests {
     fn only_rows_with_a_verdict_count_as_known_or_duplicate() {
         let scored = Resolution::Scored(Some(Decision::Approve));
         let failed = Resolution::Failed(Reason::Refused);
-        let origins = [Origin::Called, Origin::Ledger, Origin::Duplicate];
+        let origins = [Origin::Called, Origin::Ledger(None), Origin::Duplicate];
         let events = origins.map(|origin| [resolved(scored, origin), resolved(failed, origin)]);
         let counts = replay(events.as_flattened());
         assert_eq!((counts.known, counts.duplicates), (1, 1));
@@ -330,14 +340,14 @@ mod tests {
     #[test]
     fn rows_from_the_ledger_before_the_first_call_are_told_apart() {
         let of = |origin| resolved(Resolution::Scored(None), origin);
-        let mut events = vec![of(Origin::Ledger), of(Origin::Ledger)];
+        let mut events = vec![of(Origin::Ledger(None)), of(Origin::Ledger(None))];
         let from = |events: &[Event]| replay(events).state.speed_from;
         assert_eq!(from(&events), Some((Duration::ZERO, 0, 0)));
         let call = Event::AttemptBegan {
             row: ROW,
             again: None,
         };
-        events.extend([call, of(Origin::Called), of(Origin::Ledger)]);
+        events.extend([call, of(Origin::Called), of(Origin::Ledger(None))]);
         assert_eq!(from(&events), Some((Duration::from_secs(3), 2, 1)));
     }
 

@@ -222,6 +222,8 @@ reasons! {
     NoAnswer = "no_answer",
     /// The service answered, and so billed the call, but without a usable verdict.
     BadAnswer = "bad_answer",
+    /// The budget left no call for it.
+    Limit = "limit",
 }
 
 impl fmt::Display for Reason {

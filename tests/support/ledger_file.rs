@@ -28,7 +28,7 @@ fn key(account: &str, body: &[u8]) -> (i64, LessSafeKey) {
     (fingerprint, LessSafeKey::new(cipher))
 }
 
-/// Makes all answers to this server's requests, and the runs, older by this many milliseconds. Returns how many answers there
+/// Makes all answers to this server's requests, the runs, and whole days of what was spent, older by this many milliseconds. Returns how many answers there
 /// are. They are sealed with their time, so that nobody can do this who has not the requests.
 pub(crate) fn age(path: &Path, server: &Server, milliseconds: i64) -> usize {
     let mut ledger = Connection::open(path).unwrap();
@@ -65,6 +65,8 @@ pub(crate) fn age(path: &Path, server: &Server, milliseconds: i64) -> usize {
         change.execute(older, params![at, sealed, seq]).unwrap();
     }
     change.execute(OLDER_RUNS, [milliseconds]).unwrap();
+    let spent = "UPDATE spending SET day = day - ?1 / 86400000 WHERE day > 0";
+    change.execute(spent, [milliseconds]).unwrap();
     change.commit().unwrap();
     rows.len()
 }

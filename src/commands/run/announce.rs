@@ -150,9 +150,8 @@ fn tell_count(run: &PreparedRun, start: &Start) {
     let cost = tariff.map(|tariff| format!(" (about {})", tariff.shown_for(first.calls)));
     let at_most = if first.calls_at_most { "at most " } else { "" };
     let calls = format!("{at_most}{} to make", counted(first.calls, "call"));
-    let left = run.config.call_limits.iter();
-    let left = left.filter_map(|limit| Some(limit.left(&facts?.run.spending)));
-    let left = left.min().filter(|left| *left < first.calls);
+    let left = { start.ledger.as_ref() }.and_then(|it| it.calls_left(&run.config.call_limits));
+    let left = left.filter(|left| *left < first.calls);
     let left = left.map(|left| format!(", of which the budget leaves {}", count(left)));
     let parts = [
         (total.known, format!("{paid} in `{place}`")),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use super::super::first_pass::FirstCount;
 use super::super::signals::SignalReach;
 use super::super::signals::{runtime, spawn};
 use super::files::{Files, RunPart, Turn};
@@ -55,7 +56,9 @@ pub(super) fn drive(mut run: PreparedRun, start: Start) -> Result<Exit> {
         });
         let answering = (start.client, start.gate);
         let stops = start.stops.0.clone();
-        let (ledger, engine) = start_engine(&run, start.ledger, answering, &events, stops)?;
+        let new_requests = new_requests(&run, start.ledger.as_ref(), start.count.as_ref());
+        let (ledger, engine) =
+            start_engine(&run, start.ledger, answering, new_requests, &events, stops)?;
         // Has the ledger remember the report, so that the same command replaces it.
         let record = recorder(ledger.as_ref(), parts.first().and_then(RunPart::real_input));
         let report = run.files.report.take();
@@ -228,6 +231,17 @@ fn start_progress(
     (events, progress)
 }
 
+/// How many requests have no answer, if the run finishes at a limit and the budget does not leave a call for each request.
+fn new_requests(
+    run: &PreparedRun,
+    ledger: Option<&PreparedLedger>,
+    count: Option<&FirstCount>,
+) -> Option<u64> {
+    let left = ledger?.calls_left(&run.config.call_limits)?;
+    let count = count.filter(|count| run.config.budget.finishes_at_limit && left < count.calls)?;
+    Some(count.new_calls)
+}
+
 /// Starts the run in its ledger, if it has one, and makes the engine, which gives the ledger new answers.
 ///
 /// # Errors
@@ -236,6 +250,7 @@ fn start_engine(
     run: &PreparedRun,
     ledger: Option<PreparedLedger>,
     (client, gate): (Client, Gate),
+    new_requests: Option<u64>,
     events: &Events,
     stops: UnboundedSender<Stop>,
 ) -> Result<(Option<RunningLedger>, Engine<Client>)> {
@@ -245,6 +260,8 @@ fn start_engine(
         retries: RetryPolicy::new(pace.retries, pace.resends),
         max_wait: pace.max_wait,
         failures: FailureBudget(budget.max_failures),
+        finishes: budget.finishes_at_limit,
+        new_requests,
         host: run.endpoint.host().to_owned(),
     };
     let answers = AnswerRules {

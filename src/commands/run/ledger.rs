@@ -11,8 +11,8 @@ use crate::base::error::{Error, Result};
 use crate::base::own_file::directory_of;
 use crate::base::text::shown;
 use crate::ledger::{
-    LedgerAccount, LedgerSettings, OpenLedger, OutputLock, OutputState, ReadAnswer, Reuse, RunEnd,
-    RunningLedger,
+    CallLimit, LedgerAccount, LedgerSettings, OpenLedger, OutputLock, OutputState, ReadAnswer,
+    Reuse, RunEnd, RunningLedger,
 };
 use crate::observe::LedgerLeft;
 use crate::output::{DurableFile, Replace, partial_of};
@@ -112,6 +112,12 @@ impl PreparedLedger {
         !self.sandbox && self.reuse != Reuse::Nothing
     }
 
+    /// How many calls these limits leave; `None` if there are none.
+    pub(super) fn calls_left(&self, limits: &[CallLimit]) -> Option<u64> {
+        let spending = &self.open.facts.run.spending;
+        limits.iter().map(|limit| limit.left(spending)).min()
+    }
+
     /// The refusal to replace what a finished run left.
     fn finished(&self, file: &Path, failed: u64) -> Error {
         let paid = if self.sandbox { "scored" } else { "paid for" };
@@ -192,7 +198,8 @@ pub(super) fn settle(ledger: &RunningLedger, counts: &Counts) -> LedgerLeft {
 /// What to record of how a run has ended.
 pub(super) fn run_end(counts: &Counts) -> RunEnd {
     let is_part = counts.state.input_end == Some(InputEnd::Part);
-    if is_part || counts.cancelled.or(counts.state.file_failed).is_some() {
+    let unended = [counts.cancelled, counts.limited, counts.state.file_failed];
+    if is_part || unended.iter().any(Option::is_some) {
         return RunEnd::Stopped;
     }
     RunEnd::Finished {

@@ -253,7 +253,7 @@ fn check_many_answers(path: &Path) {
     assert!(run.facts.run.continues);
     let found = run.look_up(&all);
     for (request, found) in all.iter().zip(&found) {
-        let old = found.old.as_ref().and_then(|old| old.digits().parse().ok());
+        let old = { found.old.as_ref() }.and_then(|old| old.answer.score.digits().parse().ok());
         assert_eq!(old, Some(*request), "the score before the run");
         let is_new = *request % 7 == 0;
         assert_eq!(score(found), is_new.then_some(request + ANSWERS));
@@ -417,7 +417,7 @@ fn an_answer_keeps_the_price_of_its_run() {
             run.keep(&[(request, answer(request)), (request + 10, failure())]);
         }
         let found = start("7").look_up(&[1, 2, 3, 11, 4]);
-        let prices = found.iter().map(|found| found.price.to_string());
+        let prices = found.iter().map(|found| found.payment.price.to_string());
         let prices: Vec<_> = prices.collect();
         assert_eq!(prices, ["0.50", "0.00", "1.50", "0.00", "0.00"]);
     }

@@ -1,6 +1,8 @@
 //! The life of a run: its limits, signals, kills, and its use of the system.
 
+mod at_limit;
 mod budgets;
+mod cost;
 mod ended_at_once;
 mod finishing;
 mod kills;
