@@ -326,6 +326,12 @@ impl<S> Engine<S> {
         self.seen.borrow().is_limited
     }
 
+    /// Whether some requests may go without a call.
+    pub(super) fn is_short_of_calls(&self) -> bool {
+        let seen = self.seen.borrow();
+        seen.is_limited || seen.new_to_come.is_some()
+    }
+
     fn limit_reached(&self, reason: CancelReason) {
         if self.events.with_counts(|counts| counts.limited.is_none()) {
             self.events.emit(Event::LimitReached(reason));

@@ -378,6 +378,9 @@ impl<'a, S> Rows<'a, S> {
     /// # Errors
     /// The run must stop.
     pub(super) fn settle_without_calls(&mut self) -> Result<(), Stop> {
+        if !self.engine.is_short_of_calls() {
+            return Ok(());
+        }
         while let Some(next) = self.ready.front() {
             let (row, key) = (next.row, next.key);
             let has_old =
