@@ -10,9 +10,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::mem;
-use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use foldhash::fast::RandomState;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::answers::{KnownOutcome, LookupResult, Scope, Stored};
@@ -30,8 +30,10 @@ pub(super) type Entry = (i64, i64);
 /// Where the latest answers are.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// The answers that are not in the table, or not surely.
-    tail: BTreeSet<Entry>,
+    /// The answers that are not in the table, or not surely: one for each fingerprint, by its place.
+    tail: HashMap<i64, i64, RandomState>,
+    /// The others of these fingerprints: there are few.
+    more: BTreeSet<Entry>,
     /// All answers up to this place are in memory or in the table.
     pub(super) seen: i64,
     /// All answers up to this place are in the table.
@@ -46,8 +48,8 @@ pub(super) struct Index {
 struct Merge {
     /// Answers up to this place are merged.
     up_to: i64,
-    /// Up to this entry, they have been.
-    done: Entry,
+    /// Those that are not, in the order of the table, the last one first.
+    left: Vec<Entry>,
 }
 
 /// Entries to be merged with the next commit.
@@ -62,12 +64,14 @@ impl Index {
     /// An answer has arrived, in this process or another.
     pub(super) fn add(&mut self, (fingerprint, seq): Entry) {
         self.seen = self.seen.max(seq);
-        self.tail.insert((fingerprint, seq));
+        if *self.tail.entry(fingerprint).or_insert(seq) != seq {
+            self.more.insert((fingerprint, seq));
+        }
     }
 
     /// Forgets the answers behind this place: they were not stored after all, and others may get their places.
     pub(super) fn forget_after(&mut self, seq: i64) {
-        self.tail.retain(|(_, place)| *place <= seq);
+        self.keep(|place| place <= seq);
         self.seen = self.seen.min(seq);
     }
 
@@ -79,7 +83,18 @@ impl Index {
     /// The places of answers with this fingerprint that are in memory.
     pub(super) fn places(&self, fingerprint: i64) -> impl Iterator<Item = i64> {
         let all = (fingerprint, i64::MIN)..=(fingerprint, i64::MAX);
-        self.tail.range(all).map(|(_, seq)| *seq)
+        let more = (!self.more.is_empty()).then(|| self.more.range(all).map(|(_, seq)| *seq));
+        let one = self.tail.get(&fingerprint).copied();
+        one.into_iter().chain(more.into_iter().flatten())
+    }
+
+    /// Keeps only the places for which this holds.
+    fn keep(&mut self, is_kept: impl Fn(i64) -> bool) {
+        self.tail.retain(|_, place| is_kept(*place));
+        self.more.retain(|(_, place)| is_kept(*place));
+        if let Some(merge) = &mut self.merging {
+            merge.left.retain(|(_, place)| is_kept(*place));
+        }
     }
 
     /// Another process has merged answers up to this place, or replaced ones up to that.
@@ -88,7 +103,7 @@ impl Index {
         if merged > self.merged {
             self.merged = merged;
             self.seen = self.seen.max(merged);
-            self.tail.retain(|(_, seq)| *seq > merged);
+            self.keep(|place| place > merged);
             self.merging = None;
         }
     }
@@ -96,17 +111,19 @@ impl Index {
     /// What is merged with the next commit, if there are many in memory.
     pub(super) fn next_slice(&mut self) -> Option<Slice> {
         if self.merging.is_none() && self.tail.len() >= MOST {
-            self.merging = Some(Merge {
-                up_to: self.seen,
-                done: (i64::MIN, 0),
-            });
+            let tail = self
+                .tail
+                .iter()
+                .map(|(fingerprint, seq)| (*fingerprint, *seq));
+            let mut left: Vec<_> = tail.chain(self.more.iter().copied()).collect();
+            left.sort_unstable_by(|one, other| other.cmp(one));
+            let up_to = self.seen;
+            self.merging = Some(Merge { up_to, left });
         }
-        let Merge { up_to, done } = *self.merging.as_ref()?;
-        let left = self.tail.range((Excluded(done), Unbounded));
-        let left = left.filter(|(_, seq)| *seq <= up_to);
-        let entries: Vec<_> = left.take(SLICE).copied().collect();
+        let Merge { up_to, left } = self.merging.as_ref()?;
+        let entries: Vec<_> = left.iter().rev().take(SLICE).copied().collect();
         Some(Slice {
-            completes: (entries.len() < SLICE).then_some(up_to),
+            completes: (entries.len() < SLICE).then_some(*up_to),
             entries,
         })
     }
@@ -115,8 +132,10 @@ impl Index {
     pub(super) fn merged_slice(&mut self, slice: &Slice) {
         if let Some(up_to) = slice.completes {
             self.set_table(up_to, self.replaced);
-        } else if let (Some(merge), Some(last)) = (&mut self.merging, slice.entries.last()) {
-            merge.done = *last;
+        } else if let Some(merge) = &mut self.merging {
+            merge
+                .left
+                .truncate(merge.left.len().saturating_sub(slice.entries.len()));
         }
     }
 }
