@@ -1,5 +1,7 @@
 //! Users for a file, the verdict that the scripted server gives each, and the file as it must look afterwards.
 
+use std::io::Write as _;
+
 use serde_json::json;
 
 /// The scripted server's verdict on a user: a pure function of the name, so that a verdict in the wrong row is noticed.
@@ -102,4 +104,11 @@ pub(crate) fn object(name: &str) -> String {
     let user =
         json!({"name": name, "email": "u@example.com", "ip": "192.0.2.1", "user_agent": "curl/8"});
     user.to_string()
+}
+
+/// A file as `gzip` writes it.
+pub(crate) fn gzip(content: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(content.as_ref()).unwrap();
+    gzip.finish().unwrap()
 }

@@ -1,6 +1,7 @@
 //! `rescore check`: its numbers are those of the run that follows with the same options, and it says them without writing
 //! anything.
 
+mod any_case;
 mod ledger;
 mod numbers;
 mod values;

@@ -1,13 +1,12 @@
 //! What the summary says of what exactly ran: hashes of the files, and the options in force without secrets.
 
 use std::fs;
-use std::io::Write;
 
 use serde_json::{Value, json};
 
 use crate::support::process::Place;
 use crate::support::server::{Server, good, status};
-use crate::support::users;
+use crate::support::users::{self, gzip};
 
 /// The hash of a file as it is on disk; null if there is none.
 fn hash(place: &Place, name: &str) -> Value {
@@ -17,12 +16,6 @@ fn hash(place: &Place, name: &str) -> Value {
 
 fn hash_of(content: &[u8]) -> Value {
     blake3::hash(content).to_string().into()
-}
-
-fn gzip(text: &str) -> Vec<u8> {
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    gzip.write_all(text.as_bytes()).unwrap();
-    gzip.finish().unwrap()
 }
 
 /// Refuses two users.
@@ -81,7 +74,7 @@ fn streams_have_hashes_and_so_has_each_of_several_files() {
     assert_eq!(hashes["input"], hash_of(csv.as_bytes()));
     assert_eq!(hashes["output"], hash_of(&done.stdout));
     place.write("a.csv", &csv);
-    place.write("b.csv.gz", gzip(&users::csv(310)));
+    place.write("b.csv.gz", gzip(users::csv(310)));
     let all = "a.csv b.csv.gz --output-dir out --summary s.json";
     place.run(&server, all).done().exits(1);
     let summary = place.json("s.json");

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::{HEADER, score};
 use crate::support::process::Place;
 use crate::support::server::Server;
-use crate::support::users::{self, COLUMNS, Verdict};
+use crate::support::users::{self, COLUMNS, Verdict, gzip};
 
 #[test]
 fn an_input_that_is_missing_or_a_directory_is_named_and_nothing_is_sent() {
@@ -41,12 +41,6 @@ fn a_file_without_rows_is_a_finished_run_with_a_warning() {
         assert_eq!(place.names(), ["rescore.ledger", "scored", name]);
     }
     assert_eq!(server.calls(), 0);
-}
-
-fn gzip(text: &str) -> Vec<u8> {
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    gzip.write_all(text.as_bytes()).unwrap();
-    gzip.finish().unwrap()
 }
 
 #[test]

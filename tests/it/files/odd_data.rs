@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{HEADER, score};
 use crate::support::process::Place;
 use crate::support::server::{Action, Request, Server, answer, good};
-use crate::support::users::{self, COLUMNS, Verdict};
+use crate::support::users::{self, COLUMNS, Verdict, gzip};
 
 /// The fields of the requests that a server got, by their names.
 fn sent(server: &Server, field: &str) -> Vec<String> {
@@ -228,7 +228,7 @@ fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
         ),
         (
             "i.csv.gz",
-            &gzip(&gzip(header)),
+            &gzip(gzip(header)),
             "gzip data within compressed data",
             "`gunzip`",
         ),
@@ -255,13 +255,6 @@ fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
             .done();
         done.exits(2).says(help);
     }
-}
-
-fn gzip(text: &[u8]) -> Vec<u8> {
-    use std::io::Write as _;
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(text).unwrap();
-    encoder.finish().unwrap()
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use crate::support::chance;
 use crate::support::process::Place;
 use crate::support::server::{Request, Server, good};
 use crate::support::users;
@@ -15,13 +16,6 @@ const ROWS: usize = 600;
 const CONCURRENCY: usize = 8;
 /// Rows that have no name until their file is fixed.
 const NAMELESS: [usize; 4] = [1, 77, 300, 599];
-
-fn chance() -> fastrand::Rng {
-    let seed = std::env::var("RESCORE_TEST_SEED").ok();
-    let seed = seed.map_or_else(|| fastrand::u64(..), |seed| seed.parse().unwrap());
-    println!("RESCORE_TEST_SEED={seed}");
-    fastrand::Rng::with_seed(seed)
-}
 
 /// Answers by the body, each after its own delay of a few milliseconds.
 fn server() -> Server {

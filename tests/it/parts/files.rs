@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{asked, csv, gzip, names, parts, run};
+use super::{asked, csv, names, parts, run};
 use crate::support::server::{Server, good, good_body, ok, status};
 use crate::support::users;
 
 #[test]
 fn each_part_keeps_its_name_format_and_compression_and_the_same_user_is_paid_for_once() {
     let place = parts([("b.csv", &csv(3, 6))]);
-    place.write("parts/a.csv.gz", gzip(&csv(1, 3)));
+    place.write("parts/a.csv.gz", users::gzip(csv(1, 3)));
     place.write("parts/c.jsonl", users::object("User 7") + "\n");
     let server = Server::good();
     run(&place, &server, ["-c", "1"]).done().exits(0);

@@ -5,7 +5,6 @@ mod files;
 mod names;
 
 use std::fs;
-use std::io::Write as _;
 
 use crate::support::process::{Place, Program};
 use crate::support::server::{Request, Server};
@@ -46,10 +45,4 @@ fn names(place: &Place, folder: &str) -> Vec<String> {
 /// The users that the server was asked about, in this order.
 fn asked(server: &Server) -> Vec<String> {
     server.requests().iter().map(Request::name).collect()
-}
-
-fn gzip(text: &str) -> Vec<u8> {
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    gzip.write_all(text.as_bytes()).unwrap();
-    gzip.finish().unwrap()
 }

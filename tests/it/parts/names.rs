@@ -11,7 +11,7 @@ fn what_cannot_be_a_run_over_parts_is_refused_before_anything_is_made() {
     let place = parts([("a.csv", &csv(1, 2)), ("b.csv", &csv(3, 4))]);
     fs::create_dir(place.path("more")).unwrap();
     place.write("more/a.csv", csv(5, 6));
-    place.write("parts/a.csv.gz", super::gzip(&csv(7, 8)));
+    place.write("parts/a.csv.gz", users::gzip(csv(7, 8)));
     place.write("file", "");
     let server = Server::good();
     for (args, words) in [
