@@ -8,9 +8,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::first_pass::{CountedFile, FirstCount, ShownRequest};
 use super::inputs::{no_rows, none_chosen, refuse_stream};
-use super::run::{Counting, Files, Turn, count as first_count, ledger_account};
+use super::run::{
+    CountedFile, Counting, Files, FirstCount, ShownRequest, Turn, count as first_count, look_up_in,
+};
 use super::signals::Interrupts;
 use super::text::print;
 use crate::analysis::CountedRows;
@@ -31,11 +32,8 @@ use crate::verdict::Reason;
 /// Exit code 2: the input or the ledger cannot be used. Exit code 3: standard output cannot be written.
 pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
-    let is_sandbox = { config.account.as_ref() }.is_some_and(|account| account.sandbox);
-    let mut settings = files.ledger_settings(&config.ledger, is_sandbox, &config.captured)?;
-    if let Some(settings) = &mut settings {
-        settings.account = config.account.as_ref().map(ledger_account);
-    }
+    let account = config.account.as_ref();
+    let settings = files.ledger_settings(&config.ledger, account, &config.captured)?;
     // Its thread lives as long as the process; there are no files to remove.
     drop(Interrupts::listen()?);
     let mut inputs = files.parts.iter().map(|part| &part.input);
@@ -44,19 +42,16 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let facts = ledger.as_ref().and_then(|ledger| ledger.facts.as_ref());
     let counting = Counting {
         plan: config.plan,
-        limits: config.limits,
         keep_going: config.keep_going,
-        is_first: facts.is_none_or(LedgerFacts::is_new),
         show: config.show,
+        lookup: &|| match &settings {
+            Some(settings) if facts.is_some() => look_up_in(settings),
+            _ => Ok(Lookup::nowhere()),
+        },
     };
     files.read(config.plan)?;
-    let lookup = || match &settings {
-        Some(settings) if facts.is_some() => {
-            Ok(preview(settings)?.map_or_else(Lookup::nowhere, |(lookup, _)| lookup))
-        }
-        _ => Ok(Lookup::nowhere()),
-    };
-    let (count, fits) = first_count(&mut files, &counting, lookup)?;
+    let is_first = facts.is_none_or(LedgerFacts::is_new);
+    let (count, fits) = first_count(&mut files, &counting, config.limits, is_first)?;
     for part in &files.parts {
         if let Turn::Unusable(error) = &part.turn {
             tell_error(error);

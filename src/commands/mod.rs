@@ -3,7 +3,6 @@
 pub(crate) mod check;
 pub(crate) mod decide;
 mod files;
-mod first_pass;
 mod inputs;
 pub(crate) mod ledger;
 pub(crate) mod report;

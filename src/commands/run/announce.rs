@@ -1,8 +1,8 @@
 //! The second phase: says what is about to happen, before the first call.
 
-use super::super::first_pass::FirstCount;
 use super::super::inputs::path_of;
 use super::files::{Files, Turn};
+use super::first_pass::FirstCount;
 use super::ledger::PreparedLedger;
 use super::prepare::{PreparedRun, Start};
 use crate::base::text::{printable, quoted, shown};

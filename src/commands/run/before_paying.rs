@@ -1,137 +1,161 @@
 //! What a run looks at before anything is paid: how many rows and calls there are, whether the inputs are as they must be, and
 //! whether it would pay again for what is paid for, as the ledger that paid is another user's, on another machine or on a disk
-//! that is not mounted, or as the run keeps none.
+//! that is not mounted, or as the run keeps none. How rows are counted is not known here.
 
-use std::path::Path;
+use std::collections::BTreeMap;
 
-use super::super::files::refuse_outdated;
-use super::super::first_pass::{CountedFile, FirstCount, FirstPass, rows_of};
-use super::super::inputs::{open_users, path_of};
-use super::files::{Files, RunPart, Turn};
-use super::ledger::{PreparedLedger, ledger_account};
+use super::super::inputs::open_users;
+use super::files::{Files, RunPart};
+use super::first_pass::{Counting, FirstCount};
+use super::ledger::PreparedLedger;
 use crate::base::error::{Error, Result};
 use crate::base::money::Tariff;
 use crate::base::numbers::Tolerance;
 use crate::base::text::shown;
 use crate::config::{InputLimits, LedgerConfig, RunConfig};
 use crate::input::ReaderSettings;
+use crate::layout::{ID_COLUMN, Layout};
 use crate::ledger::{LedgerSettings, Lookup, OutputState, preview};
-use crate::observe::{Expected, counted};
+use crate::observe::{self, Expected, counted};
+use crate::row_state::{Row, RowState, earlier_verdict, look_up};
+use crate::sandbox::ID_PREFIX;
 use crate::selection::Selection;
 use crate::service::{Account, Plan};
+use crate::verdict::most_frequent;
 
-/// How the rows of a run are counted.
-pub(in crate::commands) struct Counting {
-    pub(in crate::commands) plan: Plan,
-    pub(in crate::commands) limits: InputLimits,
-    /// What cannot be read to its end is counted as far as it can.
-    pub(in crate::commands) keep_going: bool,
-    /// Nothing was ever paid for.
-    pub(in crate::commands) is_first: bool,
-    /// How many of the first requests are to be shown.
-    pub(in crate::commands) show: u64,
-}
-
-/// Counts all rows of a run's inputs, and says why nothing may be sent, if they are not as they must be. An input that cannot be
-/// used is marked, unless it is the only one.
+/// Counts all rows of a run's inputs, and says why nothing may be sent, if they are not as the user says that they must be.
+/// `is_first` says that nothing was ever paid for.
 ///
 /// # Errors
 /// Exit code 2: the only input cannot be used. The ledger cannot be read.
 pub(in crate::commands) fn count(
     files: &mut Files,
-    counting: &Counting,
-    mut lookup: impl FnMut() -> Result<Lookup>,
+    counting: &Counting<'_>,
+    limits: InputLimits,
+    is_first: bool,
 ) -> Result<(FirstCount, Result<()>)> {
-    let count = pass(files, counting, &mut lookup, false)?;
-    let (limits, first) = (counting.limits, files.parts.first());
-    let chooses = first.is_some_and(|part| part.input.selection != Selection::default());
+    let count = counting.pass(files, false)?;
     // A part says nothing about the export.
-    let whole = if chooses && limits != InputLimits::default() {
-        Some(pass(files, counting, &mut lookup, true)?)
+    let takes_part = files.selection() != Selection::default();
+    let matters = limits != InputLimits::default() || count.total.rows.read == 0;
+    let whole = if takes_part && matters {
+        Some(counting.pass(files, true)?)
     } else {
         None
     };
     let whole = whole.as_ref().unwrap_or(&count);
-    let is_share = matches!(limits.min_rows, Some(Tolerance::Percent(_)));
-    let matters = is_share || limits.min_rows.is_none() && whole.total.rows.read == 0;
-    let replaced = { files.only() }.and_then(|only| Some((only.output.as_deref()?, &only.input)));
-    let replaced = replaced.filter(|(output, _)| matters && output.is_file());
-    let replaced = replaced.map(|(output, input)| (output, rows_of(output, input, counting.plan)));
-    let fits = whole.refuse_broken(limits, replaced, counting.is_first);
+    let fits = refuse_broken(whole, files, counting.plan, limits, is_first);
     Ok((count, fits))
 }
 
-/// A pass over the inputs, or over those of their rows that a run takes.
-fn pass(
-    files: &mut Files,
-    counting: &Counting,
-    lookup: &mut impl FnMut() -> Result<Lookup>,
-    is_whole: bool,
-) -> Result<FirstCount> {
-    let (mut first, is_only) = (
-        FirstPass::new(lookup()?, counting.show),
-        files.only().is_some(),
-    );
-    let mut has_broken = false;
-    for part in &mut files.parts {
-        let mut file = CountedFile::of(&part.input);
-        let read = match (&part.turn, &part.output) {
-            (Turn::Run(_), _) => count_part(part, &mut first, &mut file, counting, is_whole),
-            (Turn::Skip, Some(output)) => {
-                file.finished = true;
-                refuse_outdated(path_of(&part.input), output, false)
-            }
-            (Turn::Unusable(error), _) => {
-                file.error = Some(error.in_a_line());
-                Ok(())
-            }
-            _ => Ok(()),
-        };
-        match read {
-            Err(error) if is_only && !counting.keep_going => return Err(error),
-            Err(error) => {
-                file.error = Some(error.in_a_line());
-                if !is_only {
-                    has_broken |= matches!(part.turn, Turn::Run(_));
-                    part.turn = Turn::Unusable(error);
-                }
-            }
-            Ok(()) => {}
+/// Fails unless the inputs are as they must be: a broken export must neither be scored in part nor replace yesterday's output.
+///
+/// # Errors
+/// Exit code 2: they are not.
+fn refuse_broken(
+    whole: &FirstCount,
+    files: &Files,
+    plan: Plan,
+    limits: InputLimits,
+    is_first: bool,
+) -> Result<()> {
+    let rows = whole.total.rows;
+    // A share is of the rows that would be sent.
+    let chosen = rows.read - rows.passed;
+    let exceeded = |most: &Tolerance, number| !most.covers(number, chosen);
+    let invalid = { limits.max_invalid }.filter(|most| exceeded(most, rows.unsendable));
+    let new = { limits.max_new }.filter(|most| !is_first && exceeded(most, whole.total.unknown()));
+    let of_them = |number| {
+        let (number, all) = (observe::count(number), counted(chosen, "row"));
+        format!("{number} of the {all} of {}", name_of(whole))
+    };
+    let error = if let Some(most) = invalid {
+        let mut reasons = BTreeMap::new();
+        for (reason, counted) in whole.files.iter().flat_map(|file| &file.unsendable) {
+            *reasons.entry(*reason).or_default() += counted.rows;
         }
-        first.add(file);
-    }
-    // What was counted of an input before it broke is not sent.
-    if has_broken {
-        return pass(files, counting, lookup, is_whole);
-    }
-    Ok(first.result)
+        let of_them = of_them(rows.unsendable);
+        Error::usage(format!(
+            "{of_them} cannot be sent, more than `--max-invalid {most}` allows"
+        ))
+        .detail(format!("most frequent: {}", most_frequent(&reasons)))
+        .hint("`rescore check` names these rows; `--max-invalid` sets how many are allowed")
+    } else if let Some(error) = too_few(whole, files, plan, limits.min_rows) {
+        error
+    } else if let Some(most) = new {
+        let of_them = of_them(whole.total.unknown());
+        Error::usage(format!(
+            "{of_them} are new to the ledger, more than `--max-new {most}` allows"
+        ))
+        .hint("check that no column has gone or changed its form; `rescore check --show 3` prints what would be sent")
+    } else {
+        return Ok(());
+    };
+    Err(error.detail("nothing was sent"))
 }
 
-/// Counts the rows of an input. One that can be read only once is used up.
-fn count_part(
-    part: &mut RunPart,
-    pass: &mut FirstPass,
-    file: &mut CountedFile,
-    counting: &Counting,
-    is_whole: bool,
-) -> Result<()> {
-    if part.is_file() {
-        let mut reading = part.input.clone();
-        reading.notes_quality = true;
-        reading.refuses_cut = !counting.keep_going;
-        if is_whole {
-            reading.selection = Selection::default();
-        }
-        let (reader, opened) = open_users(&reading, counting.plan)?;
-        return pass.part(reader, &opened, file);
+/// The inputs in words.
+fn name_of(count: &FirstCount) -> String {
+    match &*count.files {
+        [only] => format!("`{}`", only.name),
+        files => format!("the {} inputs", files.len()),
     }
-    match &mut part.turn {
-        Turn::Run(open) => match open.take_reader() {
-            Some(reader) => pass.part(reader, &open.opened, file),
-            None => Ok(()),
-        },
-        _ => Ok(()),
+}
+
+/// The refusal of inputs with fewer rows than this, all together, or of one with fewer than this share of the output that it
+/// would replace.
+fn too_few(
+    whole: &FirstCount,
+    files: &Files,
+    plan: Plan,
+    least: Option<Tolerance>,
+) -> Option<Error> {
+    let complete = "check that the export is complete, or lower `--min-rows`";
+    if let Some(Tolerance::Rows(least)) = least {
+        let rows = whole.total.rows.read;
+        let has = if whole.files.len() == 1 {
+            "has"
+        } else {
+            "have"
+        };
+        let (name, number) = (name_of(whole), counted(rows, "row"));
+        let words = format!("{name} {has} {number}, fewer than `--min-rows {least}`");
+        return (rows < least).then(|| Error::usage(words).hint(complete));
     }
+    for (part, file) in files.parts.iter().zip(&whole.files) {
+        let rows = file.counts.rows.read;
+        let Some(output) = part.replaced().filter(|_| rows == 0 || least.is_some()) else {
+            continue;
+        };
+        let old = rows_of(&part.input.all_rows_of(output), plan);
+        let of_output = format!("the {} in `{}`", observe::count(old), shown(output));
+        let (why, hint) = match least {
+            Some(Tolerance::Percent(least)) => {
+                let may_lack = Tolerance::Percent(100.0 - least);
+                if may_lack.covers(old.saturating_sub(rows), old) {
+                    continue;
+                }
+                (format!("fewer than {least}% of {of_output}"), complete)
+            }
+            _ if old == 0 => continue,
+            _ => (
+                format!("and would replace {of_output}"),
+                "check that the export is complete; `--min-rows 0` says that it may be empty",
+            ),
+        };
+        let rows = counted(rows, "row");
+        return Some(Error::usage(format!("`{}` has {rows}, {why}", file.name)).hint(hint));
+    }
+    None
+}
+
+/// How many rows a file has that is read in this way; none if it cannot be read so.
+fn rows_of(reading: &ReaderSettings, plan: Plan) -> u64 {
+    let Ok((mut reader, _)) = open_users(reading, plan) else {
+        return 0;
+    };
+    let batches = std::iter::from_fn(|| reader.next_batch().ok().flatten());
+    batches.map(|batch| batch.rows.len() as u64).sum()
 }
 
 /// The first pass of a run, `None` where an input is a stream, which can be read only once; and a warning, if the run keeps no
@@ -147,28 +171,28 @@ pub(super) fn before_paying(
 ) -> Result<(Option<FirstCount>, Option<String>)> {
     let counting = Counting {
         plan: config.plan,
-        limits: config.limits,
         keep_going: config.budget.keep_going,
-        is_first: ledger.as_ref().is_none_or(|it| it.open.facts.is_new()),
         show: 0,
-    };
-    let mut all = files.parts.iter();
-    let count = if all.all(|part| part.to_run().is_none() || part.is_file()) {
-        let (count, fits) = count(files, &counting, || match &ledger {
+        lookup: &|| match &ledger {
             Some(ledger) => ledger.open.lookup(),
             None => Ok(Lookup::nowhere()),
-        })?;
+        },
+    };
+    let is_first = { ledger.as_ref() }.is_none_or(|it| it.open.facts.is_new());
+    let mut all = files.parts.iter();
+    let count = if all.all(|part| part.to_run().is_none() || part.is_file()) {
+        let (count, fits) = count(files, &counting, config.limits, is_first)?;
         fits?;
         Some(count)
     } else {
         None
     };
     if let Some(ledger) = { ledger.as_mut() }.filter(|it| it.pays_again_by_mistake()) {
-        refuse_unknown_verdicts(files, count.as_ref(), config.plan, ledger)?;
+        for part in files.parts.iter().filter(|part| part.to_run().is_some()) {
+            refuse_unknown_verdicts(part, config.plan, ledger)?;
+        }
     }
-    let unused = count
-        .as_ref()
-        .and_then(|_| unused_answers(files, config, account, &counting));
+    let unused = { count.as_ref() }.and_then(|_| unused_answers(files, config, account));
     Ok((count, unused))
 }
 
@@ -185,84 +209,65 @@ pub(super) fn expected(count: &FirstCount, tariff: Option<&Tariff>) -> Expected 
     }
 }
 
-/// Fails if an input of a run, or an output that it would replace, has verdicts that the ledger did not pay for.
+/// Fails if an input, or the output that it would replace, has verdicts that the ledger did not pay for, unless a run with this
+/// ledger wrote it: then its answers were pruned since.
 ///
 /// # Errors
 /// Exit code 2: one of them has. Or the ledger cannot be read.
-fn refuse_unknown_verdicts(
-    files: &Files,
-    count: Option<&FirstCount>,
-    plan: Plan,
-    ledger: &mut PreparedLedger,
-) -> Result<()> {
-    for (index, part) in files.parts.iter().enumerate() {
-        if part.to_run().is_none() {
+fn refuse_unknown_verdicts(part: &RunPart, plan: Plan, ledger: &mut PreparedLedger) -> Result<()> {
+    let input = part.is_file().then(|| part.input.clone());
+    let output = part.replaced().map(|output| part.input.all_rows_of(output));
+    for reading in input.iter().chain(&output) {
+        let verdicts = unknown_verdicts(reading, plan, ledger)?;
+        let Some(file) = reading.file.input.path().filter(|_| verdicts > 0) else {
             continue;
-        }
-        let counts = count.and_then(|count| Some(count.files.get(index)?.counts));
-        let input = part.input.file.input.path().zip(counts);
-        if let Some((input, counts)) = input.filter(|(_, counts)| !counts.any_in_ledger()) {
-            refuse_verdicts(input, counts.verdicts, ledger)?;
-        }
-        if let Some(output) = part.output.as_deref().filter(|output| output.is_file()) {
-            let verdicts = unknown_verdicts(output, &part.input, plan, ledger)?;
-            refuse_verdicts(output, verdicts, ledger)?;
+        };
+        let state = ledger.open.output_state(file, None)?;
+        if !matches!(state, OutputState::AsLeft | OutputState::OfOtherInput) {
+            let (file, verdicts) = (shown(file), counted(verdicts, "verdict"));
+            let place = shown(&ledger.open.facts.place);
+            return Err(Error::usage(format!(
+                "`{file}` has {verdicts}, but the ledger `{place}` has none of them"
+            ))
+            .detail("`--fresh` would pay for all of them again")
+            .hint("name the ledger that has them with `--ledger FILE` or `RESCORE_LEDGER`"));
         }
     }
     Ok(())
 }
 
-/// Fails if this file has verdicts, of which the ledger knows none, unless a run with this ledger wrote it: then its answers were
-/// pruned since.
-fn refuse_verdicts(file: &Path, verdicts: u64, ledger: &mut PreparedLedger) -> Result<()> {
-    if verdicts == 0 {
-        return Ok(());
-    }
-    let state = ledger.open.output_state(file, None)?;
-    if matches!(state, OutputState::AsLeft | OutputState::OfOtherInput) {
-        return Ok(());
-    }
-    Err(Error::usage(format!(
-        "`{}` has {}, but the ledger `{}` has none of them",
-        shown(file),
-        counted(verdicts, "verdict"),
-        shown(&ledger.open.facts.place)
-    ))
-    .detail("`--fresh` would pay for all of them again")
-    .hint("name the ledger that has them with `--ledger FILE` or `RESCORE_LEDGER`"))
-}
-
-/// How many rows of an output have a verdict; none if the ledger knows something about one of its rows. `reading` is how the
-/// input is read, whose columns it has. What cannot be read so has no verdicts of ours.
-fn unknown_verdicts(
-    output: &Path,
-    reading: &ReaderSettings,
-    plan: Plan,
-    ledger: &PreparedLedger,
-) -> Result<u64> {
-    let all_rows = reading.all_rows_of(output);
-    let Ok((mut reader, opened)) = open_users(&all_rows, plan) else {
+/// How many rows of a file that is read in this way have a verdict; none if the ledger knows something about one of them. What
+/// cannot be read so has no verdicts of ours.
+fn unknown_verdicts(reading: &ReaderSettings, plan: Plan, ledger: &PreparedLedger) -> Result<u64> {
+    let Ok((mut reader, opened)) = open_users(reading, plan) else {
         return Ok(0);
     };
-    let mut pass = FirstPass::new(ledger.open.lookup()?, 0);
-    let mut file = CountedFile::of(&all_rows);
-    while let Ok(Some(batch)) = reader.next_batch() {
-        pass.count(&opened, &mut file, batch)?;
-        // Usually the first rows say it.
-        if opened.replaced.is_empty() || file.counts.any_in_ledger() {
-            return Ok(0);
+    let mut lookup = ledger.open.lookup()?;
+    let mut verdicts = 0;
+    while let Ok(Some(mut batch)) = reader.next_batch() {
+        look_up(&mut lookup, &mut batch.rows)?;
+        for row in &batch.rows {
+            let RowState::Waiting { found, .. } = &row.state else {
+                continue;
+            };
+            // Usually the first rows say it.
+            if opened.replaced.is_empty() || found.known.is_some() || found.passed_over.is_some() {
+                return Ok(0);
+            }
+            verdicts += u64::from(has_verdict(row, &opened.layout));
         }
     }
-    Ok(file.counts.verdicts)
+    Ok(verdicts)
+}
+
+/// Whether a row has a verdict of an earlier run. Nobody has paid for a rehearsal.
+fn has_verdict(row: &Row, layout: &Layout) -> bool {
+    let id = layout.value(row.raw.slice(row.raw.value_of(ID_COLUMN)));
+    !id.starts_with(ID_PREFIX) && earlier_verdict(&row.raw, layout).0.is_some()
 }
 
 /// The warning of a run without a ledger: for how many of its rows the ledger that it would have otherwise has an answer.
-fn unused_answers(
-    files: &mut Files,
-    config: &RunConfig,
-    account: &Account,
-    counting: &Counting,
-) -> Option<String> {
+fn unused_answers(files: &mut Files, config: &RunConfig, account: &Account) -> Option<String> {
     if config.ledger.is_kept || account.sandbox {
         return None;
     }
@@ -270,17 +275,26 @@ fn unused_answers(
         is_kept: true,
         ..config.ledger.clone()
     };
-    let settings = files.ledger_settings(&usual, false, &config.captured);
-    let settings = LedgerSettings {
-        account: Some(ledger_account(account)),
-        ..settings.ok()??
+    let settings = files.ledger_settings(&usual, Some(account), &config.captured);
+    let settings = settings.ok()??;
+    let counting = Counting {
+        plan: config.plan,
+        keep_going: config.budget.keep_going,
+        show: 0,
+        lookup: &|| look_up_in(&settings),
     };
-    let (lookup, facts) = preview(&settings).ok()??;
-    let mut lookup = Some(lookup);
-    let mut lookup = || Ok(lookup.take().unwrap_or_else(Lookup::nowhere));
-    let known = pass(files, counting, &mut lookup, false).ok()?.total.known;
+    let known = counting.pass(files, false).ok()?.total.known;
     (known > 0).then(|| {
-        let (rows, ledger) = (counted(known, "row"), shown(&facts.place));
+        let (rows, ledger) = (counted(known, "row"), shown(settings.location.path()));
         format!("`--no-ledger` pays again for {rows} whose answers are in the ledger `{ledger}`")
     })
+}
+
+/// Looks rows up in a ledger that no run has opened; in none, if it does not exist.
+///
+/// # Errors
+/// Exit code 2: it cannot be used.
+pub(in crate::commands) fn look_up_in(settings: &LedgerSettings) -> Result<Lookup> {
+    let found = preview(settings)?;
+    Ok(found.map_or_else(Lookup::nowhere, |(lookup, _)| lookup))
 }

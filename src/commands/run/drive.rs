@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::super::first_pass::FirstCount;
 use super::super::signals::SignalReach;
 use super::super::signals::{runtime, spawn};
 use super::files::{Files, RunPart, Turn};
 use super::finish::{EndedFiles, finish};
+use super::first_pass::FirstCount;
 use super::ledger::{PreparedLedger, recorder, run_end};
 use super::prepare::{PreparedRun, Start};
 use super::threads::{RowStages, SharedLookup, StopChannel, run_rows};

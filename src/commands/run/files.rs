@@ -17,7 +17,7 @@ use super::super::files::{
 };
 use super::super::inputs::{find_inputs, name_of, open_users, path_of, read_past};
 use super::super::text::SummaryFile;
-use super::ledger::{PreparedLedger, full_disk, reading};
+use super::ledger::{PreparedLedger, full_disk, ledger_account, reading};
 use crate::analysis::PastVerdicts;
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
@@ -29,7 +29,7 @@ use crate::observe::counted;
 use crate::output::{Document, OutputFile, Replace, RowFiles, Target, partial_of};
 use crate::raw_json::Pointer;
 use crate::selection::Selection;
-use crate::service::{ApiKeys, Plan};
+use crate::service::{Account, ApiKeys, Plan};
 use crate::verdict::Thresholds;
 
 /// The permission bits of a file without restrictions.
@@ -113,6 +113,12 @@ impl RunPart {
         self.input.file.input.path().is_some_and(Path::is_file)
     }
 
+    /// The output that is there, if its rows run and would replace it.
+    pub(super) fn replaced(&self) -> Option<&Path> {
+        let output = self.to_run().and(self.output.as_deref());
+        output.filter(|output| output.is_file())
+    }
+
     /// The path of its input with links followed; `None` for a stream. The path of a pipe, such as `/dev/fd/63`, is another
     /// one each time.
     pub(super) fn real_input(&self) -> Option<PathBuf> {
@@ -191,17 +197,18 @@ impl Files {
         self.directory.as_deref().or(file.map(Target::path))
     }
 
-    /// The settings of the run's ledger, if it keeps one. The run is known by what it writes, or by the changes beside a stream.
+    /// The settings of the ledger of a run of this account, if it keeps one. The run is known by what it writes, or by the
+    /// changes beside a stream.
     ///
     /// # Errors
     /// Exit code 2: no ledger is named, and the user's cannot be used.
     pub(in crate::commands) fn ledger_settings(
         &self,
         config: &LedgerConfig,
-        sandbox: bool,
+        account: Option<&Account>,
         captured: &[Pointer],
     ) -> Result<Option<LedgerSettings>> {
-        let location = config.location(sandbox)?;
+        let location = config.location(account.is_some_and(|account| account.sandbox))?;
         Ok(location.map(|location| LedgerSettings {
             location,
             reuse: config.reuse,
@@ -210,7 +217,7 @@ impl Files {
                 .or(self.config.changes.as_deref())
                 .map(Into::into),
             input: self.only().and_then(RunPart::real_input),
-            account: None,
+            account: account.map(ledger_account),
             read: reading(captured, ApiKeys::default()),
             in_flight: NonZeroUsize::MIN,
             longest_call: Duration::ZERO,

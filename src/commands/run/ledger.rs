@@ -28,7 +28,7 @@ pub(super) fn reading(captured: &[Pointer], keys: ApiKeys) -> ReadAnswer {
 }
 
 /// Whose answers these are.
-pub(in crate::commands) fn ledger_account(account: &Account) -> LedgerAccount {
+pub(super) fn ledger_account(account: &Account) -> LedgerAccount {
     LedgerAccount {
         endpoint: account.endpoint.clone(),
         service_id: account.service_id.clone(),

@@ -12,6 +12,7 @@ mod drive;
 mod execute;
 mod files;
 mod finish;
+mod first_pass;
 mod ledger;
 mod prepare;
 mod threads;
@@ -19,7 +20,7 @@ mod threads;
 #[cfg(test)]
 mod tests;
 
-pub(super) use before_paying::{Counting, count};
+pub(super) use before_paying::{count, look_up_in};
 pub(crate) use execute::{execute, leave_failure};
 pub(super) use files::{Files, Turn};
-pub(super) use ledger::ledger_account;
+pub(super) use first_pass::{CountedFile, Counting, FirstCount, ShownRequest};

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::super::files::LockWait;
-use super::super::first_pass::FirstCount;
 use super::super::inputs::refuse_stream;
 use super::super::signals::StopSignals;
 use super::before_paying::{before_paying, expected};
 use super::files::{Files, RunPart};
-use super::ledger::{PreparedLedger, ledger_account, lock_output, reading};
+use super::first_pass::FirstCount;
+use super::ledger::{PreparedLedger, lock_output, reading};
 use super::threads::StopChannel;
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
@@ -84,7 +84,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
         Some(_) => Account::of_sandbox(),
         None => Account::of_service(&client.endpoint, &client.service_id),
     };
-    let settings = files.ledger_settings(&config.ledger, account.sandbox, &config.captured)?;
+    let settings = files.ledger_settings(&config.ledger, Some(&account), &config.captured)?;
     let found = settings.as_ref();
     refuse_clashes(&files, &config.watch, &client, found)?;
     identity.mapping = common_mapping(&files.parts);
@@ -98,7 +98,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     files.make_directories(of_user)?;
     let server_wait = ServerWait::new(config.pace.max_wait);
     let open = |settings| {
-        let mut settings = of_run(settings, &config, &account, &client, &server_wait);
+        let mut settings = of_run(settings, &config, &client, &server_wait);
         settings.in_flight = concurrency;
         PreparedLedger::open(&settings, account.sandbox, &wait)
     };
@@ -156,13 +156,11 @@ fn find_files(config: &RunConfig, wait: &LockWait) -> Result<(Files, Option<Outp
 fn of_run(
     settings: LedgerSettings,
     config: &RunConfig,
-    account: &Account,
     client: &Client,
     wait: &ServerWait,
 ) -> LedgerSettings {
     LedgerSettings {
         wait: wait.clone(),
-        account: Some(ledger_account(account)),
         read: reading(&config.captured, client.keys()),
         longest_call: client.longest_call(),
         limits: config.call_limits.clone(),

@@ -80,6 +80,10 @@ fn without_settings_an_empty_export_replaces_no_output_unless_that_is_said() {
     let (csv, server) = (users::csv(5), Server::good());
     let place = Place::with("users.csv", &csv);
     place.score(&server, "").exits(0);
+    // A sample that has no row does not make an input empty.
+    let sample = "--overwrite --sample 0.0001%";
+    place.score(&server, sample).exits(0);
+    place.score(&server, "").exits(0);
     place.write("users.csv", users::csv(0));
     let done = place.score(&server, "--overwrite");
     done.exits(2)
@@ -89,6 +93,42 @@ fn without_settings_an_empty_export_replaces_no_output_unless_that_is_said() {
     place.score(&server, "--overwrite --min-rows 0").exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(0)));
     assert_eq!(server.calls(), 5);
+}
+
+#[test]
+fn each_of_several_inputs_must_have_the_rows_of_the_output_that_it_replaces() {
+    let (place, server) = (Place::with("a.csv", users::csv(40)), Server::good());
+    place.write("b.csv", users::csv(100));
+    let night = |more: &str| {
+        let run = place.run(&server, "a.csv b.csv --output-dir out --overwrite");
+        run.args(more).done()
+    };
+    night("--min-rows 90%").exits(0);
+    let outputs = || ["out/a.csv", "out/b.csv"].map(|name| place.text(name));
+    let scored = outputs();
+    // Together they have more rows than the night before.
+    place.write("b.csv", users::csv(180));
+    for (rows, more, words) in [
+        (
+            20,
+            "--min-rows 90%",
+            "fewer than 90% of the 40 in `out/a.csv`",
+        ),
+        (
+            0,
+            "--min-rows 90%",
+            "fewer than 90% of the 40 in `out/a.csv`",
+        ),
+        (0, "", "and would replace the 40 in `out/a.csv`"),
+    ] {
+        place.write("a.csv", users::csv(rows));
+        let done = night(more);
+        done.exits(2)
+            .says(&format!("`a.csv` has {rows} rows, {words}"));
+        assert_eq!((server.calls(), outputs()), (100, scored.clone()));
+    }
+    night("--min-rows 0").exits(0);
+    assert_eq!(place.text("out/a.csv"), users::scored(&users::csv(0)));
 }
 
 #[test]

@@ -1,0 +1,318 @@
+//! The first pass over the inputs of a run: how many rows there are, what is paid for already, and which calls are to be made,
+//! before anything is paid. `check` prints it, and `run` says it before its first call. Nothing is sent or written here, and
+//! whether a run may start is not known here.
+
+use std::collections::{BTreeMap, HashSet};
+
+use foldhash::fast::RandomState;
+use serde::Serialize;
+
+use super::super::files::refuse_outdated;
+use super::super::inputs::{open_users, path_of, read_ahead};
+use super::files::{Files, RunPart, Turn};
+use crate::analysis::CountedRows;
+use crate::base::error::Result;
+use crate::fields::{Finding, Noticed};
+use crate::input::{Opened, Reader, ReaderSettings};
+use crate::ledger::{KnownOutcome, Lookup};
+use crate::row::RowNumber;
+use crate::row_state::{RowBatch, RowState, look_up};
+use crate::selection::Selection;
+use crate::service::Plan;
+use crate::telemetry::event::PassedOver;
+use crate::verdict::Reason;
+
+/// How many requests are told apart, in at most 64 MiB while the table grows. What comes after that is counted as a call, also
+/// where it repeats an earlier row.
+const MOST_DISTINCT: usize = if cfg!(test) { 1_000 } else { 3_600_000 };
+
+/// How the rows of a run are counted.
+pub(in crate::commands) struct Counting<'a> {
+    pub(in crate::commands) plan: Plan,
+    /// What cannot be read to its end is counted as far as it can.
+    pub(in crate::commands) keep_going: bool,
+    /// How many of the first requests are to be shown.
+    pub(in crate::commands) show: u64,
+    /// Looks rows up in the ledger as it is now.
+    pub(in crate::commands) lookup: &'a dyn Fn() -> Result<Lookup>,
+}
+
+impl Counting<'_> {
+    /// Counts the rows of all inputs, or those of their rows that a run takes. An input that cannot be used is marked, unless it
+    /// is the only one.
+    ///
+    /// # Errors
+    /// Exit code 2: the only input cannot be used. The ledger cannot be read.
+    pub(super) fn pass(&self, files: &mut Files, is_whole: bool) -> Result<FirstCount> {
+        let is_only = files.only().is_some();
+        let mut pass = FirstPass::new((self.lookup)()?, self.show);
+        let mut has_broken = false;
+        for part in &mut files.parts {
+            let mut file = CountedFile::of(&part.input);
+            if let Err(error) = self.part(part, &mut pass, &mut file, is_whole) {
+                file.error = Some(error.in_a_line());
+                if !is_only {
+                    has_broken |= matches!(part.turn, Turn::Run(_));
+                    part.turn = Turn::Unusable(error);
+                } else if !self.keep_going {
+                    return Err(error);
+                }
+            }
+            pass.result.total.add(&file.counts);
+            pass.result.files.push(file);
+        }
+        // What was counted of an input before it broke is not sent.
+        if has_broken {
+            return self.pass(files, is_whole);
+        }
+        Ok(pass.result)
+    }
+
+    /// Counts the rows of an input, if they are to run. One that can be read only once is used up.
+    ///
+    /// # Errors
+    /// It cannot be used, or not to its end. The ledger cannot be read.
+    fn part(
+        &self,
+        part: &mut RunPart,
+        pass: &mut FirstPass,
+        file: &mut CountedFile,
+        is_whole: bool,
+    ) -> Result<()> {
+        let is_file = part.is_file();
+        match (&mut part.turn, &part.output) {
+            (Turn::Run(_), _) if is_file => {
+                let mut reading = part.input.clone();
+                reading.notes_quality = true;
+                reading.refuses_cut = !self.keep_going;
+                if is_whole {
+                    reading.selection = Selection::default();
+                }
+                let (reader, opened) = open_users(&reading, self.plan)?;
+                pass.part(reader, &opened, file)
+            }
+            (Turn::Run(open), _) => match open.take_reader() {
+                Some(reader) => pass.part(reader, &open.opened, file),
+                None => Ok(()),
+            },
+            (Turn::Skip, Some(output)) => {
+                file.finished = true;
+                refuse_outdated(path_of(&part.input), output, false)
+            }
+            (Turn::Unusable(error), _) => {
+                file.error = Some(error.in_a_line());
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A pass over one input after the other.
+struct FirstPass {
+    lookup: Lookup,
+    /// The fingerprints of the requests that would be sent. Two of ten million share one with a chance below one in 300,000, and
+    /// the count would then be too low by one call.
+    calls: HashSet<i64, RandomState>,
+    /// How many more requests are to be shown.
+    show: u64,
+    /// What was counted so far.
+    result: FirstCount,
+}
+
+/// A request as a run would send it.
+#[derive(Debug, Serialize)]
+pub(in crate::commands) struct ShownRequest {
+    pub(in crate::commands) row: RowNumber,
+    pub(in crate::commands) body: String,
+}
+
+/// What a run would do with the rows of all its inputs.
+#[derive(Debug, Default, Serialize)]
+pub(in crate::commands) struct FirstCount {
+    /// The inputs; there is at least one.
+    pub(in crate::commands) files: Vec<CountedFile>,
+    /// The rows of all of them.
+    #[serde(flatten)]
+    pub(in crate::commands) total: PassCounts,
+    /// Rows that repeat an earlier one.
+    pub(in crate::commands) duplicates: u64,
+    /// Calls without retries.
+    pub(in crate::commands) calls: u64,
+    /// Of these, calls for requests without any answer.
+    #[serde(skip)]
+    pub(super) new_calls: u64,
+    /// There may be fewer calls: the rows were too many to find all that repeat one.
+    pub(in crate::commands) calls_at_most: bool,
+    pub(in crate::commands) ledger_answers_damaged: u64,
+    pub(in crate::commands) ledger_answers_too_old: u64,
+    /// The first requests, if the user wants to see them.
+    pub(in crate::commands) requests: Vec<ShownRequest>,
+}
+
+/// An input, and what was counted in it.
+#[derive(Debug, Default, Serialize)]
+pub(in crate::commands) struct CountedFile {
+    /// Its path; `None` is standard input.
+    input: Option<String>,
+    /// Why it cannot be used, or not to its end.
+    pub(in crate::commands) error: Option<String>,
+    /// Its output is there: a run skips it, and it was not read.
+    pub(in crate::commands) finished: bool,
+    /// Which column is which field, as one line.
+    pub(in crate::commands) mapping: String,
+    #[serde(flatten)]
+    pub(in crate::commands) counts: PassCounts,
+    /// Rows that cannot be sent.
+    pub(in crate::commands) unsendable: BTreeMap<Reason, CountedRows>,
+    /// What is odd about the values of the others.
+    quality: Vec<Finding>,
+    /// Its name for people.
+    #[serde(skip)]
+    pub(in crate::commands) name: String,
+    /// Which of its rows a run would take, in words, if not all.
+    #[serde(skip)]
+    pub(in crate::commands) part: Option<String>,
+}
+
+/// The rows of an input, or of all inputs.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+pub(in crate::commands) struct PassCounts {
+    pub(in crate::commands) rows: PassedRows,
+    /// Rows whose answer is paid for.
+    pub(in crate::commands) known: u64,
+    /// Rows that have failed although their call was or may have been billed, and would not be sent again.
+    pub(in crate::commands) failed_before: u64,
+    /// Rows that were asked for before, and are to be asked for again.
+    #[serde(skip)]
+    again: u64,
+}
+
+/// How many rows there are, and how many of them can be sent.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+pub(in crate::commands) struct PassedRows {
+    pub(in crate::commands) read: u64,
+    pub(in crate::commands) sendable: u64,
+    pub(in crate::commands) unsendable: u64,
+    /// Rows that are not to be sent.
+    pub(in crate::commands) passed: u64,
+    #[serde(flatten)]
+    pub(in crate::commands) noticed: Noticed,
+}
+
+impl PassCounts {
+    /// Adds the rows of an input.
+    fn add(&mut self, file: &Self) {
+        self.rows.read += file.rows.read;
+        self.rows.sendable += file.rows.sendable;
+        self.rows.unsendable += file.rows.unsendable;
+        self.rows.passed += file.rows.passed;
+        self.rows.noticed += file.rows.noticed;
+        self.known += file.known;
+        self.failed_before += file.failed_before;
+        self.again += file.again;
+    }
+
+    /// Rows that nobody was asked about.
+    pub(super) const fn unknown(&self) -> u64 {
+        self.rows.sendable - self.known - self.failed_before - self.again
+    }
+}
+
+impl CountedFile {
+    /// An input that was not read yet.
+    fn of(settings: &ReaderSettings) -> Self {
+        let input = &settings.file.input;
+        Self {
+            name: input.shown(),
+            input: { input.path() }.map(|path| path.to_string_lossy().into_owned()),
+            part: settings.selection.words(),
+            ..Self::default()
+        }
+    }
+}
+
+impl FirstPass {
+    /// A pass that looks rows up here, and shows this number of requests.
+    fn new(lookup: Lookup, show: u64) -> Self {
+        Self {
+            lookup,
+            show,
+            calls: HashSet::default(),
+            result: FirstCount::default(),
+        }
+    }
+
+    /// Counts the rows of an input.
+    ///
+    /// # Errors
+    /// The input or the ledger cannot be read to its end.
+    fn part(&mut self, reader: Reader, opened: &Opened, file: &mut CountedFile) -> Result<()> {
+        file.mapping.clone_from(&opened.mapping);
+        for batch in read_ahead(reader)? {
+            self.count(file, batch?)?;
+        }
+        Ok(())
+    }
+
+    /// Counts some rows of an input.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    fn count(&mut self, file: &mut CountedFile, mut batch: RowBatch) -> Result<()> {
+        look_up(&mut self.lookup, &mut batch.rows)?;
+        file.quality.extend(batch.quality);
+        let (counts, result) = (&mut file.counts, &mut self.result);
+        counts.rows.noticed += batch.noticed;
+        for row in &batch.rows {
+            counts.rows.read += 1;
+            if let Some(failure) = row.state.failure() {
+                counts.rows.unsendable += 1;
+                let named = file.unsendable.entry(failure.reason).or_default();
+                named.count(row.number);
+            }
+            counts.rows.passed += u64::from(matches!(row.state, RowState::Passed));
+            let RowState::Waiting { key, found, body } = &row.state else {
+                continue;
+            };
+            if self.show > 0 {
+                self.show -= 1;
+                let body = String::from_utf8_lossy(body).into_owned();
+                let row = row.number;
+                result.requests.push(ShownRequest { row, body });
+            }
+            counts.rows.sendable += 1;
+            match found.passed_over {
+                Some(PassedOver::Damaged) => result.ledger_answers_damaged += 1,
+                Some(PassedOver::TooOld) => result.ledger_answers_too_old += 1,
+                Some(PassedOver::Failed) | None => {}
+            }
+            counts.again += u64::from(found.passed_over.is_some());
+            match found.known {
+                Some(KnownOutcome::Answer(_)) => counts.known += 1,
+                Some(KnownOutcome::Failure(_)) => counts.failed_before += 1,
+                None if self.calls.contains(&key.fingerprint()) => result.duplicates += 1,
+                None => {
+                    result.calls += 1;
+                    result.new_calls += u64::from(found.old.is_none());
+                    if self.calls.len() < MOST_DISTINCT {
+                        self.calls.insert(key.fingerprint());
+                    } else {
+                        result.calls_at_most = true;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FirstCount {
+    /// What is odd about the values of each input's rows, in words.
+    pub(in crate::commands) fn oddities(&self) -> impl Iterator<Item = String> {
+        self.files.iter().flat_map(|file| {
+            let words = file.quality.iter().map(|found| &found.words);
+            words.map(|words| format!("{}: {words}", file.name))
+        })
+    }
+}
